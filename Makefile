@@ -1,0 +1,29 @@
+# Every target sets up what it needs, in .venv, on a machine with Python 3.11 or later and make.
+PYTHON ?= python3
+BIN := .venv/bin
+
+.DEFAULT_GOAL := help
+.PHONY: help test test-slow lint clean
+
+help: ## List the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' Makefile
+
+test: lint ## Check and test everything that is quick (under 10 minutes)
+	$(BIN)/python -m pytest -n 2 -m "not slow"
+
+test-slow: .venv/dev ## Run the long tests as well
+	$(BIN)/python -m pytest -n 2
+
+lint: .venv/dev ## Style, types and import rules
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+clean: ## Remove everything that the targets made
+	rm -rf .venv site headcount-demo.png
+
+.venv/%: pyproject.toml
+	test -x $(BIN)/python || $(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[$*]'
+	@touch $@

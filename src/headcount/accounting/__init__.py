@@ -1,0 +1,1 @@
+"""What is promised: laws, divergences, curves, composition, calibration."""

@@ -1,0 +1,84 @@
+"""The hockey-stick divergence, and the privacy curve of a set of neighboring views.
+
+HS_ε(P‖Q) = Σ (P − e^ε Q)₊ = max over events A of P(A) − e^ε Q(A). A mechanism is (ε, δ)-private if
+HS_ε ≤ δ for every ordered pair of neighbors. Everything here rounds up.
+"""
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from headcount.accounting.laws import UNIT, Law
+from headcount.core.guarantee import PrivacyCurve
+
+
+def _aligned(law: Law, start: int, stop: int) -> NDArray[np.float64]:
+    out = np.zeros(stop - start)
+    out[law.start - start : law.stop - start] = law.mass
+    return out
+
+
+def _bounds(upper: Law, lower: Law) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """On the window of `upper`: its masses rounded up, those of `lower` rounded down.
+
+    What `lower` cut off counts as zero, which only adds to a divergence.
+    """
+    start, stop = min(upper.start, lower.start), max(upper.stop, lower.stop)
+    window = slice(upper.start - start, upper.stop - start)
+    high = upper.mass * ((1 + upper.slack) * (1 + 4 * UNIT))
+    low = _aligned(lower, start, stop)[window] * (max(0.0, 1 - lower.slack) * (1 - 4 * UNIT))
+    return high, low
+
+
+def hockey_stick(upper: Law, lower: Law, epsilon: float) -> float:
+    """An upper bound on HS_ε(upper‖lower), within the laws' own slack of the truth."""
+    high, low = _bounds(upper, lower)
+    excess = high - math.exp(epsilon) * (1 - 8 * UNIT) * low
+    # Pairwise summation of n terms errs by less than n units; windows are far below 2^40.
+    total = float(excess[excess > 0].sum()) * (1 + len(excess) * UNIT)
+    return min(1.0, total * (1 + 8 * UNIT) + upper.tail)
+
+
+@dataclass(frozen=True, eq=False)
+class PairCurve(PrivacyCurve):
+    """δ(ε) = the largest HS_ε over the given ordered pairs (list both directions)."""
+
+    pairs: tuple[tuple[Law, Law], ...]
+
+    @classmethod
+    def both_directions(cls, one: Law, other: Law) -> "PairCurve":
+        return cls(((one, other), (other, one)))
+
+    def deltas(self, epsilons: NDArray[np.float64]) -> NDArray[np.float64]:
+        worst = np.zeros(len(epsilons))
+        for losses, high, low, tail in self._sorted:
+            inside = np.searchsorted(-losses, -epsilons, side="left")  # how many losses exceed ε
+            sums = high[inside] - np.exp(epsilons) * (1 - 8 * UNIT) * low[inside]
+            worst = np.maximum(worst, np.maximum(sums, 0.0) * (1 + 8 * UNIT) + tail)
+        return np.minimum(worst, 1.0)
+
+    @cached_property
+    def bends(self) -> NDArray[np.float64]:
+        losses = np.concatenate([losses for losses, *_ in self._sorted])
+        return np.unique(losses[np.isfinite(losses)])
+
+    @cached_property
+    def _sorted(
+        self,
+    ) -> list[tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64], float]]:
+        """For each pair: losses ln(P/Q), falling; the sums of P and of Q over the k largest."""
+        out = []
+        for upper, lower in self.pairs:
+            high, low = _bounds(upper, lower)
+            high, low = high[upper.mass > 0], low[upper.mass > 0]
+            with np.errstate(divide="ignore"):
+                losses = np.log(high) - np.log(low)
+            order = np.argsort(-losses)
+            grow = 1 + len(order) * UNIT
+            high_sums = np.concatenate([[0.0], np.cumsum(high[order])]) * grow
+            low_sums = np.concatenate([[0.0], np.cumsum(low[order])]) / grow
+            out.append((losses[order], high_sums, low_sums, upper.tail))
+        return out

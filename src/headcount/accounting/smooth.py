@@ -1,0 +1,54 @@
+"""Smooth distributions: the tool by which papers prove noise private, beside the exact answer.
+
+A law D on the integers is (ε, δ, k)-smooth if for every 0 < |k'| ≤ k, with probability at least
+1 − δ over Y ~ D, P(Y)/P(Y + k') < e^{|k'|ε}. Adding a 1-smooth D to an integer that one person
+changes by at most 1 is (ε, δ)-private. The proof gives away two things: a lemma bounds the tail,
+and the tail itself, P(loss > ε), stands where the smaller Σ (P − e^ε Q)₊ would do. For binomial
+noise at ε = 1, δ = 1e-6 the lemma asks for 17 times the exact amount, the definition for 1.3 times.
+"""
+
+import math
+
+import numpy as np
+
+from headcount.accounting.laws import UNIT, Law
+from headcount.core.errors import InvalidParameter
+
+
+def smoothness_delta(law: Law, epsilon: float, distance: int = 1) -> float:
+    """The least δ for which the law is (ε, δ, distance)-smooth, by the definition; rounded up."""
+    worst = 0.0
+    for step in (*range(-distance, 0), *range(1, distance + 1)):
+        # P(Y + step), zero outside the window: that makes a ratio infinite, on the safe side.
+        ahead = np.zeros_like(law.mass)
+        if abs(step) < len(law.mass):
+            if step > 0:
+                ahead[:-step] = law.mass[step:]
+            else:
+                ahead[-step:] = law.mass[:step]
+        bound = math.exp(abs(step) * epsilon) * (1 - 2 * law.slack - 8 * UNIT)
+        mass = float(law.mass[law.mass >= bound * ahead].sum())
+        worst = max(worst, mass * (1 + law.slack + len(law.mass) * UNIT) + law.tail)
+    return min(1.0, worst)
+
+
+def binomial_lemma(
+    trials: int, gamma: float, alpha: float, distance: int = 1
+) -> tuple[float, float]:
+    """(ε, δ) for which Bin(trials, γ) is (ε, δ, distance)-smooth, by the lemma of the literature.
+
+    For γ ≤ ½, α in [0, 1) and distance ≤ αγ·trials/2: ε = ln((1+α)/(1−α)),
+    δ = exp(−α²γ·trials/8) + exp(−α²γ·trials/(8+2α)).
+    """
+    if not (0 < gamma <= 0.5 and 0 <= alpha < 1):
+        raise InvalidParameter(
+            f"the lemma needs `gamma` in (0, 1/2] and `alpha` in [0, 1), got {gamma} and {alpha}"
+        )
+    mean = gamma * trials
+    if distance > alpha * mean / 2:
+        raise InvalidParameter(
+            f"the lemma needs `distance` of at most alpha*gamma*trials/2 = {alpha * mean / 2:g}, "
+            f"got {distance}"
+        )
+    delta = math.exp(-(alpha**2) * mean / 8) + math.exp(-(alpha**2) * mean / (8 + 2 * alpha))
+    return math.log((1 + alpha) / (1 - alpha)), delta

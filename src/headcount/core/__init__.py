@@ -1,0 +1,1 @@
+"""Nouns: the question, the budget, the crowd, messages, the answer. Imports no other room."""

@@ -1,0 +1,56 @@
+"""Who is trusted, how much privacy may be spent, and on how many people one can count."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from headcount.core import checks
+from headcount.core.errors import InvalidParameter
+
+# Counts up to here are exact as 64-bit integers and as floats, several messages a person included.
+MOST_USERS = 2**50
+
+
+class Trust(StrEnum):
+    """Who sees a raw value: the curator; nobody, if the shuffler is honest; nobody at all."""
+
+    CENTRAL = "central"
+    SHUFFLE = "shuffle"
+    LOCAL = "local"
+
+
+@dataclass(frozen=True)
+class Budget:
+    """The most that may be spent on one question: (epsilon, delta)-differential privacy.
+
+    delta = 0, the default, is the strictest: pure privacy. Protocols that cannot give it say so.
+    """
+
+    epsilon: float
+    delta: float = 0.0
+
+    def __post_init__(self) -> None:
+        epsilon = checks.real("epsilon", self.epsilon)
+        if epsilon <= 0:
+            raise InvalidParameter(f"`epsilon` must be positive and finite, got {epsilon}")
+        delta = checks.real("delta", self.delta)
+        if not 0 <= delta < 1:
+            raise InvalidParameter(f"`delta` must be at least 0 and below 1, got {delta}")
+        object.__setattr__(self, "epsilon", epsilon)
+        object.__setattr__(self, "delta", delta)
+
+
+@dataclass(frozen=True, init=False)
+class Crowd:
+    """At least `users` people take part, and at least `honest` of them follow the protocol.
+
+    Guarantees are computed from the noise of the honest ones alone. Left out, `honest` is everyone.
+    """
+
+    users: int
+    honest: int
+
+    def __init__(self, users: int, honest: int | None = None) -> None:
+        users = checks.whole("users", users, low=1, high=MOST_USERS)
+        honest = users if honest is None else checks.whole("honest", honest, low=1, high=users)
+        object.__setattr__(self, "users", users)
+        object.__setattr__(self, "honest", honest)

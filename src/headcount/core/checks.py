@@ -1,0 +1,40 @@
+"""Checks of parameters that several nouns share: they return the value in its plain type."""
+
+import math
+from collections.abc import Sequence
+
+from headcount.core.errors import InvalidParameter
+
+
+def real(name: str, value: object) -> float:
+    """A finite real number; bools and strings are not numbers."""
+    if isinstance(value, bool | str | bytes | complex) or not hasattr(value, "__float__"):
+        raise InvalidParameter(f"`{name}` must be a real number, got {value!r}")
+    try:
+        number = float(value)
+    except (TypeError, ValueError, OverflowError):
+        raise InvalidParameter(f"`{name}` must be a real number, got {value!r}") from None
+    if not math.isfinite(number):
+        raise InvalidParameter(f"`{name}` must be finite, got {number}")
+    return number
+
+
+def whole(name: str, value: object, *, low: int, high: int) -> int:
+    """An integer in [low, high]; 5.0 is taken for 5, and True is not a number."""
+    if isinstance(value, bool) or not hasattr(value, "__index__"):
+        number = real(name, value)
+        if not number.is_integer():
+            raise InvalidParameter(f"`{name}` must be a whole number, got {value!r}")
+        integer = int(number)
+    else:
+        integer = value.__index__()
+    if not low <= integer <= high:
+        raise InvalidParameter(f"`{name}` must be between {low} and {high}, got {integer}")
+    return integer
+
+
+def choice(name: str, value: object, choices: Sequence[str]) -> str:
+    """One of a few words."""
+    if not isinstance(value, str) or value not in choices:
+        raise InvalidParameter(f"`{name}` must be one of {', '.join(choices)}, got {value!r}")
+    return value

@@ -1,0 +1,77 @@
+"""Every error that Headcount raises on purpose: one hierarchy, one stable code for each kind.
+
+A message says what must hold and what was got; `hint` says what to do about it. The command line
+prints message and hint on one line and leaves with the class's `exit_status`.
+"""
+
+from collections.abc import Mapping
+from typing import ClassVar
+
+
+class HeadcountError(Exception):
+    """Anything that Headcount refuses to do."""
+
+    code: ClassVar[str] = "error"
+    exit_status: ClassVar[int] = 2
+
+    def __init__(self, message: str, *, hint: str = "") -> None:
+        super().__init__(message)
+        self.message = message
+        self.hint = hint
+
+    def __str__(self) -> str:
+        return f"{self.message} ({self.hint})" if self.hint else self.message
+
+
+class InvalidParameter(HeadcountError, ValueError):
+    """A setting (epsilon, users, an option, …) outside its domain."""
+
+    code = "invalid-parameter"
+
+
+class InvalidValue(HeadcountError, ValueError):
+    """A person's value, a message or a tally outside its domain."""
+
+    code = "invalid-value"
+
+
+class UnknownName(HeadcountError, KeyError):
+    """A protocol or option that does not exist."""
+
+    code = "unknown-name"
+
+    # KeyError would print the repr of its argument.
+    __str__ = HeadcountError.__str__
+
+
+class CrowdMismatch(HeadcountError, ValueError):
+    """Fewer people took part than the guarantee was computed for, or more than fit."""
+
+    code = "crowd-mismatch"
+
+
+class UnreadableData(HeadcountError, ValueError):
+    """A file or column that cannot be read, or an output that cannot be written."""
+
+    code = "unreadable-data"
+
+
+class MissingPackage(HeadcountError, ImportError):
+    """An optional dependency that the requested work needs."""
+
+    code = "missing-package"
+
+
+class Infeasible(HeadcountError):
+    """No parameters of this protocol meet the budget with this crowd.
+
+    `nearest` holds the nearest setting that works, by parameter name; empty if there is none.
+    """
+
+    code = "infeasible"
+    exit_status = 3
+
+    def __init__(self, message: str, *, nearest: Mapping[str, float] | None = None) -> None:
+        self.nearest = dict(nearest or {})
+        settings = ", ".join(f"{name}={value}" for name, value in self.nearest.items())
+        super().__init__(message, hint=f"nearest feasible: {settings}" if settings else "")

@@ -1,0 +1,73 @@
+"""What a protocol promises, and why one may believe it."""
+
+import math
+from abc import ABC, abstractmethod
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from headcount.core.budget import Trust
+
+
+@dataclass(frozen=True)
+class Guarantee:
+    """(epsilon, delta)-differential privacy for replacing the value of one honest person.
+
+    `exact` says that delta is the divergence of the view at epsilon, computed from its law and
+    rounded up; otherwise (epsilon, delta) is a proven upper bound. `method` names the computation
+    or the theorem. `honest` is how many people must follow the protocol for it to hold.
+    """
+
+    epsilon: float
+    delta: float
+    trust: Trust
+    exact: bool
+    method: str
+    honest: int
+    neighbors: str = "replace one person's value"
+
+    def to_dict(self) -> dict[str, Any]:
+        return asdict(self)
+
+    def __str__(self) -> str:
+        kind = "exact" if self.exact else "upper bound"
+        return f"({self.epsilon:g}, {self.delta:.3g})-DP, {self.trust} trust, {kind}"
+
+
+class PrivacyCurve(ABC):
+    """All the (epsilon, delta) that a mechanism satisfies, over all neighbors. It rounds up."""
+
+    @abstractmethod
+    def deltas(self, epsilons: NDArray[np.float64]) -> NDArray[np.float64]:
+        """The least delta known for each epsilon, negative ones too."""
+
+    @property
+    @abstractmethod
+    def bends(self) -> NDArray[np.float64]:
+        """The finite epsilons between which delta is a straight line in e^epsilon, rising."""
+
+    def delta(self, epsilon: float) -> float:
+        """The least delta known for this epsilon."""
+        return float(self.deltas(np.array([epsilon]))[0])
+
+    def epsilon(self, delta: float) -> float:
+        """The least epsilon ≥ 0 known for this delta, to one part in 2^40; `inf` if there is none.
+
+        It is on the private side: `delta(epsilon(d)) <= d`.
+        """
+        low, high = 0.0, self.last
+        if self.delta(low) <= delta:
+            return low
+        if self.delta(high) > delta:
+            return math.inf
+        while high - low > high * 2.0**-40:
+            middle = (low + high) / 2
+            low, high = (low, middle) if self.delta(middle) <= delta else (middle, high)
+        return high
+
+    @property
+    def last(self) -> float:
+        """An epsilon above every finite loss: beyond it delta falls no more."""
+        return max(0.0, float(self.bends[-1])) * (1 + 1e-12) + 1e-15

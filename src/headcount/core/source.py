@@ -1,0 +1,21 @@
+"""Where random bits come from, as everybody else sees it."""
+
+from abc import ABC, abstractmethod
+
+import numpy as np
+from numpy.typing import NDArray
+
+
+class Source(ABC):
+    """A stream of independent fair bits; `headcount.randomness` has a secure and a seeded one."""
+
+    @abstractmethod
+    def fill(self, buffer: NDArray[np.uint8]) -> None:
+        """Overwrite a contiguous buffer with random bytes."""
+
+    def integers(self, count: int, dtype: type[np.unsignedinteger]) -> NDArray[np.unsignedinteger]:
+        """`count` integers, uniform over the whole range of an unsigned type."""
+        # Fixed byte order, so that a seed means the same on every machine.
+        out = np.empty(count, dtype=np.dtype(dtype).newbyteorder("<"))
+        self.fill(out.view(np.uint8))
+        return out.astype(dtype, copy=False)

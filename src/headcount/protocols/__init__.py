@@ -1,0 +1,1 @@
+"""The protocols, one file each, and the path that runs them."""

@@ -1,0 +1,1 @@
+"""Central trust: the curator sees the values and adds the noise."""

@@ -1,0 +1,1 @@
+"""Local trust: everyone randomizes, nobody is trusted."""

@@ -1,0 +1,59 @@
+"""All protocols by their stable names: one line each, loaded when used."""
+
+from dataclasses import fields
+from importlib import import_module
+from typing import Any
+
+from headcount.core.budget import Budget, Crowd, Trust
+from headcount.core.errors import Infeasible, InvalidParameter, UnknownName
+from headcount.core.protocol import Protocol
+from headcount.core.task import Task
+
+_CLASSES = {
+    "central.geometric": "central.geometric:Geometric",
+    "local.randomized-response": "local.randomized_response:RandomizedResponse",
+    "shuffle.zero-exact": "shuffle.zero_exact:ZeroExact",
+}
+
+
+def protocol_class(name: str) -> type[Protocol]:
+    """The class behind a stable name."""
+    if name not in _CLASSES:
+        raise UnknownName(f"`protocol` must be one of {', '.join(_CLASSES)}, got {name!r}")
+    module, class_name = _CLASSES[name].split(":")
+    found: type[Protocol] = getattr(import_module(f"headcount.protocols.{module}"), class_name)
+    return found
+
+
+def protocol_names(task: Task | None = None, trust: Trust | None = None) -> list[str]:
+    """The names of all protocols, or of those for one task, or of one trust."""
+    return [
+        name
+        for name in _CLASSES
+        if (task is None or isinstance(task, protocol_class(name).tasks))
+        and (trust is None or protocol_class(name).trust == trust)
+    ]
+
+
+def protocol(name: str, task: Task, budget: Budget, crowd: Crowd, **options: Any) -> Protocol:
+    """A protocol, calibrated. `Infeasible` if the budget cannot be met with this crowd."""
+    found = protocol_class(name)
+    known = [field.name for field in fields(found)][3:]  # after task, budget and crowd
+    for option in options:
+        if option not in known:
+            raise UnknownName(f"{name} takes the options {', '.join(known)}, got {option!r}")
+    return found(task, budget, crowd, **options)
+
+
+def best_protocol(task: Task, budget: Budget, crowd: Crowd, trust: Trust) -> Protocol:
+    """The protocol of this trust with the least standard error, as it comes without options."""
+    fitting: list[Protocol] = []
+    refusal: Infeasible | None = None
+    for name in protocol_names(task, trust):
+        try:
+            fitting.append(protocol(name, task, budget, crowd))
+        except Infeasible as error:
+            refusal = error
+    if fitting:
+        return min(fitting, key=lambda candidate: candidate.standard_error())
+    raise refusal or InvalidParameter(f"no protocol of {trust} trust answers {task}")

@@ -1,0 +1,22 @@
+"""The whole path, from values to an estimate, in one process."""
+
+from numpy.typing import ArrayLike
+
+from headcount.core.budget import Trust
+from headcount.core.estimate import Estimate
+from headcount.core.messages import Batch
+from headcount.core.protocol import Protocol
+from headcount.core.source import Source
+from headcount.protocols.shuffler import shuffle
+from headcount.randomness.sources import SecureSource
+
+
+def run(protocol: Protocol, values: ArrayLike, source: Source | None = None) -> Estimate:
+    """Randomize, shuffle (in shuffle trust), tally, estimate. Randomness is secure unless given."""
+    source = source or SecureSource()
+    encoded = protocol.task.encode(values)
+    protocol.check_users(len(encoded))
+    messages = protocol.randomize(encoded, source)
+    batch: Batch = shuffle(messages, source) if protocol.trust is Trust.SHUFFLE else messages
+    tally = protocol.tally(batch)
+    return protocol.estimate(tally, source)

@@ -1,0 +1,1 @@
+"""Random bits and exact draws: the only room where chance is made."""

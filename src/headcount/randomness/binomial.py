@@ -1,0 +1,51 @@
+"""Binomial and multinomial draws for crowds of any size, for `simulate`.
+
+Drawn from a table of the law, so a draw for a billion people costs what one for a thousand costs
+once the table (some 20·√n entries at most) stands. Simulation makes no messages; the small total
+variation of the table is a statement about statistics, not about privacy.
+"""
+
+from collections.abc import Sequence
+from fractions import Fraction
+from functools import lru_cache
+
+import numpy as np
+from numpy.typing import NDArray
+
+from headcount.accounting import laws
+from headcount.core.errors import InvalidParameter
+from headcount.core.source import Source
+from headcount.randomness.table import ThresholdTable
+
+
+@lru_cache(maxsize=64)
+def binomial_table(trials: int, p: Fraction) -> ThresholdTable:
+    """The table that `binomial` draws from; its `total_variation` is the error of a draw."""
+    return ThresholdTable.of(laws.binomial(trials, p))
+
+
+def binomial(source: Source, trials: int, p: Fraction, count: int = 1) -> NDArray[np.int64]:
+    """`count` independent draws from Bin(trials, p)."""
+    return binomial_table(trials, p).sample(source, count)
+
+
+def multinomial(source: Source, trials: int, weights: Sequence[int]) -> NDArray[np.int64]:
+    """How `trials` people fall on the outcomes, each with probability weights[i] / Σ weights.
+
+    Halve the outcomes, draw how many fall on the left half, and go on in both halves.
+    """
+    if not weights or min(weights) < 0 or not sum(weights):
+        raise InvalidParameter("`weights` must be non-negative integers, not all zero")
+    sums = np.concatenate([[0], np.cumsum(np.array(weights, dtype=object))])
+    out = np.zeros(len(weights), dtype=np.int64)
+    pending = [(0, len(weights), trials)]
+    while pending:
+        low, high, people = pending.pop()
+        if high - low == 1:
+            out[low] = people
+        elif people:
+            middle = (low + high) // 2
+            p = Fraction(sums[middle] - sums[low], sums[high] - sums[low])
+            left = int(binomial(source, people, p)[0])
+            pending += [(low, middle, left), (middle, high, people - left)]
+    return out

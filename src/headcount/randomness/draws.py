@@ -1,0 +1,75 @@
+"""Exact draws from simple laws. Integers in, integers out: no floating point touches a bit."""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from headcount.core.errors import InvalidParameter
+from headcount.core.source import Source
+
+_CHUNK = 1 << 18
+
+
+def bernoulli(source: Source, count: int, weight: int, bits: int = 64) -> NDArray[np.uint8]:
+    """`count` independent bits that are 1 with probability exactly weight / 2^bits.
+
+    A uniform 64-bit integer is below the threshold if its top byte is below the threshold's; only
+    on a tie, once in 256 times, are the other 56 bits drawn and compared.
+    """
+    if not (1 <= bits <= 64 and 0 <= weight <= 1 << bits):
+        raise InvalidParameter(
+            f"a probability must be weight/2^bits, with bits from 1 to 64, got {weight}/2^{bits}"
+        )
+    top, rest = divmod(weight << (64 - bits), 1 << 56)
+    out = np.empty(count, dtype=np.uint8)
+    if top == 256:
+        out.fill(1)
+        return out
+    buffer = np.empty(min(count, _CHUNK), dtype=np.uint8)
+    for start in range(0, count, _CHUNK):
+        piece = out[start : start + _CHUNK]
+        tops = buffer[: len(piece)]
+        source.fill(tops)
+        np.less(tops, np.uint8(top), out=piece.view(np.bool_))
+        ties = np.flatnonzero(tops == np.uint8(top))
+        piece[ties] = (source.integers(len(ties), np.uint64) >> np.uint64(8)) < np.uint64(rest)
+    return out
+
+
+def uniform(source: Source, count: int, below: int) -> NDArray[np.uint64]:
+    """`count` independent integers, exactly uniform on 0 … below − 1, for below up to 2^64.
+
+    Masked to the least power of two that is enough, and drawn again if too large.
+    """
+    if not 1 <= below <= 1 << 64:
+        raise InvalidParameter(f"`below` must be between 1 and 2^64, got {below}")
+    mask = np.uint64((1 << (below - 1).bit_length()) - 1)
+    out = source.integers(count, np.uint64) & mask
+    while len(large := np.flatnonzero(out > np.uint64(below - 1))):
+        out[large] = source.integers(len(large), np.uint64) & mask
+    return out
+
+
+def uniform_below(source: Source, below: int) -> int:
+    """One integer, exactly uniform on 0 … below − 1, of any size."""
+    bits = (below - 1).bit_length()
+    size = max(1, (bits + 7) // 8)
+    while True:
+        buffer = np.empty(size, dtype=np.uint8)
+        source.fill(buffer)
+        number = int.from_bytes(buffer.tobytes(), "little") >> (8 * size - bits)
+        if number < below:
+            return number
+
+
+def permutation(source: Source, count: int) -> NDArray[np.intp]:
+    """An exactly uniform permutation of 0 … count − 1.
+
+    The order of random 64-bit keys is uniform given that no two are equal; if two are (once in
+    3,600 times for 1e8 of them), all are drawn again.
+    """
+    while True:
+        keys = source.integers(count, np.uint64)
+        order = np.argsort(keys)
+        ordered = keys[order]
+        if not (ordered[1:] == ordered[:-1]).any():
+            return order

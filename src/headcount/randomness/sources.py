@@ -1,0 +1,81 @@
+"""The two sources of random bits: keystreams of AES-256 in counter mode.
+
+`SecureSource` is keyed by the operating system, each thread for itself, and keyed again after every
+gibibyte and in every forked child: no two processes or threads ever share a keystream.
+`SeededSource` is the same cipher under a key that everyone can know. It makes a run repeatable and
+worthless as privacy, so it has to be asked for by name.
+"""
+
+import hashlib
+import os
+import threading
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+from cryptography.hazmat.primitives.ciphers import Cipher, CipherContext, algorithms, modes
+from numpy.typing import NDArray
+
+from headcount.core import checks
+from headcount.core.source import Source
+
+_CHUNK: Final = 1 << 18  # bytes encrypted at a time: stays in the cache, amortises the call
+_ZEROS: Final = memoryview(bytes(_CHUNK))
+_REKEY_AFTER: Final = 1 << 30  # bytes of one key
+
+# One entry for every fork between the first process and this one.
+_forks: list[None] = []
+os.register_at_fork(after_in_child=lambda: _forks.append(None))
+
+
+def _keystream(key: bytes, nonce: bytes) -> CipherContext:
+    return Cipher(algorithms.AES(key), modes.CTR(nonce)).encryptor()
+
+
+def _fill(stream: CipherContext, buffer: NDArray[np.uint8]) -> None:
+    # Encrypting zeros gives the keystream itself.
+    for start in range(0, len(buffer), _CHUNK):
+        piece = buffer[start : start + _CHUNK].data
+        stream.update_into(_ZEROS[: len(piece)], piece)
+
+
+@dataclass
+class _Keyed:
+    """A keystream and where it may be used."""
+
+    stream: CipherContext
+    process: tuple[int, int]
+    bytes_left: int
+
+
+class SecureSource(Source):
+    """Cryptographically secure bits. Safe to share between threads and across forks."""
+
+    def __init__(self) -> None:
+        self._of_thread = threading.local()
+
+    def fill(self, buffer: NDArray[np.uint8]) -> None:
+        # The process id catches forks made behind Python's back, the forks counted a reused id.
+        process = (os.getpid(), len(_forks))
+        for start in range(0, len(buffer), _REKEY_AFTER):
+            piece = buffer[start : start + _REKEY_AFTER]
+            keyed: _Keyed | None = getattr(self._of_thread, "keyed", None)
+            if keyed is None or keyed.process != process or keyed.bytes_left < len(piece):
+                stream = _keystream(os.urandom(32), os.urandom(16))
+                keyed = self._of_thread.keyed = _Keyed(stream, process, _REKEY_AFTER)
+            keyed.bytes_left -= len(piece)
+            _fill(keyed.stream, piece)
+
+
+class SeededSource(Source):
+    """Repeatable bits, for tests and simulations. NOT private: whoever knows the seed knows all."""
+
+    def __init__(self, seed: int) -> None:
+        number = checks.whole("seed", seed, low=0, high=2**64 - 1)
+        key = hashlib.sha256(b"headcount seeded source" + number.to_bytes(8, "little")).digest()
+        self._stream = _keystream(key, bytes(16))
+        self._lock = threading.Lock()
+
+    def fill(self, buffer: NDArray[np.uint8]) -> None:
+        with self._lock:
+            _fill(self._stream, buffer)

@@ -1,0 +1,264 @@
+"""Laws, divergences, curves, smoothness, calibration and composition, against 50 digits."""
+
+import math
+from fractions import Fraction
+
+import mpmath
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from enumeration import binomial_mass, exactly
+from headcount import InvalidParameter
+from headcount.accounting.calibration import least_private
+from headcount.accounting.composition import compose
+from headcount.accounting.divergence import PairCurve, hockey_stick
+from headcount.accounting.laws import Law, binomial
+from headcount.accounting.smooth import binomial_lemma, smoothness_delta
+
+# Laws ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("trials", "p"),
+    [
+        (1, Fraction(1, 2)),
+        (20, Fraction(1, 3)),
+        (1000, Fraction(1, 7)),
+        (1000, Fraction(1, 10**12)),
+        (1000, 1 - Fraction(1, 10**12)),
+        (100_000, Fraction(34, 100_000)),
+        (10**9, Fraction(731, 1000)),
+        (10**9, 1 - Fraction(34, 10**9)),
+        (2**50, Fraction(3, 2**50)),
+    ],
+)
+def test_binomial_masses_are_within_their_certificate(trials: int, p: Fraction) -> None:
+    law = binomial(trials, p)
+    assert law.slack < 1e-8
+    assert law.tail < 1e-20
+    picked = np.unique(np.linspace(0, len(law.mass) - 1, 60).astype(int))
+    for i in picked.tolist():
+        truth = binomial_mass(trials, p, law.start + i)
+        assert abs(mpmath.mpf(law.mass[i]) - truth) <= law.slack * truth
+    assert abs(law.mass.sum() - 1) < 1e-9
+    outside = [k for k in (law.start - 1, law.stop) if 0 <= k <= trials]
+    assert sum(binomial_mass(trials, p, k) for k in outside) <= law.tail
+
+
+def test_certain_binomials() -> None:
+    for p, start in ((Fraction(0), 0), (Fraction(1), 9)):
+        law = binomial(9, p)
+        assert (law.start, law.mass.tolist(), law.slack, law.tail) == (start, [1.0], 0.0, 0.0)
+
+
+@settings(max_examples=50)
+@given(st.integers(1, 60), st.integers(1, 2**64 - 1), st.floats(0.01, 0.999))
+def test_central_interval_leaves_half_on_either_side(
+    trials: int, weight: int, confidence: float
+) -> None:
+    p = Fraction(weight, 2**64)
+    low, high = binomial(trials, p).central_interval(confidence)
+    half = (1 - mpmath.mpf(confidence)) / 2
+    masses = [binomial_mass(trials, p, k) for k in range(trials + 1)]
+    assert sum(masses[:low]) <= half
+    assert sum(masses[high + 1 :]) <= half
+
+
+# Divergence ---------------------------------------------------------------------------------
+
+finite_laws = st.lists(st.integers(0, 50), min_size=1, max_size=8).filter(any)
+
+
+def exact_stick(one: list[Fraction], other: list[Fraction], epsilon: float) -> mpmath.mpf:
+    factor = mpmath.exp(mpmath.mpf(epsilon))
+    return (
+        sum(
+            max(exactly(p) - factor * exactly(q), mpmath.mpf(0))
+            for p, q in zip(one, other, strict=True)
+        )
+        - mpmath.mpf(10) ** -45
+    )  # what 50 digits may lose
+
+
+def padded(weights: list[int], start: int) -> list[Fraction]:
+    shares = [Fraction(weight, sum(weights)) for weight in weights]
+    return [Fraction(0)] * start + shares + [Fraction(0)] * (20 - start - len(weights))
+
+
+def as_law(weights: list[int], start: int) -> Law:
+    return Law(start, np.array(weights) / sum(weights), slack=2.0**-52)
+
+
+@settings(max_examples=300)
+@given(finite_laws, finite_laws, st.integers(0, 10), st.integers(0, 10), st.floats(-3, 4))
+def test_hockey_stick_of_any_laws(
+    one: list[int], other: list[int], first: int, second: int, epsilon: float
+) -> None:
+    p, q = as_law(one, first), as_law(other, second)
+    up = exact_stick(padded(one, first), padded(other, second), epsilon)
+    down = exact_stick(padded(other, second), padded(one, first), epsilon)
+    room = 1e-14 * (1 + math.exp(epsilon))
+    assert up <= hockey_stick(p, q, epsilon) <= up + room
+    assert down <= hockey_stick(q, p, epsilon) <= down + room
+    curve = PairCurve.both_directions(p, q)
+    assert max(up, down) <= curve.delta(epsilon) <= max(up, down) + 2 * room
+    assert PairCurve(((p, q),)).delta(epsilon) <= up + 2 * room
+
+
+def test_tail_is_charged() -> None:
+    half = np.array([0.5, 0.5])
+    p, q = Law(0, half, tail=1e-3), Law(0, half)
+    assert hockey_stick(p, q, 1.0) == pytest.approx(1e-3)
+    assert PairCurve(((p, q),)).delta(1.0) == pytest.approx(1e-3)
+    assert hockey_stick(q, p, 1.0) == 0
+
+
+def test_curve_inverts_on_the_private_side() -> None:
+    law = binomial(1000, Fraction(1, 20))
+    curve = PairCurve.both_directions(law, law.shift(1))
+    for delta in (0.5, 1e-2, 1e-6, 1e-12):
+        epsilon = curve.epsilon(delta)
+        assert curve.delta(epsilon) <= delta
+        assert epsilon == 0 or delta < curve.delta(epsilon * (1 - 1e-9))
+    assert curve.epsilon(0.0) == math.inf  # nobody sends noise with positive probability
+    assert curve.epsilon(1.0) == 0.0
+
+
+# Calibration --------------------------------------------------------------------------------
+
+
+def test_least_private_is_least_and_private() -> None:
+    for needed in (10, 11, 999, 123_456_789):
+
+        def delta_at(noise: int, needed: int = needed) -> float:
+            return float(noise < needed)
+
+        assert least_private(delta_at, 0.5, start=10, stop=2**40) == needed
+    assert least_private(lambda _: 1.0, 0.5, start=10, stop=1000) is None
+    assert least_private(lambda noise: float(noise != 1000), 0.5, start=10, stop=1000) == 1000
+
+
+def test_least_private_survives_waves() -> None:
+    seen: dict[int, float] = {}
+
+    def wavy(noise: int) -> float:
+        seen[noise] = 1000 / noise * (1 + 0.02 * math.sin(noise / 7))
+        return seen[noise]
+
+    found = least_private(wavy, 1.0, start=1, stop=10**6)
+    assert found is not None
+    assert seen[found] <= 1.0
+
+
+# Smooth distributions -----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("trials", "p"), [(30, Fraction(1, 2)), (200, Fraction(1, 10))])
+@pytest.mark.parametrize("distance", [1, 2, 3])
+def test_smoothness_by_its_definition(trials: int, p: Fraction, distance: int) -> None:
+    masses = {k: binomial_mass(trials, p, k) for k in range(trials + 1)}
+    for epsilon in (0.3, 1.0):
+        worst = mpmath.mpf(0)
+        for step in [*range(-distance, 0), *range(1, distance + 1)]:
+            bound = mpmath.exp(abs(step) * mpmath.mpf(epsilon))
+            bad = sum(m for k, m in masses.items() if m >= bound * masses.get(k + step, 0))
+            worst = max(worst, bad)
+        stated = smoothness_delta(binomial(trials, p), epsilon, distance)
+        assert worst <= stated <= worst * (1 + 1e-9) + 1e-20
+
+
+def test_lemma_definition_and_exact_law_are_in_order() -> None:
+    """Each is an upper bound on the next: lemma, definition, divergence."""
+    for trials, gamma, alpha in ((200, 0.25, 0.5), (120, 0.5, 0.4), (10**4, 0.005, 0.5)):
+        epsilon, lemma = binomial_lemma(trials, gamma, alpha)
+        law = binomial(trials, Fraction(gamma))
+        definition = smoothness_delta(law, epsilon)
+        exact = max(
+            hockey_stick(law, law.shift(1), epsilon), hockey_stick(law.shift(1), law, epsilon)
+        )
+        assert exact < definition < lemma
+
+
+def test_lemma_conditions() -> None:
+    epsilon, delta = binomial_lemma(1000, 0.5, 0.5)
+    assert epsilon == pytest.approx(math.log(3))
+    assert delta == pytest.approx(math.exp(-15.625) + math.exp(-0.25 * 500 / 9))
+    for arguments in ((1000, 0.6, 0.5), (1000, 0.5, 1.0), (1000, 0.5, -0.1), (1000, 0.0, 0.5)):
+        with pytest.raises(InvalidParameter, match="the lemma needs"):
+            binomial_lemma(*arguments)
+    # distance ≤ αγn/2 = 125
+    binomial_lemma(1000, 0.5, 0.5, distance=125)
+    with pytest.raises(InvalidParameter, match="distance"):
+        binomial_lemma(1000, 0.5, 0.5, distance=126)
+
+
+# Composition --------------------------------------------------------------------------------
+
+
+def response_curve(epsilon: float) -> PairCurve:
+    p = 1 / (1 + math.exp(-epsilon))
+    law = Law(0, np.array([p, 1 - p]), slack=1e-15)
+    return PairCurve.both_directions(law, Law(0, law.mass[::-1], slack=1e-15))
+
+
+def exact_responses(times: int, each: float, epsilon: float) -> mpmath.mpf:
+    p = 1 / (1 + mpmath.exp(-mpmath.mpf(each)))
+    factor = mpmath.exp(mpmath.mpf(epsilon))
+    return sum(
+        mpmath.binomial(times, k)
+        * max(p**k * (1 - p) ** (times - k) - factor * (1 - p) ** k * p ** (times - k), 0)
+        for k in range(times + 1)
+    )
+
+
+@pytest.mark.parametrize("times", [1, 2, 7, 30])
+def test_composed_responses(times: int) -> None:
+    each = 0.31416
+    composed = compose([(response_curve(each), times)])
+    for epsilon in (0.0, 0.3, 1.0, 2.0):
+        truth = exact_responses(times, each, epsilon)
+        assert truth <= composed.delta(epsilon) <= truth * 1.001 + 1e-8
+    for delta in (1e-2, 1e-5):
+        epsilon = composed.epsilon(delta)
+        assert exact_responses(times, each, epsilon) <= delta
+        assert exact_responses(times, each, epsilon * 0.999 - 1e-4) >= delta or epsilon == 0
+
+
+def test_repeats_count_one_by_one_or_together() -> None:
+    curve = response_curve(0.5)
+    together = compose([(curve, 6)])
+    apart = compose([(curve, 2), (curve, 1), (curve, 3)])
+    for epsilon in (0.1, 1.0):
+        assert together.delta(epsilon) == pytest.approx(apart.delta(epsilon), rel=1e-6)
+
+
+def test_every_mix_of_directions_is_covered() -> None:
+    """The person may go up in one release and down in the next: all mixes, by enumeration."""
+    trials, p, rounds = 12, Fraction(1, 6), 3
+    law = binomial(trials, p)
+    composed = compose([(PairCurve.both_directions(law, law.shift(1)), rounds)])
+    masses = [binomial_mass(trials, p, k) for k in range(trials + 1)] + [mpmath.mpf(0)]
+    up = [(masses[k], masses[k - 1] if k else mpmath.mpf(0)) for k in range(trials + 2)]
+    down = [(q, m) for m, q in up]
+    for epsilon in (0.5, 1.5, 3.0):
+        factor = mpmath.exp(mpmath.mpf(epsilon))
+        for turns in range(rounds + 1):
+            pairs = [(mpmath.mpf(1), mpmath.mpf(1))]
+            for direction in [up] * turns + [down] * (rounds - turns):
+                pairs = [(a * c, b * d) for a, b in pairs for c, d in direction]
+            assert sum(max(a - factor * b, 0) for a, b in pairs) <= composed.delta(epsilon)
+
+
+def test_numerical_error_is_charged() -> None:
+    composed = compose([(response_curve(0.1), 50)])
+    assert composed.delta(100.0) == pytest.approx(composed.numerical_error, rel=1e-4)
+    assert composed.numerical_error > 0
+    assert composed.epsilon(composed.numerical_error / 2) == math.inf
+
+
+@pytest.mark.parametrize("times", [0, -1, 1.5])
+def test_bad_repeats(times: float) -> None:
+    with pytest.raises(InvalidParameter, match="`times` must be"):
+        compose([(response_curve(1.0), times)])  # type: ignore[list-item]

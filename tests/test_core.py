@@ -1,0 +1,252 @@
+"""Budgets, crowds, messages, tallies, estimates: what they accept, and how they refuse."""
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import headcount as hc
+from headcount.core.estimate import NormalError
+
+
+@pytest.mark.parametrize("epsilon", [0, -1, math.nan, math.inf, "1", None, True, 1j, [1]])
+def test_bad_epsilon(epsilon: Any) -> None:
+    with pytest.raises(hc.InvalidParameter, match="`epsilon` must be") as caught:
+        hc.Budget(epsilon)
+    assert caught.value.code == "invalid-parameter"
+    assert caught.value.exit_status == 2
+
+
+@pytest.mark.parametrize("delta", [-0.1, 1, 1.5, math.nan, math.inf, "0", None, False])
+def test_bad_delta(delta: Any) -> None:
+    with pytest.raises(hc.InvalidParameter, match="`delta` must be"):
+        hc.Budget(1, delta)
+
+
+@pytest.mark.parametrize("users", [0, -5, 2.5, math.nan, "10", None, True, 2**60])
+def test_bad_users(users: Any) -> None:
+    with pytest.raises(hc.InvalidParameter, match="`users` must be"):
+        hc.Crowd(users)
+
+
+@pytest.mark.parametrize("honest", [0, 11, -1, 2.5, "3"])
+def test_bad_honest(honest: Any) -> None:
+    with pytest.raises(hc.InvalidParameter, match="`honest` must be"):
+        hc.Crowd(10, honest)
+
+
+def test_plain_types_come_out() -> None:
+    half: Any = np.float32(0.5)
+    eight: Any = np.int64(8)
+    budget, crowd = hc.Budget(half, 0), hc.Crowd(eight, 5)
+    assert type(budget.epsilon) is type(budget.delta) is float
+    assert type(crowd.users) is type(crowd.honest) is int
+    assert hc.Crowd(8).honest == 8
+    assert hc.Crowd(1e3).users == 1000  # type: ignore[arg-type]
+    assert hc.Budget(1) == hc.Budget(1.0, 0.0)
+
+
+def test_errors_are_one_family_with_codes_of_their_own() -> None:
+    kinds = [
+        kind
+        for kind in vars(hc).values()
+        if isinstance(kind, type) and issubclass(kind, hc.HeadcountError)
+    ]
+    assert len(kinds) >= 8
+    assert len({kind.code for kind in kinds}) == len(kinds)
+    assert {kind.exit_status for kind in kinds} == {2, 3}
+    assert str(hc.UnknownName("no such thing")) == "no such thing"
+    assert str(hc.Infeasible("no", nearest={"users": 5})) == "no (nearest feasible: users=5)"
+
+
+def test_unknown_protocol() -> None:
+    with pytest.raises(hc.UnknownName, match=r"must be one of central\.geometric, .*got 'magic'"):
+        hc.protocol("magic", hc.Count(), hc.Budget(1), hc.Crowd(5))
+
+
+def test_tasks_of_other_kinds_are_refused() -> None:
+    @dataclass(frozen=True)
+    class Other(hc.Count):
+        pass
+
+    class Elsewhere(hc.Task):
+        name = "elsewhere"
+        whole_answers = False
+        domain = 2
+
+        def encode(self, values: Any, *, first: int = 0) -> Any:
+            return values
+
+        def answer_range(self, users: int) -> tuple[float, float]:
+            return 0.0, 1.0
+
+    hc.protocol("central.geometric", Other(), hc.Budget(1), hc.Crowd(5))
+    with pytest.raises(hc.InvalidParameter, match="answers count, got the task"):
+        hc.protocol("central.geometric", Elsewhere(), hc.Budget(1), hc.Crowd(5))
+    assert hc.protocol_names(Elsewhere()) == []
+    with pytest.raises(hc.InvalidParameter, match="no protocol of local trust answers"):
+        hc.best_protocol(Elsewhere(), hc.Budget(1), hc.Crowd(5), hc.Trust.LOCAL)
+
+
+def test_best_protocol() -> None:
+    for trust in hc.Trust:
+        best = hc.best_protocol(hc.Count(), hc.Budget(1, 1e-6), hc.Crowd(1000), trust)
+        assert best.trust is trust
+    with pytest.raises(hc.Infeasible):
+        hc.best_protocol(hc.Count(), hc.Budget(1, 1e-6), hc.Crowd(10), hc.Trust.SHUFFLE)
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        [True, False],
+        [1, 0],
+        [1.0, 0.0],
+        np.array([1, 0], np.uint8),
+        np.array([1, 0], np.int64),
+        np.array([1, 0], np.float32),
+        (1, 0),
+    ],
+)
+def test_count_takes_every_kind_of_yes_and_no(values: Any) -> None:
+    encoded = hc.Count().encode(values)
+    assert encoded.dtype == np.uint8
+    assert encoded.tolist() == [1, 0]
+
+
+def test_bad_value_is_shown() -> None:
+    with pytest.raises(hc.InvalidValue, match=r"got 7 \(person 2\), and 1 more like it"):
+        hc.Count().encode([0, 1, 7, 9])
+    with pytest.raises(hc.InvalidValue, match=r"got 0.5 \(person 101\)$"):
+        hc.Count().encode([0.0, 0.5], first=100)
+
+
+# Messages -----------------------------------------------------------------------------------
+
+SHARES = hc.Alphabet(np.dtype(np.uint64), 0, 2**63 - 1)
+SIGNS = hc.Alphabet(np.dtype(np.int8), -1, 1)
+
+
+@given(st.lists(st.lists(st.integers(0, 2**63 - 1), max_size=4), min_size=1, max_size=6))
+def test_bundles_of_any_length_travel_alone(people: list[list[int]]) -> None:
+    flat = np.array([message for bundle in people for message in bundle], dtype=np.uint64)
+    messages = hc.Messages(flat, len(people), np.array([len(bundle) for bundle in people]))
+    assert [bundle.payload.tolist() for bundle in messages] == people
+    assert messages[len(people) - 1].payload.tolist() == people[-1]
+    received = [hc.Messages.receive(bundle.to_bytes(), SHARES) for bundle in messages]
+    joined = hc.Messages.join(received)
+    assert joined.users == len(people)
+    assert joined.payload.tolist() == flat.tolist()
+    assert joined.counts.tolist() == [len(bundle) for bundle in people]
+
+
+def test_bytes_are_the_messages_and_nothing_else() -> None:
+    bundle = hc.Messages(np.array([1, 258], np.uint64), 1, np.array([2]))
+    assert bundle.to_bytes() == b"\1" + bytes(7) + b"\2\1" + bytes(6)
+    with pytest.raises(hc.InvalidValue, match="one person's, got 2 people's"):
+        hc.Messages.one_each(np.zeros(2, np.uint8)).to_bytes()
+    with pytest.raises(hc.InvalidValue, match="whole messages of 8 byte"):
+        hc.Messages.receive(b"123", SHARES)
+    with pytest.raises(hc.InvalidValue, match="between -1 and 1"):
+        hc.Messages.receive(b"\5", SIGNS)
+    assert hc.Messages.receive(b"\xff\1", SIGNS).payload.tolist() == [-1, 1]
+    with pytest.raises(hc.InvalidValue, match="at least one person"):
+        hc.Messages.join([])
+    for person in (-1, 2):
+        with pytest.raises(IndexError):
+            hc.Messages.one_each(np.zeros(2, np.uint8))[person]
+
+
+def test_bits_of_an_alphabet() -> None:
+    for high, bits in ((0, 1), (1, 1), (2, 2), (255, 8)):
+        assert hc.Alphabet(np.dtype(np.uint8), 0, high).bits == bits
+    assert SHARES.bits == 63
+
+
+def test_shuffling_keeps_messages_and_loses_their_order() -> None:
+    payload = np.arange(1000)
+    batch = hc.shuffle(hc.Messages.one_each(payload), hc.SeededSource(1))
+    assert sorted(batch.payload.tolist()) == payload.tolist()
+    assert not hasattr(batch, "counts")
+    fixed = int((batch.payload == payload).sum())
+    assert fixed < 10
+    # No rank correlation either: 6.5 standard deviations of 1/√n.
+    assert abs(np.corrcoef(batch.payload, payload)[0, 1]) < 6.5 / math.sqrt(1000)
+
+
+def test_run_shuffles_in_shuffle_trust(monkeypatch: pytest.MonkeyPatch) -> None:
+    from headcount.protocols import run as path
+
+    shuffled = []
+
+    def spy(messages: hc.Messages, source: hc.Source) -> hc.Batch:
+        shuffled.append(messages)
+        return hc.shuffle(messages, source)
+
+    monkeypatch.setattr(path, "shuffle", spy)
+    for name in hc.protocol_names():
+        protocol = hc.protocol(name, hc.Count(), hc.Budget(1, 1e-3), hc.Crowd(100))
+        shuffled.clear()
+        path.run(protocol, [1] * 100)
+        assert len(shuffled) == (protocol.trust is hc.Trust.SHUFFLE)
+
+
+def test_tallies_add_up_only_if_alike() -> None:
+    total = hc.Tally(np.array([1, 2]), 3) + hc.Tally(np.array([5, 6]), 7)
+    assert (total.counts.tolist(), total.users) == ([6, 8], 10)
+    with pytest.raises(hc.InvalidValue, match="of one protocol"):
+        hc.Tally(np.array([1, 2]), 3) + hc.Tally(np.array([5]), 7)
+    with pytest.raises(hc.InvalidValue, match="vector of int64"):
+        hc.Tally(np.array([1.0]), 3)
+
+
+# Estimates ----------------------------------------------------------------------------------
+
+
+def estimate(value: float, error: float, *, whole: bool = False, **more: Any) -> hc.Estimate:
+    guarantee = hc.Guarantee(1.0, 0.0, hc.Trust.LOCAL, True, "test", 100)
+    return hc.Estimate(
+        "count", "test", value, 100, guarantee, (0.0, 100.0), whole, NormalError(error), **more
+    )
+
+
+def test_intervals() -> None:
+    wide = estimate(50, 10).interval(0.95)
+    assert wide.low == pytest.approx(50 - 19.59964, abs=1e-4)
+    assert 50 in wide
+    assert 71 not in wide
+    assert estimate(50, 10, whole=True).interval(0.95).to_dict() == {
+        "low": 31.0,
+        "high": 69.0,
+        "confidence": 0.95,
+    }
+    # Cut to what is possible, also when all of it lies outside.
+    assert estimate(-500, 10).interval(0.95).to_dict()["high"] == 0
+    assert estimate(500, 10).interval(0.95).to_dict()["low"] == 100
+    # No whole number inside: the interval stays as it is.
+    assert estimate(50.5, 0.1, whole=True).interval(0.5).low == pytest.approx(50.43, abs=0.01)
+    for confidence in (0, 1, -0.5, math.nan, "0.9"):
+        with pytest.raises(hc.InvalidParameter, match="`confidence` must"):
+            estimate(50, 10).interval(confidence)  # type: ignore[arg-type]
+
+
+def test_postprocessing_is_marked_and_the_unbiased_value_stays() -> None:
+    raw = estimate(-4.0, 10)
+    clipped = raw.postprocess("clip", lambda value: max(0.0, value))
+    assert (clipped.value, clipped.unbiased_value) == (0.0, -4.0)
+    assert clipped.postprocessing == ("clip",)
+    assert clipped.interval(0.9) == raw.interval(0.9)
+    doubled = clipped.postprocess("double", lambda value: 2 * value + 1)
+    assert (doubled.value, doubled.unbiased_value) == (1.0, -4.0)
+    assert doubled.to_dict()["postprocessing"] == ["clip", "double"]
+    assert raw.unbiased_value == raw.value
+
+
+def test_guarantee_in_words() -> None:
+    guarantee = hc.Guarantee(0.5, 1e-6, hc.Trust.SHUFFLE, False, "somebody's theorem", 90)
+    assert str(guarantee) == "(0.5, 1e-06)-DP, shuffle trust, upper bound"
+    assert guarantee.to_dict()["neighbors"] == "replace one person's value"

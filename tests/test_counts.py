@@ -1,0 +1,168 @@
+"""The count protocols against their papers' figures, and 50 digits at full size."""
+
+import math
+from fractions import Fraction
+
+import mpmath
+import numpy as np
+import pytest
+
+import headcount as hc
+from enumeration import binomial_mass
+from headcount.protocols.local.randomized_response import RandomizedResponse
+from headcount.protocols.shuffle.zero_exact import ZeroExact
+
+COUNT = hc.Count()
+
+
+def zero_exact(epsilon: float, delta: float, users: int, **options: str) -> hc.Protocol:
+    return hc.protocol(
+        "shuffle.zero-exact", COUNT, hc.Budget(epsilon, delta), hc.Crowd(users), **options
+    )
+
+
+def withheld(protocol: hc.Protocol) -> Fraction:
+    """The exact probability of a noise message not sent, as the law declares it."""
+    return protocol.law(0)[()]
+
+
+def exact_delta(honest: int, q: Fraction, epsilon: float) -> mpmath.mpf:
+    """Both directions of Bin(honest, q) against itself moved by one, to 50 digits."""
+    reach = min(honest, int(honest * q + 40 * math.sqrt(honest * q) + 60))
+    start = max(0, int(honest * q - 40 * math.sqrt(honest * q) - 60))
+    # By the ratio of neighboring masses, from one mass that is known in full.
+    masses = {start: binomial_mass(honest, q, start)}
+    odds = mpmath.mpf(q.numerator) / (q.denominator - q.numerator)
+    for k in range(start, reach):
+        masses[k + 1] = masses[k] * (honest - k) / (k + 1) * odds
+    factor = mpmath.exp(mpmath.mpf(epsilon))
+    zero = mpmath.mpf(0)
+    up = sum(max(m - factor * masses.get(k - 1, zero), zero) for k, m in masses.items())
+    down = sum(max(m - factor * masses.get(k + 1, zero), zero) for k, m in masses.items())
+    return max(up, down)
+
+
+@pytest.mark.parametrize(("epsilon", "exact", "paper"), [(1.0, 34.1, 725.4), (0.5, 90.2, 2901.7)])
+@pytest.mark.parametrize("users", [20_000, 1_000_000, 10**9])
+def test_noise_of_zero_exact(epsilon: float, exact: float, paper: float, users: int) -> None:
+    found = users * float(withheld(zero_exact(epsilon, 1e-6, users)))
+    assert found == pytest.approx(exact, abs=0.1)
+    published = zero_exact(epsilon, 1e-6, users, calibration="paper")
+    assert users * float(withheld(published)) == pytest.approx(paper, abs=0.1)
+    assert not published.guarantee.exact
+    assert published.guarantee.delta == 1e-6
+    assert published.curve.delta(epsilon) < 1e-20
+
+
+@pytest.mark.parametrize("epsilon", [0.1, 0.5, 1.0, 2.0, 5.0])
+@pytest.mark.parametrize("delta", [1e-2, 1e-6, 1e-10])
+@pytest.mark.parametrize("users", [100, 10_000, 1_000_000])
+def test_zero_exact_meets_its_budget_to_50_digits(epsilon: float, delta: float, users: int) -> None:
+    try:
+        protocol = zero_exact(epsilon, delta, users)
+    except hc.Infeasible as refusal:
+        # The refusal is right (a fair coin for everyone is not enough), and so is its advice.
+        assert exact_delta(users, Fraction(1, 2), epsilon) > delta
+        zero_exact(epsilon, delta, int(refusal.nearest["honest"]))
+        return
+    truth = exact_delta(users, withheld(protocol), epsilon)
+    assert 0.99 * delta < truth <= protocol.guarantee.delta <= delta
+
+
+def test_zero_exact_counts_honest_people_only() -> None:
+    budget = hc.Budget(1, 1e-6)
+    some = hc.protocol("shuffle.zero-exact", COUNT, budget, hc.Crowd(10_000, honest=2000))
+    assert exact_delta(2000, withheld(some), 1.0) <= 1e-6 < exact_delta(1900, withheld(some), 1.0)
+    # More people only add noise.
+    assert exact_delta(10_000, withheld(some), 1.0) < 1e-6
+
+
+def test_zero_exact_answers_nobody_with_certainty() -> None:
+    protocol = zero_exact(1, 1e-6, 1000, analyzer="zero-exact")
+    for messages in (0, 900, 1000):
+        estimate = protocol.estimate(hc.Tally(np.array([messages]), 1000))
+        assert estimate.value == 0
+        assert estimate.postprocessing == ("zero-exact",)
+        assert estimate.unbiased_value != 0
+    source = hc.SeededSource(3)
+    assert all(hc.run(protocol, [0] * 1000, source).value == 0 for _ in range(100))
+    above = protocol.estimate(hc.Tally(np.array([1001]), 1000))
+    assert above.value == above.unbiased_value > 0
+
+
+@pytest.mark.parametrize("beta", [0.5, 0.05, 1e-4])
+def test_paper_error_bound_holds(beta: float) -> None:
+    users, epsilon, delta = 100_000, 1.0, 1e-6
+    protocol = zero_exact(epsilon, delta, users, calibration="paper", analyzer="zero-exact")
+    bound = (
+        50 / epsilon**2 * math.log(2 / delta)
+        + math.sqrt(200 * math.log(2 / delta) * math.log(2 / beta)) / epsilon
+    )
+    source = hc.SeededSource(5)
+    for ones in (0, 300, 725, 2000, 50_000):
+        tallies = [protocol.simulate([users - ones, ones], source) for _ in range(300)]
+        off = [abs(protocol.estimate(tally).value - ones) > bound for tally in tallies]
+        assert sum(off) <= 300 * beta
+
+
+def test_exact_calibration_needs_a_twentieth_of_the_noise() -> None:
+    ours = zero_exact(1, 1e-6, 100_000).standard_error()
+    papers = zero_exact(1, 1e-6, 100_000, calibration="paper").standard_error()
+    assert papers / ours > 4.5
+
+
+def test_zero_exact_refusals() -> None:
+    with pytest.raises(hc.Infeasible, match="needs more than 50 honest people") as caught:
+        zero_exact(1, 1e-6, 50)
+    enough = int(caught.value.nearest["honest"])
+    zero_exact(1, 1e-6, enough)
+    with pytest.raises(hc.Infeasible):
+        zero_exact(1, 1e-6, enough - 1)
+    with pytest.raises(hc.Infeasible, match="needs delta above 0") as caught:
+        zero_exact(1, 0, 50)
+    zero_exact(1, caught.value.nearest["delta"], 50)
+    with pytest.raises(hc.Infeasible) as caught:
+        zero_exact(1, 1e-6, 1000, calibration="paper")
+    assert caught.value.nearest["honest"] == math.ceil(100 * math.log(2e6))
+    assert caught.value.exit_status == 3
+
+
+@pytest.mark.parametrize("epsilon", [1e-6, 0.1, 0.5, 1.0, 3.0, 10.0, 44.0, 80.0, 1e6])
+def test_response_lies_just_enough(epsilon: float) -> None:
+    protocol = RandomizedResponse(COUNT, hc.Budget(epsilon), hc.Crowd(10))
+    lie = protocol.law(0)[(1,)]
+    t = int(lie * 2**64)
+    assert lie == Fraction(t, 2**64)
+    limit = mpmath.exp(mpmath.mpf(epsilon))
+    assert mpmath.mpf(2**64 - t) / t <= limit
+    if t > 1:
+        assert mpmath.mpf(2**64 - t + 1) / (t - 1) > limit
+    truth = mpmath.log(mpmath.mpf(2**64 - t) / t)
+    assert truth - 1e-16 * truth <= protocol.guarantee.epsilon <= epsilon
+
+
+def test_response_variance_is_the_formula() -> None:
+    epsilon, users = 0.7, 5000
+    gamma = math.exp(epsilon) / (1 + math.exp(epsilon)) - 0.5
+    formula = users * (0.25 - gamma**2) / (4 * gamma**2)
+    protocol = RandomizedResponse(COUNT, hc.Budget(epsilon), hc.Crowd(users))
+    assert protocol.standard_error() == pytest.approx(math.sqrt(formula))
+
+
+def test_response_refuses_what_64_bits_cannot_tell() -> None:
+    with pytest.raises(hc.Infeasible) as caught:
+        RandomizedResponse(COUNT, hc.Budget(1e-25), hc.Crowd(10))
+    RandomizedResponse(COUNT, hc.Budget(caught.value.nearest["epsilon"]), hc.Crowd(10))
+
+
+def test_simulating_a_billion_people() -> None:
+    for name in hc.protocol_names():
+        protocol = hc.protocol(name, COUNT, hc.Budget(1, 1e-6), hc.Crowd(10**9))
+        source = hc.SeededSource(6)
+        tally = protocol.simulate([9 * 10**8, 10**8], source)
+        estimate = protocol.estimate(tally, source)
+        assert abs(estimate.value - 10**8) < 6 * protocol.standard_error()
+
+
+def test_zero_exact_class_is_what_the_registry_says() -> None:
+    assert isinstance(zero_exact(1, 1e-6, 1000), ZeroExact)

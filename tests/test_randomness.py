@@ -1,0 +1,335 @@
+"""Random bits and exact draws. A scripted source checks every edge, statistics check the rest."""
+
+import itertools
+import os
+import threading
+from collections import Counter
+from fractions import Fraction
+from math import factorial
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+from enumeration import binomial_mass, exactly, geometric_mass, log_likelihood_ratio
+from headcount import InvalidParameter, SecureSource, SeededSource, Source
+from headcount.accounting.laws import Law
+from headcount.accounting.laws import binomial as binomial_law
+from headcount.randomness import sources
+from headcount.randomness.binomial import binomial, binomial_table, multinomial
+from headcount.randomness.discrete_laplace import discrete_laplace
+from headcount.randomness.draws import bernoulli, permutation, uniform, uniform_below
+from headcount.randomness.table import ThresholdTable
+
+ALARM = 1e-6
+
+
+class Scripted(Source):
+    """Says exactly the bytes it was given."""
+
+    def __init__(self, *parts: NDArray[Any]) -> None:
+        self.left = b"".join(part.astype(part.dtype.newbyteorder("<")).tobytes() for part in parts)
+
+    def fill(self, buffer: NDArray[np.uint8]) -> None:
+        assert len(buffer) <= len(self.left), "more bits asked for than written"
+        said, self.left = self.left[: len(buffer)], self.left[len(buffer) :]
+        buffer[:] = np.frombuffer(said, np.uint8)
+
+
+def words(*values: int) -> NDArray[np.uint64]:
+    return np.array(values, dtype=np.uint64)
+
+
+# Sources ------------------------------------------------------------------------------------
+
+
+def test_seeded_source_repeats_and_differs_by_seed() -> None:
+    one, again, other = (SeededSource(seed).integers(1000, np.uint64) for seed in (1, 1, 2))
+    assert np.array_equal(one, again)
+    assert not np.intersect1d(one, other).size
+    parts = SeededSource(1)
+    joined = np.concatenate([parts.integers(n, np.uint64) for n in (1, 99, 900)])
+    assert np.array_equal(joined, one)
+    # Pinned, and the same by openssl's own command: a seed means the same everywhere.
+    assert one[0] == 16840601836788118689
+
+
+@pytest.mark.parametrize("seed", [-1, 2**64, 1.5, "1", None])
+def test_bad_seed(seed: Any) -> None:
+    with pytest.raises(InvalidParameter, match="`seed` must be"):
+        SeededSource(seed)
+
+
+def test_secure_source_never_repeats() -> None:
+    shared = SecureSource()
+    drawn = [shared.integers(1000, np.uint64) for _ in range(5)]
+    drawn += [SecureSource().integers(1000, np.uint64) for _ in range(5)]
+
+    def draw() -> None:
+        drawn.append(shared.integers(1000, np.uint64))
+
+    threads = [threading.Thread(target=draw) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    together = np.concatenate(drawn)
+    assert len(np.unique(together)) == 18_000
+
+
+def test_secure_source_is_new_in_a_forked_child() -> None:
+    source = SecureSource()
+    source.integers(10, np.uint64)
+    said = []
+    for _ in range(3):
+        reader, writer = os.pipe()
+        child = os.fork()
+        if child == 0:
+            os.write(writer, source.integers(10, np.uint64).tobytes())
+            os._exit(0)
+        os.waitpid(child, 0)
+        said.append(os.read(reader, 80))
+        os.close(reader)
+        os.close(writer)
+    said.append(source.integers(10, np.uint64).tobytes())
+    assert len(set(said)) == 4
+
+
+def test_secure_source_is_rekeyed(monkeypatch: pytest.MonkeyPatch) -> None:
+    keys = []
+
+    def spy(key: bytes, nonce: bytes, real: Any = sources._keystream) -> Any:
+        keys.append(key)
+        return real(key, nonce)
+
+    monkeypatch.setattr(sources, "_keystream", spy)
+    monkeypatch.setattr(sources, "_REKEY_AFTER", 1 << 20)
+    source = SecureSource()
+    for _ in range(10):
+        source.fill(np.empty(1 << 19, np.uint8))
+    source.fill(np.empty(5 << 20, np.uint8))
+    assert len(set(keys)) == len(keys) == 10
+
+
+@pytest.mark.parametrize("source", [SecureSource(), SeededSource(3)], ids=["secure", "seeded"])
+def test_every_byte_is_written_and_fair(source: Source) -> None:
+    # Chunks of 256 KiB are filled one by one: look at an odd size across several of them.
+    buffer = np.zeros((1 << 20) + 12_345, np.uint8)
+    source.fill(buffer)
+    observed = Counter(buffer.tolist())
+    assert log_likelihood_ratio(observed, dict.fromkeys(range(256), 1 / 256))[1] > 1e-9
+    assert not (buffer[: len(buffer) // 8 * 8].view(np.uint64) == 0).any()
+    ones = int(np.unpackbits(buffer).sum())
+    assert abs(ones - 4 * len(buffer)) < 6.5 * (2 * len(buffer)) ** 0.5
+
+
+# Bernoulli ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("weight", [0, 1, 2, 100, 255, 256])
+def test_bernoulli_counts_every_byte(weight: int) -> None:
+    tops = np.arange(256, dtype=np.uint8)
+    ties = words(0) if weight < 256 else words()
+    got = bernoulli(Scripted(tops, ties), 256, weight, bits=8)
+    assert got.dtype == np.uint8
+    assert got.tolist() == [1] * weight + [0] * (256 - weight)
+
+
+@given(st.integers(0, 2**64 - 1), st.sampled_from([-2, -1, 0, 1, 2]))
+def test_bernoulli_is_one_exactly_below_the_threshold(weight: int, step: int) -> None:
+    uniform_word = weight + step
+    if not 0 <= uniform_word < 2**64:
+        return
+    top, rest = divmod(uniform_word, 2**56)
+    script = Scripted(np.array([top], np.uint8), words((rest << 8) | 0xA5))
+    assert bernoulli(script, 1, weight).tolist() == [int(uniform_word < weight)]
+
+
+def test_bernoulli_ends_and_refusals() -> None:
+    source = SeededSource(1)
+    assert bernoulli(source, 1000, 0).sum() == 0
+    assert bernoulli(source, 1000, 2**64).sum() == 1000
+    assert bernoulli(source, 0, 5).size == 0
+    for weight, bits in ((-1, 64), (2**64 + 1, 64), (3, 1), (1, 0), (1, 65)):
+        with pytest.raises(InvalidParameter):
+            bernoulli(source, 1, weight, bits)
+
+
+def test_bernoulli_across_chunks() -> None:
+    p, count = 0.3, 3_000_001
+    drawn = bernoulli(SeededSource(2), count, round(p * 2**64))
+    deviation = (count * p * (1 - p)) ** 0.5
+    assert abs(int(drawn.sum()) - count * p) < 4.9 * deviation
+    assert abs(int(drawn.sum()) - count * p * 1.02) > 4.9 * deviation
+
+
+# Uniform integers and permutations ----------------------------------------------------------
+
+
+def test_uniform_rejects_what_is_too_large() -> None:
+    assert uniform(Scripted(words(7, 6, 5), words(7, 4), words(3)), 3, 6).tolist() == [3, 4, 5]
+    assert uniform(Scripted(words(2**64 - 1)), 1, 2**64).tolist() == [2**64 - 1]
+    assert uniform(Scripted(words(2**64 - 1)), 1, 1).tolist() == [0]
+    for below in (0, -1, 2**64 + 1):
+        with pytest.raises(InvalidParameter):
+            uniform(SeededSource(1), 1, below)
+
+
+@pytest.mark.parametrize("below", [1, 2, 3, 10, 256, 257])
+def test_uniform_laws(below: int) -> None:
+    law = dict.fromkeys(range(below), 1 / below)
+    assert log_likelihood_ratio(Counter(uniform(SeededSource(3), 50_000, below).tolist()), law)[
+        1
+    ] > (ALARM)
+    source = SeededSource(4)
+    scalars = Counter(uniform_below(source, below) for _ in range(20_000))
+    assert log_likelihood_ratio(scalars, law)[1] > ALARM
+
+
+def test_uniform_below_large_numbers() -> None:
+    source, below = SeededSource(5), 10**40
+    drawn = [uniform_below(source, below) for _ in range(4000)]
+    assert max(drawn) < below
+    tenths = Counter(number * 10 // below for number in drawn)
+    assert log_likelihood_ratio(tenths, dict.fromkeys(range(10), 0.1))[1] > ALARM
+
+
+def test_permutation_is_uniform() -> None:
+    source = SeededSource(6)
+    seen = Counter(tuple(permutation(source, 4).tolist()) for _ in range(24_000))
+    law = dict.fromkeys(itertools.permutations(range(4)), 1 / factorial(4))
+    assert log_likelihood_ratio(seen, law)[1] > ALARM
+    assert sorted(permutation(source, 1000).tolist()) == list(range(1000))
+    assert permutation(source, 0).size == 0
+
+
+def test_permutation_draws_again_on_a_tie() -> None:
+    assert permutation(Scripted(words(5, 9, 5), words(3, 2, 1)), 3).tolist() == [2, 1, 0]
+
+
+# Tables -------------------------------------------------------------------------------------
+
+
+def test_table_edges() -> None:
+    table = ThresholdTable([3, 0, 2**63 - 3, 2**63], start=10)
+    drawn = table.sample(Scripted(words(0, 2, 3, 2**63 - 1, 2**63, 2**64 - 1)), 6)
+    assert drawn.tolist() == [10, 10, 12, 12, 13, 13]
+    assert table.total_variation == 0
+
+
+def test_table_guide_agrees_with_search() -> None:
+    """Many draws go by their first 16 bits: the same uniforms must give the same outcomes."""
+    weights = [2**40 + 5, 2**48, 3 * 2**47 + 1, 7]
+    weights.append(2**64 - sum(weights))
+    table = ThresholdTable(weights)
+    firsts = np.cumsum([0, *weights[:-1]], dtype=np.uint64)
+    edges = np.concatenate([firsts, firsts[1:] - np.uint64(1), words(2**64 - 1)])
+    wide = np.concatenate([edges, SeededSource(1).integers(5000 - len(edges), np.uint64)])
+    expected = np.searchsorted(firsts, wide, side="right") - 1
+    tops = (wide >> np.uint64(48)).astype(np.uint16)
+    undecided = [
+        word
+        for word in wide.tolist()
+        if ((firsts > words(word >> 48 << 48)) & (firsts <= words(word | 2**48 - 1))).any()
+    ]
+    script = Scripted(tops, words(*((word << 16) % 2**64 for word in undecided)))
+    assert np.array_equal(table.sample(script, 5000), expected)
+    assert not script.left
+
+
+@pytest.mark.parametrize("weights", [[], [1], [2**64, 1], [-1, 2**64 + 1]])
+def test_table_refuses_what_is_no_law(weights: list[int]) -> None:
+    with pytest.raises(InvalidParameter):
+        ThresholdTable(weights)
+
+
+@settings(max_examples=60)
+@given(st.lists(st.floats(1e-30, 1.0), min_size=1, max_size=40))
+def test_table_is_as_near_to_its_law_as_it_says(masses: list[float]) -> None:
+    mass = np.array(masses) / np.sum(masses)
+    table = ThresholdTable.of(Law(-3, mass, slack=1e-15))
+    firsts = [int(first) for first in table._firsts] + [2**64]
+    drawn = dict(
+        zip(table._outcomes.tolist(), np.diff(np.array(firsts, dtype=object)), strict=True)
+    )
+    exact = [Fraction(p) for p in mass]
+    variation = sum(
+        abs(Fraction(drawn.get(i - 3, 0), 2**64) - p / sum(exact)) for i, p in enumerate(exact)
+    )
+    assert variation / 2 <= table.total_variation < 1e-10
+    assert sum(drawn.values()) == 2**64
+
+
+@pytest.mark.parametrize("p", [Fraction(1, 3), Fraction(999, 1000), Fraction(1, 2**60)])
+@pytest.mark.parametrize("trials", [1, 10, 700])
+def test_binomial_table_is_as_near_as_it_says(trials: int, p: Fraction) -> None:
+    table = binomial_table(trials, p)
+    firsts = [int(first) for first in table._firsts] + [2**64]
+    weights = dict(zip(table._outcomes.tolist(), np.diff(np.array(firsts, object)), strict=True))
+    variation = sum(
+        abs(exactly(Fraction(weights.get(k, 0), 2**64)) - binomial_mass(trials, p, k))
+        for k in range(trials + 1)
+    )
+    assert variation / 2 <= table.total_variation < 1e-9
+
+
+def test_binomial_of_a_billion() -> None:
+    trials, p = 10**9, Fraction(731, 1000)
+    assert binomial_table(trials, p).total_variation < 1e-8
+    drawn = binomial(SeededSource(7), trials, p, 100_000)
+    z = (drawn - float(trials * p)) / float(trials * p * (1 - p)) ** 0.5
+    assert abs(z.mean()) < 5 / 100_000**0.5
+    assert abs(z.var() - 1) < 5 * (2 / 100_000) ** 0.5
+
+
+def test_degenerate_binomials() -> None:
+    source = SeededSource(8)
+    assert binomial(source, 5, Fraction(0), 3).tolist() == [0, 0, 0]
+    assert binomial(source, 5, Fraction(1), 3).tolist() == [5, 5, 5]
+    assert binomial(source, 0, Fraction(1, 3), 2).tolist() == [0, 0]
+
+
+def test_multinomial_has_its_law() -> None:
+    weights, trials = [1, 2, 0, 3], 4
+    source = SeededSource(9)
+    seen = Counter(tuple(multinomial(source, trials, weights).tolist()) for _ in range(20_000))
+    law = {}
+    for counts in itertools.product(range(trials + 1), repeat=4):
+        if sum(counts) == trials:
+            ways = factorial(trials)
+            chance = Fraction(1)
+            for count, weight in zip(counts, weights, strict=True):
+                ways //= factorial(count)
+                chance *= Fraction(weight, 6) ** count
+            law[counts] = float(ways * chance)
+    law = {counts: chance for counts, chance in law.items() if chance}
+    assert log_likelihood_ratio(seen, law)[1] > ALARM
+    for wrong in ([], [0, 0], [-1, 2]):
+        with pytest.raises(InvalidParameter):
+            multinomial(source, 3, wrong)
+
+
+# Discrete Laplace ---------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("epsilon", [Fraction(1, 3), Fraction(0.7), Fraction(3)])
+def test_discrete_laplace_law(epsilon: Fraction) -> None:
+    source = SeededSource(10)
+    drawn = Counter(discrete_laplace(source, epsilon) for _ in range(60_000))
+    law = {z: float(geometric_mass(float(epsilon), z)) for z in range(-300, 301)}
+    assert log_likelihood_ratio(drawn, law)[1] > ALARM
+    wrong = {z: float(geometric_mass(float(epsilon) * 1.05, z)) for z in range(-300, 301)}
+    assert log_likelihood_ratio(drawn, wrong)[1] < ALARM
+
+
+def test_law_of_binomial_is_where_tables_come_from() -> None:
+    law = binomial_law(10, Fraction(1, 4))
+    table = ThresholdTable.of(law)
+    drawn = Counter(table.sample(SeededSource(11), 100_000).tolist())
+    exact = {k: float(binomial_mass(10, Fraction(1, 4), k)) for k in range(11)}
+    assert log_likelihood_ratio(drawn, exact)[1] > ALARM
+    shifted = {k + 1: p for k, p in exact.items()}
+    assert log_likelihood_ratio(drawn, shifted)[1] < ALARM
