@@ -3,10 +3,13 @@ PYTHON ?= python3
 BIN := .venv/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help test test-slow lint clean
+.PHONY: help demo test test-slow lint bench docs clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' Makefile
+
+demo: .venv/all ## One sensitive question under three trusts; saves headcount-demo.png
+	$(BIN)/headcount demo
 
 test: lint ## Check and test everything that is quick (under 10 minutes)
 	$(BIN)/python -m pytest -n 2 -m "not slow"
@@ -19,6 +22,13 @@ lint: .venv/dev ## Style, types and import rules
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+
+bench: .venv/bench ## Compare speed with peers, and write docs/benchmarks.md
+	$(BIN)/python -m benchmarks
+
+docs: .venv/docs ## Draw the figures and build the documentation into site/
+	$(BIN)/headcount demo --out docs/figures/trusts.svg
+	$(BIN)/mkdocs build --strict
 
 clean: ## Remove everything that the targets made
 	rm -rf .venv site headcount-demo.png

@@ -1,0 +1,5 @@
+"""`python -m headcount`."""
+
+from headcount.cli.main import main
+
+main()

@@ -1,0 +1,1 @@
+"""The command line: it only calls the rest."""

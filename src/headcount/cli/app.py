@@ -1,0 +1,200 @@
+"""The commands. Each one reads its options, calls the library and shows what came back."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.table import Table
+
+from headcount import __version__
+from headcount.cli import demo as demonstration
+from headcount.cli.output import console, estimate_table, messages, number, print_json
+from headcount.core import checks
+from headcount.core.budget import Budget, Crowd, Trust
+from headcount.core.errors import InvalidParameter, MissingPackage
+from headcount.core.protocol import Protocol
+from headcount.core.task import Count
+from headcount.data.columns import read_column
+from headcount.plot import figures
+from headcount.protocols.registry import best_protocol, protocol, protocol_names
+from headcount.protocols.run import run
+
+app = typer.Typer(
+    name="headcount",
+    help="Count a crowd without looking at anyone: estimates with differential privacy.",
+    epilog="Exit status: 0 done, 2 bad usage or input, 3 not feasible within the budget.",
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+)
+
+TASKS = {"count": Count()}
+
+Epsilon = Annotated[float, typer.Option(help="Privacy loss that may be spent, above 0.")]
+Delta = Annotated[
+    float, typer.Option(help="Chance of a larger loss, in [0, 1). Shuffle trust needs more than 0.")
+]
+Honest = Annotated[
+    int | None,
+    typer.Option(help="How many of the people surely follow the protocol. [default: all]"),
+]
+Calibration = Annotated[
+    str, typer.Option(help="exact: from the law of the view; paper: the published closed form.")
+]
+AsJson = Annotated[bool, typer.Option("--json", help="One JSON document on standard output.")]
+FigureOut = Annotated[
+    Path | None, typer.Option("--out", help="Also save a figure: .png, .svg or .pdf.")
+]
+
+
+@app.callback(invoke_without_command=True)
+def headcount(
+    context: typer.Context,
+    version: Annotated[bool, typer.Option("--version", help="Show the version and stop.")] = False,
+) -> None:
+    if version:
+        print(f"headcount {__version__}")
+    elif context.invoked_subcommand is None:
+        print(context.get_help())
+
+
+@app.command(
+    epilog="Example: headcount estimate people.csv --column smoker --task count --epsilon 1"
+)
+def estimate(
+    path: Annotated[Path, typer.Argument(help="A .csv or .parquet file, one row a person.")],
+    column: Annotated[str, typer.Option(help="The column that holds people's values.")],
+    epsilon: Epsilon,
+    delta: Delta = 0.0,
+    task: Annotated[str, typer.Option(help="The question: count (how many ones?).")] = "count",
+    trust: Annotated[
+        Trust, typer.Option(help="Who may see a value: the curator, or nobody.")
+    ] = Trust.CENTRAL,
+    name: Annotated[
+        str | None,
+        typer.Option("--protocol", help="A protocol by name. [default: the trust's most accurate]"),
+    ] = None,
+    honest: Honest = None,
+    calibration: Annotated[
+        str | None, typer.Option(help="exact or paper; goes with --protocol.")
+    ] = None,
+    analyzer: Annotated[
+        str | None, typer.Option(help="unbiased or zero-exact; goes with --protocol.")
+    ] = None,
+    confidence: Annotated[float, typer.Option(help="Of the interval, in (0, 1).")] = 0.95,
+    as_json: AsJson = False,
+) -> None:
+    """Estimate a statistic of a column, privately."""
+    question = TASKS[checks.choice("task", task, tuple(TASKS))]
+    budget = Budget(epsilon, delta)
+    if not 0 < confidence < 1:
+        raise InvalidParameter(f"`confidence` must lie strictly in (0, 1), got {confidence}")
+    given = {"calibration": calibration, "analyzer": analyzer}
+    options = {option: value for option, value in given.items() if value is not None}
+    if options and name is None:
+        raise InvalidParameter(f"--{next(iter(options))} must come with --protocol, got none")
+
+    with Progress(
+        TextColumn("reading"),
+        BarColumn(),
+        TimeRemainingColumn(),
+        console=messages,
+        transient=True,
+        disable=not messages.is_terminal,
+    ) as bar:
+        reading = bar.add_task("reading", total=1.0)
+        values = read_column(
+            path, column, question, lambda share: bar.update(reading, completed=share)
+        )
+    crowd = Crowd(len(values), honest)
+    chosen = (
+        protocol(name, question, budget, crowd, **options)
+        if name
+        else best_protocol(question, budget, crowd, trust)
+    )
+    answer = run(chosen, values)
+    if as_json:
+        print_json({**answer.to_dict(confidence), **_facts(chosen)})
+        return
+    console.print(estimate_table([answer], confidence))
+    marked = f", {' and '.join(answer.postprocessing)}" if answer.postprocessing else ""
+    console.print(f"\n{chosen.name}, {number(answer.users)} people{marked}")
+    console.print(f"spent: {answer.guarantee}; {answer.guarantee.method}")
+
+
+@app.command(
+    epilog="Example: headcount curve shuffle.zero-exact --users 100000 --epsilon 1 --delta 1e-6"
+)
+def curve(
+    name: Annotated[str, typer.Argument(help=f"One of {', '.join(protocol_names())}.")],
+    users: Annotated[int, typer.Option(help="How many people take part, at least.")],
+    epsilon: Epsilon,
+    delta: Delta = 0.0,
+    honest: Honest = None,
+    calibration: Calibration = "exact",
+    releases: Annotated[int, typer.Option(help="How often the same people are asked.")] = 1,
+    out: FigureOut = None,
+    as_json: AsJson = False,
+) -> None:
+    """Show every (epsilon, delta) that a protocol satisfies, alone or asked repeatedly."""
+    checks.whole("releases", releases, low=1, high=1000)
+    if out:
+        figures.check_path(out)
+    chosen = protocol(
+        name, Count(), Budget(epsilon, delta), Crowd(users, honest), calibration=calibration
+    )
+    epsilon_at = chosen.curve.epsilon if releases == 1 else _composed(chosen, releases)
+    deltas = [10.0**-power for power in range(1, 13)]
+    points = [(epsilon_at(value), value) for value in deltas]
+    if out:
+        label = name if releases == 1 else f"{name}, {releases} releases"
+        finite = [point for point in points if point[0] < float("inf")]
+        title = f"Privacy curve, {chosen.crowd.honest:,} honest people"
+        figures.save(figures.curve_figure(title, {label: finite}), out)
+    if as_json:
+        curve_points = [{"epsilon": point[0], "delta": point[1]} for point in points]
+        print_json(
+            {"protocol": name, "releases": releases, "curve": curve_points, **_facts(chosen)}
+        )
+        return
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    table.add_column("delta", justify="right")
+    table.add_column("epsilon", justify="right")
+    for point in points:
+        table.add_row(f"{point[1]:.0e}", f"{point[0]:.6g}" if point[0] < float("inf") else "none")
+    console.print(table)
+    if out:
+        console.print(f"\nfigure: {out}")
+
+
+@app.command(epilog="Example: headcount demo --out demo.svg")
+def demo(
+    out: Annotated[Path, typer.Option(help="Where the figure goes: .png, .svg or .pdf.")] = Path(
+        "headcount-demo.png"
+    ),
+    as_json: AsJson = False,
+) -> None:
+    """Ask one sensitive question of a made-up town, under all three trusts."""
+    figures.check_path(out)
+    demonstration.show(out, as_json=as_json)
+
+
+def _composed(chosen: Protocol, releases: int) -> Callable[[float], float]:
+    with messages.status("composing"):
+        try:
+            from headcount.accounting.composition import compose  # takes a second or more
+        except ImportError:
+            raise MissingPackage(
+                "composition needs dp-accounting", hint="pip install 'headcount[compose]'"
+            ) from None
+        return compose([(chosen.curve, releases)]).epsilon
+
+
+def _facts(chosen: Protocol) -> dict[str, Any]:
+    return {
+        "parameters": chosen.parameters,
+        "messages_per_user": chosen.messages_per_user,
+        "bits_per_message": chosen.bits_per_message,
+        "local_epsilon": chosen.local_epsilon,
+    }

@@ -1,0 +1,74 @@
+"""How results reach the user: tables and pictures for people, one JSON document for programs."""
+
+import json
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+from headcount.core.estimate import Estimate
+
+console = Console(highlight=False)
+messages = Console(stderr=True, highlight=False)  # progress and remarks: never on standard output
+
+
+def print_json(document: Mapping[str, Any]) -> None:
+    """One JSON document on standard output. JSON has no infinity: it becomes null."""
+    print(json.dumps(_finite(document), indent=2, ensure_ascii=False, allow_nan=False))
+
+
+def _finite(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {key: _finite(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_finite(item) for item in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def number(value: float) -> str:
+    """A count or an error, to a digit after the point at most."""
+    return f"{value:,.0f}" if value == round(value) or abs(value) >= 1e6 else f"{value:,.1f}"
+
+
+def estimate_table(estimates: Sequence[Estimate], confidence: float) -> Table:
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    columns = ("trust", "estimate", f"{confidence:g} interval", "± error", "epsilon", "delta")
+    for column in columns:
+        table.add_column(column, justify="left" if column == "trust" else "right")
+    for estimate in estimates:
+        interval, guarantee = estimate.interval(confidence), estimate.guarantee
+        table.add_row(
+            guarantee.trust,
+            number(estimate.value),
+            f"{number(interval.low)} to {number(interval.high)}",
+            number(estimate.standard_error),
+            f"{guarantee.epsilon:.4g}",
+            f"{guarantee.delta:.2g}",
+        )
+    return table
+
+
+def interval_picture(truth: float, estimates: Sequence[Estimate], width: int) -> str:
+    """Intervals as lines of text over one scale; `|` stands at the true answer."""
+    intervals = [estimate.interval(0.95) for estimate in estimates]
+    low = min(truth, *(interval.low for interval in intervals))
+    high = max(truth, *(interval.high for interval in intervals))
+    label = max(len(estimate.guarantee.trust) for estimate in estimates)
+    cells = max(20, width - label - 3)
+
+    def cell(value: float) -> int:
+        share = (value - low) / (high - low) if high > low else 0.5
+        return min(cells - 1, max(0, round(share * (cells - 1))))
+
+    lines = []
+    for estimate, interval in zip(estimates, intervals, strict=True):
+        line = [" "] * cells
+        for position in range(cell(interval.low), cell(interval.high) + 1):
+            line[position] = "─"
+        line[cell(truth)] = "|"
+        line[cell(estimate.value)] = "●"
+        lines.append(f"{estimate.guarantee.trust:<{label}}  {''.join(line).rstrip()}")
+    ends = f"{low:,.0f}".ljust(cells - len(f"{high:,.0f}")) + f"{high:,.0f}"
+    return "\n".join([*lines, f"{'':<{label}}  {ends}"])

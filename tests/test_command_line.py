@@ -1,0 +1,308 @@
+"""The commands as a user meets them: output, JSON, exit status, one line for every refusal."""
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow
+import pyarrow.parquet
+import pytest
+
+from headcount.cli.main import main
+
+
+class Outcome(NamedTuple):
+    status: int
+    out: str
+    err: str
+
+
+Headcount = Callable[..., Outcome]
+
+
+@pytest.fixture
+def headcount(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> Headcount:
+    """Run the command in an empty folder."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "100")
+
+    def call(*arguments: str) -> Outcome:
+        monkeypatch.setattr(sys, "argv", ["headcount", *arguments])
+        with pytest.raises(SystemExit) as stop:
+            main()
+        captured = capsys.readouterr()
+        return Outcome(int(stop.value.code or 0), captured.out, captured.err)
+
+    return call
+
+
+@pytest.fixture
+def people(tmp_path: Path) -> None:
+    """2,000 people in both formats; 500 of them smoke."""
+    smokes = np.arange(2000) % 4 == 0
+    table = pyarrow.table(
+        {
+            "smoker": smokes,
+            "number": smokes.astype(np.int64),
+            "age": np.arange(2000) % 90,
+            "name": [f"p{i}" for i in range(2000)],
+            "missing": [None, *smokes[1:].tolist()],
+            "unsure": np.where(smokes, 1.0, np.nan),
+        }
+    )
+    pyarrow.parquet.write_table(table, tmp_path / "people.parquet", row_group_size=300)
+    lines = [f"{int(smoker)},{i % 90}" for i, smoker in enumerate(smokes)]
+    (tmp_path / "people.csv").write_text("\n".join(["smoker,age", *lines]) + "\n")
+    (tmp_path / "empty.csv").write_text("smoker\n")
+    (tmp_path / "nothing.csv").write_text("")
+    (tmp_path / "twice.csv").write_text("smoker,smoker\n1,0\n")
+    (tmp_path / "broken.parquet").write_bytes(b"PAR1 no, not really")
+    (tmp_path / "people.txt").write_text("smoker\n1\n")
+    (tmp_path / "folder.csv").mkdir()
+
+
+@pytest.mark.usefixtures("people")
+@pytest.mark.parametrize("trust", ["central", "shuffle", "local"])
+@pytest.mark.parametrize(
+    ("file", "column"), [("people.csv", "smoker"), ("people.parquet", "smoker"),
+                         ("people.parquet", "number")]
+)  # fmt: skip
+def test_estimate(headcount: Headcount, trust: str, file: str, column: str) -> None:
+    arguments = ["estimate", file, "--column", column, "--task", "count", "--epsilon", "2"]
+    arguments += ["--delta", "1e-4", "--trust", trust]
+    status, out, err = headcount(*arguments)
+    assert (status, err) == (0, "")
+    assert trust in out
+    assert "2,000 people" in out
+    status, out, err = headcount(*arguments, "--json", "--confidence", "0.9999999")
+    assert (status, err) == (0, "")
+    answer = json.loads(out)
+    assert {"task", "protocol", "value", "standard_error", "interval", "users"} <= set(answer)
+    assert answer["users"] == answer["guarantee"]["honest"] == 2000
+    assert answer["guarantee"]["trust"] == trust
+    assert answer["interval"]["low"] <= 500 <= answer["interval"]["high"]
+    assert answer["guarantee"]["epsilon"] <= 2
+
+
+@pytest.mark.usefixtures("people")
+def test_estimate_by_protocol_with_options(headcount: Headcount) -> None:
+    arguments = [
+        "estimate",
+        "people.csv",
+        "--column",
+        "smoker",
+        "--epsilon",
+        "2",
+        "--delta",
+        "0.01",
+    ]
+    arguments += [
+        "--protocol",
+        "shuffle.zero-exact",
+        "--analyzer",
+        "zero-exact",
+        "--honest",
+        "1500",
+    ]
+    answer = json.loads(headcount(*arguments, "--calibration", "paper", "--json").out)
+    assert answer["postprocessing"] == ["zero-exact"]
+    assert answer["guarantee"]["honest"] == 1500
+    assert answer["guarantee"]["exact"] is False
+    assert answer["local_epsilon"] is None
+    assert "zero-exact" in headcount(*arguments).out
+
+
+GOOD = {"file": "people.parquet", "--column": "smoker", "--epsilon": "1"}
+
+
+@pytest.mark.usefixtures("people")
+@pytest.mark.parametrize(
+    ("change", "status", "code", "says"),
+    [
+        ({"file": "absent.csv"}, 2, "unreadable-data", "must be a file"),
+        ({"file": "folder.csv"}, 2, "unreadable-data", "must be a file"),
+        ({"file": "people.txt"}, 2, "unreadable-data", "must end in .csv or .parquet"),
+        ({"file": "broken.parquet"}, 2, "unreadable-data", "must be a readable .parquet file"),
+        ({"file": "nothing.csv"}, 2, "unreadable-data", "must be a readable .csv file"),
+        ({"file": "empty.csv"}, 2, "invalid-value", "at least one row"),
+        ({"file": "twice.csv"}, 2, "unreadable-data", "got it twice"),
+        ({"--column": "smokes"}, 2, "unreadable-data", "must have a column 'smokes', got smoker"),
+        ({"--column": "age"}, 2, "invalid-value", "must be 0 or 1, got 2 (person 2), and"),
+        ({"--column": "name"}, 2, "invalid-value", "got string like 'p0'"),
+        ({"--column": "missing"}, 2, "invalid-value", "no value may be missing, got 1"),
+        ({"--column": "unsure"}, 2, "invalid-value", "got nan (person 1)"),
+        ({"--epsilon": "0"}, 2, "invalid-parameter", "`epsilon` must be positive"),
+        ({"--epsilon": "-1"}, 2, "invalid-parameter", "`epsilon` must be positive"),
+        ({"--epsilon": "nan"}, 2, "invalid-parameter", "`epsilon` must be finite"),
+        ({"--epsilon": "one"}, 2, "usage", "should be a valid number"),
+        ({"--delta": "1"}, 2, "invalid-parameter", "`delta` must be at least 0 and below 1"),
+        ({"--delta": "-0.5"}, 2, "invalid-parameter", "`delta` must be at least 0 and below 1"),
+        ({"--honest": "3000"}, 2, "invalid-parameter", "`honest` must be between 1 and 2000"),
+        ({"--confidence": "95"}, 2, "invalid-parameter", "`confidence` must lie"),
+        ({"--task": "vote"}, 2, "invalid-parameter", "`task` must be one of count"),
+        ({"--trust": "blind"}, 2, "usage", "'blind' is not one of"),
+        ({"--protocol": "magic"}, 2, "unknown-name", "`protocol` must be one of"),
+        ({"--analyzer": "unbiased"}, 2, "invalid-parameter", "must come with --protocol"),
+        (
+            {"--protocol": "central.geometric", "--analyzer": "unbiased"},
+            2,
+            "unknown-name",
+            "takes the options calibration",
+        ),
+        ({"--trust": "shuffle"}, 3, "infeasible", "needs delta above 0"),
+        (
+            {"--trust": "shuffle", "--delta": "1e-9", "--epsilon": "0.01"},
+            3,
+            "infeasible",
+            "nearest feasible: honest=",
+        ),
+    ],
+    ids=lambda value: (
+        " ".join(value) + str(list(value.values())) if isinstance(value, dict) else ""
+    ),
+)
+def test_refusals_are_one_line(
+    headcount: Headcount, tmp_path: Path, change: dict[str, str], status: int, code: str, says: str
+) -> None:
+    before = sorted(tmp_path.iterdir())
+    options = {**GOOD, **change}
+    arguments = ["estimate", options.pop("file")]
+    for option, value in options.items():
+        arguments += [option, value]
+    for extra in ([], ["--json"]):
+        outcome = headcount(*arguments, *extra)
+        assert outcome.status == status
+        assert outcome.out == ""
+        assert outcome.err.count("\n") == 1
+        assert outcome.err.startswith(f"headcount: {code}: ")
+        assert says in outcome.err
+    assert sorted(tmp_path.iterdir()) == before
+
+
+def test_usage_errors(headcount: Headcount) -> None:
+    for arguments in (["estimate"], ["estimate", "x.csv"], ["magic"], ["demo", "--colour"]):
+        outcome = headcount(*arguments)
+        assert outcome.status == 2
+        assert outcome.err.startswith("headcount: usage: ")
+        assert outcome.err.count("\n") == 1
+
+
+CURVE = ["curve", "shuffle.zero-exact", "--users", "1000", "--epsilon", "1", "--delta", "1e-6"]
+
+
+def test_curve(headcount: Headcount, tmp_path: Path) -> None:
+    status, out, err = headcount(*CURVE)
+    assert (status, err) == (0, "")
+    assert "1e-06         1\n" in out
+    answer = json.loads(headcount(*CURVE, "--json").out)
+    points = {point["delta"]: point["epsilon"] for point in answer["curve"]}
+    assert points[1e-6] == pytest.approx(1)
+    assert sorted(points.values()) == [points[delta] for delta in sorted(points, reverse=True)]
+    for ending in ("png", "svg", "pdf"):
+        assert headcount(*CURVE, "--out", f"curve.{ending}").status == 0
+        assert (tmp_path / f"curve.{ending}").stat().st_size > 1000
+
+
+def test_curve_of_several_releases(headcount: Headcount) -> None:
+    alone = json.loads(headcount(*CURVE, "--json").out)["curve"]
+    thrice = json.loads(headcount(*CURVE, "--json", "--releases", "3").out)["curve"]
+    for one, three in zip(alone[2:6], thrice[2:6], strict=True):
+        assert one["epsilon"] < three["epsilon"] < 3 * one["epsilon"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code"),
+    [
+        (["--out", "curve.gif"], "invalid-parameter"),
+        (["--out", "absent/curve.png"], "unreadable-data"),
+        (["--releases", "0"], "invalid-parameter"),
+        (["--users", "0"], "invalid-parameter"),
+        (["--calibration", "guess"], "invalid-parameter"),
+    ],
+)
+def test_curve_refusals(
+    headcount: Headcount, tmp_path: Path, arguments: list[str], code: str
+) -> None:
+    outcome = headcount(*CURVE, *arguments)
+    assert outcome.status == 2
+    assert outcome.err.startswith(f"headcount: {code}: ")
+    assert outcome.out == ""
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_demo(headcount: Headcount, tmp_path: Path) -> None:
+    status, out, err = headcount("demo")
+    assert (status, err) == (0, "")
+    for word in ("central", "shuffle", "local", "●", "figure: headcount-demo.png"):
+        assert word in out
+    assert (tmp_path / "headcount-demo.png").read_bytes().startswith(b"\x89PNG")
+    answer = json.loads(headcount("demo", "--json", "--out", "town.svg").out)
+    widths = [e["interval"]["high"] - e["interval"]["low"] for e in answer["estimates"]]
+    assert widths == sorted(widths)
+    for estimate in answer["estimates"]:
+        assert abs(estimate["value"] - answer["truth"]) < 8 * estimate["standard_error"]
+
+
+def test_help_lists_every_option_with_a_text(headcount: Headcount) -> None:
+    for command in ("estimate", "curve", "demo"):
+        shown = headcount(command, "--help").out
+        assert "Example: headcount " in shown
+    assert "Exit status" in headcount("--help").out
+    assert headcount().out == headcount("--help").out
+    assert headcount("--version").out.startswith("headcount 0.")
+
+
+def test_module_runs_as_the_command() -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "headcount", "--version"], capture_output=True, text=True, check=True
+    )
+    assert done.stdout.startswith("headcount ")
+
+
+def test_import_is_light() -> None:
+    """What is heavy loads when it is used."""
+    heavy = ["scipy", "matplotlib", "pyarrow", "typer", "rich", "dp_accounting", "pandas"]
+    program = f"import sys, headcount; print([m for m in {heavy} if m in sys.modules])"
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    )
+    assert done.stdout.strip() == "[]"
+
+
+def test_core_works_without_the_extras(tmp_path: Path) -> None:
+    """A missing package is named, with the command that installs it."""
+    for extra, module, arguments in (
+        ("cli", "typer", ["--version"]),
+        ("data", "pyarrow", ["estimate", "people.csv", "--column", "a", "--epsilon", "1"]),
+        ("plot", "matplotlib", ["demo"]),
+        ("compose", "dp_accounting", [*CURVE, "--releases", "2"]),
+    ):
+        program = (
+            f"import sys; sys.modules[{module!r}] = None; sys.argv = ['headcount', *{arguments}];"
+            "from headcount.cli.main import main; main()"
+        )
+        done = subprocess.run(
+            [sys.executable, "-c", program],
+            capture_output=True,
+            text=True,
+            cwd=tmp_path,
+            check=False,
+        )
+        assert done.returncode == 2, done.stderr
+        assert done.stderr.startswith("headcount: missing-package: ")
+        assert f"pip install 'headcount[{extra}]'" in done.stderr
+        assert done.stderr.count("\n") == 1
+
+
+def test_every_public_name_is_documented() -> None:
+    import headcount as hc
+
+    for name in hc.__all__:
+        documented: Any = getattr(hc, name)
+        assert documented.__doc__, name
