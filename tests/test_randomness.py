@@ -206,8 +206,15 @@ def test_permutation_is_uniform() -> None:
     assert permutation(source, 0).size == 0
 
 
-def test_permutation_draws_again_on_a_tie() -> None:
-    assert permutation(Scripted(words(5, 9, 5), words(3, 2, 1)), 3).tolist() == [2, 1, 0]
+def test_permutation_orders_equal_keys_by_chance() -> None:
+    # Three numbers take two bits; keys are what is above them: 5, 9 and 5 again.
+    keys = words(5 << 2, 9 << 2, 5 << 2)
+    assert permutation(Scripted(keys, words(1, 2)), 3).tolist() == [0, 2, 1]
+    assert permutation(Scripted(keys, words(2, 1)), 3).tolist() == [2, 0, 1]
+    # Equal again: drawn once more.
+    assert permutation(Scripted(keys, words(4, 4), words(2, 1)), 3).tolist() == [2, 0, 1]
+    everything = words(*[7 << 3] * 5)
+    assert permutation(Scripted(everything, words(5, 4, 3, 2, 1)), 5).tolist() == [4, 3, 2, 1, 0]
 
 
 # Tables -------------------------------------------------------------------------------------

@@ -64,12 +64,31 @@ def uniform_below(source: Source, below: int) -> int:
 def permutation(source: Source, count: int) -> NDArray[np.intp]:
     """An exactly uniform permutation of 0 … count − 1.
 
-    The order of random 64-bit keys is uniform given that no two are equal; if two are (once in
-    3,600 times for 1e8 of them), all are drawn again.
+    The order of random keys is uniform if keys that are equal are ordered by chance as well. A key
+    fills what the number itself leaves free of 64 bits, so that one plain sort carries both; the
+    few numbers whose keys are equal are then ordered anew within their group.
+    """
+    bits = max(1, (count - 1).bit_length())
+    number = np.uint64((1 << bits) - 1)
+    keyed = source.integers(count, np.uint64)
+    keyed &= ~number
+    keyed |= np.arange(count, dtype=np.uint64)
+    keyed.sort()
+    order = (keyed & number).astype(np.intp)
+    keyed >>= np.uint64(bits)
+    equal = np.flatnonzero(keyed[1:] == keyed[:-1])
+    if len(equal):
+        tied = np.union1d(equal, equal + 1)
+        order[tied] = order[tied][_order_within(source, keyed[tied])]
+    return order
+
+
+def _order_within(source: Source, groups: NDArray[np.uint64]) -> NDArray[np.intp]:
+    """A uniform order within each group of a sorted vector.
+
+    By 64-bit keys, which give a uniform order if they are all distinct; drawn until they are.
     """
     while True:
-        keys = source.integers(count, np.uint64)
-        order = np.argsort(keys)
-        ordered = keys[order]
-        if not (ordered[1:] == ordered[:-1]).any():
-            return order
+        keys = source.integers(len(groups), np.uint64)
+        if len(np.unique(keys)) == len(keys):
+            return np.lexsort((keys, groups))
