@@ -41,8 +41,8 @@ def show(out: Path, *, as_json: bool) -> None:
         print_json({"truth": truth, "estimates": [e.to_dict() for e in estimates]})
         return
     console.print(
-        f"{PEOPLE:,} people of a made-up town are asked: did you drive after drinking last month?\n"
-        f"{truth:,} did. Nobody should learn who. The same question under three trusts, "
+        f"{PEOPLE:,} people of a made-up town: who drove after drinking last month?\n"
+        f"{truth:,} did, and nobody should learn who. Asked under three trusts, "
         f"epsilon {BUDGET.epsilon:g}:\n"
     )
     console.print(estimate_table(estimates, 0.95))

@@ -34,7 +34,8 @@ def number(value: float) -> str:
 
 def estimate_table(estimates: Sequence[Estimate], confidence: float) -> Table:
     table = Table(box=None, pad_edge=False, header_style="bold")
-    columns = ("trust", "estimate", f"{confidence:g} interval", "± error", "epsilon", "delta")
+    between = f"{100 * confidence:g} % interval"
+    columns = ("trust", "estimate", between, "standard error", "epsilon", "delta")
     for column in columns:
         table.add_column(column, justify="left" if column == "trust" else "right")
     for estimate in estimates:

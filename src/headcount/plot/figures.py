@@ -68,6 +68,7 @@ def trust_figure(
             textcoords="offset points",
             ha="center",
             color=color,
+            bbox={"facecolor": "white", "edgecolor": "none", "pad": 1},
         )
     left.set_yticks(range(len(estimates)), [str(e.guarantee.trust) for e in estimates])
     left.set_ylim(len(estimates) - 0.4, -0.7)
