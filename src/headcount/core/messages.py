@@ -36,7 +36,11 @@ class Alphabet:
                 f"messages must be a vector of {self.dtype}, "
                 f"got {payload.ndim} dimension(s) of {payload.dtype}"
             )
-        if payload.size and not self.low <= payload.min() <= payload.max() <= self.high:
+        # Bounds that the type itself keeps need no look at the data.
+        fits = np.iinfo(self.dtype)
+        too_low = self.low > fits.min and payload.size and payload.min() < self.low
+        too_high = self.high < fits.max and payload.size and payload.max() > self.high
+        if too_low or too_high:
             raise InvalidValue(
                 f"messages must be between {self.low} and {self.high}, "
                 f"got values from {payload.min()} to {payload.max()}"

@@ -59,7 +59,7 @@ class Protocol(ABC):
             answered = ", ".join(task.name for task in self.tasks)
             raise InvalidParameter(f"{self.name} answers {answered}, got the task {self.task}")
         checks.choice("calibration", self.calibration, ("exact", "paper"))
-        self.check_users(self.crowd.users)
+        self._check_users(self.crowd.users)
 
     # What a protocol states -------------------------------------------------------------------
 
@@ -145,7 +145,7 @@ class Protocol(ABC):
         `source` is used in central trust alone, where the noise is added now, and every call is a
         release of its own; left out, it is the secure one.
         """
-        self.check_users(tally.users)
+        self._check_users(tally.users)
         self._check_tally(tally)
         raw = Estimate(
             task=self.task.name,
@@ -168,7 +168,7 @@ class Protocol(ABC):
         checked = self.task.check_counts(counts)
         return Tally(self._simulate(checked, source), int(checked.sum()))
 
-    def check_users(self, users: int) -> None:
+    def _check_users(self, users: int) -> None:
         if users < self.crowd.users:
             raise CrowdMismatch(
                 f"{self.name} was built for at least {self.crowd.users} people, got {users}",

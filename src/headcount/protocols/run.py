@@ -14,9 +14,7 @@ from headcount.randomness.sources import SecureSource
 def run(protocol: Protocol, values: ArrayLike, source: Source | None = None) -> Estimate:
     """Randomize, shuffle (in shuffle trust), tally, estimate. Randomness is secure unless given."""
     source = source or SecureSource()
-    encoded = protocol.task.encode(values)
-    protocol.check_users(len(encoded))
-    messages = protocol.randomize(encoded, source)
+    messages = protocol.randomize(values, source)
     batch: Batch = shuffle(messages, source) if protocol.trust is Trust.SHUFFLE else messages
     tally = protocol.tally(batch)
     return protocol.estimate(tally, source)

@@ -24,15 +24,25 @@ def bernoulli(source: Source, count: int, weight: int, bits: int = 64) -> NDArra
     if top == 256:
         out.fill(1)
         return out
-    buffer = np.empty(min(count, _CHUNK), dtype=np.uint8)
+    equal = np.zeros(_CHUNK, dtype=np.bool_)
     for start in range(0, count, _CHUNK):
         piece = out[start : start + _CHUNK]
-        tops = buffer[: len(piece)]
-        source.fill(tops)
-        np.less(tops, np.uint8(top), out=piece.view(np.bool_))
-        ties = np.flatnonzero(tops == np.uint8(top))
+        source.fill(piece)
+        equal[len(piece) :] = False
+        np.equal(piece, np.uint8(top), out=equal[: len(piece)])
+        np.less(piece, np.uint8(top), out=piece.view(np.bool_))
+        ties = _positions(equal)
         piece[ties] = (source.integers(len(ties), np.uint64) >> np.uint64(8)) < np.uint64(rest)
     return out
+
+
+def _positions(mask: NDArray[np.bool_]) -> NDArray[np.int64]:
+    """Where a mask with few true entries is true: `flatnonzero`, looking at eight at a time."""
+    eights = mask.view(np.uint64)
+    found = (eights != 0).nonzero()[0]
+    inside = eights[found].view(np.bool_).nonzero()[0]
+    positions: NDArray[np.int64] = (found[inside >> 3] << 3) + (inside & 7)
+    return positions
 
 
 def uniform(source: Source, count: int, below: int) -> NDArray[np.uint64]:
