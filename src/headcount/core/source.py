@@ -15,7 +15,6 @@ class Source(ABC):
 
     def integers(self, count: int, dtype: type[np.unsignedinteger]) -> NDArray[np.unsignedinteger]:
         """`count` integers, uniform over the whole range of an unsigned type."""
-        # Fixed byte order, so that a seed means the same on every machine.
-        out = np.empty(count, dtype=np.dtype(dtype).newbyteorder("<"))
+        out = np.empty(count, dtype=dtype)
         self.fill(out.view(np.uint8))
-        return out.astype(dtype, copy=False)
+        return out

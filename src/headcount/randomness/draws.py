@@ -24,22 +24,25 @@ def bernoulli(source: Source, count: int, weight: int, bits: int = 64) -> NDArra
     if top == 256:
         out.fill(1)
         return out
+    threshold, beyond = np.uint8(top), np.uint64(rest)
     equal = np.zeros(_CHUNK, dtype=np.bool_)
     for start in range(0, count, _CHUNK):
         piece = out[start : start + _CHUNK]
         source.fill(piece)
         equal[len(piece) :] = False
-        np.equal(piece, np.uint8(top), out=equal[: len(piece)])
-        np.less(piece, np.uint8(top), out=piece.view(np.bool_))
+        np.equal(piece, threshold, out=equal[: len(piece)])
+        np.less(piece, threshold, out=piece.view(np.bool_))
         ties = _positions(equal)
-        piece[ties] = (source.integers(len(ties), np.uint64) >> np.uint64(8)) < np.uint64(rest)
+        piece[ties] = (source.integers(len(ties), np.uint64) >> np.uint64(8)) < beyond
     return out
 
 
-def _positions(mask: NDArray[np.bool_]) -> NDArray[np.int64]:
-    """Where a mask with few true entries is true: `flatnonzero`, looking at eight at a time."""
+def _positions(mask: NDArray[np.bool_], levels: int = 2) -> NDArray[np.int64]:
+    """Where a mask with few true entries is true: `nonzero`, looking at 64 entries at a time."""
+    if not levels:
+        return mask.nonzero()[0]
     eights = mask.view(np.uint64)
-    found = (eights != 0).nonzero()[0]
+    found = _positions(eights != 0, levels - 1)
     inside = eights[found].view(np.bool_).nonzero()[0]
     positions: NDArray[np.int64] = (found[inside >> 3] << 3) + (inside & 7)
     return positions

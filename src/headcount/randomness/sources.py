@@ -9,6 +9,7 @@ worthless as privacy, so it has to be asked for by name.
 import hashlib
 import os
 import threading
+from abc import abstractmethod
 from dataclasses import dataclass
 from typing import Final
 
@@ -32,14 +33,20 @@ def _keystream(key: bytes, nonce: bytes) -> CipherContext:
     return Cipher(algorithms.AES(key), modes.CTR(nonce)).encryptor()
 
 
-def _fill(stream: CipherContext, buffer: NDArray[np.uint8]) -> None:
-    # Encrypting zeros gives the keystream itself.
-    for start in range(0, len(buffer), _CHUNK):
-        piece = buffer[start : start + _CHUNK].data
-        stream.update_into(_ZEROS[: len(piece)], piece)
+class _Keystream(Source):
+    """Bits by encrypting zeros, which gives the keystream itself."""
+
+    def fill(self, buffer: NDArray[np.uint8]) -> None:
+        for start in range(0, len(buffer), _CHUNK):
+            piece = buffer[start : start + _CHUNK].data
+            self._stream(len(piece)).update_into(_ZEROS[: len(piece)], piece)
+
+    @abstractmethod
+    def _stream(self, size: int) -> CipherContext:
+        """The keystream for the next `size` bytes."""
 
 
-@dataclass
+@dataclass(slots=True)
 class _Keyed:
     """A keystream and where it may be used."""
 
@@ -48,34 +55,35 @@ class _Keyed:
     bytes_left: int
 
 
-class SecureSource(Source):
+class SecureSource(_Keystream):
     """Cryptographically secure bits. Safe to share between threads and across forks."""
 
     def __init__(self) -> None:
         self._of_thread = threading.local()
 
-    def fill(self, buffer: NDArray[np.uint8]) -> None:
+    def _stream(self, size: int) -> CipherContext:
         # The process id catches forks made behind Python's back, the forks counted a reused id.
         process = (os.getpid(), len(_forks))
-        for start in range(0, len(buffer), _REKEY_AFTER):
-            piece = buffer[start : start + _REKEY_AFTER]
-            keyed: _Keyed | None = getattr(self._of_thread, "keyed", None)
-            if keyed is None or keyed.process != process or keyed.bytes_left < len(piece):
-                stream = _keystream(os.urandom(32), os.urandom(16))
-                keyed = self._of_thread.keyed = _Keyed(stream, process, _REKEY_AFTER)
-            keyed.bytes_left -= len(piece)
-            _fill(keyed.stream, piece)
+        keyed: _Keyed | None = getattr(self._of_thread, "keyed", None)
+        if keyed is None or keyed.process != process or keyed.bytes_left < size:
+            stream = _keystream(os.urandom(32), os.urandom(16))
+            keyed = self._of_thread.keyed = _Keyed(stream, process, _REKEY_AFTER)
+        keyed.bytes_left -= size
+        return keyed.stream
 
 
-class SeededSource(Source):
+class SeededSource(_Keystream):
     """Repeatable bits, for tests and simulations. NOT private: whoever knows the seed knows all."""
 
     def __init__(self, seed: int) -> None:
         number = checks.whole("seed", seed, low=0, high=2**64 - 1)
         key = hashlib.sha256(b"headcount seeded source" + number.to_bytes(8, "little")).digest()
-        self._stream = _keystream(key, bytes(16))
+        self._only = _keystream(key, bytes(16))
         self._lock = threading.Lock()
 
     def fill(self, buffer: NDArray[np.uint8]) -> None:
         with self._lock:
-            _fill(self._stream, buffer)
+            super().fill(buffer)
+
+    def _stream(self, size: int) -> CipherContext:
+        return self._only
