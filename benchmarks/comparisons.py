@@ -1,0 +1,147 @@
+"""What is compared with what. Each function yields lines of the table."""
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
+from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
+
+import headcount as hc
+from benchmarks import peers
+from benchmarks.stopwatch import race, seconds
+from headcount.randomness.binomial import binomial_table
+from headcount.randomness.draws import bernoulli
+
+_EPSILON = 1.0
+_LIE_WEIGHT = int(2**64 / (1 + math.exp(_EPSILON)))
+_PEOPLE = 10**8
+_FEWER_PEOPLE = 10**6  # for peers that make a call for each person
+_MORE_PEOPLE = 10**9
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """A line of the table; `ratio` is how many times faster headcount is."""
+
+    subject: str
+    ours: str
+    peer: str
+    theirs: str
+    ratio: float | None
+    wanted: str = "–"
+
+    @classmethod
+    def of_times(
+        cls, subject: str, ours: float, peer: str, theirs: float, wanted: str
+    ) -> "Comparison":
+        return cls(subject, _duration(ours), peer, _duration(theirs), theirs / ours, wanted)
+
+
+def all_comparisons() -> Iterator[Comparison]:
+    yield from secure_bits()
+    yield from whole_path()
+    yield from libraries()
+    yield from simulations()
+    yield from keystream()
+
+
+def secure_bits() -> Iterator[Comparison]:
+    """Secure and exact biased bits against insecure and rounded ones."""
+    source = hc.SecureSource()
+    forms = _numpy_forms()
+    ours, *times = race(
+        lambda: bernoulli(source, _PEOPLE, _LIE_WEIGHT), *(form.lies for form in forms), rounds=15
+    )
+    for form, time, wanted in zip(forms, times, ("≥ 6", "–", "–"), strict=True):
+        yield Comparison.of_times("biased bits, 10⁸", ours, form.name, time, wanted)
+
+
+def whole_path() -> Iterator[Comparison]:
+    """Randomized response from values to estimate, checks of every value and message included."""
+    values = _values(_PEOPLE)
+    protocol = _protocol("local.randomized-response", _PEOPLE)
+    forms = _numpy_forms()
+    estimates = [partial(form.estimate, values) for form in forms]
+    ours, *times = race(lambda: hc.run(protocol, values), *estimates, rounds=15)
+    for form, time, wanted in zip(forms, times, ("≥ 2", "–", "–"), strict=True):
+        yield Comparison.of_times(f"{protocol.name}, 10⁸ people", ours, form.name, time, wanted)
+
+
+def libraries() -> Iterator[Comparison]:
+    """The same path in libraries that others use."""
+    values = _values(_FEWER_PEOPLE)
+    protocol = _protocol("local.randomized-response", _FEWER_PEOPLE)
+    subject = f"{protocol.name}, 10⁶ people"
+    for name, prepare in (
+        ("pure-ldp", peers.pure_ldp),
+        ("multi-freq-ldpy", peers.multi_freq_ldpy),
+    ):
+        try:
+            estimate = prepare(values, _EPSILON)
+        except ImportError as error:  # its text may hold a path of this machine, its name does not
+            reason = f"not measured: {error.name} cannot be imported"
+            yield Comparison(subject, "–", name, reason, None, "≥ 50")
+        else:
+            ours, theirs = race(lambda: hc.run(protocol, values), estimate, rounds=7)
+            yield Comparison.of_times(subject, ours, name, theirs, "≥ 50")
+
+
+def simulations() -> Iterator[Comparison]:
+    """A tally without its messages, tables made anew, against the path with all messages.
+
+    That path is timed once, for a tenth of the people, and its time multiplied by ten.
+    """
+    values = _values(_PEOPLE)
+    for name in hc.protocol_names(hc.Count()):
+        path = seconds(partial(hc.run, _protocol(name, _PEOPLE), values))
+        theirs = path * _MORE_PEOPLE / _PEOPLE
+        (ours,) = race(partial(_simulate, _protocol(name, _MORE_PEOPLE)), rounds=15)
+        peer = "its own messages, 10⁸ people, times 10"
+        yield Comparison.of_times(f"simulate {name}, 10⁹ people", ours, peer, theirs, "below 1 s")
+
+
+def keystream() -> Iterator[Comparison]:
+    """Random bytes in memory against the bare cipher's in the cache: the most there could be."""
+    source = hc.SecureSource()
+    large = np.empty(1 << 29, dtype=np.uint8)
+    piece, zeros = bytearray(1 << 18), bytes(1 << 18)
+    cipher = Cipher(algorithms.AES(bytes(32)), modes.CTR(bytes(16))).encryptor()
+
+    def bare() -> None:
+        for _ in range(len(large) // len(piece)):
+            cipher.update_into(zeros, piece)
+
+    ours, theirs = race(lambda: source.fill(large), bare, rounds=15)
+    speed, roof = (f"{len(large) / time / 1e9:.2f} GB/s" for time in (ours, theirs))
+    peer = "bare AES-256-CTR, into one piece of 256 KiB"
+    yield Comparison("random bytes, 512 MiB", speed, peer, roof, theirs / ours)
+
+
+def _numpy_forms() -> list[peers.PlainNumpy]:
+    probability = _LIE_WEIGHT / 2**64
+    return [
+        peers.PlainNumpy(_PEOPLE, probability),
+        peers.ThriftyNumpy(_PEOPLE, probability, piece=_PEOPLE),
+        peers.ThriftyNumpy(_PEOPLE, probability, piece=1 << 15),
+    ]
+
+
+def _values(people: int) -> peers.Values:
+    """Three in ten say yes."""
+    return (np.random.default_rng(1).random(people) < 0.3).astype(np.uint8)
+
+
+def _protocol(name: str, people: int) -> hc.Protocol:
+    return hc.protocol(name, hc.Count(), hc.Budget(_EPSILON, 1e-6), hc.Crowd(people))
+
+
+def _simulate(protocol: hc.Protocol) -> hc.Tally:
+    users = protocol.crowd.users
+    binomial_table.cache_clear()
+    return protocol.simulate([users - users * 3 // 10, users * 3 // 10], hc.SecureSource())
+
+
+def _duration(time: float) -> str:
+    return f"{time:.3g} s" if time >= 1 else f"{time * 1000:.3g} ms"
