@@ -252,10 +252,21 @@ def test_every_mix_of_directions_is_covered() -> None:
 
 
 def test_numerical_error_is_charged() -> None:
-    composed = compose([(response_curve(0.1), 50)])
-    assert composed.delta(100.0) == pytest.approx(composed.numerical_error, rel=1e-4)
+    law = binomial(50, Fraction(1, 2))
+    composed = compose([(PairCurve.both_directions(law, law.shift(1)), 50)])
     assert composed.numerical_error > 0
+    assert composed.delta(1000.0) > composed.numerical_error
     assert composed.epsilon(composed.numerical_error / 2) == math.inf
+
+
+def test_pure_releases_add_up() -> None:
+    composed = compose([(response_curve(0.1), 30), (response_curve(0.5), 4)])
+    assert composed.epsilon(0.0) == pytest.approx(5.0)
+    assert composed.epsilon(1e-15) <= composed.epsilon(0.0)
+    assert composed.delta(composed.epsilon(0.0)) == 0.0
+    assert composed.delta(4.9) > 0
+    with pytest.raises(InvalidParameter, match="at least one release"):
+        compose([])
 
 
 @pytest.mark.parametrize("times", [0, -1, 1.5])

@@ -1,6 +1,7 @@
 """The commands as a user meets them: output, JSON, exit status, one line for every refusal."""
 
 import json
+import os
 import subprocess
 import sys
 from collections.abc import Callable
@@ -61,6 +62,7 @@ def people(tmp_path: Path) -> None:
     (tmp_path / "people.csv").write_text("\n".join(["smoker,age", *lines]) + "\n")
     (tmp_path / "empty.csv").write_text("smoker\n")
     (tmp_path / "nothing.csv").write_text("")
+    (tmp_path / "gap.csv").write_text("smoker\n1\n0\n\n1\n")
     (tmp_path / "twice.csv").write_text("smoker,smoker\n1,0\n")
     (tmp_path / "broken.parquet").write_bytes(b"PAR1 no, not really")
     (tmp_path / "people.txt").write_text("smoker\n1\n")
@@ -133,10 +135,15 @@ GOOD = {"file": "people.parquet", "--column": "smoker", "--epsilon": "1"}
         ({"file": "empty.csv"}, 2, "invalid-value", "at least one row"),
         ({"file": "twice.csv"}, 2, "unreadable-data", "got it twice"),
         ({"--column": "smokes"}, 2, "unreadable-data", "must have a column 'smokes', got smoker"),
-        ({"--column": "age"}, 2, "invalid-value", "must be 0 or 1, got 2 (person 2), and"),
+        ({"--column": "age"}, 2, "invalid-value", "must be 0 or 1, got 2 from person 3, and"),
         ({"--column": "name"}, 2, "invalid-value", "got string like 'p0'"),
-        ({"--column": "missing"}, 2, "invalid-value", "no value may be missing, got 1"),
-        ({"--column": "unsure"}, 2, "invalid-value", "got nan (person 1)"),
+        (
+            {"--column": "missing"},
+            2,
+            "invalid-value",
+            "everyone must have a value, got none for person 1",
+        ),
+        ({"--column": "unsure"}, 2, "invalid-value", "got nan from person 2"),
         ({"--epsilon": "0"}, 2, "invalid-parameter", "`epsilon` must be positive"),
         ({"--epsilon": "-1"}, 2, "invalid-parameter", "`epsilon` must be positive"),
         ({"--epsilon": "nan"}, 2, "invalid-parameter", "`epsilon` must be finite"),
@@ -154,6 +161,13 @@ GOOD = {"file": "people.parquet", "--column": "smoker", "--epsilon": "1"}
             2,
             "unknown-name",
             "takes the options calibration",
+        ),
+        ({"file": "gap.csv"}, 2, "invalid-value", "got none for person 3"),
+        (
+            {"--protocol": "central.geometric", "--trust": "local"},
+            2,
+            "invalid-parameter",
+            "`trust` must be central with central.geometric, got local",
         ),
         ({"--trust": "shuffle"}, 3, "infeasible", "needs delta above 0"),
         (
@@ -263,6 +277,42 @@ def test_module_runs_as_the_command() -> None:
         [sys.executable, "-m", "headcount", "--version"], capture_output=True, text=True, check=True
     )
     assert done.stdout.startswith("headcount ")
+
+
+def run_module(*arguments: str, **more: Any) -> "subprocess.CompletedProcess[str]":
+    return subprocess.run(
+        [sys.executable, "-m", "headcount", *arguments],
+        stderr=subprocess.PIPE,
+        text=True,
+        check=False,
+        **more,
+    )
+
+
+def test_output_that_cannot_be_written() -> None:
+    with Path("/dev/full").open("w") as full:
+        done = run_module(*CURVE, "--json", stdout=full)
+    assert done.returncode == 2
+    assert done.stderr.startswith("headcount: unwritable: ")
+    assert done.stderr.count("\n") == 1
+
+
+def test_terminals_without_unicode_or_room(tmp_path: Path) -> None:
+    done = run_module(
+        "demo",
+        cwd=tmp_path,
+        stdout=subprocess.PIPE,
+        env={**os.environ, "PYTHONIOENCODING": "ascii", "COLUMNS": "40"},
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "95 % interval: " in done.stdout
+    assert "…" not in done.stdout
+
+
+@pytest.mark.usefixtures("people")
+def test_an_impossible_estimate_is_explained(headcount: Headcount) -> None:
+    arguments = ["estimate", "people.csv", "--column", "smoker", "--epsilon", "1e-9"]
+    assert "the interval holds what is possible" in headcount(*arguments).out
 
 
 def test_import_is_light() -> None:

@@ -200,7 +200,7 @@ def test_stated_error_is_that_of_all_outcomes(protocol: hc.Protocol) -> None:
 @small_decentral
 def test_intervals_cover(protocol: hc.Protocol) -> None:
     users = protocol.crowd.users
-    for confidence in (0.5, 0.9, 0.95):
+    for confidence in (0.5, 0.9, 0.95, 0.99, 0.999):
         for ones in range(users + 1):
             possible = estimates(protocol, ones, users)
             covered = sum(chance for e, chance in possible if ones in e.interval(confidence))

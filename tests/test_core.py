@@ -13,7 +13,9 @@ import headcount as hc
 from headcount.core.estimate import NormalError
 
 
-@pytest.mark.parametrize("epsilon", [0, -1, math.nan, math.inf, "1", None, True, 1j, [1]])
+@pytest.mark.parametrize(
+    "epsilon", [0, -1, math.nan, math.inf, 1e-13, 501, "1", None, True, np.True_, 1j, [1]]
+)
 def test_bad_epsilon(epsilon: Any) -> None:
     with pytest.raises(hc.InvalidParameter, match="`epsilon` must be") as caught:
         hc.Budget(epsilon)
@@ -21,7 +23,7 @@ def test_bad_epsilon(epsilon: Any) -> None:
     assert caught.value.exit_status == 2
 
 
-@pytest.mark.parametrize("delta", [-0.1, 1, 1.5, math.nan, math.inf, "0", None, False])
+@pytest.mark.parametrize("delta", [-0.1, 1, 1.5, 1e-19, math.nan, math.inf, "0", None, False])
 def test_bad_delta(delta: Any) -> None:
     with pytest.raises(hc.InvalidParameter, match="`delta` must be"):
         hc.Budget(1, delta)
@@ -119,9 +121,9 @@ def test_count_takes_every_kind_of_yes_and_no(values: Any) -> None:
 
 
 def test_bad_value_is_shown() -> None:
-    with pytest.raises(hc.InvalidValue, match=r"got 7 \(person 2\), and 1 more like it"):
+    with pytest.raises(hc.InvalidValue, match="got 7 from person 3, and 1 more like it"):
         hc.Count().encode([0, 1, 7, 9])
-    with pytest.raises(hc.InvalidValue, match=r"got 0.5 \(person 101\)$"):
+    with pytest.raises(hc.InvalidValue, match=r"got 0\.5 from person 102$"):
         hc.Count().encode([0.0, 0.5], first=100)
 
 
@@ -159,6 +161,33 @@ def test_bytes_are_the_messages_and_nothing_else() -> None:
     for person in (-1, 2):
         with pytest.raises(IndexError):
             hc.Messages.one_each(np.zeros(2, np.uint8))[person]
+
+
+def test_messages_and_tallies_of_nobody_or_of_too_many() -> None:
+    ones = np.ones(3, np.uint8)
+    with pytest.raises(hc.InvalidValue, match="for each of 7 people, got 1"):
+        hc.Messages(ones, 7, np.array([3]))
+    with pytest.raises(hc.InvalidValue, match="at least one person"):
+        hc.Batch(ones, 0)
+    with pytest.raises(hc.InvalidValue, match="at least one person"):
+        hc.Tally(np.array([1]), -3)
+    protocol = hc.protocol("local.randomized-response", hc.Count(), hc.Budget(1), hc.Crowd(2))
+    with pytest.raises(hc.InvalidValue, match=r"2 people must send 1 message.*got 3"):
+        protocol.tally(hc.Batch(ones, 2))
+    assert len(repr(hc.Messages.one_each(np.zeros(1000, np.uint8)))) < 100
+
+
+def test_sources_and_tasks_of_the_wrong_kind() -> None:
+    protocol = hc.protocol("local.randomized-response", hc.Count(), hc.Budget(1), hc.Crowd(2))
+    for wrong in (None, np.random.default_rng()):
+        source: Any = wrong
+        with pytest.raises(hc.InvalidParameter, match="`source` must be"):
+            protocol.randomize([1, 0], source)
+        with pytest.raises(hc.InvalidParameter, match="`source` must be"):
+            protocol.simulate([1, 1], source)
+    task: Any = "count"
+    with pytest.raises(hc.InvalidParameter, match="`task` must be a Task"):
+        hc.protocol_names(task)
 
 
 def test_bits_of_an_alphabet() -> None:
@@ -249,4 +278,7 @@ def test_postprocessing_is_marked_and_the_unbiased_value_stays() -> None:
 def test_guarantee_in_words() -> None:
     guarantee = hc.Guarantee(0.5, 1e-6, hc.Trust.SHUFFLE, False, "somebody's theorem", 90)
     assert str(guarantee) == "(0.5, 1e-06)-DP, shuffle trust, upper bound"
+    # What is shown never promises more than what holds.
+    tight = hc.Guarantee(0.30000049, 1.0000001e-6, hc.Trust.LOCAL, True, "x", 1)
+    assert str(tight).startswith("(0.3001, 1.001e-06)")
     assert guarantee.to_dict()["neighbors"] == "replace one person's value"

@@ -1,7 +1,7 @@
 """Headcount: count a crowd without looking at anyone.
 
-Sums, means, histograms and densities with differential privacy, in the central, local and shuffle
-trust models. Start with `protocol(...)` and `run(...)`.
+Counts with differential privacy, in the central, local and shuffle trust models. Start with
+`protocol(...)` and `run(...)`.
 """
 
 from headcount.core.budget import Budget, Crowd, Trust

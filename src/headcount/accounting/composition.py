@@ -14,11 +14,18 @@ from dataclasses import dataclass
 from functools import reduce
 
 import numpy as np
-from dp_accounting.pld import pld_pmf
 
 from headcount.accounting.laws import UNIT
 from headcount.core import checks
+from headcount.core.errors import InvalidParameter, MissingPackage
 from headcount.core.guarantee import PrivacyCurve
+
+try:
+    from dp_accounting.pld import pld_pmf
+except ImportError:
+    raise MissingPackage(
+        "composition needs dp-accounting", hint="pip install 'headcount[compose]'"
+    ) from None
 
 # Losses that occur with less than this are put at infinity.
 _RARE = 1e-18
@@ -26,10 +33,11 @@ _RARE = 1e-18
 
 @dataclass(frozen=True, eq=False)
 class ComposedCurve:
-    """The curve of a composition: an upper bound, by discretisation and by numerical error."""
+    """The curve of a composition: an upper bound, by discretization and by numerical error."""
 
     losses: pld_pmf.PLDPmf
     releases: int
+    pure_epsilon: float  # the sum of all pure guarantees; infinite if one has none
 
     @property
     def numerical_error(self) -> float:
@@ -42,12 +50,15 @@ class ComposedCurve:
         return 8 * UNIT * math.log2(size) * math.sqrt(size) * self.releases
 
     def delta(self, epsilon: float) -> float:
+        if epsilon >= self.pure_epsilon:
+            return 0.0
         known = float(self.losses.get_delta_for_epsilon(epsilon))
         return min(1.0, max(0.0, known) + self.numerical_error)
 
     def epsilon(self, delta: float) -> float:
         left = delta - self.numerical_error
-        return float(self.losses.get_epsilon_for_delta(left)) if left > 0 else math.inf
+        known = float(self.losses.get_epsilon_for_delta(left)) if left > 0 else math.inf
+        return min(known, self.pure_epsilon)
 
 
 def compose(
@@ -58,13 +69,18 @@ def compose(
     Losses are rounded to multiples of `discretization`, to the private side; a finer one is
     tighter and slower.
     """
+    if not releases:
+        raise InvalidParameter("there must be at least one release to compose, got none")
     times = [checks.whole("times", count, low=1, high=10**6) for _, count in releases]
     parts = [
         _dominating(curve, discretization).self_compose(count)
         for (curve, _), count in zip(releases, times, strict=True)
     ]
     whole = reduce(lambda one, other: one.compose(other), parts)
-    return ComposedCurve(whole, sum(times))
+    pure = sum(
+        count * curve.epsilon(0.0) for (curve, _), count in zip(releases, times, strict=True)
+    )
+    return ComposedCurve(whole, sum(times), pure * (1 + 1e-12))
 
 
 def _dominating(curve: PrivacyCurve, discretization: float) -> pld_pmf.PLDPmf:

@@ -4,8 +4,7 @@ HS_ε(P‖Q) = Σ (P − e^ε Q)₊ = max over events A of P(A) − e^ε Q(A). A
 HS_ε ≤ δ for every ordered pair of neighbors. Everything here rounds up.
 """
 
-import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
@@ -15,28 +14,31 @@ from headcount.accounting.laws import UNIT, Law
 from headcount.core.guarantee import PrivacyCurve
 
 
-def _aligned(law: Law, start: int, stop: int) -> NDArray[np.float64]:
-    out = np.zeros(stop - start)
-    out[law.start - start : law.stop - start] = law.mass
-    return out
-
-
 def _bounds(upper: Law, lower: Law) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """On the window of `upper`: its masses rounded up, those of `lower` rounded down.
 
     What `lower` cut off counts as zero, which only adds to a divergence.
     """
-    start, stop = min(upper.start, lower.start), max(upper.stop, lower.stop)
-    window = slice(upper.start - start, upper.stop - start)
     high = upper.mass * ((1 + upper.slack) * (1 + 4 * UNIT))
-    low = _aligned(lower, start, stop)[window] * (max(0.0, 1 - lower.slack) * (1 - 4 * UNIT))
+    low = np.zeros(len(high))
+    start, stop = max(upper.start, lower.start), min(upper.stop, lower.stop)
+    if start < stop:
+        shared = lower.mass[start - lower.start : stop - lower.start]
+        rounded = shared * (max(0.0, 1 - lower.slack) * (1 - 4 * UNIT))
+        low[start - upper.start : stop - upper.start] = rounded
     return high, low
+
+
+def _factor(epsilons: NDArray[np.float64]) -> NDArray[np.float64]:
+    """e^ε, rounded down; beyond what a float holds, a smaller number does on the safe side."""
+    factor: NDArray[np.float64] = np.exp(np.minimum(epsilons, 700.0)) * (1 - 8 * UNIT)
+    return factor
 
 
 def hockey_stick(upper: Law, lower: Law, epsilon: float) -> float:
     """An upper bound on HS_ε(upper‖lower), within the laws' own slack of the truth."""
     high, low = _bounds(upper, lower)
-    excess = high - math.exp(epsilon) * (1 - 8 * UNIT) * low
+    excess = high - _factor(np.array(epsilon)) * low
     # Pairwise summation of n terms errs by less than n units; windows are far below 2^40.
     total = float(excess[excess > 0].sum()) * (1 + len(excess) * UNIT)
     return min(1.0, total * (1 + 8 * UNIT) + upper.tail)
@@ -46,17 +48,20 @@ def hockey_stick(upper: Law, lower: Law, epsilon: float) -> float:
 class PairCurve(PrivacyCurve):
     """δ(ε) = the largest HS_ε over the given ordered pairs (list both directions)."""
 
-    pairs: tuple[tuple[Law, Law], ...]
+    pairs: tuple[tuple[Law, Law], ...] = field(repr=False)
 
     @classmethod
     def both_directions(cls, one: Law, other: Law) -> "PairCurve":
         return cls(((one, other), (other, one)))
 
+    def delta(self, epsilon: float) -> float:
+        return max(hockey_stick(upper, lower, epsilon) for upper, lower in self.pairs)
+
     def deltas(self, epsilons: NDArray[np.float64]) -> NDArray[np.float64]:
         worst = np.zeros(len(epsilons))
         for losses, high, low, tail in self._sorted:
             inside = np.searchsorted(-losses, -epsilons, side="left")  # how many losses exceed ε
-            sums = high[inside] - np.exp(epsilons) * (1 - 8 * UNIT) * low[inside]
+            sums = high[inside] - _factor(epsilons) * low[inside]
             worst = np.maximum(worst, np.maximum(sums, 0.0) * (1 + 8 * UNIT) + tail)
         return np.minimum(worst, 1.0)
 

@@ -6,7 +6,7 @@ Divergences of 1e-12 then come out as exactly as those of 0.1.
 """
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 
 import numpy as np
@@ -22,7 +22,7 @@ class Law:
     """P(X = start + i) is mass[i], up to a factor 1 ± slack; P(X outside) ≤ tail."""
 
     start: int
-    mass: NDArray[np.float64]
+    mass: NDArray[np.float64] = field(repr=False)
     slack: float = 0.0
     tail: float = 0.0
 
@@ -33,10 +33,6 @@ class Law:
     def shift(self, by: int) -> "Law":
         """The law of X + by."""
         return replace(self, start=self.start + by)
-
-    def expect(self, values: NDArray[np.float64]) -> float:
-        """Σ values[i] · P(X = start + i)."""
-        return float(np.dot(self.mass, values))
 
     def central_interval(self, confidence: float) -> tuple[int, int]:
         """The narrowest [a, b] that leaves at most half of 1 − confidence on either side."""

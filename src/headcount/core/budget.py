@@ -8,6 +8,10 @@ from headcount.core.errors import InvalidParameter
 
 # Counts up to here are exact as 64-bit integers and as floats, several messages a person included.
 MOST_USERS = 2**50
+# Below, noise drowns any crowd; above, e^epsilon is beyond a float, and no privacy is left.
+LEAST_EPSILON, MOST_EPSILON = 1e-12, 500.0
+# What is cut from the tails of a law weighs up to 1e-23 and counts as lost.
+LEAST_DELTA = 1e-18
 
 
 class Trust(StrEnum):
@@ -32,9 +36,15 @@ class Budget:
         epsilon = checks.real("epsilon", self.epsilon)
         if epsilon <= 0:
             raise InvalidParameter(f"`epsilon` must be positive and finite, got {epsilon}")
+        if not LEAST_EPSILON <= epsilon <= MOST_EPSILON:
+            raise InvalidParameter(
+                f"`epsilon` must be between {LEAST_EPSILON:g} and {MOST_EPSILON:g}, got {epsilon}"
+            )
         delta = checks.real("delta", self.delta)
         if not 0 <= delta < 1:
             raise InvalidParameter(f"`delta` must be at least 0 and below 1, got {delta}")
+        if 0 < delta < LEAST_DELTA:
+            raise InvalidParameter(f"`delta` must be 0 or at least {LEAST_DELTA:g}, got {delta}")
         object.__setattr__(self, "epsilon", epsilon)
         object.__setattr__(self, "delta", delta)
 

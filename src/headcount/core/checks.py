@@ -3,12 +3,15 @@
 import math
 from collections.abc import Sequence
 
+import numpy as np
+
 from headcount.core.errors import InvalidParameter
 
 
 def real(name: str, value: object) -> float:
     """A finite real number; bools and strings are not numbers."""
-    if isinstance(value, bool | str | bytes | complex) or not hasattr(value, "__float__"):
+    not_numbers = bool | np.bool_ | str | bytes | complex
+    if isinstance(value, not_numbers) or not hasattr(value, "__float__"):
         raise InvalidParameter(f"`{name}` must be a real number, got {value!r}")
     try:
         number = float(value)
@@ -21,7 +24,7 @@ def real(name: str, value: object) -> float:
 
 def whole(name: str, value: object, *, low: int, high: int) -> int:
     """An integer in [low, high]; 5.0 is taken for 5, and True is not a number."""
-    if isinstance(value, bool) or not hasattr(value, "__index__"):
+    if isinstance(value, bool | np.bool_) or not hasattr(value, "__index__"):
         number = real(name, value)
         if not number.is_integer():
             raise InvalidParameter(f"`{name}` must be a whole number, got {value!r}")

@@ -77,8 +77,8 @@ class Estimate:
     def interval(self, confidence: float = 0.95) -> Interval:
         """An interval that holds the true answer with this probability.
 
-        At least with this one where the error's law is known exactly; close to it, and rather
-        above, where the law is taken to be normal. It is cut to the answers that are possible
+        At least with this one where the error's law is known exactly, close to it where the law is
+        taken to be normal. It is cut to the answers that are possible
         (within range, whole if the task's are), which costs no coverage.
         """
         confidence = checks.real("confidence", confidence)

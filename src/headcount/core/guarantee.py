@@ -3,6 +3,7 @@
 import math
 from abc import ABC, abstractmethod
 from dataclasses import asdict, dataclass
+from decimal import ROUND_CEILING, Context
 from typing import Any
 
 import numpy as np
@@ -17,7 +18,8 @@ class Guarantee:
 
     `exact` says that delta is the divergence of the view at epsilon, computed from its law and
     rounded up; otherwise (epsilon, delta) is a proven upper bound. `method` names the computation
-    or the theorem. `honest` is how many people must follow the protocol for it to hold.
+    or the theorem. `honest` is how many people it relies on to follow the protocol, at the most:
+    in shuffle trust their noise hides each other; in local trust a person's own is enough.
     """
 
     epsilon: float
@@ -33,27 +35,34 @@ class Guarantee:
 
     def __str__(self) -> str:
         kind = "exact" if self.exact else "upper bound"
-        return f"({self.epsilon:g}, {self.delta:.3g})-DP, {self.trust} trust, {kind}"
+        pair = f"({rounded_up(self.epsilon)}, {rounded_up(self.delta)})"
+        return f"{pair}-DP, {self.trust} trust, {kind}"
+
+
+def rounded_up(value: float) -> str:
+    """An epsilon or delta in four digits that promise no more than the number itself."""
+    shown = Context(prec=4, rounding=ROUND_CEILING).create_decimal(value)
+    return f"{float(shown):g}"
 
 
 class PrivacyCurve(ABC):
     """All the (epsilon, delta) that a mechanism satisfies, over all neighbors. It rounds up."""
 
     @abstractmethod
+    def delta(self, epsilon: float) -> float:
+        """The least delta known for this epsilon."""
+
+    @abstractmethod
     def deltas(self, epsilons: NDArray[np.float64]) -> NDArray[np.float64]:
-        """The least delta known for each epsilon, negative ones too."""
+        """`delta` for many epsilons, negative ones too; it may round up a little more."""
 
     @property
     @abstractmethod
     def bends(self) -> NDArray[np.float64]:
         """The finite epsilons between which delta is a straight line in e^epsilon, rising."""
 
-    def delta(self, epsilon: float) -> float:
-        """The least delta known for this epsilon."""
-        return float(self.deltas(np.array([epsilon]))[0])
-
     def epsilon(self, delta: float) -> float:
-        """The least epsilon ≥ 0 known for this delta, to one part in 2^40; `inf` if there is none.
+        """The least epsilon ≥ 0 known for this delta, to one part in 2^50; `inf` if there is none.
 
         It is on the private side: `delta(epsilon(d)) <= d`.
         """
@@ -62,7 +71,7 @@ class PrivacyCurve(ABC):
             return low
         if self.delta(high) > delta:
             return math.inf
-        while high - low > high * 2.0**-40:
+        while high - low > high * 2.0**-50:
             middle = (low + high) / 2
             low, high = (low, middle) if self.delta(middle) <= delta else (middle, high)
         return high
@@ -70,4 +79,4 @@ class PrivacyCurve(ABC):
     @property
     def last(self) -> float:
         """An epsilon above every finite loss: beyond it delta falls no more."""
-        return max(0.0, float(self.bends[-1])) * (1 + 1e-12) + 1e-15
+        return max(0.0, float(self.bends.max(initial=0.0))) * (1 + 1e-12) + 1e-15

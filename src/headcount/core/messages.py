@@ -1,13 +1,13 @@
 """What travels from people to the analyzer.
 
-A protocol's messages all have one NumPy dtype, its *alphabet*: a small integer, a structured
-record, or a fixed row of bytes. People send different numbers of them, so many people's messages
-are held as one flat payload; while they are still at the clients, `counts` says how many belong to
-whom. The shuffler keeps the payload and throws the boundaries away.
+A protocol's messages are integers of one NumPy type, its *alphabet*. People send different numbers
+of them, so many people's messages are held as one flat payload; while they are still at the
+clients, `counts` says how many belong to whom. The shuffler keeps the payload and throws the
+boundaries away.
 """
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -30,7 +30,7 @@ class Alphabet:
         return max(1, (self.high - self.low).bit_length())
 
     def check(self, payload: NDArray[Any]) -> None:
-        """Refuse a payload that no client following the protocol could have sent."""
+        """Refuse a payload of another type, or with a message out of bounds."""
         if payload.dtype != self.dtype or payload.ndim != 1:
             raise InvalidValue(
                 f"messages must be a vector of {self.dtype}, "
@@ -49,10 +49,14 @@ class Alphabet:
 
 @dataclass(frozen=True, eq=False)
 class Batch:
-    """Messages of `users` people in an order that says nothing: what the analyzer is handed."""
+    """Messages of `users` people, as the analyzer is handed them: whose is whose is not said."""
 
-    payload: NDArray[Any]
+    payload: NDArray[Any] = field(repr=False)
     users: int
+
+    def __post_init__(self) -> None:
+        if self.users < 1:
+            raise InvalidValue(f"a batch must be of at least one person, got {self.users}")
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,7 +66,15 @@ class Messages(Batch):
     `messages[i]` is one person's bundle; its bytes can travel alone and come back by `receive`.
     """
 
-    counts: NDArray[np.integer]
+    counts: NDArray[np.integer] = field(repr=False)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.counts.shape != (self.users,):
+            raise InvalidValue(
+                f"there must be a number of messages for each of {self.users} people, "
+                f"got {self.counts.size}"
+            )
 
     @classmethod
     def one_each(cls, payload: NDArray[Any]) -> "Messages":

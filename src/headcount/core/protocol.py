@@ -42,6 +42,7 @@ class Protocol(ABC):
     tasks: ClassVar[tuple[type[Task], ...]]
     alphabet: ClassVar[Alphabet]
     tally_size: ClassVar[int]
+    fixed_messages: ClassVar[int | None] = None  # what everyone sends, where it is the same
     most_users: ClassVar[int] = MOST_USERS
 
     task: Task
@@ -132,11 +133,18 @@ class Protocol(ABC):
 
     def randomize(self, values: ArrayLike, source: Source) -> Messages:
         """Each person's messages; one person is a vector of one."""
+        self._check_source(source)
         return self._randomize(self.task.encode(values), source)
 
     def tally(self, batch: Batch) -> Tally:
         """Counts that are all the analyzer needs. Tallies of parts add up to that of the whole."""
         self.alphabet.check(batch.payload)
+        sent = len(batch.payload)
+        if self.fixed_messages and sent != self.fixed_messages * batch.users:
+            raise InvalidValue(
+                f"{batch.users} people must send {self.fixed_messages} message(s) each "
+                f"with {self.name}, got {sent}"
+            )
         return Tally(self._tally(batch.payload, batch.users), batch.users)
 
     def estimate(self, tally: Tally, source: Source | None = None) -> Estimate:
@@ -161,12 +169,18 @@ class Protocol(ABC):
         return raw.postprocess(*step) if step else raw
 
     def simulate(self, counts: ArrayLike, source: Source) -> Tally:
-        """A tally with exactly the law of `tally(randomize(…))`, without making the messages.
+        """A tally with the law of `tally(randomize(…))`, without making the messages.
 
-        `counts[v]` people hold value v.
+        `counts[v]` people hold value v. The law is that of the messages up to a total variation
+        far below what could be seen: see `randomness.binomial`.
         """
+        self._check_source(source)
         checked = self.task.check_counts(counts)
         return Tally(self._simulate(checked, source), int(checked.sum()))
+
+    def _check_source(self, source: Source) -> None:
+        if not isinstance(source, Source):
+            raise InvalidParameter(f"`source` must be a SecureSource or a Source, got {source!r}")
 
     def _check_users(self, users: int) -> None:
         if users < self.crowd.users:

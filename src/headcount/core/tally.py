@@ -21,6 +21,8 @@ class Tally:
                 f"a tally must be a vector of int64, "
                 f"got {self.counts.ndim} dimension(s) of {self.counts.dtype}"
             )
+        if self.users < 1:
+            raise InvalidValue(f"a tally must be of at least one person, got {self.users}")
 
     def __add__(self, other: "Tally") -> "Tally":
         if self.counts.shape != other.counts.shape:

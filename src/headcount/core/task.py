@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from headcount.core.budget import MOST_USERS
 from headcount.core.errors import InvalidValue
 
 
@@ -25,7 +26,9 @@ class Task(ABC):
     def encode(self, values: ArrayLike, *, first: int = 0) -> NDArray[Any]:
         """People's values as protocols take them; `InvalidValue` for one outside the domain.
 
-        `first` is the number of the first of these people, for the error's text.
+        The result may share memory with `values`.
+
+        `first` is how many people came before these, for the error's text.
         """
 
     @abstractmethod
@@ -36,10 +39,10 @@ class Task(ABC):
         """How many people hold each value of the domain, as a vector of int64."""
         array = np.asarray(counts)
         whole = array.dtype.kind in "iu" and array.shape == (self.domain,)
-        if not whole or array.min() < 0 or array.sum() < 1:
+        if not whole or array.min() < 0 or not 1 <= sum(array.tolist()) <= MOST_USERS:
             raise InvalidValue(
-                f"true counts must be {self.domain} whole numbers, none negative and not all zero "
-                f"(how many people hold each value), got {counts!r}"
+                f"true counts must be {self.domain} whole numbers, none negative, of 1 to "
+                f"{MOST_USERS} people (how many hold each value), got {counts!r}"
             )
         return array.astype(np.int64)
 
@@ -98,6 +101,7 @@ def _bad_value(
     at = int(np.argmax(wrong))
     more = int(np.count_nonzero(wrong)) - 1
     others = f", and {more} more like it" if more else ""
+    person = first + at + 1
     return InvalidValue(
-        f"every value must be {allowed}, got {array[at].item()!r} (person {first + at}){others}"
+        f"every value must be {allowed}, got {array[at].item()!r} from person {person}{others}"
     )

@@ -27,6 +27,8 @@ def protocol_class(name: str) -> type[Protocol]:
 
 def protocol_names(task: Task | None = None, trust: Trust | None = None) -> list[str]:
     """The names of all protocols, or of those for one task, or of one trust."""
+    if not isinstance(task, Task | None):
+        raise InvalidParameter(f"`task` must be a Task, got {task!r}")
     return [
         name
         for name in _CLASSES
@@ -36,7 +38,14 @@ def protocol_names(task: Task | None = None, trust: Trust | None = None) -> list
 
 
 def protocol(name: str, task: Task, budget: Budget, crowd: Crowd, **options: Any) -> Protocol:
-    """A protocol, calibrated. `Infeasible` if the budget cannot be met with this crowd."""
+    """A protocol by its name, calibrated for a task, a budget and a crowd.
+
+    Options go by name, such as `calibration="paper"`. `protocol_names()` lists the names; the
+    module of a protocol's class explains it. `Infeasible` if the budget cannot be met.
+
+        p = protocol("shuffle.zero-exact", Count(), Budget(1, 1e-6), Crowd(100_000))
+        p.parameters, p.guarantee, p.standard_error(), run(p, values).interval(0.95)
+    """
     found = protocol_class(name)
     known = [field.name for field in fields(found)][3:]  # after task, budget and crowd
     for option in options:

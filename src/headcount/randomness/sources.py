@@ -20,13 +20,14 @@ from numpy.typing import NDArray
 from headcount.core import checks
 from headcount.core.source import Source
 
-_CHUNK: Final = 1 << 18  # bytes encrypted at a time: stays in the cache, amortises the call
+_CHUNK: Final = 1 << 18  # bytes encrypted at a time: stays in the cache, amortizes the call
 _ZEROS: Final = memoryview(bytes(_CHUNK))
 _REKEY_AFTER: Final = 1 << 30  # bytes of one key
 
 # One entry for every fork between the first process and this one.
 _forks: list[None] = []
-os.register_at_fork(after_in_child=lambda: _forks.append(None))
+if hasattr(os, "register_at_fork"):  # there is no fork on Windows
+    os.register_at_fork(after_in_child=lambda: _forks.append(None))
 
 
 def _keystream(key: bytes, nonce: bytes) -> CipherContext:

@@ -42,7 +42,7 @@ class GeometricError:
     @property
     def standard_error(self) -> float:
         # √(2a)/(1−a) = 1/(√2·sinh(ε/2)), which does not cancel for small ε.
-        return 1 / (math.sqrt(2) * math.sinh(min(self.epsilon, 1400.0) / 2))
+        return 1 / (math.sqrt(2) * math.sinh(self.epsilon / 2))
 
     def margins(self, confidence: float) -> tuple[float, float]:
         # P(|Z| > m) = 2a^{m+1}/(1+a) ≤ 1 − confidence.
@@ -58,6 +58,7 @@ class Geometric(Protocol):
     tasks = (Count,)
     alphabet = Alphabet(np.dtype(np.uint8), 0, 1)
     tally_size = 1
+    fixed_messages = 1
 
     @property
     def parameters(self) -> Mapping[str, float]:

@@ -21,10 +21,10 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from headcount.accounting import laws
 from headcount.accounting.divergence import PairCurve
 from headcount.accounting.laws import UNIT, Law
 from headcount.core.budget import Trust
-from headcount.core.errors import Infeasible
 from headcount.core.estimate import NormalError
 from headcount.core.guarantee import Guarantee
 from headcount.core.messages import Alphabet, Messages
@@ -48,25 +48,47 @@ def _lie_weight(epsilon: float) -> int:
 
 
 @dataclass(frozen=True)
+class ResponseError:
+    """The error of the estimate, (lies of zeros − lies of ones − their mean)/(1 − 2q).
+
+    Its variance is the same for all data. It is most lopsided when all hold the same value; then
+    the lies are Bin(n, q), one way or the other, and the wider side of that law serves for all.
+    """
+
+    users: int
+    lie: Fraction
+
+    @property
+    def _spread(self) -> Fraction:
+        """How far one report more moves the estimate."""
+        return 1 / (1 - 2 * self.lie)
+
+    @property
+    def standard_error(self) -> float:
+        return math.sqrt(self.users * self.lie * (1 - self.lie) * self._spread**2)
+
+    def margins(self, confidence: float) -> tuple[float, float]:
+        mean = self.users * self.lie
+        if mean > 10**8:  # normal to any precision that matters, and too large to tabulate
+            return NormalError(self.standard_error, float(self._spread)).margins(confidence)
+        low, high = laws.binomial(self.users, self.lie).central_interval(confidence)
+        # Other data put the errors elsewhere between two steps: a step more covers them too.
+        margin = float((max(high - mean, mean - low) + 1) * self._spread)
+        return margin, margin
+
+
+@dataclass(frozen=True)
 class RandomizedResponse(Protocol):
     name = "local.randomized-response"
     trust = Trust.LOCAL
     tasks = (Count,)
     alphabet = Alphabet(np.dtype(np.uint8), 0, 1)
     tally_size = 1
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if 2 * self._lie >= _WHOLE:
-            raise Infeasible(
-                f"{self.name} cannot tell answers apart at epsilon={self.budget.epsilon:g}: "
-                f"lies have probability one half to 64 bits",
-                nearest={"epsilon": 2.0**-60},
-            )
+    fixed_messages = 1
 
     @cached_property
     def _lie(self) -> int:
-        return _lie_weight(min(self.budget.epsilon, 64.0))
+        return _lie_weight(self.budget.epsilon)
 
     @property
     def _lie_probability(self) -> Fraction:
@@ -123,10 +145,8 @@ class RandomizedResponse(Protocol):
         numerator = (int(tally.counts[0]) << 64) - self._lie * tally.users
         return float(Fraction(numerator, _WHOLE - 2 * self._lie))
 
-    def _error_law(self, users: int) -> NormalError:
-        q = self._lie_probability
-        spread = 1 / (1 - 2 * q)  # one report more moves the estimate this far
-        return NormalError(math.sqrt(users * q * (1 - q) * spread**2), float(spread))
+    def _error_law(self, users: int) -> ResponseError:
+        return ResponseError(users, self._lie_probability)
 
     def _simulate(self, counts: NDArray[np.int64], source: Source) -> NDArray[np.int64]:
         lies = [int(binomial(source, int(n), self._lie_probability)[0]) for n in counts]

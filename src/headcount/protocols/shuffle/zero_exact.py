@@ -29,7 +29,7 @@ from headcount.accounting.calibration import least_private
 from headcount.accounting.divergence import PairCurve, hockey_stick
 from headcount.accounting.laws import Law
 from headcount.core import checks
-from headcount.core.budget import MOST_USERS, Budget, Trust
+from headcount.core.budget import Budget, Trust
 from headcount.core.errors import Infeasible
 from headcount.core.guarantee import Guarantee
 from headcount.core.messages import Alphabet, Messages
@@ -41,6 +41,8 @@ from headcount.randomness.binomial import binomial
 from headcount.randomness.draws import bernoulli
 
 _WHOLE = 1 << 64
+_SMALL = 100  # crowds whose best coin is looked for closely: it need not be the fair one
+_MOST_NOISE = 10**9
 
 
 def _missing(people: int, weight: int) -> Law:
@@ -57,7 +59,7 @@ def _delta(honest: int, weight: int, epsilon: float) -> float:
 def _calibrate(honest: int, budget: Budget, calibration: Calibration) -> int | None:
     """The t to use, looked at again: its exact δ is within the budget. None if there is none."""
     if budget.delta == 0:
-        return None
+        return None  # p^h > 0 is part of δ, whatever p
     if calibration == "paper":
         withheld = 50 / budget.epsilon**2 * math.log(2 / budget.delta)
         weight = math.ceil(Fraction(withheld) / honest * _WHOLE)
@@ -68,9 +70,15 @@ def _calibrate(honest: int, budget: Budget, calibration: Calibration) -> int | N
     return least_private(
         lambda weight: _delta(honest, weight, budget.epsilon),
         budget.delta,
-        start=min(int(least * _WHOLE) + 1, _WHOLE // 2),
-        stop=_WHOLE // 2,
+        start=min(int(least * _WHOLE) + 1, _most_withheld(honest)),
+        stop=_most_withheld(honest),
+        steps=10 if honest > _SMALL else 1000,
     )
+
+
+def _most_withheld(honest: int) -> int:
+    """The t of most noise: a fair coin, or as many messages withheld as a law can tabulate."""
+    return min(_WHOLE // 2, _WHOLE * _MOST_NOISE // honest)
 
 
 @dataclass(frozen=True)
@@ -117,30 +125,45 @@ class ZeroExact(Protocol):
     def _infeasible(self) -> Infeasible:
         honest, budget = self.crowd.honest, self.budget
         if budget.delta == 0:
+            exact = self.calibration == "exact"
+            least = (
+                _delta(honest, _WHOLE // 2, budget.epsilon)
+                if exact
+                else 2.000001 * math.exp(-honest * budget.epsilon**2 / 100)
+            )
+            least = max(least, 1e-9)  # less is no use to anybody
+            feasible = least < 1 and _calibrate(
+                honest, Budget(budget.epsilon, least), self.calibration
+            )
             return Infeasible(
                 f"{self.name} needs delta above 0: it may happen that all send a noise message",
-                nearest={"delta": _delta(honest, _WHOLE // 2, budget.epsilon)},
+                nearest={"delta": least} if feasible else None,
             )
 
         def works(people: int) -> bool:
-            # A fair coin is the most noise there is; δ falls with every person who throws one.
-            if self.calibration == "exact":
-                return _delta(people, _WHOLE // 2, budget.epsilon) <= budget.delta
             return _calibrate(people, budget, self.calibration) is not None
 
+        def surely_works(people: int) -> bool:
+            # Quicker: a fair coin is near the most private, and more of them are more private.
+            if self.calibration == "paper":
+                return works(people)
+            return _delta(people, _WHOLE // 2, budget.epsilon) <= budget.delta
+
         few, enough = honest, 2 * honest
-        while enough < MOST_USERS and not works(enough):
+        while enough < _MOST_NOISE and not surely_works(enough):
             few, enough = enough, 2 * enough
-        reason = (
-            f"{self.name} needs more than {honest} honest people "
-            f"for epsilon={budget.epsilon:g}, delta={budget.delta:g}"
-        )
-        if enough >= MOST_USERS:
-            return Infeasible(reason)
+        setting = f"epsilon={budget.epsilon:g}, delta={budget.delta:g}"
+        if enough >= _MOST_NOISE:
+            return Infeasible(f"{self.name} needs more than {_MOST_NOISE} people for {setting}")
         while enough - few > 1:
             middle = (few + enough) // 2
-            few, enough = (few, middle) if works(middle) else (middle, enough)
-        return Infeasible(reason, nearest={"honest": enough})
+            few, enough = (few, middle) if surely_works(middle) else (middle, enough)
+        while works(enough - 1):
+            enough -= 1
+        return Infeasible(
+            f"{self.name} needs at least {enough} honest people for {setting}, got {honest}",
+            nearest={"honest": enough},
+        )
 
     @property
     def _withheld(self) -> Fraction:
