@@ -26,12 +26,11 @@ lint: .venv/dev ## Style, types and import rules
 bench: .venv/bench ## Compare speed with peers, and write docs/benchmarks.md
 	$(BIN)/python -m benchmarks
 
-docs: .venv/docs ## Draw the figures and build the documentation into site/
-	$(BIN)/headcount demo --out docs/figures/trusts.svg
+docs: .venv/docs ## Build the documentation into site/
 	$(BIN)/mkdocs build --strict
 
 clean: ## Remove everything that the targets made
-	rm -rf .venv site headcount-demo.png
+	rm -rf .venv site headcount-demo.png .*_cache .hypothesis
 
 .venv/%: pyproject.toml
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv

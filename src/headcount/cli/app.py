@@ -10,21 +10,27 @@ from rich.table import Table
 
 from headcount import __version__
 from headcount.cli import demo as demonstration
-from headcount.cli.output import console, estimate_table, messages, number, print_json
+from headcount.cli.output import console, messages, number, print_estimates, print_json
 from headcount.core import checks
 from headcount.core.budget import Budget, Crowd, Trust
-from headcount.core.errors import InvalidParameter, MissingPackage
+from headcount.core.errors import InvalidParameter
 from headcount.core.protocol import Protocol
 from headcount.core.task import Count
 from headcount.data.columns import read_column
 from headcount.plot import figures
-from headcount.protocols.registry import best_protocol, protocol, protocol_names
+from headcount.protocols.registry import (
+    best_protocol,
+    protocol,
+    protocol_class,
+    protocol_names,
+)
 from headcount.protocols.run import run
 
 app = typer.Typer(
     name="headcount",
     help="Count a crowd without looking at anyone: estimates with differential privacy.",
-    epilog="Exit status: 0 done, 2 bad usage or input, 3 not feasible within the budget.",
+    epilog="Exit status: 0 done, 2 bad usage or input, 3 not feasible within the budget, "
+    "130 interrupted.",
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
@@ -69,8 +75,9 @@ def estimate(
     delta: Delta = 0.0,
     task: Annotated[str, typer.Option(help="The question: count (how many ones?).")] = "count",
     trust: Annotated[
-        Trust, typer.Option(help="Who may see a value: the curator, or nobody.")
-    ] = Trust.CENTRAL,
+        Trust | None,
+        typer.Option(help="Who may see a value: the curator, or nobody. [default: central]"),
+    ] = None,
     name: Annotated[
         str | None,
         typer.Option("--protocol", help="A protocol by name. [default: the trust's most accurate]"),
@@ -94,6 +101,8 @@ def estimate(
     options = {option: value for option, value in given.items() if value is not None}
     if options and name is None:
         raise InvalidParameter(f"--{next(iter(options))} must come with --protocol, got none")
+    if name and trust not in (None, needed := protocol_class(name).trust):
+        raise InvalidParameter(f"`trust` must be {needed} with {name}, got {trust}")
 
     with Progress(
         TextColumn("reading"),
@@ -108,19 +117,23 @@ def estimate(
             path, column, question, lambda share: bar.update(reading, completed=share)
         )
     crowd = Crowd(len(values), honest)
-    chosen = (
-        protocol(name, question, budget, crowd, **options)
-        if name
-        else best_protocol(question, budget, crowd, trust)
-    )
+    if name is None:
+        chosen = best_protocol(question, budget, crowd, trust or Trust.CENTRAL)
+    else:
+        chosen = protocol(name, question, budget, crowd, **options)
     answer = run(chosen, values)
     if as_json:
         print_json({**answer.to_dict(confidence), **_facts(chosen)})
         return
-    console.print(estimate_table([answer], confidence))
+    print_estimates([answer], confidence)
     marked = f", {' and '.join(answer.postprocessing)}" if answer.postprocessing else ""
     console.print(f"\n{chosen.name}, {number(answer.users)} people{marked}")
-    console.print(f"spent: {answer.guarantee}; {answer.guarantee.method}")
+    console.print(f"spent: {answer.guarantee}; {answer.guarantee.method}", soft_wrap=True)
+    if answer.value not in answer.interval(confidence):
+        console.print(
+            "The estimate is unbiased and may be impossible; the interval holds what is possible.",
+            soft_wrap=True,
+        )
 
 
 @app.command(
@@ -164,8 +177,10 @@ def curve(
     for point in points:
         table.add_row(f"{point[1]:.0e}", f"{point[0]:.6g}" if point[0] < float("inf") else "none")
     console.print(table)
+    if any(point[0] == float("inf") for point in points):
+        console.print("\nnone: no epsilon is known for so small a delta", soft_wrap=True)
     if out:
-        console.print(f"\nfigure: {out}")
+        console.print(f"\nfigure: {out}", soft_wrap=True)
 
 
 @app.command(epilog="Example: headcount demo --out demo.svg")
@@ -182,12 +197,8 @@ def demo(
 
 def _composed(chosen: Protocol, releases: int) -> Callable[[float], float]:
     with messages.status("composing"):
-        try:
-            from headcount.accounting.composition import compose  # takes a second or more
-        except ImportError:
-            raise MissingPackage(
-                "composition needs dp-accounting", hint="pip install 'headcount[compose]'"
-            ) from None
+        from headcount.accounting.composition import compose  # takes a second or more
+
         return compose([(chosen.curve, releases)]).epsilon
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from headcount.cli.output import console, estimate_table, interval_picture, print_json
+from headcount.cli.output import console, interval_picture, print_estimates, print_json
 from headcount.core.budget import Budget, Crowd, Trust
 from headcount.core.task import Count
 from headcount.plot import figures
@@ -45,12 +45,12 @@ def show(out: Path, *, as_json: bool) -> None:
         f"{truth:,} did, and nobody should learn who. Asked under three trusts, "
         f"epsilon {BUDGET.epsilon:g}:\n"
     )
-    console.print(estimate_table(estimates, 0.95))
+    print_estimates(estimates, 0.95)
     console.print()
     console.print(interval_picture(truth, estimates, min(console.width, 100)))
     console.print(
         "\ncentral: a curator sees every answer and adds noise."
-        "\nshuffle: people add a little noise, a shuffler mixes; nobody sees an answer."
+        "\nshuffle: people add a little noise, a shuffler mixes; who sees the mix sees nobody."
         "\nlocal:   people lie now and then; nobody has to be trusted at all."
         f"\n\nfigure: {out}"
     )

@@ -9,6 +9,7 @@ from rich.console import Console
 from rich.table import Table
 
 from headcount.core.estimate import Estimate
+from headcount.core.guarantee import rounded_up
 
 console = Console(highlight=False)
 messages = Console(stderr=True, highlight=False)  # progress and remarks: never on standard output
@@ -32,23 +33,36 @@ def number(value: float) -> str:
     return f"{value:,.0f}" if value == round(value) or abs(value) >= 1e6 else f"{value:,.1f}"
 
 
-def estimate_table(estimates: Sequence[Estimate], confidence: float) -> Table:
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    between = f"{100 * confidence:g} % interval"
+def print_estimates(estimates: Sequence[Estimate], confidence: float) -> None:
+    """A table; where it does not fit, a line for each number."""
+    between = f"{100 * confidence:.10g} % interval"
     columns = ("trust", "estimate", between, "standard error", "epsilon", "delta")
+    table = Table(box=None, pad_edge=False, header_style="bold")
     for column in columns:
-        table.add_column(column, justify="left" if column == "trust" else "right")
-    for estimate in estimates:
-        interval, guarantee = estimate.interval(confidence), estimate.guarantee
-        table.add_row(
-            guarantee.trust,
-            number(estimate.value),
-            f"{number(interval.low)} to {number(interval.high)}",
-            number(estimate.standard_error),
-            f"{guarantee.epsilon:.4g}",
-            f"{guarantee.delta:.2g}",
-        )
-    return table
+        table.add_column(column, justify="left" if column == "trust" else "right", no_wrap=True)
+    rows = [_cells(estimate, confidence) for estimate in estimates]
+    for row in rows:
+        table.add_row(*row)
+    if console.measure(table, options=console.options.update(max_width=1000)).maximum <= (
+        console.width
+    ):
+        console.print(table)
+        return
+    for row in rows:
+        for column, cell in zip(columns, row, strict=True):
+            console.print(f"{column}: {cell}", soft_wrap=True)
+
+
+def _cells(estimate: Estimate, confidence: float) -> tuple[str, ...]:
+    interval, guarantee = estimate.interval(confidence), estimate.guarantee
+    return (
+        guarantee.trust,
+        number(estimate.value),
+        f"{number(interval.low)} to {number(interval.high)}",
+        number(estimate.standard_error),
+        rounded_up(guarantee.epsilon),
+        rounded_up(guarantee.delta),
+    )
 
 
 def interval_picture(truth: float, estimates: Sequence[Estimate], width: int) -> str:

@@ -48,7 +48,14 @@ def _batches(path: Path, column: str) -> Iterator[tuple["pyarrow.Array", float]]
         raise UnreadableData(f"there must be a file at {str(path)!r}, got none")
     try:
         if path.suffix.lower() == ".csv":
-            with path.open("rb") as file, csv.open_csv(file) as reader:
+            with (
+                path.open("rb") as file,
+                csv.open_csv(
+                    # An empty line of a one-column file is a person without a value.
+                    file,
+                    parse_options=csv.ParseOptions(ignore_empty_lines=False),
+                ) as reader,
+            ):
                 _check_column(column, reader.schema.names, path)
                 for batch in reader:
                     yield batch.column(column), file.tell() / max(1, path.stat().st_size)
@@ -75,7 +82,7 @@ def _check_column(column: str, names: list[str], path: Path) -> None:
 def _encode(batch: "pyarrow.Array", task: Task, first: int) -> NDArray[Any]:
     if batch.null_count:
         at = first + int(np.argmax(batch.is_null().to_numpy(zero_copy_only=False)))
-        raise InvalidValue(f"no value may be missing, got {batch.null_count} (person {at} first)")
+        raise InvalidValue(f"everyone must have a value, got none for person {at + 1}")
     values = batch.to_numpy(zero_copy_only=False)
     if values.dtype.kind not in "biuf":
         raise InvalidValue(

@@ -1,6 +1,7 @@
 """The figures, all in one style. matplotlib loads when the first one is drawn."""
 
 from collections.abc import Mapping, Sequence
+from itertools import cycle
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,7 +15,7 @@ if TYPE_CHECKING:
 FORMATS = (".png", ".svg", ".pdf")
 # Okabe and Ito's palette: distinct for color-blind readers, and in print.
 COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00")
-MARKERS = ("o", "s", "D", "^", "v", "P")
+MARKERS = ("o", "s", "D", "^", "v", "P", "X")  # one more, so that pairs repeat late
 
 
 def check_path(path: Path) -> None:
@@ -37,7 +38,9 @@ def save(figure: "Figure", path: Path) -> None:
 def curve_figure(title: str, curves: Mapping[str, Sequence[tuple[float, float]]]) -> "Figure":
     """Privacy curves: (epsilon, delta) points of each mechanism, by its label."""
     figure, (axes,) = _figure(1, title)
-    for (label, points), color, marker in zip(curves.items(), COLORS, MARKERS, strict=False):
+    for (label, points), color, marker in zip(
+        curves.items(), cycle(COLORS), cycle(MARKERS), strict=False
+    ):
         axes.plot(*zip(*points, strict=True), color=color, marker=marker, markersize=4, label=label)
     axes.set_yscale("log")
     axes.set_xlim(left=0)
@@ -56,7 +59,9 @@ def trust_figure(
     """One question under several trusts: the answers with intervals, and error against crowd."""
     figure, (left, right) = _figure(2, title)
     left.axvline(truth, color="0.4", linewidth=1, linestyle="--", label=f"truth: {truth:,.0f}")
-    for row, (estimate, color, marker) in enumerate(zip(estimates, COLORS, MARKERS, strict=False)):
+    for row, (estimate, color, marker) in enumerate(
+        zip(estimates, cycle(COLORS), cycle(MARKERS), strict=False)
+    ):
         interval = estimate.interval(0.95)
         left.plot([interval.low, interval.high], [row, row], color=color, linewidth=2.5)
         left.plot(estimate.value, row, color=color, marker=marker, markersize=7)
@@ -73,9 +78,11 @@ def trust_figure(
     left.set_yticks(range(len(estimates)), [str(e.guarantee.trust) for e in estimates])
     left.set_ylim(len(estimates) - 0.4, -0.7)
     left.set_xlabel("people who answered yes (95 % interval)")
-    left.legend(frameon=False, loc="lower left")
+    left.legend(loc="lower left", facecolor="white", edgecolor="none", framealpha=1)
 
-    for (label, points), color, marker in zip(errors.items(), COLORS, MARKERS, strict=False):
+    for (label, points), color, marker in zip(
+        errors.items(), cycle(COLORS), cycle(MARKERS), strict=False
+    ):
         right.plot(
             *zip(*points, strict=True), color=color, marker=marker, markersize=4, label=label
         )
