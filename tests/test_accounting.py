@@ -2,6 +2,7 @@
 
 import math
 from fractions import Fraction
+from typing import Any
 
 import mpmath
 import numpy as np
@@ -105,6 +106,18 @@ def test_hockey_stick_of_any_laws(
     curve = PairCurve.both_directions(p, q)
     assert max(up, down) <= curve.delta(epsilon) <= max(up, down) + 2 * room
     assert PairCurve(((p, q),)).delta(epsilon) <= up + 2 * room
+
+
+@pytest.mark.parametrize("epsilon", [0.7, 5.0, 33.052990898994295])
+def test_many_deltas_round_up_next_to_a_loss(epsilon: float) -> None:
+    curve = response_curve(epsilon)
+    p = mpmath.mpf(float(curve.pairs[0][0].mass[0]))
+    q = mpmath.mpf(float(curve.pairs[0][0].mass[1]))
+    near = float(mpmath.log(p / q)) * (1 + np.array([-1e-7, -1e-12, -1e-15, 0, 1e-15]))
+    for point, stated in zip(near.tolist(), curve.deltas(near).tolist(), strict=True):
+        truth = max(p - mpmath.exp(mpmath.mpf(point)) * q, 0)
+        assert truth <= curve.delta(point) <= truth + 1e-13
+        assert truth <= stated <= truth + 1e-12
 
 
 def test_tail_is_charged() -> None:
@@ -257,6 +270,24 @@ def test_numerical_error_is_charged() -> None:
     assert composed.numerical_error > 0
     assert composed.delta(1000.0) > composed.numerical_error
     assert composed.epsilon(composed.numerical_error / 2) == math.inf
+
+
+def test_composed_inverse_is_private() -> None:
+    """A loss far out stretches the grid; the inverse must not gather its rounding errors."""
+    s = 0.6224
+    mass = np.array([1e-9, s, s * math.exp(-0.5), 1e-9 * math.exp(-30)])
+    law = Law(0, mass / mass.sum(), slack=1e-14)
+    curve = PairCurve.both_directions(law, Law(0, law.mass[::-1], slack=1e-14))
+    for times in (1, 3):
+        composed = compose([(curve, times)])
+        for delta in (0.2, 0.025, 1e-3, 1e-6):
+            assert composed.delta(composed.epsilon(delta)) <= delta
+
+
+@pytest.mark.parametrize("discretization", [0, -1e-4, 1e-12, 2, math.nan, "x"])
+def test_bad_discretization(discretization: Any) -> None:
+    with pytest.raises(InvalidParameter, match="`discretization` must be"):
+        compose([(response_curve(1.0), 1)], discretization=discretization)
 
 
 def test_pure_releases_add_up() -> None:

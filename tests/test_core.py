@@ -120,6 +120,15 @@ def test_count_takes_every_kind_of_yes_and_no(values: Any) -> None:
     assert encoded.tolist() == [1, 0]
 
 
+@pytest.mark.parametrize("name", hc.protocol_names())
+def test_bools_of_odd_bytes_do_not_slip_through(name: str) -> None:
+    """A bool array may hold any byte, and a byte of 255 would betray its owner."""
+    odd = np.array([0, 255, 2, 1], np.uint8).view(np.bool_)
+    protocol = hc.protocol(name, hc.Count(), hc.Budget(1, 0.5), hc.Crowd(4))
+    with pytest.raises(hc.InvalidValue):
+        protocol.randomize(odd, hc.SecureSource())
+
+
 def test_bad_value_is_shown() -> None:
     with pytest.raises(hc.InvalidValue, match="got 7 from person 3, and 1 more like it"):
         hc.Count().encode([0, 1, 7, 9])
@@ -246,6 +255,7 @@ def estimate(value: float, error: float, *, whole: bool = False, **more: Any) ->
 def test_intervals() -> None:
     wide = estimate(50, 10).interval(0.95)
     assert wide.low == pytest.approx(50 - 19.59964, abs=1e-4)
+    assert estimate(50, 1).interval(1 - 2.0**-53).high == pytest.approx(58.3, abs=0.1)
     assert 50 in wide
     assert 71 not in wide
     assert estimate(50, 10, whole=True).interval(0.95).to_dict() == {

@@ -157,6 +157,8 @@ def test_zero_exact_refusals() -> None:
     assert caught.value.nearest == {}
     with pytest.raises(hc.Infeasible):
         zero_exact(1e-12, 1e-6, 2**50)
+    with pytest.raises(hc.Infeasible, match="needs delta above 0"):
+        zero_exact(1, 0, 2**50)
     with pytest.raises(hc.Infeasible, match="needs delta above 0") as caught:
         zero_exact(1, 0, 50)
     zero_exact(1, caught.value.nearest["delta"], 50)

@@ -292,6 +292,14 @@ def test_binomial_of_a_billion() -> None:
     assert abs(z.var() - 1) < 5 * (2 / 100_000) ** 0.5
 
 
+def test_binomial_of_more_than_a_table_holds() -> None:
+    trials, p = 2**40 + 12345, Fraction(1, 3)
+    drawn = binomial(SeededSource(12), trials, p, 500)
+    z = (drawn - float(trials * p)) / float(trials * p * (1 - p)) ** 0.5
+    assert abs(z.mean()) < 5 / 500**0.5
+    assert 0.7 < z.var() < 1.4
+
+
 def test_degenerate_binomials() -> None:
     source = SeededSource(8)
     assert binomial(source, 5, Fraction(0), 3).tolist() == [0, 0, 0]

@@ -58,6 +58,10 @@ class ComposedCurve:
     def epsilon(self, delta: float) -> float:
         left = delta - self.numerical_error
         known = float(self.losses.get_epsilon_for_delta(left)) if left > 0 else math.inf
+        # dp-accounting's inverse walks down a grid and gathers rounding errors on the way.
+        step = 1e-12
+        while self.delta(known) > delta and known < self.pure_epsilon:
+            known, step = known + step, 2 * step
         return min(known, self.pure_epsilon)
 
 
@@ -71,6 +75,10 @@ def compose(
     """
     if not releases:
         raise InvalidParameter("there must be at least one release to compose, got none")
+    if not 1e-7 <= checks.real("discretization", discretization) <= 1:
+        raise InvalidParameter(
+            f"`discretization` must be between 1e-07 and 1, got {discretization}"
+        )
     times = [checks.whole("times", count, low=1, high=10**6) for _, count in releases]
     parts = [
         _dominating(curve, discretization).self_compose(count)

@@ -59,9 +59,11 @@ class PairCurve(PrivacyCurve):
 
     def deltas(self, epsilons: NDArray[np.float64]) -> NDArray[np.float64]:
         worst = np.zeros(len(epsilons))
-        for losses, high, low, tail in self._sorted:
-            inside = np.searchsorted(-losses, -epsilons, side="left")  # how many losses exceed ε
-            sums = high[inside] - _factor(epsilons) * low[inside]
+        for losses, high, low, tail, blur in self._sorted:
+            # How many losses exceed ε, or may, as they are known up to `blur`. One that does not
+            # takes at most blur·P from the sum.
+            inside = np.searchsorted(-losses, blur - epsilons, side="left")
+            sums = high[inside] * (1 + 2 * blur) - _factor(epsilons) * low[inside]
             worst = np.maximum(worst, np.maximum(sums, 0.0) * (1 + 8 * UNIT) + tail)
         return np.minimum(worst, 1.0)
 
@@ -73,17 +75,24 @@ class PairCurve(PrivacyCurve):
     @cached_property
     def _sorted(
         self,
-    ) -> list[tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64], float]]:
-        """For each pair: losses ln(P/Q), falling; the sums of P and of Q over the k largest."""
+    ) -> list[tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64], float, float]]:
+        """For each pair: losses ln(P/Q), falling; the sums of P and of Q over the k largest.
+
+        Then P's tail, and how far off the losses may be by the rounding of logarithms.
+        """
         out = []
         for upper, lower in self.pairs:
             high, low = _bounds(upper, lower)
             high, low = high[upper.mass > 0], low[upper.mass > 0]
             with np.errstate(divide="ignore"):
-                losses = np.log(high) - np.log(low)
+                logs, other_logs = np.log(high), np.log(low)
+            losses = logs - other_logs
+            finite = other_logs[np.isfinite(other_logs)]
+            largest = np.abs(logs).max() + np.abs(finite).max(initial=0.0)
+            blur = float(4 * UNIT * (4 + largest))
             order = np.argsort(-losses)
             grow = 1 + len(order) * UNIT
             high_sums = np.concatenate([[0.0], np.cumsum(high[order])]) * grow
             low_sums = np.concatenate([[0.0], np.cumsum(low[order])]) / grow
-            out.append((losses[order], high_sums, low_sums, upper.tail))
+            out.append((losses[order], high_sums, low_sums, upper.tail, blur))
         return out

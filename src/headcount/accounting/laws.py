@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 UNIT = 2.0**-53  # relative rounding error of one floating-point operation
 TAIL = 2.0**-80  # what a window may leave outside, before it is certified
+LEAST_FLOAT = 5e-324
 LEAST_LOG = -600.0  # smaller masses lose their relative precision as floats, and are cut
 
 
@@ -82,7 +83,7 @@ def binomial(trials: int, p: Fraction) -> Law:
             # At least the ratio of the first mass outside to the last inside, where it is known.
             ratio = math.exp(logs[min(len(sums), len(logs) - 1)])
             last = math.exp(sums[-1]) if len(sums) else 1.0
-            tail += 2 * last * ratio / (1 - ratio) / total
+            tail += max(2 * last * ratio / (1 - ratio) / total, LEAST_FLOAT)
     # A logarithm is good to 8 units; a running sum adds one unit of its size at each step.
     steps = max(
         8 * (len(logs) + float(np.abs(logs).sum())) + float(np.abs(sums).sum())

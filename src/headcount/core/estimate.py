@@ -29,7 +29,8 @@ class NormalError:
     step: float = 0.0
 
     def margins(self, confidence: float) -> tuple[float, float]:
-        margin = NormalDist().inv_cdf((1 + confidence) / 2) * self.standard_error + self.step / 2
+        deviations = -NormalDist().inv_cdf((1 - confidence) / 2)
+        margin = deviations * self.standard_error + self.step / 2
         return margin, margin
 
 

@@ -61,7 +61,7 @@ class Count(Task):
     def encode(self, values: ArrayLike, *, first: int = 0) -> NDArray[np.uint8]:
         array = _vector(values)
         if array.dtype == np.bool_:
-            return array.view(np.uint8)
+            array = array.view(np.uint8)  # and checked as such: a bool may hold any byte
         if array.dtype == np.uint8:
             # The common case in bulk: one pass, no copy.
             if array.max() > 1:

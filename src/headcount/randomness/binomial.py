@@ -17,6 +17,8 @@ from headcount.core.errors import InvalidParameter
 from headcount.core.source import Source
 from headcount.randomness.table import ThresholdTable
 
+_LARGEST_VARIANCE = 2**32  # tables of a million entries or so
+
 
 @lru_cache(maxsize=64)
 def binomial_table(trials: int, p: Fraction) -> ThresholdTable:
@@ -25,8 +27,17 @@ def binomial_table(trials: int, p: Fraction) -> ThresholdTable:
 
 
 def binomial(source: Source, trials: int, p: Fraction, count: int = 1) -> NDArray[np.int64]:
-    """`count` independent draws from Bin(trials, p)."""
-    return binomial_table(trials, p).sample(source, count)
+    """`count` independent draws from Bin(trials, p).
+
+    Where a table would be too large, the sum over parts of the crowd; their errors add up.
+    """
+    part = trials
+    while part * p * (1 - p) > _LARGEST_VARIANCE:
+        part //= 2
+    parts, rest = divmod(trials, part) if part else (0, 0)
+    drawn = binomial_table(part, p).sample(source, parts * count)
+    total: NDArray[np.int64] = drawn.reshape(count, parts).sum(axis=1)
+    return total + binomial_table(rest, p).sample(source, count) if rest else total
 
 
 def multinomial(source: Source, trials: int, weights: Sequence[int]) -> NDArray[np.int64]:

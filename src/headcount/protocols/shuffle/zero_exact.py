@@ -127,7 +127,7 @@ class ZeroExact(Protocol):
         if budget.delta == 0:
             exact = self.calibration == "exact"
             least = (
-                _delta(honest, _WHOLE // 2, budget.epsilon)
+                _delta(honest, _most_withheld(honest), budget.epsilon)
                 if exact
                 else 2.000001 * math.exp(-honest * budget.epsilon**2 / 100)
             )
