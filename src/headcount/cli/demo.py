@@ -50,7 +50,7 @@ def show(out: Path, *, as_json: bool) -> None:
     console.print(interval_picture(truth, estimates, min(console.width, 100)))
     console.print(
         "\ncentral: a curator sees every answer and adds noise."
-        "\nshuffle: people add a little noise, a shuffler mixes; who sees the mix sees nobody."
+        "\nshuffle: people add a little noise, and a shuffler mixes their messages."
         "\nlocal:   people lie now and then; nobody has to be trusted at all."
         f"\n\nfigure: {out}"
     )
