@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from fractions import Fraction
 from itertools import pairwise
 from math import comb
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import mpmath
 
@@ -17,7 +17,7 @@ from headcount.core.protocol import BundleLaw
 
 mpmath.mp.dps = 50
 
-View = tuple[int, ...]
+View = tuple[Any, ...]
 Outcome = TypeVar("Outcome")
 
 

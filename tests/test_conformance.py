@@ -102,7 +102,7 @@ def tally_law(protocol: hc.Protocol, ones: int, users: int) -> dict[int, Fractio
 def estimates(protocol: hc.Protocol, ones: int, users: int) -> list[tuple[hc.Estimate, float]]:
     """Every estimate that local or shuffle trust can give for such a crowd, with its chance."""
     return [
-        (protocol.estimate(hc.Tally(np.array([tally]), users)), float(chance))
+        (protocol.estimate(hc.Tally(np.array([tally]), users, protocol.name)), float(chance))
         for tally, chance in tally_law(protocol, ones, users).items()
     ]
 
@@ -332,9 +332,9 @@ def test_more_people_are_welcome_and_fewer_refused(name: str) -> None:
     with pytest.raises(hc.CrowdMismatch, match="at least 200 people, got 199"):
         hc.run(protocol, [1] * 199)
     with pytest.raises(hc.CrowdMismatch):
-        protocol.estimate(hc.Tally(np.array([5]), 199))
+        protocol.estimate(hc.Tally(np.array([5]), 199, name))
     with pytest.raises(hc.CrowdMismatch):
-        protocol.estimate(hc.Tally(np.array([5]), 2**60))
+        protocol.estimate(hc.Tally(np.array([5]), 2**60, name))
 
 
 @every
@@ -396,7 +396,9 @@ def test_bad_messages_tallies_and_counts_are_refused(name: str) -> None:
             protocol.tally(hc.Batch(wrong, 200))
     for counts in (np.array([-1]), np.array([1, 1])):
         with pytest.raises(hc.InvalidValue):
-            protocol.estimate(hc.Tally(counts, 200))
+            protocol.estimate(hc.Tally(counts, 200, name))
+    with pytest.raises(hc.InvalidValue, match="must be of"):
+        protocol.estimate(hc.Tally(np.array([100]), 200, "another"))
     for people in ([1], [1, 2, 3], [-1, 5], [0, 0], [0.5, 1.5], "ab", None):
         with pytest.raises(hc.InvalidValue):
             protocol.simulate(typing.cast(Any, people), hc.SeededSource(1))

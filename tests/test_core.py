@@ -138,8 +138,9 @@ def test_bad_value_is_shown() -> None:
 
 # Messages -----------------------------------------------------------------------------------
 
-SHARES = hc.Alphabet(np.dtype(np.uint64), 0, 2**63 - 1)
-SIGNS = hc.Alphabet(np.dtype(np.int8), -1, 1)
+SHARES = hc.Alphabet(np.uint64, range(2**63))
+SIGNS = hc.Alphabet(np.int8, range(-1, 2, 2))
+RECORDS = hc.Alphabet(np.uint32, range(1, 100), range(100), range(5))
 
 
 @given(st.lists(st.lists(st.integers(0, 2**63 - 1), max_size=4), min_size=1, max_size=6))
@@ -162,8 +163,9 @@ def test_bytes_are_the_messages_and_nothing_else() -> None:
         hc.Messages.one_each(np.zeros(2, np.uint8)).to_bytes()
     with pytest.raises(hc.InvalidValue, match="whole messages of 8 byte"):
         hc.Messages.receive(b"123", SHARES)
-    with pytest.raises(hc.InvalidValue, match="between -1 and 1"):
-        hc.Messages.receive(b"\5", SIGNS)
+    for wrong in (b"\5", b"\0", b"\1\0"):
+        with pytest.raises(hc.InvalidValue, match=r"among range\(-1, 2, 2\)"):
+            hc.Messages.receive(wrong, SIGNS)
     assert hc.Messages.receive(b"\xff\1", SIGNS).payload.tolist() == [-1, 1]
     with pytest.raises(hc.InvalidValue, match="at least one person"):
         hc.Messages.join([])
@@ -179,7 +181,7 @@ def test_messages_and_tallies_of_nobody_or_of_too_many() -> None:
     with pytest.raises(hc.InvalidValue, match="at least one person"):
         hc.Batch(ones, 0)
     with pytest.raises(hc.InvalidValue, match="at least one person"):
-        hc.Tally(np.array([1]), -3)
+        hc.Tally(np.array([1]), -3, "x")
     protocol = hc.protocol("local.randomized-response", hc.Count(), hc.Budget(1), hc.Crowd(2))
     with pytest.raises(hc.InvalidValue, match=r"2 people must send 1 message.*got 3"):
         protocol.tally(hc.Batch(ones, 2))
@@ -199,10 +201,27 @@ def test_sources_and_tasks_of_the_wrong_kind() -> None:
         hc.protocol_names(task)
 
 
+def test_records_travel_and_are_checked_column_by_column() -> None:
+    payload = np.array([[1, 0, 4], [99, 99, 0]], np.uint32)
+    bundle = hc.Messages(payload, 1, np.array([2]))
+    assert len(bundle.to_bytes()) == 2 * RECORDS.bytes_per_message == 24
+    assert hc.Messages.receive(bundle.to_bytes(), RECORDS).payload.tolist() == payload.tolist()
+    shuffled = hc.shuffle(bundle, hc.SeededSource(1)).payload
+    assert sorted(shuffled.tolist()) == payload.tolist()
+    for wrong in ([[0, 0, 0]], [[1, 100, 0]], [[1, 0, 5]]):
+        with pytest.raises(hc.InvalidValue, match="among range"):
+            RECORDS.check(np.array(wrong, np.uint32))
+    for shape in (payload[:, :2], payload[0], payload[None], payload.astype(np.uint64)):
+        with pytest.raises(hc.InvalidValue, match="messages must be 3 uint32 each"):
+            RECORDS.check(shape)
+    assert RECORDS.bits == 7 + 7 + 3
+
+
 def test_bits_of_an_alphabet() -> None:
     for high, bits in ((0, 1), (1, 1), (2, 2), (255, 8)):
-        assert hc.Alphabet(np.dtype(np.uint8), 0, high).bits == bits
+        assert hc.Alphabet(np.uint8, range(high + 1)).bits == bits
     assert SHARES.bits == 63
+    assert SIGNS.bits == 1
 
 
 def test_shuffling_keeps_messages_and_loses_their_order() -> None:
@@ -234,12 +253,28 @@ def test_run_shuffles_in_shuffle_trust(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_tallies_add_up_only_if_alike() -> None:
-    total = hc.Tally(np.array([1, 2]), 3) + hc.Tally(np.array([5, 6]), 7)
-    assert (total.counts.tolist(), total.users) == ([6, 8], 10)
-    with pytest.raises(hc.InvalidValue, match="of one protocol"):
-        hc.Tally(np.array([1, 2]), 3) + hc.Tally(np.array([5]), 7)
+    total = hc.Tally(np.array([1, 2]), 3, "x") + hc.Tally(np.array([5, 6]), 7, "x")
+    assert (total.counts.tolist(), total.users, total.protocol) == ([6, 8], 10, "x")
+    others = [
+        hc.Tally(np.array([5]), 7, "x"),
+        hc.Tally(np.array([5, 6]), 7, "y"),
+        hc.Tally(np.array([5, 6]), 7, "x", modulus=9),
+    ]
+    for other in others:
+        with pytest.raises(hc.InvalidValue, match="of one protocol"):
+            total + other
     with pytest.raises(hc.InvalidValue, match="vector of int64"):
-        hc.Tally(np.array([1.0]), 3)
+        hc.Tally(np.array([1.0]), 3, "x")
+
+
+@given(st.integers(2, 2**63), st.lists(st.integers(0, 2**63 - 1), min_size=2, max_size=5))
+def test_shares_add_up_modulo_anything(modulus: int, shares: list[int]) -> None:
+    tallies = [hc.Tally(np.array([share % modulus]), 1, "x", modulus) for share in shares]
+    total = tallies[0]
+    for tally in tallies[1:]:
+        total = total + tally
+    assert total.counts.tolist() == [sum(share % modulus for share in shares) % modulus]
+    assert total.users == len(shares)
 
 
 # Estimates ----------------------------------------------------------------------------------

@@ -112,13 +112,13 @@ def test_zero_exact_counts_honest_people_only() -> None:
 def test_zero_exact_answers_nobody_with_certainty() -> None:
     protocol = zero_exact(1, 1e-6, 1000, analyzer="zero-exact")
     for messages in (0, 900, 1000):
-        estimate = protocol.estimate(hc.Tally(np.array([messages]), 1000))
+        estimate = protocol.estimate(hc.Tally(np.array([messages]), 1000, protocol.name))
         assert estimate.value == 0
         assert estimate.postprocessing == ("zero-exact",)
         assert estimate.unbiased_value != 0
     source = hc.SeededSource(3)
     assert all(hc.run(protocol, [0] * 1000, source).value == 0 for _ in range(100))
-    above = protocol.estimate(hc.Tally(np.array([1001]), 1000))
+    above = protocol.estimate(hc.Tally(np.array([1001]), 1000, protocol.name))
     assert above.value == above.unbiased_value > 0
 
 

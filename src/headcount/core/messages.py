@@ -1,9 +1,9 @@
 """What travels from people to the analyzer.
 
-A protocol's messages are integers of one NumPy type, its *alphabet*. People send different numbers
-of them, so many people's messages are held as one flat payload; while they are still at the
-clients, `counts` says how many belong to whom. The shuffler keeps the payload and throws the
-boundaries away.
+A protocol's messages are integers, or short rows of integers, of one NumPy type: its *alphabet*.
+People send different numbers of them, so many people's messages are held as one flat payload; while
+they are still at the clients, `counts` says how many belong to whom. The shuffler keeps the payload
+and throws the boundaries away.
 """
 
 from collections.abc import Iterable, Iterator
@@ -16,34 +16,51 @@ from numpy.typing import NDArray
 from headcount.core.errors import InvalidValue
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, init=False)
 class Alphabet:
-    """The messages a protocol knows: integers from `low` to `high`, stored as `dtype`."""
+    """The messages a protocol knows: one or more integers each, every one from its own range.
 
-    dtype: np.dtype[Any]
-    low: int
-    high: int
+    A bit is `Alphabet(np.uint8, range(2))`, a sign `range(-1, 2, 2)`, a share `range(modulus)`; a
+    record has a range for each of its columns, and a payload of records is a row for each message.
+    """
+
+    dtype: np.dtype[np.integer]
+    columns: tuple[range, ...]
+
+    def __init__(self, dtype: type[np.integer], *columns: range) -> None:
+        object.__setattr__(self, "dtype", np.dtype(dtype))
+        object.__setattr__(self, "columns", columns)
 
     @property
     def bits(self) -> int:
         """Bits that tell one message from another; 1 at least, since a message is there or not."""
-        return max(1, (self.high - self.low).bit_length())
+        return max(1, sum(((c[-1] - c[0]) // c.step).bit_length() for c in self.columns))
+
+    @property
+    def bytes_per_message(self) -> int:
+        return self.dtype.itemsize * len(self.columns)
 
     def check(self, payload: NDArray[Any]) -> None:
-        """Refuse a payload of another type, or with a message out of bounds."""
-        if payload.dtype != self.dtype or payload.ndim != 1:
+        """Refuse a payload of another type or shape, or with a message that is none."""
+        width = payload.shape[1] if payload.ndim == 2 else 1
+        if payload.dtype != self.dtype or payload.ndim > 2 or width != len(self.columns):
             raise InvalidValue(
-                f"messages must be a vector of {self.dtype}, "
-                f"got {payload.ndim} dimension(s) of {payload.dtype}"
+                f"messages must be {len(self.columns)} {self.dtype} each, "
+                f"got {width} {payload.dtype} in {payload.ndim} dimension(s)"
             )
+        if payload.size:
+            for column, values in zip(self.columns, payload.reshape(-1, width).T, strict=True):
+                self._check_column(column, values)
+
+    def _check_column(self, column: range, values: NDArray[Any]) -> None:
         # Bounds that the type itself keeps need no look at the data.
         fits = np.iinfo(self.dtype)
-        too_low = self.low > fits.min and payload.size and payload.min() < self.low
-        too_high = self.high < fits.max and payload.size and payload.max() > self.high
-        if too_low or too_high:
+        too_low = column[0] > fits.min and values.min() < column[0]
+        too_high = column[-1] < fits.max and values.max() > column[-1]
+        if too_low or too_high or (column.step > 1 and ((values - column[0]) % column.step).any()):
             raise InvalidValue(
-                f"messages must be between {self.low} and {self.high}, "
-                f"got values from {payload.min()} to {payload.max()}"
+                f"messages must be among {column}, "
+                f"got some that are not, from {values.min()} to {values.max()}"
             )
 
 
@@ -96,13 +113,14 @@ class Messages(Batch):
     @classmethod
     def receive(cls, data: bytes, alphabet: Alphabet) -> "Messages":
         """One person's bundle, back from the bytes that `to_bytes` gave."""
-        if len(data) % alphabet.dtype.itemsize:
+        if len(data) % alphabet.bytes_per_message:
             raise InvalidValue(
-                f"a bundle must be whole messages of {alphabet.dtype.itemsize} byte(s), "
+                f"a bundle must be whole messages of {alphabet.bytes_per_message} byte(s), "
                 f"got {len(data)} bytes"
             )
-        wire = alphabet.dtype.newbyteorder("<")
-        payload = np.frombuffer(data, dtype=wire).astype(alphabet.dtype)
+        payload = np.frombuffer(data, alphabet.dtype.newbyteorder("<")).astype(alphabet.dtype)
+        if len(alphabet.columns) > 1:
+            payload = payload.reshape(-1, len(alphabet.columns))
         alphabet.check(payload)
         return cls(payload, 1, np.array([len(payload)], dtype=np.int64))
 

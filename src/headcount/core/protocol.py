@@ -25,8 +25,9 @@ from headcount.core.source import Source
 from headcount.core.tally import Tally
 from headcount.core.task import Task
 
+Message: TypeAlias = int | tuple[int, ...]
 # The probability of every bundle that a person may send: the bundle's messages, sorted.
-BundleLaw: TypeAlias = Mapping[tuple[int, ...], Fraction]
+BundleLaw: TypeAlias = Mapping[tuple[Message, ...], Fraction]
 Calibration: TypeAlias = Literal["exact", "paper"]
 
 
@@ -40,8 +41,6 @@ class Protocol(ABC):
     name: ClassVar[str]
     trust: ClassVar[Trust]
     tasks: ClassVar[tuple[type[Task], ...]]
-    alphabet: ClassVar[Alphabet]
-    tally_size: ClassVar[int]
     fixed_messages: ClassVar[int | None] = None  # what everyone sends, where it is the same
     most_users: ClassVar[int] = MOST_USERS
 
@@ -63,6 +62,21 @@ class Protocol(ABC):
         self._check_users(self.crowd.users)
 
     # What a protocol states -------------------------------------------------------------------
+
+    @property
+    @abstractmethod
+    def alphabet(self) -> Alphabet:
+        """The messages that people send."""
+
+    @property
+    @abstractmethod
+    def tally_size(self) -> int:
+        """How many numbers a tally has."""
+
+    @property
+    def tally_modulus(self) -> int | None:
+        """What tallies are taken modulo, where messages are shares."""
+        return None
 
     @property
     @abstractmethod
@@ -145,7 +159,7 @@ class Protocol(ABC):
                 f"{batch.users} people must send {self.fixed_messages} message(s) each "
                 f"with {self.name}, got {sent}"
             )
-        return Tally(self._tally(batch.payload, batch.users), batch.users)
+        return self._as_tally(self._tally(batch.payload, batch.users), batch.users)
 
     def estimate(self, tally: Tally, source: Source | None = None) -> Estimate:
         """The private answer.
@@ -176,7 +190,10 @@ class Protocol(ABC):
         """
         self._check_source(source)
         checked = self.task.check_counts(counts)
-        return Tally(self._simulate(checked, source), int(checked.sum()))
+        return self._as_tally(self._simulate(checked, source), int(checked.sum()))
+
+    def _as_tally(self, counts: NDArray[np.int64], users: int) -> Tally:
+        return Tally(counts, users, self.name, self.tally_modulus)
 
     def _check_source(self, source: Source) -> None:
         if not isinstance(source, Source):
@@ -192,8 +209,10 @@ class Protocol(ABC):
             raise CrowdMismatch(f"{self.name} holds at most {self.most_users} people, got {users}")
 
     def _check_tally(self, tally: Tally) -> None:
+        if tally.protocol != self.name:
+            raise InvalidValue(f"a tally must be of {self.name}, got one of {tally.protocol}")
         if tally.counts.size != self.tally_size or tally.counts.min() < 0:
             raise InvalidValue(
                 f"a tally of {self.name} must be {self.tally_size} count(s), none negative, "
-                f"got {tally.counts.tolist()}"
+                f"got {tally.counts.size} from {tally.counts.min(initial=0)} up"
             )

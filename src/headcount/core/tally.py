@@ -10,10 +10,16 @@ from headcount.core.errors import InvalidValue
 
 @dataclass(frozen=True, eq=False)
 class Tally:
-    """Counts over the messages of `users` people. The tally of a whole is the sum of its parts'."""
+    """Counts over the messages of `users` people. The tally of a whole is the sum of its parts'.
+
+    Where messages are shares modulo some number up to 2^63, so are the counts, and they are added
+    modulo it; without a `modulus` they are plain numbers.
+    """
 
     counts: NDArray[np.int64]
     users: int
+    protocol: str
+    modulus: int | None = None
 
     def __post_init__(self) -> None:
         if self.counts.dtype != np.int64 or self.counts.ndim != 1:
@@ -25,9 +31,15 @@ class Tally:
             raise InvalidValue(f"a tally must be of at least one person, got {self.users}")
 
     def __add__(self, other: "Tally") -> "Tally":
-        if self.counts.shape != other.counts.shape:
+        mine, others = (
+            (tally.protocol, tally.counts.size, tally.modulus) for tally in (self, other)
+        )
+        if mine != others:
             raise InvalidValue(
-                f"tallies must be of one protocol to be added, "
-                f"got {self.counts.size} and {other.counts.size} counts"
+                f"tallies must be of one protocol to be added, got {mine} and {others}"
             )
-        return Tally(self.counts + other.counts, self.users + other.users)
+        total = self.counts + other.counts
+        if self.modulus is not None:
+            # Two residues below 2^63 fit 64 bits without a sign.
+            total = (total.view(np.uint64) % np.uint64(self.modulus)).view(np.int64)
+        return Tally(total, self.users + other.users, self.protocol, self.modulus)

@@ -56,7 +56,7 @@ class Geometric(Protocol):
     name = "central.geometric"
     trust = Trust.CENTRAL
     tasks = (Count,)
-    alphabet = Alphabet(np.dtype(np.uint8), 0, 1)
+    alphabet = Alphabet(np.uint8, range(2))
     tally_size = 1
     fixed_messages = 1
 

@@ -82,7 +82,7 @@ class RandomizedResponse(Protocol):
     name = "local.randomized-response"
     trust = Trust.LOCAL
     tasks = (Count,)
-    alphabet = Alphabet(np.dtype(np.uint8), 0, 1)
+    alphabet = Alphabet(np.uint8, range(2))
     tally_size = 1
     fixed_messages = 1
 

@@ -104,7 +104,7 @@ class ZeroExact(Protocol):
     name = "shuffle.zero-exact"
     trust = Trust.SHUFFLE
     tasks = (Count,)
-    alphabet = Alphabet(np.dtype(np.uint8), 1, 1)
+    alphabet = Alphabet(np.uint8, range(1, 2))
     tally_size = 1
 
     analyzer: Literal["unbiased", "zero-exact"] = "unbiased"
