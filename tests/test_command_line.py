@@ -169,9 +169,9 @@ GOOD = {"file": "people.parquet", "--column": "smoker", "--epsilon": "1"}
             "invalid-parameter",
             "`trust` must be central with central.geometric, got local",
         ),
-        ({"--trust": "shuffle"}, 3, "infeasible", "needs delta above 0"),
+        ({"--protocol": "shuffle.zero-exact"}, 3, "infeasible", "needs delta above 0"),
         (
-            {"--trust": "shuffle", "--delta": "1e-9", "--epsilon": "0.01"},
+            {"--protocol": "shuffle.zero-exact", "--delta": "1e-9", "--epsilon": "0.01"},
             3,
             "infeasible",
             "nearest feasible: honest=",

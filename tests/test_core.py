@@ -98,8 +98,8 @@ def test_best_protocol() -> None:
     for trust in hc.Trust:
         best = hc.best_protocol(hc.Count(), hc.Budget(1, 1e-6), hc.Crowd(1000), trust)
         assert best.trust is trust
-    with pytest.raises(hc.Infeasible):
-        hc.best_protocol(hc.Count(), hc.Budget(1, 1e-6), hc.Crowd(10), hc.Trust.SHUFFLE)
+    few = hc.best_protocol(hc.Count(), hc.Budget(1, 1e-6), hc.Crowd(10), hc.Trust.SHUFFLE)
+    assert few.name == "shuffle.randomized-response"  # what else is there is not feasible
 
 
 @pytest.mark.parametrize(
@@ -326,4 +326,6 @@ def test_guarantee_in_words() -> None:
     # What is shown never promises more than what holds.
     tight = hc.Guarantee(0.30000049, 1.0000001e-6, hc.Trust.LOCAL, True, "x", 1)
     assert str(tight).startswith("(0.3001, 1.001e-06)")
+    plain = hc.Guarantee(0.1, 0.0, hc.Trust.LOCAL, True, "x", 1)
+    assert str(plain).startswith("(0.1, 0)")
     assert guarantee.to_dict()["neighbors"] == "replace one person's value"

@@ -174,6 +174,111 @@ def test_zero_exact_refusals() -> None:
     assert caught.value.exit_status == 3
 
 
+# Shuffled randomized response ---------------------------------------------------------------
+
+
+def shuffled_response(epsilon: float, delta: float, users: int, **options: str) -> hc.Protocol:
+    return hc.protocol(
+        "shuffle.randomized-response", COUNT, hc.Budget(epsilon, delta), hc.Crowd(users), **options
+    )
+
+
+def response_deltas(honest: int, q: Fraction, epsilon: float) -> list[mpmath.mpf]:
+    """δ for every number of ones among the other honest people, both ways, to 50 digits."""
+
+    def flips(people: int, p: Fraction) -> list[mpmath.mpf]:
+        return [binomial_mass(people, p, k) for k in range(people + 1)]
+
+    def together(one: list[mpmath.mpf], other: list[mpmath.mpf]) -> list[mpmath.mpf]:
+        out = [mpmath.mpf(0)] * (len(one) + len(other) - 1)
+        for i, a in enumerate(one):
+            for j, b in enumerate(other):
+                out[i + j] += a * b
+        return out
+
+    factor = mpmath.exp(mpmath.mpf(epsilon))
+    worst = []
+    for ones in range(honest):
+        others = together(flips(honest - 1 - ones, q), flips(ones, 1 - q))
+        no, yes = together(others, flips(1, q)), together(others, flips(1, 1 - q))
+        up = sum(max(a - factor * b, 0) for a, b in zip(no, yes, strict=True))
+        down = sum(max(b - factor * a, 0) for a, b in zip(no, yes, strict=True))
+        worst.append(max(up, down))
+    return worst
+
+
+def test_the_edge_is_not_always_the_worst_dataset() -> None:
+    deltas = response_deltas(20, Fraction(1, 20), 0.02)
+    assert max(deltas) > 1.24 * deltas[0]
+
+
+@pytest.mark.parametrize(
+    ("epsilon", "delta", "users"), [(0.02, 0.2, 20), (0.5, 1e-2, 30), (1.0, 1e-6, 40), (1, 0, 12)]
+)
+def test_shuffled_response_keeps_its_budget_over_all_datasets(
+    epsilon: float, delta: float, users: int
+) -> None:
+    protocol = shuffled_response(epsilon, delta, users)
+    truth = max(response_deltas(users, protocol.law(0)[(1,)], epsilon))
+    assert protocol.guarantee.exact
+    assert truth - mpmath.mpf(10) ** -45 <= protocol.guarantee.delta <= delta
+    assert truth >= 0.99 * delta
+
+
+@pytest.mark.parametrize(
+    ("epsilon", "least", "most", "paper"), [(1.0, 67, 68.5, 972.9), (0.5, 175, 181, 3891.7)]
+)
+@pytest.mark.parametrize("users", [10_000, 1_000_000])
+def test_coins_of_shuffled_response(
+    epsilon: float, least: float, most: float, paper: float, users: int
+) -> None:
+    protocol = shuffled_response(epsilon, 1e-6, users)
+    assert least <= protocol.parameters["lambda"] <= most
+    assert not protocol.guarantee.exact
+    assert 0.999e-6 < protocol.guarantee.delta <= 1e-6
+    published = shuffled_response(epsilon, 1e-6, users, calibration="paper")
+    if users == 1_000_000:
+        assert published.parameters["lambda"] == pytest.approx(paper, abs=0.1)
+
+
+def test_blocks_of_datasets_bound_every_dataset() -> None:
+    """At 2,400 people the bound stands beside all datasets, by an independent convolution."""
+    from scipy.stats import binom
+
+    users, epsilon = 2400, 1.0
+    protocol = shuffled_response(epsilon, 1e-6, users)
+    q = float(protocol.law(0)[(1,)])
+    worst = 0.0
+    for ones in range(0, users // 2 + 1, 7):
+        zeros_lie = binom.pmf(np.arange(150), users - 1 - ones, q)
+        ones_lie = binom.pmf(np.arange(150), ones, q)[::-1]
+        others = np.convolve(zeros_lie, ones_lie)
+        no, yes = np.convolve(others, [1 - q, q]), np.convolve(others, [q, 1 - q])
+        for a, b in ((no, yes), (yes, no)):
+            worst = max(worst, float(np.maximum(a - math.exp(epsilon) * b, 0).sum()))
+    assert worst <= protocol.guarantee.delta <= 1.03 * worst
+    # The curve takes coarser blocks.
+    assert protocol.guarantee.delta <= protocol.curve.delta(epsilon) <= 1.3 * worst
+
+
+def test_shuffled_response_never_needs_more_than_local_noise() -> None:
+    local = hc.protocol("local.randomized-response", COUNT, hc.Budget(1), hc.Crowd(10))
+    assert shuffled_response(1, 0, 10).law(0) == local.law(0)
+    assert shuffled_response(1, 1e-6, 10).standard_error() <= local.standard_error()
+    few = hc.protocol(
+        "shuffle.randomized-response", COUNT, hc.Budget(1, 1e-6), hc.Crowd(5000, honest=1000)
+    )
+    assert few.law(0) == shuffled_response(1, 1e-6, 1000).law(0)
+
+
+def test_shuffled_response_refuses_papers_that_do_not_hold() -> None:
+    with pytest.raises(hc.Infeasible, match="the exact calibration does"):
+        shuffled_response(8.0, 1e-12, 100_000, calibration="paper")
+
+
+# Randomized response ------------------------------------------------------------------------
+
+
 @pytest.mark.parametrize("epsilon", [1e-12, 1e-6, 0.1, 0.5, 1.0, 3.0, 10.0, 44.0, 80.0, 500.0])
 def test_response_lies_just_enough(epsilon: float) -> None:
     protocol = RandomizedResponse(COUNT, hc.Budget(epsilon), hc.Crowd(10))

@@ -35,6 +35,20 @@ class Law:
         """The law of X + by."""
         return replace(self, start=self.start + by)
 
+    def mirror(self) -> "Law":
+        """The law of −X."""
+        return replace(self, start=1 - self.stop, mass=self.mass[::-1])
+
+    def plus(self, other: "Law") -> "Law":
+        """The law of X + Y for independent X and Y.
+
+        By direct sums of products: nothing cancels, so that the far tails stay exact too.
+        """
+        mass = np.convolve(self.mass, other.mass)
+        rounding = UNIT * (2 + min(len(self.mass), len(other.mass)))
+        slack = (1 + self.slack) * (1 + other.slack) * (1 + rounding) - 1 + 4 * UNIT
+        return Law(self.start + other.start, mass, slack, self.tail + other.tail)
+
     def central_interval(self, confidence: float) -> tuple[int, int]:
         """The narrowest [a, b] that leaves at most half of 1 − confidence on either side."""
         half = (1 - confidence) / 2

@@ -39,7 +39,8 @@ TASKS = {"count": Count()}
 
 Epsilon = Annotated[float, typer.Option(help="Privacy loss that may be spent, above 0.")]
 Delta = Annotated[
-    float, typer.Option(help="Chance of a larger loss, in [0, 1). Shuffle trust needs more than 0.")
+    float,
+    typer.Option(help="Chance of a larger loss, in [0, 1). Without it, shuffling gains nothing."),
 ]
 Honest = Annotated[
     int | None,

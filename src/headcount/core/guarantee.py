@@ -41,7 +41,7 @@ class Guarantee:
 
 def rounded_up(value: float) -> str:
     """An epsilon or delta in four digits that promise no more than the number itself."""
-    shown = Context(prec=4, rounding=ROUND_CEILING).create_decimal(value)
+    shown = Context(prec=4, rounding=ROUND_CEILING).create_decimal(repr(value))
     return f"{float(shown):g}"
 
 

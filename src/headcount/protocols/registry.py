@@ -12,6 +12,7 @@ from headcount.core.task import Task
 _CLASSES = {
     "central.geometric": "central.geometric:Geometric",
     "local.randomized-response": "local.randomized_response:RandomizedResponse",
+    "shuffle.randomized-response": "shuffle.randomized_response:ShuffledResponse",
     "shuffle.zero-exact": "shuffle.zero_exact:ZeroExact",
 }
 

@@ -1,98 +1,35 @@
 """Binary randomized response (Warner 1965).
 
-Notation    x ∈ {0,1} a person's value, n people, c = Σx the true count,
-            t/2^64 the probability of a lie, γ = ½ − t/2^64.
+Notation    x ∈ {0,1} a person's value, n people, t/2^64 the probability of a lie.
 Randomizer  Report x, or with probability t/2^64 its opposite. t is the least integer for which
             (2^64−t)/t ≤ e^ε: the rounding is on the private side, and the law is exactly this one.
-Analyzer    ĉ = (Σy − (½−γ)n)/(2γ) over the reports y.
+Analyzer    Of flipped bits; error and messages too: see `flipped_bits`.
 Privacy     Pure: ε' = ln((2^64−t)/t) ≤ ε for each person alone, whoever else takes part or lies.
-Error       Unbiased; variance n(¼−γ²)/(4γ²), whatever the data. Any local protocol errs by
-            Ω(√n/ε) (Beimel, Nissim, Omri 2008; Chan, Shi, Song 2012).
-Messages    1 of 1 bit.
+Error       With γ = ½ − t/2^64: variance n(¼−γ²)/(4γ²). Any local protocol errs by Ω(√n/ε)
+            (Beimel, Nissim, Omri 2008; Chan, Shi, Song 2012).
 """
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from decimal import ROUND_CEILING, Decimal, localcontext
-from fractions import Fraction
 from functools import cached_property
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
 
-from headcount.accounting import laws
 from headcount.accounting.divergence import PairCurve
 from headcount.accounting.laws import UNIT, Law
 from headcount.core.budget import Trust
-from headcount.core.estimate import NormalError
 from headcount.core.guarantee import Guarantee
-from headcount.core.messages import Alphabet, Messages
-from headcount.core.protocol import BundleLaw, Protocol
-from headcount.core.source import Source
-from headcount.core.tally import Tally
-from headcount.core.task import Count
-from headcount.randomness.binomial import binomial
-from headcount.randomness.draws import bernoulli
-
-_WHOLE = 1 << 64
-
-
-def _lie_weight(epsilon: float) -> int:
-    """The least t with (2^64 − t)/t ≤ e^ε, that is t = ⌈2^64/(1+e^ε)⌉."""
-    with localcontext() as context:
-        context.prec = 60
-        # 60 digits of a number below 10^20: the margin of 10^−30 outweighs every rounding.
-        exact = Decimal(_WHOLE) / (1 + Decimal(epsilon).exp())
-        return int((exact + Decimal("1e-30")).to_integral_value(ROUND_CEILING))
+from headcount.protocols.flipped_bits import FlippedBits, local_weight
 
 
 @dataclass(frozen=True)
-class ResponseError:
-    """The error of the estimate, (lies of zeros − lies of ones − their mean)/(1 − 2q).
-
-    Its variance is the same for all data. It is most lopsided when all hold the same value; then
-    the lies are Bin(n, q), one way or the other, and the wider side of that law serves for all.
-    """
-
-    users: int
-    lie: Fraction
-
-    @property
-    def _spread(self) -> Fraction:
-        """How far one report more moves the estimate."""
-        return 1 / (1 - 2 * self.lie)
-
-    @property
-    def standard_error(self) -> float:
-        return math.sqrt(self.users * self.lie * (1 - self.lie) * self._spread**2)
-
-    def margins(self, confidence: float) -> tuple[float, float]:
-        mean = self.users * self.lie
-        if mean > 10**8:  # normal to any precision that matters, and too large to tabulate
-            return NormalError(self.standard_error, float(self._spread)).margins(confidence)
-        low, high = laws.binomial(self.users, self.lie).central_interval(confidence)
-        # Other data put the errors elsewhere between two steps: a step more covers them too.
-        margin = float((max(high - mean, mean - low) + 1) * self._spread)
-        return margin, margin
-
-
-@dataclass(frozen=True)
-class RandomizedResponse(Protocol):
+class RandomizedResponse(FlippedBits):
     name = "local.randomized-response"
     trust = Trust.LOCAL
-    tasks = (Count,)
-    alphabet = Alphabet(np.uint8, range(2))
-    tally_size = 1
-    fixed_messages = 1
 
     @cached_property
     def _lie(self) -> int:
-        return _lie_weight(self.budget.epsilon)
-
-    @property
-    def _lie_probability(self) -> Fraction:
-        return Fraction(self._lie, _WHOLE)
+        return local_weight(self.budget.epsilon)
 
     @property
     def parameters(self) -> Mapping[str, float]:
@@ -101,7 +38,7 @@ class RandomizedResponse(Protocol):
     @property
     def guarantee(self) -> Guarantee:
         return Guarantee(
-            epsilon=self.local_epsilon,
+            epsilon=min(self.budget.epsilon, self.local_epsilon),
             delta=0.0,
             trust=self.trust,
             exact=True,
@@ -111,43 +48,5 @@ class RandomizedResponse(Protocol):
 
     @cached_property
     def curve(self) -> PairCurve:
-        lie = float(self._lie_probability)
-        truth = Law(0, np.array([float(1 - self._lie_probability), lie]), UNIT)
-        return PairCurve.both_directions(truth, Law(0, truth.mass[::-1], UNIT))
-
-    @property
-    def messages_per_user(self) -> float:
-        return 1.0
-
-    @property
-    def local_epsilon(self) -> float:
-        # ln of a ratio above 1, rounded up but never above what was asked for.
-        ratio = Fraction(_WHOLE - 2 * self._lie, self._lie)
-        return min(self.budget.epsilon, math.log1p(float(ratio)) * (1 + 4 * UNIT))
-
-    def law(self, value: int) -> BundleLaw:
-        return {(value,): 1 - self._lie_probability, (1 - value,): self._lie_probability}
-
-    def standard_error(self, counts: ArrayLike | None = None) -> float:
-        users = self.crowd.users if counts is None else int(self.task.check_counts(counts).sum())
-        return self._error_law(users).standard_error
-
-    def _randomize(self, encoded: NDArray[np.uint8], source: Source) -> Messages:
-        reports = bernoulli(source, len(encoded), self._lie)
-        np.bitwise_xor(reports, encoded, out=reports)
-        return Messages.one_each(reports)
-
-    def _tally(self, payload: NDArray[np.uint8], users: int) -> NDArray[np.int64]:
-        return np.array([np.count_nonzero(payload)])
-
-    def _unbiased(self, tally: Tally, source: Source | None) -> float:
-        # (Σy − qn)/(1 − 2q) in whole numbers, so that nothing cancels for small ε.
-        numerator = (int(tally.counts[0]) << 64) - self._lie * tally.users
-        return float(Fraction(numerator, _WHOLE - 2 * self._lie))
-
-    def _error_law(self, users: int) -> ResponseError:
-        return ResponseError(users, self._lie_probability)
-
-    def _simulate(self, counts: NDArray[np.int64], source: Source) -> NDArray[np.int64]:
-        lies = [int(binomial(source, int(n), self._lie_probability)[0]) for n in counts]
-        return np.array([lies[0] + counts[1] - lies[1]])
+        truth = np.array([float(1 - self._lie_probability), float(self._lie_probability)])
+        return PairCurve.both_directions(Law(0, truth, UNIT), Law(0, truth[::-1], UNIT))
