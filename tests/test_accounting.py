@@ -67,6 +67,23 @@ def test_central_interval_leaves_half_on_either_side(
     assert sum(masses[high + 1 :]) <= half
 
 
+def test_sums_and_mirrors_of_laws() -> None:
+    p, q = Fraction(1, 3), Fraction(1, 7)
+    difference = binomial(6, p).plus(binomial(4, q).mirror())
+    assert (difference.start, difference.stop) == (-4, 7)
+    for value in range(-4, 7):
+        truth = sum(
+            binomial_mass(6, p, k) * binomial_mass(4, q, k - value)
+            for k in range(7)
+            if 0 <= k - value <= 4
+        )
+        stated = mpmath.mpf(float(difference.mass[value + 4]))
+        assert abs(stated - truth) <= difference.slack * truth
+    assert difference.slack < 1e-12
+    cut = Law(0, np.ones(1), tail=0.25).plus(Law(5, np.ones(1), tail=0.5))
+    assert (cut.start, cut.tail) == (5, 0.75)
+
+
 # Divergence ---------------------------------------------------------------------------------
 
 finite_laws = st.lists(st.integers(0, 50), min_size=1, max_size=8).filter(any)

@@ -9,7 +9,9 @@ import pytest
 
 import headcount as hc
 from enumeration import binomial_mass
+from headcount.accounting.divergence import PairCurve
 from headcount.protocols.local.randomized_response import RandomizedResponse
+from headcount.protocols.shuffle.randomized_response import _datasets
 from headcount.protocols.shuffle.zero_exact import ZeroExact
 
 COUNT = hc.Count()
@@ -239,6 +241,21 @@ def test_coins_of_shuffled_response(
     published = shuffled_response(epsilon, 1e-6, users, calibration="paper")
     if users == 1_000_000:
         assert published.parameters["lambda"] == pytest.approx(paper, abs=0.1)
+
+
+@pytest.mark.parametrize("blocks", [2, 3, 5, 20])
+@pytest.mark.parametrize(("q", "epsilon"), [(Fraction(1, 20), 0.02), (Fraction(1, 5), 0.6)])
+def test_a_block_bounds_each_of_its_datasets(blocks: int, q: Fraction, epsilon: float) -> None:
+    honest = 20
+    truth = response_deltas(honest, q, epsilon)
+    size = -(-honest // blocks)
+    for number, (no, yes) in enumerate(_datasets(honest, q, blocks)):
+        bound = PairCurve.both_directions(no, yes).delta(epsilon)
+        inside = truth[number * size : (number + 1) * size]
+        assert max(inside) <= bound
+        assert size > 1 or bound <= max(inside) * (1 + 1e-9)
+    # What lies beyond the middle is a dataset before it, seen in the other direction.
+    assert (number + 1) * size > (honest - 1) // 2
 
 
 def test_blocks_of_datasets_bound_every_dataset() -> None:
