@@ -25,9 +25,7 @@ from headcount.core.source import Source
 from headcount.core.tally import Tally
 from headcount.core.task import Count
 from headcount.randomness.binomial import binomial
-from headcount.randomness.draws import bernoulli
-
-WHOLE = 1 << 64
+from headcount.randomness.draws import WHOLE, bernoulli
 
 
 def local_weight(epsilon: float) -> int:

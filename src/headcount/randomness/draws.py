@@ -6,6 +6,7 @@ from numpy.typing import NDArray
 from headcount.core.errors import InvalidParameter
 from headcount.core.source import Source
 
+WHOLE = 1 << 64  # a probability is an integer of at most this, over it
 _CHUNK = 1 << 18
 
 

@@ -9,8 +9,8 @@ from numpy.typing import NDArray
 from headcount.accounting.laws import UNIT, Law
 from headcount.core.errors import InvalidParameter
 from headcount.core.source import Source
+from headcount.randomness.draws import WHOLE
 
-_WHOLE = 1 << 64
 _UNDECIDED = -1
 _FEW = 4096  # draws below which the guide is not worth its making
 
@@ -26,7 +26,7 @@ class ThresholdTable:
     """
 
     def __init__(self, weights: Sequence[int], start: int = 0, total_variation: float = 0.0):
-        if not weights or min(weights) < 0 or sum(weights) != _WHOLE:
+        if not weights or min(weights) < 0 or sum(weights) != WHOLE:
             raise InvalidParameter("`weights` must be non-negative integers that sum to 2^64")
         drawn = [i for i, weight in enumerate(weights) if weight]  # the others never are
         firsts = np.zeros(len(drawn), dtype=np.uint64)
@@ -38,14 +38,14 @@ class ThresholdTable:
         """The table of a law: masses rounded down to 2^−64, what is left over to the largest."""
         shares = np.minimum(law.mass / law.mass.sum(), 1 - UNIT)
         weights = np.ldexp(shares, 64).astype(np.uint64)
-        left = -int(weights.sum(dtype=np.uint64)) % _WHOLE
-        if left >= _WHOLE // 2:  # rounding errors of the division may have made the sum too large
-            left -= _WHOLE
+        left = -int(weights.sum(dtype=np.uint64)) % WHOLE
+        if left >= WHOLE // 2:  # rounding errors of the division may have made the sum too large
+            left -= WHOLE
         drawn = np.flatnonzero(weights)
         firsts = np.cumsum(weights[drawn], dtype=np.uint64) - weights[drawn]
-        firsts[drawn > weights.argmax()] += np.uint64(left % _WHOLE)
+        firsts[drawn > weights.argmax()] += np.uint64(left % WHOLE)
         # Rounding moves `left` between outcomes; the division errs by a unit for each.
-        variation = abs(left) / _WHOLE + law.slack + law.tail + len(weights) * UNIT
+        variation = abs(left) / WHOLE + law.slack + law.tail + len(weights) * UNIT
         table = cls.__new__(cls)
         table._set(drawn + law.start, firsts, variation)
         return table

@@ -31,7 +31,8 @@ from headcount.core.budget import Budget, Trust
 from headcount.core.errors import Infeasible
 from headcount.core.guarantee import Guarantee
 from headcount.core.protocol import Calibration
-from headcount.protocols.flipped_bits import WHOLE, FlippedBits, local_weight
+from headcount.protocols.flipped_bits import FlippedBits, local_weight
+from headcount.randomness.draws import WHOLE
 
 _ALL_DATASETS = 2000  # honest people up to whom every dataset is looked at
 _BLOCKS = 1000  # of datasets, for larger crowds

@@ -38,16 +38,15 @@ from headcount.core.source import Source
 from headcount.core.tally import Tally
 from headcount.core.task import Count
 from headcount.randomness.binomial import binomial
-from headcount.randomness.draws import bernoulli
+from headcount.randomness.draws import WHOLE, bernoulli
 
-_WHOLE = 1 << 64
 _SMALL = 100  # crowds whose best coin is looked for closely: it need not be the fair one
 _MOST_NOISE = 10**9
 
 
 def _missing(people: int, weight: int) -> Law:
     """The law of M, the noise messages not sent by `people` who follow the protocol."""
-    return laws.binomial(people, Fraction(weight, _WHOLE))
+    return laws.binomial(people, Fraction(weight, WHOLE))
 
 
 def _delta(honest: int, weight: int, epsilon: float) -> float:
@@ -62,15 +61,15 @@ def _calibrate(honest: int, budget: Budget, calibration: Calibration) -> int | N
         return None  # p^h > 0 is part of δ, whatever p
     if calibration == "paper":
         withheld = 50 / budget.epsilon**2 * math.log(2 / budget.delta)
-        weight = math.ceil(Fraction(withheld) / honest * _WHOLE)
-        fits = 2 * weight <= _WHOLE and _delta(honest, weight, budget.epsilon) <= budget.delta
+        weight = math.ceil(Fraction(withheld) / honest * WHOLE)
+        fits = 2 * weight <= WHOLE and _delta(honest, weight, budget.epsilon) <= budget.delta
         return weight if fits else None
     # That nobody withholds a message is part of δ, so (1−q)^h ≤ δ: less noise cannot do.
     least = -math.expm1(math.log(budget.delta) / honest) * (1 - 1e-9)
     return least_private(
         lambda weight: _delta(honest, weight, budget.epsilon),
         budget.delta,
-        start=min(int(least * _WHOLE) + 1, _most_withheld(honest)),
+        start=min(int(least * WHOLE) + 1, _most_withheld(honest)),
         stop=_most_withheld(honest),
         steps=10 if honest > _SMALL else 1000,
     )
@@ -78,7 +77,7 @@ def _calibrate(honest: int, budget: Budget, calibration: Calibration) -> int | N
 
 def _most_withheld(honest: int) -> int:
     """The t of most noise: a fair coin, or as many messages withheld as a law can tabulate."""
-    return min(_WHOLE // 2, _WHOLE * _MOST_NOISE // honest)
+    return min(WHOLE // 2, WHOLE * _MOST_NOISE // honest)
 
 
 @dataclass(frozen=True)
@@ -90,12 +89,12 @@ class MissingNoise:
 
     @property
     def standard_error(self) -> float:
-        q = Fraction(self.weight, _WHOLE)
+        q = Fraction(self.weight, WHOLE)
         return math.sqrt(self.users * q * (1 - q))
 
     def margins(self, confidence: float) -> tuple[float, float]:
         low, high = _missing(self.users, self.weight).central_interval(confidence)
-        mean = float(self.users * Fraction(self.weight, _WHOLE))
+        mean = float(self.users * Fraction(self.weight, WHOLE))
         return high - mean, mean - low
 
 
@@ -147,7 +146,7 @@ class ZeroExact(Protocol):
             # Quicker: a fair coin is near the most private, and more of them are more private.
             if self.calibration == "paper":
                 return works(people)
-            return _delta(people, _WHOLE // 2, budget.epsilon) <= budget.delta
+            return _delta(people, WHOLE // 2, budget.epsilon) <= budget.delta
 
         few, enough = honest, 2 * honest
         while enough < _MOST_NOISE and not surely_works(enough):
@@ -167,7 +166,7 @@ class ZeroExact(Protocol):
 
     @property
     def _withheld(self) -> Fraction:
-        return Fraction(self._weight, _WHOLE)
+        return Fraction(self._weight, WHOLE)
 
     @property
     def parameters(self) -> Mapping[str, float]:
@@ -220,7 +219,7 @@ class ZeroExact(Protocol):
         return math.sqrt(float(np.max(seen + np.square(candidates.astype(float)) * hidden)))
 
     def _randomize(self, encoded: NDArray[np.uint8], source: Source) -> Messages:
-        counts = bernoulli(source, len(encoded), _WHOLE - self._weight)
+        counts = bernoulli(source, len(encoded), WHOLE - self._weight)
         counts += encoded
         payload = np.ones(int(counts.sum(dtype=np.int64)), dtype=np.uint8)
         return Messages(payload, len(encoded), counts)
