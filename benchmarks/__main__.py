@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 
 import headcount as hc
+from benchmarks import accuracy
 from benchmarks.comparisons import Comparison, all_comparisons
 
 _PAGE = Path(__file__).parents[1] / "docs" / "benchmarks.md"
@@ -23,6 +24,9 @@ probabilities. NumPy and the libraries below do neither: what is compared is the
 - *Biased bits*: one for each person, against NumPy's `random(n) < p`.
 - *local.randomized-response*: from values to estimate, against the same in NumPy and in two
   libraries for local differential privacy.
+- *randomize shuffle.correlated*: noise that few people send, against one message each, and against
+  a call for each person.
+- *calibrate*: from a budget to parameters, against the time that was allowed for it.
 - *simulate*: a tally drawn without making messages, against making them.
 - *Random bytes*: the source against the bare cipher; 1 would be the cipher's own speed.
 
@@ -67,6 +71,7 @@ def table(rows: Sequence[Sequence[str]]) -> str:
 
 
 def main() -> None:
+    accuracy.write()
     rows = []
     for comparison in all_comparisons():
         rows.append(cells(comparison))

@@ -11,8 +11,8 @@ from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 import headcount as hc
 from benchmarks import peers
 from benchmarks.stopwatch import race, seconds
-from headcount.randomness.binomial import binomial_table
 from headcount.randomness.draws import bernoulli
+from headcount.randomness.totals import binomial_table
 
 _EPSILON = 1.0
 _LIE_WEIGHT = int(2**64 / (1 + math.exp(_EPSILON)))
@@ -43,6 +43,8 @@ def all_comparisons() -> Iterator[Comparison]:
     yield from secure_bits()
     yield from whole_path()
     yield from libraries()
+    yield from sparse_noise()
+    yield from calibrations()
     yield from simulations()
     yield from keystream()
 
@@ -86,6 +88,40 @@ def libraries() -> Iterator[Comparison]:
         else:
             ours, theirs = race(lambda: hc.run(protocol, values), estimate, rounds=7)
             yield Comparison.of_times(subject, ours, name, theirs, "≥ 50")
+
+
+def sparse_noise() -> Iterator[Comparison]:
+    """The correlated count against one message each, and against a loop over people."""
+    people = 10**7
+    values = _values(people)
+    source = hc.SecureSource()
+    correlated = _protocol("shuffle.correlated", people)
+    response = _protocol("local.randomized-response", people)
+    ours, one_each = race(
+        lambda: correlated.randomize(values, source),
+        lambda: response.randomize(values, source),
+        rounds=15,
+    )
+    subject = f"randomize {correlated.name}, 10⁷ people"
+    yield Comparison.of_times(subject, ours, response.name, one_each, "≥ 1/5")
+    few = values[:2000]
+    loop = seconds(lambda: [correlated.randomize([value], source) for value in few])
+    theirs = loop * people / len(few)
+    peer = "a call for each person, 2,000 people, times 5,000"
+    yield Comparison.of_times(subject, ours, peer, theirs, "≥ 50")
+
+
+def calibrations() -> Iterator[Comparison]:
+    """From a budget that nobody asked for before to parameters, against the time allowed."""
+    budget, crowd = hc.Budget(_EPSILON, 1.01e-6), hc.Crowd(99_991)
+    wishes = {"shuffle.correlated": {"max_messages": 1.03}}
+    tasks: tuple[hc.Task, ...] = (hc.Count(), hc.Histogram(50))
+    for task in tasks:
+        for name in hc.protocol_names(task, hc.Trust.SHUFFLE):
+            build = partial(hc.protocol, name, task, budget, crowd, **wishes.get(name, {}))
+            allowed = 5.0 if "correlated" in name else 2.0
+            subject = f"calibrate {name}, {task.name}"
+            yield Comparison.of_times(subject, seconds(build), "time allowed", allowed, "≥ 1")
 
 
 def simulations() -> Iterator[Comparison]:

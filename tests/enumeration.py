@@ -1,41 +1,154 @@
-"""An independent judge: exact laws of small crowds by enumeration.
+"""An independent judge: laws of small crowds by enumeration.
 
-Nothing here comes from `headcount.accounting`. Probabilities are rational, e^ε has 50 digits.
+Nothing here comes from `headcount.accounting`. Where a view has few outcomes its probabilities are
+rational and e^ε has 50 digits; where it has many, it is a grid of floats, good to `GRID_ERROR`.
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from fractions import Fraction
-from itertools import pairwise
-from math import comb
-from typing import Any, TypeVar
+from functools import lru_cache, reduce
+from itertools import permutations
+from math import comb, exp, fsum, log, prod
+from typing import Any, TypeAlias, TypeVar
 
 import mpmath
+import numpy as np
+from numpy.typing import NDArray
 
 from headcount import Protocol, Trust
 from headcount.core.protocol import BundleLaw
 
 mpmath.mp.dps = 50
 
-View = tuple[Any, ...]
 Outcome = TypeVar("Outcome")
+# How often each kind of message occurs, in the order of `kinds`.
+Counts: TypeAlias = tuple[int, ...]
+View: TypeAlias = Mapping[Counts, Fraction] | NDArray[np.float64]
+
+GRID_ERROR = 1e-11
+_FEW = 200_000  # steps of an exact enumeration
+_MANY = 200  # outcomes whose divergence is summed in floats
 
 
-def crowd_view(laws: Iterable[BundleLaw]) -> dict[View, Fraction]:
-    """The law of the multiset of everybody's messages."""
-    view: dict[View, Fraction] = {(): Fraction(1)}
-    for law in laws:
-        grown: dict[View, Fraction] = defaultdict(Fraction)
-        for seen, chance in view.items():
-            for bundle, probability in law.items():
-                grown[tuple(sorted(seen + bundle))] += chance * probability
-        view = dict(grown)
+def laws_of(protocol: Protocol) -> list[BundleLaw]:
+    """The law of a bundle for each value; only for protocols that state one."""
+    found = [protocol.law(value) for value in range(protocol.task.domain)]
+    assert all(law is not None for law in found)
+    return [law for law in found if law is not None]
+
+
+def kinds(laws: Sequence[BundleLaw]) -> list[Any]:
+    return sorted({message for law in laws for bundle in law for message, _ in bundle})
+
+
+def as_counts(law: BundleLaw, messages: list[Any]) -> dict[Counts, Fraction]:
+    return {
+        tuple(dict(bundle).get(message, 0) for message in messages): chance
+        for bundle, chance in law.items()
+    }
+
+
+def datasets(people: int, values: int) -> Iterator[Counts]:
+    """Every way in which people can hold values, by how many hold each."""
+    if values == 1:
+        yield (people,)
+        return
+    for first in range(people + 1):
+        for rest in datasets(people - first, values - 1):
+            yield (first, *rest)
+
+
+@lru_cache(maxsize=4096)
+def crowd_view(protocol: Protocol, holding: Counts) -> View:
+    """The law of how often each message occurs, if holding[v] people hold value v.
+
+    What the shuffler withholds, because there are too few copies of it, is not seen.
+    """
+    laws = laws_of(protocol)
+    messages = kinds(laws)
+    by_value = [as_counts(law, messages) for law in laws]
+    shape = _shape(by_value, sum(holding))
+    view: View
+    if sum(holding) * prod(shape) * max(map(len, by_value)) <= _FEW:
+        view = _exact_view(by_value, holding)
+    else:
+        view = _grid_view(by_value, holding, shape)
+    return _withheld(view, protocol.least_copies)
+
+
+def _shape(by_value: list[dict[Counts, Fraction]], people: int) -> tuple[int, ...]:
+    """How often each message can occur, and never."""
+    largest = [max(column) for column in zip(*(c for law in by_value for c in law), strict=True)]
+    return tuple(most * people + 1 for most in largest)
+
+
+def is_small(protocol: Protocol) -> bool:
+    """Whether there are few enough bundles and views to enumerate them all quickly."""
+    if protocol.law(0) is None:
+        return False
+    laws = laws_of(protocol)
+    if max(map(len, laws)) > 1500:
+        return False
+    by_value = [as_counts(law, kinds(laws)) for law in laws]
+    return prod(_shape(by_value, protocol.crowd.users)) <= 300_000
+
+
+def _exact_view(by_value: list[dict[Counts, Fraction]], holding: Counts) -> dict[Counts, Fraction]:
+    axes = len(next(iter(by_value[0])))
+    view: dict[Counts, Fraction] = {(0,) * axes: Fraction(1)}
+    for law, people in zip(by_value, holding, strict=True):
+        for _ in range(people):
+            grown: dict[Counts, Fraction] = defaultdict(Fraction)
+            for seen, chance in view.items():
+                for sent, probability in law.items():
+                    grown[tuple(map(sum, zip(seen, sent, strict=True)))] += chance * probability
+            view = dict(grown)
     return view
 
 
-def hockey_stick(
-    upper: Mapping[Outcome, Fraction], lower: Mapping[Outcome, Fraction], epsilon: float
-) -> mpmath.mpf:
+def _grid_view(
+    by_value: list[dict[Counts, Fraction]], holding: Counts, shape: tuple[int, ...]
+) -> NDArray[np.float64]:
+    transforms = []
+    for law, people in zip(by_value, holding, strict=True):
+        if people:
+            grid = np.zeros(shape)
+            for counts, chance in law.items():
+                grid[counts] = float(chance)
+            transforms.append(np.fft.rfftn(grid) ** people)
+    whole = reduce(np.multiply, transforms)
+    grid = np.fft.irfftn(whole, shape, axes=tuple(range(len(shape))))
+    return np.where(grid > 1e-15, grid, 0.0)  # below is the noise of the transform
+
+
+def _withheld(view: View, least: int) -> View:
+    if least <= 1:
+        return view
+    assert isinstance(view, dict), "withholding is enumerated exactly"
+    seen: dict[Counts, Fraction] = defaultdict(Fraction)
+    for counts, chance in view.items():
+        seen[tuple(count if count >= least else 0 for count in counts)] += chance
+    return dict(seen)
+
+
+def outcomes(view: View) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+    """Every outcome of a view, a row of counts each, and their chances."""
+    if isinstance(view, np.ndarray):
+        at = np.argwhere(view > 0)
+        return at, view[tuple(at.T)]
+    return np.array(list(view)), np.array([float(chance) for chance in view.values()])
+
+
+def hockey_stick(upper: View, lower: View, epsilon: float) -> mpmath.mpf:
+    if isinstance(upper, np.ndarray):
+        return mpmath.mpf(float(np.maximum(upper - np.exp(epsilon) * lower, 0).sum()))
+    assert isinstance(lower, Mapping)
+    if len(upper) > _MANY:
+        scale = exp(epsilon)
+        return mpmath.mpf(
+            fsum(max(float(p) - scale * float(lower.get(o, 0)), 0.0) for o, p in upper.items())
+        )
     factor = mpmath.exp(mpmath.mpf(epsilon))
     total = mpmath.mpf(0)
     for outcome, probability in upper.items():
@@ -43,30 +156,33 @@ def hockey_stick(
     return total
 
 
+def error_of(view: View, epsilon: float) -> float:
+    """How far a divergence of such views may be off."""
+    if isinstance(view, np.ndarray):
+        return GRID_ERROR * exp(epsilon)
+    return 1e-14 * exp(epsilon) if len(view) > _MANY else 0.0
+
+
 def exactly(value: Fraction) -> mpmath.mpf:
     return mpmath.mpf(value.numerator) / value.denominator
 
 
-def neighboring_views(
-    protocol: Protocol,
-) -> list[tuple[dict[View, Fraction], dict[View, Fraction]]]:
+def neighboring_views(protocol: Protocol) -> list[tuple[View, View]]:
     """Every ordered pair of views that differ in one honest person's value.
 
     Dishonest people may tell the adversary all they sent, so only the honest ones' messages hide
     anybody. In local trust the view is one person's bundle.
     """
     values = range(protocol.task.domain)
-    laws = [protocol.law(value) for value in values]
-    if protocol.trust is Trust.LOCAL:
-        views = [dict(law) for law in laws]
-        return [(one, other) for one in views for other in views if one is not other]
-    # The order of people does not matter: a dataset is how many hold each value.
-    honest = protocol.crowd.honest
-    assert protocol.task.domain == 2, "teach the judge to enumerate larger domains"
-    by_ones = [
-        crowd_view([laws[1]] * ones + [laws[0]] * (honest - ones)) for ones in range(honest + 1)
-    ]
-    return [pair for one, other in pairwise(by_ones) for pair in ((one, other), (other, one))]
+    people = 1 if protocol.trust is Trust.LOCAL else protocol.crowd.honest
+    pairs: list[tuple[View, View]] = []
+    for others in datasets(people - 1, len(values)):
+        with_each = [
+            crowd_view(protocol, tuple(n + (v == value) for v, n in enumerate(others)))
+            for value in values
+        ]
+        pairs += permutations(with_each, 2)
+    return pairs
 
 
 def worst_delta(protocol: Protocol, epsilon: float) -> mpmath.mpf:
@@ -101,7 +217,7 @@ def log_likelihood_ratio(
         if rest <= 0:
             return float("inf"), 0.0
         groups.append((others, rest))
-    g = sum(2 * n * float(mpmath.log(n / (total * p))) for n, p in groups if n)
+    g = sum(2 * n * log(n / (total * p)) for n, p in groups if n)
     freedom = len(groups) - 1
     if freedom == 0:
         return g, 1.0

@@ -12,9 +12,11 @@ from hypothesis import strategies as st
 
 from enumeration import binomial_mass, exactly
 from headcount import InvalidParameter
+from headcount.accounting import laws
+from headcount.accounting.buckets import MovedCurve
 from headcount.accounting.calibration import least_private
 from headcount.accounting.composition import compose
-from headcount.accounting.divergence import PairCurve, hockey_stick
+from headcount.accounting.divergence import NearCurve, PairCurve, SymmetricCurve, hockey_stick
 from headcount.accounting.laws import Law, binomial
 from headcount.accounting.smooth import binomial_lemma, smoothness_delta
 
@@ -321,3 +323,88 @@ def test_pure_releases_add_up() -> None:
 def test_bad_repeats(times: float) -> None:
     with pytest.raises(InvalidParameter, match="`times` must be"):
         compose([(response_curve(1.0), times)])  # type: ignore[list-item]
+
+
+# Noise shares and two buckets ---------------------------------------------------------------
+
+
+def negative_binomial_mass(r: float, p: float, k: int) -> mpmath.mpf:
+    exact_r, exact_p = mpmath.mpf(r), mpmath.mpf(p)
+    log = mpmath.loggamma(k + exact_r) - mpmath.loggamma(k + 1) - mpmath.loggamma(exact_r)
+    return mpmath.exp(log + exact_r * mpmath.log(1 - exact_p) + k * mpmath.log(exact_p))
+
+
+@pytest.mark.parametrize(
+    ("r", "p"), [(17.1, 0.946), (1e-5, 0.946), (0.5, 0.5), (300.0, 0.2), (1.0, 1e-9), (40.0, 0.999)]
+)
+def test_negative_binomial_keeps_its_certificate(r: float, p: float) -> None:
+    law = laws.negative_binomial(Fraction(r), Fraction(p))
+    for at in range(0, len(law.mass), max(1, len(law.mass) // 60)):
+        truth = negative_binomial_mass(r, p, law.start + at)
+        assert abs(mpmath.mpf(law.mass[at]) / truth - 1) <= law.slack
+    assert law.slack < 1e-9
+    beyond = mpmath.nsum(lambda k: negative_binomial_mass(r, p, law.stop + int(k)), [0, 50])
+    assert beyond <= law.tail < 1e-22
+
+
+@pytest.mark.parametrize("mean", [1e-3, 1.0, 42.6, 1e6])
+def test_poisson_keeps_its_certificate(mean: float) -> None:
+    law = laws.poisson(Fraction(mean))
+    for at in range(0, len(law.mass), max(1, len(law.mass) // 60)):
+        k = law.start + at
+        truth = mpmath.exp(k * mpmath.log(mpmath.mpf(mean)) - mpmath.mpf(mean)) / mpmath.factorial(
+            k
+        )
+        assert abs(mpmath.mpf(law.mass[at]) / truth - 1) <= law.slack
+    assert law.slack < 1e-9
+    assert law.tail < 1e-22
+
+
+@pytest.mark.parametrize("ratio", [1e-40, 1e-9, 0.165, 0.9, 0.999])
+def test_adding_geometric_noise(ratio: float) -> None:
+    """X + Y term by term, Y ~ NB(1, ratio), for the very float."""
+    start = laws.negative_binomial(Fraction(3), Fraction(0.5))
+    law = start.plus_geometric(ratio)
+    exact = [negative_binomial_mass(3.0, 0.5, k) for k in range(120)]
+    for k in (0, 1, 2, 5, 17, 60, 100):
+        q = mpmath.mpf(ratio)
+        truth = sum(exact[j] * (1 - q) * q ** (k - j) for j in range(k + 1))
+        assert abs(mpmath.mpf(law.mass[k]) / truth - 1) <= law.slack + 1e-20
+    assert law.slack < 1e-10
+    assert abs(float(law.mass.sum()) - 1) < 1e-10
+
+
+@pytest.mark.parametrize("epsilon", [-1.0, 0.0, 0.3, 1.0, 2.5])
+def test_moved_curve_is_that_of_both_buckets(epsilon: float) -> None:
+    rng = np.random.default_rng(7)
+    for _ in range(20):
+        held, left = rng.dirichlet(np.ones(6), 2)
+        held[rng.integers(6)] = 0.0
+        curve = MovedCurve(Law(3, held / held.sum()), Law(3, left))
+        upper = np.multiply.outer(held / held.sum(), left)
+        lower = np.multiply.outer(left, held / held.sum())
+        truth = float(np.maximum(upper - math.exp(epsilon) * lower, 0).sum())
+        assert truth <= curve.delta(epsilon) * (1 + 1e-12)
+        assert curve.delta(epsilon) <= truth * (1 + 1e-9) + 1e-12
+        assert curve.deltas(np.array([epsilon]))[0] == curve.delta(epsilon)
+
+
+def test_near_and_symmetric_curves() -> None:
+    known = PairCurve.both_directions(Law(0, np.array([0.7, 0.3])), Law(0, np.array([0.3, 0.7])))
+    near = NearCurve(known, 1e-6)
+    for epsilon in (0.0, 0.4, 3.0):
+        extra = (1 + math.exp(epsilon)) * 1e-6
+        assert near.delta(epsilon) == pytest.approx(known.delta(epsilon) + extra)
+        assert near.deltas(np.array([epsilon]))[0] == pytest.approx(near.delta(epsilon))
+    assert near.epsilon(1e-3) > known.epsilon(1e-3)
+    mirrored = SymmetricCurve(known.delta, math.log(7 / 3))
+    points = np.array([-2.0, -0.5, 0.0, 0.5, 2.0])
+    assert mirrored.deltas(points) == pytest.approx(known.deltas(points))
+    assert mirrored.delta(1.0) == 0
+
+
+def test_above_is_rounded_up() -> None:
+    law = laws.binomial(50, Fraction(1, 3))
+    for value in (-1, 0, 10, 30, 49, 50, 60):
+        truth = sum(binomial_mass(50, Fraction(1, 3), k) for k in range(max(0, value + 1), 51))
+        assert truth <= law.above(value) <= float(truth) * (1 + 1e-9) + law.tail

@@ -81,7 +81,7 @@ def test_error_and_intervals(name: str, epsilon: float) -> None:
     assert protocol.standard_error([4, 6]) == protocol.standard_error()
     with pytest.raises(hc.InvalidValue):
         protocol.standard_error([4, 6, 1])
-    estimate = protocol.estimate(hc.Tally(np.array([5]), 10, name))
+    estimate = protocol.estimate(hc.Tally(np.array([5, 5]), 10, name))
     for confidence in (0.5, 0.95, 0.999):
         below, above = estimate.error_law.margins(confidence)
         covered = sum(p for z, p in law.items() if -below <= z <= above)
@@ -92,11 +92,36 @@ def test_error_and_intervals(name: str, epsilon: float) -> None:
 
 def test_every_estimate_is_a_new_release() -> None:
     protocol = build("central.geometric", 0.1)
-    tally = hc.Tally(np.array([5]), 10, protocol.name)
+    tally = hc.Tally(np.array([5, 5]), 10, protocol.name)
     assert len({protocol.estimate(tally).value for _ in range(50)}) > 10
 
 
 def test_tiny_epsilon_still_answers() -> None:
     protocol = build("central.geometric", 1e-12)
-    tally = hc.Tally(np.array([5]), 10, protocol.name)
+    tally = hc.Tally(np.array([5, 5]), 10, protocol.name)
     assert math.isfinite(protocol.estimate(tally).value)
+
+
+def test_histogram_has_independent_noise_in_every_bucket() -> None:
+    """Half of epsilon for each of the two buckets that a person moves between."""
+    epsilon, runs = 1.6, 20_000
+    protocol = hc.protocol("central.geometric", hc.Histogram(3), hc.Budget(epsilon), hc.Crowd(10))
+    source = hc.SeededSource(8)
+    tally = protocol.tally(protocol.randomize([0] * 6 + [1] * 4, source))
+    assert tally.counts.tolist() == [6, 4, 0]
+    noise = np.array([protocol.estimate(tally, source).value - [6, 4, 0] for _ in range(runs)])
+    law = {z: float(geometric_mass(epsilon / 2, z)) for z in range(-100, 101)}
+    for bucket in range(3):
+        found = Counter(noise[:, bucket].astype(int).tolist())
+        assert log_likelihood_ratio(found, law)[1] > ALARM
+    pairs = Counter(zip(*noise[:, :2].astype(int).T.tolist(), strict=True))
+    both = {(y, z): law[y] * law[z] for y in range(-30, 31) for z in range(-30, 31)}
+    assert log_likelihood_ratio(pairs, both)[1] > ALARM
+    assert protocol.guarantee.epsilon == epsilon
+    # Two counts of epsilon/2 each, by all their pairs of outcomes.
+    mass = np.array([float(geometric_mass(epsilon / 2, z)) for z in range(-60, 61)])
+    moved, still = np.append(0, mass), np.append(mass, 0)
+    for at in (0.0, 0.5, 1.2, epsilon):
+        upper, lower = np.multiply.outer(moved, still), np.multiply.outer(still, moved)
+        truth = float(np.maximum(upper - math.exp(at) * lower, 0).sum())
+        assert truth == pytest.approx(protocol.curve.delta(at), abs=1e-12)

@@ -1,6 +1,8 @@
 """Budgets, crowds, messages, tallies, estimates: what they accept, and how they refuse."""
 
+import json
 import math
+import typing
 from dataclasses import dataclass
 from typing import Any
 
@@ -83,11 +85,14 @@ def test_tasks_of_other_kinds_are_refused() -> None:
         def encode(self, values: Any, *, first: int = 0) -> Any:
             return values
 
+        def answer(self, counts: Any) -> Any:
+            return counts
+
         def answer_range(self, users: int) -> tuple[float, float]:
             return 0.0, 1.0
 
     hc.protocol("central.geometric", Other(), hc.Budget(1), hc.Crowd(5))
-    with pytest.raises(hc.InvalidParameter, match="answers count, got the task"):
+    with pytest.raises(hc.InvalidParameter, match="answers count, histogram, got the task"):
         hc.protocol("central.geometric", Elsewhere(), hc.Budget(1), hc.Crowd(5))
     assert hc.protocol_names(Elsewhere()) == []
     with pytest.raises(hc.InvalidParameter, match="no protocol of local trust answers"):
@@ -98,8 +103,8 @@ def test_best_protocol() -> None:
     for trust in hc.Trust:
         best = hc.best_protocol(hc.Count(), hc.Budget(1, 1e-6), hc.Crowd(1000), trust)
         assert best.trust is trust
-    few = hc.best_protocol(hc.Count(), hc.Budget(1, 1e-6), hc.Crowd(10), hc.Trust.SHUFFLE)
-    assert few.name == "shuffle.randomized-response"  # what else is there is not feasible
+    pure = hc.best_protocol(hc.Count(), hc.Budget(1), hc.Crowd(10), hc.Trust.SHUFFLE)
+    assert pure.name == "shuffle.randomized-response"  # what else is there needs a delta
 
 
 @pytest.mark.parametrize(
@@ -120,7 +125,7 @@ def test_count_takes_every_kind_of_yes_and_no(values: Any) -> None:
     assert encoded.tolist() == [1, 0]
 
 
-@pytest.mark.parametrize("name", hc.protocol_names())
+@pytest.mark.parametrize("name", hc.protocol_names(hc.Count()))
 def test_bools_of_odd_bytes_do_not_slip_through(name: str) -> None:
     """A bool array may hold any byte, and a byte of 255 would betray its owner."""
     odd = np.array([0, 255, 2, 1], np.uint8).view(np.bool_)
@@ -210,10 +215,10 @@ def test_records_travel_and_are_checked_column_by_column() -> None:
     assert sorted(shuffled.tolist()) == payload.tolist()
     for wrong in ([[0, 0, 0]], [[1, 100, 0]], [[1, 0, 5]]):
         with pytest.raises(hc.InvalidValue, match="among range"):
-            RECORDS.check(np.array(wrong, np.uint32))
+            RECORDS.messages(np.array(wrong, np.uint32))
     for shape in (payload[:, :2], payload[0], payload[None], payload.astype(np.uint64)):
         with pytest.raises(hc.InvalidValue, match="messages must be 3 uint32 each"):
-            RECORDS.check(shape)
+            RECORDS.messages(shape)
     assert RECORDS.bits == 7 + 7 + 3
 
 
@@ -240,12 +245,12 @@ def test_run_shuffles_in_shuffle_trust(monkeypatch: pytest.MonkeyPatch) -> None:
 
     shuffled = []
 
-    def spy(messages: hc.Messages, source: hc.Source) -> hc.Batch:
+    def spy(messages: hc.Messages, source: hc.Source, *, least_copies: int) -> hc.Batch:
         shuffled.append(messages)
-        return hc.shuffle(messages, source)
+        return hc.shuffle(messages, source, least_copies=least_copies)
 
     monkeypatch.setattr(path, "shuffle", spy)
-    for name in hc.protocol_names():
+    for name in hc.protocol_names(hc.Count()):
         protocol = hc.protocol(name, hc.Count(), hc.Budget(1, 1e-3), hc.Crowd(100))
         shuffled.clear()
         path.run(protocol, [1] * 100)
@@ -329,3 +334,124 @@ def test_guarantee_in_words() -> None:
     plain = hc.Guarantee(0.1, 0.0, hc.Trust.LOCAL, True, "x", 1)
     assert str(plain).startswith("(0.1, 0)")
     assert guarantee.to_dict()["neighbors"] == "replace one person's value"
+
+
+# Histograms ---------------------------------------------------------------------------------
+
+
+def test_histograms_encode_numbers_and_labels() -> None:
+    assert hc.Histogram(3).encode([2, 0, 1.0]).tolist() == [2, 0, 1]
+    assert hc.Histogram(2).encode([True, False]).tolist() == [1, 0]
+    colors = hc.Histogram(["red", "green", "blue"])
+    assert colors.encode(np.array(["blue", "red"])).tolist() == [2, 0]
+    assert colors.encode(["green"]).tolist() == [1]
+    assert hc.Histogram([30, 10, -5]).encode([10, -5, 30]).tolist() == [1, 2, 0]
+    assert hc.Histogram(3).buckets == range(3)
+    assert colors.answer(np.array([1, 2, 3])).tolist() == [1, 2, 3]
+    assert colors == hc.Histogram(("red", "green", "blue"))
+    assert hash(colors) == hash(hc.Histogram(("red", "green", "blue")))
+    for task, wrong in (
+        (hc.Histogram(3), [3]),
+        (hc.Histogram(3), [-1]),
+        (hc.Histogram(3), [0.5]),
+        (hc.Histogram(3), [float("nan")]),
+        (hc.Histogram(3), ["1"]),
+        (colors, ["pink"]),
+        (colors, [1]),
+        (hc.Histogram([30, 10]), [20]),
+    ):
+        with pytest.raises(hc.InvalidValue):
+            task.encode(wrong)
+
+
+def test_bad_buckets_are_refused() -> None:
+    for buckets in (
+        0,
+        1,
+        -3,
+        2.5,
+        2**25,
+        "ab",
+        [],
+        ["a"],
+        ["a", "a"],
+        ["a", 1],
+        [1.5, 2.5],
+        [True],
+    ):
+        with pytest.raises(hc.InvalidParameter):
+            hc.Histogram(typing.cast(Any, buckets))
+    with pytest.raises(hc.InvalidParameter, match="between 0 and"):
+        hc.Histogram([-1, 5], open=True)
+
+
+def test_open_buckets_take_anything_but_only_where_they_are_understood() -> None:
+    words = hc.Histogram(["cat", "dog"], open=True)
+    assert words.domain == 3
+    keys = words.encode(["dog", "axolotl", "cat"])
+    assert keys.dtype == np.uint64
+    assert [keys[2], keys[0]] == words.keys.tolist()
+    numbers = hc.Histogram([1, 2**63, 2**63 + 1, 2**64 - 1], open=True)
+    assert numbers.keys.tolist() == [1, 2**63, 2**63 + 1, 2**64 - 1]
+    assert numbers.encode([5, 2**63 + 1]).tolist() == [5, 2**63 + 1]
+    for wrong in ([-1, 2**63], [2.5], [2.0**60], ["a"], [2**64]):
+        with pytest.raises(hc.InvalidValue):
+            numbers.encode(wrong)
+    with pytest.raises(hc.InvalidParameter, match="needs all buckets declared"):
+        hc.protocol("shuffle.fake-users", words, hc.Budget(1, 1e-6), hc.Crowd(100))
+
+
+def test_histogram_estimates() -> None:
+    task = hc.Histogram(["red", "green", "blue"])
+    protocol = hc.protocol("shuffle.fake-users", task, hc.Budget(1, 1e-6), hc.Crowd(1000))
+    estimate = hc.run(protocol, ["green"] * 700 + ["blue"] * 300)
+    assert estimate.value.shape == estimate.standard_error.shape == (3,)
+    interval = estimate.interval(0.999999)
+    assert [0, 700, 300] in interval
+    assert [0, 700, 900] not in interval
+    assert [bucket for bucket, _ in estimate.largest(2)] == ["green", "blue"]
+    said = estimate.to_dict()
+    assert said["buckets"] == ["red", "green", "blue"]
+    assert len(said["value"]) == len(said["interval"]["low"]) == 3
+    json.dumps(said)
+    count = hc.run(hc.protocol("central.geometric", hc.Count(), hc.Budget(1), hc.Crowd(2)), [1, 0])
+    with pytest.raises(hc.InvalidParameter, match="only a histogram"):
+        count.largest()
+
+
+def test_further_messages_join_their_senders() -> None:
+    rng = np.random.default_rng(3)
+    for users, most, extra in ((5, 3, 7), (1000, 2, 3), (1000, 300, 500), (100_000, 2, 40)):
+        counts = rng.integers(0, most, users).astype(np.min_scalar_type(most))
+        payload = rng.integers(0, 100, counts.sum()).astype(np.int16)
+        people = np.sort(rng.integers(0, users, extra))
+        added = rng.integers(100, 200, extra).astype(np.int16)
+        whole = hc.Messages(payload, users, counts).plus(people, added)
+        assert whole.counts.sum(dtype=np.int64) == len(whole.payload) == len(payload) + extra
+        ends = np.cumsum(counts, dtype=np.int64)
+        for person in {0, users - 1, *people.tolist()[:50]}:
+            own = payload[ends[person] - int(counts[person]) : ends[person]].tolist()
+            assert whole[person].payload.tolist() == own + added[people == person].tolist()
+    alone = hc.Messages.one_each(np.array([7, 8, 9]))
+    assert alone.plus(np.zeros(0, int), np.zeros(0, int)) is alone
+    assert alone.plus(np.array([1] * 300), np.arange(300)).counts.tolist() == [1, 301, 1]
+
+
+def test_dummies_are_left_out() -> None:
+    signs = hc.Alphabet(np.int8, range(-1, 2, 2), dummy=(0,))
+    assert signs.messages(np.array([1, 0, -1, 0], np.int8)).tolist() == [1, -1]
+    assert signs.padding(2).tolist() == [0, 0]
+    records = hc.Alphabet(np.uint32, range(5), range(3), dummy=(0, 3))
+    mixed = np.array([[0, 1], [0, 3], [4, 2]], np.uint32)
+    assert records.messages(mixed).tolist() == [[0, 1], [4, 2]]
+    assert records.padding(1).tolist() == [[0, 3]]
+    for wrong in ([[1, 3]], [[5, 0]], [[0, 4]]):
+        with pytest.raises(hc.InvalidValue):
+            records.messages(np.array(wrong, np.uint32))
+
+
+def test_rare_messages_are_withheld_whole() -> None:
+    payload = np.array([[1, 1], [2, 2], [1, 1], [3, 3], [2, 2], [1, 1]], np.uint8)
+    sent = hc.Messages(payload, 6, np.ones(6, int))
+    for least, kept in ((1, 6), (2, 5), (3, 3), (4, 0)):
+        assert len(hc.shuffle(sent, hc.SeededSource(1), least_copies=least).payload) == kept

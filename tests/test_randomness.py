@@ -13,16 +13,18 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
+from scipy import stats
 
 from enumeration import binomial_mass, exactly, geometric_mass, log_likelihood_ratio
 from headcount import InvalidParameter, SecureSource, SeededSource, Source
 from headcount.accounting.laws import Law
 from headcount.accounting.laws import binomial as binomial_law
 from headcount.randomness import sources
-from headcount.randomness.binomial import binomial, binomial_table, multinomial
 from headcount.randomness.discrete_laplace import discrete_laplace
-from headcount.randomness.draws import bernoulli, permutation, uniform, uniform_below
+from headcount.randomness.draws import bernoulli, permutation, successes, uniform, uniform_below
+from headcount.randomness.shares import negative_binomial_share, poisson_share
 from headcount.randomness.table import ThresholdTable
+from headcount.randomness.totals import binomial, binomial_table, multinomial
 
 ALARM = 1e-6
 
@@ -153,7 +155,7 @@ def test_bernoulli_ends_and_refusals() -> None:
     assert bernoulli(source, 1000, 0).sum() == 0
     assert bernoulli(source, 1000, 2**64).sum() == 1000
     assert bernoulli(source, 0, 5).size == 0
-    for weight, bits in ((-1, 64), (2**64 + 1, 64), (3, 1), (1, 0), (1, 65)):
+    for weight, bits in ((-1, 64), (2**64 + 1, 64), (3, 1), (1, 0), (1, 129)):
         with pytest.raises(InvalidParameter):
             bernoulli(source, 1, weight, bits)
 
@@ -348,3 +350,90 @@ def test_law_of_binomial_is_where_tables_come_from() -> None:
     assert log_likelihood_ratio(drawn, exact)[1] > ALARM
     shifted = {k + 1: p for k, p in exact.items()}
     assert log_likelihood_ratio(drawn, shifted)[1] < ALARM
+
+
+FINE_WEIGHTS = [3, 2**128 - 3 - 5 - 2**70, 5, 2**70]
+
+
+@pytest.mark.parametrize(
+    ("top", "bottom", "outcome"),
+    [
+        (0, 2, 0),  # the first three of 2^128
+        (0, 3, 1),
+        (1, None, 1),
+        (2**64 - 65, 2**64 - 6, 1),  # the last before the five
+        (2**64 - 65, 2**64 - 5, 2),
+        (2**64 - 65, 2**64 - 1, 2),
+        (2**64 - 64, 0, 3),
+        (2**64 - 1, None, 3),
+    ],
+)
+def test_fine_table_decides_by_all_128_bits(top: int, bottom: int | None, outcome: int) -> None:
+    table = ThresholdTable(FINE_WEIGHTS, start=0)
+    script = Scripted(words(top), words() if bottom is None else words(bottom))
+    assert table.sample(script, 1).tolist() == [outcome]
+    assert script.left == b""
+    assert sum(table.law.values()) == 1
+    assert table.law[0] == Fraction(3, 2**128)
+
+
+def test_fine_table_by_its_guide() -> None:
+    """Many draws at once: outcomes of common chance, and none that is too rare."""
+    weights = [2**127, 2**126, 2**126 - 7, 7]
+    drawn = ThresholdTable(weights).sample(SeededSource(5), 200_000)
+    law = {i: weight / 2**128 for i, weight in enumerate(weights)}
+    assert log_likelihood_ratio(Counter(drawn.tolist()), law)[1] > 1e-6
+    edge = ThresholdTable([2**112 + 1, 2**128 - 2**112 - 1])
+    assert edge._guide[0] == 0  # all of the first sixteenth bits
+    assert edge._guide[1] == -1  # its first word is undecided: one of 2^128 belongs to 0
+    assert edge._guide[2] == 1
+
+
+@pytest.mark.parametrize("further", [0, 1, 2**64 - 1])
+def test_bernoulli_decides_by_all_128_bits(further: int) -> None:
+    # Probability (2^64 + 1)/2^128: ties in the first 64 bits are decided by the last.
+    for first, last, expected in ((0, None, 1), (1, further, further < 1), (2, None, 0)):
+        more = words() if last is None else words(last)
+        # A top byte of 0 ties with that of the weight.
+        script = Scripted(np.zeros(1, np.uint8), words(first << 8), more)
+        assert bernoulli(script, 1, 2**64 + 1, bits=128).tolist() == [int(expected)]
+        assert script.left == b""
+
+
+def test_successes_are_where_bernoulli_has_ones() -> None:
+    for count, weight in ((0, 5), (10, 2**63), (300_000, 2**60), (2**18, 2**50), (70, 2**64)):
+        ones = bernoulli(SeededSource(3), count, weight)
+        assert np.array_equal(successes(SeededSource(3), count, weight), np.flatnonzero(ones))
+
+
+@pytest.mark.parametrize(
+    ("table", "law"),
+    [
+        (negative_binomial_share(Fraction(1, 7), Fraction(0.4)), stats.nbinom(1 / 7, 0.6)),
+        (
+            negative_binomial_share(Fraction(17.1) / 100, Fraction(0.946)),
+            stats.nbinom(0.171, 0.054),
+        ),
+        (poisson_share(Fraction(3, 7)), stats.poisson(3 / 7)),
+        (poisson_share(Fraction(40)), stats.poisson(40)),
+    ],
+)
+def test_shares_have_their_law(table: ThresholdTable, law: Any) -> None:
+    assert sum(table.law.values()) == 1
+    assert table.total_variation < 1e-34
+    for outcome, chance in list(table.law.items())[:60]:
+        assert float(chance) == pytest.approx(law.pmf(outcome), rel=1e-9)
+    drawn = Counter(table.sample(SeededSource(2), 100_000).tolist())
+    shown = {k: float(chance) for k, chance in table.law.items()}
+    assert log_likelihood_ratio(drawn, shown)[1] > 1e-6
+
+
+@pytest.mark.parametrize("people", [1, 7, 1000])
+def test_shares_add_up(people: int) -> None:
+    """NB(r/n, p) to 45 digits: n of them have the mean and the variance of NB(r, p), exactly."""
+    r, p = Fraction(5, 2), Fraction(0.7)
+    law = negative_binomial_share(r / people, p).law
+    mean = sum(k * chance for k, chance in law.items())
+    square = sum(k * k * chance for k, chance in law.items())
+    assert abs(people * mean - r * p / (1 - p)) < Fraction(1, 10**30)
+    assert abs(people * (square - mean**2) - r * p / (1 - p) ** 2) < Fraction(1, 10**28)

@@ -21,7 +21,7 @@ from headcount.core.messages import Alphabet, Batch, Messages
 from headcount.core.protocol import Protocol
 from headcount.core.source import Source
 from headcount.core.tally import Tally
-from headcount.core.task import Count, Task
+from headcount.core.task import Count, Histogram, Task
 from headcount.protocols.registry import best_protocol, protocol, protocol_names
 from headcount.protocols.run import run
 from headcount.protocols.shuffler import shuffle
@@ -39,6 +39,7 @@ __all__ = [
     "Estimate",
     "Guarantee",
     "HeadcountError",
+    "Histogram",
     "Infeasible",
     "Interval",
     "InvalidParameter",

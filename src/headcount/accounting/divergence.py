@@ -4,6 +4,7 @@ HS_ε(P‖Q) = Σ (P − e^ε Q)₊ = max over events A of P(A) − e^ε Q(A). A
 HS_ε ≤ δ for every ordered pair of neighbors. Everything here rounds up.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -12,6 +13,8 @@ from numpy.typing import NDArray
 
 from headcount.accounting.laws import UNIT, Law
 from headcount.core.guarantee import PrivacyCurve
+
+_BENDS = 500  # of a curve that has more than can be listed
 
 
 def _bounds(upper: Law, lower: Law) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
@@ -73,12 +76,12 @@ class PairCurve(PrivacyCurve):
         return np.unique(losses[np.isfinite(losses)])
 
     @cached_property
-    def _sorted(
+    def losses(
         self,
-    ) -> list[tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64], float, float]]:
-        """For each pair: losses ln(P/Q), falling; the sums of P and of Q over the k largest.
+    ) -> list[tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64], float]]:
+        """For each pair: all losses ln(P/Q), their P rounded up, their Q rounded down.
 
-        Then P's tail, and how far off the losses may be by the rounding of logarithms.
+        Then how far off the losses may be by the rounding of logarithms.
         """
         out = []
         for upper, lower in self.pairs:
@@ -86,13 +89,74 @@ class PairCurve(PrivacyCurve):
             high, low = high[upper.mass > 0], low[upper.mass > 0]
             with np.errstate(divide="ignore"):
                 logs, other_logs = np.log(high), np.log(low)
-            losses = logs - other_logs
             finite = other_logs[np.isfinite(other_logs)]
             largest = np.abs(logs).max() + np.abs(finite).max(initial=0.0)
-            blur = float(4 * UNIT * (4 + largest))
+            out.append((logs - other_logs, high, low, float(4 * UNIT * (4 + largest))))
+        return out
+
+    @cached_property
+    def _sorted(
+        self,
+    ) -> list[tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64], float, float]]:
+        """For each pair: losses, falling; the sums of P and of Q over the k largest; P's tail; how
+        far off the losses may be.
+        """
+        out = []
+        for (upper, _), (losses, high, low, blur) in zip(self.pairs, self.losses, strict=True):
             order = np.argsort(-losses)
             grow = 1 + len(order) * UNIT
             high_sums = np.concatenate([[0.0], np.cumsum(high[order])]) * grow
             low_sums = np.concatenate([[0.0], np.cumsum(low[order])]) / grow
             out.append((losses[order], high_sums, low_sums, upper.tail, blur))
         return out
+
+
+@dataclass(frozen=True, eq=False)
+class NearCurve(PrivacyCurve):
+    """The curve of a mechanism whose views are within `variation` of those of a known curve.
+
+    Events differ by at most that: δ grows by (1 + e^ε)·variation.
+    """
+
+    known: PrivacyCurve
+    variation: float
+
+    def delta(self, epsilon: float) -> float:
+        return min(1.0, self.known.delta(epsilon) + float(self._charge(np.array(epsilon))))
+
+    def deltas(self, epsilons: NDArray[np.float64]) -> NDArray[np.float64]:
+        return np.minimum(1.0, self.known.deltas(epsilons) + self._charge(epsilons))
+
+    @property
+    def bends(self) -> NDArray[np.float64]:
+        return self.known.bends
+
+    def _charge(self, epsilons: NDArray[np.float64]) -> NDArray[np.float64]:
+        with np.errstate(over="ignore"):
+            charge: NDArray[np.float64] = (1 + np.exp(epsilons)) * (self.variation * (1 + 8 * UNIT))
+        return charge
+
+
+@dataclass(frozen=True, eq=False)
+class SymmetricCurve(PrivacyCurve):
+    """A curve known for ε ≥ 0, of pairs that are there in both directions.
+
+    HS_{−ε}(P‖Q) = 1 − e^−ε + e^−ε·HS_ε(Q‖P). Between the `bends` that are given δ is convex in e^ε,
+    so that straight lines lie above it; from `pure_epsilon` on it is 0.
+    """
+
+    delta_at: Callable[[float], float]
+    pure_epsilon: float
+
+    def delta(self, epsilon: float) -> float:
+        return 0.0 if epsilon >= self.pure_epsilon else self.delta_at(epsilon)
+
+    def deltas(self, epsilons: NDArray[np.float64]) -> NDArray[np.float64]:
+        known = np.array([self.delta(abs(float(epsilon))) for epsilon in epsilons])
+        factors = np.exp(np.minimum(epsilons, 0.0))
+        mirrored: NDArray[np.float64] = 1 - factors + factors * known
+        return np.minimum(mirrored * (1 + 8 * UNIT), 1.0)
+
+    @cached_property
+    def bends(self) -> NDArray[np.float64]:
+        return np.linspace(-self.pure_epsilon, self.pure_epsilon, _BENDS)

@@ -6,6 +6,7 @@ Divergences of 1e-12 then come out as exactly as those of 0.1.
 """
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 
@@ -14,6 +15,7 @@ from numpy.typing import NDArray
 
 UNIT = 2.0**-53  # relative rounding error of one floating-point operation
 TAIL = 2.0**-80  # what a window may leave outside, before it is certified
+_LOG_TAIL = math.log(2 / TAIL)
 LEAST_FLOAT = 5e-324
 LEAST_LOG = -600.0  # smaller masses lose their relative precision as floats, and are cut
 
@@ -49,6 +51,31 @@ class Law:
         slack = (1 + self.slack) * (1 + other.slack) * (1 + rounding) - 1 + 4 * UNIT
         return Law(self.start + other.start, mass, slack, self.tail + other.tail)
 
+    def plus_geometric(self, ratio: float) -> "Law":
+        """The law of X + Y for Y ~ NB(1, ratio), for the very float that `ratio` is.
+
+        The binary digits of Y are independent, and the digit of 2^j is 1 with odds ratio^(2^j): a
+        few passes, however long Y's law is.
+        """
+        if ratio < TAIL:
+            return replace(self, slack=self.slack + UNIT, tail=self.tail + TAIL)
+        digits = math.ceil(math.log2(_LOG_TAIL / -math.log(ratio) + 2))
+        mass = np.concatenate([self.mass, np.zeros((1 << digits) - 1)])
+        odds = ratio
+        for digit in range(digits):
+            step = 1 << digit
+            mass[step:] += odds * mass[:-step]
+            mass /= 1 + odds
+            odds *= odds
+        # By squaring, ratio^(2^j) is off by 2^j units, so P(Y = k) by k; each pass adds a few.
+        slack = (1 + self.slack) * (1 + UNIT * (2 * (1 << digits) + 16 * digits)) - 1
+        return Law(self.start, mass, slack, self.tail + TAIL)
+
+    def above(self, value: int) -> float:
+        """P(X > value), rounded up."""
+        inside = self.mass[max(0, value + 1 - self.start) :]
+        return min(1.0, float(inside.sum()) * (1 + self.slack + len(inside) * UNIT) + self.tail)
+
     def central_interval(self, confidence: float) -> tuple[int, int]:
         """The narrowest [a, b] that leaves at most half of 1 − confidence on either side."""
         half = (1 - confidence) / 2
@@ -73,9 +100,7 @@ def binomial(trials: int, p: Fraction) -> Law:
     p_float, q_float = float(p), float(1 - p)
     mode, fraction = divmod((trials + 1) * p, 1)
     # Bernstein: P(|X − mean| ≥ h) ≤ 2 exp(−h²/(2(v + h/3))). It only sizes the window.
-    log_tail = math.log(2 / TAIL)
-    reach = log_tail / 3 + math.sqrt(log_tail**2 / 9 + 2 * trials * p_float * q_float * log_tail)
-    low, high = max(0, mode - math.ceil(reach) - 1), min(trials, mode + math.ceil(reach) + 1)
+    reach = _LOG_TAIL / 3 + math.sqrt(_LOG_TAIL**2 / 9 + 2 * trials * p_float * q_float * _LOG_TAIL)
 
     def log_ratio(k: NDArray[np.float64]) -> NDArray[np.float64]:
         excess = ((mode - k) + float(fraction)) / (k * q_float)
@@ -83,6 +108,49 @@ def binomial(trials: int, p: Fraction) -> Law:
         near = np.abs(excess) < 0.5
         return np.where(near, np.log1p(np.where(near, excess, 0.0)), np.log(direct))
 
+    return _from_mode(int(mode), reach, reach, log_ratio, most=trials)
+
+
+def poisson(mean: Fraction) -> Law:
+    """Poisson(mean), mean > 0: P(k)/P(k−1) = mean/k."""
+    reach = _LOG_TAIL + math.sqrt(2 * float(mean) * _LOG_TAIL)
+    return _from_mode(math.floor(mean), reach, reach, lambda k: np.log(float(mean) / k))
+
+
+def negative_binomial(r: Fraction, p: Fraction) -> Law:
+    """NB(r, p), r > 0: P(k) = C(k+r−1, k)(1−p)^r p^k, so P(k)/P(k−1) = p(k−1+r)/k.
+
+    Shares add up: NB(r, p) is the sum of n independent NB(r/n, p).
+    """
+    r_float, p_float, q_float = float(r), float(p), float(1 - p)
+    mode = max(0, math.floor((r - 1) * p / (1 - p)))
+    # A gamma-like law: variance rp/q², and tails that fall by p at each step.
+    spread = math.sqrt(2 * r_float * p_float * _LOG_TAIL) / q_float
+
+    def log_ratio(k: NDArray[np.float64]) -> NDArray[np.float64]:
+        ratio: NDArray[np.float64] = np.log((k - 1 + r_float) / k * p_float)
+        return ratio
+
+    return _from_mode(mode, spread, spread + _LOG_TAIL / q_float, log_ratio, limit=p_float)
+
+
+def _from_mode(
+    mode: int,
+    below: float,
+    above: float,
+    log_ratio: Callable[[NDArray[np.float64]], NDArray[np.float64]],
+    *,
+    most: int | None = None,
+    limit: float = 0.0,
+) -> Law:
+    """The law on 0, …, most with ln(P(k)/P(k−1)) = log_ratio(k), known to 8 units.
+
+    It is tabulated from mode − below to mode + above. Ratios approach `limit` < 1 from one side, so
+    outside the window masses fall by the ratio at its edge, or by the limit, whichever is larger.
+    """
+    low = max(0, mode - math.ceil(below) - 1)
+    high = mode + math.ceil(above) + 1
+    high = high if most is None else min(most, high)
     up = log_ratio(np.arange(mode + 1, high + 1, dtype=np.float64))
     down = -log_ratio(np.arange(mode, low, -1, dtype=np.float64))
     rising, falling = (sums[sums > LEAST_LOG] for sums in (np.cumsum(up), np.cumsum(down)))
@@ -90,15 +158,17 @@ def binomial(trials: int, p: Fraction) -> Law:
     weights = np.exp(np.concatenate([falling[::-1], [0.0], rising]))
     total = float(weights.sum())
 
-    # Away from the mode, masses fall faster than geometrically.
     tail = 0.0
-    for logs, sums, ends in ((up, rising, high < trials), (down, falling, low > 0)):
+    for logs, sums, ends, limiting in (
+        (up, rising, high != most, limit),
+        (down, falling, low > 0, 0.0),
+    ):
         if ends:
             # At least the ratio of the first mass outside to the last inside, where it is known.
-            ratio = math.exp(logs[min(len(sums), len(logs) - 1)])
+            ratio = max(math.exp(logs[min(len(sums), len(logs) - 1)]), limiting)
             last = math.exp(sums[-1]) if len(sums) else 1.0
             tail += max(2 * last * ratio / (1 - ratio) / total, LEAST_FLOAT)
-    # A logarithm is good to 8 units; a running sum adds one unit of its size at each step.
+    # A running sum adds one unit of its size at each step.
     steps = max(
         8 * (len(logs) + float(np.abs(logs).sum())) + float(np.abs(sums).sum())
         for logs, sums in ((up, rising), (down, falling))

@@ -10,12 +10,19 @@ from rich.table import Table
 
 from headcount import __version__
 from headcount.cli import demo as demonstration
-from headcount.cli.output import console, messages, number, print_estimates, print_json
+from headcount.cli.output import (
+    console,
+    messages,
+    number,
+    print_estimates,
+    print_histogram,
+    print_json,
+)
 from headcount.core import checks
 from headcount.core.budget import Budget, Crowd, Trust
 from headcount.core.errors import InvalidParameter
 from headcount.core.protocol import Protocol
-from headcount.core.task import Count
+from headcount.core.task import Count, Histogram, Task
 from headcount.data.columns import read_column
 from headcount.plot import figures
 from headcount.protocols.registry import (
@@ -35,7 +42,7 @@ app = typer.Typer(
     rich_markup_mode=None,
 )
 
-TASKS = {"count": Count()}
+TASKS = ("count", "histogram")
 
 Epsilon = Annotated[float, typer.Option(help="Privacy loss that may be spent, above 0.")]
 Delta = Annotated[
@@ -48,6 +55,18 @@ Honest = Annotated[
 ]
 Calibration = Annotated[
     str, typer.Option(help="exact: from the law of the view; paper: the published closed form.")
+]
+Buckets = Annotated[
+    str | None,
+    typer.Option(help="Of a histogram: their number (values 0 to d−1), or labels: red,green,blue."),
+]
+Open = Annotated[
+    bool,
+    typer.Option("--open", help="People may hold other values than these buckets, too."),
+]
+Options = Annotated[
+    list[str] | None,
+    typer.Option("--option", help="Of the protocol, as NAME=VALUE: error_ratio=1.02, rate=0.1, …"),
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="One JSON document on standard output.")]
 FigureOut = Annotated[
@@ -74,7 +93,12 @@ def estimate(
     column: Annotated[str, typer.Option(help="The column that holds people's values.")],
     epsilon: Epsilon,
     delta: Delta = 0.0,
-    task: Annotated[str, typer.Option(help="The question: count (how many ones?).")] = "count",
+    task: Annotated[
+        str | None,
+        typer.Option(help="The question: count (how many ones?) or histogram. [default: count]"),
+    ] = None,
+    buckets: Buckets = None,
+    open_buckets: Open = False,
     trust: Annotated[
         Trust | None,
         typer.Option(help="Who may see a value: the curator, or nobody. [default: central]"),
@@ -87,21 +111,20 @@ def estimate(
     calibration: Annotated[
         str | None, typer.Option(help="exact or paper; goes with --protocol.")
     ] = None,
-    analyzer: Annotated[
-        str | None, typer.Option(help="unbiased or zero-exact; goes with --protocol.")
-    ] = None,
+    option: Options = None,
     confidence: Annotated[float, typer.Option(help="Of the interval, in (0, 1).")] = 0.95,
     as_json: AsJson = False,
 ) -> None:
     """Estimate a statistic of a column, privately."""
-    question = TASKS[checks.choice("task", task, tuple(TASKS))]
+    question = _question(task, buckets, open_buckets)
     budget = Budget(epsilon, delta)
     if not 0 < confidence < 1:
         raise InvalidParameter(f"`confidence` must lie strictly in (0, 1), got {confidence}")
-    given = {"calibration": calibration, "analyzer": analyzer}
-    options = {option: value for option, value in given.items() if value is not None}
+    options = _options(option)
+    if calibration is not None:
+        options["calibration"] = calibration
     if options and name is None:
-        raise InvalidParameter(f"--{next(iter(options))} must come with --protocol, got none")
+        raise InvalidParameter(f"`{next(iter(options))}` must come with --protocol, got none")
     if name and trust not in (None, needed := protocol_class(name).trust):
         raise InvalidParameter(f"`trust` must be {needed} with {name}, got {trust}")
 
@@ -126,7 +149,10 @@ def estimate(
     if as_json:
         print_json({**answer.to_dict(confidence), **_facts(chosen)})
         return
-    print_estimates([answer], confidence)
+    if answer.buckets is None:
+        print_estimates([answer], confidence)
+    else:
+        print_histogram(answer, confidence)
     marked = f", {' and '.join(answer.postprocessing)}" if answer.postprocessing else ""
     console.print(f"\n{chosen.name}, {number(answer.users)} people{marked}")
     console.print(f"spent: {answer.guarantee}; {answer.guarantee.method}", soft_wrap=True)
@@ -147,6 +173,9 @@ def curve(
     delta: Delta = 0.0,
     honest: Honest = None,
     calibration: Calibration = "exact",
+    buckets: Buckets = None,
+    open_buckets: Open = False,
+    option: Options = None,
     releases: Annotated[int, typer.Option(help="How often the same people are asked.")] = 1,
     out: FigureOut = None,
     as_json: AsJson = False,
@@ -155,8 +184,14 @@ def curve(
     checks.whole("releases", releases, low=1, high=1000)
     if out:
         figures.check_path(out)
+    asked = None if protocol_class(name).tasks[0] is Count else "histogram"
     chosen = protocol(
-        name, Count(), Budget(epsilon, delta), Crowd(users, honest), calibration=calibration
+        name,
+        _question(asked, buckets, open_buckets),
+        Budget(epsilon, delta),
+        Crowd(users, honest),
+        calibration=calibration,
+        **_options(option),
     )
     epsilon_at = chosen.curve.epsilon if releases == 1 else _composed(chosen, releases)
     deltas = [10.0**-power for power in range(1, 13)]
@@ -194,6 +229,36 @@ def demo(
     """Ask one sensitive question of a made-up town, under all three trusts."""
     figures.check_path(out)
     demonstration.show(out, as_json=as_json)
+
+
+def _question(task: str | None, buckets: str | None, open_buckets: bool) -> Task:
+    """The task that is meant: buckets make a histogram."""
+    meant = checks.choice("task", task or ("histogram" if buckets else "count"), TASKS)
+    if meant == "count":
+        if buckets or open_buckets:
+            raise InvalidParameter("`buckets` must come with a histogram, got a count")
+        return Count()
+    if buckets is None:
+        raise InvalidParameter("a histogram must have --buckets, got none")
+    labels = [label.strip() for label in buckets.split(",")]
+    if len(labels) == 1 and labels[0].isdecimal() and not open_buckets:
+        return Histogram(int(labels[0]))
+    whole = all(label.isdecimal() for label in labels)
+    return Histogram([int(label) for label in labels] if whole else labels, open=open_buckets)
+
+
+def _options(given: list[str] | None) -> dict[str, Any]:
+    """NAME=VALUE each; a value that reads as a number is one."""
+    options: dict[str, Any] = {}
+    for pair in given or []:
+        name, equals, value = pair.partition("=")
+        if not equals:
+            raise InvalidParameter(f"an option must be NAME=VALUE, got {pair!r}")
+        try:
+            options[name] = float(value)
+        except ValueError:
+            options[name] = value
+    return options
 
 
 def _composed(chosen: Protocol, releases: int) -> Callable[[float], float]:

@@ -11,6 +11,7 @@ from rich.table import Table
 from headcount.core.estimate import Estimate
 from headcount.core.guarantee import rounded_up
 
+MOST_ROWS = 20  # of a histogram on the terminal
 console = Console(highlight=False)
 messages = Console(stderr=True, highlight=False)  # progress and remarks: never on standard output
 
@@ -51,6 +52,26 @@ def print_estimates(estimates: Sequence[Estimate], confidence: float) -> None:
     for row in rows:
         for column, cell in zip(columns, row, strict=True):
             console.print(f"{column}: {cell}", soft_wrap=True)
+
+
+def print_histogram(estimate: Estimate, confidence: float) -> None:
+    """The largest buckets, and what holds for all of them."""
+    interval = estimate.interval(confidence)
+    place = {bucket: at for at, bucket in enumerate(estimate.buckets or ())}
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for column in ("bucket", "estimate", f"{100 * confidence:.10g} % interval", "standard error"):
+        table.add_column(column, justify="left" if column == "bucket" else "right", no_wrap=True)
+    for bucket, value in estimate.largest(MOST_ROWS):
+        at = place[bucket]
+        table.add_row(
+            str(bucket),
+            number(value),
+            f"{number(interval.low[at])} to {number(interval.high[at])}",
+            number(estimate.standard_error[at]),
+        )
+    console.print(table)
+    if len(place) > MOST_ROWS:
+        console.print(f"… and {number(len(place) - MOST_ROWS)} smaller buckets: see --json")
 
 
 def _cells(estimate: Estimate, confidence: float) -> tuple[str, ...]:

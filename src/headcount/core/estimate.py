@@ -1,24 +1,32 @@
 """The answer that is published: a value, how far off it may be, and what it cost."""
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from statistics import NormalDist
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeAlias
+
+import numpy as np
 
 from headcount.core import checks
 from headcount.core.errors import InvalidParameter
 from headcount.core.guarantee import Guarantee
+
+# A number, or for a histogram a vector with one for each bucket.
+Answer: TypeAlias = Any
 
 
 class ErrorLaw(Protocol):
     """The law of (unbiased estimate − truth), as far as it is known without the truth."""
 
     @property
-    def standard_error(self) -> float: ...
+    def standard_error(self) -> Answer: ...
 
-    def margins(self, confidence: float) -> tuple[float, float]:
-        """(a, b) such that −a ≤ estimate − truth ≤ b holds with at least this probability."""
+    def margins(self, confidence: float) -> tuple[Answer, Answer]:
+        """(a, b) such that −a ≤ estimate − truth ≤ b holds with at least this probability.
+
+        For each bucket by itself, where there are several; numbers hold for all of them.
+        """
 
 
 @dataclass(frozen=True)
@@ -36,47 +44,55 @@ class NormalError:
 
 @dataclass(frozen=True)
 class Interval:
-    low: float
-    high: float
+    """Where the true answer lies; for a histogram, `low` and `high` have an end for each bucket."""
+
+    low: Answer
+    high: Answer
     confidence: float
 
-    def __contains__(self, value: float) -> bool:
-        return self.low <= value <= self.high
+    def __contains__(self, value: Answer) -> bool:
+        return bool(np.all(self.low <= value) and np.all(value <= self.high))
 
-    def to_dict(self) -> dict[str, float]:
-        return {"low": self.low, "high": self.high, "confidence": self.confidence}
+    def to_dict(self) -> dict[str, Any]:
+        return {
+            "low": _plain(self.low),
+            "high": _plain(self.high),
+            "confidence": self.confidence,
+        }
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Estimate:
     """A private answer. It contains nothing that the guarantee does not cover.
 
     `value` is unbiased unless `postprocessing` names what was done to it; `unbiased_value` is what
-    it was before. `standard_error` and intervals are those of the unbiased value.
+    it was before. `standard_error` and intervals are those of the unbiased value. For a histogram
+    these are vectors, in the order of `buckets`.
     """
 
     task: str
     protocol: str
-    value: float
+    value: Answer
     users: int
     guarantee: Guarantee
     answer_range: tuple[float, float]
     whole: bool
     error_law: ErrorLaw = field(repr=False)
+    buckets: Sequence[int | str] | None = None
     postprocessing: tuple[str, ...] = ()
-    unbiased_value: float = math.nan
+    unbiased_value: Answer = math.nan
 
     def __post_init__(self) -> None:
         if not self.postprocessing:
             object.__setattr__(self, "unbiased_value", self.value)
 
     @property
-    def standard_error(self) -> float:
+    def standard_error(self) -> Answer:
         """Standard deviation of the privacy noise in the unbiased value."""
-        return self.error_law.standard_error
+        return _shaped(self.error_law.standard_error, self.value)
 
     def interval(self, confidence: float = 0.95) -> Interval:
-        """An interval that holds the true answer with this probability.
+        """An interval that holds the true answer with this probability, in each bucket by itself.
 
         At least with this one where the error's law is known exactly, close to it where the law is
         taken to be normal. It is cut to the answers that are possible
@@ -86,30 +102,56 @@ class Estimate:
         if not 0 < confidence < 1:
             raise InvalidParameter(f"`confidence` must lie strictly in (0, 1), got {confidence}")
         below, above = self.error_law.margins(confidence)
-        low, high = self.unbiased_value - above, self.unbiased_value + below
+        low, high = np.asarray(self.unbiased_value - above), np.asarray(self.unbiased_value + below)
         if self.whole:
             # What floats lose on the way must not push an end past the whole number it stands for.
-            grain = 2.0**-40 * max(1.0, abs(low), abs(high))
-            inner = math.ceil(low - grain), math.floor(high + grain)
-            low, high = inner if inner[0] <= inner[1] else (low, high)
+            grain = 2.0**-40 * np.maximum(1.0, np.maximum(np.abs(low), np.abs(high)))
+            inner = np.ceil(low - grain), np.floor(high + grain)
+            some = inner[0] <= inner[1]
+            low, high = np.where(some, inner[0], low), np.where(some, inner[1], high)
         least, most = self.answer_range
         return Interval(
-            float(min(max(low, least), most)), float(max(min(high, most), least)), confidence
+            _shaped(np.clip(low, least, most) + 0.0, self.value),  # + 0 turns −0 into 0
+            _shaped(np.clip(high, least, most) + 0.0, self.value),
+            confidence,
         )
 
-    def postprocess(self, name: str, change: Callable[[float], float]) -> "Estimate":
+    def largest(self, count: int = 10) -> list[tuple[int | str, float]]:
+        """The buckets with the largest values, and these: the heavy hitters of a histogram."""
+        if self.buckets is None:
+            raise InvalidParameter(f"only a histogram has largest buckets, got a {self.task}")
+        order = np.argsort(-self.value, kind="stable")[
+            : checks.whole("count", count, low=1, high=2**62)
+        ]
+        return [(self.buckets[int(at)], float(self.value[at])) for at in order]
+
+    def postprocess(self, name: str, change: Callable[[Answer], Answer]) -> "Estimate":
         """The same estimate with its value changed, marked as such. Costs no privacy."""
         return replace(self, value=change(self.value), postprocessing=(*self.postprocessing, name))
 
     def to_dict(self, confidence: float = 0.95) -> dict[str, Any]:
+        named = {} if self.buckets is None else {"buckets": list(self.buckets)}
         return {
             "task": self.task,
             "protocol": self.protocol,
-            "value": self.value,
-            "unbiased_value": self.unbiased_value,
+            **named,
+            "value": _plain(self.value),
+            "unbiased_value": _plain(self.unbiased_value),
             "postprocessing": list(self.postprocessing),
-            "standard_error": self.standard_error,
+            "standard_error": _plain(self.standard_error),
             "interval": self.interval(confidence).to_dict(),
             "users": self.users,
             "guarantee": self.guarantee.to_dict(),
         }
+
+
+def _shaped(numbers: Answer, like: Answer) -> Answer:
+    """A number for a number, a vector for a vector."""
+    if np.ndim(like) == 0:
+        return float(numbers)
+    return np.broadcast_to(np.asarray(numbers, dtype=np.float64), np.shape(like))
+
+
+def _plain(answer: Answer) -> Any:
+    """For JSON."""
+    return answer.tolist() if isinstance(answer, np.ndarray) else answer

@@ -22,14 +22,19 @@ class Alphabet:
 
     A bit is `Alphabet(np.uint8, range(2))`, a sign `range(-1, 2, 2)`, a share `range(modulus)`; a
     record has a range for each of its columns, and a payload of records is a row for each message.
+    `dummy` is what fills up a bundle and is not counted: no message of the ranges.
     """
 
     dtype: np.dtype[np.integer]
     columns: tuple[range, ...]
+    dummy: tuple[int, ...] | None
 
-    def __init__(self, dtype: type[np.integer], *columns: range) -> None:
+    def __init__(
+        self, dtype: type[np.integer], *columns: range, dummy: tuple[int, ...] | None = None
+    ) -> None:
         object.__setattr__(self, "dtype", np.dtype(dtype))
         object.__setattr__(self, "columns", columns)
+        object.__setattr__(self, "dummy", dummy)
 
     @property
     def bits(self) -> int:
@@ -40,28 +45,46 @@ class Alphabet:
     def bytes_per_message(self) -> int:
         return self.dtype.itemsize * len(self.columns)
 
-    def check(self, payload: NDArray[Any]) -> None:
-        """Refuse a payload of another type or shape, or with a message that is none."""
+    def messages(self, payload: NDArray[Any]) -> NDArray[Any]:
+        """What a payload says: checked, and without its dummies."""
         width = payload.shape[1] if payload.ndim == 2 else 1
         if payload.dtype != self.dtype or payload.ndim > 2 or width != len(self.columns):
             raise InvalidValue(
                 f"messages must be {len(self.columns)} {self.dtype} each, "
                 f"got {width} {payload.dtype} in {payload.ndim} dimension(s)"
             )
-        if payload.size:
-            for column, values in zip(self.columns, payload.reshape(-1, width).T, strict=True):
-                self._check_column(column, values)
-
-    def _check_column(self, column: range, values: NDArray[Any]) -> None:
-        # Bounds that the type itself keeps need no look at the data.
-        fits = np.iinfo(self.dtype)
-        too_low = column[0] > fits.min and values.min() < column[0]
-        too_high = column[-1] < fits.max and values.max() > column[-1]
-        if too_low or too_high or (column.step > 1 and ((values - column[0]) % column.step).any()):
+        if self.dummy is not None and self._misfit(payload):
+            rows = payload.reshape(-1, width)
+            payload = payload[(rows != np.array(self.dummy, dtype=self.dtype)).any(axis=1)]
+        if misfit := self._misfit(payload):
+            column, values = misfit
             raise InvalidValue(
                 f"messages must be among {column}, "
                 f"got some that are not, from {values.min()} to {values.max()}"
             )
+        return payload
+
+    def padding(self, count: int) -> NDArray[Any]:
+        """So many dummies."""
+        rows = np.tile(np.array(self.dummy, dtype=self.dtype), (count, 1))
+        return rows if len(self.columns) > 1 else rows[:, 0]
+
+    def _misfit(self, payload: NDArray[Any]) -> tuple[range, NDArray[Any]] | None:
+        """The first column with a number outside its range."""
+        if payload.size:
+            columns = payload.reshape(len(payload), -1).T
+            for column, values in zip(self.columns, columns, strict=True):
+                if not self._fits(column, values):
+                    return column, values
+        return None
+
+    def _fits(self, column: range, values: NDArray[Any]) -> bool:
+        # Bounds that the type itself keeps need no look at the data.
+        type_range = np.iinfo(self.dtype)
+        too_low = column[0] > type_range.min and values.min() < column[0]
+        too_high = column[-1] < type_range.max and values.max() > column[-1]
+        between = column.step > 1 and ((values - column[0]) % column.step).any()
+        return not (too_low or too_high or between)
 
 
 @dataclass(frozen=True, eq=False)
@@ -110,6 +133,19 @@ class Messages(Batch):
             np.concatenate([part.counts for part in listed]),
         )
 
+    def plus(self, people: NDArray[np.integer], extra: NDArray[Any]) -> "Messages":
+        """These messages and further ones: extra[j] is from people[j], which is sorted."""
+        if not len(people):
+            return self
+        starts = np.flatnonzero(np.diff(people, prepend=-1))  # where the next person's begin
+        senders, copies = people[starts], np.diff(starts, append=len(people))
+        ends = _sums_through(self.counts, senders)  # where each sender's own messages stop
+        most = int(self.counts.max()) + int(copies.max())
+        counts = self.counts.astype(np.min_scalar_type(most))
+        counts[senders] += copies.astype(counts.dtype)
+        payload = np.insert(self.payload, np.repeat(ends, copies), extra, axis=0)
+        return Messages(payload, self.users, counts)
+
     @classmethod
     def receive(cls, data: bytes, alphabet: Alphabet) -> "Messages":
         """One person's bundle, back from the bytes that `to_bytes` gave."""
@@ -121,7 +157,7 @@ class Messages(Batch):
         payload = np.frombuffer(data, alphabet.dtype.newbyteorder("<")).astype(alphabet.dtype)
         if len(alphabet.columns) > 1:
             payload = payload.reshape(-1, len(alphabet.columns))
-        alphabet.check(payload)
+        alphabet.messages(payload)  # refuses what is none
         return cls(payload, 1, np.array([len(payload)], dtype=np.int64))
 
     def to_bytes(self) -> bytes:
@@ -143,3 +179,21 @@ class Messages(Batch):
         for person in range(self.users):
             start, stop = stop, stop + int(self.counts[person])
             yield Messages(self.payload[start:stop], 1, self.counts[person : person + 1])
+
+
+def _sums_through(counts: NDArray[np.integer], places: NDArray[np.integer]) -> NDArray[np.int64]:
+    """The sum of counts up to and with each place: by blocks where places are few."""
+    size = 256
+    if len(places) * size > len(counts):
+        running: NDArray[np.int64] = np.cumsum(counts, dtype=np.int64)[places]
+        return running
+    whole = len(counts) // size
+    exact = np.uint16 if counts.dtype == np.uint8 else np.int64  # 256 bytes sum to less than 2^16
+    sums = counts[: whole * size].reshape(whole, size).sum(axis=1, dtype=exact)
+    before = np.concatenate([[0], np.cumsum(sums, dtype=np.int64)])
+    block, last = np.divmod(places, size)
+    inside = np.arange(size)
+    rows = counts[np.minimum(block[:, None] * size + inside, len(counts) - 1)]
+    within = np.where(inside <= last[:, None], rows, 0).sum(axis=1, dtype=np.int64)
+    total: NDArray[np.int64] = before[block] + within
+    return total

@@ -6,10 +6,12 @@ Shared here: input checks, crowd limits, the assembly of an `Estimate`. A protoc
 its law, its calibration, its estimator and its error; everything else is derived.
 """
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from fractions import Fraction
+from functools import cached_property
 from typing import Any, ClassVar, Literal, TypeAlias
 
 import numpy as np
@@ -17,18 +19,24 @@ from numpy.typing import ArrayLike, NDArray
 
 from headcount.core import checks
 from headcount.core.budget import MOST_USERS, Budget, Crowd, Trust
-from headcount.core.errors import CrowdMismatch, InvalidParameter, InvalidValue
-from headcount.core.estimate import ErrorLaw, Estimate
+from headcount.core.errors import CrowdMismatch, Infeasible, InvalidParameter, InvalidValue
+from headcount.core.estimate import Answer, ErrorLaw, Estimate
 from headcount.core.guarantee import Guarantee, PrivacyCurve
 from headcount.core.messages import Alphabet, Batch, Messages
 from headcount.core.source import Source
 from headcount.core.tally import Tally
-from headcount.core.task import Task
+from headcount.core.task import Histogram, Task
 
 Message: TypeAlias = int | tuple[int, ...]
-# The probability of every bundle that a person may send: the bundle's messages, sorted.
-BundleLaw: TypeAlias = Mapping[tuple[Message, ...], Fraction]
+# One person's messages without their order: each different one, sorted, and how often it occurs.
+Bundle: TypeAlias = tuple[tuple[Message, int], ...]
+BundleLaw: TypeAlias = Mapping[Bundle, Fraction]
+RARE = Fraction(1, 2**50)  # bundles of less chance may be left out of a stated law
+MOST_BUNDLES = 10_000  # that a law lists
 Calibration: TypeAlias = Literal["exact", "paper"]
+MOST_SLOTS = 2**24
+# Of δ, where people send different numbers of messages: for bundles of one size, and for tables.
+RESERVED = 2.0**-10
 
 
 @dataclass(frozen=True)
@@ -42,12 +50,19 @@ class Protocol(ABC):
     trust: ClassVar[Trust]
     tasks: ClassVar[tuple[type[Task], ...]]
     fixed_messages: ClassVar[int | None] = None  # what everyone sends, where it is the same
+    open_buckets: ClassVar[bool] = False  # whether people may hold what is no bucket
     most_users: ClassVar[int] = MOST_USERS
 
     task: Task
     budget: Budget
     crowd: Crowd
     calibration: Calibration = "exact"
+
+    @classmethod
+    def options(cls) -> tuple[str, ...]:
+        """The names of the options: everything but task, budget and crowd."""
+        given = ("task", "budget", "crowd")
+        return tuple(field.name for field in fields(cls) if field.name not in given)
 
     def __post_init__(self) -> None:
         for name, kind in (("task", Task), ("budget", Budget), ("crowd", Crowd)):
@@ -58,6 +73,8 @@ class Protocol(ABC):
         if not isinstance(self.task, self.tasks):
             answered = ", ".join(task.name for task in self.tasks)
             raise InvalidParameter(f"{self.name} answers {answered}, got the task {self.task}")
+        if isinstance(self.task, Histogram) and self.task.open and not self.open_buckets:
+            raise InvalidParameter(f"{self.name} needs all buckets declared, got open ones")
         checks.choice("calibration", self.calibration, ("exact", "paper"))
         self._check_users(self.crowd.users)
 
@@ -77,6 +94,11 @@ class Protocol(ABC):
     def tally_modulus(self) -> int | None:
         """What tallies are taken modulo, where messages are shares."""
         return None
+
+    @property
+    def least_copies(self) -> int:
+        """How many copies of a message there must be for the shuffler to pass them on."""
+        return 1
 
     @property
     @abstractmethod
@@ -104,16 +126,15 @@ class Protocol(ABC):
         """What is left if shuffler and analyzer collude; `inf` where nothing is."""
 
     @abstractmethod
-    def law(self, value: int) -> BundleLaw:
-        """The exact law of one person's bundle, by the encoded value that the person holds."""
+    def law(self, value: int) -> BundleLaw | None:
+        """The exact law of one person's bundle, by the encoded value that the person holds.
+
+        Without bundles rarer than `RARE`; None where there are too many to list.
+        """
 
     @abstractmethod
-    def standard_error(self, counts: ArrayLike | None = None) -> float:
-        """Root mean squared error of the estimate by privacy noise, everyone following.
-
-        For a crowd in which `counts[v]` people hold value v; without them, for the worst data of
-        `crowd.users` people.
-        """
+    def _standard_error(self, users: int, counts: NDArray[np.int64] | None) -> float:
+        """See `standard_error`; the largest of all buckets where there are several."""
 
     @abstractmethod
     def _randomize(self, encoded: NDArray[Any], source: Source) -> Messages:
@@ -124,26 +145,93 @@ class Protocol(ABC):
         """Counts over checked messages."""
 
     @abstractmethod
-    def _unbiased(self, tally: Tally, source: Source | None) -> float:
+    def _unbiased(self, tally: Tally, source: Source | None) -> Answer:
         """The unbiased estimate. In central trust the curator adds the noise here."""
 
     @abstractmethod
-    def _error_law(self, users: int) -> ErrorLaw:
-        """The law of the unbiased estimate's error when `users` people took part."""
+    def _error_law(self, users: int, value: Answer) -> ErrorLaw:
+        """The law of the unbiased estimate's error when `users` people took part.
+
+        Where it depends on the truth, as far as the unbiased `value` tells.
+        """
 
     @abstractmethod
     def _simulate(self, counts: NDArray[np.int64], source: Source) -> NDArray[np.int64]:
         """A tally's counts, drawn from the law that the messages of such a crowd would give."""
 
-    def _postprocessing(self, tally: Tally) -> tuple[str, Callable[[float], float]] | None:
+    def _postprocessing(self, tally: Tally) -> tuple[str, Callable[[Answer], Answer]] | None:
         """What the chosen analyzer does to the unbiased value, by name; nothing by default."""
         return None
+
+    def _excess(self, slots: int) -> float:
+        """At least the probability that a person has more messages than slots, whatever the value;
+        asked only where messages are not `fixed_messages`.
+        """
+        return 1.0
 
     # What follows from it ---------------------------------------------------------------------
 
     @property
     def bits_per_message(self) -> int:
         return self.alphabet.bits
+
+    def standard_error(self, counts: ArrayLike | None = None) -> float:
+        """Root mean squared error of the estimate by privacy noise, everyone following.
+
+        For a crowd in which `counts[v]` people hold value v; without them, for the worst data of
+        `crowd.users` people. Of a histogram, in the worst bucket.
+        """
+        if counts is None:
+            return self._standard_error(self.crowd.users, None)
+        checked = self.task.check_counts(counts)
+        return self._standard_error(int(checked.sum()), checked)
+
+    def overflow(self, slots: int) -> float:
+        """At least the probability that one person has more messages than this."""
+        if self.fixed_messages is not None:
+            return float(slots < self.fixed_messages)
+        return self._excess(slots)
+
+    @cached_property
+    def slots(self) -> int:
+        """The least size of bundles that the budget allows: see `bundle`.
+
+        A person has more messages than this with probability `overflow(slots)`; as if it happened
+        to none of the honest ones, that costs δ at most (1 + e^ε)·honest·overflow.
+        """
+        spare = self.budget.delta - self.curve.delta(self.budget.epsilon)
+        price = (1 + math.exp(self.budget.epsilon)) * self.crowd.honest
+
+        def too_few(slots: int) -> bool:
+            cost = self.overflow(slots)
+            return cost > 0 and cost * price > spare
+
+        few, enough = 0, 1
+        while too_few(enough):
+            few, enough = enough, 2 * enough
+            if enough > MOST_SLOTS:
+                raise Infeasible(f"{self.name} needs bundles of more than {MOST_SLOTS} messages")
+        while enough - few > 1:
+            middle = (few + enough) // 2
+            few, enough = (middle, enough) if too_few(middle) else (few, middle)
+        return enough
+
+    def bundle(self, value: object, source: Source, *, slots: int | None = None) -> Messages:
+        """One person's messages, filled up with dummies to a number that says nothing.
+
+        All people's bundles have the same size: `slots`, or as few as the budget allows. A bundle
+        that would not fit is drawn anew.
+        """
+        self._check_source(source)
+        least = self.slots
+        size = least if slots is None else checks.whole("slots", slots, low=least, high=MOST_SLOTS)
+        encoded = self.task.encode(np.array([value]))
+        payload = self._randomize(encoded, source).payload
+        while len(payload) > size:
+            payload = self._randomize(encoded, source).payload
+        if len(payload) < size:
+            payload = np.concatenate([payload, self.alphabet.padding(size - len(payload))])
+        return Messages(payload, 1, np.array([size]))
 
     def randomize(self, values: ArrayLike, source: Source) -> Messages:
         """Each person's messages; one person is a vector of one."""
@@ -152,14 +240,14 @@ class Protocol(ABC):
 
     def tally(self, batch: Batch) -> Tally:
         """Counts that are all the analyzer needs. Tallies of parts add up to that of the whole."""
-        self.alphabet.check(batch.payload)
-        sent = len(batch.payload)
+        payload = self.alphabet.messages(batch.payload)
+        sent = len(payload)
         if self.fixed_messages and sent != self.fixed_messages * batch.users:
             raise InvalidValue(
                 f"{batch.users} people must send {self.fixed_messages} message(s) each "
                 f"with {self.name}, got {sent}"
             )
-        return self._as_tally(self._tally(batch.payload, batch.users), batch.users)
+        return self._as_tally(self._tally(payload, batch.users), batch.users)
 
     def estimate(self, tally: Tally, source: Source | None = None) -> Estimate:
         """The private answer.
@@ -169,24 +257,26 @@ class Protocol(ABC):
         """
         self._check_users(tally.users)
         self._check_tally(tally)
+        unbiased = self._unbiased(tally, source)
         raw = Estimate(
             task=self.task.name,
             protocol=self.name,
-            value=self._unbiased(tally, source),
+            value=unbiased,
             users=tally.users,
             guarantee=self.guarantee,
             answer_range=self.task.answer_range(tally.users),
             whole=self.task.whole_answers,
-            error_law=self._error_law(tally.users),
+            error_law=self._error_law(tally.users, unbiased),
+            buckets=self.task.buckets,
         )
         step = self._postprocessing(tally)
         return raw.postprocess(*step) if step else raw
 
     def simulate(self, counts: ArrayLike, source: Source) -> Tally:
-        """A tally with the law of `tally(randomize(…))`, without making the messages.
+        """A tally with the law of `tally(shuffle(randomize(…)))`, without making the messages.
 
         `counts[v]` people hold value v. The law is that of the messages up to a total variation
-        far below what could be seen: see `randomness.binomial`.
+        far below what could be seen: see `randomness.totals`.
         """
         self._check_source(source)
         checked = self.task.check_counts(counts)

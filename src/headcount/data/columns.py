@@ -20,11 +20,11 @@ Progress = Callable[[float], None]
 def read_column(
     path: Path, column: str, task: Task, progress: Progress = lambda share: None
 ) -> NDArray[Any]:
-    """The values of a column, checked and encoded for a task, read batch by batch."""
+    """The values of a column, checked for a task, read batch by batch."""
     parts: list[NDArray[Any]] = []
     rows = 0
     for batch, share in _batches(path, column):
-        parts.append(_encode(batch, task, rows))
+        parts.append(_checked(batch, task, rows))
         rows += len(batch)
         progress(share)
     if not rows:
@@ -79,13 +79,16 @@ def _check_column(column: str, names: list[str], path: Path) -> None:
         raise UnreadableData(f"{path.name} must have a column {column!r}, got {found}")
 
 
-def _encode(batch: "pyarrow.Array", task: Task, first: int) -> NDArray[Any]:
+def _checked(batch: "pyarrow.Array", task: Task, first: int) -> NDArray[Any]:
     if batch.null_count:
         at = first + int(np.argmax(batch.is_null().to_numpy(zero_copy_only=False)))
         raise InvalidValue(f"everyone must have a value, got none for person {at + 1}")
     values = batch.to_numpy(zero_copy_only=False)
-    if values.dtype.kind not in "biuf":
+    if values.dtype.kind not in "biuf" and not all(isinstance(value, str) for value in values):
         raise InvalidValue(
-            f"a column must hold numbers or true/false, got {batch.type} like {batch[0].as_py()!r}"
+            f"a column must hold numbers, true/false or text, "
+            f"got {batch.type} like {batch[0].as_py()!r}"
         )
-    return task.encode(values, first=first)
+    task.encode(values, first=first)  # refuses what is outside the domain, by its row
+    checked: NDArray[Any] = values
+    return checked

@@ -14,7 +14,7 @@ from decimal import ROUND_CEILING, Decimal, localcontext
 from fractions import Fraction
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from headcount.accounting import laws
 from headcount.accounting.laws import UNIT
@@ -24,8 +24,8 @@ from headcount.core.protocol import BundleLaw, Protocol
 from headcount.core.source import Source
 from headcount.core.tally import Tally
 from headcount.core.task import Count
-from headcount.randomness.binomial import binomial
 from headcount.randomness.draws import WHOLE, bernoulli
+from headcount.randomness.totals import binomial
 
 
 def local_weight(epsilon: float) -> int:
@@ -96,11 +96,11 @@ class FlippedBits(Protocol):
         return math.log1p(float(ratio)) * (1 + 4 * UNIT)
 
     def law(self, value: int) -> BundleLaw:
-        return {(value,): 1 - self._lie_probability, (1 - value,): self._lie_probability}
+        lie = self._lie_probability
+        return {((value, 1),): 1 - lie, ((1 - value, 1),): lie}
 
-    def standard_error(self, counts: ArrayLike | None = None) -> float:
-        users = self.crowd.users if counts is None else int(self.task.check_counts(counts).sum())
-        return self._error_law(users).standard_error
+    def _standard_error(self, users: int, counts: NDArray[np.int64] | None) -> float:
+        return FlipError(users, self._lie_probability).standard_error
 
     def _randomize(self, encoded: NDArray[np.uint8], source: Source) -> Messages:
         reports = bernoulli(source, len(encoded), self._lie)
@@ -115,7 +115,7 @@ class FlippedBits(Protocol):
         numerator = (int(tally.counts[0]) << 64) - self._lie * tally.users
         return float(Fraction(numerator, WHOLE - 2 * self._lie))
 
-    def _error_law(self, users: int) -> FlipError:
+    def _error_law(self, users: int, value: float) -> FlipError:
         return FlipError(users, self._lie_probability)
 
     def _simulate(self, counts: NDArray[np.int64], source: Source) -> NDArray[np.int64]:

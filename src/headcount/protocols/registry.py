@@ -1,6 +1,5 @@
 """All protocols by their stable names: one line each, loaded when used."""
 
-from dataclasses import fields
 from importlib import import_module
 from typing import Any
 
@@ -12,7 +11,16 @@ from headcount.core.task import Task
 _CLASSES = {
     "central.geometric": "central.geometric:Geometric",
     "local.randomized-response": "local.randomized_response:RandomizedResponse",
+    "local.k-ary": "local.k_ary:KAry",
     "shuffle.randomized-response": "shuffle.randomized_response:ShuffledResponse",
+    "shuffle.correlated": "shuffle.correlated:Correlated",
+    "shuffle.correlated-histogram": "shuffle.correlated_histogram:CorrelatedHistogram",
+    "shuffle.fake-users": "shuffle.fake_users:FakeUsers",
+    "shuffle.zero-exact-histogram": "shuffle.zero_exact_histogram:ZeroExactHistogram",
+    "shuffle.sample-threshold": "shuffle.sample_threshold:SampleThreshold",
+    "shuffle.hashed-histogram": "shuffle.hashed_histogram:HashedHistogram",
+    "shuffle.k-ary": "shuffle.k_ary:ShuffledKAry",
+    "shuffle.amplified": "shuffle.amplified:Amplified",
     "shuffle.zero-exact": "shuffle.zero_exact:ZeroExact",
 }
 
@@ -48,10 +56,10 @@ def protocol(name: str, task: Task, budget: Budget, crowd: Crowd, **options: Any
         p.parameters, p.guarantee, p.standard_error(), run(p, values).interval(0.95)
     """
     found = protocol_class(name)
-    known = [field.name for field in fields(found)][3:]  # after task, budget and crowd
     for option in options:
-        if option not in known:
-            raise UnknownName(f"{name} takes the options {', '.join(known)}, got {option!r}")
+        if option not in found.options():
+            known = ", ".join(found.options())
+            raise UnknownName(f"{name} takes the options {known}, got {option!r}")
     return found(task, budget, crowd, **options)
 
 

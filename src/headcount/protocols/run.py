@@ -15,6 +15,8 @@ def run(protocol: Protocol, values: ArrayLike, source: Source | None = None) -> 
     """Randomize, shuffle (in shuffle trust), tally, estimate. Randomness is secure unless given."""
     source = source or SecureSource()
     messages = protocol.randomize(values, source)
-    batch: Batch = shuffle(messages, source) if protocol.trust is Trust.SHUFFLE else messages
+    batch: Batch = messages
+    if protocol.trust is Trust.SHUFFLE:
+        batch = shuffle(messages, source, least_copies=protocol.least_copies)
     tally = protocol.tally(batch)
     return protocol.estimate(tally, source)

@@ -1,11 +1,21 @@
 """The shuffler: forgets who sent what, and in which order."""
 
+import numpy as np
+
 from headcount.core.messages import Batch, Messages
 from headcount.core.source import Source
 from headcount.randomness.draws import permutation
 
 
-def shuffle(messages: Messages, source: Source) -> Batch:
-    """All messages in an exactly uniform order, without the boundaries between people."""
-    order = permutation(source, len(messages.payload))
-    return Batch(messages.payload[order], messages.users)
+def shuffle(messages: Messages, source: Source, *, least_copies: int = 1) -> Batch:
+    """All messages in an exactly uniform order, without the boundaries between people.
+
+    Messages of which there are fewer than `least_copies` are left out, for protocols that hide
+    rare values in this way.
+    """
+    payload = messages.payload
+    if least_copies > 1:
+        _, where, copies = np.unique(payload, axis=0, return_inverse=True, return_counts=True)
+        payload = payload[copies[where] >= least_copies]
+    order = permutation(source, len(payload))
+    return Batch(payload[order], messages.users)

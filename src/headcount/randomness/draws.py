@@ -11,21 +11,21 @@ _CHUNK = 1 << 18
 
 
 def bernoulli(source: Source, count: int, weight: int, bits: int = 64) -> NDArray[np.uint8]:
-    """`count` independent bits that are 1 with probability exactly weight / 2^bits.
+    """`count` independent bits that are 1 with probability exactly weight / 2^bits, bits ≤ 128.
 
-    A uniform 64-bit integer is below the threshold if its top byte is below the threshold's; only
-    on a tie, once in 256 times, are the other 56 bits drawn and compared.
+    A uniform 128-bit integer is below the threshold if its top byte is below the threshold's; only
+    on a tie, once in 256 times, are the next 56 bits drawn and compared, and then the last 64.
     """
-    if not (1 <= bits <= 64 and 0 <= weight <= 1 << bits):
+    if not (1 <= bits <= 128 and 0 <= weight <= 1 << bits):
         raise InvalidParameter(
-            f"a probability must be weight/2^bits, with bits from 1 to 64, got {weight}/2^{bits}"
+            f"a probability must be weight/2^bits, with bits from 1 to 128, got {weight}/2^{bits}"
         )
-    top, rest = divmod(weight << (64 - bits), 1 << 56)
+    top, rest = divmod(weight << (128 - bits), 1 << 120)
     out = np.empty(count, dtype=np.uint8)
     if top == 256:
         out.fill(1)
         return out
-    threshold, beyond = np.uint8(top), np.uint64(rest)
+    threshold, beyond, last = np.uint8(top), np.uint64(rest >> 64), np.uint64(rest % WHOLE)
     equal = np.zeros(_CHUNK, dtype=np.bool_)
     for start in range(0, count, _CHUNK):
         piece = out[start : start + _CHUNK]
@@ -34,8 +34,22 @@ def bernoulli(source: Source, count: int, weight: int, bits: int = 64) -> NDArra
         np.equal(piece, threshold, out=equal[: len(piece)])
         np.less(piece, threshold, out=piece.view(np.bool_))
         ties = _positions(equal)
-        piece[ties] = (source.integers(len(ties), np.uint64) >> np.uint64(8)) < beyond
+        further = source.integers(len(ties), np.uint64) >> np.uint64(8)
+        piece[ties] = further < beyond
+        if last and len(again := ties[further == beyond]):
+            piece[again] = source.integers(len(again), np.uint64) < last
     return out
+
+
+def successes(source: Source, count: int, weight: int, bits: int = 64) -> NDArray[np.int64]:
+    """Where `bernoulli` would have ones, without making the zeros: for rare ones among many."""
+    found = []
+    for start in range(0, count, _CHUNK):
+        mask = np.zeros(_CHUNK, dtype=np.bool_)
+        drawn = bernoulli(source, min(_CHUNK, count - start), weight, bits)
+        mask[: len(drawn)] = drawn
+        found.append(_positions(mask) + start)
+    return np.concatenate(found) if found else np.zeros(0, dtype=np.int64)
 
 
 def _positions(mask: NDArray[np.bool_], levels: int = 2) -> NDArray[np.int64]:

@@ -1,7 +1,11 @@
-"""Sampling from any finite law by a table of 64-bit thresholds."""
+"""Sampling from any finite law by a table of thresholds of up to 128 bits."""
 
+from bisect import bisect_right
 from collections.abc import Sequence
+from decimal import Decimal
+from fractions import Fraction
 from functools import cached_property
+from itertools import accumulate
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,27 +15,32 @@ from headcount.core.errors import InvalidParameter
 from headcount.core.source import Source
 from headcount.randomness.draws import WHOLE
 
+FINE = 1 << 128  # the finer of the two scales that weights may have; the other is 2^64
 _UNDECIDED = -1
 _FEW = 4096  # draws below which the guide is not worth its making
 
 
 class ThresholdTable:
-    """Draws start + i with probability exactly weights[i] / 2^64; the weights sum to 2^64.
+    """Draws start + i with probability exactly weights[i] / Σ weights, which is 2^64 or 2^128.
 
     A 64-bit uniform falls between two thresholds. Its first 16 bits mostly decide between which;
-    where they do not, the other 48 are drawn and the threshold is searched.
+    where they do not, the other 48 are drawn and the threshold is searched. Where the 64 bits are
+    those of a finer threshold, 64 more are drawn.
 
     `total_variation` is how far the table is from the law it was made of. Whoever samples people's
     messages from it owes (1 + e^ε) times that, times the number of people, to δ.
     """
 
     def __init__(self, weights: Sequence[int], start: int = 0, total_variation: float = 0.0):
-        if not weights or min(weights) < 0 or sum(weights) != WHOLE:
-            raise InvalidParameter("`weights` must be non-negative integers that sum to 2^64")
+        total = sum(weights)
+        if not weights or min(weights) < 0 or total not in (WHOLE, FINE):
+            raise InvalidParameter("`weights` must be non-negative integers of sum 2^64 or 2^128")
+        scale = FINE // total
         drawn = [i for i, weight in enumerate(weights) if weight]  # the others never are
-        firsts = np.zeros(len(drawn), dtype=np.uint64)
-        np.cumsum(np.array([weights[i] for i in drawn[:-1]], dtype=np.uint64), out=firsts[1:])
-        self._set(np.array(drawn, dtype=np.int64) + start, firsts, total_variation)
+        exact = [0, *accumulate(weights[i] * scale for i in drawn[:-1])]
+        firsts = np.array([threshold >> 64 for threshold in exact], dtype=np.uint64)
+        outcomes = np.array(drawn, dtype=np.int64) + start
+        self._set(outcomes, firsts, total_variation, exact if scale == 1 else None)
 
     @classmethod
     def of(cls, law: Law) -> "ThresholdTable":
@@ -50,25 +59,60 @@ class ThresholdTable:
         table._set(drawn + law.start, firsts, variation)
         return table
 
+    @classmethod
+    def fine(cls, masses: Sequence[Decimal | Fraction], start: int = 0) -> "ThresholdTable":
+        """The table of masses known to 45 digits, rounded down to 2^−128; what is left over, and
+        what the masses lack to 1, goes to the largest.
+        """
+        weights = [int(mass * FINE) for mass in masses]
+        left = FINE - sum(weights)
+        weights[weights.index(max(weights))] += left
+        return cls(weights, start, (abs(left) + len(weights)) / FINE)
+
     def _set(
-        self, outcomes: NDArray[np.int64], firsts: NDArray[np.uint64], total_variation: float
+        self,
+        outcomes: NDArray[np.int64],
+        firsts: NDArray[np.uint64],
+        total_variation: float,
+        exact: list[int] | None = None,
     ) -> None:
-        # outcomes[j] is drawn by the uniforms from firsts[j] up to firsts[j+1].
+        # outcomes[j] is drawn by the uniforms from firsts[j] up to firsts[j+1], as far as 64 bits
+        # tell; `_exact` holds all 128 bits of the thresholds where there are more.
         self._outcomes = outcomes
         self._firsts = firsts
+        self._exact = exact
         self.total_variation = total_variation
+
+    @cached_property
+    def law(self) -> dict[int, Fraction]:
+        """The exact probability of every outcome."""
+        total = WHOLE if self._exact is None else FINE
+        starts = self._exact or [int(first) for first in self._firsts]
+        stops = [*starts[1:], total]
+        return {
+            int(outcome): Fraction(stop - start, total)
+            for outcome, start, stop in zip(self._outcomes, starts, stops, strict=True)
+        }
 
     def sample(self, source: Source, count: int) -> NDArray[np.int64]:
         """`count` independent draws."""
         if count < _FEW:
-            found = self._search(source.integers(count, np.uint64))
+            found = self._find(source.integers(count, np.uint64), source)
         else:
             tops = source.integers(count, np.uint16).astype(np.uint64)
             found = self._guide[tops]
             ties = np.flatnonzero(found == _UNDECIDED)
             rest = source.integers(len(ties), np.uint64) >> np.uint64(16)
-            found[ties] = self._search((tops[ties] << np.uint64(48)) | rest)
+            found[ties] = self._find((tops[ties] << np.uint64(48)) | rest, source)
         return self._outcomes[found]
+
+    def _find(self, uniforms: NDArray[np.uint64], source: Source) -> NDArray[np.int64]:
+        found = self._search(uniforms)
+        if self._exact is not None:
+            for tie in np.flatnonzero(self._firsts[found] == uniforms):
+                more = int(source.integers(1, np.uint64)[0])
+                found[tie] = bisect_right(self._exact, (int(uniforms[tie]) << 64) | more) - 1
+        return found
 
     def _search(self, uniforms: NDArray[np.uint64]) -> NDArray[np.int64]:
         found: NDArray[np.int64] = np.searchsorted(self._firsts, uniforms, side="right") - 1
@@ -80,4 +124,6 @@ class ThresholdTable:
         edges = np.arange(1 << 16, dtype=np.uint64) << np.uint64(48)
         first, last = self._search(edges), self._search(edges | np.uint64((1 << 48) - 1))
         first[first != last] = _UNDECIDED
+        if self._exact is not None:
+            first[(first > 0) & (self._firsts[first] == edges)] = _UNDECIDED
         return first

@@ -1,14 +1,15 @@
-"""Two-sided geometric noise on a count (Ghosh, Roughgarden, Sundararajan 2012).
+"""Two-sided geometric noise on counts (Ghosh, Roughgarden, Sundararajan 2012).
 
-Notation    x_i ∈ {0,1} the value of person i, n people, a = e^−ε.
+Notation    x_i the value of person i, n people. ε1 = ε for a count, ε/2 for each bucket of a
+            histogram, a = e^−ε1.
 Randomizer  none: people hand the curator x_i as it is.
-Analyzer    Σ x_i + Z, with P(Z = z) = (1−a)/(1+a)·a^|z|, drawn exactly for the rational number that
-            the float ε is.
-Privacy     Replacing one value moves the sum by at most 1, and P(z)/P(z±1) ≤ e^ε: pure ε. The pair
-            of neighboring views has the curve of binary randomized response,
-            HS_ε'(P‖Q) = (1 − e^{ε'−ε})₊/(1+a), both ways.
-Error       Unbiased; variance 2a/(1−a)², whatever the data. No ε-private count has less.
-Messages    1 of 1 bit, to somebody who must be trusted: local ε is infinite.
+Analyzer    Each count + Z, with P(Z = z) = (1−a)/(1+a)·a^|z|, drawn exactly for the rational number
+            that the float ε1 is.
+Privacy     Replacing one value moves a count by at most 1, and P(z)/P(z±1) ≤ e^ε1; of a histogram
+            it moves two buckets. So pure ε. The pair of views of one count has the curve of binary
+            randomized response, HS_ε'(P‖Q) = (1 − e^{ε'−ε1})₊/(1+a), both ways.
+Error       Unbiased; variance 2a/(1−a)² each, whatever the data. No ε-private count has less.
+Messages    1, to somebody who must be trusted: local ε is infinite.
 """
 
 import math
@@ -18,17 +19,19 @@ from fractions import Fraction
 from functools import cached_property
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
+from headcount.accounting.buckets import MovedCurve
 from headcount.accounting.divergence import PairCurve
 from headcount.accounting.laws import UNIT, Law
 from headcount.core.budget import Trust
-from headcount.core.guarantee import Guarantee
+from headcount.core.estimate import Answer
+from headcount.core.guarantee import Guarantee, PrivacyCurve
 from headcount.core.messages import Alphabet, Messages
 from headcount.core.protocol import BundleLaw, Protocol
 from headcount.core.source import Source
 from headcount.core.tally import Tally
-from headcount.core.task import Count
+from headcount.core.task import Count, Histogram
 from headcount.randomness.discrete_laplace import discrete_laplace
 from headcount.randomness.sources import SecureSource
 
@@ -55,14 +58,30 @@ class GeometricError:
 class Geometric(Protocol):
     name = "central.geometric"
     trust = Trust.CENTRAL
-    tasks = (Count,)
-    alphabet = Alphabet(np.uint8, range(2))
-    tally_size = 1
+    tasks = (Count, Histogram)
     fixed_messages = 1
 
     @property
+    def _touched(self) -> int:
+        """Of how many counts one person can change."""
+        return 2 if isinstance(self.task, Histogram) else 1
+
+    @property
+    def _epsilon1(self) -> float:
+        return self.budget.epsilon / self._touched  # exact: a power of two
+
+    @property
+    def alphabet(self) -> Alphabet:
+        values = self.task.domain
+        return Alphabet(np.min_scalar_type(values - 1).type, range(values))
+
+    @property
+    def tally_size(self) -> int:
+        return self.task.domain
+
+    @property
     def parameters(self) -> Mapping[str, float]:
-        return {"scale": 1 / self.budget.epsilon}
+        return {"scale": 1 / self._epsilon1}
 
     @property
     def guarantee(self) -> Guarantee:
@@ -76,13 +95,16 @@ class Geometric(Protocol):
         )
 
     @cached_property
-    def curve(self) -> PairCurve:
-        stay = 1 / (1 + math.exp(-self.budget.epsilon))
-        move = 1 / (1 + math.exp(self.budget.epsilon))
+    def curve(self) -> PrivacyCurve:
+        stay = 1 / (1 + math.exp(-self._epsilon1))
+        move = 1 / (1 + math.exp(self._epsilon1))
         # Both are good to a few units; e^ε itself errs by ε units where ε is large.
-        slack = (8 + 2 * self.budget.epsilon) * UNIT
+        slack = (8 + 2 * self._epsilon1) * UNIT
         law = Law(0, np.array([stay, move]), slack)
-        return PairCurve.both_directions(law, Law(0, law.mass[::-1], slack))
+        other = Law(0, law.mass[::-1], slack)
+        if self._touched == 2:
+            return MovedCurve(law, other)
+        return PairCurve.both_directions(law, other)
 
     @property
     def messages_per_user(self) -> float:
@@ -93,25 +115,26 @@ class Geometric(Protocol):
         return math.inf
 
     def law(self, value: int) -> BundleLaw:
-        return {(value,): Fraction(1)}
+        return {((value, 1),): Fraction(1)}
 
-    def standard_error(self, counts: ArrayLike | None = None) -> float:
-        if counts is not None:
-            self.task.check_counts(counts)
-        return self._error_law(self.crowd.users).standard_error
+    def _standard_error(self, users: int, counts: NDArray[np.int64] | None) -> float:
+        return GeometricError(self._epsilon1).standard_error
 
     def _randomize(self, encoded: NDArray[np.uint8], source: Source) -> Messages:
         return Messages.one_each(encoded)
 
     def _tally(self, payload: NDArray[np.uint8], users: int) -> NDArray[np.int64]:
-        return np.array([np.count_nonzero(payload)])
+        return np.bincount(payload, minlength=self.tally_size).astype(np.int64)
 
-    def _unbiased(self, tally: Tally, source: Source | None) -> float:
-        noise = discrete_laplace(source or SecureSource(), Fraction(self.budget.epsilon))
-        return float(int(tally.counts[0]) + noise)
+    def _unbiased(self, tally: Tally, source: Source | None) -> Answer:
+        source, epsilon1 = source or SecureSource(), Fraction(self._epsilon1)
+        if isinstance(self.task, Histogram):
+            noise = [discrete_laplace(source, epsilon1) for _ in tally.counts]
+            return (tally.counts + noise).astype(np.float64)
+        return float(int(tally.counts[1]) + discrete_laplace(source, epsilon1))
 
-    def _error_law(self, users: int) -> GeometricError:
-        return GeometricError(self.budget.epsilon)
+    def _error_law(self, users: int, value: Answer) -> GeometricError:
+        return GeometricError(self._epsilon1)
 
     def _simulate(self, counts: NDArray[np.int64], source: Source) -> NDArray[np.int64]:
-        return counts[1:]
+        return counts

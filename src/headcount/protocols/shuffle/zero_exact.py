@@ -19,26 +19,28 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property, lru_cache
-from typing import Literal
+from typing import ClassVar, Literal
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from headcount.accounting import laws
+from headcount.accounting.buckets import MovedCurve
 from headcount.accounting.calibration import least_private
-from headcount.accounting.divergence import PairCurve, hockey_stick
+from headcount.accounting.divergence import PairCurve
 from headcount.accounting.laws import Law
 from headcount.core import checks
 from headcount.core.budget import Budget, Trust
 from headcount.core.errors import Infeasible
-from headcount.core.guarantee import Guarantee
+from headcount.core.estimate import Answer
+from headcount.core.guarantee import Guarantee, PrivacyCurve
 from headcount.core.messages import Alphabet, Messages
 from headcount.core.protocol import BundleLaw, Calibration, Protocol
 from headcount.core.source import Source
 from headcount.core.tally import Tally
-from headcount.core.task import Count
-from headcount.randomness.binomial import binomial
+from headcount.core.task import Count, Task
 from headcount.randomness.draws import WHOLE, bernoulli
+from headcount.randomness.totals import binomial
 
 _SMALL = 100  # crowds whose best coin is looked for closely: it need not be the fair one
 _MOST_NOISE = 10**9
@@ -49,25 +51,35 @@ def _missing(people: int, weight: int) -> Law:
     return laws.binomial(people, Fraction(weight, WHOLE))
 
 
-def _delta(honest: int, weight: int, epsilon: float) -> float:
+def _curve(honest: int, weight: int, moved: bool) -> PrivacyCurve:
+    """Of a person who comes or goes, or moves between two of many counts."""
     law = _missing(honest, weight)
-    return max(hockey_stick(law, law.shift(1), epsilon), hockey_stick(law.shift(1), law, epsilon))
+    # One message more stands for one fewer withheld.
+    return MovedCurve(law, law.shift(1)) if moved else PairCurve.both_directions(law, law.shift(1))
+
+
+def _delta(honest: int, weight: int, epsilon: float, moved: bool) -> float:
+    return _curve(honest, weight, moved).delta(epsilon)
 
 
 @lru_cache(maxsize=256)
-def _calibrate(honest: int, budget: Budget, calibration: Calibration) -> int | None:
+def _calibrate(honest: int, budget: Budget, calibration: Calibration, moved: bool) -> int | None:
     """The t to use, looked at again: its exact δ is within the budget. None if there is none."""
     if budget.delta == 0:
         return None  # p^h > 0 is part of δ, whatever p
+
+    def delta_at(weight: int) -> float:
+        return _delta(honest, weight, budget.epsilon, moved)
+
     if calibration == "paper":
-        withheld = 50 / budget.epsilon**2 * math.log(2 / budget.delta)
+        epsilon, delta = (part / (1 + moved) for part in (budget.epsilon, budget.delta))
+        withheld = 50 / epsilon**2 * math.log(2 / delta)
         weight = math.ceil(Fraction(withheld) / honest * WHOLE)
-        fits = 2 * weight <= WHOLE and _delta(honest, weight, budget.epsilon) <= budget.delta
-        return weight if fits else None
+        return weight if 2 * weight <= WHOLE and delta_at(weight) <= budget.delta else None
     # That nobody withholds a message is part of δ, so (1−q)^h ≤ δ: less noise cannot do.
     least = -math.expm1(math.log(budget.delta) / honest) * (1 - 1e-9)
     return least_private(
-        lambda weight: _delta(honest, weight, budget.epsilon),
+        delta_at,
         budget.delta,
         start=min(int(least * WHOLE) + 1, _most_withheld(honest)),
         stop=_most_withheld(honest),
@@ -102,9 +114,7 @@ class MissingNoise:
 class ZeroExact(Protocol):
     name = "shuffle.zero-exact"
     trust = Trust.SHUFFLE
-    tasks = (Count,)
-    alphabet = Alphabet(np.uint8, range(1, 2))
-    tally_size = 1
+    tasks: ClassVar[tuple[type[Task], ...]] = (Count,)
 
     analyzer: Literal["unbiased", "zero-exact"] = "unbiased"
 
@@ -116,7 +126,7 @@ class ZeroExact(Protocol):
     @cached_property
     def _weight(self) -> int:
         """t: a noise message is withheld with probability t/2^64."""
-        weight = _calibrate(self.crowd.honest, self.budget, self.calibration)
+        weight = _calibrate(self.crowd.honest, self.budget, self.calibration, self._moved)
         if weight is None:
             raise self._infeasible()
         return weight
@@ -126,13 +136,13 @@ class ZeroExact(Protocol):
         if budget.delta == 0:
             exact = self.calibration == "exact"
             least = (
-                _delta(honest, _most_withheld(honest), budget.epsilon)
+                _delta(honest, _most_withheld(honest), budget.epsilon, self._moved)
                 if exact
-                else 2.000001 * math.exp(-honest * budget.epsilon**2 / 100)
+                else 4.000002 * math.exp(-honest * budget.epsilon**2 / (100, 400)[self._moved])
             )
             least = max(least, 1e-9)  # less is no use to anybody
             feasible = least < 1 and _calibrate(
-                honest, Budget(budget.epsilon, least), self.calibration
+                honest, Budget(budget.epsilon, least), self.calibration, self._moved
             )
             return Infeasible(
                 f"{self.name} needs delta above 0: it may happen that all send a noise message",
@@ -140,13 +150,13 @@ class ZeroExact(Protocol):
             )
 
         def works(people: int) -> bool:
-            return _calibrate(people, budget, self.calibration) is not None
+            return _calibrate(people, budget, self.calibration, self._moved) is not None
 
         def surely_works(people: int) -> bool:
             # Quicker: a fair coin is near the most private, and more of them are more private.
             if self.calibration == "paper":
                 return works(people)
-            return _delta(people, WHOLE // 2, budget.epsilon) <= budget.delta
+            return _delta(people, WHOLE // 2, budget.epsilon, self._moved) <= budget.delta
 
         few, enough = honest, 2 * honest
         while enough < _MOST_NOISE and not surely_works(enough):
@@ -165,6 +175,23 @@ class ZeroExact(Protocol):
         )
 
     @property
+    def alphabet(self) -> Alphabet:
+        return Alphabet(np.uint8, range(1, 2), dummy=(0,))
+
+    @property
+    def tally_size(self) -> int:
+        return 1
+
+    @property
+    def _moved(self) -> bool:
+        """Whether people move between several counts."""
+        return False
+
+    def _held(self, counts: NDArray[np.int64]) -> NDArray[np.int64]:
+        """The true counts."""
+        return counts[1:]
+
+    @property
     def _withheld(self) -> Fraction:
         return Fraction(self._weight, WHOLE)
 
@@ -177,9 +204,7 @@ class ZeroExact(Protocol):
         exact = self.calibration == "exact"
         return Guarantee(
             epsilon=self.budget.epsilon,
-            delta=_delta(self.crowd.honest, self._weight, self.budget.epsilon)
-            if exact
-            else self.budget.delta,
+            delta=self.curve.delta(self.budget.epsilon) if exact else self.budget.delta,
             trust=self.trust,
             exact=exact,
             method="law of the number of messages" if exact else "Balcer and Cheu 2020",
@@ -187,9 +212,8 @@ class ZeroExact(Protocol):
         )
 
     @cached_property
-    def curve(self) -> PairCurve:
-        law = _missing(self.crowd.honest, self._weight)
-        return PairCurve.both_directions(law, law.shift(1))
+    def curve(self) -> PrivacyCurve:
+        return _curve(self.crowd.honest, self._weight, self._moved)
 
     @property
     def messages_per_user(self) -> float:
@@ -199,20 +223,19 @@ class ZeroExact(Protocol):
     def local_epsilon(self) -> float:
         return math.inf
 
-    def law(self, value: int) -> BundleLaw:
-        return {(1,) * value: self._withheld, (1,) * (value + 1): 1 - self._withheld}
+    def law(self, value: int) -> BundleLaw | None:
+        sent = ((1, value),) if value else ()
+        return {sent: self._withheld, ((1, value + 1),): 1 - self._withheld}
 
-    def standard_error(self, counts: ArrayLike | None = None) -> float:
-        true = None if counts is None else self.task.check_counts(counts)
-        users = self.crowd.users if true is None else int(true.sum())
+    def _standard_error(self, users: int, counts: NDArray[np.int64] | None) -> float:
         if self.analyzer == "unbiased":
-            return self._error_law(users).standard_error
+            return MissingNoise(users, self._weight).standard_error
         law = _missing(users, self._weight)
         missing = np.arange(law.start, law.stop)
         squares = np.square(float(users * self._withheld) - missing)
         # Below the window the error is c itself, above it the unbiased one: the worst is inside.
         window = np.arange(law.start, min(law.stop, users) + 1)
-        candidates = window if true is None else true[1:]
+        candidates = window if counts is None else self._held(counts)
         below = np.clip(candidates - law.start, 0, len(missing))  # entries with M < c
         seen = np.concatenate([[0.0], np.cumsum(squares * law.mass)])[below]
         hidden = np.concatenate([np.cumsum(law.mass[::-1])[::-1], [0.0]])[below]
@@ -227,16 +250,19 @@ class ZeroExact(Protocol):
     def _tally(self, payload: NDArray[np.uint8], users: int) -> NDArray[np.int64]:
         return np.array([len(payload)])
 
-    def _unbiased(self, tally: Tally, source: Source | None) -> float:
+    def _unbiased(self, tally: Tally, source: Source | None) -> Answer:
         return float(int(tally.counts[0]) - tally.users * (1 - self._withheld))
 
-    def _postprocessing(self, tally: Tally) -> tuple[str, Callable[[float], float]] | None:
+    def _postprocessing(self, tally: Tally) -> tuple[str, Callable[[Answer], Answer]] | None:
         if self.analyzer == "unbiased":
             return None
-        above = int(tally.counts[0]) > tally.users
-        return "zero-exact", lambda value: value if above else 0.0
+        above = tally.counts > tally.users if self._moved else tally.counts[0] > tally.users
+        return "zero-exact", lambda value: value * above
 
-    def _error_law(self, users: int) -> MissingNoise:
+    def _excess(self, slots: int) -> float:
+        return (1.0, self.parameters["p"])[slots] if slots < 2 else 0.0
+
+    def _error_law(self, users: int, value: Answer) -> MissingNoise:
         return MissingNoise(users, self._weight)
 
     def _simulate(self, counts: NDArray[np.int64], source: Source) -> NDArray[np.int64]:

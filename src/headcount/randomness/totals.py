@@ -1,11 +1,11 @@
-"""Binomial and multinomial draws for crowds of any size, for `simulate`.
+"""What the noise of a whole crowd adds up to, in one draw, for `simulate`.
 
 Drawn from a table of the law, so a draw for a billion people costs what one for a thousand costs
 once the table (some 20·√n entries at most) stands. Simulation makes no messages; the small total
 variation of the table is a statement about statistics, not about privacy.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from fractions import Fraction
 from functools import lru_cache
 
@@ -13,11 +13,29 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headcount.accounting import laws
+from headcount.accounting.laws import Law
 from headcount.core.errors import InvalidParameter
 from headcount.core.source import Source
 from headcount.randomness.table import ThresholdTable
 
 _LARGEST_VARIANCE = 2**32  # tables of a million entries or so
+
+
+@lru_cache(maxsize=64)
+def _table(law: Callable[..., Law], *parameters: Fraction) -> ThresholdTable:
+    return ThresholdTable.of(law(*parameters))
+
+
+def poisson(source: Source, mean: Fraction, count: int = 1) -> NDArray[np.int64]:
+    """`count` independent draws from Poisson(mean)."""
+    return _table(laws.poisson, mean).sample(source, count)
+
+
+def negative_binomial(
+    source: Source, r: Fraction, p: Fraction, count: int = 1
+) -> NDArray[np.int64]:
+    """`count` independent draws from NB(r, p)."""
+    return _table(laws.negative_binomial, r, p).sample(source, count)
 
 
 @lru_cache(maxsize=64)

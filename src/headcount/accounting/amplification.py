@@ -1,0 +1,344 @@
+"""Privacy amplification by shuffling: what a local randomizer gains in a crowd.
+
+Notation    n honest people send one message each, through a shuffler, by a randomizer R that is
+            ε₀-private alone; R_x(y) = P(message y | value x). The view is the multiset of the n
+            messages. Local privacy survives the shuffler: δ(ε) = 0 for ε ≥ ε₀.
+Binary      Everyone flips his bit with probability q = 1/(1+e^ε₀). If k of the other n−1 people
+            hold a zero, the view is, up to a shift, W + Bernoulli(q) or W + Bernoulli(1−q) with
+            W = Bin(k, q) − Bin(n−1−k, q). P(W = t) is log-concave in t, so the likelihood ratio
+            of the two views is monotone, and their divergence is the largest
+                g(t) = (1−q−e^ε q)·P(W = t) − (e^ε−1)·P(W > t);
+            g first rises, then falls. The other direction is that of n−1−k zeros. δ is the
+            maximum over k: often at an edge, not always. The views of k, …, k+m all arise from
+            that of k zeros and n−1−k−m ones by adding independent noise, so its divergence bounds
+            theirs. Blocks of datasets are halved until no bound exceeds the largest δ found.
+Blanket     (Balle, Bell, Gascón, Nissim 2019.) ω(y) = min over x of R_x(y), γ = Σω. Each of the
+            others draws from ω/γ with probability γ; what the rest send is given away. Then, for
+            values x and x' of the victim,
+                δ(ε) ≤ E[(G₁ + … + G_n)₊] / n,
+            G_i = (R_x − e^ε R_x')(Y)/ω(Y), Y ~ ω/γ, with probability γ, else 0.
+Clones      (Feldman, McMillan, Talwar 2021.) For any R: C ~ Bin(n−1, e^−ε₀), A ~ Bin(C, ½),
+            D ~ Bernoulli(e^ε₀/(1+e^ε₀)); the views are no further apart than (A+D, C−A+1−D) and
+            (A+1−D, C−A+D). That is the blanket of two messages with ω = e^−ε₀/2 each, exactly.
+Numerics    See `inversion`.
+"""
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
+
+import numpy as np
+from numpy.typing import NDArray
+
+from headcount.accounting.inversion import MOST_NOISE, Flips, positive_part
+from headcount.accounting.laws import UNIT
+from headcount.core import checks
+from headcount.core.budget import MOST_USERS
+from headcount.core.errors import InvalidParameter
+
+_EVERY_DATASET = 10_000  # honest people up to whom δ is the maximum over datasets itself
+_TOLERANCE = 1e-4  # how far above it δ may be for larger crowds, relatively
+_MOST_LOCAL = 300.0  # beyond, a local guarantee is none, and e^(2ε₀) no float
+_LEAST_STEP = 1e-15  # of a search near 0
+
+Reals = NDArray[np.float64]
+Integers = NDArray[np.int64]
+Classes = tuple[tuple[float, float, float], ...]
+
+
+@dataclass(frozen=True)
+class Amplification(ABC):
+    """What `honest` people gain by shuffling their messages, asked in three ways.
+
+    Every answer was evaluated, and is on the private side.
+    """
+
+    honest: int
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "honest", _crowd(self.honest))
+
+    @property
+    @abstractmethod
+    def exact(self) -> bool:
+        """Whether δ is the divergence of the view, the largest over all datasets."""
+
+    @property
+    @abstractmethod
+    def method(self) -> str:
+        """The computation or the theorem."""
+
+    @abstractmethod
+    def _delta(self, local_epsilon: float, epsilon: float) -> float:
+        """`delta` for ε < ε₀."""
+
+    def _quick_delta(self, local_epsilon: float, epsilon: float) -> float:
+        """A lower bound on `_delta`, to search with."""
+        return self._delta(local_epsilon, epsilon)
+
+    def delta(self, local_epsilon: float, epsilon: float) -> float:
+        """The least δ known for this ε, rounded up."""
+        local = _at_least_0("local_epsilon", local_epsilon)
+        epsilon = _at_least_0("epsilon", epsilon)
+        if epsilon >= local:
+            return 0.0
+        return 1.0 if local > _MOST_LOCAL else self._delta(local, epsilon)
+
+    def epsilon(self, local_epsilon: float, delta: float) -> float:
+        """The least ε known for this δ; at most ε₀."""
+        local, delta = _at_least_0("local_epsilon", local_epsilon), _probability("delta", delta)
+        if delta == 0 or local > _MOST_LOCAL:
+            return local
+        return _search(
+            lambda epsilon: self._quick_delta(local, epsilon) if epsilon < local else 0.0,
+            lambda epsilon: self.delta(local, epsilon),
+            delta,
+            private=local,
+            towards=0.0,
+        )
+
+    def local_epsilon(self, epsilon: float, delta: float) -> float:
+        """The largest ε₀ known that the crowd makes (ε, δ)-private; at least ε."""
+        epsilon, delta = _at_least_0("epsilon", epsilon), _probability("delta", delta)
+        if delta == 0 or epsilon >= _MOST_LOCAL:
+            return epsilon
+        return _search(
+            lambda local: self._quick_delta(local, epsilon) if epsilon < local else 0.0,
+            lambda local: self.delta(local, epsilon),
+            delta,
+            private=epsilon,
+            towards=min(epsilon + 64, _MOST_LOCAL),
+        )
+
+
+def _search(
+    quick: Callable[[float], float],
+    bound: Callable[[float], float],
+    delta: float,
+    *,
+    private: float,
+    towards: float,
+) -> float:
+    """The last point on the way from a private one with bound(point) ≤ delta.
+
+    Bisects on `quick`, which is no larger, and aims lower as long as the bound is too large; then
+    closes the gap that may have left.
+    """
+    aim, failed = delta, None
+    while True:
+        inside, outside = private, towards
+        if quick(outside) <= aim:
+            inside = outside
+        while abs(inside - outside) > 2.0**-24 * inside + _LEAST_STEP:
+            middle = (inside + outside) / 2
+            inside, outside = (middle, outside) if quick(middle) <= aim else (inside, middle)
+        reached = bound(inside)
+        if reached <= delta:
+            break
+        failed = inside
+        aim *= delta / reached * (1 - 1e-4)
+    while failed is not None and abs(inside - failed) > 1e-5 * inside + _LEAST_STEP:
+        middle = (inside + failed) / 2
+        inside, failed = (middle, failed) if bound(middle) <= delta else (inside, middle)
+    return inside
+
+
+# Binary response ----------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class BinaryResponse(Amplification):
+    """Everyone flips his bit with probability 1/(1 + e^ε₀)."""
+
+    @property
+    def exact(self) -> bool:
+        return self.honest <= _EVERY_DATASET
+
+    @property
+    def method(self) -> str:
+        datasets = "every dataset" if self.exact else "bounded over blocks of datasets"
+        return f"law of the number of ones, {datasets}"
+
+    def _delta(self, local_epsilon: float, epsilon: float) -> float:
+        return flip_delta(self.honest, _lie(local_epsilon), epsilon)
+
+    def _quick_delta(self, local_epsilon: float, epsilon: float) -> float:
+        flips = Flips(self.honest, _lie(local_epsilon), epsilon)
+        return flips.edge() if flips.c > 0 else 0.0
+
+
+def _lie(local_epsilon: float) -> Fraction:
+    """1/(1 + e^ε₀), rounded down: fewer lies are less private."""
+    return Fraction(1 / (1 + math.exp(local_epsilon)) * (1 - 8 * UNIT))
+
+
+def flip_delta(honest: int, lie: Fraction, epsilon: float) -> float:
+    """δ(ε) of `honest` people who flip their bits with probability `lie`, over every dataset.
+
+    Rounded up; for more than 10,000 people by one part in 10,000 at most. Of more than 10^8
+    lies that are expected, 10^8 count.
+    """
+    honest, epsilon = _crowd(honest), _at_least_0("epsilon", epsilon)
+    if not 0 <= lie <= 1:
+        raise InvalidParameter(f"`lie` must be between 0 and 1, got {lie}")
+    flips = Flips(honest, min(lie, 1 - lie), epsilon)
+    if flips.c <= 0:
+        return 0.0
+    tolerance = 0.0 if honest <= _EVERY_DATASET else _TOLERANCE
+    bound = worst = flips.edge()
+    # Blocks of so many datasets, from k = first on.
+    ends = np.unique(np.linspace(0, flips.others + 1, 17).astype(np.int64))
+    first, size = ends[:-1], np.diff(ends)
+    while len(first):
+        # A dataset in the middle of each block tells how high the others may go.
+        worst = max(worst, flips.bounds(first + size // 2).max())
+        bounds = flips.bounds(first, size - 1)
+        worst = max(worst, bounds[size == 1].max(initial=0.0))
+        split = (bounds > worst * (1 + tolerance)) & (size > 1)
+        bound = max(bound, worst, bounds[~split].max(initial=0.0))
+        first, size = first[split], size[split]
+        half = size // 2
+        first, size = np.concatenate([first, first + half]), np.concatenate([half, size - half])
+    return float(bound)
+
+
+# Blankets -----------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Blanket(Amplification):
+    """A randomizer with finitely many messages, hidden by what all its laws have in common.
+
+    `pairs` maps ε₀ to the ordered pairs of values to look at. A pair is given by classes of
+    messages with the same R_x/ω and R_x'/ω: the sum of their ω, and these two ratios.
+    """
+
+    pairs: Callable[[float], Sequence[Classes]] = field(repr=False)
+
+    exact = False
+    method = "privacy blanket (Balle, Bell, Gascón, Nissim 2019)"
+
+    @classmethod
+    def k_ary(cls, honest: int, k: int) -> "Blanket":
+        """The truth with probability e^ε₀/(e^ε₀ + k − 1), else any of the k − 1 other values."""
+        k = checks.whole("k", k, low=2, high=2**63)
+
+        def pairs(local_epsilon: float) -> list[Classes]:
+            ratio = math.exp(local_epsilon)
+            omega = 1 / (ratio + (k - 1))
+            return [((omega, ratio, 1.0), (omega, 1.0, ratio), ((k - 2) * omega, 1.0, 1.0))]
+
+        return cls(honest, pairs)
+
+    @classmethod
+    def of(
+        cls, honest: int, randomizer: Callable[[float], Sequence[Sequence[Fraction | float]]]
+    ) -> "Blanket":
+        """`randomizer(ε₀)[x][y]` is R_x(y), a fraction, or a float good to one part in 2^50."""
+        return cls(honest, lambda local_epsilon: _pairs(randomizer(local_epsilon), local_epsilon))
+
+    def _delta(self, local_epsilon: float, epsilon: float) -> float:
+        pairs = self.pairs(local_epsilon)
+        return max(_blanket_delta(self.honest, classes, epsilon) for classes in pairs)
+
+
+@dataclass(frozen=True)
+class Clones(Amplification):
+    """Any ε₀-private randomizer: e^−ε₀ of what anybody sends might have come from the victim."""
+
+    exact = False
+    method = "clones (Feldman, McMillan, Talwar 2021)"
+
+    def _delta(self, local_epsilon: float, epsilon: float) -> float:
+        ratio = math.exp(local_epsilon)
+        omega, less = 1 / ratio / 2, 2 / (1 + 1 / ratio)
+        classes = ((omega, less * ratio, less), (omega, less, less * ratio))
+        return _blanket_delta(self.honest, classes, epsilon)
+
+
+def clones_closed_form(honest: int, local_epsilon: float, delta: float) -> float:
+    """An ε at δ by the theorem's formula, for ε₀ ≤ ln(n/(16 ln(4/δ))).
+
+    ε = ln(1 + (e^ε₀−1)/(e^ε₀+1)·(8√(e^ε₀ ln(4/δ)/n) + 8e^ε₀/n)).
+    """
+    honest, delta = _crowd(honest), _probability("delta", delta)
+    local = _at_least_0("local_epsilon", local_epsilon)
+    log = math.log(4 / delta) if delta else math.inf
+    if local > _MOST_LOCAL or 16 * log * math.exp(local) > honest:
+        raise InvalidParameter(
+            "`local_epsilon` must be at most ln(honest/(16 ln(4/delta))) for the closed form, "
+            f"got {local:g} with honest={honest} and delta={delta:g}"
+        )
+    ratio = math.exp(local)
+    gain = 8 * math.sqrt(ratio * log / honest) + 8 * ratio / honest
+    return math.log1p(math.tanh(local / 2) * gain) * (1 + 16 * UNIT)
+
+
+def _pairs(rows: Sequence[Sequence[Fraction | float]], local_epsilon: float) -> list[Classes]:
+    """The classes of every ordered pair of values, each kind of pair once."""
+    for chance in (chance for row in rows for chance in row):
+        checks.real("randomizer", chance)
+    table = [[Fraction(chance) for chance in row] for row in rows]
+    if len(table) < 2 or len({len(row) for row in table}) > 1:
+        raise InvalidParameter("`randomizer` must give two rows or more, all of one length")
+    if any(abs(float(sum(row) - 1)) > 2.0**-40 for row in table):
+        raise InvalidParameter("`randomizer` must give rows that sum to 1")
+    columns = list(zip(*table, strict=True))
+    largest = Fraction(math.exp(local_epsilon) * (1 + 2.0**-40))
+    if any(min(column) < 0 or max(column) > largest * min(column) for column in columns):
+        raise InvalidParameter(
+            "`randomizer` must give no message a chance below 0, or more than e^local_epsilon "
+            f"times as large for one value as for another, got a law that does at {local_epsilon:g}"
+        )
+    kinds = set()
+    for x, here in enumerate(table):
+        for there in table[:x] + table[x + 1 :]:
+            classes: dict[tuple[Fraction, Fraction], Fraction] = {}
+            for column, one, other in zip(columns, here, there, strict=True):
+                if least := min(column):
+                    ratios = one / least, other / least
+                    classes[ratios] = classes.get(ratios, Fraction(0)) + least
+            kinds.add(frozenset((omega, *ratios) for ratios, omega in classes.items()))
+    return [
+        tuple((float(omega), float(one), float(other)) for omega, one, other in kind)
+        for kind in kinds
+    ]
+
+
+def _blanket_delta(honest: int, classes: Classes, epsilon: float) -> float:
+    """E[(G₁ + … + G_n)₊]/n, rounded up, for messages in classes of (ω, R_x/ω, R_x'/ω)."""
+    omega, here, there = np.array(classes).T
+    there = there * math.exp(epsilon)
+    gain, blur = here - there, 32 * UNIT * (here + there)
+    # Messages that speak for neither value count as if they came from outside the blanket.
+    neutral = (np.abs(gain) <= blur) | (omega == 0)
+    beyond = 4 * float(omega[neutral] @ blur[neutral])
+    gain, mass = (gain + blur)[~neutral], omega[~neutral] * (1 + 16 * UNIT)
+    if not (gain > 0).any():
+        return beyond
+    # A crowd does no harm; and where nobody is likely to send from the blanket, it is no help.
+    delta = float(mass @ np.maximum(gain, 0.0))
+    n, unit = int(min(honest, MOST_NOISE / mass.sum())), float(np.abs(gain).max())
+    if n * mass.sum() > 1e-6:
+        delta = min(delta, positive_part(n, gain / unit, mass) * unit / n)
+    return min(1.0, delta * (1 + 8 * UNIT) + beyond)
+
+
+def _crowd(honest: int) -> int:
+    return checks.whole("honest", honest, low=1, high=MOST_USERS)
+
+
+def _at_least_0(name: str, value: float) -> float:
+    number = checks.real(name, value)
+    if number < 0:
+        raise InvalidParameter(f"`{name}` must be at least 0, got {number}")
+    return number
+
+
+def _probability(name: str, value: float) -> float:
+    number = checks.real(name, value)
+    if not 0 <= number < 1:
+        raise InvalidParameter(f"`{name}` must be at least 0 and below 1, got {number}")
+    return number

@@ -1,0 +1,277 @@
+"""Sample and threshold: what the counts of a random sample betray when small ones are left out.
+
+Notation    h people, each in one bucket; each takes part with probability p, independently. τ the
+            threshold, c the people of a bucket, F_c(k) = P(Bin(c, p) ≤ k).
+View        Of each bucket S ~ Bin(c, p) if S ≥ τ, else nothing.
+Neighbors   One person leaves a bucket of c people for one of c' others, c + c' ≤ h; the rest are
+            elsewhere. The way back is the pair (c'+1, c−1): all (c, c') are both directions.
+Leaving     P_c against P_{c−1}: outcome i ≥ τ has P_{c−1}/P_c = (c−i)/(c(1−p)), and "nothing" has
+            F_{c−1}(τ−1)/F_c(τ−1) ≥ 1. At i = c the loss is infinite.
+Joining     R_c' against R_{c'+1}: the ratio falls with the count, (c'+1−j)/((c'+1)(1−p)) at j ≥ τ.
+            So D_c'(y) = Σ (R_c' − y·R_{c'+1})₊ is F_c'(k) − y·F_{c'+1}(k) or 0, with k the last j
+            below (c'+1)(1−(1−p)y), but at least τ−1. It is convex, and 0 from y = 1/(1−p) on.
+Privacy     δ(ε) = max over (c, c') of Σ_i P_c(i)·D_c'(e^ε P_{c−1}(i)/P_c(i)).
+            Bin(c+m, p) is Bin(c, p) and noise, and leaving out small counts is the receiver's work:
+            N people without a threshold are worse than N or more with it. So a table of counts
+            below N is closed by one row and one column N. δ is exact if a pair inside attains it,
+            else (mostly for ε below 0.03 or p below τ/4000) an upper bound.
+Limits      δ ≥ p^τ, the infinite loss at c = τ, with equality for large ε. It falls with τ, to 0
+            for every p < 1 and ε > 0, p ≥ 1−e^−ε too: losses above ε have exponentially small
+            weight. It never falls with h, so h must be the most people there can be. Those who
+            cheat can lift a count by their number m: against them, release at τ + m.
+"""
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property, lru_cache
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from headcount.accounting.calibration import least_private
+from headcount.accounting.laws import TAIL, UNIT
+from headcount.core import checks
+from headcount.core.budget import MOST_EPSILON, MOST_USERS
+from headcount.core.errors import InvalidParameter
+from headcount.core.guarantee import PrivacyCurve
+
+MOST_THRESHOLD = 300  # tables grow with it; thresholds of use are below 100
+_MOST_COUNTS = 2**13  # in a table
+_MOST_WORK = 10**7  # cells to look at closely, before a bound has to do
+_CHORDS, _KNOTS = 192, 512  # of the largest D, and of the whole curve
+_CUT = TAIL * 2.0**-20  # what may be left out each time, so that 1e-18 still has nine digits
+
+Array = NDArray[np.float64]
+Counts = NDArray[np.int64]
+
+
+class Worst(NamedTuple):
+    """δ, rounded up; whether it is exact or a bound; the worst pair known, c and c'."""
+
+    delta: float
+    exact: bool
+    leaving: int
+    joining: int
+
+
+@lru_cache(maxsize=2)
+def _binomials(rate: Fraction, counts: int, least: int) -> tuple[Array, Array]:
+    """P(Bin(c, p) = k) and P(Bin(c, p) ≤ k), in row c and column k."""
+    p, q = float(rate), float(1 - rate)
+    # Columns up to `least`, and until what is beyond weighs less than `_CUT` (Bernstein).
+    log = math.log(1 / _CUT)
+    reach = log / 3 + math.sqrt(log**2 / 9 + 2 * counts * p * q * log)
+    most = min(counts, max(least, math.ceil(counts * p + reach)))
+    mass = np.zeros((counts + 1, most + 1))
+    mass[0, 0] = 1.0
+    for c in range(1, counts + 1):
+        # P(Bin(c, p) = k) = (1−p)·P(Bin(c−1, p) = k) + p·P(Bin(c−1, p) = k−1): nothing cancels.
+        mass[c] = q * mass[c - 1]
+        mass[c, 1:] += p * mass[c - 1, :-1]
+    return mass, np.cumsum(mass, axis=1)
+
+
+@dataclass(frozen=True, eq=False)
+class ThresholdCurve(PrivacyCurve):
+    """δ(ε) over all pairs: `delta` exactly where `worst` says so, `deltas` by chords.
+
+    As a maximum of convex functions of e^ε it is convex: chords between any knots lie above it, and
+    `bends` are the knots. As all pairs occur both ways, δ(−ε) = 1 − e^−ε + e^−ε·δ(ε).
+    """
+
+    honest: int
+    rate: Fraction
+    threshold: int
+
+    def __post_init__(self) -> None:
+        for name, most in (("honest", MOST_USERS), ("threshold", MOST_THRESHOLD)):
+            value = checks.whole(name, getattr(self, name), low=1, high=most)
+            object.__setattr__(self, name, value)
+        if not isinstance(self.rate, Fraction) or not 1 <= self.rate * 2**64 <= 2**64 - 1:
+            raise InvalidParameter(
+                f"`rate` must be a Fraction, 2^-64 or more from 0 and from 1, got {self.rate!r}"
+            )
+
+    def worst(self, epsilon: float) -> Worst:
+        """The largest divergence: one c after the other, until no bound is above what was found."""
+        if epsilon != math.inf and checks.real("epsilon", epsilon) < 0:
+            raise InvalidParameter(f"`epsilon` must be at least 0, got {epsilon}")
+        if self.honest < self.threshold:
+            return Worst(0.0, True, 1, 0)  # no bucket is ever shown
+        size, chance, y = outcomes = self._leaving(epsilon)
+        above = self._bounds(outcomes)
+        delta = attained = self._certain
+        pair, work = (self.threshold, 0), 0
+        for c in np.argsort(-above).tolist():
+            if above[c] <= delta:
+                break
+            mine = size == c
+            work += len(self._joining) * int(mine.sum())
+            if work > _MOST_WORK:
+                return Worst(min(1.0, float(above[c])), False, *pair)
+            # Σ_i P_c(i)·D_c'(y_i), for all c' at once
+            row = self._divergences(y[mine]) @ chance[mine] * (1 + self._slack)
+            row[self._joining > self.honest - c] = 0.0
+            delta = max(delta, float(row.max()) + 4 * _CUT)
+            row[(self._joining == self._end) | (c == self._end)] = 0.0
+            if row.max() > attained:
+                attained, pair = float(row.max()), (c, int(self._joining[row.argmax()]))
+        exact = delta - 4 * _CUT <= attained * (1 + 1e-9)  # up to rounding
+        return Worst(min(1.0, delta), exact, *pair)
+
+    def delta(self, epsilon: float) -> float:
+        known = self.worst(abs(epsilon)).delta
+        if epsilon < 0:
+            known = (math.exp(epsilon) * known - math.expm1(epsilon)) * (1 + 8 * UNIT)
+        return min(1.0, known)
+
+    def deltas(self, epsilons: Array) -> Array:
+        knots, values = self._knots
+        size = np.abs(epsilons)
+        # Knots to the right, points to the left, by more than the rounding: δ falls.
+        at = np.exp(np.minimum(size, knots[-1])) * (1 - 8 * UNIT)
+        known = np.interp(at, np.exp(knots) * (1 + 8 * UNIT), values)
+        known = np.where(epsilons < 0, np.exp(-size) * known - np.expm1(-size), known)
+        rounded: Array = np.minimum(known * (1 + 16 * UNIT), 1.0)
+        return rounded
+
+    @property
+    def bends(self) -> Array:
+        knots, _ = self._knots
+        return np.concatenate([-knots[:0:-1], knots])
+
+    @cached_property
+    def _knots(self) -> tuple[Array, Array]:
+        """ε from 0 to where no more than p^τ is left, and bounds on δ."""
+        if self.honest < self.threshold:
+            return np.zeros(1), np.zeros(1)
+
+        def bound(epsilon: float) -> float:
+            return min(1.0, max(self._certain, float(self._bounds(self._leaving(epsilon)).max())))
+
+        last, final = math.log(self.threshold + 1), bound(MOST_EPSILON)
+        while bound(last) > final:
+            last += 0.25
+        knots = np.linspace(0, last, _KNOTS)
+        return knots, np.array([bound(epsilon) for epsilon in knots.tolist()])
+
+    # The table of pairs -----------------------------------------------------------------------
+
+    @cached_property
+    def _end(self) -> int:
+        """N. The worst counts are below some τ/p."""
+        enough = math.ceil(1.5 * (self.threshold + 6) / float(self.rate)) + 10
+        return min(enough, _MOST_COUNTS, self.honest + 1)
+
+    @cached_property
+    def _laws(self) -> tuple[Array, Array]:
+        return _binomials(self.rate, self._end + 1, self.threshold)
+
+    @cached_property
+    def _slack(self) -> float:
+        """Relative error of all that is computed: three units a row of the laws, one a column."""
+        rows, columns = self._laws[0].shape
+        return UNIT * float(8 * rows + 4 * columns + 256)
+
+    @cached_property
+    def _certain(self) -> float:
+        """p^τ: the least float that is not below, so that δ = p^τ is met."""
+        exact: Fraction = self.rate**self.threshold
+        near = float(exact)
+        return near if Fraction(near) >= exact else math.nextafter(near, 1.0)
+
+    @cached_property
+    def _joining(self) -> Counts:
+        """The c' to look at. Those below τ−1 show nothing either way: 0 stands for them."""
+        listed = np.array([0, *range(max(1, self.threshold - 1), self._end + 1)])
+        return listed[listed < self.honest]
+
+    def _divergences(self, y: Array) -> Array:
+        """D_c'(y), in a row for each c'."""
+        (mass, below), p, others = self._laws, float(self.rate), self._joining[:, np.newaxis]
+        least = np.where(others < self._end, self.threshold - 1, 0)
+        ahead = 1 - float(1 - self.rate) * y + 8 * UNIT
+        last = np.ceil((others + 1) * ahead).astype(np.int64) - 1
+        cells = others * mass.shape[1] + np.clip(last, least, mass.shape[1] - 1)
+        # F_c'(k) − y·F_{c'+1}(k) = (1−y)·F_c'(k) + yp·P(Bin(c', p) = k). At a tie it does not
+        # matter whether k is in the event, up to 16(c'+1) units of its mass.
+        gains = ((1 - y) + self._slack * np.abs(1 - y)) * below.take(cells)
+        gains += (p * (1 + self._slack) * y + 16 * UNIT * (others + 1)) * mass.take(cells)
+        bounded: Array = np.clip(gains, 0.0, 1.0)
+        return bounded
+
+    @cached_property
+    def _largest(self) -> tuple[Array, Array]:
+        """Some y, and the largest D(y) of all c': by convexity, chords lie above it."""
+        dense = np.linspace(
+            max(0.0, 1 - 3 * float(self.rate)), (1 + 8 * UNIT) / float(1 - self.rate), _CHORDS
+        )
+        y = np.unique(np.concatenate([np.linspace(0, dense[0], _CHORDS // 4), dense]))
+        return y, self._divergences(y).max(axis=0)
+
+    def _leaving(self, epsilon: float) -> tuple[Counts, Array, Array]:
+        """c, P_c(i) and y = e^ε P_{c−1}(i)/P_c(i) of all outcomes with y < 1/(1−p)."""
+        (mass, below), q, tau = self._laws, float(1 - self.rate), self.threshold
+        factor = math.exp(min(epsilon, MOST_EPSILON)) * (1 - 16 * UNIT)
+        counts = self._joining + 1
+        counts = counts[counts <= self._end]
+        # y < 1/(1−p) where i > c(1−e^−ε)
+        share, i = -math.expm1(-epsilon), np.arange(mass.shape[1])
+        few = counts[counts * share <= len(i)][:, np.newaxis]
+        shown = np.where(few < self._end, tau, 0)
+        row, i = np.nonzero((i >= shown) & (i <= few) & (i > few * share - 1e-6))
+        c, hidden = few[row, 0], counts[counts < self._end]
+        # F_c(τ−1) = F_{c−1}(τ−1) − p·P(Bin(c−1, p) = τ−1)
+        before = np.maximum(below[hidden - 1, tau - 1], 1e-300)
+        drop = float(self.rate) * mass[hidden - 1, tau - 1] / before * (1 - self._slack)
+        size = np.concatenate([c, hidden])
+        chance = np.concatenate([mass[c, i], below[hidden, tau - 1]])
+        y = np.concatenate([(c - i) / (c * q), 1 / (1 - drop)]) * factor
+        kept = (y < 1 / q) & (chance > _CUT / mass.shape[1])
+        if factor * q * (1 - 8 * UNIT) >= 1:
+            kept &= size != tau  # all that is left of it is p^τ, whatever c'
+        return size[kept], chance[kept] * (1 + self._slack), y[kept]
+
+    def _bounds(self, outcomes: tuple[Counts, Array, Array]) -> Array:
+        """For each c, a bound over all c'. What was cut from P, from R and above is added."""
+        size, chance, y = outcomes
+        weights = chance * np.interp(y * (1 - 8 * UNIT), *self._largest) * (1 + self._slack)
+        return np.bincount(size, weights, minlength=self._end + 1).astype(np.float64) + 4 * _CUT
+
+
+def threshold_delta(honest: int, rate: Fraction, threshold: int, epsilon: float) -> float:
+    """δ(ε) for replacing one person's bucket, rounded up."""
+    return ThresholdCurve(honest, rate, threshold).worst(epsilon).delta
+
+
+def least_threshold(honest: int, rate: Fraction, epsilon: float, delta: float) -> int | None:
+    """The least τ with δ(ε) ≤ delta, evaluated; None if that is above `MOST_THRESHOLD`.
+
+    At honest + 1 no bucket is ever shown, and delta = 0 is kept.
+    """
+    if not 0 <= checks.real("delta", delta) <= 1:
+        raise InvalidParameter(f"`delta` must be between 0 and 1, got {delta}")
+    stop = min(MOST_THRESHOLD, ThresholdCurve(honest, rate, 1).honest + 1)
+    # p^τ ≤ δ
+    start = next((least for least in range(1, stop) if rate**least <= delta), stop)
+
+    def delta_at(threshold: int) -> float:
+        return threshold_delta(honest, rate, threshold, epsilon)
+
+    return least_private(delta_at, delta, start=start, stop=stop, steps=2)
+
+
+def closed_form(epsilon: float, delta: float, alpha: float) -> tuple[Fraction, int]:
+    """(p, τ) of the literature: p = α(1−e^−ε), τ = ln(1/δ)/(ln(1/α) − 1/(1+α)), α < 0.51."""
+    given = {"epsilon": epsilon, "delta": delta, "alpha": alpha}
+    epsilon, delta, alpha = (checks.real(name, value) for name, value in given.items())
+    gain = math.log(1 / alpha) - 1 / (1 + alpha) if 0 < alpha < 1 else 0.0
+    if epsilon <= 0 or not 0 < delta < 1 or gain <= 0:
+        raise InvalidParameter(
+            "the closed form needs `epsilon` above 0, `delta` in (0, 1) and `alpha` with "
+            f"ln(1/alpha) > 1/(1+alpha), got {epsilon}, {delta} and {alpha}"
+        )
+    rate = Fraction(int(-math.expm1(-epsilon) * alpha * 2**64), 2**64)
+    return rate, math.ceil(math.log(1 / delta) / gain)

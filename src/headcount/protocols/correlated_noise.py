@@ -1,0 +1,273 @@
+"""Noise in pairs that cancel: what the correlated count and histogram share.
+
+Notation    A cell is a count, or a bucket of a histogram; x of its people hold it. n people take
+            part, h of them honest. h independent shares NB(r/h, p) add up to NB(r, p).
+Randomizer  For each cell draw Z1, Z2 ~ NB(1/h, a) and Z3 ~ NB(r/h, p); send Z1 + Z3 messages +1 and
+            Z2 + Z3 messages −1 of that cell.
+Analyzer    (number of +1) − (number of −1): the pairs of Z3 cancel.
+Privacy     Over the honest, D = ΣZ1 − ΣZ2 is two-sided geometric noise with ratio a = e^−ε1, and
+            M = min(ΣZ1, ΣZ2) + ΣZ3 ~ f = NB(1, a²) + NB(r, p) is independent of it. The view is
+            (x + D, M + max(0, −D)). One person more in the cell turns it, where x + D grew above x,
+            from probability a/(1+a) into 1/(1+a), and else from f/(1+a) into a·f(· − 1)/(1+a):
+            two laws on the integers and one further point. All divergences are computed from these.
+Error       Difference of two NB(n/h, a): two-sided geometric noise of ε1 if everyone is honest.
+"""
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property, lru_cache
+from itertools import product
+
+import numpy as np
+from numpy.typing import NDArray
+
+from headcount.accounting import laws
+from headcount.accounting.buckets import MovedCurve
+from headcount.accounting.divergence import NearCurve, PairCurve
+from headcount.accounting.laws import UNIT, Law
+from headcount.core.guarantee import PrivacyCurve
+from headcount.core.protocol import MOST_BUNDLES, RARE
+from headcount.core.source import Source
+from headcount.randomness.draws import successes
+from headcount.randomness.shares import negative_binomial_share
+from headcount.randomness.table import FINE, ThresholdTable
+from headcount.randomness.totals import negative_binomial
+
+_LEAST_R = 1e-3  # next to no flood; there are budgets that need none
+
+
+@dataclass(frozen=True)
+class CorrelatedNoise:
+    """The noise of one cell, shared by `honest` people; a, r and p are the very floats they are."""
+
+    honest: int
+    a: float
+    r: float
+    p: float
+
+    @property
+    def flood_pairs(self) -> float:
+        """E[ΣZ3] over the honest."""
+        return self.r * self.p / (1 - self.p)
+
+    @property
+    def messages(self) -> float:
+        """What one person is expected to send for a cell, besides an own message."""
+        return 2 * (self.a / (1 - self.a) + self.flood_pairs) / self.honest
+
+    # Privacy ------------------------------------------------------------------------------------
+
+    @cached_property
+    def views(self) -> tuple[Law, Law]:
+        """What is seen of a cell, without and with one more person in it."""
+        flood = laws.negative_binomial(Fraction(self.r), Fraction(self.p))
+        f = flood.plus_geometric(self.a * self.a)
+        less, more = 1 / (1 + self.a), self.a / (1 + self.a)
+        slack = f.slack + 8 * UNIT
+        without = Law(f.start - 2, np.concatenate([[more, 0.0], f.mass * less]), slack, f.tail)
+        with_one = Law(
+            f.start - 2, np.concatenate([[less, 0.0, 0.0], f.mass * more]), slack, f.tail
+        )
+        return without, with_one
+
+    def delta(self, epsilon: float, moved: bool) -> float:
+        """Of the ideal law: the tables' rounding comes on top."""
+        return self._known(moved).delta(epsilon)
+
+    def curve(self, cells: int) -> PrivacyCurve:
+        """Of a person who comes or goes (one cell), or moves between two of several cells."""
+        return NearCurve(self._known(cells > 1), cells * self.honest * self.variation)
+
+    def _known(self, moved: bool) -> PrivacyCurve:
+        without, with_one = self.views
+        if moved:
+            return MovedCurve(with_one, without)
+        return PairCurve.both_directions(without, with_one)
+
+    # Sampling -----------------------------------------------------------------------------------
+
+    @cached_property
+    def _shares(self) -> tuple[ThresholdTable, ThresholdTable, ThresholdTable]:
+        """Of Z1, Z2 and Z3."""
+        single = negative_binomial_share(Fraction(1, self.honest), Fraction(self.a))
+        return (
+            single,
+            single,
+            negative_binomial_share(Fraction(self.r) / self.honest, Fraction(self.p)),
+        )
+
+    @cached_property
+    def _sampler(self) -> tuple[int, ThresholdTable, tuple[ThresholdTable, ...]]:
+        """A share is mostly nothing. So: the weight over 2^128 of there being any; then which of
+        Z1, Z2, Z3 are positive, as the bits of a number; then each of these, given that it is.
+        """
+        zeros = [share.law[0] for share in self._shares]
+        some = 1 - zeros[0] * zeros[1] * zeros[2]
+        patterns = [Fraction(0)]
+        for bits in list(product((0, 1), repeat=3))[1:]:
+            chances = [1 - z if bit else z for bit, z in zip(bits, zeros, strict=True)]
+            patterns.append(chances[0] * chances[1] * chances[2] / some)
+        positive = tuple(_positive_part(share) for share in self._shares)
+        return round(some * FINE), ThresholdTable.fine(patterns), positive
+
+    @cached_property
+    def variation(self) -> float:
+        """How far the noise of one person in one cell is from its law, at most."""
+        _, patterns, positive = self._sampler
+        tables = (*self._shares, patterns, *positive)
+        return sum(table.total_variation for table in tables) + 1 / FINE
+
+    def draw(
+        self, source: Source, cells: int
+    ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
+        """Independent noise in so many cells: which have any, how many +1, how many −1."""
+        weight, patterns, positive = self._sampler
+        touched = successes(source, cells, weight, bits=128)
+        pattern = patterns.sample(source, len(touched))
+        drawn = np.zeros((3, len(touched)), dtype=np.int64)
+        for row, bit, table in zip(drawn, (4, 2, 1), positive, strict=True):
+            at = np.flatnonzero(pattern & bit)
+            row[at] = table.sample(source, len(at))
+        return touched, drawn[0] + drawn[2], drawn[1] + drawn[2]
+
+    def share_law(self) -> dict[tuple[int, int], Fraction] | None:
+        """The law of (number of +1, number of −1) that one person adds to one cell.
+
+        None where there are too many to list.
+        """
+        single, _, flood = (
+            [(k, chance) for k, chance in table.law.items() if chance >= RARE]
+            for table in self._shares
+        )
+        if len(single) * (len(single) + len(flood)) > MOST_BUNDLES:
+            return None
+        law: dict[tuple[int, int], Fraction] = {}
+        for z3, p3 in flood:
+            for z1, p1 in single:
+                if p1 * p3 < RARE:
+                    break  # shares fall
+                for z2, p2 in single:
+                    chance = p1 * p2 * p3
+                    if chance < RARE:
+                        break
+                    key = (z1 + z3, z2 + z3)
+                    law[key] = law.get(key, Fraction(0)) + chance
+        return law
+
+    def number_law(self, cells: int) -> Law:
+        """The law of how many noise messages one person sends."""
+        singles = laws.negative_binomial(Fraction(2 * cells, self.honest), Fraction(self.a))
+        pairs = laws.negative_binomial(Fraction(self.r) * cells / self.honest, Fraction(self.p))
+        doubled = np.zeros(2 * len(pairs.mass) - 1)
+        doubled[::2] = pairs.mass
+        return singles.plus(Law(2 * pairs.start, doubled, pairs.slack, pairs.tail))
+
+    def totals(self, users: int, cells: int, source: Source) -> NDArray[np.int64]:
+        """What all people's noise adds up to, a row (+1, −1) for each cell."""
+        times = Fraction(users, self.honest)
+        single = [negative_binomial(source, times, Fraction(self.a), cells) for _ in range(2)]
+        pairs = negative_binomial(source, Fraction(self.r) * times, Fraction(self.p), cells)
+        return np.stack([single[0] + pairs, single[1] + pairs], axis=1)
+
+
+def _positive_part(share: ThresholdTable) -> ThresholdTable:
+    rest = 1 - share.law[0]
+    if not rest:
+        return ThresholdTable([FINE], start=1)  # never drawn from
+    return ThresholdTable.fine([share.law[k] / rest for k in sorted(share.law)[1:]], start=1)
+
+
+@dataclass(frozen=True)
+class DifferenceError:
+    """The error of the estimate: the difference of two NB(people/honest, a)."""
+
+    times: Fraction  # participants for each honest person
+    a: float
+
+    @property
+    def standard_error(self) -> float:
+        return math.sqrt(2 * self.times * self.a) / (1 - self.a)
+
+    def margins(self, confidence: float) -> tuple[float, float]:
+        margin = float(_quantile(self.times, self.a, confidence))
+        return margin, margin
+
+
+@lru_cache(maxsize=256)
+def _quantile(times: Fraction, a: float, confidence: float) -> int:
+    """The least m with P(|difference| ≤ m) ≥ confidence."""
+    if times == 1:
+        # Two-sided geometric: P(|Z| > m) = 2a^{m+1}/(1+a).
+        allowed = (1 - confidence) * (1 + a) / 2
+        return max(0, math.ceil(math.log(allowed) / math.log(a) - 1 - 1e-12))
+    law = laws.negative_binomial(times, Fraction(a))
+    size = 1 << (2 * len(law.mass)).bit_length()
+    transform = np.abs(np.fft.rfft(law.mass, size)) ** 2
+    mass = np.fft.irfft(transform, size)
+    # mass[m] is P(difference = m), and P(−m) is the same.
+    inside = np.cumsum(np.where(np.arange(size // 2) > 0, 2, 1) * mass[: size // 2])
+    return int(np.searchsorted(inside, confidence + 1e-12))
+
+
+def cheapest_flood(
+    honest: int, a: float, epsilon: float, delta: float, *, moved: bool
+) -> CorrelatedNoise | None:
+    """The flood of this a with the fewest pairs that is (ε, δ)-private; None if none is found.
+
+    Over p the number of pairs has one valley, found by golden sections from where it is expected,
+    p = e^−0.57s, with s the part of ε that a does not spend.
+    """
+    spare = epsilon + (2 if moved else 1) * math.log(a)
+    found: list[CorrelatedNoise] = []
+
+    def cost(log_rate: float) -> float:
+        p = math.exp(-math.exp(log_rate))
+        noise = _least_flood(honest, a, p, epsilon, delta, moved=moved) if 0 < p < 1 else None
+        if noise is None:
+            return math.inf
+        found.append(noise)
+        return noise.flood_pairs
+
+    golden = (math.sqrt(5) - 1) / 2
+    start = math.log(0.57 * spare)
+    left, right = start - 1.0, start + 1.0
+    points = [right - golden * (right - left), left + golden * (right - left)]
+    costs = [cost(point) for point in points]
+    for _ in range(8):
+        if costs[0] <= costs[1]:
+            right, points[1], costs[1] = points[1], points[0], costs[0]
+            points[0] = right - golden * (right - left)
+            costs[0] = cost(points[0])
+        else:
+            left, points[0], costs[0] = points[0], points[1], costs[1]
+            points[1] = left + golden * (right - left)
+            costs[1] = cost(points[1])
+    return min(found, key=lambda noise: noise.flood_pairs, default=None)
+
+
+def _least_flood(
+    honest: int, a: float, p: float, epsilon: float, delta: float, *, moved: bool
+) -> CorrelatedNoise | None:
+    """With the least r: more of it is more noise. ln δ is nearly straight in r, so that a line
+    through the best points on either side of δ soon hits it.
+    """
+
+    def measure(r: float) -> tuple[float, float]:
+        found = CorrelatedNoise(honest, a, r, p).delta(epsilon, moved)
+        return r, math.log(max(found, 1e-300) / delta)
+
+    low, high = (0.0, math.inf), measure(1.3 * math.log(1 / delta))
+    while high[1] > 0:
+        low, high = high, measure(2 * high[0])
+        if high[0] > 1e6 * math.log(1 / delta):
+            return None
+    for _ in range(60):
+        if high[0] - low[0] < 2e-4 * high[0] or high[1] > -2e-4 or high[0] < _LEAST_R:
+            break
+        share = low[1] / (low[1] - high[1]) if math.isfinite(low[1]) else 0.5
+        # A little beyond the crossing, and never quite at the ends.
+        share = min(max(share + 1e-4, 0.05), 0.98)
+        point = measure(low[0] + share * (high[0] - low[0]))
+        low, high = (low, point) if point[1] <= 0 else (point, high)
+    return CorrelatedNoise(honest, a, high[0], p)

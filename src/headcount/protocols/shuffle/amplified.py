@@ -1,0 +1,204 @@
+"""Any local protocol behind a shuffler: privacy amplification.
+
+Notation    A local protocol with ε0, n people, h of them honest.
+Randomizer  That of the local protocol, for ε0.
+Analyzer    That of the local protocol.
+Privacy     The best bound that is proven for the randomizer (see `accounting.amplification`): the
+            exact maximum over datasets for binary response, the privacy blanket for any other with
+            few messages, clones for the rest. ε0 is the largest that meets the budget.
+            Paper: the closed form of Feldman, McMillan, Talwar 2021.
+Error       That of the local protocol for ε0.
+Messages    Those of the local protocol. If shuffler and analyzer collude, ε0 is left.
+"""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from headcount.accounting.amplification import (
+    Amplification,
+    BinaryResponse,
+    Blanket,
+    Clones,
+    clones_closed_form,
+)
+from headcount.accounting.divergence import SymmetricCurve
+from headcount.core.budget import MOST_EPSILON, MOST_USERS, Budget, Crowd, Trust
+from headcount.core.errors import Infeasible, InvalidParameter
+from headcount.core.estimate import Answer, ErrorLaw
+from headcount.core.guarantee import Guarantee, PrivacyCurve
+from headcount.core.messages import Alphabet, Messages
+from headcount.core.protocol import BundleLaw, Calibration, Protocol
+from headcount.core.source import Source
+from headcount.core.tally import Tally
+from headcount.core.task import Count, Histogram, Task
+from headcount.protocols.registry import protocol, protocol_class
+
+_DEFAULTS: dict[type[Task], str] = {
+    Count: "local.randomized-response",
+    Histogram: "local.k-ary",
+}
+_FEW = 64  # values and messages up to which a randomizer's whole law is looked at
+
+
+@lru_cache(maxsize=256)
+def _bound(name: str, task: Task, honest: int) -> Amplification:
+    """The tightest bound that is proven for the randomizer of a local protocol."""
+    if name == "local.randomized-response":
+        return BinaryResponse(honest)
+    if name == "local.k-ary":
+        # For two values the law of binary response is tighter: nobody can hold a third.
+        return BinaryResponse(honest) if task.domain == 2 else Blanket.k_ary(honest, task.domain)
+    if task.domain <= _FEW and _rows(name, task, 1.0) is not None:
+        return Blanket.of(honest, lambda epsilon: _rows(name, task, epsilon) or [])
+    return Clones(honest)
+
+
+def _rows(name: str, task: Task, local_epsilon: float) -> list[list[Any]] | None:
+    """The law of the randomizer, a row for each value; None if it has too many messages."""
+    local = protocol(name, task, Budget(local_epsilon), Crowd(1))
+    laws = [local.law(value) for value in range(task.domain)]
+    listed = [law for law in laws if law is not None]
+    messages = sorted({bundle for law in listed for bundle in law})
+    if len(listed) < len(laws) or len(messages) > _FEW:
+        return None
+    return [[law.get(message, 0) for message in messages] for law in listed]
+
+
+@lru_cache(maxsize=256)
+def _calibrate(
+    amplification: Amplification, budget: Budget, calibration: Calibration
+) -> float | None:
+    """The largest ε0 within the budget, and so at least ε; None if the paper has none."""
+    if calibration == "exact":
+        return min(amplification.local_epsilon(budget.epsilon, budget.delta), MOST_EPSILON)
+    if not budget.delta:
+        return budget.epsilon
+
+    def private(local_epsilon: float) -> bool:
+        try:
+            found = clones_closed_form(amplification.honest, local_epsilon, budget.delta)
+        except InvalidParameter:
+            return False
+        return found <= budget.epsilon
+
+    low, high = 0.0, 64.0
+    for _ in range(60):
+        middle = (low + high) / 2
+        low, high = (middle, high) if private(middle) else (low, middle)
+    return low if low >= budget.epsilon else None
+
+
+@dataclass(frozen=True)
+class Amplified(Protocol):
+    name = "shuffle.amplified"
+    trust = Trust.SHUFFLE
+    tasks: ClassVar[tuple[type[Task], ...]] = (Count, Histogram)
+
+    local: str | None = None  # the local protocol's name; by default a response to the task
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.local is not None:
+            found = protocol_class(self.local)
+            if found.trust is not Trust.LOCAL or not isinstance(self.task, found.tasks):
+                raise InvalidParameter(
+                    f"`local` must be a local protocol for a {self.task.name}, got {self.local!r}"
+                )
+        _ = self._inner  # an infeasible request is refused now, not at the first use
+
+    @property
+    def _local_name(self) -> str:
+        return self.local or next(
+            name for task, name in _DEFAULTS.items() if isinstance(self.task, task)
+        )
+
+    @property
+    def amplification(self) -> Amplification:
+        """What this crowd gains: ε, δ or ε0 from the other two."""
+        return _bound(self._local_name, self.task, self.crowd.honest)
+
+    @cached_property
+    def _inner(self) -> Protocol:
+        """The local protocol that people run."""
+        local_epsilon = _calibrate(self.amplification, self.budget, self.calibration)
+        if local_epsilon is None:
+            # With so many, the closed form of ε0 = ε is below ε.
+            enough = 20 * math.log(4 / self.budget.delta) * math.exp(self.budget.epsilon)
+            raise Infeasible(
+                f"the paper's closed form for {self.name} gains nothing for epsilon="
+                f"{self.budget.epsilon:g}, delta={self.budget.delta:g} with "
+                f"{self.crowd.honest} honest people",
+                nearest={"honest": math.ceil(enough)} if enough < MOST_USERS else None,
+            )
+        return protocol(self._local_name, self.task, Budget(local_epsilon), self.crowd)
+
+    @property
+    def fixed_messages(self) -> int | None:  # type: ignore[override]
+        return self._inner.fixed_messages
+
+    @property
+    def alphabet(self) -> Alphabet:
+        return self._inner.alphabet
+
+    @property
+    def tally_size(self) -> int:
+        return self._inner.tally_size
+
+    @property
+    def parameters(self) -> Mapping[str, float]:
+        return {"local_epsilon": self._inner.budget.epsilon}
+
+    @cached_property
+    def guarantee(self) -> Guarantee:
+        computed, bound = self.calibration == "exact", self.amplification
+        return Guarantee(
+            epsilon=self.budget.epsilon,
+            delta=self.curve.delta(self.budget.epsilon) if computed else self.budget.delta,
+            trust=self.trust,
+            exact=computed and bound.exact,
+            method=bound.method if computed else "Feldman, McMillan and Talwar 2021",
+            honest=self.crowd.honest,
+        )
+
+    @cached_property
+    def curve(self) -> PrivacyCurve:
+        # The local protocol rounds its probabilities to the private side of ε0.
+        local_epsilon = self._inner.budget.epsilon
+        return SymmetricCurve(
+            lambda epsilon: self.amplification.delta(local_epsilon, epsilon), local_epsilon
+        )
+
+    @property
+    def messages_per_user(self) -> float:
+        return self._inner.messages_per_user
+
+    @property
+    def local_epsilon(self) -> float:
+        return self._inner.local_epsilon
+
+    def law(self, value: int) -> BundleLaw | None:
+        return self._inner.law(value)
+
+    def _standard_error(self, users: int, counts: NDArray[np.int64] | None) -> float:
+        return self._inner._standard_error(users, counts)
+
+    def _error_law(self, users: int, value: Answer) -> ErrorLaw:
+        return self._inner._error_law(users, value)
+
+    def _randomize(self, encoded: NDArray[Any], source: Source) -> Messages:
+        return self._inner._randomize(encoded, source)
+
+    def _tally(self, payload: NDArray[Any], users: int) -> NDArray[np.int64]:
+        return self._inner._tally(payload, users)
+
+    def _unbiased(self, tally: Tally, source: Source | None) -> Answer:
+        return self._inner._unbiased(tally, source)
+
+    def _simulate(self, counts: NDArray[np.int64], source: Source) -> NDArray[np.int64]:
+        return self._inner._simulate(counts, source)

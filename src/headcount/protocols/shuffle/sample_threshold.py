@@ -1,0 +1,277 @@
+"""Sample and threshold (Cormode, Bharadwaj 2022): a histogram without any noise message.
+
+Notation    x ∈ {0, …, d−1} a person's bucket, n people, m of them perhaps dishonest; p = t/2^64 the
+            rate, τ the threshold, S_b the messages of bucket b.
+Randomizer  With probability p send x, else nothing; everyone for themselves, since a sample of
+            fixed size would not be private.
+Shuffler    Passes on only messages of which there are at least τ + m copies: m people who cheat
+            could lift a small bucket over τ.
+Analyzer    S_b/p; 0 for what was withheld.
+Privacy     As with shuffled randomized response, a person hides in the chance of who tells the
+            truth. Exact law of the two buckets that a replaced value touches, the largest δ over
+            all crowds: see `accounting.sampling`. Paper: p = α(1−e^−ε),
+            τ = ln(1/δ)/(ln(1/α) − 1/(1+α)).
+Error       Of a bucket of c people: E[(S·1{S ≥ τ+m}/p − c)²], S ~ Bin(c, p): biased down where the
+            bucket is small, and about √(c(1−p)/p) where it is large.
+Messages    p of a bucket each. What is sent is the truth, so local ε is infinite.
+"""
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property, lru_cache
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from headcount.accounting import laws
+from headcount.accounting.sampling import (
+    MOST_THRESHOLD,
+    ThresholdCurve,
+    closed_form,
+    least_threshold,
+    threshold_delta,
+)
+from headcount.core import checks
+from headcount.core.budget import MOST_USERS, Budget, Trust
+from headcount.core.errors import CrowdMismatch, Infeasible, InvalidParameter
+from headcount.core.estimate import Answer
+from headcount.core.guarantee import Guarantee
+from headcount.core.messages import Alphabet, Messages
+from headcount.core.protocol import BundleLaw, Calibration, Protocol
+from headcount.core.source import Source
+from headcount.core.tally import Tally
+from headcount.core.task import Histogram
+from headcount.randomness.draws import WHOLE, bernoulli
+from headcount.randomness.totals import binomial
+
+_SHARE = 0.5  # of 1 − e^−ε: the rate from which the default threshold follows
+_PAPER_SHARE = 0.2  # the closed form needs a smaller one
+_STEPS = 12  # to raise the rate until δ is spent
+_COUNTS = 1000  # of a bucket, at which the worst error is looked for
+
+
+@lru_cache(maxsize=256)
+def _calibrate(
+    budget: Budget, rate: float | None, calibration: Calibration
+) -> tuple[int, int] | None:
+    """(t, τ), looked at again: private in every crowd. None if there is none."""
+    most = -math.expm1(-budget.epsilon)
+
+    def delta(weight: int, threshold: int) -> float:
+        # More people are never more private here, so the crowd is taken as large as can be.
+        return threshold_delta(MOST_USERS, Fraction(weight, WHOLE), threshold, budget.epsilon)
+
+    if not budget.delta:
+        return None
+    if calibration == "paper":
+        try:
+            share = _PAPER_SHARE if rate is None else rate / most
+            exact_rate, threshold = closed_form(budget.epsilon, budget.delta, share)
+        except InvalidParameter:
+            return None
+        weight = math.floor(exact_rate * WHOLE)
+        fits = threshold <= MOST_THRESHOLD and delta(weight, threshold) <= budget.delta
+        return (weight, threshold) if fits else None
+    weight = math.floor(Fraction(_SHARE * most if rate is None else rate) * WHOLE)
+    found = least_threshold(MOST_USERS, Fraction(weight, WHOLE), budget.epsilon, budget.delta)
+    if found is None:
+        return None
+    if rate is None:
+        # The least threshold leaves some of δ: take the largest rate that it allows.
+        low, high = weight, min(2 * weight, WHOLE - 1)
+        for _ in range(_STEPS):
+            middle = (low + high) // 2
+            low, high = (middle, high) if delta(middle, found) <= budget.delta else (low, middle)
+        weight = low
+    return weight, found
+
+
+@dataclass(frozen=True)
+class SampledError:
+    """The error of S/p, by what was seen of each bucket: at most 1 − confidence is left outside.
+
+    A count c is in the interval if neither S or fewer nor S or more of c is too improbable; of what
+    was withheld it is known that it was below the threshold.
+    """
+
+    rate: float
+    threshold: int
+    seen: NDArray[np.int64]
+
+    @property
+    def standard_error(self) -> Answer:
+        kept = np.sqrt(self.seen * (1 - self.rate)) / self.rate
+        return np.where(self.seen > 0, kept, self.threshold / self.rate)
+
+    def margins(self, confidence: float) -> tuple[Answer, Answer]:
+        from scipy.special import bdtr, bdtrc
+
+        half = (1 - confidence) / 2
+        value = self.seen / self.rate
+        most = np.where(self.seen > 0, self.seen, self.threshold - 1)
+        # The largest c with P(Bin(c, p) ≤ S) > half, and the least with P(Bin(c, p) ≥ S) > half.
+        high = _last(lambda c: bdtr(most, c, self.rate) > half, most)
+        low = 1 + _last(lambda c: bdtrc(self.seen - 1, c, self.rate) <= half, self.seen - 1)
+        return high - value, value - np.where(self.seen > 0, low, 0)
+
+
+def _last(holds: Callable[[Any], NDArray[np.bool_]], start: NDArray[np.int64]) -> Answer:
+    """In each place the last whole number for which it holds, from one on for which it does."""
+    low, step = start, np.ones_like(start)
+    while (going := holds(low + step)).any():
+        low = np.where(going, low + step, low)
+        step = np.where(going, 2 * step, step)
+    high = low + step
+    while (high - low > 1).any():
+        middle = (low + high) // 2
+        inside = holds(middle)
+        low, high = np.where(inside, middle, low), np.where(inside, high, middle)
+    return low
+
+
+@dataclass(frozen=True)
+class SampleThreshold(Protocol):
+    name = "shuffle.sample-threshold"
+    trust = Trust.SHUFFLE
+    tasks = (Histogram,)
+
+    rate: float | None = None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.rate is not None:
+            rate = checks.real("rate", self.rate)
+            if not 0 < rate < 1:
+                raise InvalidParameter(f"`rate` must lie strictly in (0, 1), got {rate}")
+            object.__setattr__(self, "rate", rate)
+        _ = self._calibrated  # an infeasible request is refused now, not at the first use
+
+    @cached_property
+    def _calibrated(self) -> tuple[int, int]:
+        """(t, τ)."""
+        found = _calibrate(self.budget, self.rate, self.calibration)
+        if found is not None:
+            return found
+        setting = f"epsilon={self.budget.epsilon:g}, delta={self.budget.delta:g}"
+        if not self.budget.delta:
+            raise Infeasible(
+                f"{self.name} needs delta above 0: a whole bucket may take part",
+                nearest={"delta": 1e-9},
+            )
+        if self.calibration == "paper":
+            raise Infeasible(
+                f"the paper's threshold for {self.name} cannot be confirmed for {setting}; "
+                "the exact calibration may find one"
+            )
+        smaller = _calibrate(self.budget, None, "exact")
+        raise Infeasible(
+            f"{self.name} finds no threshold up to {MOST_THRESHOLD} for {setting}"
+            + (f", rate={self.rate:g}" if self.rate else ""),
+            nearest={"rate": smaller[0] / WHOLE} if smaller and self.rate else None,
+        )
+
+    @property
+    def _rate(self) -> Fraction:
+        return Fraction(self._calibrated[0], WHOLE)
+
+    @property
+    def least_copies(self) -> int:
+        return self._calibrated[1] + self.crowd.users - self.crowd.honest
+
+    def _check_users(self, users: int) -> None:
+        super()._check_users(users)
+        if users > self.crowd.users > self.crowd.honest:
+            raise CrowdMismatch(
+                f"{self.name} must know how many may be dishonest: it was built for "
+                f"{self.crowd.users} people, got {users}"
+            )
+
+    @property
+    def alphabet(self) -> Alphabet:
+        buckets = self.task.domain
+        return Alphabet(np.min_scalar_type(buckets).type, range(buckets), dummy=(buckets,))
+
+    @property
+    def tally_size(self) -> int:
+        return self.task.domain
+
+    @property
+    def parameters(self) -> Mapping[str, float]:
+        return {"rate": float(self._rate), "threshold": self.least_copies}
+
+    @cached_property
+    def curve(self) -> ThresholdCurve:
+        return ThresholdCurve(MOST_USERS, self._rate, self._calibrated[1])
+
+    @cached_property
+    def guarantee(self) -> Guarantee:
+        worst, computed = self.curve.worst(self.budget.epsilon), self.calibration == "exact"
+        # Exact if the worst crowd is one that there may be.
+        attained = worst.leaving + worst.joining <= self.crowd.honest == self.crowd.users
+        return Guarantee(
+            epsilon=self.budget.epsilon,
+            delta=worst.delta if computed else self.budget.delta,
+            trust=self.trust,
+            exact=computed and worst.exact and attained,
+            method="law of two sampled buckets" if computed else "Cormode and Bharadwaj 2022",
+            honest=self.crowd.honest,
+        )
+
+    @property
+    def messages_per_user(self) -> float:
+        return float(self._rate)
+
+    @property
+    def local_epsilon(self) -> float:
+        return math.inf
+
+    def law(self, value: int) -> BundleLaw:
+        return {(): 1 - self._rate, ((value, 1),): self._rate}
+
+    def _standard_error(self, users: int, counts: NDArray[np.int64] | None) -> float:
+        if counts is not None:
+            return math.sqrt(max(self._squared_error(int(c)) for c in np.unique(counts)))
+        # Beyond a few τ/p nothing is withheld, and the error grows up to c = n.
+        reach = min(users, math.ceil(4 * self.least_copies / self._rate))
+        step = max(1, reach // _COUNTS)
+        near = max(range(0, reach + 1, step), key=self._squared_error)
+        around = range(max(0, near - step), min(users, near + step) + 1)
+        return math.sqrt(max(self._squared_error(c) for c in (*around, users)))
+
+    def _squared_error(self, people: int) -> float:
+        law, rate = laws.binomial(people, self._rate), float(self._rate)
+        sampled = np.arange(law.start, law.stop)
+        answers = np.where(sampled >= self.least_copies, sampled / rate, 0.0)
+        return float(law.mass @ np.square(answers - people))
+
+    def _error_law(self, users: int, value: Answer) -> SampledError:
+        rate = float(self._rate)
+        seen = np.rint(value * rate).astype(np.int64)
+        return SampledError(rate, self.least_copies, seen)
+
+    def _excess(self, slots: int) -> float:
+        return float(self._rate) if slots < 1 else 0.0
+
+    def _randomize(self, encoded: NDArray[Any], source: Source) -> Messages:
+        taking_part = bernoulli(source, len(encoded), self._calibrated[0])
+        sent = encoded[taking_part.view(np.bool_)].astype(self.alphabet.dtype)
+        return Messages(sent, len(encoded), taking_part)
+
+    def _tally(self, payload: NDArray[Any], users: int) -> NDArray[np.int64]:
+        return np.bincount(payload, minlength=self.tally_size).astype(np.int64)
+
+    def _unbiased(self, tally: Tally, source: Source | None) -> Answer:
+        return self._kept(tally.counts) / float(self._rate)
+
+    def _kept(self, counts: NDArray[np.int64]) -> NDArray[np.int64]:
+        return np.where(counts >= self.least_copies, counts, 0)
+
+    def _postprocessing(self, tally: Tally) -> tuple[str, Callable[[Answer], Answer]] | None:
+        return "threshold", lambda value: value  # already done, by the shuffler
+
+    def _simulate(self, counts: NDArray[np.int64], source: Source) -> NDArray[np.int64]:
+        sampled = [int(binomial(source, int(people), self._rate)[0]) for people in counts]
+        return self._kept(np.array(sampled))
