@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 import headcount as hc
+from benchmarks import peers
 
 _PAGE = Path(__file__).parents[1] / "docs" / "accuracy.md"
 _USERS, _BUDGET, _RUNS = 100_000, hc.Budget(1, 1e-6), 200
@@ -21,12 +22,14 @@ _INTRODUCTION = f"""\
 
 Written by `make bench`; do not edit.
 
-{_USERS:,} people, ε = 1, δ = 1e-6, everybody honest. *Error* is the standard error of the count, or
-of a bucket in the worst case, from privacy alone; *measured* is the root mean squared error over
-{_RUNS} runs with real messages (over all buckets, equally full), where these are not too
-many. *Messages* are those of one person on average, *slots* the size of a bundle that hides their
-number. *Left* is what remains of ε if shuffler and analyzer collude. Errors relative to central are
-in brackets.
+{_USERS:,} people, ε = 1, δ = 1e-6, everybody honest. *Worst error* is the standard error of the
+count, or of a bucket, for the worst data, from privacy alone, and in brackets relative to central.
+*Expected* is that for data in which all values are equally frequent, and *measured* the root mean
+squared error over {_RUNS} runs with real messages of such data, where these are not too many.
+*Messages* are those of one person on average, *slots* the size of a bundle that hides their number.
+*Local ε* is the privacy of one person's messages by themselves, all that is left if shuffler and
+analyzer collude. `shuffle.amplified` stands for any local protocol; by default it is
+`shuffle.randomized-response` or `shuffle.k-ary`.
 """
 _HEADINGS = (
     "protocol",
@@ -67,17 +70,18 @@ def _line(
     try:
         found = hc.protocol(name, task, _BUDGET, hc.Crowd(_USERS), calibration=calibration, **wish)
     except hc.Infeasible as refusal:
-        return name, kind, f"– ({refusal.message.split(';')[0]})", "–", "–", "–", "–", "–"
-    error = found.standard_error()
-    left = found.local_epsilon
+        return name, kind, refusal.message, *("–",) * (len(_HEADINGS) - 3)
+    error, alone = found.standard_error(), found.local_epsilon
+    counts = np.bincount(_values(found))
     return (
         name,
         kind,
-        f"{error:.3g} ({error / central:.3f})",
+        f"{error:,.4g} ({error / central:,.3f})",
+        f"{found.standard_error(counts):,.4g}",
         _measured(found),
         f"{found.messages_per_user:.4g}",
         str(found.slots) if found.trust is hc.Trust.SHUFFLE else "–",
-        f"{left:.3g}" if math.isfinite(left) else "nothing",
+        f"{alone:.3g}" if math.isfinite(alone) else "∞",
         "exact" if found.guarantee.exact else "upper bound",
     )
 
@@ -85,11 +89,15 @@ def _line(
 def _measured(protocol: hc.Protocol) -> str:
     if _USERS * protocol.messages_per_user > _MOST_MESSAGES:
         return "–"
-    values = np.arange(_USERS) % protocol.task.domain
+    values = _values(protocol)
     truth = protocol.task.answer(np.bincount(values))
     source = hc.SecureSource()
     runs = [hc.run(protocol, values, source).value - truth for _ in range(_RUNS)]
-    return f"{math.sqrt(np.mean(np.square(runs))):.3g}"
+    return f"{math.sqrt(np.mean(np.square(runs))):,.4g}"
+
+
+def _values(protocol: hc.Protocol) -> peers.Values:
+    return (np.arange(_USERS) % protocol.task.domain).astype(np.uint8)
 
 
 def _table(rows: list[tuple[str, ...]]) -> str:

@@ -12,7 +12,7 @@ import headcount as hc
 from benchmarks import peers
 from benchmarks.stopwatch import race, seconds
 from headcount.randomness.draws import bernoulli
-from headcount.randomness.totals import binomial_table
+from headcount.randomness.totals import table
 
 _EPSILON = 1.0
 _LIE_WEIGHT = int(2**64 / (1 + math.exp(_EPSILON)))
@@ -175,7 +175,7 @@ def _protocol(name: str, people: int) -> hc.Protocol:
 
 def _simulate(protocol: hc.Protocol) -> hc.Tally:
     users = protocol.crowd.users
-    binomial_table.cache_clear()
+    table.cache_clear()
     return protocol.simulate([users - users * 3 // 10, users * 3 // 10], hc.SecureSource())
 
 

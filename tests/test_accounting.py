@@ -16,9 +16,10 @@ from headcount.accounting import laws
 from headcount.accounting.buckets import MovedCurve
 from headcount.accounting.calibration import least_private
 from headcount.accounting.composition import compose
-from headcount.accounting.divergence import NearCurve, PairCurve, SymmetricCurve, hockey_stick
+from headcount.accounting.divergence import PairCurve, SymmetricCurve, hockey_stick
 from headcount.accounting.laws import Law, binomial
 from headcount.accounting.smooth import binomial_lemma, smoothness_delta
+from headcount.core.guarantee import NearCurve
 
 # Laws ---------------------------------------------------------------------------------------
 

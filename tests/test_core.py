@@ -92,7 +92,7 @@ def test_tasks_of_other_kinds_are_refused() -> None:
             return 0.0, 1.0
 
     hc.protocol("central.geometric", Other(), hc.Budget(1), hc.Crowd(5))
-    with pytest.raises(hc.InvalidParameter, match="answers count, histogram, got the task"):
+    with pytest.raises(hc.InvalidParameter, match="must be a count or histogram"):
         hc.protocol("central.geometric", Elsewhere(), hc.Budget(1), hc.Crowd(5))
     assert hc.protocol_names(Elsewhere()) == []
     with pytest.raises(hc.InvalidParameter, match="no protocol of local trust answers"):
@@ -245,9 +245,9 @@ def test_run_shuffles_in_shuffle_trust(monkeypatch: pytest.MonkeyPatch) -> None:
 
     shuffled = []
 
-    def spy(messages: hc.Messages, source: hc.Source, *, least_copies: int) -> hc.Batch:
+    def spy(messages: hc.Messages, source: hc.Source, **rules: Any) -> hc.Batch:
         shuffled.append(messages)
-        return hc.shuffle(messages, source, least_copies=least_copies)
+        return hc.shuffle(messages, source, **rules)
 
     monkeypatch.setattr(path, "shuffle", spy)
     for name in hc.protocol_names(hc.Count()):
@@ -397,7 +397,7 @@ def test_open_buckets_take_anything_but_only_where_they_are_understood() -> None
     for wrong in ([-1, 2**63], [2.5], [2.0**60], ["a"], [2**64]):
         with pytest.raises(hc.InvalidValue):
             numbers.encode(wrong)
-    with pytest.raises(hc.InvalidParameter, match="needs all buckets declared"):
+    with pytest.raises(hc.InvalidParameter, match="with all buckets declared"):
         hc.protocol("shuffle.fake-users", words, hc.Budget(1, 1e-6), hc.Crowd(100))
 
 
@@ -455,3 +455,6 @@ def test_rare_messages_are_withheld_whole() -> None:
     sent = hc.Messages(payload, 6, np.ones(6, int))
     for least, kept in ((1, 6), (2, 5), (3, 3), (4, 0)):
         assert len(hc.shuffle(sent, hc.SeededSource(1), least_copies=least).payload) == kept
+    # One who sends the same thing often does not lift it over the threshold.
+    cheat = hc.Messages(np.array([5] * 30 + [7, 7], np.uint8), 3, np.array([30, 1, 1]))
+    assert hc.shuffle(cheat, hc.SeededSource(1), least_copies=2).payload.tolist() == [7, 7]

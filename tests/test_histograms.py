@@ -250,15 +250,15 @@ def test_refusals_of_correlated_noise() -> None:
         build("shuffle.correlated", hc.Count(), 100, max_messages=1.5)
     feasible = build("shuffle.correlated", hc.Count(), 100, **caught.value.nearest)
     assert feasible.messages_per_user <= caught.value.nearest["max_messages"]
-    with pytest.raises(hc.Infeasible, match="needs epsilon1 below 1, ") as caught:
+    with pytest.raises(hc.Infeasible, match=r"needs epsilon1 of at most 0\.998 ") as caught:
         build("shuffle.correlated", hc.Count(), 100, epsilon1=1.0)
     build("shuffle.correlated", hc.Count(), 100, **caught.value.nearest)
-    with pytest.raises(hc.Infeasible, match=r"needs epsilon1 below 0\.5, "):
+    with pytest.raises(hc.Infeasible, match=r"needs epsilon1 of at most 0\.498 "):
         build("shuffle.correlated-histogram", hc.Histogram(3), 100, epsilon1=0.5)
     with pytest.raises(hc.Infeasible, match="needs delta above 0") as caught:
         build("shuffle.correlated", hc.Count(), 100, delta=0.0)
     build("shuffle.correlated", hc.Count(), 100, delta=caught.value.nearest["delta"])
-    with pytest.raises(hc.InvalidParameter, match="only one of"):
+    with pytest.raises(hc.InvalidParameter, match="at most one of"):
         build("shuffle.correlated", hc.Count(), 100, epsilon1=0.5, max_messages=5)
     for wrong in (-1, 0, "many", math.inf):
         with pytest.raises(hc.InvalidParameter):
@@ -398,3 +398,43 @@ def test_refusals_of_sampling() -> None:
     for rate in (0, 1, -0.5, "half"):
         with pytest.raises(hc.InvalidParameter, match="`rate` must"):
             build("shuffle.sample-threshold", hc.Histogram(5), 1000, rate=rate)
+
+
+def test_dummies_do_not_tell_how_many_were_withheld() -> None:
+    """One person alone in a bucket: the batch must not show that somebody was withheld."""
+    protocol = build("shuffle.sample-threshold", hc.Histogram(3), 200, rate=0.3)
+    source = hc.SeededSource(6)
+    bundles = [protocol.bundle(int(person == 0), source) for person in range(200)]
+    assert {len(one.payload) for one in bundles} == {protocol.slots} == {1}
+    batch = hc.shuffle(
+        hc.Messages.join(bundles),
+        source,
+        least_copies=protocol.least_copies,
+        dummy=protocol.alphabet.dummy,
+    )
+    assert set(np.unique(batch.payload)) == {0}
+    assert protocol.estimate(protocol.tally(batch)).value[1:].tolist() == [0, 0]
+    dropped = hc.shuffle(
+        hc.Messages(np.array([[1, 2], [0, 9], [1, 3]], np.uint8), 3, np.ones(3, int)),
+        source,
+        dummy=(0, 9),
+    )
+    assert sorted(dropped.payload.tolist()) == [[1, 2], [1, 3]]
+
+
+def test_noise_that_cannot_be_drawn_exactly_enough_is_refused() -> None:
+    """The rounding of tables is charged to delta, and never beyond the budget."""
+    for name, task in (("shuffle.correlated", hc.Count()), ("shuffle.fake-users", hc.Histogram(3))):
+        with pytest.raises(hc.Infeasible, match="exactly enough"):
+            build(name, task, 10, epsilon=90.0)
+        protocol = build(name, task, 10, epsilon=30.0)
+        assert protocol.guarantee.delta <= 1e-6
+
+
+@pytest.mark.parametrize("users", [1, 2, 3])
+def test_few_people_add_much_noise(users: int) -> None:
+    """Shares that are hardly ever zero."""
+    protocol = build("shuffle.correlated", hc.Count(), users, delta=1e-15)
+    assert protocol.guarantee.delta <= 1e-15
+    estimates = [hc.run(protocol, [1] * users, hc.SeededSource(i)).value for i in range(300)]
+    assert abs(np.mean(estimates) - users) < 5 * protocol.standard_error() / math.sqrt(300)

@@ -24,7 +24,7 @@ from headcount.randomness.discrete_laplace import discrete_laplace
 from headcount.randomness.draws import bernoulli, permutation, successes, uniform, uniform_below
 from headcount.randomness.shares import negative_binomial_share, poisson_share
 from headcount.randomness.table import ThresholdTable
-from headcount.randomness.totals import binomial, binomial_table, multinomial
+from headcount.randomness.totals import binomial, multinomial, table
 
 ALARM = 1e-6
 
@@ -275,19 +275,19 @@ def test_table_is_as_near_to_its_law_as_it_says(masses: list[float]) -> None:
 @pytest.mark.parametrize("p", [Fraction(1, 3), Fraction(999, 1000), Fraction(1, 2**60)])
 @pytest.mark.parametrize("trials", [1, 10, 700])
 def test_binomial_table_is_as_near_as_it_says(trials: int, p: Fraction) -> None:
-    table = binomial_table(trials, p)
-    firsts = [int(first) for first in table._firsts] + [2**64]
-    weights = dict(zip(table._outcomes.tolist(), np.diff(np.array(firsts, object)), strict=True))
+    drawn = table(binomial_law, trials, p)
+    firsts = [int(first) for first in drawn._firsts] + [2**64]
+    weights = dict(zip(drawn._outcomes.tolist(), np.diff(np.array(firsts, object)), strict=True))
     variation = sum(
         abs(exactly(Fraction(weights.get(k, 0), 2**64)) - binomial_mass(trials, p, k))
         for k in range(trials + 1)
     )
-    assert variation / 2 <= table.total_variation < 1e-9
+    assert variation / 2 <= drawn.total_variation < 1e-9
 
 
 def test_binomial_of_a_billion() -> None:
     trials, p = 10**9, Fraction(731, 1000)
-    assert binomial_table(trials, p).total_variation < 1e-8
+    assert table(binomial_law, trials, p).total_variation < 1e-8
     drawn = binomial(SeededSource(7), trials, p, 100_000)
     z = (drawn - float(trials * p)) / float(trials * p * (1 - p)) ** 0.5
     assert abs(z.mean()) < 5 / 100_000**0.5

@@ -30,7 +30,6 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 
 import numpy as np
-from numpy.typing import NDArray
 
 from headcount.accounting.inversion import MOST_NOISE, Flips, positive_part
 from headcount.accounting.laws import UNIT
@@ -43,8 +42,6 @@ _TOLERANCE = 1e-4  # how far above it δ may be for larger crowds, relatively
 _MOST_LOCAL = 300.0  # beyond, a local guarantee is none, and e^(2ε₀) no float
 _LEAST_STEP = 1e-15  # of a search near 0
 
-Reals = NDArray[np.float64]
-Integers = NDArray[np.int64]
 Classes = tuple[tuple[float, float, float], ...]
 
 

@@ -112,32 +112,6 @@ class PairCurve(PrivacyCurve):
 
 
 @dataclass(frozen=True, eq=False)
-class NearCurve(PrivacyCurve):
-    """The curve of a mechanism whose views are within `variation` of those of a known curve.
-
-    Events differ by at most that: δ grows by (1 + e^ε)·variation.
-    """
-
-    known: PrivacyCurve
-    variation: float
-
-    def delta(self, epsilon: float) -> float:
-        return min(1.0, self.known.delta(epsilon) + float(self._charge(np.array(epsilon))))
-
-    def deltas(self, epsilons: NDArray[np.float64]) -> NDArray[np.float64]:
-        return np.minimum(1.0, self.known.deltas(epsilons) + self._charge(epsilons))
-
-    @property
-    def bends(self) -> NDArray[np.float64]:
-        return self.known.bends
-
-    def _charge(self, epsilons: NDArray[np.float64]) -> NDArray[np.float64]:
-        with np.errstate(over="ignore"):
-            charge: NDArray[np.float64] = (1 + np.exp(epsilons)) * (self.variation * (1 + 8 * UNIT))
-        return charge
-
-
-@dataclass(frozen=True, eq=False)
 class SymmetricCurve(PrivacyCurve):
     """A curve known for ε ≥ 0, of pairs that are there in both directions.
 

@@ -241,6 +241,3 @@ def _polar(x: Reals, y: Reals) -> tuple[Reals, Reals]:
     far = np.maximum((1 + x) ** 2 + y**2, 1e-300)
     log_square = np.where(near, np.log1p(np.where(near, square, 0.0)), np.log(far))
     return log_square / 2, np.arctan2(y, 1 + x)
-
-
-# Parameters ---------------------------------------------------------------------------------

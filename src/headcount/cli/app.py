@@ -154,7 +154,8 @@ def estimate(
     else:
         print_histogram(answer, confidence)
     marked = f", {' and '.join(answer.postprocessing)}" if answer.postprocessing else ""
-    console.print(f"\n{chosen.name}, {number(answer.users)} people{marked}")
+    sent = f"{chosen.messages_per_user:.4g} message(s) each"
+    console.print(f"\n{chosen.name}, {number(answer.users)} people, {sent}{marked}")
     console.print(f"spent: {answer.guarantee}; {answer.guarantee.method}", soft_wrap=True)
     if answer.value not in answer.interval(confidence):
         console.print(
@@ -233,10 +234,11 @@ def demo(
 
 def _question(task: str | None, buckets: str | None, open_buckets: bool) -> Task:
     """The task that is meant: buckets make a histogram."""
-    meant = checks.choice("task", task or ("histogram" if buckets else "count"), TASKS)
+    meant = checks.choice("task", task or ("count" if buckets is None else "histogram"), TASKS)
     if meant == "count":
         if buckets or open_buckets:
-            raise InvalidParameter("`buckets` must come with a histogram, got a count")
+            flag = "--buckets" if buckets else "--open"
+            raise InvalidParameter(f"{flag} must come with a histogram, got a count")
         return Count()
     if buckets is None:
         raise InvalidParameter("a histogram must have --buckets, got none")
@@ -254,6 +256,8 @@ def _options(given: list[str] | None) -> dict[str, Any]:
         name, equals, value = pair.partition("=")
         if not equals:
             raise InvalidParameter(f"an option must be NAME=VALUE, got {pair!r}")
+        if name in options:
+            raise InvalidParameter(f"an option must be given once, got {name!r} twice")
         try:
             options[name] = float(value)
         except ValueError:

@@ -59,7 +59,11 @@ class PrivacyCurve(ABC):
     @property
     @abstractmethod
     def bends(self) -> NDArray[np.float64]:
-        """The finite epsilons between which delta is a straight line in e^epsilon, rising."""
+        """Finite epsilons, rising, from the least loss to the largest.
+
+        Delta is convex in e^epsilon, so that straight lines between them lie on it or above: on it,
+        if these are all the losses.
+        """
 
     def epsilon(self, delta: float) -> float:
         """The least epsilon ≥ 0 known for this delta, to one part in 2^50; `inf` if there is none.
@@ -80,3 +84,29 @@ class PrivacyCurve(ABC):
     def last(self) -> float:
         """An epsilon above every finite loss: beyond it delta falls no more."""
         return max(0.0, float(self.bends.max(initial=0.0))) * (1 + 1e-12) + 1e-15
+
+
+@dataclass(frozen=True, eq=False)
+class NearCurve(PrivacyCurve):
+    """The curve of a mechanism whose views are within `variation` of those of a known curve.
+
+    Events differ by at most that: δ grows by (1 + e^ε)·variation.
+    """
+
+    known: PrivacyCurve
+    variation: float
+
+    def delta(self, epsilon: float) -> float:
+        return min(1.0, self.known.delta(epsilon) + float(self._charge(np.array(epsilon))))
+
+    def deltas(self, epsilons: NDArray[np.float64]) -> NDArray[np.float64]:
+        return np.minimum(1.0, self.known.deltas(epsilons) + self._charge(epsilons))
+
+    @property
+    def bends(self) -> NDArray[np.float64]:
+        return self.known.bends
+
+    def _charge(self, epsilons: NDArray[np.float64]) -> NDArray[np.float64]:
+        with np.errstate(over="ignore"):
+            charge: NDArray[np.float64] = (1 + np.exp(epsilons)) * (self.variation * (1 + 1e-15))
+        return charge

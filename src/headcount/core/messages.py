@@ -36,6 +36,12 @@ class Alphabet:
         object.__setattr__(self, "columns", columns)
         object.__setattr__(self, "dummy", dummy)
 
+    @classmethod
+    def numbers(cls, count: int, *, dummies: bool = False) -> "Alphabet":
+        """0, …, count − 1, in the least type; the dummy, if any, is the next number."""
+        dtype = np.min_scalar_type(count if dummies else count - 1).type
+        return cls(dtype, range(count), dummy=(count,) if dummies else None)
+
     @property
     def bits(self) -> int:
         """Bits that tell one message from another; 1 at least, since a message is there or not."""

@@ -21,7 +21,7 @@ from headcount.core import checks
 from headcount.core.budget import MOST_USERS, Budget, Crowd, Trust
 from headcount.core.errors import CrowdMismatch, Infeasible, InvalidParameter, InvalidValue
 from headcount.core.estimate import Answer, ErrorLaw, Estimate
-from headcount.core.guarantee import Guarantee, PrivacyCurve
+from headcount.core.guarantee import Guarantee, NearCurve, PrivacyCurve
 from headcount.core.messages import Alphabet, Batch, Messages
 from headcount.core.source import Source
 from headcount.core.tally import Tally
@@ -49,7 +49,6 @@ class Protocol(ABC):
     name: ClassVar[str]
     trust: ClassVar[Trust]
     tasks: ClassVar[tuple[type[Task], ...]]
-    fixed_messages: ClassVar[int | None] = None  # what everyone sends, where it is the same
     open_buckets: ClassVar[bool] = False  # whether people may hold what is no bucket
     most_users: ClassVar[int] = MOST_USERS
 
@@ -64,17 +63,24 @@ class Protocol(ABC):
         given = ("task", "budget", "crowd")
         return tuple(field.name for field in fields(cls) if field.name not in given)
 
+    @classmethod
+    def answers(cls, task: Task) -> bool:
+        """Whether the protocol is for such a task."""
+        opened = isinstance(task, Histogram) and task.open
+        return isinstance(task, cls.tasks) and (cls.open_buckets or not opened)
+
     def __post_init__(self) -> None:
         for name, kind in (("task", Task), ("budget", Budget), ("crowd", Crowd)):
             if not isinstance(getattr(self, name), kind):
                 raise InvalidParameter(
                     f"`{name}` must be a {kind.__name__}, got {getattr(self, name)!r}"
                 )
-        if not isinstance(self.task, self.tasks):
-            answered = ", ".join(task.name for task in self.tasks)
-            raise InvalidParameter(f"{self.name} answers {answered}, got the task {self.task}")
-        if isinstance(self.task, Histogram) and self.task.open and not self.open_buckets:
-            raise InvalidParameter(f"{self.name} needs all buckets declared, got open ones")
+        if not self.answers(self.task):
+            kinds = "" if self.open_buckets else ", with all buckets declared"
+            answered = " or ".join(task.name for task in self.tasks)
+            raise InvalidParameter(
+                f"`task` must be a {answered}{kinds} for {self.name}, got {self.task}"
+            )
         checks.choice("calibration", self.calibration, ("exact", "paper"))
         self._check_users(self.crowd.users)
 
@@ -93,6 +99,11 @@ class Protocol(ABC):
     @property
     def tally_modulus(self) -> int | None:
         """What tallies are taken modulo, where messages are shares."""
+        return None
+
+    @property
+    def fixed_messages(self) -> int | None:
+        """How many messages everyone sends, where it is the same number."""
         return None
 
     @property
@@ -140,9 +151,9 @@ class Protocol(ABC):
     def _randomize(self, encoded: NDArray[Any], source: Source) -> Messages:
         """Messages of people whose values are already checked and encoded."""
 
-    @abstractmethod
-    def _tally(self, payload: NDArray[Any], users: int) -> NDArray[np.int64]:
-        """Counts over checked messages."""
+    def _tally(self, payload: NDArray[Any]) -> NDArray[np.int64]:
+        """Counts over checked messages; by default, how often each number occurs."""
+        return np.bincount(payload, minlength=self.tally_size).astype(np.int64)
 
     @abstractmethod
     def _unbiased(self, tally: Tally, source: Source | None) -> Answer:
@@ -188,6 +199,7 @@ class Protocol(ABC):
 
     def overflow(self, slots: int) -> float:
         """At least the probability that one person has more messages than this."""
+        slots = checks.whole("slots", slots, low=0, high=MOST_SLOTS)
         if self.fixed_messages is not None:
             return float(slots < self.fixed_messages)
         return self._excess(slots)
@@ -208,13 +220,21 @@ class Protocol(ABC):
 
         few, enough = 0, 1
         while too_few(enough):
+            if enough >= MOST_SLOTS:
+                raise Infeasible(
+                    f"{self.name} has no bundles of up to {MOST_SLOTS} messages that surely fit "
+                    f"within delta={self.budget.delta:g} at epsilon={self.budget.epsilon:g}"
+                )
             few, enough = enough, 2 * enough
-            if enough > MOST_SLOTS:
-                raise Infeasible(f"{self.name} needs bundles of more than {MOST_SLOTS} messages")
         while enough - few > 1:
             middle = (few + enough) // 2
             few, enough = (middle, enough) if too_few(middle) else (few, middle)
         return enough
+
+    @property
+    def bundled_curve(self) -> PrivacyCurve:
+        """The curve with bundles of the least size; at the budget's epsilon it keeps its delta."""
+        return NearCurve(self.curve, self.crowd.honest * self.overflow(self.slots))
 
     def bundle(self, value: object, source: Source, *, slots: int | None = None) -> Messages:
         """One person's messages, filled up with dummies to a number that says nothing.
@@ -224,7 +244,8 @@ class Protocol(ABC):
         """
         self._check_source(source)
         least = self.slots
-        size = least if slots is None else checks.whole("slots", slots, low=least, high=MOST_SLOTS)
+        most = MOST_SLOTS if self.fixed_messages is None else least
+        size = least if slots is None else checks.whole("slots", slots, low=least, high=most)
         encoded = self.task.encode(np.array([value]))
         payload = self._randomize(encoded, source).payload
         while len(payload) > size:
@@ -247,7 +268,7 @@ class Protocol(ABC):
                 f"{batch.users} people must send {self.fixed_messages} message(s) each "
                 f"with {self.name}, got {sent}"
             )
-        return self._as_tally(self._tally(payload, batch.users), batch.users)
+        return self._as_tally(self._tally(payload), batch.users)
 
     def estimate(self, tally: Tally, source: Source | None = None) -> Estimate:
         """The private answer.

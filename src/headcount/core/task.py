@@ -113,7 +113,7 @@ class Histogram(Task):
     def __init__(self, buckets: int | Iterable[int | str], *, open: bool = False) -> None:  # noqa: A002
         if isinstance(buckets, str) or not isinstance(buckets, Iterable):
             labels: tuple[int | str, ...] | int = checks.whole(
-                "buckets", buckets, low=1, high=MOST_BUCKETS
+                "buckets", buckets, low=1 if open else 2, high=MOST_BUCKETS
             )
         else:
             labels = tuple(_label(bucket) for bucket in buckets)
@@ -130,9 +130,9 @@ class Histogram(Task):
         object.__setattr__(self, "labels", labels)
         object.__setattr__(self, "open", bool(open))
         if self.open and any(not 0 <= key < 2**64 for key in self.buckets if isinstance(key, int)):
-            raise InvalidParameter("`buckets` must be between 0 and 2^64 − 1 where they are open")
+            raise InvalidParameter("`buckets` must be between 0 and 2^64 − 1 if open, got others")
         if self.domain < 2:
-            raise InvalidParameter("there must be at least 2 buckets, got 1")
+            raise InvalidParameter(f"`buckets` must be at least 2, got {list(self.buckets)}")
 
     @property
     def buckets(self) -> Sequence[int | str]:
@@ -212,10 +212,10 @@ class Histogram(Task):
 
 
 def _label(bucket: object) -> int | str:
-    if isinstance(bucket, str):
+    if isinstance(bucket, str) and bucket:
         return str(bucket)
     if isinstance(bucket, bool | np.bool_) or not hasattr(bucket, "__index__"):
-        raise InvalidParameter(f"a bucket must be a string or a whole number, got {bucket!r}")
+        raise InvalidParameter(f"a bucket must be a word or a whole number, got {bucket!r}")
     return int(bucket.__index__())
 
 

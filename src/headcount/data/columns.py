@@ -54,6 +54,9 @@ def _batches(path: Path, column: str) -> Iterator[tuple["pyarrow.Array", float]]
                     # An empty line of a one-column file is a person without a value.
                     file,
                     parse_options=csv.ParseOptions(ignore_empty_lines=False),
+                    convert_options=csv.ConvertOptions(
+                        strings_can_be_null=True, null_values=["", "NULL", "null", "NaN", "nan"]
+                    ),
                 ) as reader,
             ):
                 _check_column(column, reader.schema.names, path)

@@ -24,9 +24,9 @@ from numpy.typing import NDArray
 
 from headcount.accounting import laws
 from headcount.accounting.buckets import MovedCurve
-from headcount.accounting.divergence import NearCurve, PairCurve
+from headcount.accounting.divergence import PairCurve
 from headcount.accounting.laws import UNIT, Law
-from headcount.core.guarantee import PrivacyCurve
+from headcount.core.guarantee import NearCurve, PrivacyCurve
 from headcount.core.protocol import MOST_BUNDLES, RARE
 from headcount.core.source import Source
 from headcount.randomness.draws import successes
@@ -77,7 +77,9 @@ class CorrelatedNoise:
 
     def curve(self, cells: int) -> PrivacyCurve:
         """Of a person who comes or goes (one cell), or moves between two of several cells."""
-        return NearCurve(self._known(cells > 1), cells * self.honest * self.variation)
+        # The cells that nobody touches have the same law on both sides, rounded or not.
+        touched = min(cells, 2)
+        return NearCurve(self._known(cells > 1), touched * self.honest * self.variation)
 
     def _known(self, moved: bool) -> PrivacyCurve:
         without, with_one = self.views
@@ -102,14 +104,17 @@ class CorrelatedNoise:
         """A share is mostly nothing. So: the weight over 2^128 of there being any; then which of
         Z1, Z2, Z3 are positive, as the bits of a number; then each of these, given that it is.
         """
-        zeros = [share.law[0] for share in self._shares]
-        some = 1 - zeros[0] * zeros[1] * zeros[2]
+        zeros = [share.law.get(0, Fraction(0)) for share in self._shares]
+        some = 1 - zeros[0] * zeros[1] * zeros[2] or Fraction(1)
         patterns = [Fraction(0)]
         for bits in list(product((0, 1), repeat=3))[1:]:
             chances = [1 - z if bit else z for bit, z in zip(bits, zeros, strict=True)]
             patterns.append(chances[0] * chances[1] * chances[2] / some)
         positive = tuple(_positive_part(share) for share in self._shares)
-        return round(some * FINE), ThresholdTable.fine(patterns), positive
+        weight = round((1 - zeros[0] * zeros[1] * zeros[2]) * FINE)
+        if not weight:
+            patterns[-1] = Fraction(1)  # never drawn from
+        return weight, ThresholdTable.fine(patterns), positive
 
     @cached_property
     def variation(self) -> float:
@@ -172,10 +177,13 @@ class CorrelatedNoise:
 
 
 def _positive_part(share: ThresholdTable) -> ThresholdTable:
-    rest = 1 - share.law[0]
+    """The law of a share, given that it is not 0."""
+    rest = 1 - share.law.get(0, Fraction(0))
     if not rest:
         return ThresholdTable([FINE], start=1)  # never drawn from
-    return ThresholdTable.fine([share.law[k] / rest for k in sorted(share.law)[1:]], start=1)
+    largest = max(share.law)
+    masses = [share.law.get(k, Fraction(0)) / rest for k in range(1, largest + 1)]
+    return ThresholdTable.fine(masses, start=1)
 
 
 @dataclass(frozen=True)

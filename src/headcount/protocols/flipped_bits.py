@@ -28,12 +28,15 @@ from headcount.randomness.draws import WHOLE, bernoulli
 from headcount.randomness.totals import binomial
 
 
-def local_weight(epsilon: float) -> int:
-    """The least t with (2^64 − t)/t ≤ e^ε, that is t = ⌈2^64/(1+e^ε)⌉: each report is ε-private."""
+def lie_weight(values: int, epsilon: float) -> int:
+    """The least t with (2^64 − (k−1)t)/t ≤ e^ε, that is ⌈2^64/(e^ε + k − 1)⌉, for k values.
+
+    With t/2^64 the probability of each of the k−1 lies, a report is ε-private.
+    """
     with localcontext() as context:
         context.prec = 60
         # 60 digits of a number below 10^20: the margin of 10^−30 outweighs every rounding.
-        exact = Decimal(WHOLE) / (1 + Decimal(epsilon).exp())
+        exact = Decimal(WHOLE) / (Decimal(epsilon).exp() + values - 1)
         return int((exact + Decimal("1e-30")).to_integral_value(ROUND_CEILING))
 
 
@@ -107,7 +110,7 @@ class FlippedBits(Protocol):
         np.bitwise_xor(reports, encoded, out=reports)
         return Messages.one_each(reports)
 
-    def _tally(self, payload: NDArray[np.uint8], users: int) -> NDArray[np.int64]:
+    def _tally(self, payload: NDArray[np.uint8]) -> NDArray[np.int64]:
         return np.array([np.count_nonzero(payload)])
 
     def _unbiased(self, tally: Tally, source: Source | None) -> float:

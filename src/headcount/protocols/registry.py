@@ -8,6 +8,7 @@ from headcount.core.errors import Infeasible, InvalidParameter, UnknownName
 from headcount.core.protocol import Protocol
 from headcount.core.task import Task
 
+_MANY_MESSAGES = 100
 _CLASSES = {
     "central.geometric": "central.geometric:Geometric",
     "local.randomized-response": "local.randomized_response:RandomizedResponse",
@@ -41,7 +42,7 @@ def protocol_names(task: Task | None = None, trust: Trust | None = None) -> list
     return [
         name
         for name in _CLASSES
-        if (task is None or isinstance(task, protocol_class(name).tasks))
+        if (task is None or protocol_class(name).answers(task))
         and (trust is None or protocol_class(name).trust == trust)
     ]
 
@@ -64,7 +65,10 @@ def protocol(name: str, task: Task, budget: Budget, crowd: Crowd, **options: Any
 
 
 def best_protocol(task: Task, budget: Budget, crowd: Crowd, trust: Trust) -> Protocol:
-    """The protocol of this trust with the least standard error, as it comes without options."""
+    """The protocol of this trust with the least standard error, as it comes without options.
+
+    Of those with which a person sends no more than 100 messages, if there are such.
+    """
     fitting: list[Protocol] = []
     refusal: Infeasible | None = None
     for name in protocol_names(task, trust):
@@ -72,6 +76,7 @@ def best_protocol(task: Task, budget: Budget, crowd: Crowd, trust: Trust) -> Pro
             fitting.append(protocol(name, task, budget, crowd))
         except Infeasible as error:
             refusal = error
+    light = [candidate for candidate in fitting if candidate.messages_per_user <= _MANY_MESSAGES]
     if fitting:
-        return min(fitting, key=lambda candidate: candidate.standard_error())
+        return min(light or fitting, key=lambda candidate: candidate.standard_error())
     raise refusal or InvalidParameter(f"no protocol of {trust} trust answers {task}")

@@ -17,6 +17,8 @@ def run(protocol: Protocol, values: ArrayLike, source: Source | None = None) -> 
     messages = protocol.randomize(values, source)
     batch: Batch = messages
     if protocol.trust is Trust.SHUFFLE:
-        batch = shuffle(messages, source, least_copies=protocol.least_copies)
+        batch = shuffle(
+            messages, source, least_copies=protocol.least_copies, dummy=protocol.alphabet.dummy
+        )
     tally = protocol.tally(batch)
     return protocol.estimate(tally, source)

@@ -7,13 +7,27 @@ from headcount.core.source import Source
 from headcount.randomness.draws import permutation
 
 
-def shuffle(messages: Messages, source: Source, *, least_copies: int = 1) -> Batch:
+def shuffle(
+    messages: Messages,
+    source: Source,
+    *,
+    least_copies: int = 1,
+    dummy: tuple[int, ...] | None = None,
+) -> Batch:
     """All messages in an exactly uniform order, without the boundaries between people.
 
     Messages of which there are fewer than `least_copies` are left out, for protocols that hide
-    rare values in this way.
+    rare values in this way; then a person's messages count only if it is no more than one.
+    Dummies are left out if they are named; with such protocols they must
+    be, since their number would tell how many messages were withheld.
     """
     payload = messages.payload
+    if least_copies > 1:
+        # Whoever sent several could make a rare message pass.
+        payload = payload[np.repeat(messages.counts <= 1, messages.counts)]
+    if dummy is not None:
+        rows = payload.reshape(len(payload), -1)
+        payload = payload[(rows != np.array(dummy, dtype=payload.dtype)).any(axis=1)]
     if least_copies > 1:
         _, where, copies = np.unique(payload, axis=0, return_inverse=True, return_counts=True)
         payload = payload[copies[where] >= least_copies]

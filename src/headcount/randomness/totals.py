@@ -22,26 +22,21 @@ _LARGEST_VARIANCE = 2**32  # tables of a million entries or so
 
 
 @lru_cache(maxsize=64)
-def _table(law: Callable[..., Law], *parameters: Fraction) -> ThresholdTable:
+def table(law: Callable[..., Law], *parameters: int | Fraction) -> ThresholdTable:
+    """What is drawn from; its `total_variation` is the error of a draw."""
     return ThresholdTable.of(law(*parameters))
 
 
 def poisson(source: Source, mean: Fraction, count: int = 1) -> NDArray[np.int64]:
     """`count` independent draws from Poisson(mean)."""
-    return _table(laws.poisson, mean).sample(source, count)
+    return table(laws.poisson, mean).sample(source, count)
 
 
 def negative_binomial(
     source: Source, r: Fraction, p: Fraction, count: int = 1
 ) -> NDArray[np.int64]:
     """`count` independent draws from NB(r, p)."""
-    return _table(laws.negative_binomial, r, p).sample(source, count)
-
-
-@lru_cache(maxsize=64)
-def binomial_table(trials: int, p: Fraction) -> ThresholdTable:
-    """The table that `binomial` draws from; its `total_variation` is the error of a draw."""
-    return ThresholdTable.of(laws.binomial(trials, p))
+    return table(laws.negative_binomial, r, p).sample(source, count)
 
 
 def binomial(source: Source, trials: int, p: Fraction, count: int = 1) -> NDArray[np.int64]:
@@ -53,9 +48,9 @@ def binomial(source: Source, trials: int, p: Fraction, count: int = 1) -> NDArra
     while part * p * (1 - p) > _LARGEST_VARIANCE:
         part //= 2
     parts, rest = divmod(trials, part) if part else (0, 0)
-    drawn = binomial_table(part, p).sample(source, parts * count)
+    drawn = table(laws.binomial, part, p).sample(source, parts * count)
     total: NDArray[np.int64] = drawn.reshape(count, parts).sum(axis=1)
-    return total + binomial_table(rest, p).sample(source, count) if rest else total
+    return total + table(laws.binomial, rest, p).sample(source, count) if rest else total
 
 
 def multinomial(source: Source, trials: int, weights: Sequence[int]) -> NDArray[np.int64]:

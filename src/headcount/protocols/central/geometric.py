@@ -72,8 +72,7 @@ class Geometric(Protocol):
 
     @property
     def alphabet(self) -> Alphabet:
-        values = self.task.domain
-        return Alphabet(np.min_scalar_type(values - 1).type, range(values))
+        return Alphabet.numbers(self.task.domain)
 
     @property
     def tally_size(self) -> int:
@@ -122,9 +121,6 @@ class Geometric(Protocol):
 
     def _randomize(self, encoded: NDArray[np.uint8], source: Source) -> Messages:
         return Messages.one_each(encoded)
-
-    def _tally(self, payload: NDArray[np.uint8], users: int) -> NDArray[np.int64]:
-        return np.bincount(payload, minlength=self.tally_size).astype(np.int64)
 
     def _unbiased(self, tally: Tally, source: Source | None) -> Answer:
         source, epsilon1 = source or SecureSource(), Fraction(self._epsilon1)

@@ -13,7 +13,6 @@ Messages    1 of a bucket.
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from decimal import ROUND_CEILING, Decimal, localcontext
 from fractions import Fraction
 from functools import cached_property
 from statistics import NormalDist
@@ -34,19 +33,11 @@ from headcount.core.protocol import BundleLaw, Protocol
 from headcount.core.source import Source
 from headcount.core.tally import Tally
 from headcount.core.task import Histogram
+from headcount.protocols.flipped_bits import lie_weight
 from headcount.randomness.draws import WHOLE, bernoulli, uniform
 from headcount.randomness.totals import binomial, multinomial
 
 _FEW = 100  # people of whom every true count is tried for an interval
-
-
-def lie_weight(buckets: int, epsilon: float) -> int:
-    """The least t with (2^64 − (k−1)t)/t ≤ e^ε, that is ⌈2^64/(e^ε + k − 1)⌉."""
-    with localcontext() as context:
-        context.prec = 60
-        # 60 digits of a number below 10^20: the margin of 10^−30 outweighs every rounding.
-        exact = Decimal(WHOLE) / (Decimal(epsilon).exp() + buckets - 1)
-        return int((exact + Decimal("1e-30")).to_integral_value(ROUND_CEILING))
 
 
 @dataclass(frozen=True)
@@ -123,8 +114,7 @@ class KAry(Protocol):
 
     @property
     def alphabet(self) -> Alphabet:
-        buckets = self.task.domain
-        return Alphabet(np.min_scalar_type(buckets - 1).type, range(buckets))
+        return Alphabet.numbers(self.task.domain)
 
     @property
     def tally_size(self) -> int:
@@ -197,9 +187,6 @@ class KAry(Protocol):
         reports = encoded.astype(dtype)
         reports[blind] = uniform(source, len(blind), buckets).astype(dtype)
         return Messages.one_each(reports)
-
-    def _tally(self, payload: NDArray[Any], users: int) -> NDArray[np.int64]:
-        return np.bincount(payload, minlength=self.tally_size).astype(np.int64)
 
     def _unbiased(self, tally: Tally, source: Source | None) -> Answer:
         # (N − nq)/(p − q) in whole numbers, so that nothing cancels for p near q.

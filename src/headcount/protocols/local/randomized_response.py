@@ -19,7 +19,7 @@ from headcount.accounting.divergence import PairCurve
 from headcount.accounting.laws import UNIT, Law
 from headcount.core.budget import Trust
 from headcount.core.guarantee import Guarantee
-from headcount.protocols.flipped_bits import FlippedBits, local_weight
+from headcount.protocols.flipped_bits import FlippedBits, lie_weight
 
 
 @dataclass(frozen=True)
@@ -29,7 +29,7 @@ class RandomizedResponse(FlippedBits):
 
     @cached_property
     def _lie(self) -> int:
-        return local_weight(self.budget.epsilon)
+        return lie_weight(2, self.budget.epsilon)
 
     @property
     def parameters(self) -> Mapping[str, float]:

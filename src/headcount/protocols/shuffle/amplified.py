@@ -60,12 +60,13 @@ def _bound(name: str, task: Task, honest: int) -> Amplification:
 
 
 def _rows(name: str, task: Task, local_epsilon: float) -> list[list[Any]] | None:
-    """The law of the randomizer, a row for each value; None if it has too many messages."""
+    """The law of the randomizer, a row for each value; None if it has too many messages to list."""
     local = protocol(name, task, Budget(local_epsilon), Crowd(1))
     laws = [local.law(value) for value in range(task.domain)]
     listed = [law for law in laws if law is not None]
     messages = sorted({bundle for law in listed for bundle in law})
-    if len(listed) < len(laws) or len(messages) > _FEW:
+    whole = len(listed) == len(laws) and all(sum(law.values()) == 1 for law in listed)
+    if not whole or len(messages) > _FEW:
         return None
     return [[law.get(message, 0) for message in messages] for law in listed]
 
@@ -139,7 +140,7 @@ class Amplified(Protocol):
         return protocol(self._local_name, self.task, Budget(local_epsilon), self.crowd)
 
     @property
-    def fixed_messages(self) -> int | None:  # type: ignore[override]
+    def fixed_messages(self) -> int | None:
         return self._inner.fixed_messages
 
     @property
@@ -194,8 +195,8 @@ class Amplified(Protocol):
     def _randomize(self, encoded: NDArray[Any], source: Source) -> Messages:
         return self._inner._randomize(encoded, source)
 
-    def _tally(self, payload: NDArray[Any], users: int) -> NDArray[np.int64]:
-        return self._inner._tally(payload, users)
+    def _tally(self, payload: NDArray[Any]) -> NDArray[np.int64]:
+        return self._inner._tally(payload)
 
     def _unbiased(self, tally: Tally, source: Source | None) -> Answer:
         return self._inner._unbiased(tally, source)

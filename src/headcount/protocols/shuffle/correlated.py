@@ -36,7 +36,7 @@ from headcount.core.tally import Tally
 from headcount.core.task import Count, Task
 from headcount.protocols.correlated_noise import CorrelatedNoise, DifferenceError, cheapest_flood
 
-ERROR_RATIO = 1.05  # to the best there can be, where the caller states nothing
+_ERROR_RATIO = 1.05  # to the best there can be, where the caller states nothing
 _LEAST_SPARE = 2e-3  # between ε1 and the most that it can be: less makes laws too long
 _MOST_MESSAGES = 2.0**20
 _STEPS = 8
@@ -77,13 +77,21 @@ class Correlated(Protocol):
         wishes = ("error_ratio", "max_messages", "epsilon1")
         given = [name for name in wishes if getattr(self, name) is not None]
         if len(given) > 1:
-            raise InvalidParameter(f"only one of {', '.join(wishes)} must be given, got {given}")
+            raise InvalidParameter(
+                f"at most one of {', '.join(wishes)} must be given, got {', '.join(given)}"
+            )
         for name in given:
             number = checks.real(name, getattr(self, name))
             if number <= 0:
                 raise InvalidParameter(f"`{name}` must be positive, got {number}")
             object.__setattr__(self, name, number)
         _ = self._noise  # an infeasible request is refused now, not at the first use
+        if self.curve.delta(self.budget.epsilon) > self.budget.delta:
+            raise Infeasible(
+                f"{self.name} cannot draw its noise exactly enough for epsilon="
+                f"{self.budget.epsilon:g}, delta={self.budget.delta:g} with "
+                f"{self.crowd.honest} honest people"
+            )
 
     # What the histogram does in another way ---------------------------------------------------
 
@@ -114,7 +122,7 @@ class Correlated(Protocol):
             out[tuple(pair for pair in copies if pair[1])] = chance
         return out
 
-    def _tally(self, payload: NDArray[Any], users: int) -> NDArray[np.int64]:
+    def _tally(self, payload: NDArray[Any]) -> NDArray[np.int64]:
         plus = np.count_nonzero(payload > 0)
         return np.array([plus, len(payload) - plus])
 
@@ -136,21 +144,32 @@ class Correlated(Protocol):
             )
         largest = self._most_epsilon1 - _LEAST_SPARE
         if largest < _LEAST_SPARE:
+            least = 2.0001 * _LEAST_SPARE * min(self._cells, 2)
             raise Infeasible(
-                f"{self.name} needs epsilon of at least {4 * _LEAST_SPARE:g}, "
-                f"got {self.budget.epsilon:g}",
-                nearest={"epsilon": 4 * _LEAST_SPARE},
+                f"{self.name} needs epsilon of at least {least:g}, got {self.budget.epsilon:g}",
+                nearest={"epsilon": least},
             )
         if self.max_messages is not None:
             return self._within(self.max_messages)
-        if self.epsilon1 is None and self.error_ratio is None:
-            epsilon1 = min(self._epsilon1(ERROR_RATIO * self._dishonesty), largest)
+        if self.epsilon1 is not None:
+            epsilon1 = self.epsilon1
+        elif self.error_ratio is not None:
+            epsilon1 = self._epsilon1(self.error_ratio)
         else:
-            epsilon1 = self.epsilon1 or self._epsilon1(self.error_ratio or ERROR_RATIO)
+            epsilon1 = min(self._epsilon1(_ERROR_RATIO * self._dishonesty), largest)
+        if epsilon1 > largest and self.error_ratio is not None:
+            least_ratio = (
+                math.sinh(self._most_epsilon1 / 2) / math.sinh(largest / 2) * self._dishonesty
+            )
+            raise Infeasible(
+                f"{self.name} needs an error_ratio of at least {least_ratio:.6g}, "
+                f"got {self.error_ratio:g}",
+                nearest={"error_ratio": math.ceil(least_ratio * 1e6) / 1e6},
+            )
         if epsilon1 > largest:
             raise Infeasible(
-                f"{self.name} needs epsilon1 below {self._most_epsilon1:g}, and so the laws of its "
-                f"noise not too long, got {epsilon1:.6g}",
+                f"{self.name} needs epsilon1 of at most {largest:g} (nearer to "
+                f"{self._most_epsilon1:g} the laws of its noise are too long), got {epsilon1:.6g}",
                 nearest={"epsilon1": min(0.99 * self._most_epsilon1, largest)},
             )
         noise = self._calibrate(epsilon1)

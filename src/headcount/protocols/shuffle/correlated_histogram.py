@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headcount.core.messages import Alphabet, Messages
-from headcount.core.protocol import BundleLaw
+from headcount.core.protocol import BundleLaw, Protocol
 from headcount.core.source import Source
 from headcount.core.tally import Tally
 from headcount.core.task import Histogram
@@ -37,8 +37,7 @@ class CorrelatedHistogram(Correlated):
     @property
     def alphabet(self) -> Alphabet:
         """2·bucket for +1, one more for −1."""
-        top = 2 * self._cells
-        return Alphabet(np.min_scalar_type(top).type, range(top), dummy=(top,))
+        return Alphabet.numbers(2 * self._cells, dummies=True)
 
     def _own(self, encoded: NDArray[Any]) -> Messages:
         return Messages.one_each(self._coded(encoded, 1))
@@ -52,8 +51,8 @@ class CorrelatedHistogram(Correlated):
     def law(self, value: int) -> BundleLaw | None:
         return None  # a product over all buckets
 
-    def _tally(self, payload: NDArray[Any], users: int) -> NDArray[np.int64]:
-        return np.bincount(payload, minlength=self.tally_size).astype(np.int64)
+    def _tally(self, payload: NDArray[Any]) -> NDArray[np.int64]:
+        return Protocol._tally(self, payload)  # by number, unlike the count
 
     def _unbiased(self, tally: Tally, source: Source | None) -> Any:
         return (tally.counts[::2] - tally.counts[1::2]).astype(np.float64)

@@ -25,10 +25,9 @@ from numpy.typing import NDArray
 from headcount.accounting import laws
 from headcount.accounting.buckets import MovedCurve
 from headcount.accounting.calibration import least_private
-from headcount.accounting.divergence import NearCurve
 from headcount.core.budget import Budget, Trust
 from headcount.core.errors import Infeasible
-from headcount.core.guarantee import Guarantee, PrivacyCurve
+from headcount.core.guarantee import Guarantee, NearCurve, PrivacyCurve
 from headcount.core.messages import Alphabet, Messages
 from headcount.core.protocol import MOST_BUNDLES, RARE, RESERVED, BundleLaw, Calibration, Protocol
 from headcount.core.source import Source
@@ -54,8 +53,6 @@ def noise_curve(noise: Fraction) -> MovedCurve:
 def least_noise(budget: Budget, calibration: Calibration) -> Fraction | None:
     """The mean μ to use, looked at again; None if there is none."""
     allowed = budget.delta * (1 - RESERVED)
-    if not allowed:
-        return None
 
     def delta_at(noise: int) -> float:
         return noise_curve(Fraction(noise, _GRAIN)).delta(budget.epsilon)
@@ -93,17 +90,23 @@ class FakeUsers(Protocol):
     def __post_init__(self) -> None:
         super().__post_init__()
         _ = self._noise  # an infeasible request is refused now, not at the first use
+        if self.curve.delta(self.budget.epsilon) > self.budget.delta:
+            raise Infeasible(
+                f"{self.name} cannot draw its noise exactly enough for epsilon="
+                f"{self.budget.epsilon:g}, delta={self.budget.delta:g} with "
+                f"{self.crowd.honest} honest people"
+            )
 
     @cached_property
     def _noise(self) -> Fraction:
         """μ."""
-        found = least_noise(self.budget, self.calibration)
         setting = f"epsilon={self.budget.epsilon:g}, delta={self.budget.delta:g}"
         if self.budget.delta == 0:
             raise Infeasible(
                 f"{self.name} needs delta above 0: it may happen that nobody sends noise",
                 nearest={"delta": 1e-9},
             )
+        found = least_noise(self.budget, self.calibration)
         if found is None:
             raise Infeasible(
                 f"the paper's noise for {self.name} does not keep {setting}; the exact one does"
@@ -112,8 +115,9 @@ class FakeUsers(Protocol):
             )
         if self._cells * found > _MOST_MESSAGES * self.crowd.honest:
             raise Infeasible(
-                f"{self.name} needs more than {_MOST_MESSAGES:.0f} messages per person for "
-                f"{setting} with {self.crowd.honest} honest people",
+                f"{self.name} must take at most {_MOST_MESSAGES:.0f} messages per person, got "
+                f"{float(self._cells * found / self.crowd.honest):.3g} for {setting} with "
+                f"{self.crowd.honest} honest people",
                 nearest={"honest": math.ceil(self._cells * found / int(_MOST_MESSAGES))},
             )
         return found
@@ -134,8 +138,7 @@ class FakeUsers(Protocol):
 
     @property
     def alphabet(self) -> Alphabet:
-        buckets = self.task.domain
-        return Alphabet(np.min_scalar_type(buckets).type, range(buckets), dummy=(buckets,))
+        return Alphabet.numbers(self.task.domain, dummies=True)
 
     @property
     def tally_size(self) -> int:
@@ -202,9 +205,6 @@ class FakeUsers(Protocol):
         senders = np.repeat(np.arange(len(encoded)), numbers)
         dtype = self.alphabet.dtype
         return Messages.one_each(encoded.astype(dtype)).plus(senders, noise.astype(dtype))
-
-    def _tally(self, payload: NDArray[Any], users: int) -> NDArray[np.int64]:
-        return np.bincount(payload, minlength=self.tally_size).astype(np.int64)
 
     def _unbiased(self, tally: Tally, source: Source | None) -> Any:
         return tally.counts - float(self._noise * tally.users / self.crowd.honest)

@@ -182,7 +182,7 @@ class HashedHistogram(FakeUsers):
         dummies[:, 2] >>= np.uint64(64 - self._log_cells)
         return Messages.one_each(own).plus(np.repeat(np.arange(len(encoded)), numbers), dummies)
 
-    def _tally(self, payload: NDArray[Any], users: int) -> NDArray[np.int64]:
+    def _tally(self, payload: NDArray[Any]) -> NDArray[np.int64]:
         matches = np.zeros(self.tally_size, dtype=np.int64)
         shift, width = np.uint64(64 - self._log_cells), np.uint64(1 << (64 - self._log_cells))
         words, hits = np.empty(_CHUNK, dtype=np.uint64), np.empty(_CHUNK, dtype=np.bool_)

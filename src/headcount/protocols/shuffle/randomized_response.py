@@ -27,7 +27,7 @@ from headcount.core.budget import Budget, Trust
 from headcount.core.errors import Infeasible
 from headcount.core.guarantee import Guarantee
 from headcount.core.protocol import Calibration
-from headcount.protocols.flipped_bits import FlippedBits, local_weight
+from headcount.protocols.flipped_bits import FlippedBits, lie_weight
 from headcount.randomness.draws import WHOLE
 
 
@@ -38,16 +38,16 @@ def _calibrate(honest: int, budget: Budget, calibration: Calibration) -> tuple[i
         weight = _paper_weight(honest, budget)
     else:
         most = BinaryResponse(honest).local_epsilon(budget.epsilon, budget.delta)
-        weight = local_weight(most)
+        weight = lie_weight(2, most)
     delta = 0.0  # as it is where a report is private without the shuffler
-    if weight < local_weight(budget.epsilon):
+    if weight < lie_weight(2, budget.epsilon):
         delta = flip_delta(honest, Fraction(weight, WHOLE), budget.epsilon)
     return (weight, delta) if delta <= budget.delta else None
 
 
 def _paper_weight(honest: int, budget: Budget) -> int:
     if budget.delta == 0:
-        return local_weight(budget.epsilon)
+        return lie_weight(2, budget.epsilon)
     log = math.log(4 / budget.delta)
     if budget.epsilon >= math.sqrt(192 * log / honest):
         coins = 64 / budget.epsilon**2 * log

@@ -4,8 +4,8 @@ Notation    x ∈ {0, …, d−1} a person's bucket, n people, m of them perhaps
             rate, τ the threshold, S_b the messages of bucket b.
 Randomizer  With probability p send x, else nothing; everyone for themselves, since a sample of
             fixed size would not be private.
-Shuffler    Passes on only messages of which there are at least τ + m copies: m people who cheat
-            could lift a small bucket over τ.
+Shuffler    Passes on only messages of which there are at least τ + m copies, at most one of each
+            person: m people who cheat could lift a small bucket over τ.
 Analyzer    S_b/p; 0 for what was withheld.
 Privacy     As with shuffled randomized response, a person hides in the chance of who tells the
             truth. Exact law of the two buckets that a replaced value touches, the largest δ over
@@ -170,7 +170,9 @@ class SampleThreshold(Protocol):
         raise Infeasible(
             f"{self.name} finds no threshold up to {MOST_THRESHOLD} for {setting}"
             + (f", rate={self.rate:g}" if self.rate else ""),
-            nearest={"rate": smaller[0] / WHOLE} if smaller and self.rate else None,
+            nearest={"rate": math.floor(smaller[0] / WHOLE * 1e4) / 1e4}
+            if smaller and self.rate
+            else None,
         )
 
     @property
@@ -183,7 +185,7 @@ class SampleThreshold(Protocol):
 
     def _check_users(self, users: int) -> None:
         super()._check_users(users)
-        if users > self.crowd.users > self.crowd.honest:
+        if users > self.crowd.users:
             raise CrowdMismatch(
                 f"{self.name} must know how many may be dishonest: it was built for "
                 f"{self.crowd.users} people, got {users}"
@@ -191,8 +193,7 @@ class SampleThreshold(Protocol):
 
     @property
     def alphabet(self) -> Alphabet:
-        buckets = self.task.domain
-        return Alphabet(np.min_scalar_type(buckets).type, range(buckets), dummy=(buckets,))
+        return Alphabet.numbers(self.task.domain, dummies=True)
 
     @property
     def tally_size(self) -> int:
@@ -209,8 +210,9 @@ class SampleThreshold(Protocol):
     @cached_property
     def guarantee(self) -> Guarantee:
         worst, computed = self.curve.worst(self.budget.epsilon), self.calibration == "exact"
-        # Exact if the worst crowd is one that there may be.
+        # Exact if the worst crowd is one that there may be, the rest of it in a third bucket.
         attained = worst.leaving + worst.joining <= self.crowd.honest == self.crowd.users
+        attained &= self.task.domain > 2
         return Guarantee(
             epsilon=self.budget.epsilon,
             delta=worst.delta if computed else self.budget.delta,
@@ -259,9 +261,6 @@ class SampleThreshold(Protocol):
         taking_part = bernoulli(source, len(encoded), self._calibrated[0])
         sent = encoded[taking_part.view(np.bool_)].astype(self.alphabet.dtype)
         return Messages(sent, len(encoded), taking_part)
-
-    def _tally(self, payload: NDArray[Any], users: int) -> NDArray[np.int64]:
-        return np.bincount(payload, minlength=self.tally_size).astype(np.int64)
 
     def _unbiased(self, tally: Tally, source: Source | None) -> Answer:
         return self._kept(tally.counts) / float(self._rate)

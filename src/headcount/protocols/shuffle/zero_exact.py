@@ -134,11 +134,12 @@ class ZeroExact(Protocol):
     def _infeasible(self) -> Infeasible:
         honest, budget = self.crowd.honest, self.budget
         if budget.delta == 0:
-            exact = self.calibration == "exact"
+            exact, parts = self.calibration == "exact", 1 + self._moved
             least = (
                 _delta(honest, _most_withheld(honest), budget.epsilon, self._moved)
                 if exact
-                else 4.000002 * math.exp(-honest * budget.epsilon**2 / (100, 400)[self._moved])
+                # From here on the closed form has q ≤ ½.
+                else 2.000001 * parts * math.exp(-honest * (budget.epsilon / parts) ** 2 / 100)
             )
             least = max(least, 1e-9)  # less is no use to anybody
             feasible = least < 1 and _calibrate(
@@ -247,7 +248,7 @@ class ZeroExact(Protocol):
         payload = np.ones(int(counts.sum(dtype=np.int64)), dtype=np.uint8)
         return Messages(payload, len(encoded), counts)
 
-    def _tally(self, payload: NDArray[np.uint8], users: int) -> NDArray[np.int64]:
+    def _tally(self, payload: NDArray[np.uint8]) -> NDArray[np.int64]:
         return np.array([len(payload)])
 
     def _unbiased(self, tally: Tally, source: Source | None) -> Answer:

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from headcount.accounting import laws
 from headcount.core.messages import Alphabet, Messages
-from headcount.core.protocol import MOST_BUNDLES, BundleLaw
+from headcount.core.protocol import MOST_BUNDLES, BundleLaw, Protocol
 from headcount.core.source import Source
 from headcount.core.tally import Tally
 from headcount.core.task import Histogram
@@ -38,8 +38,7 @@ class ZeroExactHistogram(ZeroExact):
 
     @property
     def alphabet(self) -> Alphabet:
-        buckets = self.task.domain
-        return Alphabet(np.min_scalar_type(buckets).type, range(buckets), dummy=(buckets,))
+        return Alphabet.numbers(self.task.domain, dummies=True)
 
     @property
     def tally_size(self) -> int:
@@ -82,8 +81,8 @@ class ZeroExactHistogram(ZeroExact):
         every[:, 1:] = np.arange(buckets, dtype=dtype)
         return Messages(every[sent], len(encoded), sent.sum(axis=1, dtype=np.int64))
 
-    def _tally(self, payload: NDArray[Any], users: int) -> NDArray[np.int64]:
-        return np.bincount(payload, minlength=self.tally_size).astype(np.int64)
+    def _tally(self, payload: NDArray[Any]) -> NDArray[np.int64]:
+        return Protocol._tally(self, payload)  # by number, unlike the count
 
     def _unbiased(self, tally: Tally, source: Source | None) -> Any:
         return tally.counts - float(tally.users * (1 - self._withheld))
