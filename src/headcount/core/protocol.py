@@ -153,6 +153,9 @@ class Protocol(ABC):
 
     def _tally(self, payload: NDArray[Any]) -> NDArray[np.int64]:
         """Counts over checked messages; by default, how often each number occurs."""
+        if self.tally_size == 2:  # many times faster than counting both
+            ones = np.count_nonzero(payload)
+            return np.array([len(payload) - ones, ones])
         return np.bincount(payload, minlength=self.tally_size).astype(np.int64)
 
     @abstractmethod
