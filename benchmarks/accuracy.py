@@ -34,11 +34,12 @@ analyzer collude. `shuffle.amplified` stands for any local protocol; by default 
 _HEADINGS = (
     "protocol",
     "calibration",
-    "error",
+    "worst error",
+    "expected",
     "measured",
     "messages",
     "slots",
-    "left",
+    "local ε",
     "guarantee",
 )
 
