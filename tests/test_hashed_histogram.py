@@ -479,6 +479,10 @@ def test_infeasible_requests_are_refused() -> None:
     hashed(hc.Histogram(3), 10**6, honest=honest)
     with pytest.raises(hc.Infeasible):
         hashed(hc.Histogram(3), 10**6, honest=honest - 1)
+    # A larger crowd has more cells: the advice allows for them.
+    with pytest.raises(hc.Infeasible) as caught:
+        hashed(hc.Histogram(3), 2000, hc.Budget(1e-3, 1e-6))
+    hashed(hc.Histogram(3), int(caught.value.nearest["honest"]), hc.Budget(1e-3, 1e-6))
     with pytest.raises(hc.InvalidParameter, match="must be a histogram"):
         HashedHistogram(hc.Count(), BUDGET, hc.Crowd(100))  # type: ignore[arg-type]
 

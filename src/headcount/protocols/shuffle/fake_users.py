@@ -118,13 +118,25 @@ class FakeUsers(Protocol):
                 f"{self.name} must take at most {_MOST_MESSAGES:.0f} messages per person, got "
                 f"{float(self._cells * found / self.crowd.honest):.3g} for {setting} with "
                 f"{self.crowd.honest} honest people",
-                nearest={"honest": math.ceil(self._cells * found / int(_MOST_MESSAGES))},
+                nearest={"honest": self._enough(found)},
             )
         return found
+
+    def _enough(self, noise: Fraction) -> int:
+        """How many honest people keep the messages of each few enough."""
+        people, needed = 0, 1
+        while people < needed:
+            people = needed
+            cells = self._cells_for(max(people, self.crowd.users))
+            needed = math.ceil(cells * noise / int(_MOST_MESSAGES))
+        return people
 
     @property
     def _cells(self) -> int:
         """Of which a noise message is a uniform one."""
+        return self._cells_for(self.crowd.users)
+
+    def _cells_for(self, users: int) -> int:
         return self.task.domain
 
     @property

@@ -122,14 +122,13 @@ class HashedHistogram(FakeUsers):
 
     @property
     def _log_cells(self) -> int:
-        if self.cells is not None:
-            return self.cells.bit_length() - 1
-        people = max(self.crowd.users, 3)
-        return min(round(math.log2(people / math.log(people))), _MOST_LOG_CELLS)
+        return self._cells.bit_length() - 1
 
-    @property
-    def _cells(self) -> int:
-        return 1 << self._log_cells
+    def _cells_for(self, users: int) -> int:
+        if self.cells is not None:
+            return self.cells
+        people = max(users, 3)
+        return 1 << min(round(math.log2(people / math.log(people))), _MOST_LOG_CELLS)
 
     @cached_property
     def _bucket_keys(self) -> NDArray[np.uint64]:
