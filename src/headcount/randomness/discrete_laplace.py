@@ -12,34 +12,41 @@ from headcount.core.source import Source
 from headcount.randomness.draws import uniform_below
 
 
-def _coin(source: Source, p: Fraction) -> bool:
+def coin(source: Source, p: Fraction) -> bool:
+    """True with probability p, for p in [0, 1]."""
     return uniform_below(source, p.denominator) < p.numerator
 
 
-def _exponential_coin(source: Source, gamma: Fraction) -> bool:
+def exponential_coin(source: Source, gamma: Fraction) -> bool:
     """True with probability e^−γ, for γ in [0, 1].
 
     The number K of the first failure among coins of bias γ/1, γ/2, γ/3, … has
     P(K > k) = γ^k/k!, so P(K odd) = Σ (−γ)^k/k! = e^−γ.
     """
     k = 1
-    while _coin(source, gamma / k):
+    while coin(source, gamma / k):
         k += 1
     return k % 2 == 1
 
 
-def discrete_laplace(source: Source, epsilon: Fraction) -> int:
-    """One draw of two-sided geometric noise with parameter ε > 0."""
-    s, t = epsilon.numerator, epsilon.denominator
+def geometric(source: Source, gamma: Fraction) -> int:
+    """One draw of P(k) = (1−a)·a^k, k ≥ 0, with a = e^−γ, for γ > 0."""
+    s, t = gamma.numerator, gamma.denominator
     while True:
         remainder = uniform_below(source, t)
-        if not _exponential_coin(source, Fraction(remainder, t)):
-            continue
-        quotient = 0
-        while _exponential_coin(source, Fraction(1)):
-            quotient += 1
-        # remainder + t·quotient is geometric with ratio e^(−1/t); a block of s makes e^−ε.
-        magnitude = (remainder + t * quotient) // s
+        if exponential_coin(source, Fraction(remainder, t)):
+            break
+    quotient = 0
+    while exponential_coin(source, Fraction(1)):
+        quotient += 1
+    # remainder + t·quotient is geometric with ratio e^(−1/t); a block of s makes e^−γ.
+    return (remainder + t * quotient) // s
+
+
+def discrete_laplace(source: Source, epsilon: Fraction) -> int:
+    """One draw of two-sided geometric noise with parameter ε > 0."""
+    while True:
+        magnitude = geometric(source, epsilon)
         negative = uniform_below(source, 2) == 1
         if negative and magnitude == 0:
             continue  # zero has one sign only
