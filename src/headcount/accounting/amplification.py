@@ -12,6 +12,17 @@ Binary      Everyone flips his bit with probability q = 1/(1+e^ε₀). If k of t
             maximum over k: often at an edge, not always. The views of k, …, k+m all arise from
             that of k zeros and n−1−k−m ones by adding independent noise, so its divergence bounds
             theirs. Blocks of datasets are halved until no bound exceeds the largest δ found.
+Unary       Everyone holds x ∈ {0..r} and sends x ones and r−x zeros, each flipped with probability
+            q; the view is the number V of ones. (Cheu et al. 2019.) If the others hold k zeros and
+            (n−1)r−k ones, V is, up to a shift, W + Bin(r−x, q) + Bin(x, 1−q), W = Bin(k, q) −
+            Bin((n−1)r−k, q). *Only x = 0 and x = r matter.* Turning one bit of the victim's from
+            zero to one adds Bernoulli(1−q) in place of Bernoulli(q) to a log-concave law, so the
+            likelihood ratio of the two views is monotone; this relation is transitive, so it holds
+            for any x < x'. Hence the best event is {V > t} for (x', x) and {V ≤ t} for (x, x'),
+            and, since P_x(V > t) rises with x, P_x'(V > t) − e^ε P_x(V > t) is largest for x' = r,
+            x = 0. If all bits are turned, so is the direction: (0, r) at k is (r, 0) at (n−1)r−k.
+            So δ is the maximum over k and t of g(t) = P_r(V > t) − e^ε P_0(V > t), which as before
+            first rises, then falls; and blocks of k are bounded as before.
 Blanket     (Balle, Bell, Gascón, Nissim 2019.) ω(y) = min over x of R_x(y), γ = Σω. Each of the
             others draws from ω/γ with probability γ; what the rest send is given away. Then, for
             values x and x' of the victim,
@@ -37,8 +48,10 @@ from headcount.core import checks
 from headcount.core.budget import MOST_USERS
 from headcount.core.errors import InvalidParameter
 
-_EVERY_DATASET = 10_000  # honest people up to whom δ is the maximum over datasets itself
+EVERY_DATASET = 10_000  # honest people's bits: so far δ is the maximum over datasets itself
 _TOLERANCE = 1e-4  # how far above it δ may be for larger crowds, relatively
+_NEGLIGIBLE = 1e-40  # a δ for which blocks of datasets need not be halved
+MOST_BITS = 2**20  # of one person
 _MOST_LOCAL = 300.0  # beyond, a local guarantee is none, and e^(2ε₀) no float
 _LEAST_STEP = 1e-15  # of a search near 0
 
@@ -151,7 +164,7 @@ class BinaryResponse(Amplification):
 
     @property
     def exact(self) -> bool:
-        return self.honest <= _EVERY_DATASET
+        return self.honest <= EVERY_DATASET
 
     @property
     def method(self) -> str:
@@ -171,34 +184,68 @@ def _lie(local_epsilon: float) -> Fraction:
     return Fraction(1 / (1 + math.exp(local_epsilon)) * (1 - 8 * UNIT))
 
 
-def flip_delta(honest: int, lie: Fraction, epsilon: float) -> float:
+def flip_delta(honest: int, lie: Fraction, epsilon: float, bits: int = 1) -> float:
     """δ(ε) of `honest` people who flip their bits with probability `lie`, over every dataset.
 
-    Rounded up; for more than 10,000 people by one part in 10,000 at most. Of more than 10^8
-    lies that are expected, 10^8 count.
+    Each of them has so many bits, all ones for one value and all zeros for another. Rounded up; for
+    more than 10,000 bits in all by one part in 10,000 or so. Of more than 10^8 lies that are
+    expected, 10^8 count, and of people with r > 1 bits (50r)² if that is more, up to 3·10^13.
     """
     honest, epsilon = _crowd(honest), _at_least_0("epsilon", epsilon)
+    bits = checks.whole("bits", bits, low=1, high=MOST_BITS)
     if not 0 <= lie <= 1:
         raise InvalidParameter(f"`lie` must be between 0 and 1, got {lie}")
-    flips = Flips(honest, min(lie, 1 - lie), epsilon)
+    flips = Flips(honest, min(lie, 1 - lie), epsilon, bits)
     if flips.c <= 0:
         return 0.0
-    tolerance = 0.0 if honest <= _EVERY_DATASET else _TOLERANCE
+    every = honest * bits <= EVERY_DATASET
+    tolerance, least = (0.0, 0.0) if every else (_TOLERANCE, _NEGLIGIBLE)
     bound = worst = flips.edge()
     # Blocks of so many datasets, from k = first on.
-    ends = np.unique(np.linspace(0, flips.others + 1, 17).astype(np.int64))
+    ends = np.unique([(flips.others + 1) * i // 16 for i in range(17)])
     first, size = ends[:-1], np.diff(ends)
     while len(first):
         # A dataset in the middle of each block tells how high the others may go.
         worst = max(worst, flips.bounds(first + size // 2).max())
         bounds = flips.bounds(first, size - 1)
         worst = max(worst, bounds[size == 1].max(initial=0.0))
-        split = (bounds > worst * (1 + tolerance)) & (size > 1)
+        split = (bounds > max(worst * (1 + tolerance), least)) & (size > 1)
         bound = max(bound, worst, bounds[~split].max(initial=0.0))
         first, size = first[split], size[split]
         half = size // 2
         first, size = np.concatenate([first, first + half]), np.concatenate([half, size - half])
     return float(bound)
+
+
+def unary_lie(honest: int, bits: int, epsilon: float, delta: float) -> int | None:
+    """The least t, or near it, such that bits flipped with probability q = t/2^64 < ½ are private.
+
+    That is, flip_delta(honest, q, epsilon, bits) ≤ delta, which was evaluated. Near means: to one
+    part in 10,000. None if there is no such t; q = ½ would be private, but says nothing.
+    """
+    honest, bits = _crowd(honest), checks.whole("bits", bits, low=1, high=MOST_BITS)
+    epsilon, delta = _at_least_0("epsilon", epsilon), _probability("delta", delta)
+
+    def weight(bit_epsilon: float) -> int:
+        """2^64/(1 + e^ε₀), rounded up, for a bit that is ε₀-private alone; below one half."""
+        lie = Fraction(1 / (1 + math.exp(bit_epsilon)) * (1 + 8 * UNIT))
+        return min(math.ceil(lie * 2**64), 2**63 - 1)
+
+    def bound(bit_epsilon: float) -> float:
+        return flip_delta(honest, Fraction(weight(bit_epsilon), 2**64), epsilon, bits)
+
+    def quick(bit_epsilon: float) -> float:
+        flips = Flips(honest, Fraction(weight(bit_epsilon), 2**64), epsilon, bits)
+        return flips.edge() if flips.c > 0 else 0.0
+
+    # There r bits are ε-private without a crowd.
+    private = min(epsilon / bits, _MOST_LOCAL)
+    if bound(private) > delta:
+        return None
+    if delta == 0 or private == _MOST_LOCAL:
+        return weight(private)
+    towards = min(private + 64, _MOST_LOCAL)
+    return weight(_search(quick, bound, delta, private=private, towards=towards))
 
 
 # Blankets -----------------------------------------------------------------------------------

@@ -15,7 +15,9 @@ from numpy.typing import NDArray
 from headcount.accounting.laws import LEAST_FLOAT, UNIT
 
 MOST_NOISE = 1e8  # lies, or messages from the blanket: more people only add to it
-_WINDOW = np.arange(-2, 3)  # where g(t) is looked at, around its largest value
+_MOST_FLIPS = 3e13  # lies, where everybody has many bits: with more, rounding would be seen
+_MOST_BITS = 2**62  # of the others, such that their numbers are 64-bit integers
+_WINDOW = np.arange(-3, 3)  # where g(t) is looked at, in strides around its largest value
 _SMOOTHING = 2e-3  # a blanket's δ is too large by half its square, relatively
 _TILTS = tuple(2.0**-i for i in range(7))  # tried in Chernoff's bounds
 
@@ -26,53 +28,97 @@ Integers = NDArray[np.int64]
 class Flips:
     """The divergences of many datasets at once, rounded up.
 
-    Σ_t g(t) e^{st} = κ(s)·E[e^{sW}] with κ(s) = c − f/(e^s−1), c = 1−q−e^ε q, f = e^ε−1, and
-    E[e^{sW}] = a(s)^k·a(−s)^{n−1−k}, a(s) = 1−q+qe^s. The largest g(t) has P(W=t)/P(W=t−1) near
-    c/(c+f): a tilt by e^θ = 1 + f/c makes its neighborhood the middle of the tilted law.
+    With one bit each, Σ_t g(t) e^{st} = κ(s)·E[e^{sW}] with κ(s) = c − f/(e^s−1), c = 1−q−e^ε q,
+    f = e^ε−1, and E[e^{sW}] = a(s)^k·a(−s)^{n−1−k}, a(s) = 1−q+qe^s. The largest g(t) has
+    P(W=t)/P(W=t−1) near c/(c+f): a tilt by e^θ = 1 + f/c makes its neighborhood the middle of the
+    tilted law.
+
+    With r bits each, turn the victim's one by one: g(t) is the sum over i < r of e^{iε/r} times
+    that of one bit for ε/r, if i of the victim's other bits are zeros and r−1−i are ones. So c and
+    f are those of ε/r, and κ gets a factor: with x = e^s a(−s), y = e^{ε/r} a(s), D = ln x − ln y,
+        Σ_i y^i x^{r−1−i} = x^{r−1}·(1 − e^{−rD})/(1 − e^{−D}).
+    At the tilt above D = 0, and Re D grows with θ and with |Im s|: |y| never exceeds |x|.
+
+    Where g is too flat to see it fall, it is looked at in strides. Let V be the view with fewer
+    ones: its masses fall beyond its mode, and as a function of P(V ≤ t) g is concave, its slope
+    being e^ε less the likelihood ratio. So if g rises by d in one stride, it rises by no more than
+    4d in the next four.
     """
 
-    def __init__(self, honest: int, lie: Fraction, epsilon: float) -> None:
-        factor = math.exp(min(epsilon, 700.0)) * (1 - 4 * UNIT)
+    def __init__(self, honest: int, lie: Fraction, epsilon: float, bits: int = 1) -> None:
+        self.bits, self.more = bits, bits - 1  # the victim's, and those that are not being turned
+        self.part = min(epsilon, 700.0) / bits
+        factor = math.exp(self.part) * (1 - 4 * UNIT)
         self.lie = float(lie)
         self.c = min(1.0, float(1 - lie * (1 + Fraction(factor))) * (1 + 4 * UNIT))
-        self.f = math.expm1(min(epsilon, 700.0)) * (1 - 4 * UNIT)
+        self.f = math.expm1(self.part) * (1 - 4 * UNIT)
         if self.c <= 0:
             return
         self.peak = min(math.log1p(self.f / self.c), 50.0)
-        # A crowd with a δ of e^−300 is large enough.
-        fall = -max(self._rates(self.peak))
+        # A crowd with a δ of e^−300 is large enough, if its noise is not small beside r.
+        fall = -max(self._rates(self.peak)[:2])
         enough = 300 / fall if fall > 0 else math.inf
-        self.others = int(min(honest - 1, MOST_NOISE / max(self.lie, 1e-30), enough))
+        moved = bits * (1 - 2 * self.lie)  # by the victim, on average
+        if bits > 1:
+            enough = max(enough, moved**2 / max(self.lie * (1 - self.lie), 1e-30))
+        lies = max(MOST_NOISE, min((50 * moved) ** 2, _MOST_FLIPS))
+        most = min(lies / max(self.lie, 1e-30), enough)
+        self.others = int(min((honest - 1) * bits, most, _MOST_BITS))
         # Any tilt is right; but the period grows as it gets small.
-        variance = self.others * self.lie * (1 - self.lie)
+        variance = (self.others + self.more) * self.lie * (1 - self.lie)
         self.theta = theta = max(self.peak, 1 / math.sqrt(variance + 1))
+        # Without a crowd g(t) is at most c at each turn.
+        turns = math.expm1(self.part * bits) / self.f * (1 + 32 * UNIT) if self.f else bits
+        self.alone = self.c if bits == 1 else min(1.0, self.c * turns)
+        # By Bernstein's inequality a view is on the wrong side of the middle once in e^40 times:
+        # no float tells δ from 1.
+        clear = moved**2 / (8 * variance + 2 * moved) > 40 + epsilon
+        self.hopeless = bits > 1 and clear
+        # In two strides g falls by about 2(θ·stride)², relatively: by more than what rounding may
+        # change, as a rule. Where it does not, larger strides are tried.
+        stride = max(1, int(math.sqrt(5e-13 * variance / theta)))
+        self.strides = [stride * 4**i for i in range(4) if i == 0 or stride * 4**i * theta < 0.05]
 
-        # The period adds to g(t) its images e^{θrN} g(t + rN), r ≠ 0, and |g(t)| is at most
-        # (c + f)·min(1, E[e^{zW}] e^{−zt}). On the left take 1, on the right z = (1+h)θ. N makes
-        # e^{−θN} and e^{−hθN} negligible before g itself.
-        rates = self._rates(theta)
-        left = 50 - self.others * min(rates)
-        steeper = ((h, np.subtract(self._rates((1 + h) * theta), rates)) for h in _TILTS)
-        right, self.h = min(
-            ((50 + 2 * (1 + h) * theta + self.others * max(0.0, *rise)) / h, h)
-            for h, rise in steeper
-        )
+        # The period adds to g(t) its images e^{θjN} g(t + jN), j ≠ 0, and |g(t)| is at most
+        # (c + f)·min(1, E[e^{zW}] e^{−zt}), for each of the r turns. On the left take 1, on the
+        # right z = (1+h)θ. N makes e^{−θN} and e^{−hθN} negligible before g itself.
+        *rates, own = self._rates(theta)
+        left = 50 - self.others * min(rates) - self.more * (own - self.part)
+        right, self.h = math.inf, 1.0
+        for h in _TILTS:
+            *steeper, own_steeper = self._rates((1 + h) * theta)
+            rise = self.others * max(0.0, *np.subtract(steeper, rates))
+            rise += self.more * (own_steeper - own)
+            rise += 50 - (1 + h) * theta * self.strides[-1] * _WINDOW[0]
+            right, self.h = min((right, self.h), (float(rise) / h, h))
         self.period = 2 * math.ceil(max(left, right) / (2 * theta)) + 1
 
         # |a(θ+iu)/a(θ)|² = 1 − 2p(1−p)(1−cos u) falls with |u| ≤ π: stop where its power is e^−60.
-        fall = self.others * min(p * (1 - p) for p in (self._tilted(theta), self._tilted(-theta)))
+        fall = min(p * (1 - p) for p in (self._tilted(theta), self._tilted(-theta)))
+        fall *= self.others + self.more
         last = math.acos(max(-1.0, 1 - 60 / fall)) if fall else math.pi
         count = min(self.period // 2, math.ceil(last * self.period / (2 * math.pi)))
         self.all_frequencies = count == self.period // 2
-        angles = 2 * math.pi / self.period * np.arange(count + 1)
+        angles: Reals = 2 * math.pi / self.period * np.arange(count + 1.0)
         self.s = theta + 1j * angles
         self.up, self.down = self._logs(theta, angles), self._logs(-theta, -angles)
+        self._weigh(np.where(angles > 0, 2.0, 1.0) / self.period)
 
+    def _weigh(self, share: Reals) -> None:
+        """What each frequency adds: κ and its size, and the size of the terms it is made of."""
         distance = np.expm1(self.s)
-        share = np.where(angles > 0, 2.0, 1.0) / self.period
         kappa = self.c - self.f / distance
-        self.kernel = (kappa * share)[:, None] * np.exp(-np.outer(self.s, _WINDOW))
         self.weight = (self.c + self.f / np.abs(distance)) * share
+        if self.more:
+            ones = self.s + self.down
+            power = np.exp(self.more * (ones - ones[0]))
+            kappa *= power * _geometric(self.bits, ones - self.up - self.part)
+            self.weight *= self.bits * np.abs(power)
+        self.size = np.abs(kappa) * share
+        self.kernels = {
+            stride: (kappa * share)[:, None] * np.exp(-np.outer(self.s, stride * _WINDOW))
+            for stride in self.strides
+        }
 
     def _tilted(self, tilt: float) -> float:
         """The probability p = q e^θ/a(θ) of a lie, tilted."""
@@ -88,11 +134,16 @@ class Flips:
         log, phase = _polar(-2 * p * np.sin(angles / 2) ** 2, p * np.sin(angles))
         return self._log(tilt) + log + 1j * phase
 
-    def _rates(self, tilt: float) -> tuple[float, float]:
-        """What each zero and each one adds to ln E[e^{θ(W−t)}], with t near the largest g(t)."""
+    def _rates(self, tilt: float) -> tuple[float, float, float]:
+        """What each zero and each one adds to ln E[e^{θ(W−t)}], with t near the largest g(t).
+
+        Then each other bit of the victim, to the largest term of κ: t is where half are turned.
+        """
+        zero, one = self._tilted(self.peak), 1 - self._tilted(-self.peak)
         return (
-            self._log(tilt) - tilt * self._tilted(self.peak),
-            self._log(-tilt) + tilt * self._tilted(-self.peak),
+            self._log(tilt) - tilt * zero,
+            self._log(-tilt) + tilt * (1 - one),
+            self._log(-tilt) + tilt * (1 - (zero + one) / 2),
         )
 
     def edge(self) -> float:
@@ -102,32 +153,55 @@ class Flips:
     def bounds(self, first: Integers, spared: Integers | int = 0) -> Reals:
         """An upper bound on the divergences for k = first, …, first + spared zeros, each."""
         first, last = np.broadcast_arrays(first, self.others - first - spared)
+        if self.hopeless:
+            return np.full(len(first), self.alone)
         rows = max(1, 2**16 // len(self.s))
         slices = [slice(i, i + rows) for i in range(0, len(first), rows)]
         return np.concatenate([self._bounds(first[part], last[part]) for part in slices])
 
     def _bounds(self, zeros: Integers, ones: Integers) -> Reals:
-        bound = np.full(len(zeros), self.c)  # that of a victim on his own, unless a peak is found
-        middle = zeros * self._tilted(self.peak) - ones * self._tilted(-self.peak)
-        middle = np.clip(np.floor(middle + 0.5), -ones, zeros)
+        bound = np.full(len(zeros), self.alone)  # unless a peak is found
+        up, down = self._tilted(self.peak), self._tilted(-self.peak)
+        middle = (zeros + self.more / 2) * up - (ones + self.more / 2) * down + self.more / 2
+        middle = np.clip(np.floor(middle + 0.5), -ones, zeros + self.more)
         left = np.arange(len(zeros))
-        for _ in range(64):
-            values, error, log_unit = self._divergences(zeros[left], ones[left], middle[left])
-            # g rises, then falls: if it is lower at both ends for sure, then beyond them too.
-            ends, sure = (values + error)[:, [0, -1]].max(axis=1), (values - error).max(axis=1)
-            with np.errstate(over="ignore"):  # where the peak is not found yet
-                top = (values + error).max(axis=1) * np.exp(log_unit) * (1 + 8 * UNIT)
-            found = ends < sure
-            bound[left[found]] = np.clip(top, LEAST_FLOAT, self.c)[found]
-            move = _WINDOW[values.argmax(axis=1)]
-            middle[left] += move
-            left = left[~found & (move != 0)]
+        for stride in self.strides:
+            walking, flat = left, left[:0]
+            for _ in range(64):
+                here = zeros[walking], ones[walking], middle[walking]
+                top, found, move = self._peak(*here, stride)
+                bound[walking[found]] = np.clip(top, LEAST_FLOAT, self.alone)[found]
+                middle[walking] += move
+                flat = np.concatenate([flat, walking[~found & (move == 0)]])
+                walking = walking[~found & (move != 0)]
+                if not len(walking):
+                    break
+            left = np.concatenate([flat, walking])
             if not len(left):
                 break
         return bound
 
+    def _peak(
+        self, zeros: Integers, ones: Integers, middle: Reals, stride: int
+    ) -> tuple[Reals, NDArray[np.bool_], Reals]:
+        """The largest g(t), rounded up; whether it is near the middle for sure; where to go on."""
+        values, error, log_unit = self._divergences(zeros, ones, middle, stride)
+        before = (values - error)[:, 0]
+        values, error = values[:, 1:], error[:, 1:]
+        # g rises, then falls: if it is lower at both ends for sure, then beyond them too.
+        high, sure = values + error, (values - error).max(axis=1)
+        found = high[:, [0, -1]].max(axis=1) < sure
+        top = high.max(axis=1)
+        if stride > 1:
+            mode = (zeros - ones + self.bits) * self.lie + 2  # of the view with fewer ones, at most
+            found &= middle + stride * _WINDOW[0] > mode
+            top = high[:, 0] + 4 * (high[:, 0] - before)
+        with np.errstate(over="ignore"):  # where the peak is not found yet
+            top = top * np.exp(log_unit) * (1 + 8 * UNIT)
+        return top, found, stride * _WINDOW[1:][values.argmax(axis=1)]
+
     def _divergences(
-        self, zeros: Integers, ones: Integers, middle: Reals
+        self, zeros: Integers, ones: Integers, middle: Reals, stride: int
     ) -> tuple[Reals, Reals, Reals]:
         """g(t) in a window around the middle, how far off it may be, and the log of their unit."""
         logs, phases = (
@@ -139,24 +213,31 @@ class Flips:
         )
         log_unit = logs[:, 0].copy()
         sizes = np.exp(logs - log_unit[:, None])
-        values = (sizes * np.cos(phases)) @ self.kernel.real
-        values -= (sizes * np.sin(phases)) @ self.kernel.imag
+        kernel, window = self.kernels[stride], stride * _WINDOW
+        values = (sizes * np.cos(phases)) @ kernel.real
+        values -= (sizes * np.sin(phases)) @ kernel.imag
 
         # Exponents are good to a few units of the terms that they are added up from.
         terms = zeros * np.abs(self.up).max() + ones * np.abs(self.down).max()
         terms += np.abs(middle) * np.abs(self.s).max()
-        error = UNIT * (16 * terms + len(self.s) + 32) * (sizes @ self.weight)
+        error = UNIT * 16 * terms * (sizes @ self.size)
+        logs_of_turns = (float(np.abs(log).max()) for log in (self.s, self.up, self.down))
+        turns = self.more * (3 + sum(logs_of_turns))
+        error += UNIT * (16 * turns + len(self.s) + 32) * (sizes @ self.weight)
         error += 16 * UNIT * self.weight.sum()
         if not self.all_frequencies:
             error += sizes[:, -1] * self.weight[-1] * self.period / 2
-        errors = np.outer(error, np.exp(-self.theta * _WINDOW))
+        errors = np.outer(error, np.exp(-self.theta * window))
 
+        log_unit += self.more * (self.theta + self._log(-self.theta))
         z = (1 + self.h) * self.theta
-        right = zeros * self._log(z) + ones * self._log(-z) - z * (middle + _WINDOW[0])
-        images = -self.theta * self.period, right - self.h * self.theta * self.period
+        right = zeros * self._log(z) + ones * self._log(-z) - z * (middle + window[0])
+        right += self.more * (z + self._log(-z))
+        left = self.more * self.part
+        images = left - self.theta * self.period, right - self.h * self.theta * self.period
         for image in images:
             folded = np.exp(np.minimum(image - log_unit, 600.0))
-            errors += 2 * (self.c + self.f) * folded[:, None]
+            errors += 2 * (self.c + self.f) * self.bits * folded[:, None]
         return values, errors, log_unit
 
 
@@ -241,3 +322,11 @@ def _polar(x: Reals, y: Reals) -> tuple[Reals, Reals]:
     far = np.maximum((1 + x) ** 2 + y**2, 1e-300)
     log_square = np.where(near, np.log1p(np.where(near, square, 0.0)), np.log(far))
     return log_square / 2, np.arctan2(y, 1 + x)
+
+
+def _geometric(count: int, logs: NDArray[np.complex128]) -> NDArray[np.complex128]:
+    """The sums Σ_{i<count} e^{−i·log}."""
+    total: NDArray[np.complex128] = np.full(len(logs), complex(count))
+    apart = logs != 0
+    total[apart] = np.expm1(-count * logs[apart]) / np.expm1(-logs[apart])
+    return total
