@@ -1,0 +1,458 @@
+"""Noise for sums of integers in atoms that cancel: its privacy, and how much of it is needed.
+
+Notation    Everybody holds an x in 0..Δ (`levels`) and sends it, if it is not 0. Over all honest
+            people there are also U₊ messages +1 and U₋ messages −1, both NB(1, a), a = e^−rate; and
+            for each atom s, Z_s times all of its elements, Z_s ~ D_s, a sum of NB(r, e^−rate_s).
+            Atoms: {+1, −1}, and {i, −⌈i/2⌉, −⌊i/2⌋} for |i| ≥ 2, i from −⌈Δ/2⌉ to Δ. All add up to
+            0. The adversary sees how often each value is sent. Ghazi, Kumar, Manurangsi, Pagh and
+            Sinha (2021) spend ε* = Δ·rate on the sum and the rest of ε on the flood, γ = 1 − ε*/ε.
+Privacy     x is replaced by x'. The atom of i is the only one with an element i and none larger in
+            absolute value: so a message i is the same as one more of that atom and one less of its
+            other elements, which in turn ..., until only messages ±1 are left (`peeled`). The view
+            is, in other coordinates, the numbers Z_s + t_s for |i| ≥ 2 and the numbers (U₊ + Z + α,
+            U₋ + Z + β) of ±1, Z that of {+1, −1}, with integers t, α and β that depend on x: seen
+            independently. Of x against x' only the differences of these matter.
+            Of ±1, min(U₊, U₋) is NB(1, a²) and independent of U₊ − U₋, which is two-sided
+            geometric. So y = (number of +1) − (number of −1) has a law ∝ a^|y−D|, D = x − x',
+            against a^|y|; and given y, the number of +1 is X + (y−D)⁺ + α against X + y⁺, with X =
+            min + Z and α now the difference. All y ≤ min(0, D) are alike in this, and all y ≥
+            max(0, D). δ is that of the product, the largest of all ordered pairs (x, x').
+Numerics    See `losses`; X + t against X for all t that occur.
+"""
+
+import math
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass, field, replace
+from decimal import Context, Decimal
+from fractions import Fraction
+from functools import cached_property, lru_cache, partial
+from typing import cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from headcount.accounting import laws
+from headcount.accounting.laws import UNIT, Law
+from headcount.accounting.losses import (
+    ACCURACY,
+    LossLaw,
+    MovedLaw,
+    Part,
+    Plan,
+    Products,
+    View,
+    plan_for,
+    products_for,
+)
+from headcount.core.guarantee import PrivacyCurve
+
+_MOST_MASSES = 1 << 22  # of a law
+_LEAST_R = 1e-3  # next to no flood; there are budgets that need none
+_MOST_R = 1e6
+_MOST_SWEEPS = 6
+_LEAST_DELTA = 1e-18  # of a curve's points
+_LAST_EPSILON = 700.0
+_AT_ONCE = 30  # points of a curve by one plan
+_COARSE = 2e-3  # of δ, relative, that a grid may cost while searching
+_LEAST_WEIGHT = 1e-300  # smaller probabilities are rounded up to it
+_MOST_PRODUCTS = 10**9  # of masses, to add two laws
+
+
+@lru_cache(maxsize=256)
+def atoms(levels: int) -> tuple[tuple[int, ...], ...]:
+    """All atoms; the first is {1, −1}, and the first element of another is its i."""
+    out: list[tuple[int, ...]] = [(1, -1)]
+    for i in [*range(2, levels + 1), *range(-2, -((levels + 1) // 2) - 1, -1)]:
+        sign, half = (1 if i > 0 else -1), abs(i) // 2
+        out.append((i, -sign * (abs(i) - half), -sign * half))
+    return tuple(out)
+
+
+@lru_cache(maxsize=256)
+def peeled(levels: int) -> tuple[tuple[int, ...], ...]:
+    """Row x: how many of each atom a message x is, from the second atom on; then +1s and −1s."""
+    index = {atom[0]: j for j, atom in enumerate(atoms(levels)) if j}
+    rows: dict[int, list[int]] = {0: [0] * (len(index) + 2)}
+    for message in sorted({1, -1, *index}, key=abs):
+        row = [0] * (len(index) + 2)
+        if abs(message) == 1:
+            row[len(index) + (message < 0)] = 1
+        else:
+            row[index[message] - 1] = 1
+            for element in atoms(levels)[index[message]][1:]:
+                row = [mine - its for mine, its in zip(row, rows[element], strict=True)]
+        rows[message] = row
+    return tuple(tuple(rows[x]) for x in range(levels + 1))
+
+
+@dataclass(frozen=True)
+class CorrelatedSumNoise:
+    """All honest people's noise. The floats are the very numbers they are.
+
+    `floods[j]` belongs to `atoms(levels)[j]`: a sum of independent NB(r, e^−rate), as pairs (r,
+    rate).
+    """
+
+    levels: int
+    rate: float
+    floods: tuple[tuple[tuple[float, float], ...], ...] = field(repr=False)
+
+    @property
+    def messages(self) -> float:
+        """How many there are, in expectation."""
+        total = 2 * _mean(self.rate)
+        for atom, flood in zip(atoms(self.levels), self.floods, strict=True):
+            total += len(atom) * sum(r * _mean(rate) for r, rate in flood)
+        return total
+
+    def delta(self, epsilon: float) -> float:
+        """For replacing any value by any other, rounded up."""
+        known = Accounts(self).delta(abs(epsilon))
+        if epsilon >= 0:
+            return known
+        # As all pairs are there in both directions.
+        return min(1.0, (math.exp(epsilon) * known - math.expm1(epsilon)) * (1 + 8 * UNIT))
+
+    def pair_delta(self, held: int, other: int, epsilon: float) -> float:
+        """For replacing `held` by `other`, in this direction only, at ε ≥ 0."""
+        accounts = Accounts(self)
+        return products_for([accounts.view(held, other)], accounts.law, epsilon)[1]
+
+    @cached_property
+    def curve(self) -> PrivacyCurve:
+        return SumCurve(self)
+
+
+class Accounts:
+    """The views of all pairs (x, x') of values, and their losses."""
+
+    def __init__(self, noise: CorrelatedSumNoise) -> None:
+        self.noise = noise
+        self._laws: dict[int, MovedLaw] = {}
+        self._seen_ones: dict[tuple[int, int], tuple[Part, ...]] = {}
+
+    def law(self, name: Hashable, step: float, negligible: float) -> LossLaw:
+        atom, by = cast(tuple[int, int], name)
+        return self._moved(atom).losses(by, step, negligible)
+
+    def _moved(self, atom: int) -> MovedLaw:
+        if atom not in self._laws:
+            flood = _flood_law(self.noise.floods[atom])
+            if atom == 0:
+                flood = _plus_least(flood, self.noise.rate)
+            self._laws[atom] = MovedLaw(flood)
+        return self._laws[atom]
+
+    def view(self, held: int, other: int) -> list[tuple[Part, ...]]:
+        """Of one who holds `held`, against `other`."""
+        rows = peeled(self.noise.levels)
+        *moves, plus, _ = (mine - its for mine, its in zip(rows[held], rows[other], strict=True))
+        atoms_seen = [((1.0, 0.0, (j, by)),) for j, by in enumerate(moves, start=1) if by]
+        return [self._ones(held - other, plus), *atoms_seen]
+
+    def _ones(self, difference: int, plus: int) -> tuple[Part, ...]:
+        """What is seen of the messages ±1, by y = (number of +1) − (number of −1)."""
+        if (difference, plus) in self._seen_ones:
+            return self._seen_ones[difference, plus]
+        rate, size = self.noise.rate, abs(difference)
+        sign = 1 if difference > 0 else -1
+        up = (1 + 8 * UNIT * (2 + rate * size)) / (1 + math.exp(-rate))
+        out: list[Part] = []
+        for steps in range(size + 1):
+            y = sign * steps
+            # At the ends stand all y beyond.
+            single = 1.0 if steps in {0, size} else -math.expm1(-rate)
+            weight = max(up * single * math.exp(-rate * (size - steps)), _LEAST_WEIGHT)
+            by = max(y - difference, 0) + plus - max(y, 0)
+            out.append((weight, rate * (2 * steps - size), (0, by)))
+        self._seen_ones[difference, plus] = tuple(out)
+        return tuple(out)
+
+    @cached_property
+    def views(self) -> list[View]:
+        values = range(self.noise.levels + 1)
+        return [self.view(x, y) for x in values for y in values if x != y]
+
+    @cached_property
+    def usual(self) -> list[View]:
+        """The pairs that are mostly the worst."""
+        return [self.view(0, self.noise.levels), self.view(self.noise.levels, 0)]
+
+    def delta(self, epsilon: float) -> float:
+        """Of all pairs, at ε ≥ 0."""
+        known = list(self.usual)
+        while True:
+            products, delta, _ = products_for(known, self.law, epsilon)
+            found, view = products.worst(self.views, [epsilon])
+            # Another pair may be the worst, or only seem so in a plan that is not made for it.
+            if float(found[0]) <= 1.001 * delta or len(known) > 5:
+                return float(found[0])
+            known.append(view)
+
+
+def _mean(rate: float) -> float:
+    """Of NB(1, e^−rate)."""
+    return math.exp(-rate) / -math.expm1(-rate)
+
+
+def _ratio(rate: float) -> Fraction:
+    """e^−rate, to 60 digits."""
+    context = Context(prec=60)
+    return Fraction(context.exp(-Decimal(rate)))
+
+
+def _flood_law(flood: Sequence[tuple[float, float]]) -> Law:
+    """Of all the flood of an atom; or, if that would take too long, of its widest part: to add
+    more to it does nothing for an adversary who could have done so alone.
+    """
+    parts = [laws.negative_binomial(Fraction(r), _ratio(rate)) for r, rate in flood]
+    parts.sort(key=lambda part: -len(part.mass))
+    total = parts[0]
+    for part in parts[1:]:
+        if len(total.mass) * len(part.mass) <= _MOST_PRODUCTS:
+            total = total.plus(part)
+    return total
+
+
+def _plus_least(law: Law, rate: float) -> Law:
+    """The law of X + Y, Y the smaller of two NB(1, e^−rate): NB(1, e^−2rate)."""
+    ratio = math.exp(-2 * rate)
+    out = law.plus_geometric(ratio)
+    # The ratio is off by a few units, and so is P(Y = k) by k + ratio/(1 − ratio) times as many.
+    most = len(out.mass) - len(law.mass)
+    return replace(
+        out, slack=out.slack + 8 * UNIT * (1 + rate) * (most + 2 / -math.expm1(-2 * rate))
+    )
+
+
+def paper(levels: int, epsilon: float, delta: float, epsilon_star: float) -> CorrelatedSumNoise:
+    """As published, and proven to be (ε, δ)-private for any Δ, but for the atoms with i < −⌈Δ/2⌉.
+
+    Whoever sees the messages −Δ, …, −⌈Δ/2⌉ − 1, which are in no other atom, knows how many there
+    are of these, and can take away, or add, all they consist of: the privacy is the same.
+    """
+    part = min(1.0, epsilon - epsilon_star) / 2
+    rounds = math.ceil(math.log2(levels)) + 1
+    published = 2 * levels - 1  # atoms
+    r = 3 * (1 + math.log(published / (delta / 2)))
+    floods = [((r, 0.1 * part / math.ceil(levels * rounds / abs(i))),) for i, *_ in atoms(levels)]
+    ones = (3 * (1 + math.log(1 / (delta / 2))), 0.2 * part / levels)
+    return CorrelatedSumNoise(levels, epsilon_star / levels, ((ones, *floods[0]), *floods[1:]))
+
+
+@dataclass(frozen=True)
+class _Shape:
+    """A flood up to its size: logarithms of c, c0 and of how much larger r is for {+1, −1}."""
+
+    levels: int
+    rate: float
+    spare: float  # γε, if that is not large
+    log_c: float
+    log_c0: float
+    log_more: float
+
+    def noise(self, r: float) -> CorrelatedSumNoise:
+        rounds = math.ceil(math.log2(self.levels)) + 1
+        unit = self.spare / self.levels
+        floods = [((r * math.exp(self.log_more), math.exp(self.log_c0) * unit),)]
+        for i, *_ in atoms(self.levels)[1:]:
+            floods.append(((r, math.exp(self.log_c) * unit * abs(i) / rounds),))
+        return CorrelatedSumNoise(self.levels, self.rate, tuple(floods))
+
+    def moved(self, coordinate: str, by: float) -> "_Shape":
+        return replace(self, **{coordinate: getattr(self, coordinate) + by})
+
+
+class _Search:
+    """ln(δ/budget) of the pairs that are mostly the worst, at one ε; for floods nearly alike."""
+
+    def __init__(self, epsilon: float, delta: float) -> None:
+        self.epsilon, self.delta = epsilon, delta
+        self._plan: Plan | None = None
+        self._slope = 10.0
+
+    def look(self, noise: CorrelatedSumNoise, accuracy: float = _COARSE) -> float:
+        """With a new plan."""
+        accounts = Accounts(noise)
+        products, delta, self._slope = products_for(
+            accounts.usual,
+            accounts.law,
+            self.epsilon,
+            scale=self.delta,
+            slope=self._slope,
+            accuracy=accuracy,
+        )
+        self._plan = products.plan
+        return math.log(delta / self.delta)
+
+    def glance(self, noise: CorrelatedSumNoise) -> float:
+        """With the last plan."""
+        if self._plan is None:
+            return self.look(noise)
+        accounts = Accounts(noise)
+        found = Products(self._plan, accounts.law).deltas(accounts.usual, [self.epsilon])[0]
+        return math.log(float(found) / self.delta)
+
+
+def _least_r(
+    measure: Callable[[float], float], r: float, fall: float, tolerance: float
+) -> tuple[float, float, float] | None:
+    """An r with −tolerance ≤ measure(r) ≤ 0, how fast that falls there, and measure(r); None if
+    there is none.
+
+    measure(r) is ln(δ/budget): nearly straight in r, so that a line through the best points on
+    either side soon hits 0.
+    """
+    low, high = (0.0, math.inf), (math.inf, -math.inf)
+    for _ in range(60):
+        excess = measure(r)
+        low, high = (low, (r, excess)) if excess <= 0 else ((r, excess), high)
+        if low[0] and math.isfinite(high[0]):
+            fall = (low[1] - high[1]) / (high[0] - low[0])
+        if high[1] >= -tolerance or high[0] - low[0] < 1e-5 * high[0] or high[0] <= _LEAST_R:
+            return high[0], fall, high[1]
+        # A little beyond the crossing, and never quite at the ends.
+        aim = r + (excess + tolerance / 2) / fall
+        least, most = max(low[0], r / 2), min(high[0], 2 * r)
+        r = min(max(aim, least + 0.02 * (most - least)), most - 0.02 * (most - least))
+        if r > _MOST_R:
+            break
+    return None
+
+
+def calibrate(
+    levels: int, epsilon: float, delta: float, epsilon_star: float
+) -> CorrelatedSumNoise | None:
+    """The fewest messages that are (ε, δ)-private with this ε*; None if none are found.
+
+    Rates are γε·c|i|/(Δ(⌈log2 Δ⌉ + 1)), and γε·c0/Δ for {+1, −1}; one r for all atoms but that one.
+    One after the other c, c0 and the ratio of the two r go to where a parabola through three points
+    has its lowest, always with the r that is then needed.
+    """
+    spare = epsilon - epsilon_star
+    if not (epsilon_star > 0 and spare > 0 and 0 < delta < 1):
+        raise ValueError("ε* must be between 0 and ε, δ between 0 and 1")
+    size = math.log2(levels)
+    shape = _Shape(
+        levels,
+        epsilon_star / levels,
+        min(spare, 2 * (size + 1)),  # with more of it, atoms would be too rare to hide anything
+        math.log(min(1.1 + 0.08 * size, 1.6)),
+        math.log(0.5) - 0.19 * size,
+        -0.1 if levels > 4 else 0.0,
+    )
+    r = max(18 - 1.6 * size, 8.0) * math.log(1 / delta) / math.log(1e6)
+    if 120 / min(rate for flood in shape.noise(r).floods for _, rate in flood) > _MOST_MASSES:
+        return None
+    search = _Search(epsilon, delta)
+    found = _least_r(lambda r: search.look(shape.noise(r)), r, math.log(1 / delta) / r, 0.5)
+    if found is None:
+        return None
+    r, fall, excess = found
+
+    def cost(tried: _Shape, excess: float) -> float:
+        """Messages, with the r that is needed, roughly."""
+        return tried.noise(max(r + excess / fall, r / 3)).messages
+
+    width = 0.3
+    for _ in range(_MOST_SWEEPS):
+        before = cost(shape, excess)
+        for coordinate in ("log_c0",) if levels == 1 else ("log_c0", "log_c", "log_more"):
+            here = cost(shape, excess)
+            beside = [shape.moved(coordinate, by) for by in (-width, width)]
+            less, more = (cost(one, search.glance(one.noise(r))) for one in beside)
+            bend = less + more - 2 * here
+            way = 0.5 * (less - more) / bend if bend > 0 else math.copysign(1.0, less - more)
+            tried = shape.moved(coordinate, width * min(max(way, -1.0), 1.0))
+            found = _least_r(partial(_glance, search, tried), r, fall, 0.5)
+            if found is not None:
+                needed = max(found[0] + found[2] / found[1], found[0] / 3)
+                if tried.noise(needed).messages < here:
+                    shape, (r, fall, excess) = tried, found
+        if cost(shape, excess) > 0.995 * before:
+            if width <= 0.15:
+                break
+            width /= 2
+        excess = search.look(shape.noise(r))
+    return _checked(shape, max(r + excess / fall, r / 2), fall, search)
+
+
+def _glance(search: _Search, shape: _Shape, r: float) -> float:
+    return search.glance(shape.noise(r))
+
+
+def _checked(shape: _Shape, r: float, fall: float, search: _Search) -> CorrelatedSumNoise | None:
+    """With the least r for the usual pairs, and then for all."""
+    found = _least_r(lambda r: search.look(shape.noise(r), ACCURACY), r, fall, 2e-3)
+    if found is None:
+        return None
+    r, fall, _ = found
+    while r < _MOST_R:
+        noise = shape.noise(r)
+        reached = noise.delta(search.epsilon)
+        if reached <= search.delta:
+            return noise
+        r += 1.02 * math.log(reached / search.delta) / fall + 1e-4 * r
+    return None
+
+
+@dataclass(frozen=True, eq=False)
+class SumCurve(PrivacyCurve):
+    """δ at one ε is computed anew. For many, it is known at some points: it is convex in e^ε, so
+    that straight lines between them lie above; and beyond the last it falls no more, or is tiny.
+    """
+
+    noise: CorrelatedSumNoise
+
+    def delta(self, epsilon: float) -> float:
+        return self.noise.delta(epsilon)
+
+    def deltas(self, epsilons: NDArray[np.float64]) -> NDArray[np.float64]:
+        points, known = self._points
+        # At −ε it is 1 − e^−ε + e^−ε·δ(ε), as all pairs are there in both directions.
+        sizes = np.minimum(np.abs(epsilons), points[-1])
+        lines = np.interp(np.exp(sizes), np.exp(points), known) * (1 + 1e-12)
+        factors = np.exp(np.minimum(epsilons, 0.0))
+        mirrored: NDArray[np.float64] = (1 - factors + factors * lines) * (1 + 8 * UNIT)
+        return np.minimum(mirrored, 1.0)
+
+    @cached_property
+    def bends(self) -> NDArray[np.float64]:
+        points = self._points[0]
+        return np.concatenate([-points[:0:-1], points])
+
+    @cached_property
+    def _points(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Some ε from 0 on, and δ there. From one to the next ln δ falls by 0.3 or so."""
+        accounts = Accounts(self.noise)
+        points, known = [0.0], [accounts.delta(0.0)]
+        while known[-1] > _LEAST_DELTA and points[-1] < _LAST_EPSILON:
+            start = points[-1]
+            _, delta, slope = products_for(
+                accounts.usual, accounts.law, start, scale=known[-1], accuracy=_COARSE
+            )
+            for _ in range(8):
+                ahead = start + np.arange(_AT_ONCE + 1) * (0.3 / slope)
+                plan = plan_for(
+                    accounts.usual,
+                    accounts.law,
+                    start,
+                    scale=delta * math.exp(-0.35 * _AT_ONCE),
+                    slope=1.3 * slope,
+                    reach=float(ahead[-1]) - start,
+                    accuracy=_COARSE,
+                )
+                found = Products(plan, accounts.law).deltas(accounts.views, list(ahead))
+                falls = -np.diff(np.log(found))
+                # Where it falls faster than expected, points must be closer.
+                fine = int(np.argmax(np.append(falls, np.inf) > 0.6))
+                if fine:
+                    break
+                slope *= 2
+            fine = max(fine, 1)
+            known[-1] = min(known[-1], float(found[0]))
+            points += [float(point) for point in ahead[1 : fine + 1]]
+            known += [float(delta) for delta in found[1 : fine + 1]]
+            if fine == _AT_ONCE and float(falls.sum()) < 1e-3:
+                break  # what is left has an infinite loss
+        return np.array(points), np.minimum.accumulate(known)

@@ -1,0 +1,401 @@
+"""Privacy losses on a grid, and δ of many independent observations together.
+
+Notation    P against Q: the view with a person's one value and with another; a point's loss is
+            ln(P/Q). X + t against X: a law that is seen, moved by t. h: the grid's step. θ: a tilt.
+Grid        A point (P, Q) with a loss between two neighbors g and g + h of the grid is split into
+            two, of these losses, that together have its P and its Q: whoever sees the two can
+            forget which of them it was and is back at the point, so that the two dominate it, and
+            all products that it is part of. What is split is whole cells of the grid: it is linear
+            in (P, Q). The price is a loss that varies by h more, an error of order h².
+            P is rounded up and Q down, which dominates too: losses only grow. What a law cut off,
+            where Q is unknown and what is too rare to matter has an infinite loss, and all of its P
+            is charged to δ.
+Product     Losses of independent observations add up. With P's masses m(l) and M(θ) = Σ m(l)e^{θl},
+
+                δ(ε) = Σ m(l)(1 − e^{ε−l})₊ = M(θ)e^{−θε} Σ w(l)·K(l − ε),
+
+            where w(l) = m(l)e^{θl}/M(θ) sums to 1 and K(u) = e^{−θu}(1 − e^{−u})₊ < 1. Near the θ
+            for which M(θ)e^{−θε} is least, the sum is not small: so that rounding errors of Fourier
+            transforms, which are in proportion to 1, remain in proportion to δ, however small δ is.
+Numerics    By Parseval the sum is that of products of the transforms, which are at most 1. A
+            transform of N terms errs by at most 8u·log2(N) in proportion to its Euclidean norm, so
+            in each term by at most e = 8u·log2(N)·√N; n of them multiplied by n(e + 8u), and the
+            sum by that times the norm of K, which is charged. Transforms are circular. Losses below
+            a window that begins at ε or before come back above, which only adds to δ, as K is 0
+            where they belong; losses above it may come back where K = 0, and P of these, at most
+            M(θ')e^{−θ'·top} for any θ', is charged.
+"""
+
+import math
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import fft
+
+from headcount.accounting.laws import UNIT, Law
+
+_LEAST_MASS = 1e-250  # of a law; smaller masses count as cut off
+_ROUGH = 1e-11  # losses that are out of order by less are rounded up into it
+ACCURACY = 2e-4  # of δ, relative, that the grid may cost
+_NEGLIGIBLE = 1e-4  # of δ, relative, that cut masses may cost
+_LEAST_SCALE = 1e-22  # smaller δ are not resolved
+_MOST_POINTS = 1 << 20  # of a grid
+_MOST_POINTS = 1 << 20  # of a grid
+_TILTS = np.concatenate([-np.geomspace(1e4, 0.1, 16), np.geomspace(0.1, 1e5, 43)])
+_LEAST_TILT = 0.2
+_LEAST_SUM = 1e-290  # more than what underflows in one
+
+# A part of an observation: its probability under P, its loss by itself, and what else is seen.
+Part = tuple[float, float, Hashable]
+# An observation is one of several parts, and it is seen which. A view is several observations.
+View = Sequence[tuple[Part, ...]]
+# The losses of a name, for a step and for what mass may be given up.
+Losses = Callable[[Hashable, float, float], "LossLaw"]
+
+
+@dataclass(frozen=True, eq=False)
+class LossLaw:
+    """P has mass[i] at the loss (start + i)·step, and `infinite` at an infinite loss; all of it is
+    rounded up, and Q's mass is P's times e^−loss.
+    """
+
+    start: int
+    step: float
+    mass: NDArray[np.float64] = field(repr=False)
+    infinite: float
+
+    @cached_property
+    def losses(self) -> NDArray[np.float64]:
+        losses: NDArray[np.float64] = np.arange(len(self.mass), dtype=np.float64)
+        return (losses + self.start) * self.step
+
+    def log_moments(self, tilts: NDArray[np.float64]) -> NDArray[np.float64]:
+        """The logarithm of M(θ), to within rounding."""
+        with np.errstate(divide="ignore"):
+            exponents = np.log(self.mass) + np.multiply.outer(tilts, self.losses)
+        peaks = exponents.max(axis=-1)
+        logs: NDArray[np.float64] = peaks + np.log(np.exp(exponents - peaks[..., None]).sum(-1))
+        return logs
+
+
+class MovedLaw:
+    """The losses of X + t against X, for any t."""
+
+    def __init__(self, law: Law) -> None:
+        kept = np.flatnonzero(law.mass > _LEAST_MASS)
+        first, last = int(kept[0]), int(kept[-1]) + 1
+        if len(kept) != last - first:
+            raise ValueError("a law with gaps")
+        self._mass = law.mass[first:last]
+        self._slack = law.slack + 4 * UNIT
+        self._tail = law.tail + len(law.mass) * _LEAST_MASS * (1 + law.slack)
+        self._logs = np.log(self._mass)
+        self._largest_log = float(np.abs(self._logs).max())
+        self._below = np.cumsum(self._mass)
+        self._above = np.cumsum(self._mass[::-1])[::-1]
+
+    def _overlap(
+        self, by: int, negligible: float
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64], slice]:
+        """Of the X with an X + by that is known too, but for the rarest: masses, losses, where."""
+        size = len(self._mass)
+        start = max(int(np.searchsorted(self._below, negligible, side="right")), -by, 0)
+        stop = size - int(np.searchsorted(self._above[::-1], negligible, side="right"))
+        stop = max(min(stop, size - by), start)
+        losses = self._logs[start:stop] - self._logs[start + by : stop + by]
+        return self._mass[start:stop], losses, slice(start + by, stop + by)
+
+    def losses(self, by: int, step: float, negligible: float) -> LossLaw:
+        """X + by against X; masses that sum to less than `negligible` may be given up."""
+        if by == 0:
+            return LossLaw(0, step, np.ones(1), 0.0)
+        mass, losses, where = self._overlap(by, negligible)
+        # Sums of up to n terms err by less than n units, running sums too.
+        rounding = 4 * UNIT * len(self._mass)
+        grow = (1 + self._slack) * (1 + rounding)
+        start, stop = where.start - by, where.stop - by
+        cut = float(self._below[start - 1]) if start else 0.0
+        cut += float(self._above[stop]) if stop < len(self._mass) else 0.0
+        infinite = min(1.0, cut * grow + self._tail)
+        if not len(mass):
+            return LossLaw(0, step, np.zeros(1), 1.0)
+        other = self._mass[where]
+        if losses[0] > losses[-1]:
+            mass, losses, other = mass[::-1], losses[::-1], other[::-1]
+        rising = np.maximum.accumulate(losses)
+        gap = float((rising - losses).max())
+        if gap > _ROUGH:
+            order = np.argsort(losses)
+            mass, rising, other, gap = mass[order], losses[order], other[order], 0.0
+        # All losses are those of (P up, Q down); what a logarithm or a product with the step may
+        # err is `blur`. In a cell up to g + h no loss is larger; they may be smaller than g by
+        # 2·blur, which lowering Q by as much makes good: then none is below g, and as none was
+        # above g + h, what is more than all of P in the upper half need not be.
+        blur = gap + 16 * UNIT * (8 + self._largest_log)
+        lift = 2 * self._slack / (1 - self._slack) + blur
+        rising = rising + lift
+        first, last = math.floor(rising[0] / step), math.floor(rising[-1] / step)
+        edges = np.searchsorted(rising, step * np.arange(first + 1, last + 1))
+        starts = np.concatenate([[0], edges])
+        filled = np.flatnonzero(np.diff(starts, append=len(rising)))
+        starts = starts[filled]
+        upper = np.add.reduceat(mass, starts) * grow
+        shrink = (1 - self._slack) * (1 - rounding) * (1 - 4 * blur)
+        lower = np.add.reduceat(other, starts) * max(0.0, shrink)
+        excess = upper - lower * np.exp(np.minimum((first + filled) * step, 700.0))
+        above = np.clip(excess / -math.expm1(-step) * (1 + 8 * UNIT), 0.0, upper)
+        split = np.zeros(last - first + 2)
+        split[filled] = upper - above
+        split[filled + 1] += above
+        return LossLaw(first, step, split * (1 + 8 * UNIT), infinite)
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What losses are put on and how they are tilted. Any plan is safe; a good one is accurate.
+
+    It is refused for ε below its window.
+    """
+
+    step: float
+    size: int
+    start: int  # the first grid point of the window
+    tilt: float
+    top_tilt: float  # θ' of what lies above the window
+    negligible: float
+
+
+class Products:
+    """δ of views made of observations whose laws are asked for by name, at ε near the plan's."""
+
+    def __init__(self, plan: Plan, law: Losses) -> None:
+        self.plan = plan
+        self._law = law
+        self._laws: dict[Hashable, tuple[LossLaw, float, float]] = {}
+        self._transforms: dict[Hashable, NDArray[np.complex128]] = {}
+        self._observations: dict[tuple[Part, ...], NDArray[np.complex128]] = {}
+        self._points: dict[float, tuple[float, float, int, float]] = {}
+        self._turns: dict[float, NDArray[np.complex128]] = {}
+        self._sums: dict[tuple[Part, ...], tuple[float, float, float]] = {}
+        self._roots = np.exp(-2j * np.pi / plan.size * np.arange(plan.size))
+
+    def _known(self, name: Hashable) -> tuple[LossLaw, float, float]:
+        """A law, ln M(θ) and ln M(θ')."""
+        if name not in self._laws:
+            law = self._law(name, self.plan.step, self.plan.negligible)
+            tilts = np.array([self.plan.tilt, self.plan.top_tilt])
+            logs = law.log_moments(tilts)
+            self._laws[name] = (law, float(logs[0]), float(logs[1]))
+        return self._laws[name]
+
+    def _transform(self, name: Hashable) -> NDArray[np.complex128]:
+        if name not in self._transforms:
+            law, log_moment, _ = self._known(name)
+            tilted = law.mass * np.exp(self.plan.tilt * law.losses - log_moment)
+            wrapped = np.zeros(-(-len(tilted) // self.plan.size) * self.plan.size)
+            wrapped[: len(tilted)] = tilted
+            folded = wrapped.reshape(-1, self.plan.size).sum(axis=0)
+            self._transforms[name] = fft.rfft(np.roll(folded, law.start % self.plan.size))
+        return self._transforms[name]
+
+    def _point(self, loss: float) -> tuple[float, float, int, float]:
+        """A point of P = 1 split between neighbors on the grid: ln M(θ) and ln M(θ'); the lower
+        neighbor; what share of M(θ) is the upper one's.
+        """
+        if loss in self._points:
+            return self._points[loss]
+        step, tilt, top = self.plan.step, self.plan.tilt, self.plan.top_tilt
+        raised = loss + 8 * UNIT * (abs(loss) + step)
+        below = math.floor(raised / step)
+        above = math.expm1(-max(0.0, raised - below * step)) / math.expm1(-step)
+        above = min(1.0, above + 16 * UNIT * (1 + abs(below)))
+        log_above = math.log(above)
+        log_below = math.log1p(-above) if above < 1 else -math.inf
+        log_moment, top_moment = (
+            float(np.logaddexp(log_below + t * below * step, log_above + t * (below + 1) * step))
+            for t in (tilt, top)
+        )
+        share = math.exp(min(0.0, log_above + tilt * (below + 1) * step - log_moment))
+        self._points[loss] = log_moment, top_moment, below, share
+        return self._points[loss]
+
+    def _moments(self, parts: tuple[Part, ...]) -> tuple[float, float, float]:
+        """The logarithms of M(θ) and of M(θ'), and P of an infinite loss."""
+        if len(parts) == 1 and parts[0][1] == 0:
+            law, log_moment, top_moment = self._known(parts[0][2])
+            return log_moment, top_moment, law.infinite
+        if parts in self._sums:
+            return self._sums[parts]
+        logs, tops, infinite = [], [], 0.0
+        for weight, loss, name in parts:
+            law, log_moment, top_moment = self._known(name)
+            point = self._point(loss)
+            logs.append(math.log(weight) + log_moment + point[0])
+            tops.append(math.log(weight) + top_moment + point[1])
+            infinite += weight * law.infinite
+        log_sum, top_sum = (float(np.logaddexp.reduce(column)) for column in (logs, tops))
+        self._sums[parts] = log_sum, top_sum, infinite
+        return self._sums[parts]
+
+    def _turn(self, loss: float) -> NDArray[np.complex128]:
+        """The transform of a point."""
+        if loss not in self._turns:
+            _, _, below, share = self._point(loss)
+            frequencies = np.arange(self.plan.size // 2 + 1)
+            phase = self._roots[frequencies * below % self.plan.size]
+            self._turns[loss] = phase * (1 - share + share * self._roots[frequencies])
+        return self._turns[loss]
+
+    def _observation(self, parts: tuple[Part, ...]) -> NDArray[np.complex128]:
+        if len(parts) == 1 and parts[0][1] == 0:
+            return self._transform(parts[0][2])
+        if parts not in self._observations:
+            total = self._moments(parts)[0]
+            out = np.zeros(self.plan.size // 2 + 1, dtype=np.complex128)
+            for weight, loss, name in parts:
+                log_moment = self._point(loss)[0] + self._known(name)[1]
+                share = math.exp(math.log(weight) + log_moment - total)
+                out += share * self._turn(loss) * self._transform(name)
+            self._observations[parts] = out
+        return self._observations[parts]
+
+    def _kernel(self, epsilon: float) -> tuple[NDArray[np.complex128], float]:
+        """The transform of K, conjugated and weighted for a sum over half of the frequencies; and
+        the norm of K.
+        """
+        size, start = self.plan.size, self.plan.start
+        excess = np.arange(start, start + size) * self.plan.step - epsilon
+        excess = np.maximum(excess + 8 * UNIT * (abs(epsilon) + np.abs(excess)), 0.0)
+        kernel = np.exp(-self.plan.tilt * excess) * -np.expm1(-excess)
+        weights = np.full(size // 2 + 1, 2.0 / size)
+        weights[0] = 1.0 / size
+        if size % 2 == 0:
+            weights[-1] = 1.0 / size
+        transform = np.conj(fft.rfft(np.roll(kernel, start % size))) * weights
+        return transform, float(np.linalg.norm(kernel)) * (1 + 1e-9)
+
+    def deltas(self, views: Sequence[View], epsilons: Sequence[float]) -> NDArray[np.float64]:
+        """The largest δ of any of the views, for each ε, rounded up."""
+        return self.worst(views, epsilons)[0]
+
+    def worst(
+        self, views: Sequence[View], epsilons: Sequence[float]
+    ) -> tuple[NDArray[np.float64], View]:
+        """The largest δ of any of the views, for each ε, rounded up; a view that has it at one ε.
+
+        K is at most κ: a view for which M(θ)e^−θε·κ is less than another's δ need not be
+        transformed.
+        """
+        plan, tilt = self.plan, self.plan.tilt
+        points = np.array(epsilons, dtype=np.float64)
+        if points.min() < (plan.start - 1) * plan.step:
+            raise ValueError("the window must begin at ε or before")
+        most = math.exp(tilt * math.log(tilt / (1 + tilt))) / (1 + tilt) * (1 + 1e-9)
+        top = (plan.start + plan.size) * plan.step
+        bounds = []
+        for view in views:
+            moments = [self._moments(parts) for parts in view]
+            total, other = (math.fsum(column[j] for column in moments) for j in (0, 1))
+            finite = math.fsum(math.log1p(-min(lost, 1 - UNIT)) for _, _, lost in moments)
+            # What exponents may err by.
+            sizes = math.fsum(abs(one) + abs(two) for one, two, _ in moments)
+            blur = 1e-9 + 64 * UNIT * (sizes + (tilt + plan.top_tilt) * abs(top))
+            above = min(total - tilt * top, other - plan.top_tilt * top) + blur
+            infinite = (-math.expm1(finite) + math.exp(min(0.0, above))) * (1 + 1e-9)
+            logs = total - tilt * points + blur
+            # Up to e^600 what floats cannot hold is far below the least δ.
+            scales = np.where(logs < 600, np.exp(np.minimum(logs, 600.0)), np.inf)
+            bounds.append((total, scales, infinite, view))
+        bounds.sort(key=lambda bound: -bound[0])
+        kernels = [self._kernel(epsilon) for epsilon in epsilons]
+        norms = np.array([norm for _, norm in kernels])
+        matrix = np.stack([kernel for kernel, _ in kernels])
+        each = 8 * UNIT * (math.log2(plan.size) * math.sqrt(plan.size) + 16)
+        largest, worst = np.zeros(len(epsilons)), bounds[0][3]
+        for _, scales, infinite, view in bounds:
+            if np.all(scales * most + infinite <= largest):
+                continue
+            product = self._observation(view[0])
+            for parts in view[1:]:
+                product = product * self._observation(parts)
+            sums = matrix.real @ product.real - matrix.imag @ product.imag
+            # Of the transforms, of K's, of sums of parts and of the sum over all frequencies.
+            error = (len(view) + 2) * each + 4 * UNIT * (sum(map(len, view)) + plan.size)
+            sums = np.maximum(sums, 0.0) + error * norms + _LEAST_SUM
+            found = np.minimum(scales * np.minimum(sums, most) + infinite, 1.0)
+            worst = view if np.any(found > largest) else worst
+            largest = np.maximum(largest, found)
+        return np.minimum(largest * (1 + 1e-9), 1.0), worst
+
+
+def plan_for(
+    views: Sequence[View],
+    law: Losses,
+    epsilon: float,
+    *,
+    scale: float,
+    slope: float,
+    reach: float = 0.0,
+    accuracy: float = ACCURACY,
+) -> Plan:
+    """A plan for these views from ε to ε + reach, where δ is at least `scale`, or about that, and
+    −ln δ grows by `slope` for each unit of ε.
+    """
+    number = max(len(view) for view in views)
+    negligible = _NEGLIGIBLE * scale / number
+    names = {name for view in views for parts in view for _, _, name in parts}
+    # A coarse grid is enough to choose a finer one by.
+    coarse = 0.5 / slope
+    rough = {name: law(name, coarse, negligible).log_moments(_TILTS) for name in names}
+    totals = []
+    for view in views:
+        logs = np.zeros(len(_TILTS))
+        for parts in view:
+            terms = [math.log(weight) + _TILTS * loss + rough[name] for weight, loss, name in parts]
+            logs += np.logaddexp.reduce(terms)
+        totals.append(logs)
+    logs = np.max(totals, axis=0)
+    first = int(np.searchsorted(_TILTS, _LEAST_TILT))
+    at = first + int(np.argmin((logs - _TILTS * (epsilon + reach / 2))[first:-1]))
+    at = min(at, max(first, int(np.searchsorted(_TILTS, 4 * slope))))
+    tilt = float(_TILTS[at])
+    # Outside the window there may be so much of the tilted law: what comes back adds to δ.
+    allowed = tilt * epsilon - float(logs[at]) + math.log(_NEGLIGIBLE * scale)
+    growth = logs - logs[at] - min(allowed, -1.0)
+    tops = growth[at + 1 :] / (_TILTS[at + 1 :] - tilt)
+    bottoms = growth[:at] / (_TILTS[:at] - tilt)
+    best = int(np.argmin(tops))
+    top, bottom = max(float(tops[best]), epsilon + reach), min(float(bottoms.max()), epsilon)
+    # Each split adds up to h²/4 to the variance of the loss, so that times slope²/2 to −ln δ.
+    step = max(math.sqrt(8 * accuracy / number) / slope, (top - bottom) / _MOST_POINTS)
+    start = math.floor(bottom / step)
+    size = fft.next_fast_len(math.ceil(top / step) - start + 1, real=True)
+    return Plan(step, size, start, tilt, float(_TILTS[at + 1 + best]), negligible)
+
+
+def products_for(
+    views: Sequence[View],
+    law: Losses,
+    epsilon: float,
+    *,
+    scale: float = 1e-6,
+    slope: float = 10.0,
+    accuracy: float = ACCURACY,
+) -> tuple[Products, float, float]:
+    """For δ of these views at ε, and others that are no worse: with a good plan, found by trying;
+    then δ and its slope. `scale` and `slope` are guesses of these.
+    """
+    for _ in range(20):
+        plan = plan_for(views, law, epsilon, scale=scale, slope=slope, accuracy=accuracy)
+        products = Products(plan, law)
+        beside = epsilon + 0.3 / slope
+        delta, less = (float(found) for found in products.deltas(views, [epsilon, beside]))
+        steep = max(1.0, math.log(delta / less) / (beside - epsilon)) if less else slope
+        if (delta > scale / 4 or scale <= _LEAST_SCALE) and steep < 1.3 * slope:
+            break
+        scale = max(min(scale, delta / 2), _LEAST_SCALE)
+        slope = max(slope, 1.2 * steep)
+    return products, delta, steep
