@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 import headcount as hc
-from benchmarks import peers
 
 _PAGE = Path(__file__).parents[1] / "docs" / "accuracy.md"
 _USERS, _BUDGET, _RUNS = 100_000, hc.Budget(1, 1e-6), 200
@@ -17,19 +17,26 @@ _WISHES: dict[str, list[dict[str, Any]]] = {
     "shuffle.correlated": [{"error_ratio": 1.0221}, {}],
     "shuffle.correlated-histogram": [{"error_ratio": 1.09}, {}],
 }
+_TASKS: dict[str, hc.Task] = {
+    "Count": hc.Count(),
+    "Mean of reals in [0, 1]": hc.Mean(0, 1),
+    "Sum of whole numbers from 0 to 8": hc.Sum(0, 8, whole=True),
+    "Histogram of 50 buckets": hc.Histogram(50),
+}
 _INTRODUCTION = f"""\
 # Accuracy
 
 Written by `make bench`; do not edit.
 
 {_USERS:,} people, ε = 1, δ = 1e-6, everybody honest. *Worst error* is the standard error of the
-count, or of a bucket, for the worst data, from privacy alone, and in brackets relative to central.
-*Expected* is that for data in which all values are equally frequent, and *measured* the root mean
-squared error over {_RUNS} runs with real messages of such data, where these are not too many.
+count, sum, mean, or of a bucket, for the worst data, from privacy alone (rounding included), and in
+brackets relative to central. *Expected* is that for data in which all values are equally frequent
+(of reals: 0, 0.1, …, 1), and *measured* the root mean squared error over {_RUNS} runs with real
+messages of such data, where these are not too many.
 *Messages* are those of one person on average, *slots* the size of a bundle that hides their number.
 *Local ε* is the privacy of one person's messages by themselves, all that is left if shuffler and
 analyzer collude. `shuffle.amplified` stands for any local protocol; by default it is
-`shuffle.randomized-response` or `shuffle.k-ary`.
+`shuffle.randomized-response`, `shuffle.k-ary`, or `local.one-bit-mean` behind a shuffler.
 """
 _HEADINGS = (
     "protocol",
@@ -46,7 +53,7 @@ _HEADINGS = (
 
 def write() -> None:
     parts = [_INTRODUCTION]
-    for title, task in (("Count", hc.Count()), ("Histogram of 50 buckets", hc.Histogram(50))):
+    for title, task in _TASKS.items():
         parts.append(f"## {title}\n")
         parts.append(_table(list(_lines(task))))
     page = "\n".join(parts)
@@ -58,6 +65,8 @@ def _lines(task: hc.Task) -> Iterator[tuple[str, ...]]:
     central = hc.protocol("central.geometric", task, _BUDGET, hc.Crowd(_USERS)).standard_error()
     for name in hc.protocol_names(task):
         calibrations = ("exact", "paper") if name.startswith("shuffle.") else ("exact",)
+        if name == "shuffle.split-and-mix":  # both are the paper's
+            calibrations = ("paper",)
         for calibration in calibrations:
             for wish in _WISHES.get(name, [{}]):
                 yield _line(name, task, calibration, wish, central)
@@ -73,12 +82,11 @@ def _line(
     except hc.Infeasible as refusal:
         return name, kind, refusal.message, *("–",) * (len(_HEADINGS) - 3)
     error, alone = found.standard_error(), found.local_epsilon
-    counts = np.bincount(_values(found))
     return (
         name,
         kind,
         f"{error:,.4g} ({error / central:,.3f})",
-        f"{found.standard_error(counts):,.4g}",
+        f"{found.standard_error(_counts(found.task)):,.4g}",
         _measured(found),
         f"{found.messages_per_user:.4g}",
         str(found.slots) if found.trust is hc.Trust.SHUFFLE else "–",
@@ -90,15 +98,27 @@ def _line(
 def _measured(protocol: hc.Protocol) -> str:
     if _USERS * protocol.messages_per_user > _MOST_MESSAGES:
         return "–"
-    values = _values(protocol)
-    truth = protocol.task.answer(np.bincount(values))
+    task = protocol.task
+    values = np.resize(_values(task), _USERS)
+    truth = task.answer(task.holding(_counts(task)))
     source = hc.SecureSource()
     runs = [hc.run(protocol, values, source).value - truth for _ in range(_RUNS)]
     return f"{math.sqrt(np.mean(np.square(runs))):,.4g}"
 
 
-def _values(protocol: hc.Protocol) -> peers.Values:
-    return (np.arange(_USERS) % protocol.task.domain).astype(np.uint8)
+def _values(task: hc.Task) -> NDArray[Any]:
+    """The different values that people hold here."""
+    if isinstance(task, hc.Mean):
+        return np.linspace(0, 1, 11)
+    return np.arange(task.domain)
+
+
+def _counts(task: hc.Task) -> Any:
+    values = _values(task)
+    counts = np.bincount(np.arange(_USERS) % len(values))
+    if isinstance(task, hc.Sum | hc.Mean):
+        return dict(zip(values.tolist(), counts.tolist(), strict=True))
+    return counts
 
 
 def _table(rows: list[tuple[str, ...]]) -> str:

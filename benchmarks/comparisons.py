@@ -4,9 +4,11 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
 import numpy as np
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
+from numpy.typing import NDArray
 
 import headcount as hc
 from benchmarks import peers
@@ -44,6 +46,7 @@ def all_comparisons() -> Iterator[Comparison]:
     yield from whole_path()
     yield from libraries()
     yield from sparse_noise()
+    yield from shares()
     yield from calibrations()
     yield from simulations()
     yield from keystream()
@@ -111,11 +114,42 @@ def sparse_noise() -> Iterator[Comparison]:
     yield Comparison.of_times(subject, ours, peer, theirs, "≥ 50")
 
 
+def shares() -> Iterator[Comparison]:
+    """Split and mix, from numbers to their sum, against random words alone, as many."""
+    people = _FEWER_PEOPLE
+    source = hc.SecureSource()
+    reals = np.random.default_rng(1).random(people)
+    tasks = {"reals": hc.Mean(0, 1), "whole numbers": hc.Sum(0, 1000, whole=True)}
+    for kind, task in tasks.items():
+        values = reals if kind == "reals" else (1000 * reals).astype(np.int64)
+        protocol = hc.protocol(
+            "shuffle.split-and-mix", task, hc.Budget(_EPSILON, 1e-12), hc.Crowd(people)
+        )
+        sent = int(protocol.messages_per_user)
+        ours, words = race(
+            partial(_shared, protocol, values, source),
+            partial(source.integers, people * sent, np.uint64),
+            rounds=15,
+        )
+        subject = f"randomize and tally {protocol.name}, 10⁶ {kind}, {sent} shares"
+        peer = "as many random 8-byte words"
+        yield Comparison.of_times(subject, ours, peer, words, "≥ 1/4")
+
+
+def _shared(protocol: hc.Protocol, values: NDArray[Any], source: hc.Source) -> hc.Tally:
+    return protocol.tally(protocol.randomize(values, source))
+
+
 def calibrations() -> Iterator[Comparison]:
     """From a budget that nobody asked for before to parameters, against the time allowed."""
     budget, crowd = hc.Budget(_EPSILON, 1.01e-6), hc.Crowd(99_991)
     wishes = {"shuffle.correlated": {"max_messages": 1.03}}
-    tasks: tuple[hc.Task, ...] = (hc.Count(), hc.Histogram(50))
+    tasks: tuple[hc.Task, ...] = (
+        hc.Count(),
+        hc.Mean(0, 1),
+        hc.Sum(0, 8, whole=True),
+        hc.Histogram(50),
+    )
     for task in tasks:
         for name in hc.protocol_names(task, hc.Trust.SHUFFLE):
             build = partial(hc.protocol, name, task, budget, crowd, **wishes.get(name, {}))

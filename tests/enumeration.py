@@ -16,7 +16,7 @@ import mpmath
 import numpy as np
 from numpy.typing import NDArray
 
-from headcount import Protocol, Trust
+from headcount import Mean, Protocol, Sum, Trust
 from headcount.core.protocol import BundleLaw
 
 mpmath.mp.dps = 50
@@ -31,9 +31,36 @@ _FEW = 200_000  # steps of an exact enumeration
 _MANY = 200  # outcomes whose divergence is summed in floats
 
 
+def asked(protocol: Protocol) -> Sequence[float]:
+    """The values that people hold here: all there are, or of real numbers the ends, one whose
+    rounding is most uncertain, and the middle if there is one level between the ends.
+    """
+    task = protocol.task
+    if isinstance(task, Sum | Mean):
+        if task.whole:
+            return range(int(task.low), int(task.high) + 1)
+        levels, span = levels_of(protocol), task.high - task.low
+        middle = [task.low + span / 2] if levels == 2 else []
+        return [task.low, task.low + span / (2 * levels), *middle, task.high]
+    return range(task.domain)
+
+
+def levels_of(protocol: Protocol) -> int:
+    """To how many levels real numbers are rounded; those who do not say round to the ends."""
+    names = ("levels", "bits", "precision")
+    return int(next((protocol.parameters[key] for key in names if key in protocol.parameters), 1))
+
+
+def held(protocol: Protocol, holding: Sequence[int]) -> Any:
+    """What a crowd holds, as `simulate` and `standard_error` are told."""
+    if isinstance(protocol.task, Sum | Mean):
+        return dict(zip(asked(protocol), holding, strict=True))
+    return list(holding)
+
+
 def laws_of(protocol: Protocol) -> list[BundleLaw]:
     """The law of a bundle for each value; only for protocols that state one."""
-    found = [protocol.law(value) for value in range(protocol.task.domain)]
+    found = [protocol.law(value) for value in asked(protocol)]
     assert all(law is not None for law in found)
     return [law for law in found if law is not None]
 
@@ -173,7 +200,7 @@ def neighboring_views(protocol: Protocol) -> list[tuple[View, View]]:
     Dishonest people may tell the adversary all they sent, so only the honest ones' messages hide
     anybody. In local trust the view is one person's bundle.
     """
-    values = range(protocol.task.domain)
+    values = range(len(asked(protocol)))
     people = 1 if protocol.trust is Trust.LOCAL else protocol.crowd.honest
     pairs: list[tuple[View, View]] = []
     for others in datasets(people - 1, len(values)):

@@ -2,6 +2,8 @@
 
 import math
 from collections import Counter
+from dataclasses import replace
+from fractions import Fraction
 
 import mpmath
 import numpy as np
@@ -11,117 +13,296 @@ import headcount as hc
 from enumeration import geometric_mass, log_likelihood_ratio
 
 ALARM = 1e-6
-# The judge's own law of each central protocol's noise: (budget epsilon, noise) to probability.
-NOISE = {"central.geometric": geometric_mass}
+# The judge's own law of each central protocol's noise: two-sided geometric, with the budget's
+# epsilon divided by so many steps for one person (of a count, or in a bucket).
+NOISE = {"central.geometric": 1, "central.laplace": 1024}
 EPSILONS = (0.3, 1.0, 2.5)
+COUNT, WHOLE, REAL = hc.Count(), hc.Sum(-3, 4, whole=True), hc.Mean(-1, 2.5)
 
 
-def build(name: str, epsilon: float) -> hc.Protocol:
-    return hc.protocol(name, hc.Count(), hc.Budget(epsilon), hc.Crowd(10))
+def build(name: str, epsilon: float, task: hc.Task = COUNT) -> hc.Protocol:
+    return hc.protocol(name, task, hc.Budget(epsilon), hc.Crowd(10))
+
+
+def steps_of(protocol: hc.Protocol) -> int:
+    """By how many steps of the noise a person can move what it is added to."""
+    levels = int(protocol.parameters["levels"])
+    if protocol.task == REAL:
+        # To how many levels reals are rounded is the protocol's choice, if rounding adds no more
+        # than a ten-thousandth to the variance of the noise.
+        assert 2 * levels**2 / protocol.budget.epsilon**2 >= 10_000 * 10 / 4
+    else:
+        assert levels == NOISE[protocol.name] * (7 if protocol.task == WHOLE else 1)
+    return levels
+
+
+def bounds_of(task: hc.Task) -> tuple[float, float]:
+    return (task.low, task.high) if isinstance(task, hc.Sum | hc.Mean) else (0, 1)
+
+
+def below(rate: mpmath.mpf, z: int) -> mpmath.mpf:
+    """P(Z < z) of two-sided geometric noise."""
+    a = mpmath.exp(-rate)
+    return a ** (1 - z) / (1 + a) if z <= 0 else 1 - a**z / (1 + a)
+
+
+def binned(rate: mpmath.mpf, width: int) -> dict[int, float]:
+    """The law of the bin that noise falls into; bins have an odd width, and one has 0 inside."""
+    reach = range(-math.ceil(60 / (rate * width)) - 1, math.ceil(60 / (rate * width)) + 2)
+    half = width // 2
+    ends = {b: below(rate, b * width - half) for b in (*reach, reach[-1] + 1)}
+    return {b: float(ends[b + 1] - ends[b]) for b in reach}
 
 
 def test_every_central_protocol_has_a_judge() -> None:
     assert set(NOISE) == set(hc.protocol_names(trust=hc.Trust.CENTRAL))
 
 
-def check_release(name: str, epsilon: float, draws: int, off: float) -> None:
-    """The released noise has its law, and neither one scaled nor one tilted by `off`."""
-    protocol, source = build(name, epsilon), hc.SeededSource(21)
+def test_judge_is_right() -> None:
+    for rate in (mpmath.mpf(2), mpmath.mpf(1) / 5):
+        for z in range(-40, 41):
+            mass = geometric_mass(rate, z)
+            assert mpmath.almosteq(below(rate, z + 1) - below(rate, z), mass, abs_eps=1e-45)
+        for width in (1, 5):
+            assert sum(binned(rate, width).values()) == pytest.approx(1, abs=1e-12)
+
+
+def check_noise(noise: Counter[int], rate: mpmath.mpf, off: float) -> None:
+    """Noise has its law, and neither one scaled nor one tilted by `off`."""
+    width = 2 * int(1 / (8 * rate)) + 1
+    bins: Counter[int] = Counter()
+    for z, times in noise.items():
+        bins[(z + width // 2) // width] += times
+    law = binned(rate, width)
+    assert log_likelihood_ratio(bins, law)[1] > ALARM
+    for factor in (1 - off, 1 + off):
+        assert log_likelihood_ratio(bins, binned(rate * factor, width))[1] < ALARM
+    tilted = {b: p * (1 + off * ((b > 0) - (b < 0))) for b, p in law.items()}
+    assert log_likelihood_ratio(bins, tilted)[1] < ALARM
+
+
+def check_release(name: str, task: hc.Task, epsilon: float, draws: int, off: float) -> None:
+    protocol, source = build(name, epsilon, task), hc.SeededSource(21)
+    levels = steps_of(protocol)
     tally = protocol.tally(protocol.randomize([1] * 7 + [0] * 3, source))
-    noise = Counter(int(protocol.estimate(tally, source).value) - 7 for _ in range(draws))
-    reach = range(-400, 401)
-    law = {z: float(NOISE[name](epsilon, z)) for z in reach}
-    assert log_likelihood_ratio(noise, law)[1] > ALARM
-    tilted = {z: p * (1 + off * ((z > 0) - (z < 0))) for z, p in law.items()}
-    for wrong_epsilon in (epsilon * (1 - off), epsilon * (1 + off)):
-        wrong = {z: float(NOISE[name](wrong_epsilon, z)) for z in reach}
-        assert log_likelihood_ratio(noise, wrong)[1] < ALARM
-    assert log_likelihood_ratio(noise, tilted)[1] < ALARM
+    low, high = map(Fraction, bounds_of(task))
+    # Zeros and ones are levels themselves, except of the mean.
+    (total,) = tally.counts.tolist()
+    place = (7 - 10 * low) * levels / (high - low)
+    assert total == place if task != REAL else abs(total - place) < 10
+    share = 10 if isinstance(task, hc.Mean) else 1
+    noise: Counter[int] = Counter()
+    for _ in range(draws):
+        value = Fraction(protocol.estimate(tally, source).value)
+        steps = (value * share - 10 * low) * levels / (high - low) - total
+        assert abs(steps - round(steps)) < 1e-6
+        noise[round(steps)] += 1
+    check_noise(noise, mpmath.mpf(epsilon) / levels, off)
 
 
 @pytest.mark.parametrize("name", NOISE)
 @pytest.mark.parametrize("epsilon", EPSILONS)
 def test_release_follows_the_law_and_no_other(name: str, epsilon: float) -> None:
-    check_release(name, epsilon, 40_000, off=0.15)
+    # Noise of 0 shows no tilt.
+    draws = 18_000 if epsilon > 2 and NOISE[name] == 1 else 7_000
+    check_release(name, COUNT, epsilon, draws, off=0.15)
+
+
+@pytest.mark.parametrize("name", NOISE)
+@pytest.mark.parametrize("task", [WHOLE, REAL], ids=str)
+def test_release_of_numbers_follows_the_law_and_no_other(name: str, task: hc.Task) -> None:
+    check_release(name, task, 1.3, 7_000, off=0.15)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", NOISE)
 @pytest.mark.parametrize("epsilon", EPSILONS)
-def test_release_is_right_to_two_percent(name: str, epsilon: float) -> None:
-    check_release(name, epsilon, 1_500_000, off=0.02)
+@pytest.mark.parametrize("task", [COUNT, WHOLE, REAL], ids=str)
+def test_release_is_right_to_two_percent(name: str, task: hc.Task, epsilon: float) -> None:
+    draws = 1_500_000 if task == COUNT else 500_000
+    check_release(name, task, epsilon, draws, off=0.02)
 
 
-@pytest.mark.parametrize("name", NOISE)
+def moved(rate: mpmath.mpf, steps: int, epsilon: float) -> mpmath.mpf:
+    """HS_ε of noise against noise moved by some steps; outside of these all ratios are equal."""
+    factor, a = mpmath.exp(mpmath.mpf(epsilon)), mpmath.exp(-rate)
+    first = below(rate, 1), below(rate, 1 - steps)
+    last = 1 - below(rate, steps), 1 - below(rate, 0)
+    mass = [(1 - a) / (1 + a)]
+    while len(mass) < steps:
+        mass.append(mass[-1] * a)
+    inside = zip(mass[1:], mass[:0:-1], strict=True)
+    return mpmath.fsum(max(p - factor * q, 0) for p, q in (first, *inside, last))
+
+
+def test_moved_noise_is_the_sum_over_all_of_it() -> None:
+    for rate, steps, epsilon in ((mpmath.mpf(2) / 5, 3, 0.7), (mpmath.mpf(1), 1, 0.2)):
+        factor = mpmath.exp(mpmath.mpf(epsilon))
+        truth = sum(
+            max(geometric_mass(rate, z) - factor * geometric_mass(rate, z - steps), 0)
+            for z in range(-400, 400)
+        )
+        assert mpmath.almosteq(truth, moved(rate, steps, epsilon), rel_eps=1e-40)
+
+
+@pytest.mark.parametrize(
+    ("name", "task"),
+    [(name, task) for name in NOISE for task in (COUNT, WHOLE)] + [("central.geometric", REAL)],
+    ids=str,
+)
 @pytest.mark.parametrize("epsilon", EPSILONS)
-def test_guarantee_and_curve(name: str, epsilon: float) -> None:
-    protocol = build(name, epsilon)
+def test_guarantee_and_curve(name: str, epsilon: float, task: hc.Task) -> None:
+    protocol = build(name, epsilon, task)
     assert protocol.guarantee.epsilon == epsilon
     assert protocol.guarantee.delta == 0
-    mass = {z: NOISE[name](epsilon, z) for z in range(-400, 402)}
-    limit = mpmath.exp(mpmath.mpf(epsilon))
-    for z in range(-400, 401):
-        assert mass[z] <= limit * mass[z + 1] * (1 + mpmath.mpf(10) ** -45)
-        assert mass[z + 1] <= limit * mass[z] * (1 + mpmath.mpf(10) ** -45)
+    assert protocol.guarantee.exact
+    levels = steps_of(protocol)
+    rate = mpmath.mpf(epsilon) / levels
+    limit = mpmath.exp(mpmath.mpf(epsilon)) * (1 + mpmath.mpf(10) ** -45)
+    for z in range(-20, 21):
+        here, there = geometric_mass(rate, z), geometric_mass(rate, z + levels)
+        assert here <= limit * there
+        assert there <= limit * here
     for smaller in (0.0, 0.2, epsilon / 2, epsilon):
-        factor = mpmath.exp(mpmath.mpf(smaller))
-        truth = sum(max(mass[z] - factor * mass[z + 1], 0) for z in range(-400, 401))
+        truth = moved(rate, levels, smaller)
         stated = protocol.curve.delta(smaller)
         assert truth - mpmath.mpf(10) ** -45 <= stated <= truth * (1 + 1e-9) + 1e-14
+        # Whoever moves the sum by less is hidden at least as well.
+        for steps in {1, levels // 2, levels - 1} - {0}:
+            assert moved(rate, steps, smaller) <= stated
 
 
 @pytest.mark.parametrize("name", NOISE)
 @pytest.mark.parametrize("epsilon", [*EPSILONS, 0.01, 40.0])
 def test_error_and_intervals(name: str, epsilon: float) -> None:
     protocol = build(name, epsilon)
-    reach = range(-int(60 / epsilon) - 2, int(60 / epsilon) + 3)
-    law = {z: NOISE[name](epsilon, z) for z in reach}
-    variance = sum(z * z * p for z, p in law.items())
-    assert protocol.standard_error() == pytest.approx(float(mpmath.sqrt(variance)), rel=1e-9)
+    steps = NOISE[name]
+    rate = mpmath.mpf(epsilon) / steps
+    a = mpmath.exp(-rate)
+    deviation = mpmath.sqrt(2 * a) / (1 - a) / steps
+    if steps == 1:
+        reach = range(-int(60 / epsilon) - 2, int(60 / epsilon) + 3)
+        variance = sum(z * z * geometric_mass(epsilon, z) for z in reach)
+        assert mpmath.almosteq(deviation, mpmath.sqrt(variance), rel_eps=1e-15)
+    assert protocol.standard_error() == pytest.approx(float(deviation), rel=1e-9)
     assert protocol.standard_error([4, 6]) == protocol.standard_error()
     with pytest.raises(hc.InvalidValue):
         protocol.standard_error([4, 6, 1])
-    estimate = protocol.estimate(hc.Tally(np.array([5, 5]), 10, name))
+    estimate = protocol.estimate(hc.Tally(np.array([5 * steps]), 10, name))
     for confidence in (0.5, 0.95, 0.999):
-        below, above = estimate.error_law.margins(confidence)
-        covered = sum(p for z, p in law.items() if -below <= z <= above)
-        assert covered >= confidence
-        narrower = sum(p for z, p in law.items() if -below < z < above)
-        assert narrower < confidence or below == 0
+        margins = estimate.error_law.margins(confidence)
+        assert margins[0] == margins[1]
+        most = margins[0] * steps
+        assert most == int(most)
+        assert 1 - 2 * below(rate, -int(most)) >= confidence
+        assert most == 0 or 1 - 2 * below(rate, 1 - int(most)) < confidence
+        # What is covered by margins is covered by the interval, at its ends too.
+        for truth in (0, 3, 10):
+            for noise in (-margins[0], margins[1]):
+                assert truth in replace(estimate, value=truth + noise).interval(confidence)
+            if truth == 3:
+                outside = replace(estimate, value=3 + margins[1] + 1.01)
+                assert truth not in outside.interval(confidence)
 
 
-def test_every_estimate_is_a_new_release() -> None:
-    protocol = build("central.geometric", 0.1)
-    tally = hc.Tally(np.array([5, 5]), 10, protocol.name)
+@pytest.mark.parametrize("name", NOISE)
+@pytest.mark.parametrize("confidence", [0.5, 0.8, 0.9, 0.95])
+def test_intervals_of_means_hold_what_lies_on_their_ends(name: str, confidence: float) -> None:
+    """Means of whole numbers are tenths here, of which floats are a little off."""
+    task = hc.Mean(0, 1, whole=True)
+    protocol = build(name, 1.0, task)
+    steps = NOISE[name]
+    estimate = protocol.estimate(hc.Tally(np.array([5 * steps]), 10, name))
+    a = mpmath.exp(-mpmath.mpf(1) / steps)
+    margins = estimate.error_law.margins(confidence)
+    most = round(margins[0] * 10 * steps)
+    assert 1 - 2 * a ** (most + 1) / (1 + a) >= confidence
+    for truth in range(11):
+        for noise in (-most, most):
+            value = float(Fraction(truth, 10) + Fraction(noise, 10 * steps))
+            assert truth / 10 in replace(estimate, value=value).interval(confidence)
+
+
+@pytest.mark.parametrize("name", NOISE)
+def test_every_estimate_is_a_new_release(name: str) -> None:
+    protocol = build(name, 0.1)
+    tally = hc.Tally(np.array([5 * NOISE[name]]), 10, protocol.name)
     assert len({protocol.estimate(tally).value for _ in range(50)}) > 10
 
 
-def test_tiny_epsilon_still_answers() -> None:
-    protocol = build("central.geometric", 1e-12)
-    tally = hc.Tally(np.array([5, 5]), 10, protocol.name)
-    assert math.isfinite(protocol.estimate(tally).value)
+@pytest.mark.parametrize("name", NOISE)
+@pytest.mark.parametrize("task", [COUNT, WHOLE, REAL, hc.Histogram(2)], ids=str)
+def test_tiny_epsilon_still_answers(name: str, task: hc.Task) -> None:
+    protocol = build(name, 1e-12, task)
+    tally = protocol.tally(protocol.randomize([1] * 10, hc.SeededSource(1)))
+    estimate = protocol.estimate(tally)
+    assert np.isfinite(estimate.value).all()
+    assert np.isfinite(estimate.interval().low).all()
 
 
-def test_histogram_has_independent_noise_in_every_bucket() -> None:
+@pytest.mark.parametrize("name", NOISE)
+@pytest.mark.parametrize("task", [COUNT, WHOLE, REAL], ids=str)
+def test_messages_are_levels_and_tallies_their_sums(name: str, task: hc.Task) -> None:
+    protocol = build(name, 1.0, task)
+    levels = steps_of(protocol)
+    low, high = bounds_of(task)
+    tally = protocol.tally(protocol.randomize([low] * 4 + [high] * 6, hc.SeededSource(1)))
+    assert tally.counts.tolist() == [6 * levels]
+    people = [4, 6] if isinstance(task, hc.Count) else {low: 4, high: 6}
+    assert protocol.simulate(people, hc.SeededSource(1)).counts.tolist() == [6 * levels]
+    with pytest.raises(hc.InvalidValue):
+        protocol.tally(hc.Batch(np.array([levels + 1]), 1))
+    if levels > 7 and task != REAL:
+        # Nobody holds a part of a person.
+        with pytest.raises(hc.InvalidValue):
+            protocol.tally(hc.Batch(np.array([1]), 1))
+
+
+@pytest.mark.parametrize("name", NOISE)
+def test_histogram_has_independent_noise_in_every_bucket(name: str) -> None:
     """Half of epsilon for each of the two buckets that a person moves between."""
-    epsilon, runs = 1.6, 20_000
-    protocol = hc.protocol("central.geometric", hc.Histogram(3), hc.Budget(epsilon), hc.Crowd(10))
+    epsilon, runs, steps = 1.6, 6_000, NOISE[name]
+    protocol = build(name, epsilon, hc.Histogram(3))
     source = hc.SeededSource(8)
     tally = protocol.tally(protocol.randomize([0] * 6 + [1] * 4, source))
     assert tally.counts.tolist() == [6, 4, 0]
-    noise = np.array([protocol.estimate(tally, source).value - [6, 4, 0] for _ in range(runs)])
-    law = {z: float(geometric_mass(epsilon / 2, z)) for z in range(-100, 101)}
+    found = [(protocol.estimate(tally, source).value - [6, 4, 0]) * steps for _ in range(runs)]
+    noise = np.array(found)
+    assert (noise == np.round(noise)).all()
+    rate = mpmath.mpf(epsilon) / 2 / steps
     for bucket in range(3):
-        found = Counter(noise[:, bucket].astype(int).tolist())
-        assert log_likelihood_ratio(found, law)[1] > ALARM
-    pairs = Counter(zip(*noise[:, :2].astype(int).T.tolist(), strict=True))
+        check_noise(Counter(noise[:, bucket].astype(int).tolist()), rate, off=0.15)
+    # Pairs, in bins of about a person.
+    width = steps | 1
+    pairs = (noise.astype(int) + width // 2) // width
+    law = binned(rate, width)
     both = {(y, z): law[y] * law[z] for y in range(-30, 31) for z in range(-30, 31)}
-    assert log_likelihood_ratio(pairs, both)[1] > ALARM
+    for one, other in ((0, 1), (1, 2), (2, 0)):
+        seen = Counter(zip(pairs[:, one].tolist(), pairs[:, other].tolist(), strict=True))
+        assert log_likelihood_ratio(seen, both)[1] > ALARM
     assert protocol.guarantee.epsilon == epsilon
-    # Two counts of epsilon/2 each, by all their pairs of outcomes.
-    mass = np.array([float(geometric_mass(epsilon / 2, z)) for z in range(-60, 61)])
-    moved, still = np.append(0, mass), np.append(mass, 0)
-    for at in (0.0, 0.5, 1.2, epsilon):
-        upper, lower = np.multiply.outer(moved, still), np.multiply.outer(still, moved)
-        truth = float(np.maximum(upper - math.exp(at) * lower, 0).sum())
-        assert truth == pytest.approx(protocol.curve.delta(at), abs=1e-12)
+    assert protocol.guarantee.delta == 0
+    a = math.exp(-epsilon / 2 / steps)
+    deviation = math.sqrt(2 * a) / (1 - a) / steps
+    assert protocol.standard_error() == pytest.approx(deviation, rel=1e-9)
+    assert protocol.standard_error([6, 4, 0]) == protocol.standard_error()
+    margins = protocol.estimate(tally, source).error_law.margins(0.9)
+    assert 1 - 2 * below(rate, -round(margins[0] * steps)) >= 0.9
+    assert 1 - 2 * below(rate, 1 - round(margins[0] * steps)) < 0.9
+
+
+@pytest.mark.parametrize("name", NOISE)
+@pytest.mark.parametrize("at", [0.0, 0.5, 1.2, 1.6])
+def test_histogram_curve(name: str, at: float) -> None:
+    """Two counts of epsilon/2 each, by all their pairs of outcomes."""
+    epsilon, steps = 1.6, NOISE[name]
+    rate = epsilon / 2 / steps
+    # Of one count: noise up to 0, each step up to a person, and all beyond.
+    ends = 1 / (1 + math.exp(-rate)), math.exp(-rate * steps) / (1 + math.exp(-rate))
+    inside = np.exp(-rate * np.arange(1, steps)) * math.tanh(rate / 2)
+    still = np.concatenate([[ends[0]], inside, [ends[1]]])
+    assert still.sum() == pytest.approx(1, abs=1e-12)
+    upper = np.multiply.outer(still, still[::-1])
+    truth = float(np.maximum(upper - math.exp(at) * upper.T, 0).sum())
+    stated = build(name, epsilon, hc.Histogram(3)).curve.delta(at)
+    assert truth - 1e-12 <= stated <= truth + 1e-12 + 1e-9 * truth

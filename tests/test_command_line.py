@@ -93,6 +93,44 @@ def test_estimate(headcount: Headcount, trust: str, file: str, column: str) -> N
 
 
 @pytest.mark.usefixtures("people")
+@pytest.mark.parametrize("trust", ["central", "shuffle", "local"])
+@pytest.mark.parametrize("task", ["sum", "mean"])
+@pytest.mark.parametrize("whole", [True, False])
+def test_sums_and_means(headcount: Headcount, trust: str, task: str, whole: bool) -> None:
+    arguments = ["estimate", "people.parquet", "--column", "age", "--task", task, "--low", "-1"]
+    arguments += ["--high", "89", "--epsilon", "2", "--delta", "1e-4", "--trust", trust]
+    arguments += ["--whole"] * whole
+    status, out, err = headcount(*arguments)
+    assert (status, err) == (0, "")
+    assert "2,000 people" in out
+    answer = json.loads(headcount(*arguments, "--json", "--confidence", "0.9999999").out)
+    truth = sum(i % 90 for i in range(2000)) / (2000 if task == "mean" else 1)
+    assert answer["task"] == task
+    assert answer["interval"]["low"] <= truth <= answer["interval"]["high"]
+    assert ("sampling_error" in answer) == (task == "mean")
+
+
+@pytest.mark.usefixtures("people")
+def test_clamped_values_and_populations(headcount: Headcount) -> None:
+    arguments = ["estimate", "people.csv", "--column", "age", "--low", "0", "--high", "50"]
+    arguments += ["--epsilon", "1"]
+    refused = headcount(*arguments)
+    assert refused.status == 2
+    plain = headcount(*arguments, "--clamp", "--json")
+    wide = headcount(*arguments, "--clamp", "--json", "--sampling")
+    assert (plain.status, wide.status) == (0, 0)
+    narrow, broad = (json.loads(found.out)["interval"] for found in (plain, wide))
+    assert json.loads(plain.out)["task"] == "mean"  # bounds mean a mean
+    assert broad["high"] - broad["low"] > 3 * (narrow["high"] - narrow["low"])
+    assert "of the population" in headcount(*arguments, "--clamp", "--sampling").out
+    count = headcount(
+        "estimate", "people.csv", "--column", "smoker", "--epsilon", "1", "--sampling"
+    )
+    assert count.status == 2
+    assert "--sampling must come with a mean, got a count" in count.err
+
+
+@pytest.mark.usefixtures("people")
 def test_estimate_by_protocol_with_options(headcount: Headcount) -> None:
     arguments = [
         "estimate",
@@ -162,6 +200,45 @@ GOOD = {"file": "people.parquet", "--column": "smoker", "--epsilon": "1"}
             "unknown-name",
             "takes the options calibration",
         ),
+        ({"--low": "0"}, 2, "invalid-parameter", "a mean must have --high, got none"),
+        (
+            {"--low": "0", "--task": "count"},
+            2,
+            "invalid-parameter",
+            "--low must come with a sum or mean, got a count",
+        ),
+        ({"--task": "mean"}, 2, "invalid-parameter", "a mean must have --low and --high, got none"),
+        ({"--task": "sum", "--low": "0"}, 2, "invalid-parameter", "must have --high, got none"),
+        (
+            {"--task": "sum", "--low": "9", "--high": "1"},
+            2,
+            "invalid-parameter",
+            "`low` must be below `high`, got 9.0 and 1.0",
+        ),
+        (
+            {"--task": "mean", "--column": "age", "--low": "0", "--high": "80"},
+            2,
+            "invalid-value",
+            "must be a number from 0.0 to 80.0, got 81 from person 82, and 197 more like it",
+        ),
+        (
+            {"--task": "mean", "--low": "0", "--high": "1", "--buckets": "5"},
+            2,
+            "invalid-parameter",
+            "--buckets must come with a histogram, got a mean",
+        ),
+        (
+            {"--task": "sum", "--low": "0", "--high": "1", "--protocol": "shuffle.split-and-mix"},
+            3,
+            "infeasible",
+            "nearest feasible: delta=",
+        ),
+        (
+            {"--task": "sum", "--low": "0", "--high": "1", "--protocol": "local.k-ary"},
+            2,
+            "invalid-parameter",
+            "`task` must be a histogram",
+        ),
         ({"file": "gap.csv"}, 2, "invalid-value", "got none for person 3"),
         (
             {"--protocol": "central.geometric", "--trust": "local"},
@@ -221,6 +298,17 @@ def test_curve(headcount: Headcount, tmp_path: Path) -> None:
     for ending in ("png", "svg", "pdf"):
         assert headcount(*CURVE, "--out", f"curve.{ending}").status == 0
         assert (tmp_path / f"curve.{ending}").stat().st_size > 1000
+
+
+def test_curve_of_a_sum(headcount: Headcount) -> None:
+    arguments = ["curve", "shuffle.split-and-mix", *CURVE[2:], "--json"]
+    bounds = ["--low", "0", "--high", "5", "--whole"]
+    answer = json.loads(headcount(*arguments, *bounds).out)
+    points = {point["delta"]: point["epsilon"] for point in answer["curve"]}
+    assert points[1e-6] <= 1
+    without = headcount(*arguments)
+    assert without.status == 2
+    assert "must have --low and --high, got none" in without.err
 
 
 def test_curve_of_several_releases(headcount: Headcount) -> None:

@@ -92,7 +92,7 @@ def test_tasks_of_other_kinds_are_refused() -> None:
             return 0.0, 1.0
 
     hc.protocol("central.geometric", Other(), hc.Budget(1), hc.Crowd(5))
-    with pytest.raises(hc.InvalidParameter, match="must be a count or histogram"):
+    with pytest.raises(hc.InvalidParameter, match="must be a count or sum or mean or histogram"):
         hc.protocol("central.geometric", Elsewhere(), hc.Budget(1), hc.Crowd(5))
     assert hc.protocol_names(Elsewhere()) == []
     with pytest.raises(hc.InvalidParameter, match="no protocol of local trust answers"):
@@ -347,7 +347,7 @@ def test_histograms_encode_numbers_and_labels() -> None:
     assert colors.encode(["green"]).tolist() == [1]
     assert hc.Histogram([30, 10, -5]).encode([10, -5, 30]).tolist() == [1, 2, 0]
     assert hc.Histogram(3).buckets == range(3)
-    assert colors.answer(np.array([1, 2, 3])).tolist() == [1, 2, 3]
+    assert colors.answer(colors.holding([1, 2, 3])).tolist() == [1, 2, 3]
     assert colors == hc.Histogram(("red", "green", "blue"))
     assert hash(colors) == hash(hc.Histogram(("red", "green", "blue")))
     for task, wrong in (

@@ -271,7 +271,7 @@ def test_refusals_of_correlated_noise() -> None:
 def measured(protocol: Any, counts: list[int], runs: int) -> tuple[float, float]:
     """Root mean squared error over runs of real messages, and messages per person."""
     values = np.repeat(np.arange(len(counts)), counts)
-    truth = protocol.task.answer(np.array(counts))
+    truth = protocol.task.answer(protocol.task.holding(counts))
     source = hc.SeededSource(2024)
     squares, sent = 0.0, 0
     for _ in range(runs):

@@ -1,7 +1,7 @@
 """Headcount: count a crowd without looking at anyone.
 
-Counts with differential privacy, in the central, local and shuffle trust models. Start with
-`protocol(...)` and `run(...)`.
+Counts, sums, means and histograms with differential privacy, in the central, local and shuffle
+trust models. Start with `protocol(...)` and `run(...)`.
 """
 
 from headcount.core.budget import Budget, Crowd, Trust
@@ -21,7 +21,7 @@ from headcount.core.messages import Alphabet, Batch, Messages
 from headcount.core.protocol import Protocol
 from headcount.core.source import Source
 from headcount.core.tally import Tally
-from headcount.core.task import Count, Histogram, Task
+from headcount.core.task import Count, Histogram, Mean, Sum, Task
 from headcount.protocols.registry import best_protocol, protocol, protocol_names
 from headcount.protocols.run import run
 from headcount.protocols.shuffler import shuffle
@@ -44,6 +44,7 @@ __all__ = [
     "Interval",
     "InvalidParameter",
     "InvalidValue",
+    "Mean",
     "Messages",
     "MissingPackage",
     "PrivacyCurve",
@@ -51,6 +52,7 @@ __all__ = [
     "SecureSource",
     "SeededSource",
     "Source",
+    "Sum",
     "Tally",
     "Task",
     "Trust",

@@ -4,6 +4,7 @@ HS_ε(P‖Q) = Σ (P − e^ε Q)₊ = max over events A of P(A) − e^ε Q(A). A
 HS_ε ≤ δ for every ordered pair of neighbors. Everything here rounds up.
 """
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -15,6 +16,7 @@ from headcount.accounting.laws import UNIT, Law
 from headcount.core.guarantee import PrivacyCurve
 
 _BENDS = 500  # of a curve that has more than can be listed
+_LEAST_DELTA = 1e-25  # smaller ones need no bends
 
 
 def _bounds(upper: Law, lower: Law) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
@@ -112,25 +114,62 @@ class PairCurve(PrivacyCurve):
 
 
 @dataclass(frozen=True, eq=False)
+class PointCurve(PrivacyCurve):
+    """All that is known is one (ε, δ): the worst mechanism with it.
+
+    With probability δ it tells all, else it is binary randomized response of ε.
+    """
+
+    known_epsilon: float
+    known_delta: float
+
+    def delta(self, epsilon: float) -> float:
+        return float(self.deltas(np.array([epsilon]))[0])
+
+    def deltas(self, epsilons: NDArray[np.float64]) -> NDArray[np.float64]:
+        known = self.known_epsilon
+        # (e^known − e^ε)/(1 + e^known), and 1 − e^ε below −known.
+        response = -np.expm1(np.minimum(epsilons - known, 0.0)) / (1 + math.exp(-known))
+        spread = np.maximum(response, -np.expm1(np.minimum(epsilons, 0.0)))
+        total: NDArray[np.float64] = self.known_delta + (1 - self.known_delta) * spread
+        return np.minimum(total * (1 + 16 * UNIT), 1.0)
+
+    @property
+    def bends(self) -> NDArray[np.float64]:
+        return np.array([-self.known_epsilon, self.known_epsilon])
+
+
+@dataclass(frozen=True, eq=False)
 class SymmetricCurve(PrivacyCurve):
     """A curve known for ε ≥ 0, of pairs that are there in both directions.
 
     HS_{−ε}(P‖Q) = 1 − e^−ε + e^−ε·HS_ε(Q‖P). Between the `bends` that are given δ is convex in e^ε,
-    so that straight lines lie above it; from `pure_epsilon` on it is 0.
+    so that straight lines lie above it; from `pure_epsilon` on it is 0. If the losses are `steps`
+    equal steps apart from −pure_epsilon to pure_epsilon, and not too many, these are the bends;
+    else they lie where δ is no less than anybody asks for.
     """
 
     delta_at: Callable[[float], float]
     pure_epsilon: float
+    steps: int = _BENDS
 
     def delta(self, epsilon: float) -> float:
-        return 0.0 if epsilon >= self.pure_epsilon else self.delta_at(epsilon)
+        if epsilon < 0:
+            other = math.exp(epsilon) * self.delta(-epsilon)
+            return min(1.0, (other - math.expm1(epsilon)) * (1 + 8 * UNIT))
+        return 0.0 if epsilon >= self.pure_epsilon else min(1.0, self.delta_at(epsilon))
 
     def deltas(self, epsilons: NDArray[np.float64]) -> NDArray[np.float64]:
-        known = np.array([self.delta(abs(float(epsilon))) for epsilon in epsilons])
-        factors = np.exp(np.minimum(epsilons, 0.0))
-        mirrored: NDArray[np.float64] = 1 - factors + factors * known
-        return np.minimum(mirrored * (1 + 8 * UNIT), 1.0)
+        return np.array([self.delta(float(epsilon)) for epsilon in epsilons])
 
     @cached_property
     def bends(self) -> NDArray[np.float64]:
-        return np.linspace(-self.pure_epsilon, self.pure_epsilon, _BENDS)
+        most = self.pure_epsilon
+        if self.steps >= _BENDS:
+            while self.delta(most / 2) < _LEAST_DELTA:
+                most /= 2
+        return np.linspace(-most, most, min(self.steps, _BENDS) + 1)
+
+    @property
+    def last(self) -> float:
+        return self.pure_epsilon

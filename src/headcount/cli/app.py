@@ -22,7 +22,7 @@ from headcount.core import checks
 from headcount.core.budget import Budget, Crowd, Trust
 from headcount.core.errors import InvalidParameter
 from headcount.core.protocol import Protocol
-from headcount.core.task import Count, Histogram, Task
+from headcount.core.task import Count, Histogram, Mean, Sum, Task
 from headcount.data.columns import read_column
 from headcount.plot import figures
 from headcount.protocols.registry import (
@@ -42,7 +42,7 @@ app = typer.Typer(
     rich_markup_mode=None,
 )
 
-TASKS = ("count", "histogram")
+TASKS = ("count", "sum", "mean", "histogram")
 
 Epsilon = Annotated[float, typer.Option(help="Privacy loss that may be spent, above 0.")]
 Delta = Annotated[
@@ -63,6 +63,12 @@ Buckets = Annotated[
 Open = Annotated[
     bool,
     typer.Option("--open", help="People may hold other values than these buckets, too."),
+]
+Low = Annotated[float | None, typer.Option(help="Of a sum or mean: the least value there can be.")]
+High = Annotated[float | None, typer.Option(help="Of a sum or mean: the largest one.")]
+Whole = Annotated[bool, typer.Option("--whole", help="Values are whole numbers.")]
+Clamp = Annotated[
+    bool, typer.Option("--clamp", help="Move values that lie outside to the nearest bound.")
 ]
 Options = Annotated[
     list[str] | None,
@@ -95,10 +101,17 @@ def estimate(
     delta: Delta = 0.0,
     task: Annotated[
         str | None,
-        typer.Option(help="The question: count (how many ones?) or histogram. [default: count]"),
+        typer.Option(
+            help="The question: count (how many ones?), sum, mean or histogram. [default: count; "
+            "histogram with --buckets, mean with --low]"
+        ),
     ] = None,
     buckets: Buckets = None,
     open_buckets: Open = False,
+    low: Low = None,
+    high: High = None,
+    whole: Whole = False,
+    clamp: Clamp = False,
     trust: Annotated[
         Trust | None,
         typer.Option(help="Who may see a value: the curator, or nobody. [default: central]"),
@@ -113,10 +126,19 @@ def estimate(
     ] = None,
     option: Options = None,
     confidence: Annotated[float, typer.Option(help="Of the interval, in (0, 1).")] = 0.95,
+    sampling: Annotated[
+        bool,
+        typer.Option(
+            "--sampling",
+            help="The interval is for the mean of the population that people were drawn from.",
+        ),
+    ] = False,
     as_json: AsJson = False,
 ) -> None:
     """Estimate a statistic of a column, privately."""
-    question = _question(task, buckets, open_buckets)
+    question = _question(task, buckets, open_buckets, low, high, whole, clamp)
+    if sampling and not isinstance(question, Mean):
+        raise InvalidParameter(f"--sampling must come with a mean, got a {question.name}")
     budget = Budget(epsilon, delta)
     if not 0 < confidence < 1:
         raise InvalidParameter(f"`confidence` must lie strictly in (0, 1), got {confidence}")
@@ -141,23 +163,24 @@ def estimate(
             path, column, question, lambda share: bar.update(reading, completed=share)
         )
     crowd = Crowd(len(values), honest)
-    if name is None:
-        chosen = best_protocol(question, budget, crowd, trust or Trust.CENTRAL)
-    else:
-        chosen = protocol(name, question, budget, crowd, **options)
+    with messages.status("calibrating"):
+        if name is None:
+            chosen = best_protocol(question, budget, crowd, trust or Trust.CENTRAL)
+        else:
+            chosen = protocol(name, question, budget, crowd, **options)
     answer = run(chosen, values)
     if as_json:
-        print_json({**answer.to_dict(confidence), **_facts(chosen)})
+        print_json({**answer.to_dict(confidence, sampling=sampling), **_facts(chosen)})
         return
     if answer.buckets is None:
-        print_estimates([answer], confidence)
+        print_estimates([answer], confidence, sampling=sampling)
     else:
         print_histogram(answer, confidence)
     marked = f", {' and '.join(answer.postprocessing)}" if answer.postprocessing else ""
     sent = f"{chosen.messages_per_user:.4g} message(s) each"
     console.print(f"\n{chosen.name}, {number(answer.users)} people, {sent}{marked}")
     console.print(f"spent: {answer.guarantee}; {answer.guarantee.method}", soft_wrap=True)
-    if answer.value not in answer.interval(confidence):
+    if answer.value not in answer.interval(confidence, sampling=sampling):
         console.print(
             "The estimate is unbiased and may be impossible; the interval holds what is possible.",
             soft_wrap=True,
@@ -176,6 +199,9 @@ def curve(
     calibration: Calibration = "exact",
     buckets: Buckets = None,
     open_buckets: Open = False,
+    low: Low = None,
+    high: High = None,
+    whole: Whole = False,
     option: Options = None,
     releases: Annotated[int, typer.Option(help="How often the same people are asked.")] = 1,
     out: FigureOut = None,
@@ -185,10 +211,12 @@ def curve(
     checks.whole("releases", releases, low=1, high=1000)
     if out:
         figures.check_path(out)
-    asked = None if protocol_class(name).tasks[0] is Count else "histogram"
+    asked = None
+    if buckets is None and low is None and high is None:
+        asked = protocol_class(name).tasks[0].name
     chosen = protocol(
         name,
-        _question(asked, buckets, open_buckets),
+        _question(asked, buckets, open_buckets, low, high, whole),
         Budget(epsilon, delta),
         Crowd(users, honest),
         calibration=calibration,
@@ -232,14 +260,38 @@ def demo(
     demonstration.show(out, as_json=as_json)
 
 
-def _question(task: str | None, buckets: str | None, open_buckets: bool) -> Task:
-    """The task that is meant: buckets make a histogram."""
-    meant = checks.choice("task", task or ("count" if buckets is None else "histogram"), TASKS)
+def _question(
+    task: str | None,
+    buckets: str | None,
+    open_buckets: bool,
+    low: float | None,
+    high: float | None,
+    whole: bool,
+    clamp: bool = False,
+) -> Task:
+    """The task that is meant: buckets make a histogram, bounds a mean."""
+    likely = "histogram" if buckets else "count" if low is None and high is None else "mean"
+    meant = checks.choice("task", task or likely, TASKS)
+    given = {
+        "--buckets": ("histogram", buckets),
+        "--open": ("histogram", open_buckets),
+        "--low": ("sum or mean", low is not None),
+        "--high": ("sum or mean", high is not None),
+        "--whole": ("sum or mean", whole),
+        "--clamp": ("sum or mean", clamp),
+    }
+    for flag, (wanted, present) in given.items():
+        if present and meant not in wanted:
+            raise InvalidParameter(f"{flag} must come with a {wanted}, got a {meant}")
     if meant == "count":
-        if buckets or open_buckets:
-            flag = "--buckets" if buckets else "--open"
-            raise InvalidParameter(f"{flag} must come with a histogram, got a count")
         return Count()
+    if meant != "histogram":
+        if low is None or high is None:
+            missing = " and ".join(
+                flag for flag, bound in (("--low", low), ("--high", high)) if bound is None
+            )
+            raise InvalidParameter(f"a {meant} must have {missing}, got none")
+        return (Sum if meant == "sum" else Mean)(low, high, whole=whole, clamp=clamp)
     if buckets is None:
         raise InvalidParameter("a histogram must have --buckets, got none")
     labels = [label.strip() for label in buckets.split(",")]

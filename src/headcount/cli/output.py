@@ -29,19 +29,24 @@ def _finite(value: Any) -> Any:
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
-def number(value: float) -> str:
-    """A count or an error, to a digit after the point at most."""
-    return f"{value:,.0f}" if value == round(value) or abs(value) >= 1e6 else f"{value:,.1f}"
+def number(value: float, error: float = 1.0) -> str:
+    """A number with two digits of its error; of a large error, one after the point."""
+    if value == round(value) or (abs(value) >= 1e6 and error >= 0.5):
+        return f"{value:,.0f}"
+    places = 1 if error >= 0.5 or not error else min(15, 1 - math.floor(math.log10(error)))
+    return f"{value:,.{places}f}"
 
 
-def print_estimates(estimates: Sequence[Estimate], confidence: float) -> None:
+def print_estimates(
+    estimates: Sequence[Estimate], confidence: float, *, sampling: bool = False
+) -> None:
     """A table; where it does not fit, a line for each number."""
-    between = f"{100 * confidence:.10g} % interval"
+    between = f"{100 * confidence:.10g} % interval{' of the population' * sampling}"
     columns = ("trust", "estimate", between, "standard error", "epsilon", "delta")
     table = Table(box=None, pad_edge=False, header_style="bold")
     for column in columns:
         table.add_column(column, justify="left" if column == "trust" else "right", no_wrap=True)
-    rows = [_cells(estimate, confidence) for estimate in estimates]
+    rows = [_cells(estimate, confidence, sampling) for estimate in estimates]
     for row in rows:
         table.add_row(*row)
     if console.measure(table, options=console.options.update(max_width=1000)).maximum <= (
@@ -74,13 +79,14 @@ def print_histogram(estimate: Estimate, confidence: float) -> None:
         console.print(f"… and {number(len(place) - MOST_ROWS)} smaller buckets: see --json")
 
 
-def _cells(estimate: Estimate, confidence: float) -> tuple[str, ...]:
-    interval, guarantee = estimate.interval(confidence), estimate.guarantee
+def _cells(estimate: Estimate, confidence: float, sampling: bool) -> tuple[str, ...]:
+    interval, guarantee = estimate.interval(confidence, sampling=sampling), estimate.guarantee
+    error = estimate.standard_error
     return (
         guarantee.trust,
-        number(estimate.value),
-        f"{number(interval.low)} to {number(interval.high)}",
-        number(estimate.standard_error),
+        number(estimate.value, error),
+        f"{number(interval.low, error)} to {number(interval.high, error)}",
+        number(error, error),
         rounded_up(guarantee.epsilon),
         rounded_up(guarantee.delta),
     )

@@ -91,30 +91,71 @@ class Estimate:
         """Standard deviation of the privacy noise in the unbiased value."""
         return _shaped(self.error_law.standard_error, self.value)
 
-    def interval(self, confidence: float = 0.95) -> Interval:
+    @property
+    def sampling_error(self) -> float:
+        """Of a mean: at most the standard deviation of the people's mean around that of the
+        population they were drawn from, each independently.
+
+        Numbers in [low, high] of mean m have a variance of at most (m−low)(high−m).
+        """
+        if self.task != "mean":
+            raise InvalidParameter(f"only a mean has a sampling error, got a {self.task}")
+        least, most = self.answer_range
+        likely = min(max(self.unbiased_value, least), most)
+        return math.sqrt((likely - least) * (most - likely) / self.users)
+
+    def interval(self, confidence: float = 0.95, *, sampling: bool = False) -> Interval:
         """An interval that holds the true answer with this probability, in each bucket by itself.
 
         At least with this one where the error's law is known exactly, close to it where the law is
         taken to be normal. It is cut to the answers that are possible
         (within range, whole if the task's are), which costs no coverage.
+
+        The true answer is that of the people who took part. With `sampling=True` it is the mean of
+        the population that they were drawn from at random.
         """
         confidence = checks.real("confidence", confidence)
         if not 0 < confidence < 1:
             raise InvalidParameter(f"`confidence` must lie strictly in (0, 1), got {confidence}")
-        below, above = self.error_law.margins(confidence)
+        share = 0.0
+        if sampling:
+            # What may go wrong is divided between the two errors, the larger one first.
+            drawn = self.sampling_error
+            share = min(max(drawn / (float(self.standard_error) + drawn), 0.02), 0.98)
+        below, above = self.error_law.margins(1 - (1 - confidence) * (1 - share))
         low, high = np.asarray(self.unbiased_value - above), np.asarray(self.unbiased_value + below)
+        if sampling:
+            low, high = self._population(low, high, (1 - confidence) * share / 2)
+        # What floats lose on the way must not push an end past the number that it stands for.
+        size = np.maximum(np.abs(low), np.abs(high))
         if self.whole:
-            # What floats lose on the way must not push an end past the whole number it stands for.
-            grain = 2.0**-40 * np.maximum(1.0, np.maximum(np.abs(low), np.abs(high)))
+            grain = 2.0**-40 * np.maximum(1.0, size)
             inner = np.ceil(low - grain), np.floor(high + grain)
             some = inner[0] <= inner[1]
             low, high = np.where(some, inner[0], low), np.where(some, inner[1], high)
+        else:
+            low, high = low - 2.0**-50 * size, high + 2.0**-50 * size
         least, most = self.answer_range
         return Interval(
             _shaped(np.clip(low, least, most) + 0.0, self.value),  # + 0 turns −0 into 0
             _shaped(np.clip(high, least, most) + 0.0, self.value),
             confidence,
         )
+
+    def _population(self, low: Answer, high: Answer, half: float) -> tuple[Answer, Answer]:
+        """Where the population's mean lies if the people's lies between `low` and `high`.
+
+        The μ with |mean − μ| ≤ z·√((μ−least)(most−μ)/n), solved for μ. The mean is taken to be
+        normal: of zeros and ones so rare that one or two are expected, it holds less often.
+        """
+        least, most = self.answer_range
+        span, square = most - least, NormalDist().inv_cdf(half) ** 2 / self.users
+        ends = []
+        for end, sign in ((low, -1), (high, 1)):
+            x = min(max((float(end) - least) / span, 0.0), 1.0)
+            middle, spread = x + square / 2, math.sqrt(square * (x * (1 - x) + square / 4))
+            ends.append(np.asarray(least + span * (middle + sign * spread) / (1 + square)))
+        return ends[0], ends[1]
 
     def largest(self, count: int = 10) -> list[tuple[int | str, float]]:
         """The buckets with the largest values, and these: the heavy hitters of a histogram."""
@@ -129,7 +170,7 @@ class Estimate:
         """The same estimate with its value changed, marked as such. Costs no privacy."""
         return replace(self, value=change(self.value), postprocessing=(*self.postprocessing, name))
 
-    def to_dict(self, confidence: float = 0.95) -> dict[str, Any]:
+    def to_dict(self, confidence: float = 0.95, *, sampling: bool = False) -> dict[str, Any]:
         named = {} if self.buckets is None else {"buckets": list(self.buckets)}
         return {
             "task": self.task,
@@ -139,7 +180,8 @@ class Estimate:
             "unbiased_value": _plain(self.unbiased_value),
             "postprocessing": list(self.postprocessing),
             "standard_error": _plain(self.standard_error),
-            "interval": self.interval(confidence).to_dict(),
+            **({"sampling_error": self.sampling_error} if self.task == "mean" else {}),
+            "interval": self.interval(confidence, sampling=sampling).to_dict(),
             "users": self.users,
             "guarantee": self.guarantee.to_dict(),
         }

@@ -8,7 +8,7 @@ its law, its calibration, its estimator and its error; everything else is derive
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, fields
 from fractions import Fraction
 from functools import cached_property
@@ -25,7 +25,7 @@ from headcount.core.guarantee import Guarantee, NearCurve, PrivacyCurve
 from headcount.core.messages import Alphabet, Batch, Messages
 from headcount.core.source import Source
 from headcount.core.tally import Tally
-from headcount.core.task import Histogram, Task
+from headcount.core.task import Counts, Histogram, Holding, Task
 
 Message: TypeAlias = int | tuple[int, ...]
 # One person's messages without their order: each different one, sorted, and how often it occurs.
@@ -50,7 +50,6 @@ class Protocol(ABC):
     trust: ClassVar[Trust]
     tasks: ClassVar[tuple[type[Task], ...]]
     open_buckets: ClassVar[bool] = False  # whether people may hold what is no bucket
-    most_users: ClassVar[int] = MOST_USERS
 
     task: Task
     budget: Budget
@@ -69,6 +68,13 @@ class Protocol(ABC):
         opened = isinstance(task, Histogram) and task.open
         return isinstance(task, cls.tasks) and (cls.open_buckets or not opened)
 
+    @classmethod
+    def other_task(cls, task: Task, answered: Iterable[type[Task]]) -> InvalidParameter:
+        """The refusal of a task that is none of those answered."""
+        kinds = "" if cls.open_buckets else ", with all buckets declared"
+        names = " or ".join(kind.name for kind in answered)
+        return InvalidParameter(f"`task` must be a {names}{kinds} for {cls.name}, got {task}")
+
     def __post_init__(self) -> None:
         for name, kind in (("task", Task), ("budget", Budget), ("crowd", Crowd)):
             if not isinstance(getattr(self, name), kind):
@@ -76,11 +82,7 @@ class Protocol(ABC):
                     f"`{name}` must be a {kind.__name__}, got {getattr(self, name)!r}"
                 )
         if not self.answers(self.task):
-            kinds = "" if self.open_buckets else ", with all buckets declared"
-            answered = " or ".join(task.name for task in self.tasks)
-            raise InvalidParameter(
-                f"`task` must be a {answered}{kinds} for {self.name}, got {self.task}"
-            )
+            raise self.other_task(self.task, self.tasks)
         checks.choice("calibration", self.calibration, ("exact", "paper"))
         self._check_users(self.crowd.users)
 
@@ -100,6 +102,11 @@ class Protocol(ABC):
     def tally_modulus(self) -> int | None:
         """What tallies are taken modulo, where messages are shares."""
         return None
+
+    @property
+    def most_users(self) -> int:
+        """How many people the tally has room for."""
+        return MOST_USERS
 
     @property
     def fixed_messages(self) -> int | None:
@@ -127,9 +134,13 @@ class Protocol(ABC):
         """Everything that is promised: delta for every epsilon, over all neighbors."""
 
     @property
-    @abstractmethod
     def messages_per_user(self) -> float:
-        """Expected number of messages of the person who sends most."""
+        """Expected number of messages of the person who sends most: `fixed_messages` if that is
+        stated, else to be stated.
+        """
+        if self.fixed_messages is None:
+            raise NotImplementedError
+        return float(self.fixed_messages)
 
     @property
     @abstractmethod
@@ -137,14 +148,14 @@ class Protocol(ABC):
         """What is left if shuffler and analyzer collude; `inf` where nothing is."""
 
     @abstractmethod
-    def law(self, value: int) -> BundleLaw | None:
+    def law(self, value: Any) -> BundleLaw | None:
         """The exact law of one person's bundle, by the encoded value that the person holds.
 
         Without bundles rarer than `RARE`; None where there are too many to list.
         """
 
     @abstractmethod
-    def _standard_error(self, users: int, counts: NDArray[np.int64] | None) -> float:
+    def _standard_error(self, users: int, held: Holding | None) -> float:
         """See `standard_error`; the largest of all buckets where there are several."""
 
     @abstractmethod
@@ -170,7 +181,7 @@ class Protocol(ABC):
         """
 
     @abstractmethod
-    def _simulate(self, counts: NDArray[np.int64], source: Source) -> NDArray[np.int64]:
+    def _simulate(self, held: Holding, source: Source) -> NDArray[np.int64]:
         """A tally's counts, drawn from the law that the messages of such a crowd would give."""
 
     def _postprocessing(self, tally: Tally) -> tuple[str, Callable[[Answer], Answer]] | None:
@@ -189,16 +200,17 @@ class Protocol(ABC):
     def bits_per_message(self) -> int:
         return self.alphabet.bits
 
-    def standard_error(self, counts: ArrayLike | None = None) -> float:
+    def standard_error(self, counts: Counts | None = None) -> float:
         """Root mean squared error of the estimate by privacy noise, everyone following.
 
         For a crowd in which `counts[v]` people hold value v; without them, for the worst data of
-        `crowd.users` people. Of a histogram, in the worst bucket.
+        `crowd.users` people. Of a histogram, in the worst bucket; rounding included where numbers
+        are rounded at random.
         """
         if counts is None:
             return self._standard_error(self.crowd.users, None)
-        checked = self.task.check_counts(counts)
-        return self._standard_error(int(checked.sum()), checked)
+        held = self.task.holding(counts)
+        return self._standard_error(held.users, held)
 
     def overflow(self, slots: int) -> float:
         """At least the probability that one person has more messages than this."""
@@ -296,15 +308,45 @@ class Protocol(ABC):
         step = self._postprocessing(tally)
         return raw.postprocess(*step) if step else raw
 
-    def simulate(self, counts: ArrayLike, source: Source) -> Tally:
+    def simulate(self, counts: Counts, source: Source) -> Tally:
         """A tally with the law of `tally(shuffle(randomize(…)))`, without making the messages.
 
         `counts[v]` people hold value v. The law is that of the messages up to a total variation
         far below what could be seen: see `randomness.totals`.
         """
         self._check_source(source)
-        checked = self.task.check_counts(counts)
-        return self._as_tally(self._simulate(checked, source), int(checked.sum()))
+        held = self.task.holding(counts)
+        return self._as_tally(self._simulate(held, source), held.users)
+
+    def _promise(
+        self, method: str, *, delta: float = 0.0, exact: bool = True, epsilon: float | None = None
+    ) -> Guarantee:
+        """The guarantee for the budget's epsilon, or a smaller one."""
+        return Guarantee(
+            epsilon=self.budget.epsilon if epsilon is None else epsilon,
+            delta=delta,
+            trust=self.trust,
+            exact=exact,
+            method=method,
+            honest=self.crowd.honest,
+        )
+
+    def _not_private(self) -> Infeasible:
+        """The refusal of a paper's parameters."""
+        return Infeasible(
+            f"the paper's parameters for {self.name} do not keep epsilon="
+            f"{self.budget.epsilon:g}, delta={self.budget.delta:g} with "
+            f"{self.crowd.honest} honest people; the exact calibration does"
+        )
+
+    def _check_curve(self) -> None:
+        """Refuse if what tables round off is more than the budget has left for it."""
+        if self.curve.delta(self.budget.epsilon) > self.budget.delta:
+            raise Infeasible(
+                f"{self.name} cannot draw its noise exactly enough for epsilon="
+                f"{self.budget.epsilon:g}, delta={self.budget.delta:g} with "
+                f"{self.crowd.honest} honest people"
+            )
 
     def _as_tally(self, counts: NDArray[np.int64], users: int) -> Tally:
         return Tally(counts, users, self.name, self.tally_modulus)
@@ -325,6 +367,10 @@ class Protocol(ABC):
     def _check_tally(self, tally: Tally) -> None:
         if tally.protocol != self.name:
             raise InvalidValue(f"a tally must be of {self.name}, got one of {tally.protocol}")
+        if tally.modulus != self.tally_modulus:
+            raise InvalidValue(
+                f"a tally of {self.name} must be modulo {self.tally_modulus}, got {tally.modulus}"
+            )
         if tally.counts.size != self.tally_size or tally.counts.min() < 0:
             raise InvalidValue(
                 f"a tally of {self.name} must be {self.tally_size} count(s), none negative, "

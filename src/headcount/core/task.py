@@ -2,10 +2,11 @@
 
 import hashlib
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from functools import cached_property
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -14,15 +15,39 @@ from headcount.core import checks
 from headcount.core.budget import MOST_USERS
 from headcount.core.errors import InvalidParameter, InvalidValue
 from headcount.core.estimate import Answer
+from headcount.core.values import bad_value, vector
 
 MOST_BUCKETS = 2**24  # of which there can be a count each
+MOST_WHOLE = 2**61  # in size, of the bounds of whole numbers
+LEAST_REAL, MOST_REAL = 1e-150, 1e150  # in size, of bounds that are not 0
+MOST_LEVELS = 2**40  # to which numbers are rounded
+
+
+# How many people hold each value; for numbers within bounds, by value: {0.5: 1000, 2: 300}.
+Counts: TypeAlias = ArrayLike | Mapping[float, int]
+
+
+@dataclass(frozen=True, eq=False)
+class Holding:
+    """What a crowd holds: counts[j] people the (encoded) value values[j]."""
+
+    values: NDArray[Any]
+    counts: NDArray[np.int64]
+
+    @property
+    def users(self) -> int:
+        return int(self.counts.sum())
 
 
 class Task(ABC):
     """A question. It knows its values; protocols see them only after `encode`."""
 
     name: ClassVar[str]
-    whole_answers: ClassVar[bool]
+
+    @property
+    @abstractmethod
+    def whole_answers(self) -> bool:
+        """Whether the answer is a whole number, or several."""
 
     @property
     @abstractmethod
@@ -39,8 +64,8 @@ class Task(ABC):
         """
 
     @abstractmethod
-    def answer(self, counts: NDArray[np.int64]) -> Answer:
-        """The true answer for a crowd in which `counts[v]` people hold value v."""
+    def answer(self, held: Holding) -> Answer:
+        """The true answer of a crowd that holds such values."""
 
     @property
     def buckets(self) -> Sequence[int | str] | None:
@@ -51,16 +76,23 @@ class Task(ABC):
     def answer_range(self, users: int) -> tuple[float, float]:
         """Between which bounds the answer lies, whatever the values of `users` people."""
 
-    def check_counts(self, counts: ArrayLike) -> NDArray[np.int64]:
-        """How many people hold each value of the domain, as a vector of int64."""
-        array = np.asarray(counts)
+    def holding(self, counts: Counts) -> Holding:
+        """How many people hold each value: here a number for every one of the domain, in order."""
+        array = _array(counts)
         whole = array.dtype.kind in "iu" and array.shape == (self.domain,)
         if not whole or array.min() < 0 or not 1 <= sum(array.tolist()) <= MOST_USERS:
             raise InvalidValue(
                 f"true counts must be {self.domain} whole numbers, none negative, of 1 to "
                 f"{MOST_USERS} people (how many hold each value), got {counts!r}"
             )
-        return array.astype(np.int64)
+        return Holding(np.arange(self.domain), array.astype(np.int64))
+
+
+def _array(counts: ArrayLike | Mapping[float, int]) -> NDArray[Any]:
+    try:
+        return np.asarray(counts)
+    except ValueError:
+        return np.empty(0)  # lists of different lengths are no counts
 
 
 @dataclass(frozen=True)
@@ -75,21 +107,21 @@ class Count(Task):
         return 2
 
     def encode(self, values: ArrayLike, *, first: int = 0) -> NDArray[np.uint8]:
-        array = _vector(values)
+        array = vector(values)
         if array.dtype == np.bool_:
             array = array.view(np.uint8)  # and checked as such: a bool may hold any byte
         if array.dtype == np.uint8:
             # The common case in bulk: one pass, no copy.
             if array.max() > 1:
-                raise _bad_value(array, array > 1, "0 or 1", first)
+                raise bad_value(array, array > 1, "0 or 1", first)
             return array
         wrong = (array != 0) & (array != 1)
         if wrong.any():
-            raise _bad_value(array, wrong, "0 or 1", first)
+            raise bad_value(array, wrong, "0 or 1", first)
         return array.astype(np.uint8)
 
-    def answer(self, counts: NDArray[np.int64]) -> Answer:
-        return float(counts[1])
+    def answer(self, held: Holding) -> Answer:
+        return float(held.counts[1])
 
     def answer_range(self, users: int) -> tuple[float, float]:
         return 0.0, float(users)
@@ -160,7 +192,7 @@ class Histogram(Task):
             return self._keys(values, first)
         index = np.min_scalar_type(len(self.buckets) - 1)
         if isinstance(self.labels, int):
-            array = _vector(values)
+            array = vector(values)
             if array.dtype == np.bool_:
                 array = array.view(np.uint8)
             # NaN is in no range.
@@ -168,19 +200,19 @@ class Histogram(Task):
             if array.dtype.kind == "f":
                 wrong |= array != np.floor(array)
             if wrong.any():
-                raise _bad_value(array, wrong, f"a bucket from 0 to {self.labels - 1}", first)
+                raise bad_value(array, wrong, f"a bucket from 0 to {self.labels - 1}", first)
             return array.astype(index, copy=False)
-        array = _vector(values, strings=self._of_strings)
+        array = vector(values, strings=self._of_strings)
         labels, order = self._order
         at = np.minimum(np.searchsorted(labels, array), len(labels) - 1)
         wrong = labels[at] != array
         if wrong.any():
             shown = ", ".join(map(str, self.labels[:5])) + (", …" if len(self.labels) > 5 else "")
-            raise _bad_value(array, wrong, f"one of {shown}", first)
+            raise bad_value(array, wrong, f"one of {shown}", first)
         return order[at].astype(index)
 
     def _keys(self, values: ArrayLike, first: int) -> NDArray[np.uint64]:
-        array = _vector(values, strings=self._of_strings)
+        array = vector(values, strings=self._of_strings)
         if self._of_strings:
             different, where = np.unique(array, return_inverse=True)
             digests = [hashlib.blake2b(str(s).encode(), digest_size=8).digest() for s in different]
@@ -193,7 +225,7 @@ class Histogram(Task):
         most = 2**64 if array.dtype.kind in "iuO" else 2**53
         wrong = ~((array >= 0) & (array < most) & (array == array // 1)).astype(np.bool_)
         if wrong.any():
-            raise _bad_value(array, wrong, "a whole number from 0 to 2^64 − 1", first)
+            raise bad_value(array, wrong, "a whole number from 0 to 2^64 − 1", first)
         return array.astype(np.uint64)
 
     @cached_property
@@ -201,14 +233,47 @@ class Histogram(Task):
         """What the buckets themselves are encoded as."""
         return self.encode(list(self.buckets)).astype(np.uint64)
 
-    def answer(self, counts: NDArray[np.int64]) -> Answer:
-        return counts[: len(self.buckets)].astype(np.float64)
+    def answer(self, held: Holding) -> Answer:
+        return held.counts[: len(self.buckets)].astype(np.float64)
 
     def answer_range(self, users: int) -> tuple[float, float]:
         return 0.0, float(users)
 
     def __str__(self) -> str:
         return f"Histogram of {len(self.buckets)} {'candidates' if self.open else 'buckets'}"
+
+
+def _as_whole(given: NDArray[Any]) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+    """Numbers as int64, and which of them are not whole; beyond all bounds stays beyond them."""
+    if given.dtype == np.bool_:
+        given = given.view(np.uint8)  # a bool may hold any byte
+    beyond = 2 * MOST_WHOLE
+    if given.dtype.kind == "f":
+        given = given.astype(np.promote_types(given.dtype, np.float64), copy=False)
+        wrong = (given != np.floor(given)) | np.isnan(given)
+        near = np.where(wrong, 0.0, np.clip(given, -beyond, beyond))
+        return near.astype(np.int64), wrong
+    if given.dtype == np.uint64:
+        given = np.minimum(given, np.uint64(beyond))
+    return given.astype(np.int64), np.zeros(len(given), dtype=np.bool_)
+
+
+def _exact(values: ArrayLike, given: NDArray[Any]) -> NDArray[Any]:
+    """A list with numbers on both sides of 2^63 becomes floats, which lose digits."""
+    listed = np.asarray(values, dtype=object).tolist()
+    if not all(isinstance(value, int) for value in listed):
+        return given
+    beyond = 2 * MOST_WHOLE
+    return np.array([min(max(value, -beyond), beyond) for value in listed], dtype=np.int64)
+
+
+def _as_real(given: NDArray[Any]) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
+    """Numbers as float64, and which of them are none."""
+    if given.dtype == np.bool_:
+        given = given.view(np.uint8)
+    with np.errstate(over="ignore"):  # a longer float may be beyond all bounds
+        array = given.astype(np.float64, copy=False)
+    return array, np.isnan(array)
 
 
 def _label(bucket: object) -> int | str:
@@ -219,44 +284,120 @@ def _label(bucket: object) -> int | str:
     return int(bucket.__index__())
 
 
-def _vector(values: ArrayLike, *, strings: bool = False) -> NDArray[Any]:
-    """Values as a non-empty vector of strings, or of bools or numbers; or an error that says
-    what came instead.
+@dataclass(frozen=True, init=False)
+class Bounded(Task):
+    """Numbers between bounds that are known beforehand, both included.
+
+    Real numbers, or with `whole=True` whole ones only. A value outside is an error, unless
+    `clamp=True` moves it to the nearest bound.
     """
-    wanted = "string" if strings else "number"
-    try:
-        array = np.asarray(values)
-    except (ValueError, TypeError, OverflowError):
-        raise InvalidValue(
-            f"values must be a flat list of {wanted}s, got {type(values).__name__}"
-        ) from None
-    if array.ndim != 1:
-        raise InvalidValue(
-            f"values must be one {wanted} for each person, got an array of {array.ndim} dimensions"
-        )
-    if not array.size:
-        raise InvalidValue("there must be a value of at least one person, got none")
-    if strings:
-        if array.dtype.kind == "O" and all(isinstance(value, str) for value in array):
-            array = array.astype(np.str_)
-        if array.dtype.kind not in "UT":
-            raise InvalidValue(f"values must be strings, got {array.dtype} data")
-    elif array.dtype.kind not in "biuf":
-        raise InvalidValue(f"values must be numbers or true/false, got {array.dtype} data")
-    return array
+
+    low: float
+    high: float
+    whole: bool
+    clamp: bool
+
+    def __init__(
+        self, low: float, high: float, *, whole: bool = False, clamp: bool = False
+    ) -> None:
+        bounds: list[float] = []
+        for name, bound in (("low", low), ("high", high)):
+            if whole:
+                bounds.append(checks.whole(name, bound, low=-MOST_WHOLE, high=MOST_WHOLE))
+                continue
+            number = checks.real(name, bound)
+            if number and not LEAST_REAL <= abs(number) <= MOST_REAL:
+                raise InvalidParameter(
+                    f"`{name}` must be 0 or between {LEAST_REAL:g} and {MOST_REAL:g} in size, "
+                    f"got {number:g}"
+                )
+            bounds.append(number)
+        if not bounds[0] < bounds[1]:
+            raise InvalidParameter(f"`low` must be below `high`, got {low} and {high}")
+        for name, value in zip(
+            ("low", "high", "whole", "clamp"), (*bounds, bool(whole), bool(clamp)), strict=True
+        ):
+            object.__setattr__(self, name, value)
+
+    @property
+    def domain(self) -> int:
+        """The whole numbers; of reals, the most that are told apart."""
+        return int(self.high) - int(self.low) + 1 if self.whole else MOST_LEVELS
+
+    @property
+    def span(self) -> Fraction:
+        """From the lowest value to the highest."""
+        return Fraction(self.high) - Fraction(self.low)
+
+    def encode(self, values: ArrayLike, *, first: int = 0) -> NDArray[Any]:
+        """The values themselves, as int64 or as float64."""
+        given = vector(values)
+        if self.whole and given.dtype.kind == "f" and not isinstance(values, np.ndarray):
+            given = _exact(values, given)
+        array: NDArray[Any]
+        array, wrong = _as_whole(given) if self.whole else _as_real(given)
+        if self.clamp:
+            array = np.clip(array, self.low, self.high)
+        else:
+            wrong |= (array < self.low) | (array > self.high)
+        if wrong.any():
+            kind = "whole number" if self.whole else "number"
+            raise bad_value(given, wrong, f"a {kind} from {self.low} to {self.high}", first)
+        return array
+
+    def holding(self, counts: Counts) -> Holding:
+        """How many people hold each value, by the value: {0.5: 1000, 2: 300}."""
+        if not isinstance(counts, Mapping) or not counts:
+            raise InvalidValue(
+                f"true counts of numbers must say how many people hold each value, as in "
+                f"{{{self.low:g}: 600, {self.high:g}: 400}}, got {counts!r}"
+            )
+        values = self.encode(list(counts))
+        array = _array(list(counts.values()))
+        whole = array.dtype.kind in "iu" and array.ndim == 1
+        if not whole or array.min() < 0 or not 1 <= sum(array.tolist()) <= MOST_USERS:
+            raise InvalidValue(
+                f"true counts must be whole numbers, none negative, of 1 to {MOST_USERS} people, "
+                f"got {counts!r}"
+            )
+        return Holding(values, array.astype(np.int64))
+
+    def total(self, held: Holding) -> Fraction:
+        """The exact sum of all values."""
+        pairs = zip(held.values.tolist(), held.counts.tolist(), strict=True)
+        return sum((Fraction(value) * count for value, count in pairs), Fraction(0))
+
+    def __str__(self) -> str:
+        kind = "whole numbers" if self.whole else "numbers"
+        return f"{type(self).__name__} of {kind} from {self.low} to {self.high}"
 
 
-def _plain(value: Any) -> object:
-    return value.item() if isinstance(value, np.generic) else value
+@dataclass(frozen=True, init=False)
+class Sum(Bounded):
+    """What do people's numbers add up to? Bounds are explicit: `Sum(0, 120)`."""
+
+    name = "sum"
+
+    @property
+    def whole_answers(self) -> bool:
+        return self.whole
+
+    def answer(self, held: Holding) -> Answer:
+        return float(self.total(held))
+
+    def answer_range(self, users: int) -> tuple[float, float]:
+        return float(self.low * users), float(self.high * users)
 
 
-def _bad_value(
-    array: NDArray[Any], wrong: NDArray[np.bool_], allowed: str, first: int
-) -> InvalidValue:
-    at = int(np.argmax(wrong))
-    more = int(np.count_nonzero(wrong)) - 1
-    others = f", and {more} more like it" if more else ""
-    person = first + at + 1
-    return InvalidValue(
-        f"every value must be {allowed}, got {_plain(array[at])!r} from person {person}{others}"
-    )
+@dataclass(frozen=True, init=False)
+class Mean(Bounded):
+    """What do people's numbers come to on average? Bounds are explicit: `Mean(0, 120)`."""
+
+    name = "mean"
+    whole_answers = False
+
+    def answer(self, held: Holding) -> Answer:
+        return float(self.total(held) / held.users)
+
+    def answer_range(self, users: int) -> tuple[float, float]:
+        return float(self.low), float(self.high)

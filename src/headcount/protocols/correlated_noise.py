@@ -16,7 +16,7 @@ Error       Difference of two NB(n/h, a): two-sided geometric noise of ε1 if ev
 import math
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import cached_property, lru_cache
+from functools import cached_property
 from itertools import product
 
 import numpy as np
@@ -184,38 +184,6 @@ def _positive_part(share: ThresholdTable) -> ThresholdTable:
     largest = max(share.law)
     masses = [share.law.get(k, Fraction(0)) / rest for k in range(1, largest + 1)]
     return ThresholdTable.fine(masses, start=1)
-
-
-@dataclass(frozen=True)
-class DifferenceError:
-    """The error of the estimate: the difference of two NB(people/honest, a)."""
-
-    times: Fraction  # participants for each honest person
-    a: float
-
-    @property
-    def standard_error(self) -> float:
-        return math.sqrt(2 * self.times * self.a) / (1 - self.a)
-
-    def margins(self, confidence: float) -> tuple[float, float]:
-        margin = float(_quantile(self.times, self.a, confidence))
-        return margin, margin
-
-
-@lru_cache(maxsize=256)
-def _quantile(times: Fraction, a: float, confidence: float) -> int:
-    """The least m with P(|difference| ≤ m) ≥ confidence."""
-    if times == 1:
-        # Two-sided geometric: P(|Z| > m) = 2a^{m+1}/(1+a).
-        allowed = (1 - confidence) * (1 + a) / 2
-        return max(0, math.ceil(math.log(allowed) / math.log(a) - 1 - 1e-12))
-    law = laws.negative_binomial(times, Fraction(a))
-    size = 1 << (2 * len(law.mass)).bit_length()
-    transform = np.abs(np.fft.rfft(law.mass, size)) ** 2
-    mass = np.fft.irfft(transform, size)
-    # mass[m] is P(difference = m), and P(−m) is the same.
-    inside = np.cumsum(np.where(np.arange(size // 2) > 0, 2, 1) * mass[: size // 2])
-    return int(np.searchsorted(inside, confidence + 1e-12))
 
 
 def cheapest_flood(

@@ -23,7 +23,7 @@ from headcount.core.messages import Alphabet, Messages
 from headcount.core.protocol import BundleLaw, Protocol
 from headcount.core.source import Source
 from headcount.core.tally import Tally
-from headcount.core.task import Count
+from headcount.core.task import Count, Holding
 from headcount.randomness.draws import WHOLE, bernoulli
 from headcount.randomness.totals import binomial
 
@@ -89,10 +89,6 @@ class FlippedBits(Protocol):
         return Fraction(self._lie, WHOLE)
 
     @property
-    def messages_per_user(self) -> float:
-        return 1.0
-
-    @property
     def local_epsilon(self) -> float:
         # ln((1−q)/q) of a ratio above 1, rounded up.
         ratio = Fraction(WHOLE - 2 * self._lie, self._lie)
@@ -102,7 +98,7 @@ class FlippedBits(Protocol):
         lie = self._lie_probability
         return {((value, 1),): 1 - lie, ((1 - value, 1),): lie}
 
-    def _standard_error(self, users: int, counts: NDArray[np.int64] | None) -> float:
+    def _standard_error(self, users: int, held: Holding | None) -> float:
         return FlipError(users, self._lie_probability).standard_error
 
     def _randomize(self, encoded: NDArray[np.uint8], source: Source) -> Messages:
@@ -121,6 +117,6 @@ class FlippedBits(Protocol):
     def _error_law(self, users: int, value: float) -> FlipError:
         return FlipError(users, self._lie_probability)
 
-    def _simulate(self, counts: NDArray[np.int64], source: Source) -> NDArray[np.int64]:
-        lies = [int(binomial(source, int(n), self._lie_probability)[0]) for n in counts]
-        return np.array([lies[0] + counts[1] - lies[1]])
+    def _simulate(self, held: Holding, source: Source) -> NDArray[np.int64]:
+        lies = [int(binomial(source, int(n), self._lie_probability)[0]) for n in held.counts]
+        return np.array([lies[0] + held.counts[1] - lies[1]])

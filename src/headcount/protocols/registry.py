@@ -9,12 +9,19 @@ from headcount.core.protocol import Protocol
 from headcount.core.task import Task
 
 _MANY_MESSAGES = 100
+# Names that stand for a class, or for several that answer different tasks.
 _CLASSES = {
-    "central.geometric": "central.geometric:Geometric",
+    "central.geometric": "central.geometric:Geometric central.histogram:GeometricHistogram",
+    "central.laplace": "central.laplace:Laplace central.laplace:LaplaceHistogram",
     "local.randomized-response": "local.randomized_response:RandomizedResponse",
     "local.k-ary": "local.k_ary:KAry",
+    "local.one-bit-mean": "local.one_bit_mean:OneBitMean",
     "shuffle.randomized-response": "shuffle.randomized_response:ShuffledResponse",
     "shuffle.correlated": "shuffle.correlated:Correlated",
+    "shuffle.unary-sum": "shuffle.unary_sum:UnarySum",
+    "shuffle.fixed-point-sum": "shuffle.fixed_point_sum:FixedPointSum",
+    "shuffle.correlated-sum": "shuffle.correlated_sum:CorrelatedSum",
+    "shuffle.split-and-mix": "shuffle.split_and_mix:SplitAndMix",
     "shuffle.correlated-histogram": "shuffle.correlated_histogram:CorrelatedHistogram",
     "shuffle.fake-users": "shuffle.fake_users:FakeUsers",
     "shuffle.zero-exact-histogram": "shuffle.zero_exact_histogram:ZeroExactHistogram",
@@ -26,13 +33,18 @@ _CLASSES = {
 }
 
 
-def protocol_class(name: str) -> type[Protocol]:
-    """The class behind a stable name."""
+def protocol_class(name: str, task: Task | None = None) -> type[Protocol]:
+    """The class behind a stable name; for a task, where there are several."""
+    classes = _classes(name)
+    fitting = (found for found in classes if task is not None and found.answers(task))
+    return next(fitting, classes[0])
+
+
+def _classes(name: str) -> list[type[Protocol]]:
     if name not in _CLASSES:
         raise UnknownName(f"`protocol` must be one of {', '.join(_CLASSES)}, got {name!r}")
-    module, class_name = _CLASSES[name].split(":")
-    found: type[Protocol] = getattr(import_module(f"headcount.protocols.{module}"), class_name)
-    return found
+    places = (place.split(":") for place in _CLASSES[name].split())
+    return [getattr(import_module(f"headcount.protocols.{file}"), noun) for file, noun in places]
 
 
 def protocol_names(task: Task | None = None, trust: Trust | None = None) -> list[str]:
@@ -42,7 +54,7 @@ def protocol_names(task: Task | None = None, trust: Trust | None = None) -> list
     return [
         name
         for name in _CLASSES
-        if (task is None or protocol_class(name).answers(task))
+        if (task is None or protocol_class(name, task).answers(task))
         and (trust is None or protocol_class(name).trust == trust)
     ]
 
@@ -56,7 +68,10 @@ def protocol(name: str, task: Task, budget: Budget, crowd: Crowd, **options: Any
         p = protocol("shuffle.zero-exact", Count(), Budget(1, 1e-6), Crowd(100_000))
         p.parameters, p.guarantee, p.standard_error(), run(p, values).interval(0.95)
     """
-    found = protocol_class(name)
+    classes = _classes(name)
+    found = protocol_class(name, task if isinstance(task, Task) else None)
+    if isinstance(task, Task) and not found.answers(task):
+        raise found.other_task(task, (kind for one in classes for kind in one.tasks))
     for option in options:
         if option not in found.options():
             known = ", ".join(found.options())

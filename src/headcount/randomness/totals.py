@@ -5,6 +5,7 @@ once the table (some 20·√n entries at most) stands. Simulation makes no messa
 variation of the table is a statement about statistics, not about privacy.
 """
 
+import math
 from collections.abc import Callable, Sequence
 from fractions import Fraction
 from functools import lru_cache
@@ -16,8 +17,10 @@ from headcount.accounting import laws
 from headcount.accounting.laws import Law
 from headcount.core.errors import InvalidParameter
 from headcount.core.source import Source
+from headcount.randomness.shares import NegativeBinomialShare
 from headcount.randomness.table import ThresholdTable
 
+_LARGEST_R = 500  # of one share
 _LARGEST_VARIANCE = 2**32  # tables of a million entries or so
 
 
@@ -37,6 +40,12 @@ def negative_binomial(
 ) -> NDArray[np.int64]:
     """`count` independent draws from NB(r, p)."""
     return table(laws.negative_binomial, r, p).sample(source, count)
+
+
+def long_negative_binomial(source: Source, r: Fraction, gamma: Fraction) -> int:
+    """One draw from NB(r, e^−γ), whose law may be too long for a table."""
+    parts = math.ceil(r / _LARGEST_R)
+    return int(NegativeBinomialShare(r / parts, gamma).draw(source, parts)[1].sum())
 
 
 def binomial(source: Source, trials: int, p: Fraction, count: int = 1) -> NDArray[np.int64]:

@@ -1,14 +1,14 @@
-"""Two-sided geometric noise on counts (Ghosh, Roughgarden, Sundararajan 2012).
+"""Two-sided geometric noise on a count, a sum or a mean (Ghosh, Roughgarden, Sundararajan 2012).
 
-Notation    x_i the value of person i, n people. ε1 = ε for a count, ε/2 for each bucket of a
-            histogram, a = e^−ε1.
-Randomizer  none: people hand the curator x_i as it is.
-Analyzer    Each count + Z, with P(Z = z) = (1−a)/(1+a)·a^|z|, drawn exactly for the rational number
-            that the float ε1 is.
-Privacy     Replacing one value moves a count by at most 1, and P(z)/P(z±1) ≤ e^ε1; of a histogram
-            it moves two buckets. So pure ε. The pair of views of one count has the curve of binary
-            randomized response, HS_ε'(P‖Q) = (1 − e^{ε'−ε1})₊/(1+a), both ways.
-Error       Unbiased; variance 2a/(1−a)² each, whatever the data. No ε-private count has less.
+Notation    x_i the number of person i, n people, L levels (see `fixed_point`; of a count, 1),
+            a = e^{−ε/L}.
+Randomizer  none but rounding: people hand the curator their level.
+Analyzer    Sum of all levels + Z, with P(Z = z) = (1−a)/(1+a)·a^|z|, drawn exactly for the rational
+            number that ε/L is.
+Privacy     Replacing one value moves the sum by at most L, and P(z)/P(z±L) ≤ e^ε. So pure ε. The
+            whole curve is that of noise moved by L steps: see `accounting.geometric`.
+Error       Unbiased; variance 2a/(1−a)² in levels, whatever the data, and rounding. No ε-private
+            count has less. Reals are rounded so finely that it adds a ten-thousandth.
 Messages    1, to somebody who must be trusted: local ε is infinite.
 """
 
@@ -17,120 +17,92 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from headcount.accounting.buckets import MovedCurve
-from headcount.accounting.divergence import PairCurve
-from headcount.accounting.laws import UNIT, Law
+from headcount.accounting.geometric import moved_curve
 from headcount.core.budget import Trust
-from headcount.core.estimate import Answer
 from headcount.core.guarantee import Guarantee, PrivacyCurve
 from headcount.core.messages import Alphabet, Messages
-from headcount.core.protocol import BundleLaw, Protocol
+from headcount.core.protocol import BundleLaw
 from headcount.core.source import Source
 from headcount.core.tally import Tally
-from headcount.core.task import Count, Histogram
+from headcount.core.task import Bounded, Count, Holding, Mean, Sum, Task
+from headcount.protocols.geometric_error import GeometricError
+from headcount.protocols.level_protocol import MOST_SUM, NoisySum, enough_levels, level_sum
 from headcount.randomness.discrete_laplace import discrete_laplace
 from headcount.randomness.sources import SecureSource
 
-
-@dataclass(frozen=True)
-class GeometricError:
-    """The law of two-sided geometric noise of the given ε."""
-
-    epsilon: float
-
-    @property
-    def standard_error(self) -> float:
-        # √(2a)/(1−a) = 1/(√2·sinh(ε/2)), which does not cancel for small ε.
-        return 1 / (math.sqrt(2) * math.sinh(self.epsilon / 2))
-
-    def margins(self, confidence: float) -> tuple[float, float]:
-        # P(|Z| > m) = 2a^{m+1}/(1+a) ≤ 1 − confidence.
-        allowed = (1 - confidence) * (1 + math.exp(-self.epsilon)) / 2
-        margin = max(0, math.ceil(-math.log(allowed) / self.epsilon - 1))
-        return float(margin), float(margin)
+_ROUNDING_SHARE = 2.0**-14  # of the variance
 
 
 @dataclass(frozen=True)
-class Geometric(Protocol):
+class Geometric(NoisySum):
     name = "central.geometric"
     trust = Trust.CENTRAL
-    tasks = (Count, Histogram)
+    tasks: ClassVar[tuple[type[Task], ...]] = (Count, Sum, Mean)
+    tally_size = 1
     fixed_messages = 1
 
-    @property
-    def _touched(self) -> int:
-        """Of how many counts one person can change."""
-        return 2 if isinstance(self.task, Histogram) else 1
+    steps: ClassVar[int] = 1  # into which the levels of whole numbers are divided
+    method: ClassVar[str] = "two-sided geometric noise, sampled exactly"
 
     @property
-    def _epsilon1(self) -> float:
-        return self.budget.epsilon / self._touched  # exact: a power of two
+    def _bounds(self) -> Bounded:
+        return Sum(0, 1, whole=True) if isinstance(self.task, Count) else super()._bounds
+
+    @property
+    def _levels(self) -> int:
+        users, epsilon = self.crowd.users, self.budget.epsilon
+        found = enough_levels(self._bounds, users, epsilon, _ROUNDING_SHARE)
+        # Finer steps make no difference where there are many levels already.
+        return found * self.steps if found * self.steps <= MOST_SUM // users else found
+
+    @property
+    def _rate(self) -> Fraction:
+        return Fraction(self.budget.epsilon) / self._levels
 
     @property
     def alphabet(self) -> Alphabet:
-        return Alphabet.numbers(self.task.domain)
-
-    @property
-    def tally_size(self) -> int:
-        return self.task.domain
+        if not self.grid.exact:
+            return Alphabet.numbers(self._levels + 1)
+        step = self._levels // int(self._bounds.span)
+        return Alphabet(np.min_scalar_type(self._levels).type, range(0, self._levels + 1, step))
 
     @property
     def parameters(self) -> Mapping[str, float]:
-        return {"scale": 1 / self._epsilon1}
+        return {"scale": float(self._bounds.span) / self.budget.epsilon, "levels": self._levels}
 
     @property
     def guarantee(self) -> Guarantee:
-        return Guarantee(
-            epsilon=self.budget.epsilon,
-            delta=0.0,
-            trust=self.trust,
-            exact=True,
-            method="two-sided geometric noise, sampled exactly",
-            honest=self.crowd.honest,
-        )
+        return self._promise(self.method)
 
     @cached_property
     def curve(self) -> PrivacyCurve:
-        stay = 1 / (1 + math.exp(-self._epsilon1))
-        move = 1 / (1 + math.exp(self._epsilon1))
-        # Both are good to a few units; e^ε itself errs by ε units where ε is large.
-        slack = (8 + 2 * self._epsilon1) * UNIT
-        law = Law(0, np.array([stay, move]), slack)
-        other = Law(0, law.mass[::-1], slack)
-        if self._touched == 2:
-            return MovedCurve(law, other)
-        return PairCurve.both_directions(law, other)
-
-    @property
-    def messages_per_user(self) -> float:
-        return 1.0
+        return moved_curve(float(self._rate), self._levels)
 
     @property
     def local_epsilon(self) -> float:
         return math.inf
 
-    def law(self, value: int) -> BundleLaw:
-        return {((value, 1),): Fraction(1)}
+    def _level_law(self, level: int) -> BundleLaw:
+        return {((level, 1),): Fraction(1)}
 
-    def _standard_error(self, users: int, counts: NDArray[np.int64] | None) -> float:
-        return GeometricError(self._epsilon1).standard_error
+    def _send(self, levels: NDArray[np.integer], source: Source) -> Messages:
+        return Messages.one_each(levels.astype(self.alphabet.dtype, copy=False))
 
-    def _randomize(self, encoded: NDArray[np.uint8], source: Source) -> Messages:
-        return Messages.one_each(encoded)
+    def _tally(self, payload: NDArray[np.integer]) -> NDArray[np.int64]:
+        if self._levels == 1:  # many times faster
+            return np.array([np.count_nonzero(payload)])
+        return np.array([payload.sum(dtype=np.int64)])
 
-    def _unbiased(self, tally: Tally, source: Source | None) -> Answer:
-        source, epsilon1 = source or SecureSource(), Fraction(self._epsilon1)
-        if isinstance(self.task, Histogram):
-            noise = [discrete_laplace(source, epsilon1) for _ in tally.counts]
-            return (tally.counts + noise).astype(np.float64)
-        return float(int(tally.counts[1]) + discrete_laplace(source, epsilon1))
+    def _level_sum(self, tally: Tally, source: Source | None) -> int:
+        return int(tally.counts[0]) + discrete_laplace(source or SecureSource(), self._rate)
 
-    def _error_law(self, users: int, value: Answer) -> GeometricError:
-        return GeometricError(self._epsilon1)
+    def _noise_error(self, users: int) -> GeometricError:
+        return GeometricError(float(self._rate))
 
-    def _simulate(self, counts: NDArray[np.int64], source: Source) -> NDArray[np.int64]:
-        return counts
+    def _simulate_levels(self, held: Holding, source: Source) -> NDArray[np.int64]:
+        return np.array([level_sum(held)])

@@ -32,7 +32,7 @@ from headcount.core.messages import Alphabet, Messages
 from headcount.core.protocol import BundleLaw, Protocol
 from headcount.core.source import Source
 from headcount.core.tally import Tally
-from headcount.core.task import Histogram
+from headcount.core.task import Histogram, Holding
 from headcount.protocols.flipped_bits import lie_weight
 from headcount.randomness.draws import WHOLE, bernoulli, uniform
 from headcount.randomness.totals import binomial, multinomial
@@ -139,13 +139,9 @@ class KAry(Protocol):
 
     @property
     def guarantee(self) -> Guarantee:
-        return Guarantee(
+        return self._promise(
+            "largest ratio of the randomizer's law",
             epsilon=min(self.budget.epsilon, self.local_epsilon),
-            delta=0.0,
-            trust=self.trust,
-            exact=True,
-            method="largest ratio of the randomizer's law",
-            honest=self.crowd.honest,
         )
 
     @cached_property
@@ -155,10 +151,6 @@ class KAry(Protocol):
         ends = [float(self._truth), float(self._lie)]
         one, two = (Law(0, np.array([*pair, other]), UNIT) for pair in (ends, ends[::-1]))
         return PairCurve.both_directions(one, two)
-
-    @property
-    def messages_per_user(self) -> float:
-        return 1.0
 
     @property
     def local_epsilon(self) -> float:
@@ -172,10 +164,10 @@ class KAry(Protocol):
             for bucket in range(self.task.domain)
         }
 
-    def _standard_error(self, users: int, counts: NDArray[np.int64] | None) -> float:
+    def _standard_error(self, users: int, held: Holding | None) -> float:
         # The variance is linear in the count: the worst is at an end.
-        held = np.array([0, users]) if counts is None else counts
-        return float(np.max(self._error_law(users, held.astype(np.float64)).standard_error))
+        counts = np.array([0, users]) if held is None else held.counts
+        return float(np.max(self._error_law(users, counts.astype(np.float64)).standard_error))
 
     def _error_law(self, users: int, value: Answer) -> ReportError:
         return ReportError(users, self._truth, self._lie, value)
@@ -198,7 +190,7 @@ class KAry(Protocol):
             ]
         )
 
-    def _simulate(self, counts: NDArray[np.int64], source: Source) -> NDArray[np.int64]:
+    def _simulate(self, held: Holding, source: Source) -> NDArray[np.int64]:
         share = self.task.domain * self._lie
-        blind = [int(binomial(source, n, share)[0]) for n in counts.tolist()]
-        return counts - blind + multinomial(source, sum(blind), [1] * len(counts))
+        blind = [int(binomial(source, n, share)[0]) for n in held.counts.tolist()]
+        return held.counts - blind + multinomial(source, sum(blind), [1] * len(held.counts))

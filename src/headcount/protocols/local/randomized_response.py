@@ -37,13 +37,9 @@ class RandomizedResponse(FlippedBits):
 
     @property
     def guarantee(self) -> Guarantee:
-        return Guarantee(
+        return self._promise(
+            "largest ratio of the randomizer's law",
             epsilon=min(self.budget.epsilon, self.local_epsilon),
-            delta=0.0,
-            trust=self.trust,
-            exact=True,
-            method="largest ratio of the randomizer's law",
-            honest=self.crowd.honest,
         )
 
     @cached_property

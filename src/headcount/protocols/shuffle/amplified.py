@@ -36,12 +36,14 @@ from headcount.core.messages import Alphabet, Messages
 from headcount.core.protocol import BundleLaw, Calibration, Protocol
 from headcount.core.source import Source
 from headcount.core.tally import Tally
-from headcount.core.task import Count, Histogram, Task
+from headcount.core.task import Count, Histogram, Holding, Mean, Sum, Task
 from headcount.protocols.registry import protocol, protocol_class
 
 _DEFAULTS: dict[type[Task], str] = {
     Count: "local.randomized-response",
     Histogram: "local.k-ary",
+    Sum: "local.one-bit-mean",
+    Mean: "local.one-bit-mean",
 }
 _FEW = 64  # values and messages up to which a randomizer's whole law is looked at
 
@@ -49,7 +51,7 @@ _FEW = 64  # values and messages up to which a randomizer's whole law is looked 
 @lru_cache(maxsize=256)
 def _bound(name: str, task: Task, honest: int) -> Amplification:
     """The tightest bound that is proven for the randomizer of a local protocol."""
-    if name == "local.randomized-response":
+    if name in ("local.randomized-response", "local.one-bit-mean"):
         return BinaryResponse(honest)
     if name == "local.k-ary":
         # For two values the law of binary response is tighter: nobody can hold a third.
@@ -99,15 +101,15 @@ def _calibrate(
 class Amplified(Protocol):
     name = "shuffle.amplified"
     trust = Trust.SHUFFLE
-    tasks: ClassVar[tuple[type[Task], ...]] = (Count, Histogram)
+    tasks: ClassVar[tuple[type[Task], ...]] = (Count, Histogram, Sum, Mean)
 
     local: str | None = None  # the local protocol's name; by default a response to the task
 
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.local is not None:
-            found = protocol_class(self.local)
-            if found.trust is not Trust.LOCAL or not isinstance(self.task, found.tasks):
+            found = protocol_class(self.local, self.task)
+            if found.trust is not Trust.LOCAL or not found.answers(self.task):
                 raise InvalidParameter(
                     f"`local` must be a local protocol for a {self.task.name}, got {self.local!r}"
                 )
@@ -140,6 +142,10 @@ class Amplified(Protocol):
         return protocol(self._local_name, self.task, Budget(local_epsilon), self.crowd)
 
     @property
+    def most_users(self) -> int:
+        return self._inner.most_users
+
+    @property
     def fixed_messages(self) -> int | None:
         return self._inner.fixed_messages
 
@@ -158,13 +164,10 @@ class Amplified(Protocol):
     @cached_property
     def guarantee(self) -> Guarantee:
         computed, bound = self.calibration == "exact", self.amplification
-        return Guarantee(
-            epsilon=self.budget.epsilon,
+        return self._promise(
+            bound.method if computed else "Feldman, McMillan and Talwar 2021",
             delta=self.curve.delta(self.budget.epsilon) if computed else self.budget.delta,
-            trust=self.trust,
             exact=computed and bound.exact,
-            method=bound.method if computed else "Feldman, McMillan and Talwar 2021",
-            honest=self.crowd.honest,
         )
 
     @cached_property
@@ -176,18 +179,14 @@ class Amplified(Protocol):
         )
 
     @property
-    def messages_per_user(self) -> float:
-        return self._inner.messages_per_user
-
-    @property
     def local_epsilon(self) -> float:
         return self._inner.local_epsilon
 
     def law(self, value: int) -> BundleLaw | None:
         return self._inner.law(value)
 
-    def _standard_error(self, users: int, counts: NDArray[np.int64] | None) -> float:
-        return self._inner._standard_error(users, counts)
+    def _standard_error(self, users: int, held: Holding | None) -> float:
+        return self._inner._standard_error(users, held)
 
     def _error_law(self, users: int, value: Answer) -> ErrorLaw:
         return self._inner._error_law(users, value)
@@ -201,5 +200,5 @@ class Amplified(Protocol):
     def _unbiased(self, tally: Tally, source: Source | None) -> Answer:
         return self._inner._unbiased(tally, source)
 
-    def _simulate(self, counts: NDArray[np.int64], source: Source) -> NDArray[np.int64]:
-        return self._inner._simulate(counts, source)
+    def _simulate(self, held: Holding, source: Source) -> NDArray[np.int64]:
+        return self._inner._simulate(held, source)

@@ -9,9 +9,7 @@ Privacy     With f = NB(1, a²) + NB(r, p): δ = HS_{ε−ε1}(f ‖ f moved by 
             p = e^{−0.2(ε−ε1)}.
 Error       Two-sided geometric noise of ε1 if everyone is honest, of n/h times that variance else.
 Messages    x + 2(a/(1−a) + rp/(1−p))/h of 1 bit. Somebody who sees one person's can tell x.
-            ε1 near ε is near central error and costs messages. One may state the error wanted
-            (`error_ratio`, to central), the messages allowed (`max_messages`), or `epsilon1`; the
-            flood (r, p) is the one with the fewest messages that is private.
+            The options that trade them for error are those of `correlated_protocol`.
 """
 
 import math
@@ -25,21 +23,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headcount.accounting.laws import Law
-from headcount.core import checks
 from headcount.core.budget import Budget, Crowd, Trust
-from headcount.core.errors import Infeasible, InvalidParameter
 from headcount.core.guarantee import Guarantee, PrivacyCurve
 from headcount.core.messages import Alphabet, Messages
-from headcount.core.protocol import RESERVED, BundleLaw, Calibration, Protocol
+from headcount.core.protocol import RESERVED, BundleLaw, Calibration
 from headcount.core.source import Source
 from headcount.core.tally import Tally
-from headcount.core.task import Count, Task
-from headcount.protocols.correlated_noise import CorrelatedNoise, DifferenceError, cheapest_flood
-
-_ERROR_RATIO = 1.05  # to the best there can be, where the caller states nothing
-_LEAST_SPARE = 2e-3  # between ε1 and the most that it can be: less makes laws too long
-_MOST_MESSAGES = 2.0**20
-_STEPS = 8
+from headcount.core.task import Count, Holding, Task
+from headcount.protocols.correlated_noise import CorrelatedNoise, cheapest_flood
+from headcount.protocols.correlated_protocol import CorrelatedProtocol
+from headcount.protocols.geometric_error import GeometricError
 
 
 @lru_cache(maxsize=256)
@@ -63,35 +56,10 @@ def calibrate(
 
 
 @dataclass(frozen=True)
-class Correlated(Protocol):
+class Correlated(CorrelatedProtocol[CorrelatedNoise]):
     name = "shuffle.correlated"
     trust = Trust.SHUFFLE
     tasks: ClassVar[tuple[type[Task], ...]] = (Count,)
-
-    error_ratio: float | None = None
-    max_messages: float | None = None
-    epsilon1: float | None = None
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        wishes = ("error_ratio", "max_messages", "epsilon1")
-        given = [name for name in wishes if getattr(self, name) is not None]
-        if len(given) > 1:
-            raise InvalidParameter(
-                f"at most one of {', '.join(wishes)} must be given, got {', '.join(given)}"
-            )
-        for name in given:
-            number = checks.real(name, getattr(self, name))
-            if number <= 0:
-                raise InvalidParameter(f"`{name}` must be positive, got {number}")
-            object.__setattr__(self, name, number)
-        _ = self._noise  # an infeasible request is refused now, not at the first use
-        if self.curve.delta(self.budget.epsilon) > self.budget.delta:
-            raise Infeasible(
-                f"{self.name} cannot draw its noise exactly enough for epsilon="
-                f"{self.budget.epsilon:g}, delta={self.budget.delta:g} with "
-                f"{self.crowd.honest} honest people"
-            )
 
     # What the histogram does in another way ---------------------------------------------------
 
@@ -135,118 +103,16 @@ class Correlated(Protocol):
 
     # Calibration --------------------------------------------------------------------------------
 
-    @cached_property
-    def _noise(self) -> CorrelatedNoise:
-        if not self.budget.delta:
-            raise Infeasible(
-                f"{self.name} needs delta above 0: it may happen that nobody sends noise",
-                nearest={"delta": 1e-9},
-            )
-        largest = self._most_epsilon1 - _LEAST_SPARE
-        if largest < _LEAST_SPARE:
-            least = 2.0001 * _LEAST_SPARE * min(self._cells, 2)
-            raise Infeasible(
-                f"{self.name} needs epsilon of at least {least:g}, got {self.budget.epsilon:g}",
-                nearest={"epsilon": least},
-            )
-        if self.max_messages is not None:
-            return self._within(self.max_messages)
-        if self.epsilon1 is not None:
-            epsilon1 = self.epsilon1
-        elif self.error_ratio is not None:
-            epsilon1 = self._epsilon1(self.error_ratio)
-        else:
-            epsilon1 = min(self._epsilon1(_ERROR_RATIO * self._dishonesty), largest)
-        if epsilon1 > largest and self.error_ratio is not None:
-            least_ratio = (
-                math.sinh(self._most_epsilon1 / 2) / math.sinh(largest / 2) * self._dishonesty
-            )
-            raise Infeasible(
-                f"{self.name} needs an error_ratio of at least {least_ratio:.6g}, "
-                f"got {self.error_ratio:g}",
-                nearest={"error_ratio": math.ceil(least_ratio * 1e6) / 1e6},
-            )
-        if epsilon1 > largest:
-            raise Infeasible(
-                f"{self.name} needs epsilon1 of at most {largest:g} (nearer to "
-                f"{self._most_epsilon1:g} the laws of its noise are too long), got {epsilon1:.6g}",
-                nearest={"epsilon1": min(0.99 * self._most_epsilon1, largest)},
-            )
-        noise = self._calibrate(epsilon1)
-        if noise is None:
-            raise Infeasible(
-                f"the paper's parameters for {self.name} do not keep epsilon="
-                f"{self.budget.epsilon:g}, delta={self.budget.delta:g}; the exact calibration does"
-                if self.calibration == "paper"
-                else f"{self.name} finds no flood for epsilon={self.budget.epsilon:g}, "
-                f"delta={self.budget.delta:g}, epsilon1={epsilon1:g}"
-            )
-        if self._messages(noise) > _MOST_MESSAGES:
-            fewer = math.ceil(self.crowd.honest * self._messages(noise) / _MOST_MESSAGES)
-            raise Infeasible(
-                f"{self.name} needs {self._messages(noise):.3g} messages per person of "
-                f"{self.crowd.honest} honest people, more than {_MOST_MESSAGES:.0f}",
-                nearest={"honest": fewer},
-            )
-        return noise
-
     def _calibrate(self, epsilon1: float) -> CorrelatedNoise | None:
         return calibrate(self.crowd, self.budget, epsilon1, self._cells, self.calibration)
 
     @property
     def _most_epsilon1(self) -> float:
-        """Central noise that spends all of ε: of ε/2 where a person touches two cells."""
+        """Of ε/2 where a person touches two cells."""
         return self.budget.epsilon / min(self._cells, 2)
-
-    @property
-    def _dishonesty(self) -> float:
-        """What the noise of those who are not counted on adds to the standard error."""
-        return math.sqrt(self.crowd.users / self.crowd.honest)
-
-    def _epsilon1(self, ratio: float) -> float:
-        # The standard error of two-sided geometric noise is 1/(√2·sinh(ε/2)).
-        if ratio <= self._dishonesty:
-            raise Infeasible(
-                f"{self.name} needs an error_ratio above {self._dishonesty:g} with "
-                f"{self.crowd.honest} honest of {self.crowd.users} people, got {ratio:g}",
-                nearest={"error_ratio": round(self._dishonesty * 1.01, 4)},
-            )
-        return 2 * math.asinh(math.sinh(self._most_epsilon1 / 2) * self._dishonesty / ratio)
 
     def _messages(self, noise: CorrelatedNoise) -> float:
         return 1 + self._cells * noise.messages
-
-    def _within(self, allowed: float) -> CorrelatedNoise:
-        """The least error for so many messages: ε1 up to where they are too many."""
-
-        def cost(epsilon1: float) -> float:
-            noise = self._calibrate(epsilon1)
-            return math.inf if noise is None else self._messages(noise)
-
-        # Messages fall with ε1, as there is less single noise, and then rise with the flood.
-        share = 0.5
-        if cost(share * self._most_epsilon1) > allowed:
-            shares = (0.02, 0.1, 0.2, 0.3, 0.4, 0.6)
-            least, share = min((cost(other * self._most_epsilon1), other) for other in shares)
-            if least > allowed:
-                raise Infeasible(
-                    f"{self.name} needs at least {least:.4g} messages per person for epsilon="
-                    f"{self.budget.epsilon:g}, delta={self.budget.delta:g} with "
-                    f"{self.crowd.honest} honest people, got max_messages={allowed:g}",
-                    nearest={"max_messages": math.ceil(least * 1000 + 1) / 1000},
-                )
-        # The flood is about inverse to what ε1 leaves of ε.
-        best = gap = 1 - share
-        for _ in range(_STEPS):
-            ratio = (cost((1 - gap) * self._most_epsilon1) - 1) / (allowed - 1)
-            if ratio <= 1:
-                best = min(best, gap)
-                if ratio > 0.995:
-                    break
-            gap = max(gap * ratio * 1.002, _LEAST_SPARE / self._most_epsilon1)
-        noise = self._calibrate((1 - best) * self._most_epsilon1)
-        assert noise is not None
-        return noise
 
     # What follows -------------------------------------------------------------------------------
 
@@ -267,15 +133,12 @@ class Correlated(Protocol):
     @cached_property
     def guarantee(self) -> Guarantee:
         exact = self.calibration == "exact"
-        return Guarantee(
-            epsilon=self.budget.epsilon,
-            delta=self.curve.delta(self.budget.epsilon) if exact else self.budget.delta,
-            trust=self.trust,
-            exact=exact,
-            method="joint law of the numbers of +1 and −1"
+        return self._promise(
+            "joint law of the numbers of +1 and −1"
             if exact
             else "Ghazi, Kumar, Manurangsi, Pagh and Sinha 2021",
-            honest=self.crowd.honest,
+            delta=self.curve.delta(self.budget.epsilon) if exact else self.budget.delta,
+            exact=exact,
         )
 
     @cached_property
@@ -290,11 +153,11 @@ class Correlated(Protocol):
     def local_epsilon(self) -> float:
         return math.inf
 
-    def _standard_error(self, users: int, counts: NDArray[np.int64] | None) -> float:
+    def _standard_error(self, users: int, held: Holding | None) -> float:
         return self._error_law(users, None).standard_error
 
-    def _error_law(self, users: int, value: Any) -> DifferenceError:
-        return DifferenceError(Fraction(users, self.crowd.honest), self._noise.a)
+    def _error_law(self, users: int, value: Any) -> GeometricError:
+        return GeometricError(-math.log(self._noise.a), Fraction(users, self.crowd.honest))
 
     def _excess(self, slots: int) -> float:
         return self._number.above(slots - 1)
@@ -313,7 +176,7 @@ class Correlated(Protocol):
         senders = np.repeat(np.repeat(people, 2), copies)
         return self._own(encoded).plus(senders, np.repeat(codes, copies))
 
-    def _simulate(self, counts: NDArray[np.int64], source: Source) -> NDArray[np.int64]:
-        tally = self._noise.totals(int(counts.sum()), self._cells, source)
-        tally[:, 0] += self._truth(counts)
+    def _simulate(self, held: Holding, source: Source) -> NDArray[np.int64]:
+        tally = self._noise.totals(held.users, self._cells, source)
+        tally[:, 0] += self._truth(held.counts)
         return tally.ravel()

@@ -32,7 +32,7 @@ from headcount.core.messages import Alphabet, Messages
 from headcount.core.protocol import MOST_BUNDLES, RARE, RESERVED, BundleLaw, Calibration, Protocol
 from headcount.core.source import Source
 from headcount.core.tally import Tally
-from headcount.core.task import Histogram
+from headcount.core.task import Histogram, Holding
 from headcount.randomness.draws import uniform
 from headcount.randomness.shares import poisson_share
 from headcount.randomness.table import ThresholdTable
@@ -90,12 +90,7 @@ class FakeUsers(Protocol):
     def __post_init__(self) -> None:
         super().__post_init__()
         _ = self._noise  # an infeasible request is refused now, not at the first use
-        if self.curve.delta(self.budget.epsilon) > self.budget.delta:
-            raise Infeasible(
-                f"{self.name} cannot draw its noise exactly enough for epsilon="
-                f"{self.budget.epsilon:g}, delta={self.budget.delta:g} with "
-                f"{self.crowd.honest} honest people"
-            )
+        self._check_curve()
 
     @cached_property
     def _noise(self) -> Fraction:
@@ -163,13 +158,10 @@ class FakeUsers(Protocol):
     @cached_property
     def guarantee(self) -> Guarantee:
         exact = self.calibration == "exact"
-        return Guarantee(
-            epsilon=self.budget.epsilon,
+        return self._promise(
+            "law of two buckets" if exact else "Luo, Wang and Yi 2022",
             delta=self.curve.delta(self.budget.epsilon) if exact else self.budget.delta,
-            trust=self.trust,
             exact=exact,
-            method="law of two buckets" if exact else "Luo, Wang and Yi 2022",
-            honest=self.crowd.honest,
         )
 
     @cached_property
@@ -202,7 +194,7 @@ class FakeUsers(Protocol):
                     out[bundle] = share
         return out
 
-    def _standard_error(self, users: int, counts: NDArray[np.int64] | None) -> float:
+    def _standard_error(self, users: int, held: Holding | None) -> float:
         return self._error_law(users, None).standard_error
 
     def _error_law(self, users: int, value: Any) -> PoissonError:
@@ -221,6 +213,6 @@ class FakeUsers(Protocol):
     def _unbiased(self, tally: Tally, source: Source | None) -> Any:
         return tally.counts - float(self._noise * tally.users / self.crowd.honest)
 
-    def _simulate(self, counts: NDArray[np.int64], source: Source) -> NDArray[np.int64]:
-        noise = self._noise * int(counts.sum()) / self.crowd.honest
-        return counts + poisson(source, noise, len(counts))
+    def _simulate(self, held: Holding, source: Source) -> NDArray[np.int64]:
+        noise = self._noise * held.users / self.crowd.honest
+        return held.counts + poisson(source, noise, len(held.counts))

@@ -47,7 +47,7 @@ from headcount.core.messages import Alphabet, Messages
 from headcount.core.protocol import BundleLaw
 from headcount.core.source import Source
 from headcount.core.tally import Tally
-from headcount.core.task import Histogram
+from headcount.core.task import Histogram, Holding
 from headcount.protocols.shuffle.fake_users import FakeUsers, PoissonError
 from headcount.randomness.totals import binomial, poisson
 
@@ -161,8 +161,8 @@ class HashedHistogram(FakeUsers):
     def law(self, value: int) -> BundleLaw | None:
         return None  # every hash is another message
 
-    def _standard_error(self, users: int, counts: NDArray[np.int64] | None) -> float:
-        least = 0 if counts is None else int(counts[: self.tally_size].min())
+    def _standard_error(self, users: int, held: Holding | None) -> float:
+        least = 0 if held is None else int(held.counts[: self.tally_size].min())
         return float(self._error_law(users, least).standard_error)
 
     def _error_law(self, users: int, value: Any) -> MatchError:
@@ -202,17 +202,17 @@ class HashedHistogram(FakeUsers):
         by_chance = self._mean_noise(tally.users) + Fraction(tally.users, self._cells)
         return (tally.counts - float(by_chance)) / (1 - 1 / self._cells)
 
-    def _simulate(self, counts: NDArray[np.int64], source: Source) -> NDArray[np.int64]:
+    def _simulate(self, held: Holding, source: Source) -> NDArray[np.int64]:
         """Every bucket has the law of its messages' matches; that they are independent of each
         other is an approximation. Two buckets x and y have covariance nμ/(hb) by dummies, and
         P(H(x) = H(y) = H(z)) − 1/b² by each person who holds a third z. That is 0 for most keys,
         but near 1/(2b) if x, y, z have equal distances, which is why keys are spread.
         """
-        users = int(counts.sum())
-        held = counts[: self.tally_size]
-        matches = held + poisson(source, self._mean_noise(users), len(held))
-        order = np.argsort(held, kind="stable")
-        different, firsts = np.unique(held[order], return_index=True)
+        users = held.users
+        counts = held.counts[: self.tally_size]
+        matches = counts + poisson(source, self._mean_noise(users), len(counts))
+        order = np.argsort(counts, kind="stable")
+        different, firsts = np.unique(counts[order], return_index=True)
         for count, alike in zip(different, np.split(order, firsts[1:]), strict=True):
             others = users - int(count)
             matches[alike] += binomial(source, others, Fraction(1, self._cells), len(alike))

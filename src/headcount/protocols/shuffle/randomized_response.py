@@ -24,7 +24,6 @@ from functools import cached_property, lru_cache
 from headcount.accounting.amplification import BinaryResponse, flip_delta
 from headcount.accounting.divergence import SymmetricCurve
 from headcount.core.budget import Budget, Trust
-from headcount.core.errors import Infeasible
 from headcount.core.guarantee import Guarantee
 from headcount.core.protocol import Calibration
 from headcount.protocols.flipped_bits import FlippedBits, lie_weight
@@ -35,7 +34,7 @@ from headcount.randomness.draws import WHOLE
 def _calibrate(honest: int, budget: Budget, calibration: Calibration) -> tuple[int, float] | None:
     """(t, its δ over all datasets), within the budget; None if the paper's t is not."""
     if calibration == "paper":
-        weight = _paper_weight(honest, budget)
+        weight = paper_weight(honest, budget.epsilon, budget.delta)
     else:
         most = BinaryResponse(honest).local_epsilon(budget.epsilon, budget.delta)
         weight = lie_weight(2, most)
@@ -45,14 +44,15 @@ def _calibrate(honest: int, budget: Budget, calibration: Calibration) -> tuple[i
     return (weight, delta) if delta <= budget.delta else None
 
 
-def _paper_weight(honest: int, budget: Budget) -> int:
-    if budget.delta == 0:
-        return lie_weight(2, budget.epsilon)
-    log = math.log(4 / budget.delta)
-    if budget.epsilon >= math.sqrt(192 * log / honest):
-        coins = 64 / budget.epsilon**2 * log
+def paper_weight(honest: int, epsilon: float, delta: float) -> int:
+    """The paper's t."""
+    if delta == 0:
+        return lie_weight(2, epsilon)
+    log = math.log(4 / delta)
+    if epsilon >= math.sqrt(192 * log / honest):
+        coins = 64 / epsilon**2 * log
     else:
-        coins = honest - budget.epsilon * honest**1.5 / math.sqrt(432 * log)
+        coins = honest - epsilon * honest**1.5 / math.sqrt(432 * log)
     return math.ceil(Fraction(coins) / (2 * honest) * WHOLE)
 
 
@@ -69,11 +69,7 @@ class ShuffledResponse(FlippedBits):
     def _calibrated(self) -> tuple[int, float]:
         found = _calibrate(self.crowd.honest, self.budget, self.calibration)
         if found is None:
-            raise Infeasible(
-                f"the paper's parameters for {self.name} do not keep epsilon="
-                f"{self.budget.epsilon:g}, delta={self.budget.delta:g} with "
-                f"{self.crowd.honest} honest people; the exact calibration does"
-            )
+            raise self._not_private()
         return found
 
     @property
@@ -88,13 +84,10 @@ class ShuffledResponse(FlippedBits):
     def guarantee(self) -> Guarantee:
         computed = self.calibration == "exact"
         bound = BinaryResponse(self.crowd.honest)
-        return Guarantee(
-            epsilon=self.budget.epsilon,
+        return self._promise(
+            bound.method if computed else "Cheu, Smith, Ullman, Zeber, Zhilyaev 2019",
             delta=self._calibrated[1] if computed else self.budget.delta,
-            trust=self.trust,
             exact=computed and bound.exact,
-            method=bound.method if computed else "Cheu, Smith, Ullman, Zeber, Zhilyaev 2019",
-            honest=self.crowd.honest,
         )
 
     @cached_property

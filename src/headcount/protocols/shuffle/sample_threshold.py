@@ -43,7 +43,7 @@ from headcount.core.messages import Alphabet, Messages
 from headcount.core.protocol import BundleLaw, Calibration, Protocol
 from headcount.core.source import Source
 from headcount.core.tally import Tally
-from headcount.core.task import Histogram
+from headcount.core.task import Histogram, Holding
 from headcount.randomness.draws import WHOLE, bernoulli
 from headcount.randomness.totals import binomial
 
@@ -213,13 +213,10 @@ class SampleThreshold(Protocol):
         # Exact if the worst crowd is one that there may be, the rest of it in a third bucket.
         attained = worst.leaving + worst.joining <= self.crowd.honest == self.crowd.users
         attained &= self.task.domain > 2
-        return Guarantee(
-            epsilon=self.budget.epsilon,
+        return self._promise(
+            "law of two sampled buckets" if computed else "Cormode and Bharadwaj 2022",
             delta=worst.delta if computed else self.budget.delta,
-            trust=self.trust,
             exact=computed and worst.exact and attained,
-            method="law of two sampled buckets" if computed else "Cormode and Bharadwaj 2022",
-            honest=self.crowd.honest,
         )
 
     @property
@@ -233,9 +230,9 @@ class SampleThreshold(Protocol):
     def law(self, value: int) -> BundleLaw:
         return {(): 1 - self._rate, ((value, 1),): self._rate}
 
-    def _standard_error(self, users: int, counts: NDArray[np.int64] | None) -> float:
-        if counts is not None:
-            return math.sqrt(max(self._squared_error(int(c)) for c in np.unique(counts)))
+    def _standard_error(self, users: int, held: Holding | None) -> float:
+        if held is not None:
+            return math.sqrt(max(self._squared_error(int(c)) for c in np.unique(held.counts)))
         # Beyond a few τ/p nothing is withheld, and the error grows up to c = n.
         reach = min(users, math.ceil(4 * self.least_copies / self._rate))
         step = max(1, reach // _COUNTS)
@@ -271,6 +268,6 @@ class SampleThreshold(Protocol):
     def _postprocessing(self, tally: Tally) -> tuple[str, Callable[[Answer], Answer]] | None:
         return "threshold", lambda value: value  # already done, by the shuffler
 
-    def _simulate(self, counts: NDArray[np.int64], source: Source) -> NDArray[np.int64]:
-        sampled = [int(binomial(source, int(people), self._rate)[0]) for people in counts]
+    def _simulate(self, held: Holding, source: Source) -> NDArray[np.int64]:
+        sampled = [int(binomial(source, int(people), self._rate)[0]) for people in held.counts]
         return self._kept(np.array(sampled))

@@ -38,7 +38,7 @@ from headcount.core.messages import Alphabet, Messages
 from headcount.core.protocol import BundleLaw, Calibration, Protocol
 from headcount.core.source import Source
 from headcount.core.tally import Tally
-from headcount.core.task import Count, Task
+from headcount.core.task import Count, Holding, Task
 from headcount.randomness.draws import WHOLE, bernoulli
 from headcount.randomness.totals import binomial
 
@@ -203,13 +203,10 @@ class ZeroExact(Protocol):
     @cached_property
     def guarantee(self) -> Guarantee:
         exact = self.calibration == "exact"
-        return Guarantee(
-            epsilon=self.budget.epsilon,
+        return self._promise(
+            "law of the number of messages" if exact else "Balcer and Cheu 2020",
             delta=self.curve.delta(self.budget.epsilon) if exact else self.budget.delta,
-            trust=self.trust,
             exact=exact,
-            method="law of the number of messages" if exact else "Balcer and Cheu 2020",
-            honest=self.crowd.honest,
         )
 
     @cached_property
@@ -228,7 +225,7 @@ class ZeroExact(Protocol):
         sent = ((1, value),) if value else ()
         return {sent: self._withheld, ((1, value + 1),): 1 - self._withheld}
 
-    def _standard_error(self, users: int, counts: NDArray[np.int64] | None) -> float:
+    def _standard_error(self, users: int, held: Holding | None) -> float:
         if self.analyzer == "unbiased":
             return MissingNoise(users, self._weight).standard_error
         law = _missing(users, self._weight)
@@ -236,7 +233,7 @@ class ZeroExact(Protocol):
         squares = np.square(float(users * self._withheld) - missing)
         # Below the window the error is c itself, above it the unbiased one: the worst is inside.
         window = np.arange(law.start, min(law.stop, users) + 1)
-        candidates = window if counts is None else self._held(counts)
+        candidates = window if held is None else self._held(held.counts)
         below = np.clip(candidates - law.start, 0, len(missing))  # entries with M < c
         seen = np.concatenate([[0.0], np.cumsum(squares * law.mass)])[below]
         hidden = np.concatenate([np.cumsum(law.mass[::-1])[::-1], [0.0]])[below]
@@ -266,7 +263,7 @@ class ZeroExact(Protocol):
     def _error_law(self, users: int, value: Answer) -> MissingNoise:
         return MissingNoise(users, self._weight)
 
-    def _simulate(self, counts: NDArray[np.int64], source: Source) -> NDArray[np.int64]:
-        users = int(counts.sum())
+    def _simulate(self, held: Holding, source: Source) -> NDArray[np.int64]:
+        users = held.users
         withheld = int(binomial(source, users, self._withheld)[0])
-        return np.array([int(counts[1]) + users - withheld])
+        return np.array([int(held.counts[1]) + users - withheld])

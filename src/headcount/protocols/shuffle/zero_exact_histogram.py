@@ -25,7 +25,7 @@ from headcount.core.messages import Alphabet, Messages
 from headcount.core.protocol import MOST_BUNDLES, BundleLaw, Protocol
 from headcount.core.source import Source
 from headcount.core.tally import Tally
-from headcount.core.task import Histogram
+from headcount.core.task import Histogram, Holding
 from headcount.protocols.shuffle.zero_exact import ZeroExact
 from headcount.randomness.draws import WHOLE, bernoulli
 from headcount.randomness.totals import binomial
@@ -87,6 +87,6 @@ class ZeroExactHistogram(ZeroExact):
     def _unbiased(self, tally: Tally, source: Source | None) -> Any:
         return tally.counts - float(tally.users * (1 - self._withheld))
 
-    def _simulate(self, counts: NDArray[np.int64], source: Source) -> NDArray[np.int64]:
-        users = int(counts.sum())
-        return counts + users - binomial(source, users, self._withheld, len(counts))
+    def _simulate(self, held: Holding, source: Source) -> NDArray[np.int64]:
+        users = held.users
+        return held.counts + users - binomial(source, users, self._withheld, len(held.counts))

@@ -1,0 +1,166 @@
+"""Numbers in whole levels, and the error of their sum: what all protocols for sums share.
+
+Notation    x ∈ [low, high] a person's number, n people, L levels, u = (high−low)/L their distance;
+            t = (x−low)/u its place among the levels 0, …, L.
+Randomizer  Round t to the level below or above, at random and without bias (at the ends of the
+            range, and wherever t is whole, exactly); the protocol itself takes it from there.
+Analyzer    From an unbiased estimate S of the sum of all levels: n·low + u·S, for a mean over n.
+Error       u²·(variance of S + Σ f(1−f)), f = t − ⌊t⌋: at most n/4 by rounding, nothing for whole
+            numbers if each is a level.
+"""
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property, lru_cache, partial
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import special
+
+from headcount.core.source import Source
+from headcount.core.task import Bounded, Holding
+from headcount.protocols.geometric_error import GeometricError
+from headcount.randomness.rounding import rounded
+from headcount.randomness.totals import binomial
+
+_SMALL = 1000  # people up to whom rounding is bounded (by Hoeffding); beyond, it is normal
+_TERMS = 4096  # of a sum over noise
+_FINEST = 2**128  # part of a chance, where a crowd's rounding is drawn at once
+_CHUNK = 1 << 14  # numbers that are rounded at a time
+
+
+@dataclass(frozen=True)
+class Grid:
+    """The levels 0, …, L between the bounds of a task."""
+
+    task: Bounded
+    levels: int
+
+    @cached_property
+    def unit(self) -> Fraction:
+        """The distance between two levels."""
+        return self.task.span / self.levels
+
+    @property
+    def exact(self) -> bool:
+        """Whether every number is a level, so that nothing is rounded."""
+        return self.task.whole and self.levels % int(self.task.span) == 0
+
+    @property
+    def full(self) -> bool:
+        """Whether every level is a number that somebody may hold."""
+        return not self.task.whole or self.unit.denominator == 1
+
+    def place(self, value: float) -> Fraction:
+        """Of a number among the levels."""
+        return (Fraction(value) - Fraction(self.task.low)) / self.unit
+
+    def round(self, values: NDArray[Any], source: Source) -> NDArray[np.integer]:
+        """Everybody's level; the result may share memory with `values`."""
+        low = self.task.low
+        if self.exact:
+            factor = self.levels // int(self.task.span)
+            same = low == 0 and factor == 1
+            return values if same else (values.astype(np.int64) - int(low)) * factor
+        # A difference and a product, each off by a unit of its size, as is the factor.
+        scale, error = float(1 / self.unit), self.levels * 2.0**-51
+        out = np.empty(len(values), dtype=np.int64)
+        for start in range(0, len(values), _CHUNK):  # which stays in the cache
+            piece = values[start : start + _CHUNK]
+            exactly = partial(self._place_of, piece)
+            out[start : start + _CHUNK] = rounded(source, (piece - low) * scale, error, exactly)
+        return out
+
+    def _place_of(self, values: NDArray[Any], person: int) -> Fraction:
+        return self.place(values[person].item())
+
+    def chances(self, value: float) -> list[tuple[int, Fraction]]:
+        """The levels that a number is rounded to, and how often."""
+        below, share = divmod(self.place(value), 1)
+        both = ((int(below), 1 - share), (int(below) + 1, share))
+        return [(level, chance) for level, chance in both if chance]
+
+    def rounded(self, held: Holding, source: Source) -> Holding:
+        """How many people have which level, drawn without rounding one by one."""
+        levels: dict[int, int] = {}
+        for value, people in zip(held.values.tolist(), held.counts.tolist(), strict=True):
+            (below, *_), *above = self.chances(value)
+            # A chance may be smaller than any float.
+            share = Fraction(round(above[0][1] * _FINEST), _FINEST) if above else Fraction(0)
+            up = int(binomial(source, people, share)[0]) if people else 0
+            for level, count in ((below, people - up), (below + 1, up)):
+                if count:
+                    levels[level] = levels.get(level, 0) + count
+        return Holding(np.array(list(levels), dtype=np.int64), np.array(list(levels.values())))
+
+    def variance(self, users: int, held: Holding | None) -> float:
+        """By rounding everybody's number: Σ f(1−f); without values, for the worst ones."""
+        if held is not None:
+            places = [self.place(value) % 1 for value in held.values.tolist()]
+            shares = np.array([float(place * (1 - place)) for place in places])
+            return float(held.counts @ shares)
+        if not self.task.whole:
+            return users / 4
+        # Places are the multiples of L/(high−low): f is any multiple of 1/steps.
+        steps = self.unit.numerator
+        return float(users * Fraction(steps // 2 * (steps - steps // 2), steps * steps))
+
+
+@dataclass(frozen=True)
+class RoundedError:
+    """The error of the answer: geometric noise on the levels, and what rounding adds to it.
+
+    Rounding n numbers is bounded by Hoeffding for small crowds, P(sum > y) ≤ e^{−2y²/n}, and taken
+    to be normal of variance n/4 (or less) for large ones; noise and rounding are then added up.
+    """
+
+    noise: GeometricError
+    unit: float  # of the answer, for one level
+    people: int  # whose numbers were rounded
+    variance: float  # by rounding all of them, at most
+
+    @property
+    def standard_error(self) -> float:
+        return self.unit * math.hypot(self.noise.standard_error, math.sqrt(self.variance))
+
+    def margins(self, confidence: float) -> tuple[float, float]:
+        if not self.variance:
+            above, below = self.noise.margins(confidence)
+            return self.unit * above, self.unit * below
+        margin = self.unit * _margin(self, (1 - confidence) / 2)
+        return margin, margin
+
+    def tail(self, margin: float) -> float:
+        """At least P(error > margin), in levels, on either side."""
+        reach = 9 * math.sqrt(self.people)
+        step = math.ceil(2 * reach / _TERMS)
+        # Noise in (z − step, z] and rounding by more than margin − z, for z from margin − reach on.
+        ends = math.floor(margin - reach) + step * np.arange(math.ceil(2 * reach / step) + 1)
+        tails = self.noise.tail(ends.astype(np.float64))
+        masses = np.maximum(tails[:-1] - tails[1:], 0.0)
+        beyond = float(tails[-1]) + float(
+            masses @ self._rounding(margin - ends[1:].astype(np.float64))
+        )
+        return beyond + math.exp(-2 * 81)
+
+    def _rounding(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
+        """P(rounding > y), at least or nearly."""
+        if self.people <= _SMALL:
+            return np.exp(-2 * np.maximum(values, 0.0) ** 2 / self.people)
+        deviations = (values - 0.5) / math.sqrt(self.variance)
+        normal: NDArray[np.float64] = special.ndtr(-deviations)
+        return normal
+
+
+@lru_cache(maxsize=256)
+def _margin(error: RoundedError, half: float) -> float:
+    """About the least margin with tail(margin) ≤ half: to one part in 2^16, rounded up."""
+    low, high = 0.0, 1.0
+    while error.tail(high) > half:
+        low, high = high, 2 * high
+    while high - low > 2.0**-16 * high:
+        middle = (low + high) / 2
+        low, high = (low, middle) if error.tail(middle) <= half else (middle, high)
+    return high

@@ -1,0 +1,73 @@
+"""The error of geometric noise: the difference of two NB(t, a), whoever drew it.
+
+With t = 1 it is two-sided geometric, P(z) = (1−a)/(1+a)·a^|z|: central noise, or the shares of all
+honest people together. Where more people take part than are counted on, t = n/h.
+"""
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import lru_cache
+
+import numpy as np
+from numpy.typing import NDArray
+
+from headcount.accounting import laws
+
+_FINEST = 2.0**-12  # the least rate of a law that is tabulated
+
+
+@dataclass(frozen=True)
+class GeometricError:
+    """The difference of two independent NB(t, e^−rate)."""
+
+    rate: float
+    times: Fraction = Fraction(1)
+
+    @property
+    def standard_error(self) -> float:
+        # √(2a)/(1−a) = 1/(√2·sinh(rate/2)), which does not cancel for small rates.
+        return math.sqrt(self.times / 2) / math.sinh(self.rate / 2)
+
+    def tail(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
+        """P(error > z) for whole z; P(error < −z) is the same."""
+        if self.times == 1:
+            inside = np.exp(-self.rate * (np.abs(values + 0.5) + 0.5)) / (1 + math.exp(-self.rate))
+            return np.where(values >= 0, inside, 1 - inside)
+        step = math.ceil(_FINEST / self.rate)
+        beyond = _tails(self.times, self.rate * step)
+        # In steps of several units, one step more covers what lies between them.
+        at = np.floor(np.abs(values + 0.5) / step).astype(np.int64)
+        known = beyond[np.clip(at - (step > 1), 0, len(beyond) - 1)]
+        known = np.where(at < (step > 1), 0.5, known)  # by symmetry, for z ≥ 0
+        return np.where(values >= 0, known, 1.0 if step > 1 else 1 - known)
+
+    def margins(self, confidence: float) -> tuple[float, float]:
+        margin = float(_quantile(self, (1 - confidence) / 2))
+        return margin, margin
+
+
+@lru_cache(maxsize=256)
+def _quantile(error: GeometricError, half: float) -> int:
+    """The least z ≥ 0 with P(error > z) ≤ half."""
+    half *= 1 + 1e-12
+    low, high = -1, 1
+    while error.tail(np.array([float(high)]))[0] > half:
+        low, high = high, 2 * high
+    while high - low > 1:
+        middle = (low + high) // 2
+        enough = error.tail(np.array([float(middle)]))[0] <= half
+        low, high = (low, middle) if enough else (middle, high)
+    return high
+
+
+@lru_cache(maxsize=64)
+def _tails(times: Fraction, rate: float) -> NDArray[np.float64]:
+    """P(difference > z) for z = 0, 1, …"""
+    law = laws.negative_binomial(times, Fraction(math.exp(-rate)))
+    size = 1 << (2 * len(law.mass)).bit_length()
+    mass = np.fft.irfft(np.abs(np.fft.rfft(law.mass, size)) ** 2, size)[: size // 2]
+    # Transforms lose 1e-16 at each of them: added, so that no tail is too light.
+    tails: NDArray[np.float64] = np.cumsum(np.maximum(mass, 0.0)[::-1])[::-1][1:] + 1e-13
+    # Beyond all of them, only what the law left out.
+    return np.append(tails, 2 * law.tail)

@@ -1,0 +1,186 @@
+"""The sum of numbers by one message each (Balle, Bell, Gascón, Nissim 2019).
+
+Notation    Levels 0, …, k of `fixed_point`; n people, h of them honest; γ the probability of a
+            message that says nothing.
+Randomizer  Report one's level, or with probability γ a uniform one of all k + 1: k-ary randomized
+            response of ε0 = ln(1 + (1−γ)(k+1)/γ).
+Analyzer    S = (Σy − nγk/2)/(1−γ) over the reports y.
+Privacy     That of k-ary response behind a shuffler: the privacy blanket, an upper bound (for k = 1
+            exact, see `accounting.amplification`). Paper: γ = (k+1)·max(14 ln(2/δ)/ε², 27/ε)/(h−1).
+Error       Variance for level j: γ(k(k+2)/12 + (1−γ)(j−k/2)²)/(1−γ)². More levels need more
+            messages that say nothing; k is where rounding and these add up to the least, about
+            (n/c)^{1/3} with c = hγ/k. The error then grows like n^{1/6}, the best for one message.
+Messages    1 of k + 1 levels. If shuffler and analyzer collude, ε0 is left.
+"""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property, lru_cache
+
+import numpy as np
+from numpy.typing import NDArray
+
+from headcount.accounting.amplification import Amplification, BinaryResponse, Blanket
+from headcount.accounting.divergence import SymmetricCurve
+from headcount.core.budget import MOST_EPSILON, Budget, Trust
+from headcount.core.guarantee import Guarantee
+from headcount.core.protocol import Calibration, Protocol
+from headcount.core.task import MOST_BUCKETS, Histogram
+from headcount.protocols.level_protocol import MOST_SUM, check_levels
+from headcount.protocols.registry import protocol
+from headcount.protocols.response_sum import CountedSum
+
+_STEPS = 6  # of the search for the best number of levels
+_FEW = 64  # of which one more or less matters
+
+
+def _amplification(honest: int, levels: int) -> Amplification:
+    return BinaryResponse(honest) if levels == 1 else Blanket.k_ary(honest, levels + 1)
+
+
+def _coins(budget: Budget) -> float:
+    """The paper's number of uniform messages for each level."""
+    return max(14 * math.log(2 / budget.delta) / budget.epsilon**2, 27 / budget.epsilon)
+
+
+@lru_cache(maxsize=256)
+def _calibrate(
+    honest: int, budget: Budget, levels: int, calibration: Calibration
+) -> tuple[float, float] | None:
+    """(ε0, its δ), within the budget; None if the paper's is not."""
+    bound = _amplification(honest, levels)
+    if calibration == "exact":
+        local_epsilon = min(bound.local_epsilon(budget.epsilon, budget.delta), MOST_EPSILON)
+    else:
+        gamma = (levels + 1) * _coins(budget) / max(honest - 1, 1)
+        if gamma >= 1:
+            return None
+        local_epsilon = math.log1p((1 - gamma) * (levels + 1) / gamma)
+    delta = bound.delta(local_epsilon, budget.epsilon)
+    return (local_epsilon, delta) if delta <= budget.delta else None
+
+
+@dataclass(frozen=True)
+class FixedPointSum(CountedSum):
+    name = "shuffle.fixed-point-sum"
+    trust = Trust.SHUFFLE
+
+    levels: int | None = None  # by default the best number
+
+    def _check_options(self) -> None:
+        if self.levels is not None:
+            users = max(self.crowd.users, MOST_SUM // (MOST_BUCKETS - 1))
+            object.__setattr__(self, "levels", check_levels("levels", self.levels, users))
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        _ = self._calibrated  # an infeasible request is refused now, not at the first use
+
+    # Calibration --------------------------------------------------------------------------------
+
+    @cached_property
+    def _levels(self) -> int:
+        if self.levels is not None:
+            return self.levels
+        honest, budget = self.crowd.honest, self.budget
+        if self.calibration == "paper" and budget.delta:
+            found = math.ceil(math.cbrt(honest / _coins(budget)))
+        else:
+            found = self._best()
+        return min(found, int(self._bounds.span)) if self._bounds.whole else found
+
+    def _best(self) -> int:
+        """Where the error is least: the uniform messages for each level are hardly more or fewer
+        for other numbers of levels, so that a few steps lead there.
+        """
+        most = min(MOST_BUCKETS - 1, MOST_SUM // self.crowd.users)
+        tried: dict[int, float] = {}
+        levels = 1
+        while levels not in tried and len(tried) < _STEPS:
+            candidate = replace(self, levels=levels)
+            tried[levels] = candidate.standard_error()
+            # With nγ = c(k+1). The worst place is between an end and the next level: see `_worst`.
+            coins = self.crowd.users * candidate._blind / (levels + 1)
+            k = np.arange(1, 2 + math.ceil(math.cbrt(6 * self.crowd.users / coins)))
+            k = k[(coins * (k + 1) < self.crowd.users) & (k <= most)]
+            blind = coins * (k + 1) / self.crowd.users
+            end = blind * (k * (k + 2) / 12 + (1 - blind) * k**2 / 4) / (1 - blind) ** 2
+            fall = blind * (k - 1) / (1 - blind)
+            worst = (end + np.maximum(1 - fall, 0) ** 2 / 4) / k**2
+            levels = int(k[worst.argmin()])
+
+        def error(levels: int) -> float:
+            if levels not in tried:
+                tried[levels] = replace(self, levels=levels).standard_error()
+            return tried[levels]
+
+        # In a small crowd the uniform messages differ more, and the best may be a few levels on.
+        best = min(tried, key=error)
+        for step in (1, -1) * _STEPS:
+            if 1 <= best + step <= min(most, _FEW) and error(best + step) < error(best):
+                best += step
+        # Whole numbers that have a level each are not rounded.
+        span = int(self._bounds.span)
+        near = self._bounds.whole and span <= min(most, 2 * best)
+        return min(best, span, key=error) if near else best
+
+    @cached_property
+    def _calibrated(self) -> tuple[float, float]:
+        found = None
+        if self.calibration == "exact" or self.budget.delta:
+            found = _calibrate(self.crowd.honest, self.budget, self._levels, self.calibration)
+        if found is None:
+            raise self._not_private()
+        return found
+
+    @cached_property
+    def _inner(self) -> Protocol:
+        levels = Histogram(self._levels + 1)
+        return protocol("local.k-ary", levels, Budget(self._calibrated[0]), self.crowd)
+
+    @property
+    def _blind(self) -> float:
+        """The number γ."""
+        lies = self._inner.parameters["lie_probability"]
+        return lies * (self._levels + 1) / self._levels
+
+    # What follows -------------------------------------------------------------------------------
+
+    @property
+    def parameters(self) -> Mapping[str, float]:
+        return {
+            "levels": self._levels,
+            "gamma": self._blind,
+            "local_epsilon": self._calibrated[0],
+        }
+
+    @property
+    def guarantee(self) -> Guarantee:
+        computed, bound = self.calibration == "exact", self._amplification
+        return self._promise(
+            bound.method if computed else "Balle, Bell, Gascón and Nissim 2019",
+            delta=self._calibrated[1] if computed else self.budget.delta,
+            exact=computed and bound.exact,
+        )
+
+    @property
+    def _amplification(self) -> Amplification:
+        return _amplification(self.crowd.honest, self._levels)
+
+    @cached_property
+    def curve(self) -> SymmetricCurve:
+        # The inner protocol rounds its probabilities to the private side of ε0.
+        local_epsilon, bound = self._calibrated[0], self._amplification
+        return SymmetricCurve(lambda epsilon: bound.delta(local_epsilon, epsilon), local_epsilon)
+
+    @cached_property
+    def _noise(self) -> NDArray[np.float64]:
+        k, blind = self._levels, self._blind
+        away = np.square(np.arange(k + 1) - k / 2)
+        noise: NDArray[np.float64] = k * (k + 2) / 12 + (1 - blind) * away
+        return noise * (blind / (1 - blind) ** 2)
+
+    @property
+    def _width(self) -> float:
+        return self._levels / (1 - self._blind)

@@ -1,0 +1,960 @@
+"""Sums and means: values, their rounding, and the errors and curves that follow from it.
+
+The judges are rational numbers, mpmath with 50 digits, enumeration, and scipy's laws.
+"""
+
+import math
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from fractions import Fraction
+from functools import lru_cache
+from itertools import combinations_with_replacement
+from typing import Any
+
+import mpmath
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from scipy import stats
+
+import headcount as hc
+from enumeration import geometric_mass, log_likelihood_ratio
+from headcount.accounting.divergence import PointCurve
+from headcount.accounting.geometric import moved_curve, moved_delta, moved_laws
+from headcount.core.estimate import Estimate
+from headcount.protocols.fixed_point import Grid, RoundedError
+from headcount.protocols.geometric_error import GeometricError
+from headcount.protocols.response_sum import BoundedError
+
+ALARM = 1e-6
+QUARTERS = [(a, b) for a in (False, True) for b in (False, True)]
+WORD = 2**64
+HUGE = np.finfo(np.longdouble).max > 1e308  # whether there is a float longer than float64
+
+
+class Words(hc.Source):
+    """A source that returns chosen 64-bit words, and no more than these."""
+
+    def __init__(self, words: Iterable[int]) -> None:
+        self.words = list(words)
+        self.used = 0
+
+    def fill(self, buffer: NDArray[np.uint8]) -> None:
+        count, rest = divmod(len(buffer), 8)
+        assert not rest
+        assert self.used + count <= len(self.words)
+        chosen = self.words[self.used : self.used + count]
+        buffer[:] = np.array(chosen, dtype=np.uint64).view(np.uint8)
+        self.used += count
+
+
+# Values ------------------------------------------------------------------------------------------
+
+INTEGERS = [np.dtype(f"{kind}{size}") for kind in "iu" for size in (1, 2, 4, 8)]
+FLOATS = [np.dtype(kind) for kind in (np.float16, np.float32, np.float64, np.longdouble)]
+
+
+@pytest.mark.parametrize("dtype", [np.dtype(np.bool_), *INTEGERS, *FLOATS], ids=str)
+@pytest.mark.parametrize("clamp", [False, True])
+def test_every_kind_of_number_is_taken(dtype: np.dtype[Any], clamp: bool) -> None:
+    values = np.array([0, 1, 1, 0], dtype=dtype)
+    for whole, kind in ((True, np.int64), (False, np.float64)):
+        encoded = hc.Sum(-1, 2, whole=whole, clamp=clamp).encode(values)
+        assert encoded.dtype == kind
+        assert encoded.tolist() == [0, 1, 1, 0]
+        assert hc.Mean(-1, 2, whole=whole, clamp=clamp).encode(values.tolist()).tolist() == [
+            0, 1, 1, 0,
+        ]  # fmt: skip
+
+
+@pytest.mark.parametrize("dtype", [*INTEGERS, *FLOATS], ids=str)
+@pytest.mark.parametrize("whole", [False, True])
+def test_every_kind_of_number_is_held_to_the_bounds(dtype: np.dtype[Any], whole: bool) -> None:
+    extremes = np.iinfo(dtype) if dtype.kind in "iu" else np.finfo(dtype)
+    values = np.array([3, extremes.max, extremes.min], dtype=dtype)
+    signed = extremes.min < 0
+    assert hc.Sum(2, 5, whole=whole, clamp=True).encode(values).tolist() == [3, 5, 2]
+    for outside in values[1:]:
+        with pytest.raises(hc.InvalidValue, match="must be"):
+            hc.Sum(2, 5, whole=whole).encode([*values[:1].tolist(), outside])
+    if signed:
+        assert hc.Sum(-5, 2, whole=whole, clamp=True).encode(values).tolist() == [2, 2, -5]
+
+
+@pytest.mark.parametrize("whole", [False, True])
+def test_a_bool_may_hold_any_byte(whole: bool) -> None:
+    values = np.array([1, 255], dtype=np.uint8).view(np.bool_)
+    with pytest.raises(hc.InvalidValue, match="person 2"):
+        hc.Sum(0, 1, whole=whole).encode(values)
+    # What the byte is, never 1 for one and 255 for the other side of a check.
+    assert hc.Sum(0, 300, whole=whole).encode(values).tolist() == [1, 255]
+    assert hc.Sum(0, 1, whole=whole, clamp=True).encode(values).tolist() == [1, 1]
+
+
+def test_bounds_are_those_of_float64() -> None:
+    near = np.array([0.1], dtype=np.float32)  # a little above the float64 of this name
+    with pytest.raises(hc.InvalidValue, match="must be a number from"):
+        hc.Sum(0, 0.1).encode(near)
+    assert hc.Sum(0, 0.1, clamp=True).encode(near).tolist() == [0.1]
+    assert hc.Sum(0.1, 1).encode(near).tolist() == [float(near[0])]
+    above = math.nextafter(0.1, 1)
+    with pytest.raises(hc.InvalidValue):
+        hc.Sum(0, 0.1).encode([above])
+    with pytest.raises(hc.InvalidValue):
+        hc.Sum(above, 1).encode([0.1])
+    assert hc.Sum(0, above).encode([above, 0.1]).tolist() == [above, 0.1]
+
+
+@pytest.mark.parametrize("make", [list, np.array])
+def test_large_whole_numbers_are_exact(make: Any) -> None:
+    most = 2**61
+    values = [2**53 + 1, -(2**53) - 1, 2**60 + 1, most - 1, 1 - most, most, -most]
+    task = hc.Sum(-most, most, whole=True)
+    assert task.encode(make(values)).tolist() == values
+    with pytest.raises(hc.InvalidValue):
+        task.encode(make([most + 1]))
+    with pytest.raises(hc.InvalidValue):
+        hc.Sum(0, 2**53, whole=True).encode(make([2**53 + 1]))
+    clamped = hc.Sum(-most, most, whole=True, clamp=True)
+    assert clamped.encode(make([most + 1, 2**63 - 1, -(2**63)])).tolist() == [most, most, -most]
+    assert clamped.encode(make([most + 1, 2**63, 2**64 - 1])).tolist() == [most] * 3
+
+
+def test_lists_on_both_sides_of_what_integers_hold() -> None:
+    """Such a list is an array of floats for NumPy, which have lost the last digits."""
+    most = 2**61
+    task = hc.Sum(-most, most, whole=True, clamp=True)
+    assert task.encode([2**63, 2**60 + 1, -1]).tolist() == [most, 2**60 + 1, -1]
+    with pytest.raises(hc.InvalidValue, match="person 1"):
+        hc.Sum(-most, most, whole=True).encode([2**63, 2**60 + 1, -1])
+    # Beyond all types there is no array of numbers at all.
+    refused: list[Any] = [[2**70, 1], np.array([1, 0], dtype=object), [None, 1], ["1"], [1j], [[1]]]
+    for values in refused:
+        with pytest.raises(hc.InvalidValue, match="must be"):
+            task.encode(values)
+
+
+@pytest.mark.parametrize("clamp", [False, True])
+@pytest.mark.parametrize("whole", [False, True])
+@pytest.mark.parametrize("dtype", FLOATS, ids=str)
+def test_what_is_no_number_is_refused(whole: bool, clamp: bool, dtype: np.dtype[Any]) -> None:
+    task = hc.Sum(0, 1, whole=whole, clamp=clamp)
+    with pytest.raises(hc.InvalidValue, match=r"must be .* got .*nan.* from person 2"):
+        task.encode(np.array([1, math.nan, 0], dtype=dtype))
+    infinite = np.array([math.inf, -math.inf], dtype=dtype)
+    if clamp:
+        assert task.encode(infinite).tolist() == [1, 0]
+    else:
+        with pytest.raises(hc.InvalidValue, match="and 1 more"):
+            task.encode(infinite)
+
+
+@pytest.mark.parametrize("clamp", [False, True])
+def test_parts_are_no_whole_numbers_even_if_clamped(clamp: bool) -> None:
+    task = hc.Sum(0, 1, whole=True, clamp=clamp)
+    for value in (0.5, 1.5, -0.5, 7.25, math.nextafter(1, 0)):
+        with pytest.raises(hc.InvalidValue, match="must be a whole number from 0 to 1"):
+            task.encode([0, value])
+    assert task.encode([1.0, -0.0]).tolist() == [1, 0]
+
+
+@pytest.mark.skipif(not HUGE, reason="long floats are those of 64 bits here")
+@pytest.mark.parametrize("whole", [False, True])
+def test_floats_beyond_float64(whole: bool) -> None:
+    beyond = np.array(["1e400", "-1e400"], dtype=np.longdouble)
+    assert hc.Sum(-1, 1, whole=whole, clamp=True).encode(beyond).tolist() == [1, -1]
+    with pytest.raises(hc.InvalidValue):
+        hc.Sum(-1, 1, whole=whole).encode(beyond)
+    exact = np.array([2**60], dtype=np.longdouble) + 1
+    assert hc.Sum(0, 2**61, whole=True).encode(exact).tolist() == [2**60 + 1]
+
+
+@pytest.mark.parametrize("task", [hc.Sum, hc.Mean])
+@pytest.mark.parametrize(
+    ("low", "high"),
+    [
+        (1, 1), (2, 1), (0, -0.0), (math.nan, 1), (0, math.nan), (-math.inf, 1), (0, math.inf),
+        ("0", 1), (0, "1"), (None, 1), (True, 2), (0, 1j), (0, 1.1e150), (-1.1e150, 0),
+        (0, 0.9e-150), (-0.9e-150, 1), (0, 10**400),
+    ],
+)  # fmt: skip
+def test_bounds_that_are_none(task: Any, low: Any, high: Any) -> None:
+    with pytest.raises(hc.InvalidParameter, match="must be"):
+        task(low, high)
+    with pytest.raises(hc.InvalidParameter, match="must be"):
+        task(low, high, whole=True)
+
+
+def test_bounds_of_whole_numbers() -> None:
+    for low, high in ((0.5, 2), (0, 1.5), (0, 2**61 + 1), (-(2**61) - 1, 0), (0, 1e300)):
+        with pytest.raises(hc.InvalidParameter, match="must be"):
+            hc.Sum(low, high, whole=True)
+    task = hc.Sum(-(2**61), 2.0, whole=True)
+    assert (task.low, task.high) == (-(2**61), 2)
+    assert task.span == 2**61 + 2
+    assert task.domain == 2**61 + 3
+    assert task.whole_answers
+    assert not hc.Mean(0, 1, whole=True).whole_answers
+    assert hc.Sum(0, 1) == hc.Sum(0.0, 1.0)
+    mean: hc.Task = hc.Mean(0, 1)
+    assert mean != hc.Sum(0, 1)
+    assert hc.Sum(0.1, 0.3).span == Fraction(0.3) - Fraction(0.1)
+
+
+def test_holdings_and_answers() -> None:
+    task = hc.Sum(-1, 0.5)
+    held = task.holding({0.1: 3, -1: 2, 0.5: 0})
+    assert held.users == 5
+    assert held.values.tolist() == [0.1, -1, 0.5]
+    assert task.total(held) == 3 * Fraction(0.1) - 2
+    assert task.answer(held) == float(3 * Fraction(0.1) - 2)
+    assert hc.Mean(-1, 0.5).answer(held) == float((3 * Fraction(0.1) - 2) / 5)
+    large = hc.Sum(0, 2**61, whole=True)
+    held = large.holding({2**60 + 1: 2**40, 3: 1})
+    assert large.total(held) == (2**60 + 1) * 2**40 + 3
+    many = hc.Sum(0, 1).holding({0.1: 2**49, 1: 2**49})
+    assert hc.Sum(0, 1).total(many) == 2**49 * (1 + Fraction(0.1))
+    clamped = hc.Sum(0, 1, clamp=True).holding({7: 2, -1: 1})
+    assert clamped.values.tolist() == [1, 0]
+
+
+@pytest.mark.parametrize(
+    "counts",
+    [
+        {}, [1, 2], 3, None, {0: -1, 1: 2}, {0: 0}, {0: 1.5}, {0: True}, {0: "1"}, {0: 2**51},
+        {0: 2**50, 1: 1}, {0: 2**70}, {0: [1, 2], 1: 3}, {2: 1}, {math.nan: 1}, {"a": 1}, {None: 1},
+        {0: None}, {0: np.uint64(2**63), 1: np.uint64(2**63)},
+    ],
+    ids=str,
+)  # fmt: skip
+def test_holdings_that_are_none(counts: Any) -> None:
+    with pytest.raises(hc.InvalidValue, match="must"):
+        hc.Sum(0, 1).holding(counts)
+
+
+def test_counts_of_different_lengths_are_refused() -> None:
+    ragged: Any = [[1, 2], 3]
+    with pytest.raises(hc.InvalidValue, match="must be"):
+        hc.Count().holding(ragged)
+
+
+@pytest.mark.parametrize("users", [1, 3, 10**6 + 1])
+def test_no_answer_lies_outside_of_the_range(users: int) -> None:
+    for low, high in ((2**53 + 1, 2**53 + 3), (-(2**60) - 1, 2**60 + 1), (5, 2**61 - 1)):
+        task = hc.Sum(low, high, whole=True)
+        least, most = task.answer_range(users)
+        assert least == task.answer(task.holding({low: users})) == float(low * users)
+        assert most == task.answer(task.holding({high: users})) == float(high * users)
+    real = hc.Sum(0.1, 0.7)
+    assert real.answer_range(users) == tuple(
+        real.answer(real.holding({end: users})) for end in (0.1, 0.7)
+    )
+
+
+# Rounding ----------------------------------------------------------------------------------------
+
+
+def decided(t: Fraction, words: Iterable[int]) -> int:
+    """⌈t − U⌉ for U = 0.w₁w₂… in digits of 64 bits: by what U surely is, word by word."""
+    floor = t.numerator // t.denominator
+    share, least, width = t - floor, Fraction(0), Fraction(1)
+    for word in words:
+        width /= WORD
+        least += word * width
+        if least >= share:
+            return floor
+        if least + width <= share:
+            return floor + 1
+    raise AssertionError("there are not enough words")
+
+
+def digits(share: Fraction, count: int) -> list[int]:
+    """Its first digits to base 2^64."""
+    found = []
+    for _ in range(count):
+        digit, share = divmod(share * WORD, 1)
+        found.append(int(digit))
+    return found
+
+
+# Bounds and levels for which floating point is off in one way or another.
+GRIDS = [
+    (0.0, 1.0, 1), (0.0, 1.0, 3), (0.0, 1.0, 3 * 2**20), (0.0, 3.0, 2**40), (0.1, 0.3, 7),
+    (0.1, 0.3, 1), (-0.7, 0.1, 1000), (-1e150, 1e-150, 5), (1.0, math.nextafter(1, 2), 1),
+    (1.0, 1 + 2.0**-50, 3), (-1e-150, 1e150, 3 * 2**30), (1e-150, 2e-150, 2**40 - 1),
+    (1e6, 1e6 + 1e-3, 12345), (0.0, 1.0, 2**40), (-3.0, 3.0, 2**47), (0.0, 1.0, 2**50),
+]  # fmt: skip
+
+
+def awkward(grid: Grid, rng: np.random.Generator) -> list[float]:
+    """Values at the ends, next to them, next to levels and halves of them, and anywhere."""
+    low, high = grid.task.low, grid.task.high
+    values = [low, high, math.nextafter(low, high), math.nextafter(high, low), 0.0, 5e-324, -1e-310]
+    for place in (1, 2, Fraction(1, 2), Fraction(1, 3), grid.levels // 3, grid.levels - 1):
+        near = float(Fraction(low) + place * grid.unit)
+        values += [near, math.nextafter(near, low), math.nextafter(near, high)]
+    values += rng.uniform(low / 2, high / 2, 8).tolist()
+    return [2 * v if low <= 2 * v <= high else v for v in values if low <= v <= high]
+
+
+@pytest.mark.parametrize(("low", "high", "levels"), GRIDS)
+def test_rounding_is_exact_at_its_threshold(low: float, high: float, levels: int) -> None:
+    grid = Grid(hc.Sum(low, high), levels)
+    for value in awkward(grid, np.random.default_rng(5)):
+        t = (Fraction(value) - Fraction(low)) * levels / (Fraction(high) - Fraction(low))
+        assert grid.place(value) == t
+        first, second, third = digits(t - math.floor(t), 3)
+        tries = [[first + by, 0] for by in (-1, 0, 1, -(2**12), 2**12, -(2**20), 2**20)]
+        tries += [[first, second + by, 0] for by in (-1, 0, 1)]
+        tries += [[first, second, third + by, 0, 0] for by in (-1, 0, 1)]
+        tries += [[0, 0], [1, 0], [WORD - 1, WORD - 1, WORD - 1], [WORD // 2, 0]]
+        for words in tries:
+            if all(0 <= word < WORD for word in words):
+                more = [*words, 1, 2, 3]
+                found = grid.round(np.array([value]), Words(more))
+                assert found.tolist() == [decided(t, more)], (value, words)
+
+
+@pytest.mark.parametrize(("low", "high", "levels"), GRIDS)
+def test_ends_are_levels_whatever_the_bits(low: float, high: float, levels: int) -> None:
+    grid = Grid(hc.Mean(low, high), levels)
+    words = [0, 1, 2**11, 2**12, 2**63, WORD - 2**12, WORD - 1]
+    ends = np.repeat([low, high], len(words))
+    assert grid.round(ends, Words(words * 2)).tolist() == [0] * len(words) + [levels] * len(words)
+
+
+def check_rounding(grid: Grid, values: NDArray[Any], rng: np.random.Generator) -> None:
+    """Of many values at once; half of the words are at or next to where rounding changes."""
+    low, span = Fraction(grid.task.low), grid.task.span
+    words = rng.integers(0, 2**64, len(values), dtype=np.uint64).tolist()
+    offsets = rng.integers(-3, 4, len(values)) << rng.integers(0, 18, len(values))
+    expected, open_ones = [], []
+    for i, value in enumerate(values.tolist()):
+        top, bottom = value.as_integer_ratio()
+        # (value − low)·levels/span, in whole numbers.
+        size = bottom * low.denominator * span.numerator
+        place = (top * low.denominator - low.numerator * bottom) * grid.levels * span.denominator
+        whole, rest = divmod(place, size)
+        digit, left = divmod(rest * WORD, size)
+        if i % 2:
+            words[i] = min(max(digit + int(offsets[i]), 0), WORD - 1)
+        expected.append(whole + (words[i] < digit))
+        if words[i] == digit and left:
+            open_ones.append((i, whole, Fraction(left, size)))
+    more = rng.integers(0, 2**64, len(open_ones), dtype=np.uint64).tolist()
+    for (i, whole, share), word in zip(open_ones, more, strict=True):
+        expected[i] = decided(whole + share, [word])
+    source = Words(words + more)
+    found = grid.round(values, source)
+    assert found.tolist() == expected
+    assert source.used == len(source.words)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_rounding_agrees_with_rational_numbers(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    for _ in range(60):
+        exponents = rng.uniform(-12, 12, 2)
+        low = float(rng.choice([-1, 0, 1])) * 10.0 ** exponents[0]
+        high = low + 10.0 ** exponents[1]
+        if low < high:
+            levels = int(2 ** rng.uniform(0, 41))
+            values = np.clip(rng.uniform(low, high, 700), low, high)
+            check_rounding(Grid(hc.Sum(low, high), levels), values, rng)
+    for _ in range(30):
+        ends = sorted({int(x) for x in rng.integers(-(2**61), 2**61, 2) >> rng.integers(0, 60)})
+        if len(ends) == 2:
+            grid = Grid(hc.Sum(*ends, whole=True), int(2 ** rng.uniform(0, 40)))
+            if not grid.exact:
+                check_rounding(grid, rng.integers(ends[0], ends[1], 700, endpoint=True), rng)
+
+
+@pytest.mark.slow
+def test_rounding_agrees_a_million_times() -> None:
+    for seed in range(100, 120):
+        test_rounding_agrees_with_rational_numbers(seed)
+
+
+def test_rounding_of_more_than_a_chunk() -> None:
+    rng = np.random.default_rng(2)
+    grid = Grid(hc.Sum(0, 1), 3)
+    values, words = rng.uniform(0, 1, 40_000), rng.integers(0, 2**64, 40_000, dtype=np.uint64)
+    found = grid.round(values, Words(words.tolist()))
+    judged = [
+        decided(grid.place(v), [w]) for v, w in zip(values.tolist(), words.tolist(), strict=True)
+    ]
+    assert found.tolist() == judged
+
+
+@pytest.mark.parametrize("value", [0.1, 0.25, 0.3, 0.5, 2 / 3, 0.97])
+def test_chances_are_those_of_rounding(value: float) -> None:
+    grid, runs = Grid(hc.Sum(-0.1, 1.2), 3), 400_000
+    law = dict(grid.chances(value))
+    t = grid.place(value)
+    floor = math.floor(t)
+    assert law == {floor: 1 - (t - floor), floor + 1: t - floor}
+    found = Counter(grid.round(np.full(runs, value), hc.SeededSource(3)).tolist())
+    assert log_likelihood_ratio(found, {k: float(p) for k, p in law.items()})[1] > ALARM
+    for by in (-0.02, 0.02):
+        wrong = {floor: float(1 - t + floor) - by, floor + 1: float(t - floor) + by}
+        assert log_likelihood_ratio(found, wrong)[1] < ALARM
+
+
+def test_whole_places_have_one_chance() -> None:
+    assert Grid(hc.Sum(0, 1), 4).chances(0.5) == [(2, Fraction(1))]
+    assert Grid(hc.Sum(0, 1), 4).chances(0) == [(0, Fraction(1))]
+    assert Grid(hc.Sum(0, 1), 4).chances(1) == [(4, Fraction(1))]
+    assert Grid(hc.Sum(0, 3, whole=True), 2).chances(1) == [
+        (0, Fraction(1, 3)),
+        (1, Fraction(2, 3)),
+    ]
+
+
+@pytest.mark.parametrize("span", range(1, 9))
+@pytest.mark.parametrize("levels", range(1, 13))
+def test_grids_of_whole_numbers(span: int, levels: int) -> None:
+    task = hc.Sum(-2, span - 2, whole=True)
+    grid = Grid(task, levels)
+    places = [Fraction(k * levels, span) for k in range(span + 1)]
+    assert grid.unit == Fraction(span, levels)
+    assert [grid.place(k - 2) for k in range(span + 1)] == places
+    assert grid.exact == all(place.denominator == 1 for place in places)
+    assert grid.full == all(level in places for level in range(levels + 1))
+    variances = []
+    for k in range(span + 1):
+        law = grid.chances(k - 2)
+        assert sum(p for _, p in law) == 1
+        assert sum(p * level for level, p in law) == places[k]
+        variances.append(sum(p * (level - places[k]) ** 2 for level, p in law))
+    assert grid.variance(5, None) == pytest.approx(5 * float(max(variances)), rel=1e-15)
+    held = task.holding({k - 2: k + 1 for k in range(span + 1)})
+    truth = sum((k + 1) * v for k, v in enumerate(variances))
+    assert grid.variance(held.users, held) == pytest.approx(float(truth), rel=1e-14)
+    if grid.exact:
+        values = np.arange(-2, span - 1)
+        assert grid.round(values, Words([])).tolist() == places
+
+
+def test_grids_of_reals() -> None:
+    grid = Grid(hc.Mean(0, 2), 5)
+    assert grid.full
+    assert not grid.exact
+    assert grid.variance(12, None) == 3
+    held = grid.task.holding({0.1: 3, 0.5: 2, 2: 9})
+    shares = [(Fraction(0.1) * 5 / 2, 3), (Fraction(1, 4), 2)]
+    truth = sum(n * f * (1 - f) for f, n in shares)
+    assert grid.variance(14, held) == pytest.approx(float(truth), rel=1e-14)
+
+
+def test_a_crowd_is_rounded_at_once_with_the_same_law() -> None:
+    """By the law of how many of fifty, and of thirty others, go up."""
+    task = hc.Sum(0, 1)
+    grid, runs, source = Grid(task, 4), 2_000, hc.SeededSource(9)
+    held = task.holding({0.05: 50, 0.6: 30, 0.75: 4, 1: 2, 0.5: 0})
+    found: Counter[tuple[int, ...]] = Counter()
+    for _ in range(runs):
+        rounded = grid.rounded(held, source)
+        assert rounded.users == 86
+        by_level = dict(zip(rounded.values.tolist(), rounded.counts.tolist(), strict=True))
+        assert len(by_level) == len(rounded.values)
+        found[tuple(by_level.get(level, 0) for level in range(5))] += 1
+
+    def law_of(*shares: float) -> dict[tuple[int, ...], float]:
+        first = stats.binom.pmf(np.arange(51), 50, shares[0])
+        other = stats.binom.pmf(np.arange(31), 30, shares[1])
+        return {
+            (50 - i, i, 30 - j, j + 4, 2): float(p * q)
+            for i, p in enumerate(first)
+            for j, q in enumerate(other)
+        }
+
+    def seen(one: int, law: dict[tuple[int, ...], float]) -> float:
+        """The p-value of one of the levels by itself, as there are many pairs of them."""
+        marginal: dict[int, float] = {}
+        for outcome, chance in law.items():
+            marginal[outcome[one]] = marginal.get(outcome[one], 0.0) + chance
+        counts: Counter[int] = Counter()
+        for outcome, times in found.items():
+            counts[outcome[one]] += times
+        return log_likelihood_ratio(counts, marginal)[1]
+
+    assert set(found) <= set(law_of(0.2, 0.4))
+    for one in (1, 3):
+        assert seen(one, law_of(0.2, 0.4)) > ALARM
+    for by in (-0.02, 0.02):
+        assert seen(1, law_of(0.2 + by, 0.4)) < ALARM
+        assert seen(3, law_of(0.2, 0.4 + by)) < ALARM
+    # Neither tells anything about the other.
+    low = {
+        k: sum(n for key, n in found.items() if (key[1] < 10, key[3] < 16) == k) for k in QUARTERS
+    }
+    first, second = (float(stats.binom.cdf(k, n, p)) for k, n, p in ((9, 50, 0.2), (11, 30, 0.4)))
+    both = {
+        (a, b): (first if a else 1 - first) * (second if b else 1 - second) for a, b in QUARTERS
+    }
+    assert log_likelihood_ratio(Counter(low), both)[1] > ALARM
+
+
+def test_chances_too_small_for_a_float() -> None:
+    for task, value, level in (
+        (hc.Sum(0, 1e150), 5e-324, 0),
+        (hc.Sum(-1e150, 1e150), -5e-324, 2),
+        (hc.Sum(-1e150, 1e150), 5e-324, 2),
+    ):
+        held = task.holding({value: 1000})
+        rounded = Grid(task, 4).rounded(held, hc.SeededSource(1))
+        assert rounded.values.tolist() == [level]
+        assert rounded.counts.tolist() == [1000]
+
+
+# Errors ------------------------------------------------------------------------------------------
+
+
+def geometric_tail(rate: mpmath.mpf, z: int) -> mpmath.mpf:
+    """P(Z > z)."""
+    a = mpmath.exp(-mpmath.mpf(rate))
+    return a ** (z + 1) / (1 + a) if z >= 0 else 1 - a**-z / (1 + a)
+
+
+def double_tail(rate: float, z: int) -> mpmath.mpf:
+    """P(Z₁ + Z₂ > z), z ≥ 0, from P(y) = c²·a^y·(y + 1 + 2a²/(1−a²)): times = 2."""
+    a = mpmath.exp(-mpmath.mpf(rate))
+    first, constant = z + 1, 1 + 2 * a**2 / (1 - a**2)
+    rest = a**first * ((first + constant) / (1 - a) + a / (1 - a) ** 2)
+    return ((1 - a) / (1 + a)) ** 2 * rest
+
+
+@lru_cache
+def difference_tails(rate: float, times: float) -> NDArray[np.float64]:
+    """P(difference > z) for z = 0, 1, … of two negative binomials, by direct sums."""
+    length = int((60 + 12 * times) / rate) + 60
+    mass = stats.nbinom.pmf(np.arange(length), times, -math.expm1(-rate))
+    if length < 4_000:
+        both = np.convolve(mass, mass[::-1])
+    else:
+        size = 1 << (2 * length).bit_length()
+        both = np.fft.irfft(np.fft.rfft(mass, size) * np.fft.rfft(mass[::-1], size), size)
+        both = both[: 2 * length - 1]
+    upper: NDArray[np.float64] = np.cumsum(both[length - 1 :][::-1])[::-1][1:]
+    return upper
+
+
+@pytest.mark.parametrize("rate", [5.0, 1.0, 0.3, 0.01, 1e-4, 1e-6])
+def test_tails_of_one_noise(rate: float) -> None:
+    error = GeometricError(rate)
+    places = sorted({int(x / rate) for x in (0, 0.01, 0.5, 1, 5, 20, 30)} | {0, 1, 2, 7})
+    for z in [*places, *(-z for z in places)]:
+        truth = geometric_tail(rate, z)
+        assert error.tail(np.array([float(z)]))[0] == pytest.approx(float(truth), rel=1e-12)
+    a = mpmath.exp(-mpmath.mpf(rate))
+    assert error.standard_error == pytest.approx(float(mpmath.sqrt(2 * a) / (1 - a)), rel=1e-13)
+    for confidence in (0.1, 0.5, 0.95, 0.999, 1 - 1e-9):
+        margin, other = error.margins(confidence)
+        assert margin == other == int(margin) >= 0
+        half = mpmath.mpf(1 - confidence) / 2
+        assert geometric_tail(rate, int(margin)) <= half * (1 + 1e-11)
+        assert margin == 0 or geometric_tail(rate, int(margin) - 1) > half
+
+
+@pytest.mark.parametrize("rate", [5.0, 1.0, 0.3, 0.01, 1e-4, 1e-5, 1e-6])
+def test_tails_of_two_noises(rate: float) -> None:
+    """Never too light, and on a coarse grid hardly too heavy."""
+    error = GeometricError(rate, Fraction(2))
+    fine = rate > 2.0**-12
+    places = {int(x / rate) for x in (0, 1e-4, 3e-4, 1e-3, 0.01, 0.1, 0.5, 1, 3, 5, 10, 20, 30)}
+    for z in sorted(places | {0, 1, 2, 7}):
+        truth = double_tail(rate, z)
+        stated = error.tail(np.array([float(z)]))[0]
+        assert truth <= stated <= truth * (1 + (1e-9 if fine else 2e-3)) + 3e-13
+    for z in (-1, -2, -int(1 / rate) - 1):
+        truth = 1 - double_tail(rate, -z - 1)
+        assert error.tail(np.array([float(z)]))[0] >= truth - 1e-12
+    a = mpmath.exp(-mpmath.mpf(rate))
+    assert error.standard_error == pytest.approx(float(2 * mpmath.sqrt(a) / (1 - a)), rel=1e-13)
+    for confidence in (0.01, 0.5, 0.95, 0.999, 1 - 1e-9):
+        margin = int(error.margins(confidence)[0])
+        half = mpmath.mpf(1 - confidence) / 2
+        assert double_tail(rate, margin) <= half * (1 + 1e-11)
+        if fine:
+            assert margin == 0 or double_tail(rate, margin - 1) > half * (1 - 1e-3)
+        else:
+            assert double_tail(rate, int(margin * 0.998 - 3e-3 / rate)) > half
+
+
+@pytest.mark.parametrize("times", [Fraction(10, 9), Fraction(7, 2), Fraction(1, 3)], ids=str)
+@pytest.mark.parametrize("rate", [5.0, 1.0, 0.03, 1e-4])
+def test_tails_of_broken_times(rate: float, times: Fraction) -> None:
+    error = GeometricError(rate, times)
+    truth = difference_tails(rate, float(times))
+    stated = error.tail(np.arange(len(truth), dtype=np.float64))
+    fine = rate > 2.0**-12
+    assert (stated >= truth * (1 - 1e-10) - 1e-14).all()
+    common = truth > 1e-11
+    excess = 1e-3 if fine else 1e-2
+    assert (stated[common] <= truth[common] * (1 + excess) + 1e-12).all()
+    a = math.exp(-rate)
+    deviation = math.sqrt(2 * float(times) * a) / -math.expm1(-rate)
+    assert error.standard_error == pytest.approx(deviation, rel=1e-12)
+    for confidence in (0.5, 0.95, 0.999):
+        margin = int(error.margins(confidence)[0])
+        half = (1 - confidence) / 2
+        assert truth[margin] <= half * (1 + 1e-9)
+        least = margin - 1 if fine else int(margin * 0.998 - 1e-3 / rate) - 1
+        assert margin == 0 or truth[max(least, 0)] > half * (1 - 1e-9)
+
+
+@pytest.mark.parametrize("times", [Fraction(1), Fraction(10, 9)], ids=str)
+def test_the_largest_confidence_has_margins(times: Fraction) -> None:
+    """Tables end, and confidence does not."""
+    error = GeometricError(0.05, times)
+    for confidence in (1 - 1e-12, 1 - 1e-13, 1 - 2.0**-53):
+        wide = error.margins(confidence)[0]
+        assert error.margins(0.999)[0] < wide < 1e5
+        assert error.margins(0.999)[0] < RoundedError(error, 1.0, 50, 12.5).margins(confidence)[0]
+
+
+def covered(
+    margin: float, rounding: Sequence[tuple[float, float]], rate: float, times: float = 1.0
+) -> float:
+    """P(|noise + rounding| ≤ margin), for a law of the rounding."""
+    errors = np.array([r for r, _ in rounding])
+    # What is on the margin is inside, in spite of how floats add up.
+    most = np.floor(margin - errors + 1e-9).astype(np.int64)
+    least = -np.floor(margin + errors + 1e-9).astype(np.int64)
+    if times == 1:
+        a = math.exp(-rate)
+
+        def tail(z: NDArray[np.int64]) -> NDArray[np.float64]:
+            size = a ** np.where(z >= 0, z + 1, -z).astype(np.float64) / (1 + a)
+            return np.where(z >= 0, size, 1 - size)
+    else:
+        table = difference_tails(rate, times)
+
+        def tail(z: NDArray[np.int64]) -> NDArray[np.float64]:
+            known: NDArray[np.float64] = table[
+                np.clip(np.where(z >= 0, z, -z - 1), 0, len(table) - 1)
+            ]
+            return np.where(z >= 0, known, 1 - known)
+
+    inside = np.maximum(tail(least - 1) - tail(most), 0.0)
+    return float(inside @ np.array([p for _, p in rounding]))
+
+
+def summed(shares: Sequence[Fraction]) -> list[tuple[float, float]]:
+    """The law of what rounding adds up to."""
+    law = {Fraction(0): Fraction(1)}
+    for share in shares:
+        grown: dict[Fraction, Fraction] = {}
+        for at, chance in law.items():
+            for error, p in ((-share, 1 - share), (1 - share, share)):
+                grown[at + error] = grown.get(at + error, Fraction(0)) + chance * p
+        law = grown
+    return [(float(at), float(chance)) for at, chance in law.items() if chance]
+
+
+@pytest.mark.parametrize("people", [1, 2, 5])
+@pytest.mark.parametrize("rate", [0.05, 0.4, 1.0, 3.0])
+def test_margins_cover_small_crowds(people: int, rate: float) -> None:
+    """Whatever their numbers: all multisets of sixths."""
+    error = RoundedError(GeometricError(rate), 0.25, people, people / 4)
+    sixths = [Fraction(k, 6) for k in range(6)]
+    crowds = [summed(shares) for shares in combinations_with_replacement(sixths, people)]
+    for confidence in (0.5, 0.8, 0.95, 0.999):
+        above, below = error.margins(confidence)
+        assert above == below
+        for rounding in crowds:
+            assert covered(above / 0.25, rounding, rate) >= confidence
+    # Not absurdly wide either, where noise is most of the error.
+    if rate == 0.05:
+        noise = GeometricError(rate).margins(0.95)[0]
+        assert error.margins(0.95)[0] / 0.25 < noise + 3 * math.sqrt(people)
+
+
+@pytest.mark.parametrize("people", [800, 2000, 30_000])
+@pytest.mark.parametrize("times", [Fraction(1), Fraction(10, 9)], ids=str)
+@pytest.mark.parametrize("rate", [0.004, 0.01, 0.05, 0.5])
+def test_margins_cover_large_crowds(people: int, times: Fraction, rate: float) -> None:
+    error = RoundedError(GeometricError(rate, times), 1.0, people, people / 4)
+
+    def law(share: float) -> list[tuple[float, float]]:
+        k = np.arange(people + 1)
+        chance = stats.binom.pmf(k, people, share)
+        some = chance > 1e-16
+        return list(zip(k[some] - people * share, chance[some], strict=True))
+
+    deviation = math.sqrt(2 * float(times)) / (2 * math.sinh(rate / 2))
+    assert error.standard_error == pytest.approx(math.hypot(deviation, math.sqrt(people) / 2))
+    for confidence in (0.5, 0.9, 0.95, 0.999):
+        margin = error.margins(confidence)[0]
+        for share in (0.5, 0.3, 0.02, 1 / people, 1 - 0.2 / people):
+            assert covered(margin, law(share), rate, float(times)) >= confidence - 1e-9
+        # Hoeffding's bound for small crowds is wider, where rounding is most of the error.
+        if people > 1000:
+            narrow = margin * 0.96 - 1.5
+            assert covered(narrow, law(0.5), rate, float(times)) < confidence
+
+
+def test_without_rounding_margins_are_those_of_noise() -> None:
+    noise = GeometricError(0.2)
+    assert RoundedError(noise, 0.5, 100, 0.0).margins(0.9) == tuple(
+        margin / 2 for margin in noise.margins(0.9)
+    )
+
+
+def two_binomials(people: int, ones: int, p: float, q: float) -> NDArray[np.float64]:
+    """How many of all say yes, if `ones` do with probability p and the others with q."""
+    law = np.convolve(
+        stats.binom.pmf(np.arange(ones + 1), ones, p),
+        stats.binom.pmf(np.arange(people - ones + 1), people - ones, q),
+    )
+    return np.asarray(law)
+
+
+@pytest.mark.parametrize("epsilon", [0.2, 1.0, 3.0, 6.0])
+@pytest.mark.parametrize("people", [1, 7, 60, 400, 1000, 3000])
+def test_margins_cover_responses(people: int, epsilon: float) -> None:
+    """One bit for a number: sums of bits, each of them right up to a lie and to rounding."""
+    protocol = hc.protocol("local.one-bit-mean", hc.Sum(0, 1), hc.Budget(epsilon), hc.Crowd(people))
+    tally = protocol.simulate({0: people}, hc.SeededSource(1))
+    error = protocol.estimate(tally).error_law
+    assert isinstance(error, BoundedError)
+    lie = 1 / (1 + math.exp(epsilon))
+    width = 1 / (1 - 2 * lie)
+    assert error.width == pytest.approx(width, rel=1e-9)
+    assert error.standard_error == pytest.approx(width * math.sqrt(people) / 2, rel=1e-9)
+    crowds = [
+        (people, lie, lie), (people, 0.5, 0.5), (people // 2, lie, 1 - lie), (people, 1 - lie, lie),
+        (people // 3, lie + 0.1 / width, 1 - lie), (people, lie + 0.5 / people / width, lie),
+    ]  # fmt: skip
+    for ones, p, q in crowds:
+        law = two_binomials(people, ones, p, q)
+        mean = ones * p + (people - ones) * q
+        errors = np.abs(np.arange(people + 1) - mean) * width
+        for confidence in (0.5, 0.9, 0.95, 0.99, 0.999):
+            margin = error.margins(confidence)[0]
+            assert law[errors <= margin + 1e-9].sum() >= confidence
+            if people >= 1000 and p == 0.5:
+                assert law[errors <= 0.95 * margin - width].sum() < confidence
+
+
+@pytest.mark.parametrize("deviation", [0.01, 1.0, 9.9])
+def test_margins_of_few_responses_are_those_of_bernstein(deviation: float) -> None:
+    """Exact laws are far inside of them, and say nothing of the last factor 2."""
+    for confidence in (0.5, 0.95, 0.999):
+        margin = BoundedError(deviation, 1.0).margins(confidence)[0]
+        bound = 2 * math.exp(-(margin**2) / (2 * (deviation**2 + margin / 3)))
+        assert bound == pytest.approx(1 - confidence, rel=1e-9)
+
+
+# The mean of a population ------------------------------------------------------------------------
+
+
+def population_coverage(
+    estimate: Estimate, people: NDArray[np.float64], noise: NDArray[np.float64], mean: float
+) -> float:
+    """Of zeros and ones: how often the interval holds the population's mean.
+
+    From the laws of how many ones there are and of the noise, from −k to k steps of a person.
+    """
+    reach, users = len(noise) // 2, len(people) - 1
+    law = np.convolve(people, noise)
+    inside = 0.0
+    for at in np.flatnonzero(law > 1e-9).tolist():
+        value = (at - reach) / users
+        inside += law[at] * (mean in replace(estimate, value=value).interval(0.95, sampling=True))
+    return inside
+
+
+@pytest.mark.parametrize("epsilon", [0.5, 2.0, 8.0])
+@pytest.mark.parametrize("people", [30, 1000])
+def test_intervals_of_populations_of_zeros_and_ones(people: int, epsilon: float) -> None:
+    task = hc.Mean(0, 1, whole=True)
+    protocol = hc.protocol("central.geometric", task, hc.Budget(epsilon), hc.Crowd(people))
+    estimate = protocol.estimate(protocol.simulate({0: people}, hc.SeededSource(1)))
+    reach = int(25 / epsilon)
+    noise = np.array([float(geometric_mass(epsilon, z)) for z in range(-reach, reach + 1)])
+    for mean in (0.02, 0.1, 0.37, 0.5, 0.95):
+        ones = stats.binom.pmf(np.arange(people + 1), people, mean)
+        assert population_coverage(estimate, ones, noise, mean) >= 0.95 * 0.985
+
+
+def test_intervals_of_populations_where_noise_is_most() -> None:
+    people, epsilon, mean = 1000, 0.01, 0.5
+    task = hc.Mean(0, 1, whole=True)
+    protocol = hc.protocol("central.geometric", task, hc.Budget(epsilon), hc.Crowd(people))
+    estimate = protocol.estimate(protocol.simulate({0: people}, hc.SeededSource(1)))
+    noise = math.tanh(epsilon / 2) * np.exp(-epsilon * np.abs(np.arange(-1200, 1201)))
+    ones = stats.binom.pmf(np.arange(people + 1), people, mean)
+    assert 0.95 <= population_coverage(estimate, ones, noise, mean) <= 0.98
+
+
+@pytest.mark.parametrize("people", [30, 1000])
+def test_intervals_of_uniform_populations(people: int) -> None:
+    task, runs = hc.Mean(-1, 3), 20_000
+    protocol = hc.protocol("central.geometric", task, hc.Budget(1.0), hc.Crowd(people))
+    levels = int(protocol.parameters["levels"])
+    estimate = protocol.estimate(protocol.simulate({0: people}, hc.SeededSource(1)))
+    rng = np.random.default_rng(3)
+    for low, high in ((-1.0, 3.0), (-1.0, -0.9)):
+        drawn = np.concatenate(
+            [rng.uniform(low, high, (100, people)).mean(axis=1) for _ in range(runs // 100)]
+        )
+        a = math.exp(-1 / levels)
+        noise = rng.geometric(1 - a, runs) - rng.geometric(1 - a, runs)
+        values = drawn + noise * (4 / levels / people)
+        middle = (low + high) / 2
+        # Ends rise with the value: the interval holds the middle from one value to another.
+
+        def holds(value: float, middle: float = middle) -> bool:
+            return middle in replace(estimate, value=value).interval(0.95, sampling=True)
+
+        ends = []
+        for end in (-20.0, 20.0):
+            inner, outer = middle, middle + end
+            for _ in range(30):
+                between = (inner + outer) / 2
+                inner, outer = (between, outer) if holds(between) else (inner, between)
+            ends.append(inner)
+        assert all(holds(v) == (ends[0] <= v <= ends[1]) for v in values[:200].tolist())
+        inside = int(np.count_nonzero((values >= ends[0]) & (values <= ends[1])))
+        # Uniform numbers spread less than numbers within these bounds may.
+        assert stats.binom.cdf(inside, runs, 0.95) > ALARM
+
+
+def test_intervals_of_populations_in_the_shuffle_model() -> None:
+    people, runs, mean = 1000, 800, 0.04
+    protocol = hc.protocol(
+        "shuffle.split-and-mix", hc.Mean(0, 1), hc.Budget(1.0, 1e-6), hc.Crowd(people)
+    )
+    source, rng, inside = hc.SeededSource(4), np.random.default_rng(4), 0
+    for ones in rng.binomial(people, mean, runs).tolist():
+        estimate = protocol.estimate(protocol.simulate({0: people - ones, 1: ones}, source))
+        interval = estimate.interval(0.9, sampling=True)
+        inside += mean in interval
+        plain = estimate.interval(0.9)
+        assert interval.low <= plain.low
+        assert interval.high >= plain.high
+    assert stats.binom.cdf(inside, runs, 0.9) > ALARM
+    # Both errors are of one size, so that adding their bounds costs coverage of a few percent.
+    assert inside < 0.995 * runs
+
+
+def test_sampling_error() -> None:
+    protocol = hc.protocol("central.geometric", hc.Mean(-1, 3), hc.Budget(1.0), hc.Crowd(100))
+    estimate = protocol.estimate(protocol.simulate({0: 100}, hc.SeededSource(1)))
+    for value, variance in ((0.0, 3.0), (1.0, 4.0), (-1.0, 0.0), (3.5, 0.0), (-9.0, 0.0)):
+        moved = replace(estimate, value=value)
+        assert moved.sampling_error == pytest.approx(math.sqrt(variance / 100))
+        interval = moved.interval(0.95, sampling=True)
+        assert -1 <= interval.low < interval.high <= 3
+        assert interval.confidence == 0.95
+        # Also at the ends of the range the population may be elsewhere.
+        assert interval.high - interval.low > 0.01
+        assert moved.to_dict()["sampling_error"] == moved.sampling_error
+    # What was done to the value says nothing about the population.
+    cut = replace(estimate, value=1.0).postprocess("cut", lambda value: 0.0 * value)
+    assert cut.sampling_error == pytest.approx(0.2)
+
+
+@pytest.mark.parametrize("task", [hc.Count(), hc.Sum(0, 1), hc.Histogram(2)], ids=str)
+def test_only_means_are_samples(task: hc.Task) -> None:
+    protocol = hc.protocol("central.geometric", task, hc.Budget(1.0), hc.Crowd(10))
+    estimate = protocol.estimate(protocol.tally(protocol.randomize([1] * 10, hc.SeededSource(1))))
+    for ask in (lambda: estimate.sampling_error, lambda: estimate.interval(0.9, sampling=True)):
+        with pytest.raises(hc.InvalidParameter, match="only a mean has a sampling error"):
+            ask()
+    assert "sampling_error" not in estimate.to_dict()
+
+
+# Curves ------------------------------------------------------------------------------------------
+
+
+def moved_truth(rate: float, steps: int, epsilon: float) -> mpmath.mpf:
+    """HS_ε of two-sided geometric noise against the same, moved; in any case, by all of it.
+
+    Up to 0, and from `steps` on, ratios are the same, so that sums over these are one term each.
+    """
+    a, factor = mpmath.exp(-mpmath.mpf(rate)), mpmath.exp(mpmath.mpf(epsilon))
+    mass = [(1 - a) / (1 + a)]
+    while len(mass) <= steps:
+        mass.append(mass[-1] * a)
+    first, last = 1 / (1 + a), mass[steps] / (1 - a)
+    terms = [first - factor * last, last - factor * first]
+    terms += [mass[z] - factor * mass[steps - z] for z in range(1, steps)]
+    return mpmath.fsum(max(term, 0) for term in terms)
+
+
+@pytest.mark.parametrize("steps", [1, 2, 3, 10, 1000])
+@pytest.mark.parametrize("epsilon", [1e-3, 0.3, 1.0, 5.0, 40.0])
+def test_moved_noise(steps: int, epsilon: float) -> None:
+    rate = epsilon / steps
+    pure = mpmath.mpf(rate) * steps
+    curve = moved_curve(rate, steps)
+    shares = [0.0, 0.1, 1 / 3, 0.5, 0.77, 0.999, 1 - 1e-6]
+    # On the losses themselves, where another event becomes the best.
+    shares += [k / steps for k in range(steps % 2, min(steps, 8), 2)]
+    for share in shares:
+        truth = moved_truth(rate, steps, share * epsilon)
+        stated = moved_delta(rate, steps, share * epsilon)
+        assert truth <= stated <= truth * (1 + 1e-9) + 2e-15 * max(epsilon, 1)
+        assert curve.delta(share * epsilon) == min(stated, 1.0)
+        # Pairs are there in both directions.
+        negative = moved_truth(rate, steps, -share * epsilon)
+        assert (
+            negative * (1 - 1e-15)
+            <= curve.delta(-share * epsilon)
+            <= negative * (1 + 1e-9) + (2e-15 * max(epsilon, 1))
+        )
+    # Nothing is left at the largest loss, and little is added to it.
+    assert curve.delta(float(pure) * (1 + 1e-12)) == 0
+    assert curve.delta(epsilon) <= 1e-15 * max(epsilon, 1)
+    assert pure <= curve.last <= pure * (1 + 1e-12)
+    bends = curve.bends
+    if steps < 500:
+        losses = [epsilon * (1 - 2 * k / steps) for k in range(steps, -1, -1)]
+        assert bends == pytest.approx(losses, rel=1e-12, abs=1e-15)
+    assert (np.diff(bends) > 0).all()
+    assert bends[0] == -bends[-1]
+    assert (curve.deltas(bends) == [curve.delta(float(bend)) for bend in bends]).all()
+
+
+@pytest.mark.parametrize(("rate", "steps"), [(0.5, 1), (0.5, 2), (0.01, 50), (30.0, 3)])
+def test_moved_laws_are_the_noise(rate: float, steps: int) -> None:
+    here, there = moved_laws(rate, steps)
+    truth = [1 - geometric_tail(rate, 0)]
+    truth += [geometric_mass(rate, z) for z in range(1, steps)]
+    truth += [geometric_tail(rate, steps - 1)]
+    assert here.start == there.start == 0
+    for law, masses in ((here, truth), (there, truth[::-1])):
+        assert len(law.mass) == steps + 1
+        assert law.tail == 0
+        for found, mass in zip(law.mass, masses, strict=True):
+            assert abs(found - mass) <= law.slack * mass
+        assert law.slack < 1e-12
+
+
+@pytest.mark.parametrize("delta", [0.0, 1e-9, 0.1])
+@pytest.mark.parametrize("epsilon", [0.01, 1.0, 6.0])
+def test_one_known_point(epsilon: float, delta: float) -> None:
+    curve = PointCurve(epsilon, delta)
+    # Tell all with probability δ, else the truth with odds e^ε: four outcomes.
+    e = mpmath.exp(mpmath.mpf(epsilon))
+    lie = (1 - mpmath.mpf(delta)) / (1 + e)
+    outcomes = [(mpmath.mpf(delta), 0), (0, mpmath.mpf(delta)), (lie * e, lie), (lie, lie * e)]
+    ats = [-2 * epsilon, -epsilon, -epsilon / 2, 0.0, epsilon / 3, epsilon, 2 * epsilon]
+    for at in ats:
+        factor = mpmath.exp(mpmath.mpf(at))
+        truth = mpmath.fsum(max(p - factor * q, 0) for p, q in outcomes)
+        assert truth * (1 - 1e-40) <= curve.delta(at) <= truth * (1 + 1e-13)
+        assert curve.delta(at) <= 1
+    assert (curve.deltas(np.array(ats)) == [curve.delta(at) for at in ats]).all()
+    assert curve.delta(epsilon) == pytest.approx(delta, rel=1e-14)
+    assert curve.bends.tolist() == [-epsilon, epsilon]
+    # It is convex in e^ε, and nobody with this point is worse: here, noise of few steps.
+    grid = np.linspace(math.exp(-2 * epsilon), math.exp(2 * epsilon), 400)
+    assert (np.diff(curve.deltas(np.log(grid)), 2) >= -1e-13).all()
+    for steps in (1, 2, 7):
+        for at in ats[3:]:
+            other = delta + (1 - mpmath.mpf(delta)) * moved_truth(epsilon / steps, steps, at)
+            assert curve.delta(at) >= other * (1 - 1e-15) - 1e-45
