@@ -606,3 +606,17 @@ def test_other_parameters_outside_their_domain() -> None:
     for lie in (Fraction(-1, 2), Fraction(3, 2)):
         with pytest.raises(InvalidParameter, match="`lie`"):
             flip_delta(100, lie, 0.1)
+
+
+def test_no_smaller_epsilon_is_pure() -> None:
+    """If all others say the same, one message has the likelihood ratio e^ε₀: δ is never 0 below,
+    even where it is less than a float can hold.
+    """
+    for crowd in (Blanket.k_ary(10**4, 3), Clones(10**6), BinaryResponse(10**4)):
+        for epsilon in (0.2, 0.5, 0.999):
+            assert 0 < crowd.delta(1.0, epsilon) < 1e-3
+        assert crowd.delta(1.0, 1.0) == 0
+
+
+def test_one_person_with_a_fair_coin() -> None:
+    assert 0 <= flip_delta(1, Fraction(2**63 - 1, 2**64), 0.0) < 1e-15

@@ -699,3 +699,30 @@ def laws_lie(protocol: Any, task: hc.Sum | hc.Mean) -> Fraction:
     """How often somebody at the low end says that it is the high one."""
     lie: Fraction = protocol.law(task.low)[((1, 1),)]
     return lie
+
+
+def test_pure_sums_have_pure_curves() -> None:
+    """Without a delta everybody is private alone, and from ε on, exactly: no less, and no more."""
+    for name, options in (
+        ("shuffle.unary-sum", {"bits": 7}),
+        ("shuffle.unary-sum", {"bits": 1000}),
+        ("shuffle.fixed-point-sum", {"levels": 2}),
+    ):
+        for epsilon in (0.3, 1.0, 20.0):
+            protocol = hc.protocol(
+                name, hc.Mean(0, 1), hc.Budget(epsilon), hc.Crowd(10**4), **options
+            )
+            assert protocol.guarantee.delta == 0
+            assert protocol.curve.delta(epsilon) == 0
+            assert protocol.curve.delta(0.9 * epsilon) > 0
+            assert protocol.curve.epsilon(0.0) == pytest.approx(epsilon, rel=1e-9)
+            alone = protocol.local_epsilon
+            assert alone == pytest.approx(epsilon, rel=1e-9)
+    # Not even what the division of ε by the bits rounds up is spent: in exact numbers.
+    for bits in (3, 7, 11, 49):
+        protocol = hc.protocol(
+            "shuffle.unary-sum", hc.Mean(0, 1), hc.Budget(1.0), hc.Crowd(10), bits=bits
+        )
+        highest, lowest = protocol.law(1.0), protocol.law(0.0)
+        assert highest and lowest
+        assert mpmath.log(exactly(highest[((1, bits),)] / lowest[((1, bits),)])) <= 1

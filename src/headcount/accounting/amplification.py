@@ -43,7 +43,7 @@ from fractions import Fraction
 import numpy as np
 
 from headcount.accounting.inversion import MOST_NOISE, Flips, positive_part
-from headcount.accounting.laws import UNIT
+from headcount.accounting.laws import LEAST_FLOAT, UNIT
 from headcount.core import checks
 from headcount.core.budget import MOST_USERS
 from headcount.core.errors import InvalidParameter
@@ -94,7 +94,10 @@ class Amplification(ABC):
         epsilon = _at_least_0("epsilon", epsilon)
         if epsilon >= local:
             return 0.0
-        return 1.0 if local > _MOST_LOCAL else self._delta(local, epsilon)
+        if local > _MOST_LOCAL:
+            return 1.0
+        # It may be less than floats hold, but it is not nothing: no smaller ε is pure.
+        return max(self._delta(local, epsilon), LEAST_FLOAT)
 
     def epsilon(self, local_epsilon: float, delta: float) -> float:
         """The least ε known for this δ; at most ε₀."""

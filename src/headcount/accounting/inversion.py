@@ -72,7 +72,7 @@ class Flips:
         self.alone = self.c if bits == 1 else min(1.0, self.c * turns)
         # By Bernstein's inequality a view is on the wrong side of the middle once in e^40 times:
         # no float tells δ from 1.
-        clear = moved**2 / (8 * variance + 2 * moved) > 40 + epsilon
+        clear = moved > 0 and moved**2 / (8 * variance + 2 * moved) > 40 + epsilon
         self.hopeless = bits > 1 and clear
         # In two strides g falls by about 2(θ·stride)², relatively: by more than what rounding may
         # change, as a rule. Where it does not, larger strides are tried.

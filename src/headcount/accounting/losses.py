@@ -43,7 +43,6 @@ ACCURACY = 2e-4  # of δ, relative, that the grid may cost
 _NEGLIGIBLE = 1e-4  # of δ, relative, that cut masses may cost
 _LEAST_SCALE = 1e-22  # smaller δ are not resolved
 _MOST_POINTS = 1 << 20  # of a grid
-_MOST_POINTS = 1 << 20  # of a grid
 _TILTS = np.concatenate([-np.geomspace(1e4, 0.1, 16), np.geomspace(0.1, 1e5, 43)])
 _LEAST_TILT = 0.2
 _LEAST_SUM = 1e-290  # more than what underflows in one

@@ -72,7 +72,11 @@ Clamp = Annotated[
 ]
 Options = Annotated[
     list[str] | None,
-    typer.Option("--option", help="Of the protocol, as NAME=VALUE: error_ratio=1.02, rate=0.1, …"),
+    typer.Option(
+        "--option",
+        help="Of the protocol, as NAME=VALUE: error_ratio=1.02, rate=0.1, levels=8, …; a wrong "
+        "name is answered with the right ones.",
+    ),
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="One JSON document on standard output.")]
 FigureOut = Annotated[
@@ -103,7 +107,7 @@ def estimate(
         str | None,
         typer.Option(
             help="The question: count (how many ones?), sum, mean or histogram. [default: count; "
-            "histogram with --buckets, mean with --low]"
+            "histogram with --buckets, mean with --low or --high]"
         ),
     ] = None,
     buckets: Buckets = None,
@@ -130,7 +134,8 @@ def estimate(
         bool,
         typer.Option(
             "--sampling",
-            help="The interval is for the mean of the population that people were drawn from.",
+            help="The interval is for the mean of the population that people were drawn from, "
+            "however widely their values spread.",
         ),
     ] = False,
     as_json: AsJson = False,
@@ -176,6 +181,8 @@ def estimate(
         print_estimates([answer], confidence, sampling=sampling)
     else:
         print_histogram(answer, confidence)
+    if sampling:
+        console.print(f"sampling error: {number(*[answer.sampling_error] * 2)} at most")
     marked = f", {' and '.join(answer.postprocessing)}" if answer.postprocessing else ""
     sent = f"{chosen.messages_per_user:.4g} message(s) each"
     console.print(f"\n{chosen.name}, {number(answer.users)} people, {sent}{marked}")
@@ -214,17 +221,19 @@ def curve(
     asked = None
     if buckets is None and low is None and high is None:
         asked = protocol_class(name).tasks[0].name
-    chosen = protocol(
-        name,
-        _question(asked, buckets, open_buckets, low, high, whole),
-        Budget(epsilon, delta),
-        Crowd(users, honest),
-        calibration=calibration,
-        **_options(option),
-    )
-    epsilon_at = chosen.curve.epsilon if releases == 1 else _composed(chosen, releases)
+    question = _question(asked, buckets, open_buckets, low, high, whole)
     deltas = [10.0**-power for power in range(1, 13)]
-    points = [(epsilon_at(value), value) for value in deltas]
+    with messages.status("computing"):
+        chosen = protocol(
+            name,
+            question,
+            Budget(epsilon, delta),
+            Crowd(users, honest),
+            calibration=calibration,
+            **_options(option),
+        )
+        epsilon_at = chosen.curve.epsilon if releases == 1 else _composed(chosen, releases)
+        points = [(epsilon_at(value), value) for value in deltas]
     if out:
         label = name if releases == 1 else f"{name}, {releases} releases"
         finite = [point for point in points if point[0] < float("inf")]
@@ -270,19 +279,21 @@ def _question(
     clamp: bool = False,
 ) -> Task:
     """The task that is meant: buckets make a histogram, bounds a mean."""
-    likely = "histogram" if buckets else "count" if low is None and high is None else "mean"
+    bounded = low is not None or high is not None
+    likely = "histogram" if buckets is not None else "mean" if bounded else "count"
     meant = checks.choice("task", task or likely, TASKS)
     given = {
-        "--buckets": ("histogram", buckets),
-        "--open": ("histogram", open_buckets),
-        "--low": ("sum or mean", low is not None),
-        "--high": ("sum or mean", high is not None),
-        "--whole": ("sum or mean", whole),
-        "--clamp": ("sum or mean", clamp),
+        "--buckets": (buckets is not None, ["histogram"]),
+        "--open": (open_buckets, ["histogram"]),
+        "--low": (low is not None, ["sum", "mean"]),
+        "--high": (high is not None, ["sum", "mean"]),
+        "--whole": (whole, ["sum", "mean"]),
+        "--clamp": (clamp, ["sum", "mean"]),
     }
-    for flag, (wanted, present) in given.items():
+    for flag, (present, wanted) in given.items():
         if present and meant not in wanted:
-            raise InvalidParameter(f"{flag} must come with a {wanted}, got a {meant}")
+            kinds = " or ".join(wanted)
+            raise InvalidParameter(f"{flag} must come with a {kinds}, got a {meant}")
     if meant == "count":
         return Count()
     if meant != "histogram":
@@ -318,10 +329,9 @@ def _options(given: list[str] | None) -> dict[str, Any]:
 
 
 def _composed(chosen: Protocol, releases: int) -> Callable[[float], float]:
-    with messages.status("composing"):
-        from headcount.accounting.composition import compose  # takes a second or more
+    from headcount.accounting.composition import compose  # takes a second or more
 
-        return compose([(chosen.curve, releases)]).epsilon
+    return compose([(chosen.curve, releases)]).epsilon
 
 
 def _facts(chosen: Protocol) -> dict[str, Any]:

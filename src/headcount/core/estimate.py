@@ -112,7 +112,8 @@ class Estimate:
         (within range, whole if the task's are), which costs no coverage.
 
         The true answer is that of the people who took part. With `sampling=True` it is the mean of
-        the population that they were drawn from at random.
+        the population that they were drawn from at random, for the most widely spread values of
+        such a mean: how they spread was not asked.
         """
         confidence = checks.real("confidence", confidence)
         if not 0 < confidence < 1:
@@ -181,7 +182,10 @@ class Estimate:
             "postprocessing": list(self.postprocessing),
             "standard_error": _plain(self.standard_error),
             **({"sampling_error": self.sampling_error} if self.task == "mean" else {}),
-            "interval": self.interval(confidence, sampling=sampling).to_dict(),
+            "interval": {
+                **self.interval(confidence, sampling=sampling).to_dict(),
+                **({"of": "population"} if sampling else {}),
+            },
             "users": self.users,
             "guarantee": self.guarantee.to_dict(),
         }

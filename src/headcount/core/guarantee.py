@@ -106,6 +106,19 @@ class NearCurve(PrivacyCurve):
     def bends(self) -> NDArray[np.float64]:
         return self.known.bends
 
+    def epsilon(self, delta: float) -> float:
+        """By the known curve's own way, which may be quicker: for what the charge leaves of δ."""
+        epsilon = self.known.epsilon(delta)
+        for _ in range(20):
+            left = delta - float(self._charge(np.array(epsilon)))
+            if not left > 0:
+                break
+            enough = self.known.epsilon(left)
+            if enough <= epsilon:
+                return epsilon
+            epsilon = enough * (1 + 2.0**-40)
+        return super().epsilon(delta)
+
     def _charge(self, epsilons: NDArray[np.float64]) -> NDArray[np.float64]:
         with np.errstate(over="ignore"):
             charge: NDArray[np.float64] = (1 + np.exp(epsilons)) * (self.variation * (1 + 1e-15))

@@ -71,7 +71,8 @@ class Protocol(ABC):
     @classmethod
     def other_task(cls, task: Task, answered: Iterable[type[Task]]) -> InvalidParameter:
         """The refusal of a task that is none of those answered."""
-        kinds = "" if cls.open_buckets else ", with all buckets declared"
+        opened = isinstance(task, Histogram) and task.open and not cls.open_buckets
+        kinds = ", with all buckets declared" if opened else ""
         names = " or ".join(kind.name for kind in answered)
         return InvalidParameter(f"`task` must be a {names}{kinds} for {cls.name}, got {task}")
 
@@ -139,7 +140,7 @@ class Protocol(ABC):
         stated, else to be stated.
         """
         if self.fixed_messages is None:
-            raise NotImplementedError
+            raise NotImplementedError(f"{self.name} must state messages_per_user")
         return float(self.fixed_messages)
 
     @property
@@ -203,9 +204,9 @@ class Protocol(ABC):
     def standard_error(self, counts: Counts | None = None) -> float:
         """Root mean squared error of the estimate by privacy noise, everyone following.
 
-        For a crowd in which `counts[v]` people hold value v; without them, for the worst data of
-        `crowd.users` people. Of a histogram, in the worst bucket; rounding included where numbers
-        are rounded at random.
+        For a crowd in which `counts[v]` people hold value v (of numbers a mapping, {value:
+        people}); without them, for the worst data of `crowd.users` people. Of a histogram, in the
+        worst bucket; rounding included where numbers are rounded at random.
         """
         if counts is None:
             return self._standard_error(self.crowd.users, None)
@@ -311,7 +312,8 @@ class Protocol(ABC):
     def simulate(self, counts: Counts, source: Source) -> Tally:
         """A tally with the law of `tally(shuffle(randomize(…)))`, without making the messages.
 
-        `counts[v]` people hold value v. The law is that of the messages up to a total variation
+        `counts[v]` people hold value v (of numbers a mapping, {value: people}). The law is that of
+        the messages up to a total variation
         far below what could be seen: see `randomness.totals`.
         """
         self._check_source(source)

@@ -300,6 +300,9 @@ class Bounded(Task):
     def __init__(
         self, low: float, high: float, *, whole: bool = False, clamp: bool = False
     ) -> None:
+        for name, choice in (("whole", whole), ("clamp", clamp)):
+            if not isinstance(choice, bool | np.bool_):
+                raise InvalidParameter(f"`{name}` must be True or False, got {choice!r}")
         bounds: list[float] = []
         for name, bound in (("low", low), ("high", high)):
             if whole:

@@ -54,7 +54,7 @@ class ResponseSum(LevelProtocol):
 
     @property
     @abstractmethod
-    def _noise(self) -> NDArray[np.float64]:
+    def _level_variances(self) -> NDArray[np.float64]:
         """The variances V(0), …, V(L)."""
 
     @property
@@ -67,7 +67,7 @@ class ResponseSum(LevelProtocol):
             return users * self._worst
         rounding = self.grid.variance(users, held)
         noise = [
-            float(chance) * self._noise[level] * people
+            float(chance) * self._level_variances[level] * people
             for value, people in zip(held.values.tolist(), held.counts.tolist(), strict=True)
             for level, chance in self.grid.chances(value)
         ]
@@ -77,8 +77,8 @@ class ResponseSum(LevelProtocol):
     def _worst(self) -> float:
         """The largest variance of one person."""
         if self.grid.exact:
-            return float(self._noise.max())
-        below, rise = self._noise[:-1], np.diff(self._noise)
+            return float(self._level_variances.max())
+        below, rise = self._level_variances[:-1], np.diff(self._level_variances)
         share = np.clip((1 + rise) / 2, 0, 1)
         return float(np.max(below + share * (1 - share) + share * rise))
 

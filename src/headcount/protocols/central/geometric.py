@@ -49,18 +49,18 @@ class Geometric(NoisySum):
     steps: ClassVar[int] = 1  # into which the levels of whole numbers are divided
     method: ClassVar[str] = "two-sided geometric noise, sampled exactly"
 
-    @property
+    @cached_property
     def _bounds(self) -> Bounded:
         return Sum(0, 1, whole=True) if isinstance(self.task, Count) else super()._bounds
 
-    @property
+    @cached_property
     def _levels(self) -> int:
         users, epsilon = self.crowd.users, self.budget.epsilon
         found = enough_levels(self._bounds, users, epsilon, _ROUNDING_SHARE)
         # Finer steps make no difference where there are many levels already.
         return found * self.steps if found * self.steps <= MOST_SUM // users else found
 
-    @property
+    @cached_property
     def _rate(self) -> Fraction:
         return Fraction(self.budget.epsilon) / self._levels
 

@@ -46,7 +46,7 @@ class GeometricHistogram(Protocol):
     steps: ClassVar[int] = 1
     method: ClassVar[str] = "two-sided geometric noise, sampled exactly"
 
-    @property
+    @cached_property
     def _rate(self) -> Fraction:
         return Fraction(self.budget.epsilon) / (2 * self.steps)
 

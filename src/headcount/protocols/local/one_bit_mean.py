@@ -46,7 +46,7 @@ class OneBitMean(CountedSum):
         return self._inner.curve
 
     @cached_property
-    def _noise(self) -> NDArray[np.float64]:
+    def _level_variances(self) -> NDArray[np.float64]:
         return np.full(2, self._inner.standard_error([0, 1]) ** 2)
 
     @property

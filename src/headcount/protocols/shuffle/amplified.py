@@ -36,7 +36,7 @@ from headcount.core.messages import Alphabet, Messages
 from headcount.core.protocol import BundleLaw, Calibration, Protocol
 from headcount.core.source import Source
 from headcount.core.tally import Tally
-from headcount.core.task import Count, Histogram, Holding, Mean, Sum, Task
+from headcount.core.task import Bounded, Count, Histogram, Holding, Mean, Sum, Task
 from headcount.protocols.registry import protocol, protocol_class
 
 _DEFAULTS: dict[type[Task], str] = {
@@ -56,7 +56,8 @@ def _bound(name: str, task: Task, honest: int) -> Amplification:
     if name == "local.k-ary":
         # For two values the law of binary response is tighter: nobody can hold a third.
         return BinaryResponse(honest) if task.domain == 2 else Blanket.k_ary(honest, task.domain)
-    if task.domain <= _FEW and _rows(name, task, 1.0) is not None:
+    # Of numbers there is no list.
+    if not isinstance(task, Bounded) and task.domain <= _FEW and _rows(name, task, 1.0) is not None:
         return Blanket.of(honest, lambda epsilon: _rows(name, task, epsilon) or [])
     return Clones(honest)
 

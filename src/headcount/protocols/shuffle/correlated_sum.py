@@ -33,6 +33,7 @@ from headcount.accounting.correlated_sums import (
 )
 from headcount.accounting.divergence import PointCurve
 from headcount.core.budget import Trust
+from headcount.core.errors import Infeasible
 from headcount.core.guarantee import Guarantee, NearCurve, PrivacyCurve
 from headcount.core.messages import Alphabet, Messages
 from headcount.core.protocol import RESERVED, BundleLaw
@@ -45,7 +46,8 @@ from headcount.protocols.level_protocol import NoisySum, check_levels, enough_le
 from headcount.randomness.shares import NegativeBinomialShare
 from headcount.randomness.totals import long_negative_binomial
 
-_MOST_LEVELS = 64  # that are accounted for exactly
+_MOST_EXACT_LEVELS = 64  # that are accounted for exactly
+_MOST_NOISE = 2**27  # messages
 _USUAL_LEVELS = 16  # of what is rounded: more are a lot of messages
 _MANY_LEVELS = 32  # whole numbers that are not rounded
 _FEW_LEVELS = 8
@@ -103,11 +105,18 @@ class CorrelatedSum(CorrelatedProtocol[CorrelatedSumNoise], NoisySum):
 
     @property
     def _by_paper(self) -> bool:
-        return self.calibration == "paper" or self._levels > _MOST_LEVELS
+        return self.calibration == "paper" or self._levels > _MOST_EXACT_LEVELS
 
     def _calibrate(self, epsilon1: float) -> CorrelatedSumNoise | None:
         delta = self.budget.delta * (1 - RESERVED)
-        return _calibrate(self._levels, self.budget.epsilon, delta, epsilon1, self._by_paper)
+        noise = _calibrate(self._levels, self.budget.epsilon, delta, epsilon1, self._by_paper)
+        if noise is not None and noise.messages > _MOST_NOISE and self._by_paper:
+            raise Infeasible(
+                f"{self.name} needs {noise.messages:.3g} noise messages for {self._levels} levels "
+                f"by its paper, more than {_MOST_NOISE}",
+                nearest={"levels": min(self._levels - 1, _MOST_EXACT_LEVELS)},
+            )
+        return noise
 
     def _messages(self, noise: CorrelatedSumNoise) -> float:
         return 1 + noise.messages / self.crowd.honest
@@ -215,9 +224,6 @@ class CorrelatedSum(CorrelatedProtocol[CorrelatedSumNoise], NoisySum):
         people = np.concatenate(senders)
         order = np.argsort(people, kind="stable")
         return own.plus(people[order], np.concatenate(sent)[order])
-
-    def _tally(self, payload: NDArray[np.unsignedinteger]) -> NDArray[np.int64]:
-        return np.bincount(payload, minlength=self.tally_size).astype(np.int64)
 
     def _level_sum(self, tally: Tally, source: Source | None) -> int:
         return int(tally.counts @ self._values)

@@ -175,7 +175,7 @@ class FixedPointSum(CountedSum):
         return SymmetricCurve(lambda epsilon: bound.delta(local_epsilon, epsilon), local_epsilon)
 
     @cached_property
-    def _noise(self) -> NDArray[np.float64]:
+    def _level_variances(self) -> NDArray[np.float64]:
         k, blind = self._levels, self._blind
         away = np.square(np.arange(k + 1) - k / 2)
         noise: NDArray[np.float64] = k * (k + 2) / 12 + (1 - blind) * away

@@ -113,7 +113,7 @@ class SplitAndMix(NoisySum):
         users, epsilon = self.crowd.users, self.budget.epsilon
         return enough_levels(self._bounds, users, epsilon, _ROUNDING_SHARE)
 
-    @property
+    @cached_property
     def _rate(self) -> Fraction:
         return Fraction(self.budget.epsilon) / self._levels
 

@@ -52,7 +52,8 @@ def _calibrate(
     honest: int, budget: Budget, bits: int, calibration: Calibration
 ) -> tuple[int, float] | None:
     """(t, its δ over all datasets), within the budget; None if the paper's t is not."""
-    alone = lie_weight(2, budget.epsilon / bits)  # private without the shuffler
+    # Private without the shuffler; what the division rounds up must not be spent.
+    alone = lie_weight(2, math.nextafter(budget.epsilon / bits, 0.0))
     if not budget.delta:
         return alone, 0.0
     if calibration == "paper":
@@ -145,11 +146,12 @@ class UnarySum(ResponseSum):
 
     @cached_property
     def curve(self) -> SymmetricCurve:
+        alone = min(self.local_epsilon, self.budget.epsilon)
         return SymmetricCurve(
             lambda epsilon: flip_delta(
                 self.crowd.honest, self._lie_probability, epsilon, self._levels
             ),
-            self.local_epsilon,
+            self.local_epsilon if self._calibrated[1] else alone,
         )
 
     @property
@@ -173,7 +175,7 @@ class UnarySum(ResponseSum):
         return law
 
     @cached_property
-    def _noise(self) -> NDArray[np.float64]:
+    def _level_variances(self) -> NDArray[np.float64]:
         lie = self._lie_probability
         variance = self._levels * lie * (1 - lie) / (1 - 2 * lie) ** 2
         return np.full(self._levels + 1, float(variance))
