@@ -724,5 +724,6 @@ def test_pure_sums_have_pure_curves() -> None:
             "shuffle.unary-sum", hc.Mean(0, 1), hc.Budget(1.0), hc.Crowd(10), bits=bits
         )
         highest, lowest = protocol.law(1.0), protocol.law(0.0)
-        assert highest and lowest
+        assert highest
+        assert lowest
         assert mpmath.log(exactly(highest[((1, bits),)] / lowest[((1, bits),)])) <= 1
