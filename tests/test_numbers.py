@@ -20,7 +20,7 @@ from scipy import stats
 
 import headcount as hc
 from enumeration import geometric_mass, log_likelihood_ratio
-from headcount.accounting.divergence import PointCurve
+from headcount.accounting.divergence import PointCurve, SymmetricCurve
 from headcount.accounting.geometric import moved_curve, moved_delta, moved_laws
 from headcount.core.estimate import Estimate
 from headcount.protocols.fixed_point import Grid, RoundedError
@@ -958,3 +958,12 @@ def test_one_known_point(epsilon: float, delta: float) -> None:
         for at in ats[3:]:
             other = delta + (1 - mpmath.mpf(delta)) * moved_truth(epsilon / steps, steps, at)
             assert curve.delta(at) >= other * (1 - 1e-15) - 1e-45
+
+
+def test_bends_of_a_curve_that_is_next_to_nothing() -> None:
+    """All of it may be less than anybody asks for: there is nothing to search, and it ends."""
+    for nothing in (lambda _: 0.0, lambda _: 1e-30):
+        bends = SymmetricCurve(nothing, 1.0).bends
+        assert (bends[0], bends[-1]) == (-1.0, 1.0)
+    falling = SymmetricCurve(lambda epsilon: math.exp(-60 * epsilon), 100.0).bends
+    assert 0.5 < falling[-1] < 4

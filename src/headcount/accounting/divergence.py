@@ -165,7 +165,8 @@ class SymmetricCurve(PrivacyCurve):
     @cached_property
     def bends(self) -> NDArray[np.float64]:
         most = self.pure_epsilon
-        if self.steps >= _BENDS:
+        # A δ that is less than that everywhere needs no search.
+        if self.steps >= _BENDS and self.delta(0.0) >= _LEAST_DELTA:
             while self.delta(most / 2) < _LEAST_DELTA:
                 most /= 2
         return np.linspace(-most, most, min(self.steps, _BENDS) + 1)

@@ -39,7 +39,10 @@ class LevelProtocol(Protocol):
         super().__post_init__()
 
     def _check_options(self) -> None:
-        """Refuse what is no number of levels."""
+        """Refuse what is no number of levels, and keep it as a plain one.
+
+        Asked before the task and the budget are looked at; the crowd is one.
+        """
         return
 
     @property
