@@ -5,7 +5,7 @@ import os
 import threading
 from collections import Counter
 from fractions import Fraction
-from math import factorial
+from math import e, factorial, sqrt
 from typing import Any
 
 import numpy as np
@@ -21,7 +21,15 @@ from headcount.accounting.laws import Law
 from headcount.accounting.laws import binomial as binomial_law
 from headcount.randomness import sources
 from headcount.randomness.discrete_laplace import discrete_laplace
-from headcount.randomness.draws import bernoulli, permutation, successes, uniform, uniform_below
+from headcount.randomness.draws import (
+    WHOLE,
+    bernoulli,
+    packed_bernoulli,
+    permutation,
+    successes,
+    uniform,
+    uniform_below,
+)
 from headcount.randomness.shares import negative_binomial_share, poisson_share
 from headcount.randomness.table import ThresholdTable
 from headcount.randomness.totals import binomial, multinomial, table
@@ -437,3 +445,82 @@ def test_shares_add_up(people: int) -> None:
     square = sum(k * k * chance for k, chance in law.items())
     assert abs(people * mean - r * p / (1 - p)) < Fraction(1, 10**30)
     assert abs(people * (square - mean**2) - r * p / (1 - p) ** 2) < Fraction(1, 10**28)
+
+
+class _Digits(Source):
+    """Bits that count upwards: uniform number i has the binary digits of i, first digit first.
+
+    As `packed_bernoulli` asks for them: a row of words for each digit of a piece, then a row of the
+    words that are left for each further one.
+    """
+
+    def __init__(self, digits: int) -> None:
+        self.digits = digits
+
+    def fill(self, buffer: NDArray[Any]) -> None:
+        words = buffer.view(np.uint64)
+        rows = words.reshape(self.digits, -1)
+        numbers = np.arange(64 * rows.shape[1]) % 2**self.digits
+        for place in range(self.digits):
+            bits = (numbers >> (self.digits - 1 - place)) & 1
+            rows[place] = np.packbits(bits.astype(np.uint8), bitorder="little").view(np.uint64)
+
+
+@pytest.mark.parametrize("digits", [1, 2, 5, 9])
+def test_packed_bits_of_few_digits_are_exact(digits: int) -> None:
+    """Of all numbers that there are, exactly `weight` are below the threshold."""
+    for weight in range(1, 2**digits, 2):
+        packed = packed_bernoulli(_Digits(digits), 1024, weight << (64 - digits))
+        bits = np.unpackbits(packed, bitorder="little").reshape(-1, 2**digits)
+        assert (bits.sum(axis=1) == weight).all()
+
+
+@pytest.mark.parametrize(
+    "weight", [1 << 60, 3 << 61, WHOLE // 3, int(WHOLE / (1 + e)), WHOLE - 12345, 1 << 54]
+)
+def test_packed_bits_have_their_law_and_no_other(weight: int) -> None:
+    size = 1_000_003
+    packed = packed_bernoulli(SeededSource(17), size, weight)
+    assert packed.shape == (size,)
+    p, n = weight / WHOLE, 8 * size
+    ones = int(np.bitwise_count(packed).sum(dtype=np.int64))
+    assert abs(ones - n * p) < 5.5 * sqrt(n * p * (1 - p)) + 1
+    # Whole bytes, so that neighbors are independent; and another chance is seen.
+    seen = np.bincount(packed, minlength=256)
+    law = {byte: p ** byte.bit_count() * (1 - p) ** (8 - byte.bit_count()) for byte in range(256)}
+    observed = +Counter(dict(enumerate(seen.tolist())))
+    assert log_likelihood_ratio(observed, law)[1] > ALARM
+    if 0.05 < p < 0.95:
+        assert abs(ones - n * p * 1.01) > 5.5 * sqrt(n * p * (1 - p))
+
+
+def test_packed_bits_use_all_64_digits() -> None:
+    """A chance that differs only behind the first digits makes another number of ones."""
+    size, base = 2**22, 1 << 62
+    more = base + (1 << 54)  # 2^-10 more: the tenth digit
+    few, many = (
+        int(np.bitwise_count(packed_bernoulli(SeededSource(3), size, w)).sum(dtype=np.int64))
+        for w in (base, more)
+    )
+    n = 8 * size
+    assert abs(many - few - n / 1024) < 6 * sqrt(2 * n * 3 / 16)
+    assert abs(many - n * more / WHOLE) < 5.5 * sqrt(n * 3 / 16)
+
+
+def test_packed_bits_at_the_ends() -> None:
+    assert not packed_bernoulli(SeededSource(1), 77, 0).any()
+    assert (packed_bernoulli(SeededSource(1), 77, WHOLE) == 255).all()
+    assert packed_bernoulli(SeededSource(1), 0, 12345).size == 0
+    for weight in (-1, WHOLE + 1):
+        with pytest.raises(InvalidParameter, match="weight/2"):
+            packed_bernoulli(SeededSource(1), 8, weight)
+
+
+@pytest.mark.parametrize("below", [1, 2, 3, 200, 256])
+def test_small_uniform_numbers(below: int) -> None:
+    drawn = uniform(SeededSource(4), 200_000, below, np.uint8)
+    assert drawn.dtype == np.uint8
+    observed = Counter(drawn.tolist())
+    assert log_likelihood_ratio(observed, dict.fromkeys(range(below), 1 / below))[1] > ALARM
+    with pytest.raises(InvalidParameter, match="`below` must be"):
+        uniform(SeededSource(4), 2, 257, np.uint8)

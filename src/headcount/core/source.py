@@ -1,9 +1,10 @@
 """Where random bits come from, as everybody else sees it."""
 
 from abc import ABC, abstractmethod
+from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import DTypeLike, NDArray
 
 
 class Source(ABC):
@@ -13,7 +14,7 @@ class Source(ABC):
     def fill(self, buffer: NDArray[np.uint8]) -> None:
         """Overwrite a contiguous buffer with random bytes."""
 
-    def integers(self, count: int, dtype: type[np.unsignedinteger]) -> NDArray[np.unsignedinteger]:
+    def integers(self, count: int, dtype: DTypeLike) -> NDArray[Any]:
         """`count` integers, uniform over the whole range of an unsigned type."""
         out = np.empty(count, dtype=dtype)
         self.fill(out.view(np.uint8))

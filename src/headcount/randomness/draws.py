@@ -1,5 +1,7 @@
 """Exact draws from simple laws. Integers in, integers out: no floating point touches a bit."""
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -8,6 +10,8 @@ from headcount.core.source import Source
 
 WHOLE = 1 << 64  # a probability is an integer of at most this, over it
 _CHUNK = 1 << 18
+_WORDS = 1 << 13  # of 64 bits, packed at a time
+_FIRST = 9  # digits of packed bits, after which few words have an undecided one
 
 
 def bernoulli(source: Source, count: int, weight: int, bits: int = 64) -> NDArray[np.uint8]:
@@ -52,6 +56,62 @@ def successes(source: Source, count: int, weight: int, bits: int = 64) -> NDArra
     return np.concatenate(found) if found else np.zeros(0, dtype=np.int64)
 
 
+def packed_bernoulli(source: Source, size: int, weight: int) -> NDArray[np.uint8]:
+    """`size` bytes of independent bits, each 1 with probability exactly weight / 2^64.
+
+    The digits of uniform numbers are compared with the threshold's from the first on, 64 numbers
+    at a time: each step decides half of the bits that are still equal to it.
+    """
+    if not 0 <= weight <= WHOLE:
+        raise InvalidParameter(f"a probability must be weight/2^64, got {weight}/2^64")
+    out = np.zeros(-(-size // 8), dtype=np.uint64)
+    if weight == WHOLE:
+        out.fill(WHOLE - 1)
+        return out.view(np.uint8)[:size]
+    digits = [weight >> (63 - place) & 1 for place in range(64)]
+    while digits and not digits[-1]:  # where the threshold has no more digits, no number is below
+        digits.pop()
+    # The first digits for all words, piece by piece; then the others where a bit is undecided.
+    first = digits[:_FIRST]
+    uniforms = np.empty((len(first), _WORDS), dtype=np.uint64)
+    found, undecided = [], []
+    for start in range(0, len(out), _WORDS):
+        piece = out[start : start + _WORDS]
+        source.fill(uniforms.reshape(-1).view(np.uint8))
+        equal: Any = None
+        for digit, drawn in zip(first, uniforms[:, : len(piece)], strict=True):
+            equal = _compared(digit, drawn, equal, piece)
+        if len(digits) > len(first):
+            at = np.flatnonzero(equal)
+            found.append(at + start)
+            undecided.append(equal[at])
+    if not found:
+        return out.view(np.uint8)[:size]
+    where, equal = np.concatenate(found), np.concatenate(undecided)
+    for digit in digits[_FIRST:]:
+        below = out[where]
+        equal = _compared(digit, source.integers(len(equal), np.uint64), equal, below)
+        out[where] = below
+        where, equal = where[left := equal != 0], equal[left]
+    return out.view(np.uint8)[:size]
+
+
+def _compared(digit: int, drawn: NDArray[Any], equal: Any, below: NDArray[np.uint64]) -> Any:
+    """One digit more: which bits are `below` by now, in place, and which are still equal.
+
+    A fair digit may be read either way: a 1 is taken for what keeps the bits equal.
+    """
+    if equal is None:  # before the first digit all are
+        if digit:
+            np.invert(drawn, out=below)
+        return drawn
+    drawn &= equal
+    if digit:
+        equal ^= drawn
+        below |= equal
+    return drawn
+
+
 def _positions(mask: NDArray[np.bool_], levels: int = 2) -> NDArray[np.int64]:
     """Where a mask with few true entries is true: `nonzero`, looking at 64 entries at a time."""
     if not levels:
@@ -63,17 +123,21 @@ def _positions(mask: NDArray[np.bool_], levels: int = 2) -> NDArray[np.int64]:
     return positions
 
 
-def uniform(source: Source, count: int, below: int) -> NDArray[np.uint64]:
-    """`count` independent integers, exactly uniform on 0 … below − 1, for below up to 2^64.
+def uniform(
+    source: Source, count: int, below: int, dtype: type[np.unsignedinteger] = np.uint64
+) -> NDArray[np.unsignedinteger]:
+    """`count` independent integers, exactly uniform on 0 … below − 1, which the type must hold.
 
     Masked to the least power of two that is enough, and drawn again if too large.
     """
-    if not 1 <= below <= 1 << 64:
+    if not 1 <= below <= int(np.iinfo(dtype).max) + 1:
         raise InvalidParameter(f"`below` must be between 1 and 2^64, got {below}")
-    mask = np.uint64((1 << (below - 1).bit_length()) - 1)
-    out = source.integers(count, np.uint64) & mask
-    while len(large := np.flatnonzero(out > np.uint64(below - 1))):
-        out[large] = source.integers(len(large), np.uint64) & mask
+    mask = dtype((1 << (below - 1).bit_length()) - 1)
+    out: NDArray[np.unsignedinteger] = source.integers(count, dtype) & mask
+    if below - 1 == int(mask):
+        return out
+    while len(large := np.flatnonzero(out > dtype(below - 1))):
+        out[large] = source.integers(len(large), dtype) & mask
     return out
 
 

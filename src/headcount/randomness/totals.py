@@ -82,3 +82,34 @@ def multinomial(source: Source, trials: int, weights: Sequence[int]) -> NDArray[
             left = int(binomial(source, people, p)[0])
             pending += [(low, middle, left), (middle, high, people - left)]
     return out
+
+
+def geometric_sum(source: Source, people: int, p: Fraction) -> int:
+    """One draw of what `people` independent NB(1, p) add up to, which is NB(people, p).
+
+    In parts where a table would be too large, as for `binomial`.
+    """
+    part = people
+    while part > 1 and part * p / (1 - p) ** 2 > _LARGEST_VARIANCE:
+        part //= 2
+    parts, rest = divmod(people, part) if part else (0, 0)
+    total = int(negative_binomial(source, Fraction(part), p, parts).sum()) if parts else 0
+    return total + int(negative_binomial(source, Fraction(rest), p)[0]) if rest else total
+
+
+def uniform_sum(source: Source, people: int, below: int) -> int:
+    """One draw of what `people` independent numbers, uniform on 0 … below − 1, add up to.
+
+    The range is cut into blocks of 2^b numbers, one for each binary one of `below`. Within its
+    block a number's b binary digits are fair coins, so that each digit's sum is a binomial.
+    """
+    sizes = [b for b in range(below.bit_length()) if below >> b & 1]
+    inside = multinomial(source, people, [1 << b for b in sizes]).tolist()
+    # A block begins where the smaller ones end.
+    total = 0
+    for b, count in zip(sizes, inside, strict=True):
+        total += int(count) * (below % (1 << b))
+    for digit in range(sizes[-1]):
+        coins = sum(count for b, count in zip(sizes, inside, strict=True) if b > digit)
+        total += int(binomial(source, coins, Fraction(1, 2))[0]) << digit
+    return total
