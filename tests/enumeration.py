@@ -16,7 +16,7 @@ import mpmath
 import numpy as np
 from numpy.typing import NDArray
 
-from headcount import Mean, Protocol, Sum, Trust
+from headcount import Density, Mean, Messages, Protocol, Sum, Trust
 from headcount.core.protocol import BundleLaw
 
 mpmath.mp.dps = 50
@@ -24,7 +24,7 @@ mpmath.mp.dps = 50
 Outcome = TypeVar("Outcome")
 # How often each kind of message occurs, in the order of `kinds`.
 Counts: TypeAlias = tuple[int, ...]
-View: TypeAlias = Mapping[Counts, Fraction] | NDArray[np.float64]
+View: TypeAlias = Mapping[Any, Fraction] | NDArray[np.float64]
 
 GRID_ERROR = 1e-11
 _FEW = 200_000  # steps of an exact enumeration
@@ -36,6 +36,8 @@ def asked(protocol: Protocol) -> Sequence[float]:
     rounding is most uncertain, and the middle if there is one level between the ends.
     """
     task = protocol.task
+    if isinstance(task, Density):
+        return [task.low + (task.high - task.low) * place for place in (0.0, 0.25, 0.6)]
     if isinstance(task, Sum | Mean):
         if task.whole:
             return range(int(task.low), int(task.high) + 1)
@@ -53,7 +55,7 @@ def levels_of(protocol: Protocol) -> int:
 
 def held(protocol: Protocol, holding: Sequence[int]) -> Any:
     """What a crowd holds, as `simulate` and `standard_error` are told."""
-    if isinstance(protocol.task, Sum | Mean):
+    if isinstance(protocol.task, Sum | Mean | Density):
         return dict(zip(asked(protocol), holding, strict=True))
     return list(holding)
 
@@ -104,6 +106,31 @@ def crowd_view(protocol: Protocol, holding: Counts) -> View:
     return _withheld(view, protocol.least_copies)
 
 
+@lru_cache(maxsize=4096)
+def tally_view(protocol: Protocol, holding: Counts) -> View:
+    """The law of the tally in local trust, where messages are many but tallies are short."""
+    by_value = tally_laws(protocol)
+    shape = _shape(by_value, sum(holding))
+    if sum(holding) * prod(shape) * max(map(len, by_value)) <= _FEW:
+        return _exact_view(by_value, holding)
+    return _grid_view(by_value, holding, shape)
+
+
+@lru_cache(maxsize=256)
+def tally_laws(protocol: Protocol) -> list[dict[Counts, Fraction]]:
+    """The law of the tally of one person's bundle, for each value."""
+    out: list[dict[Counts, Fraction]] = []
+    for law in laws_of(protocol):
+        tallies: dict[Counts, Fraction] = defaultdict(Fraction)
+        for bundle, chance in law.items():
+            sent = [message for message, copies in bundle for _ in range(copies)]
+            payload = np.array(sent, dtype=protocol.alphabet.dtype)
+            tally = protocol.tally(Messages(payload, 1, np.array([len(sent)])))
+            tallies[tuple(tally.counts.tolist())] += chance
+        out.append(dict(tallies))
+    return out
+
+
 def _shape(by_value: list[dict[Counts, Fraction]], people: int) -> tuple[int, ...]:
     """How often each message can occur, and never."""
     largest = [max(column) for column in zip(*(c for law in by_value for c in law), strict=True)]
@@ -112,11 +139,13 @@ def _shape(by_value: list[dict[Counts, Fraction]], people: int) -> tuple[int, ..
 
 def is_small(protocol: Protocol) -> bool:
     """Whether there are few enough bundles and views to enumerate them all quickly."""
-    if protocol.law(0) is None:
+    if protocol.law(asked(protocol)[0]) is None:
         return False
     laws = laws_of(protocol)
     if max(map(len, laws)) > 1500:
         return False
+    if protocol.trust is Trust.LOCAL:
+        return prod(_shape(tally_laws(protocol), protocol.crowd.users)) <= 300_000
     by_value = [as_counts(law, kinds(laws)) for law in laws]
     return prod(_shape(by_value, protocol.crowd.users)) <= 300_000
 
@@ -200,8 +229,9 @@ def neighboring_views(protocol: Protocol) -> list[tuple[View, View]]:
     Dishonest people may tell the adversary all they sent, so only the honest ones' messages hide
     anybody. In local trust the view is one person's bundle.
     """
-    values = range(len(asked(protocol)))
-    people = 1 if protocol.trust is Trust.LOCAL else protocol.crowd.honest
+    if protocol.trust is Trust.LOCAL:
+        return list(permutations(laws_of(protocol), 2))
+    values, people = range(len(asked(protocol))), protocol.crowd.honest
     pairs: list[tuple[View, View]] = []
     for others in datasets(people - 1, len(values)):
         with_each = [

@@ -207,14 +207,14 @@ def test_holdings_and_answers() -> None:
     held = task.holding({0.1: 3, -1: 2, 0.5: 0})
     assert held.users == 5
     assert held.values.tolist() == [0.1, -1, 0.5]
-    assert task.total(held) == 3 * Fraction(0.1) - 2
+    assert task.exact_sum(held) == 3 * Fraction(0.1) - 2
     assert task.answer(held) == float(3 * Fraction(0.1) - 2)
     assert hc.Mean(-1, 0.5).answer(held) == float((3 * Fraction(0.1) - 2) / 5)
     large = hc.Sum(0, 2**61, whole=True)
     held = large.holding({2**60 + 1: 2**40, 3: 1})
-    assert large.total(held) == (2**60 + 1) * 2**40 + 3
+    assert large.exact_sum(held) == (2**60 + 1) * 2**40 + 3
     many = hc.Sum(0, 1).holding({0.1: 2**49, 1: 2**49})
-    assert hc.Sum(0, 1).total(many) == 2**49 * (1 + Fraction(0.1))
+    assert hc.Sum(0, 1).exact_sum(many) == 2**49 * (1 + Fraction(0.1))
     clamped = hc.Sum(0, 1, clamp=True).holding({7: 2, -1: 1})
     assert clamped.values.tolist() == [1, 0]
 

@@ -1,7 +1,7 @@
 """Headcount: count a crowd without looking at anyone.
 
-Counts, sums, means and histograms with differential privacy, in the central, local and shuffle
-trust models. Start with `protocol(...)` and `run(...)`.
+Counts, sums, means, histograms and densities with differential privacy, in the central, local and
+shuffle trust models. Start with `protocol(...)` and `run(...)`.
 """
 
 from headcount.core.budget import Budget, Crowd, Trust
@@ -21,7 +21,7 @@ from headcount.core.messages import Alphabet, Batch, Messages
 from headcount.core.protocol import Protocol
 from headcount.core.source import Source
 from headcount.core.tally import Tally
-from headcount.core.task import Count, Histogram, Mean, Sum, Task
+from headcount.core.task import Count, Density, Histogram, Mean, Sum, Task
 from headcount.protocols.registry import best_protocol, protocol, protocol_names
 from headcount.protocols.run import run
 from headcount.protocols.shuffler import shuffle
@@ -36,6 +36,7 @@ __all__ = [
     "Count",
     "Crowd",
     "CrowdMismatch",
+    "Density",
     "Estimate",
     "Guarantee",
     "HeadcountError",

@@ -11,6 +11,7 @@ import numpy as np
 from headcount.core import checks
 from headcount.core.errors import InvalidParameter
 from headcount.core.guarantee import Guarantee
+from headcount.core.postprocessing import postprocessed
 
 # A number, or for a histogram a vector with one for each bucket.
 Answer: TypeAlias = Any
@@ -33,13 +34,44 @@ class ErrorLaw(Protocol):
 class NormalError:
     """An error near normal, on a lattice of the given step; the half step keeps coverage up."""
 
-    standard_error: float
+    standard_error: Answer
     step: float = 0.0
 
-    def margins(self, confidence: float) -> tuple[float, float]:
+    def margins(self, confidence: float) -> tuple[Answer, Answer]:
         deviations = -NormalDist().inv_cdf((1 - confidence) / 2)
         margin = deviations * self.standard_error + self.step / 2
         return margin, margin
+
+
+@dataclass(frozen=True)
+class DensityError:
+    """The error of a density on its grid: by privacy noise, and by who was drawn from the
+    population. That a protocol smooths the density, which is a bias, is in neither of them.
+    """
+
+    noise: ErrorLaw
+    sampling_error: Answer
+    numbers: int  # on the grid that differ from each other, for what shall hold of all at once
+    sampling_skew: Answer = 0.0  # third moment over variance of what sampling adds
+
+    @property
+    def standard_error(self) -> Answer:
+        return self.noise.standard_error
+
+    def margins(self, confidence: float) -> tuple[Answer, Answer]:
+        return self.noise.margins(confidence)
+
+    def population_margins(self, confidence: float) -> tuple[Answer, Answer]:
+        """With what sampling adds, which is taken to be normal.
+
+        As in a score interval its variance is that of each density which is tried: where few people
+        were seen, more may have been expected. Moments of a sum say how fast it grows.
+        """
+        square = NormalDist().inv_cdf((1 - confidence) / 2) ** 2
+        skew = square * self.sampling_skew / 2
+        drawn = square * self.sampling_error**2 + skew**2
+        below, above = self.margins(confidence)
+        return np.sqrt(below**2 + drawn) + skew, np.sqrt(above**2 + drawn) - skew
 
 
 @dataclass(frozen=True)
@@ -78,7 +110,8 @@ class Estimate:
     answer_range: tuple[float, float]
     whole: bool
     error_law: ErrorLaw = field(repr=False)
-    buckets: Sequence[int | str] | None = None
+    buckets: Sequence[int | str | float] | None = None
+    total: float | None = None  # what the numbers of the answer add up to, where that is known
     postprocessing: tuple[str, ...] = ()
     unbiased_value: Answer = math.nan
 
@@ -92,20 +125,33 @@ class Estimate:
         return _shaped(self.error_law.standard_error, self.value)
 
     @property
-    def sampling_error(self) -> float:
+    def _sampled(self) -> bool:
+        """Whether people can stand for a population of which the same is asked."""
+        return self.task == "mean" or isinstance(self.error_law, DensityError)
+
+    @property
+    def sampling_error(self) -> Answer:
         """Of a mean: at most the standard deviation of the people's mean around that of the
-        population they were drawn from, each independently.
+        population they were drawn from, each independently. Of a density: about that of the
+        people's, smoothed, around the population's, smoothed.
 
         Numbers in [low, high] of mean m have a variance of at most (m−low)(high−m).
         """
-        if self.task != "mean":
-            raise InvalidParameter(f"only a mean has a sampling error, got a {self.task}")
+        if isinstance(self.error_law, DensityError):
+            return _shaped(self.error_law.sampling_error, self.value)
+        if not self._sampled:
+            raise InvalidParameter(
+                f"only a mean has a sampling error, or a density, got a {self.task}"
+            )
         least, most = self.answer_range
         likely = min(max(self.unbiased_value, least), most)
         return math.sqrt((likely - least) * (most - likely) / self.users)
 
-    def interval(self, confidence: float = 0.95, *, sampling: bool = False) -> Interval:
-        """An interval that holds the true answer with this probability, in each bucket by itself.
+    def interval(
+        self, confidence: float = 0.95, *, sampling: bool = False, simultaneous: bool = False
+    ) -> Interval:
+        """An interval that holds the true answer with this probability, in each bucket by itself;
+        with `simultaneous=True` in all of them at once.
 
         At least with this one where the error's law is known exactly, close to it where the law is
         taken to be normal. It is cut to the answers that are possible
@@ -113,20 +159,27 @@ class Estimate:
 
         The true answer is that of the people who took part. With `sampling=True` it is the mean of
         the population that they were drawn from at random, for the most widely spread values of
-        such a mean: how they spread was not asked.
+        such a mean: how they spread was not asked. Of a density it is that of the people, or of the
+        population, as the protocol smooths it: the bias of smoothing is not in the interval, and
+        what is negative after smoothing is below its end.
         """
         confidence = checks.real("confidence", confidence)
         if not 0 < confidence < 1:
             raise InvalidParameter(f"`confidence` must lie strictly in (0, 1), got {confidence}")
-        share = 0.0
-        if sampling:
+        # What may go wrong is divided among all buckets, whatever they have to do with each other.
+        density = self.error_law if isinstance(self.error_law, DensityError) else None
+        numbers = density.numbers if density else np.size(self.value)
+        wrong = (1 - confidence) / (numbers if simultaneous else 1)
+        if not sampling:
+            low, high = self._ends(self.error_law.margins(1 - wrong))
+        elif density:
+            low, high = self._ends(density.population_margins(1 - wrong))
+        else:
             # What may go wrong is divided between the two errors, the larger one first.
             drawn = self.sampling_error
             share = min(max(drawn / (float(self.standard_error) + drawn), 0.02), 0.98)
-        below, above = self.error_law.margins(1 - (1 - confidence) * (1 - share))
-        low, high = np.asarray(self.unbiased_value - above), np.asarray(self.unbiased_value + below)
-        if sampling:
-            low, high = self._population(low, high, (1 - confidence) * share / 2)
+            low, high = self._ends(self.error_law.margins(1 - wrong * (1 - share)))
+            low, high = self._population(low, high, wrong * share / 2)
         # What floats lose on the way must not push an end past the number that it stands for.
         size = np.maximum(np.abs(low), np.abs(high))
         if self.whole:
@@ -143,6 +196,10 @@ class Estimate:
             confidence,
         )
 
+    def _ends(self, margins: tuple[Answer, Answer]) -> tuple[Answer, Answer]:
+        below, above = margins
+        return np.asarray(self.unbiased_value - above), np.asarray(self.unbiased_value + below)
+
     def _population(self, low: Answer, high: Answer, half: float) -> tuple[Answer, Answer]:
         """Where the population's mean lies if the people's lies between `low` and `high`.
 
@@ -158,7 +215,7 @@ class Estimate:
             ends.append(np.asarray(least + span * (middle + sign * spread) / (1 + square)))
         return ends[0], ends[1]
 
-    def largest(self, count: int = 10) -> list[tuple[int | str, float]]:
+    def largest(self, count: int = 10) -> list[tuple[int | str | float, float]]:
         """The buckets with the largest values, and these: the heavy hitters of a histogram."""
         if self.buckets is None:
             raise InvalidParameter(f"only a histogram has largest buckets, got a {self.task}")
@@ -167,11 +224,25 @@ class Estimate:
         ]
         return [(self.buckets[int(at)], float(self.value[at])) for at in order]
 
-    def postprocess(self, name: str, change: Callable[[Answer], Answer]) -> "Estimate":
-        """The same estimate with its value changed, marked as such. Costs no privacy."""
-        return replace(self, value=change(self.value), postprocessing=(*self.postprocessing, name))
+    def postprocess(
+        self, name: str, change: Callable[[Answer], Answer] | None = None
+    ) -> "Estimate":
+        """The same estimate with its value changed, marked as such. Costs no privacy.
 
-    def to_dict(self, confidence: float = 0.95, *, sampling: bool = False) -> dict[str, Any]:
+        By a step of `core.postprocessing`: "clip", "norm-sub", "simplex", "density"; or by a
+        change of one's own, under any name.
+        """
+        if change is None:
+            values = np.asarray(self.value, dtype=np.float64)
+            value = postprocessed(name, self.task, values, self.answer_range, self.total)
+            changed = value if np.ndim(self.value) else float(value)
+        else:
+            changed = change(self.value)
+        return replace(self, value=changed, postprocessing=(*self.postprocessing, name))
+
+    def to_dict(
+        self, confidence: float = 0.95, *, sampling: bool = False, simultaneous: bool = False
+    ) -> dict[str, Any]:
         named = {} if self.buckets is None else {"buckets": list(self.buckets)}
         return {
             "task": self.task,
@@ -181,10 +252,11 @@ class Estimate:
             "unbiased_value": _plain(self.unbiased_value),
             "postprocessing": list(self.postprocessing),
             "standard_error": _plain(self.standard_error),
-            **({"sampling_error": self.sampling_error} if self.task == "mean" else {}),
+            **({"sampling_error": _plain(self.sampling_error)} if self._sampled else {}),
             "interval": {
-                **self.interval(confidence, sampling=sampling).to_dict(),
+                **self.interval(confidence, sampling=sampling, simultaneous=simultaneous).to_dict(),
                 **({"of": "population"} if sampling else {}),
+                **({"simultaneous": True} if simultaneous else {}),
             },
             "users": self.users,
             "guarantee": self.guarantee.to_dict(),

@@ -42,6 +42,12 @@ class Alphabet:
         dtype = np.min_scalar_type(count if dummies else count - 1).type
         return cls(dtype, range(count), dummy=(count,) if dummies else None)
 
+    @classmethod
+    def packed(cls, bits: int) -> "Alphabet":
+        """Rows of so many bits, eight to a byte: bit i has the value 2^(i mod 8) in byte ⌊i/8⌋."""
+        full, rest = divmod(bits, 8)
+        return cls(np.uint8, *[range(256)] * full, *[range(1 << rest)] * (rest > 0))
+
     @property
     def bits(self) -> int:
         """Bits that tell one message from another; 1 at least, since a message is there or not."""

@@ -11,7 +11,8 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, fields
 from fractions import Fraction
-from functools import cached_property
+from functools import cached_property, reduce
+from operator import add
 from typing import Any, ClassVar, Literal, TypeAlias
 
 import numpy as np
@@ -35,6 +36,7 @@ RARE = Fraction(1, 2**50)  # bundles of less chance may be left out of a stated 
 MOST_BUNDLES = 10_000  # that a law lists
 Calibration: TypeAlias = Literal["exact", "paper"]
 MOST_SLOTS = 2**24
+_PEOPLE = 2**20  # whose messages are made at a time, where they are counted at once
 # Of δ, where people send different numbers of messages: for bundles of one size, and for tables.
 RESERVED = 2.0**-10
 
@@ -174,9 +176,15 @@ class Protocol(ABC):
     def _unbiased(self, tally: Tally, source: Source | None) -> Answer:
         """The unbiased estimate. In central trust the curator adds the noise here."""
 
+    def _answer(self, users: int, unbiased: Answer) -> Answer:
+        """What is answered for an unbiased estimate: that itself, unless something else was counted
+        than the task asks for, such as people in bins for a density.
+        """
+        return unbiased
+
     @abstractmethod
     def _error_law(self, users: int, value: Answer) -> ErrorLaw:
-        """The law of the unbiased estimate's error when `users` people took part.
+        """The law of the answer's error when `users` people took part.
 
         Where it depends on the truth, as far as the unbiased `value` tells.
         """
@@ -212,6 +220,13 @@ class Protocol(ABC):
             return self._standard_error(self.crowd.users, None)
         held = self.task.holding(counts)
         return self._standard_error(held.users, held)
+
+    def truth(self, held: Holding) -> Answer:
+        """What the unbiased estimate is on average, for a crowd that holds such values.
+
+        The true answer; of a density, what the protocol's smoothing makes of the crowd's own.
+        """
+        return self.task.answer(held)
 
     def overflow(self, slots: int) -> float:
         """At least the probability that one person has more messages than this."""
@@ -286,6 +301,16 @@ class Protocol(ABC):
             )
         return self._as_tally(self._tally(payload), batch.users)
 
+    def collect(self, values: ArrayLike, source: Source) -> Tally:
+        """`tally(randomize(values, source))`, some people at a time, so that messages take little
+        memory. Nothing is shuffled in between.
+        """
+        self._check_source(source)
+        encoded = self.task.encode(values)
+        starts = range(0, len(encoded), _PEOPLE)
+        pieces = (self._randomize(encoded[at : at + _PEOPLE], source) for at in starts)
+        return reduce(add, map(self.tally, pieces))
+
     def estimate(self, tally: Tally, source: Source | None = None) -> Estimate:
         """The private answer.
 
@@ -298,13 +323,14 @@ class Protocol(ABC):
         raw = Estimate(
             task=self.task.name,
             protocol=self.name,
-            value=unbiased,
+            value=self._answer(tally.users, unbiased),
             users=tally.users,
             guarantee=self.guarantee,
             answer_range=self.task.answer_range(tally.users),
             whole=self.task.whole_answers,
             error_law=self._error_law(tally.users, unbiased),
             buckets=self.task.buckets,
+            total=self.task.total(tally.users),
         )
         step = self._postprocessing(tally)
         return raw.postprocess(*step) if step else raw

@@ -1,6 +1,7 @@
 """The question that is asked of the crowd, and which values may answer it."""
 
 import hashlib
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -21,6 +22,8 @@ MOST_BUCKETS = 2**24  # of which there can be a count each
 MOST_WHOLE = 2**61  # in size, of the bounds of whole numbers
 LEAST_REAL, MOST_REAL = 1e-150, 1e150  # in size, of bounds that are not 0
 MOST_LEVELS = 2**40  # to which numbers are rounded
+LEAST_SMOOTHNESS, MOST_SMOOTHNESS = 0.1, 4.0  # of densities
+MOST_POINTS = 2**16
 
 
 # How many people hold each value; for numbers within bounds, by value: {0.5: 1000, 2: 300}.
@@ -68,8 +71,12 @@ class Task(ABC):
         """The true answer of a crowd that holds such values."""
 
     @property
-    def buckets(self) -> Sequence[int | str] | None:
+    def buckets(self) -> Sequence[int | str | float] | None:
         """What the numbers of an answer belong to, where there are several."""
+        return None
+
+    def total(self, users: int) -> float | None:
+        """What the numbers of an answer add up to, where that is known beforehand."""
         return None
 
     @abstractmethod
@@ -195,6 +202,8 @@ class Histogram(Task):
             array = vector(values)
             if array.dtype == np.bool_:
                 array = array.view(np.uint8)
+            if array.dtype.kind in "iu" and array.min() >= 0 and array.max() < self.labels:
+                return array.astype(index, copy=False)
             # NaN is in no range.
             wrong = ~((array >= 0) & (array < self.labels))
             if array.dtype.kind == "f":
@@ -235,6 +244,9 @@ class Histogram(Task):
 
     def answer(self, held: Holding) -> Answer:
         return held.counts[: len(self.buckets)].astype(np.float64)
+
+    def total(self, users: int) -> float | None:
+        return None if self.open else float(users)
 
     def answer_range(self, users: int) -> tuple[float, float]:
         return 0.0, float(users)
@@ -365,7 +377,7 @@ class Bounded(Task):
             )
         return Holding(values, array.astype(np.int64))
 
-    def total(self, held: Holding) -> Fraction:
+    def exact_sum(self, held: Holding) -> Fraction:
         """The exact sum of all values."""
         pairs = zip(held.values.tolist(), held.counts.tolist(), strict=True)
         return sum((Fraction(value) * count for value, count in pairs), Fraction(0))
@@ -386,7 +398,7 @@ class Sum(Bounded):
         return self.whole
 
     def answer(self, held: Holding) -> Answer:
-        return float(self.total(held))
+        return float(self.exact_sum(held))
 
     def answer_range(self, users: int) -> tuple[float, float]:
         return float(self.low * users), float(self.high * users)
@@ -400,7 +412,70 @@ class Mean(Bounded):
     whole_answers = False
 
     def answer(self, held: Holding) -> Answer:
-        return float(self.total(held) / held.users)
+        return float(self.exact_sum(held) / held.users)
 
     def answer_range(self, users: int) -> tuple[float, float]:
         return float(self.low), float(self.high)
+
+
+@dataclass(frozen=True, init=False)
+class Density(Bounded):
+    """How are people's numbers spread? The density of a population, of which they are a sample.
+
+    `smoothness` is β: how often the density can be differentiated, the last time in part (Hölder
+    or Sobolev). It decides, with the crowd and the budget and never with the data, how finely a
+    protocol looks. The answer is the density in the middles of `points` equal steps from low to
+    high.
+    """
+
+    smoothness: float
+    points: int
+
+    name = "density"
+    whole_answers = False
+
+    def __init__(
+        self,
+        low: float,
+        high: float,
+        smoothness: float = 1.0,
+        *,
+        points: int = 256,
+        clamp: bool = False,
+    ) -> None:
+        super().__init__(low, high, clamp=clamp)
+        found = checks.real("smoothness", smoothness)
+        if not LEAST_SMOOTHNESS <= found <= MOST_SMOOTHNESS:
+            raise InvalidParameter(
+                f"`smoothness` must be between {LEAST_SMOOTHNESS} and {MOST_SMOOTHNESS}, "
+                f"got {found:g}"
+            )
+        object.__setattr__(self, "smoothness", found)
+        object.__setattr__(self, "points", checks.whole("points", points, low=2, high=MOST_POINTS))
+
+    @cached_property
+    def grid(self) -> NDArray[np.float64]:
+        """Where the density is asked for."""
+        middles = (np.arange(self.points) + 0.5) / self.points
+        return self.low + float(self.span) * middles
+
+    @property
+    def buckets(self) -> Sequence[float]:
+        return tuple(self.grid.tolist())
+
+    def places(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Where values lie between low, which is 0, and high, which is 1."""
+        return np.clip((values - self.low) / float(self.span), 0.0, 1.0)
+
+    def answer(self, held: Holding) -> Answer:
+        """Of the crowd itself, at the resolution of the grid."""
+        steps = np.minimum(self.places(held.values) * self.points, self.points - 1).astype(int)
+        counts = np.bincount(steps, held.counts, minlength=self.points)
+        return counts / held.users * self.points / float(self.span)
+
+    def answer_range(self, users: int) -> tuple[float, float]:
+        """A density is not negative."""
+        return 0.0, math.inf
+
+    def total(self, users: int) -> float | None:
+        return self.points / float(self.span)

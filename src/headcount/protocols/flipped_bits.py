@@ -10,7 +10,6 @@ Messages    1 of 1 bit; alone, a report has the ratio (1−q)/q.
 import math
 from abc import abstractmethod
 from dataclasses import dataclass
-from decimal import ROUND_CEILING, Decimal, localcontext
 from fractions import Fraction
 
 import numpy as np
@@ -26,18 +25,6 @@ from headcount.core.tally import Tally
 from headcount.core.task import Count, Holding
 from headcount.randomness.draws import WHOLE, bernoulli
 from headcount.randomness.totals import binomial
-
-
-def lie_weight(values: int, epsilon: float) -> int:
-    """The least t with (2^64 − (k−1)t)/t ≤ e^ε, that is ⌈2^64/(e^ε + k − 1)⌉, for k values.
-
-    With t/2^64 the probability of each of the k−1 lies, a report is ε-private.
-    """
-    with localcontext() as context:
-        context.prec = 60
-        # 60 digits of a number below 10^20: the margin of 10^−30 outweighs every rounding.
-        exact = Decimal(WHOLE) / (Decimal(epsilon).exp() + values - 1)
-        return int((exact + Decimal("1e-30")).to_integral_value(ROUND_CEILING))
 
 
 @dataclass(frozen=True)

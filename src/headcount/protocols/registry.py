@@ -6,16 +6,28 @@ from typing import Any
 from headcount.core.budget import Budget, Crowd, Trust
 from headcount.core.errors import Infeasible, InvalidParameter, UnknownName
 from headcount.core.protocol import Protocol
-from headcount.core.task import Task
+from headcount.core.task import Density, Task
 
 _MANY_MESSAGES = 100
 # Names that stand for a class, or for several that answer different tasks.
 _CLASSES = {
-    "central.geometric": "central.geometric:Geometric central.histogram:GeometricHistogram",
-    "central.laplace": "central.laplace:Laplace central.laplace:LaplaceHistogram",
+    "central.geometric": "central.geometric:Geometric central.histogram:GeometricHistogram "
+    "central.density:GeometricDensity",
+    "central.laplace": "central.laplace:Laplace central.laplace:LaplaceHistogram "
+    "central.density:LaplaceDensity",
     "local.randomized-response": "local.randomized_response:RandomizedResponse",
     "local.k-ary": "local.k_ary:KAry",
+    "local.unary-symmetric": "local.unary:UnarySymmetric",
+    "local.unary-optimized": "local.unary:UnaryOptimized",
+    "local.hashing": "local.hashing:Hashing",
+    "local.hadamard": "local.hadamard:Hadamard",
+    "local.subset": "local.subset:Subset",
     "local.one-bit-mean": "local.one_bit_mean:OneBitMean",
+    "local.laplace-mean": "local.laplace_mean:LaplaceMean",
+    "local.piecewise-mean": "local.piecewise_mean:PiecewiseMean",
+    "local.hybrid-mean": "local.hybrid_mean:HybridMean",
+    "local.density-histogram": "local.density_histogram:LocalDensityHistogram",
+    "local.density-series": "local.density_series:DensitySeries",
     "shuffle.randomized-response": "shuffle.randomized_response:ShuffledResponse",
     "shuffle.correlated": "shuffle.correlated:Correlated",
     "shuffle.unary-sum": "shuffle.unary_sum:UnarySum",
@@ -28,6 +40,7 @@ _CLASSES = {
     "shuffle.sample-threshold": "shuffle.sample_threshold:SampleThreshold",
     "shuffle.hashed-histogram": "shuffle.hashed_histogram:HashedHistogram",
     "shuffle.k-ary": "shuffle.k_ary:ShuffledKAry",
+    "shuffle.density-histogram": "shuffle.density_histogram:ShuffledDensityHistogram",
     "shuffle.amplified": "shuffle.amplified:Amplified",
     "shuffle.zero-exact": "shuffle.zero_exact:ZeroExact",
 }
@@ -82,7 +95,8 @@ def protocol(name: str, task: Task, budget: Budget, crowd: Crowd, **options: Any
 def best_protocol(task: Task, budget: Budget, crowd: Crowd, trust: Trust) -> Protocol:
     """The protocol of this trust with the least standard error, as it comes without options.
 
-    Of those with which a person sends no more than 100 messages, if there are such.
+    Of those with which a person sends no more than 100 messages, if there are such. Of a density
+    the first that is listed: standard errors do not tell what finer bins or more waves gain.
     """
     fitting: list[Protocol] = []
     refusal: Infeasible | None = None
@@ -92,6 +106,8 @@ def best_protocol(task: Task, budget: Budget, crowd: Crowd, trust: Trust) -> Pro
         except Infeasible as error:
             refusal = error
     light = [candidate for candidate in fitting if candidate.messages_per_user <= _MANY_MESSAGES]
+    if fitting and isinstance(task, Density):
+        return fitting[0]
     if fitting:
         return min(light or fitting, key=lambda candidate: candidate.standard_error())
     raise refusal or InvalidParameter(f"no protocol of {trust} trust answers {task}")

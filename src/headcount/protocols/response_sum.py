@@ -13,16 +13,16 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
 from statistics import NormalDist
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from headcount.core.messages import Alphabet, Messages
-from headcount.core.protocol import BundleLaw, Protocol
+from headcount.core.messages import Messages
+from headcount.core.protocol import BundleLaw
 from headcount.core.source import Source
 from headcount.core.tally import Tally
 from headcount.core.task import Holding
+from headcount.protocols.inner import InnerProtocol
 from headcount.protocols.level_protocol import LevelProtocol
 
 _MANY = 100  # of the squares of one message, in the variance: then the sum is near normal
@@ -88,36 +88,17 @@ class ResponseSum(LevelProtocol):
 
 
 @dataclass(frozen=True)
-class CountedSum(ResponseSum):
-    """Levels are counted by another protocol, and the counts added up, each times its level."""
+class CountedSum(ResponseSum, InnerProtocol):
+    """Levels are counted by another protocol, and the counts added up, each times its level.
 
-    fixed_messages = 1
-
-    @property
-    @abstractmethod
-    def _inner(self) -> Protocol:
-        """For a count, or for a histogram of all levels."""
-
-    @property
-    def alphabet(self) -> Alphabet:
-        return self._inner.alphabet
-
-    @property
-    def tally_size(self) -> int:
-        return self._inner.tally_size
-
-    @property
-    def local_epsilon(self) -> float:
-        return self._inner.local_epsilon
+    The one inside is for a count, or for a histogram of all levels.
+    """
 
     def _level_law(self, level: int) -> BundleLaw | None:
         return self._inner.law(level)
 
     def _send(self, levels: NDArray[np.integer], source: Source) -> Messages:
         return self._inner._randomize(levels.astype(self.alphabet.dtype, copy=False), source)
-
-    def _tally(self, payload: NDArray[Any]) -> NDArray[np.int64]:
-        return self._inner._tally(payload)
 
     def _level_sum(self, tally: Tally, source: Source | None) -> Fraction:
         counts = np.atleast_1d(self._inner._unbiased(tally, source))

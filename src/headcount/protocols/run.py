@@ -4,7 +4,6 @@ from numpy.typing import ArrayLike
 
 from headcount.core.budget import Trust
 from headcount.core.estimate import Estimate
-from headcount.core.messages import Batch
 from headcount.core.protocol import Protocol
 from headcount.core.source import Source
 from headcount.protocols.shuffler import shuffle
@@ -14,11 +13,10 @@ from headcount.randomness.sources import SecureSource
 def run(protocol: Protocol, values: ArrayLike, source: Source | None = None) -> Estimate:
     """Randomize, shuffle (in shuffle trust), tally, estimate. Randomness is secure unless given."""
     source = source or SecureSource()
+    if protocol.trust is not Trust.SHUFFLE:
+        return protocol.estimate(protocol.collect(values, source), source)
     messages = protocol.randomize(values, source)
-    batch: Batch = messages
-    if protocol.trust is Trust.SHUFFLE:
-        batch = shuffle(
-            messages, source, least_copies=protocol.least_copies, dummy=protocol.alphabet.dummy
-        )
-    tally = protocol.tally(batch)
-    return protocol.estimate(tally, source)
+    batch = shuffle(
+        messages, source, least_copies=protocol.least_copies, dummy=protocol.alphabet.dummy
+    )
+    return protocol.estimate(protocol.tally(batch), source)

@@ -9,7 +9,6 @@ Error       With γ the half of (e^ε−1)/(e^ε+1), a number at f between the e
 Messages    1 of 1 bit.
 """
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -17,7 +16,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headcount.core.budget import Trust
-from headcount.core.guarantee import Guarantee, PrivacyCurve
 from headcount.core.task import Count
 from headcount.protocols.local.randomized_response import RandomizedResponse
 from headcount.protocols.response_sum import CountedSum
@@ -32,18 +30,6 @@ class OneBitMean(CountedSum):
     @cached_property
     def _inner(self) -> RandomizedResponse:
         return RandomizedResponse(Count(), self.budget, self.crowd)
-
-    @property
-    def parameters(self) -> Mapping[str, float]:
-        return self._inner.parameters
-
-    @property
-    def guarantee(self) -> Guarantee:
-        return self._inner.guarantee
-
-    @property
-    def curve(self) -> PrivacyCurve:
-        return self._inner.curve
 
     @cached_property
     def _level_variances(self) -> NDArray[np.float64]:

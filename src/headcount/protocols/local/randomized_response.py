@@ -19,7 +19,8 @@ from headcount.accounting.divergence import PairCurve
 from headcount.accounting.laws import UNIT, Law
 from headcount.core.budget import Trust
 from headcount.core.guarantee import Guarantee
-from headcount.protocols.flipped_bits import FlippedBits, lie_weight
+from headcount.protocols.flipped_bits import FlippedBits
+from headcount.protocols.responses import lie_weight
 
 
 @dataclass(frozen=True)

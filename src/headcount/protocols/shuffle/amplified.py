@@ -32,11 +32,12 @@ from headcount.core.budget import MOST_EPSILON, MOST_USERS, Budget, Crowd, Trust
 from headcount.core.errors import Infeasible, InvalidParameter
 from headcount.core.estimate import Answer, ErrorLaw
 from headcount.core.guarantee import Guarantee, PrivacyCurve
-from headcount.core.messages import Alphabet, Messages
+from headcount.core.messages import Messages
 from headcount.core.protocol import BundleLaw, Calibration, Protocol
 from headcount.core.source import Source
 from headcount.core.tally import Tally
-from headcount.core.task import Bounded, Count, Histogram, Holding, Mean, Sum, Task
+from headcount.core.task import Bounded, Count, Density, Histogram, Holding, Mean, Sum, Task
+from headcount.protocols.inner import InnerProtocol
 from headcount.protocols.registry import protocol, protocol_class
 
 _DEFAULTS: dict[type[Task], str] = {
@@ -44,6 +45,7 @@ _DEFAULTS: dict[type[Task], str] = {
     Histogram: "local.k-ary",
     Sum: "local.one-bit-mean",
     Mean: "local.one-bit-mean",
+    Density: "local.density-histogram",
 }
 _FEW = 64  # values and messages up to which a randomizer's whole law is looked at
 
@@ -99,10 +101,10 @@ def _calibrate(
 
 
 @dataclass(frozen=True)
-class Amplified(Protocol):
+class Amplified(InnerProtocol):
     name = "shuffle.amplified"
     trust = Trust.SHUFFLE
-    tasks: ClassVar[tuple[type[Task], ...]] = (Count, Histogram, Sum, Mean)
+    tasks: ClassVar[tuple[type[Task], ...]] = (Count, Histogram, Sum, Mean, Density)
 
     local: str | None = None  # the local protocol's name; by default a response to the task
 
@@ -143,22 +145,6 @@ class Amplified(Protocol):
         return protocol(self._local_name, self.task, Budget(local_epsilon), self.crowd)
 
     @property
-    def most_users(self) -> int:
-        return self._inner.most_users
-
-    @property
-    def fixed_messages(self) -> int | None:
-        return self._inner.fixed_messages
-
-    @property
-    def alphabet(self) -> Alphabet:
-        return self._inner.alphabet
-
-    @property
-    def tally_size(self) -> int:
-        return self._inner.tally_size
-
-    @property
     def parameters(self) -> Mapping[str, float]:
         return {"local_epsilon": self._inner.budget.epsilon}
 
@@ -179,12 +165,11 @@ class Amplified(Protocol):
             lambda epsilon: self.amplification.delta(local_epsilon, epsilon), local_epsilon
         )
 
-    @property
-    def local_epsilon(self) -> float:
-        return self._inner.local_epsilon
-
-    def law(self, value: int) -> BundleLaw | None:
+    def law(self, value: Any) -> BundleLaw | None:
         return self._inner.law(value)
+
+    def truth(self, held: Holding) -> Answer:
+        return self._inner.truth(held)
 
     def _standard_error(self, users: int, held: Holding | None) -> float:
         return self._inner._standard_error(users, held)
@@ -195,11 +180,11 @@ class Amplified(Protocol):
     def _randomize(self, encoded: NDArray[Any], source: Source) -> Messages:
         return self._inner._randomize(encoded, source)
 
-    def _tally(self, payload: NDArray[Any]) -> NDArray[np.int64]:
-        return self._inner._tally(payload)
-
     def _unbiased(self, tally: Tally, source: Source | None) -> Answer:
         return self._inner._unbiased(tally, source)
+
+    def _answer(self, users: int, unbiased: Answer) -> Answer:
+        return self._inner._answer(users, unbiased)
 
     def _simulate(self, held: Holding, source: Source) -> NDArray[np.int64]:
         return self._inner._simulate(held, source)

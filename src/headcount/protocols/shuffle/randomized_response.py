@@ -26,7 +26,8 @@ from headcount.accounting.divergence import SymmetricCurve
 from headcount.core.budget import Budget, Trust
 from headcount.core.guarantee import Guarantee
 from headcount.core.protocol import Calibration
-from headcount.protocols.flipped_bits import FlippedBits, lie_weight
+from headcount.protocols.flipped_bits import FlippedBits
+from headcount.protocols.responses import lie_weight
 from headcount.randomness.draws import WHOLE
 
 

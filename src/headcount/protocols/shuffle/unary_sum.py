@@ -35,9 +35,9 @@ from headcount.core.protocol import BundleLaw, Calibration
 from headcount.core.source import Source
 from headcount.core.tally import Tally
 from headcount.core.task import Holding
-from headcount.protocols.flipped_bits import lie_weight
 from headcount.protocols.level_protocol import level_sum
 from headcount.protocols.response_sum import ResponseSum
+from headcount.protocols.responses import lie_weight
 from headcount.protocols.shuffle.randomized_response import paper_weight
 from headcount.randomness.draws import WHOLE, bernoulli
 from headcount.randomness.totals import binomial

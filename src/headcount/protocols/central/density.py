@@ -1,0 +1,37 @@
+"""A density from bins to whose counts a curator adds noise (Wasserman, Zhou 2010).
+
+Notation    See `protocols.density_histogram`.
+Randomizer  none: people hand the curator the bin of their number.
+Analyzer    The histogram with geometric or Laplace noise in every bin, and the polynomials of
+            `protocols.density_histogram`.
+Privacy     That of the histogram: pure ε.
+Error       V is near 8/ε², however many people there are: see `shuffle.density-histogram`.
+Messages    1, to somebody who must be trusted: local ε is infinite.
+"""
+
+from dataclasses import dataclass
+
+from headcount.core.budget import Trust
+from headcount.core.protocol import Protocol
+from headcount.core.task import Histogram
+from headcount.protocols.central.histogram import GeometricHistogram
+from headcount.protocols.central.laplace import LaplaceHistogram
+from headcount.protocols.density_histogram import DensityHistogram
+
+
+@dataclass(frozen=True)
+class GeometricDensity(DensityHistogram):
+    name = "central.geometric"
+    trust = Trust.CENTRAL
+
+    def _histogram(self, bins: int) -> Protocol:
+        return GeometricHistogram(Histogram(bins), self.budget, self.crowd)
+
+
+@dataclass(frozen=True)
+class LaplaceDensity(DensityHistogram):
+    name = "central.laplace"
+    trust = Trust.CENTRAL
+
+    def _histogram(self, bins: int) -> Protocol:
+        return LaplaceHistogram(Histogram(bins), self.budget, self.crowd)

@@ -1,0 +1,271 @@
+"""Densities from histograms: people's numbers fall into bins, which any histogram protocol counts.
+
+Notation    n people with numbers in [low, high]; K equal bins; ĉ the unbiased counts of these; β
+            the smoothness, r = ⌈β⌉; V the variance of one ĉ by privacy noise, if people are spread
+            evenly.
+Randomizer  That of the histogram protocol, for one's bin: the last one holds high.
+Analyzer    At a place t, take the r bins nearest to it and the polynomial of degree r − 1 that has
+            their averages: f̂(t) = K/(n(high−low))·Σ_b A(t,b)ĉ(b). With r = 1, the bin's height.
+Privacy     That of the histogram protocol.
+Error       Unbiased for what the same polynomials make of the crowd's own histogram. On a range
+            scaled to [0,1], the mean squared error to the density of a population is about
+
+                (π/K)^{2β}/6 + K²V/n² + K/n:
+
+            bias, privacy noise, and who was drawn. K is the integer for which this is least; it
+            depends on no data. The bias is that of a density which rises and falls once over the
+            range, 1 − cos(2πx), exactly so for r = 1 and many bins; a wilder one is smoothed more
+            than is best. Where V grows like n, K grows like n^{1/(2β+2)}; where it does not grow,
+            like n^{1/(2β+1)}. Stated errors and intervals hold noise and sampling, and no bias.
+Messages    Those of the histogram protocol.
+"""
+
+import math
+from abc import abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from statistics import NormalDist
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from headcount.core import checks
+from headcount.core.errors import Infeasible, InvalidParameter
+from headcount.core.estimate import Answer, DensityError, ErrorLaw
+from headcount.core.messages import Messages
+from headcount.core.protocol import BundleLaw, Protocol
+from headcount.core.source import Source
+from headcount.core.tally import Tally
+from headcount.core.task import Density, Histogram, Holding, Task
+from headcount.protocols.frequency_oracle import SupportError
+from headcount.protocols.inner import InnerProtocol
+from headcount.protocols.registry import protocol_class
+
+MOST_BINS = 4096
+
+
+@dataclass(frozen=True, eq=False)
+class Reconstruction:
+    """The numbers A(t,b) of the notation: row t has r of them, for the bins from first[t] on."""
+
+    bins: int
+    first: NDArray[np.int64]
+    weights: NDArray[np.float64]
+
+    @classmethod
+    def of(cls, places: NDArray[np.float64], bins: int, order: int) -> "Reconstruction":
+        """For places between 0 and 1, by polynomials of `order` coefficients."""
+        scaled = places * bins
+        first = np.clip(np.floor(scaled - order / 2 + 0.5), 0, bins - order).astype(np.int64)
+        # Around the middle of the r bins: their edges, and the averages of x^m between these.
+        edges = np.arange(order + 1) - order / 2
+        powers = np.arange(1, order + 1)
+        averages = np.diff(edges[:, None] ** powers, axis=0) / powers
+        inside = np.vander(scaled - first - order / 2, order, increasing=True)
+        return cls(bins, first, inside @ np.linalg.inv(averages))
+
+    @cached_property
+    def columns(self) -> NDArray[np.int64]:
+        """The bins of every row."""
+        chosen: NDArray[np.int64] = self.first[:, None] + np.arange(self.weights.shape[1])
+        return chosen
+
+    @cached_property
+    def matrix(self) -> Any:
+        points, order = self.weights.shape
+        ends = np.arange(0, points * order + 1, order)
+        return sparse.csr_array(
+            (self.weights.ravel(), self.columns.ravel(), ends), shape=(points, self.bins)
+        )
+
+    @property
+    def numbers(self) -> int:
+        """How many rows differ from each other."""
+        points, order = self.weights.shape
+        return len(np.unique(self.first)) if order == 1 else points
+
+
+def spread(law: ErrorLaw, weights: Any) -> NDArray[np.float64]:
+    """Standard errors of sums of all buckets: a row of weights for each."""
+    if isinstance(law, SupportError):
+        return law.combined(weights)
+    squares = np.broadcast_to(law.standard_error, weights.shape[1]) ** 2
+    independent: NDArray[np.float64] = np.sqrt(weights**2 @ squares)
+    return independent
+
+
+@dataclass(frozen=True, eq=False)
+class BinnedError:
+    """The error by privacy noise of a density that was reconstructed from bins.
+
+    A margin has as many standard errors as that of one of the bins, and as the normal law at least:
+    sums of bins have lighter tails than single ones.
+    """
+
+    bins: ErrorLaw  # of the counts
+    reconstruction: Reconstruction = field(repr=False)
+    scale: float  # from counts to the density
+
+    @cached_property
+    def standard_error(self) -> NDArray[np.float64]:
+        return self.scale * spread(self.bins, self.reconstruction.matrix)
+
+    def margins(self, confidence: float) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        normal = -NormalDist().inv_cdf((1 - confidence) / 2)
+        columns, up = self.reconstruction.columns, self.reconstruction.weights > 0
+        below, above = (
+            np.broadcast_to(margin / self.bins.standard_error, self.reconstruction.bins)[columns]
+            for margin in self.bins.margins(confidence)
+        )
+        # Where a bin has a negative weight, what it errs up the density errs down.
+        sides = np.where(up, below, above), np.where(up, above, below)
+        low, high = (self.standard_error * np.maximum(side.max(axis=1), normal) for side in sides)
+        return low, high
+
+
+@dataclass(frozen=True)
+class DensityHistogram(InnerProtocol):
+    """A subclass says which histogram protocol counts the bins."""
+
+    tasks: ClassVar[tuple[type[Task], ...]] = (Density,)
+
+    task: Density
+    bins: int | None = None  # by default the best number
+
+    def __post_init__(self) -> None:
+        if self.bins is not None:
+            bins = checks.whole("bins", self.bins, low=2, high=MOST_BINS)
+            object.__setattr__(self, "bins", bins)
+        super().__post_init__()
+
+    def _check_histogram(self, option: str, name: str) -> None:
+        """Refuse what does not count bins in this trust."""
+        found = protocol_class(name, Histogram(2))
+        if found.trust is not self.trust or not found.answers(Histogram(2)):
+            raise InvalidParameter(
+                f"`{option}` must be a {self.trust} protocol for a histogram, got {name!r}"
+            )
+
+    @abstractmethod
+    def _histogram(self, bins: int) -> Protocol:
+        """What counts so many bins."""
+
+    @cached_property
+    def _inner(self) -> Protocol:
+        return self._histogram(self._bins)
+
+    @cached_property
+    def _bins(self) -> int:
+        """The number K."""
+        if self.bins is not None:
+            return self.bins
+        # The error falls up to the best number, and grows from there on. Large numbers, for which
+        # some protocols take long to calibrate, are tried only if smaller ones are too few.
+        low = high = max(2, math.ceil(self.task.smoothness))
+        while high < MOST_BINS and not self._enough(high):
+            low, high = high + 1, min(2 * high, MOST_BINS)
+        while low < high:
+            middle = (low + high) // 2
+            low, high = (low, middle) if self._enough(middle) else (middle + 1, high)
+        return low
+
+    def _enough(self, bins: int) -> bool:
+        """Whether one bin more would not make the error less."""
+        return self._squared_error(bins) <= self._squared_error(bins + 1)
+
+    def _squared_error(self, bins: int) -> float:
+        """About that to the density of a population, on average over [0,1]."""
+        users = self.crowd.users
+        try:
+            noise = even_error(self._histogram(bins))
+        except Infeasible:
+            return math.inf
+        # (π/K)^{2β}/6 + K²V/n² + K/n
+        bias: float = (math.pi / bins) ** (2 * self.task.smoothness) / 6
+        return bias + (bins * noise / users) ** 2 + bins / users
+
+    @cached_property
+    def _reconstruction(self) -> Reconstruction:
+        order = min(math.ceil(self.task.smoothness), self._bins)
+        return Reconstruction.of(self.task.places(self.task.grid), self._bins, order)
+
+    def _scale(self, users: int) -> float:
+        """What one person in a bin is in the density."""
+        return self._bins / (users * float(self.task.span))
+
+    def _bin(self, values: NDArray[Any]) -> NDArray[Any]:
+        """Everybody's bin, as a histogram encodes it."""
+        below = np.minimum(self.task.places(values) * self._bins, self._bins - 1)
+        return below.astype(np.min_scalar_type(self._bins - 1))
+
+    def _binned(self, held: Holding) -> Holding:
+        counts = np.zeros(self._bins, dtype=np.int64)
+        np.add.at(counts, self._bin(held.values), held.counts)
+        return Holding(np.arange(self._bins), counts)
+
+    @property
+    def parameters(self) -> Mapping[str, float]:
+        return {"bins": self._bins, **self._inner.parameters}
+
+    def law(self, value: float) -> BundleLaw | None:
+        return self._inner.law(int(self._bin(np.array([value]))[0]))
+
+    def truth(self, held: Holding) -> Answer:
+        return self._answer(held.users, self._binned(held).counts.astype(np.float64))
+
+    def _answer(self, users: int, unbiased: Answer) -> Answer:
+        return self._scale(users) * (self._reconstruction.matrix @ unbiased)
+
+    def _standard_error(self, users: int, held: Holding | None) -> float:
+        if held is not None:
+            counts = self._binned(held).counts.astype(np.float64)
+            return float(self._noise(users, counts).standard_error.max())
+        # The variance is linear in the counts: the worst is with everybody in one bin, either one
+        # of the r from which a point is reconstructed, or another.
+        order = self._reconstruction.weights.shape[1]
+        worst = [
+            spread(
+                self._inner._error_law(users, users * (np.arange(order) == own).astype(np.float64)),
+                self._reconstruction.weights,
+            ).max()
+            for own in range(order + (self._bins > order))
+        ]
+        return self._scale(users) * float(max(worst))
+
+    def _noise(self, users: int, counts: Answer) -> BinnedError:
+        law = self._inner._error_law(users, counts)
+        return BinnedError(law, self._reconstruction, self._scale(users))
+
+    def _error_law(self, users: int, value: Answer) -> DensityError:
+        # One person more in every bin, so that a bin that seems empty is not taken for certain.
+        shares = np.maximum(value, 0.0) + 1
+        shares /= shares.sum()
+        # Of one person who is drawn, with f the shares: mean, variance and third moment of A(t,b).
+        first, second, third = (self._reconstruction.matrix**power @ shares for power in (1, 2, 3))
+        variance = np.maximum(second - first**2, 0.0)
+        skew = (third - 3 * first * second + 2 * first**3) / np.maximum(variance, 2.0**-50)
+        return DensityError(
+            noise=self._noise(users, value),
+            sampling_error=self._scale(users) * np.sqrt(users * variance),
+            numbers=self._reconstruction.numbers,
+            sampling_skew=self._scale(users) * skew,
+        )
+
+    def _randomize(self, encoded: NDArray[Any], source: Source) -> Messages:
+        return self._inner._randomize(self._bin(encoded), source)
+
+    def _unbiased(self, tally: Tally, source: Source | None) -> Answer:
+        return self._inner._unbiased(tally, source)
+
+    def _simulate(self, held: Holding, source: Source) -> NDArray[np.int64]:
+        return self._inner._simulate(self._binned(held), source)
+
+
+def even_error(histogram: Protocol) -> float:
+    """√V: the standard error of a bucket if people are spread evenly."""
+    users, buckets = histogram.crowd.users, histogram.task.domain
+    law = histogram._error_law(users, np.full(buckets, users / buckets))
+    return float(np.max(law.standard_error))

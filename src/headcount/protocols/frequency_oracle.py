@@ -1,0 +1,218 @@
+"""Frequency oracles: a report *supports* some buckets, its owner's more often than others.
+
+Notation    x ∈ {0, …, d−1} a person's bucket, n people; p the probability that a report supports
+            its owner's bucket, q that it supports another one; c the true count of a bucket, N how
+            many reports support it; s the probability of supporting two buckets, one of which is
+            the owner's, r of supporting two others.
+Randomizer  Each oracle's own. A report's law depends on its owner's bucket only through whether it
+            supports that.
+Analyzer    ĉ = (N − nq)/(p − q) in every bucket; a tally has the N of all buckets.
+Privacy     Of two buckets x and x', a report supports both, one, or none. Its probabilities for an
+            owner in x and for one in x' differ only where it supports exactly one of them:
+            ε' = ln((p−s)/(q−s)), pure, for each person alone; p, q, s are rational and exact.
+Error       Unbiased; variance (cp(1−p) + (n−c)q(1−q))/(p−q)² of a bucket of c people. Of two
+            buckets with c and c', N and N' have the covariance
+            (n−c−c')(r−q²) + (c+c')(s−pq).
+Messages    1.
+"""
+
+import math
+from abc import abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property, lru_cache
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from headcount.accounting import laws
+from headcount.accounting.divergence import PairCurve
+from headcount.accounting.laws import UNIT, Law
+from headcount.core.budget import Trust
+from headcount.core.estimate import Answer
+from headcount.core.guarantee import Guarantee
+from headcount.core.protocol import Protocol
+from headcount.core.source import Source
+from headcount.core.tally import Tally
+from headcount.core.task import Histogram, Holding, Task
+from headcount.protocols.bounded_normal import count_interval
+from headcount.randomness.totals import binomial
+
+_FEW = 100  # people of whom every true count is tried for an interval
+
+
+@dataclass(frozen=True)
+class Support:
+    """How often a report supports which buckets: p, q, s, r of the notation."""
+
+    own: Fraction
+    other: Fraction
+    own_and_other: Fraction
+    two_others: Fraction
+
+    @property
+    def slope(self) -> Fraction:
+        return self.own - self.other
+
+    @property
+    def ratio(self) -> Fraction:
+        """The largest of the law, less 1."""
+        return self.slope / (self.other - self.own_and_other)
+
+    @property
+    def cells(self) -> tuple[Fraction, Fraction, Fraction, Fraction]:
+        """Probabilities of supporting the owner's alone, another alone, both, none of the two."""
+        own, other = self.own - self.own_and_other, self.other - self.own_and_other
+        return own, other, self.own_and_other, 1 - self.own - other
+
+
+@dataclass(frozen=True)
+class SupportError:
+    """The error of a bucket with the estimate ĉ: N is Bin(c, p) + Bin(n−c, q).
+
+    In small crowds every c is tried: it is in the interval if neither N or fewer nor N or more is
+    too improbable. In others N is taken to be normal, with the variance that c itself would give,
+    and c to be in its bounds (`bounded_normal`), which is right for small counts too.
+    """
+
+    users: int
+    support: Support
+    value: Answer
+
+    def _variance(self, count: Answer) -> Answer:
+        """Of N."""
+        kept, moved = (
+            float(chance * (1 - chance)) for chance in (self.support.own, self.support.other)
+        )
+        return self.users * moved + count * (kept - moved)
+
+    @property
+    def _slope(self) -> float:
+        return float(self.support.slope)
+
+    @property
+    def _likely(self) -> Answer:
+        """The true counts, as far as they are known."""
+        return np.clip(self.value, 0, self.users)
+
+    @property
+    def standard_error(self) -> Answer:
+        return self._spread(self._likely)
+
+    def combined(self, weights: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Standard errors of sums of all buckets: a row of weights for each."""
+        p, q = self.support.own, self.support.other
+        apart = float(self.support.two_others - q * q)
+        near = float(self.support.own_and_other - p * q) - apart
+        counts, sums, squares = self._likely, weights.sum(axis=1), weights**2
+        # Σ a²·variance, and for two buckets twice aa'(n·apart + (c+c')·near).
+        variance = squares @ self._variance(counts)
+        variance += self.users * apart * (sums**2 - squares.sum(axis=1))
+        variance += 2 * near * (sums * (weights @ counts) - squares @ counts)
+        spread: NDArray[np.float64] = np.sqrt(np.maximum(variance, 0.0)) / self._slope
+        return spread
+
+    def margins(self, confidence: float) -> tuple[Answer, Answer]:
+        low, high = self._by_trial(confidence) if self.users <= _FEW else self._by_score(confidence)
+        return high - self.value, self.value - low
+
+    def _by_trial(self, confidence: float) -> tuple[Answer, Answer]:
+        expected = self.users * float(self.support.other)
+        reports = np.rint(self.value * self._slope + expected).astype(int)
+        lows, highs = _likely_counts(self.users, self.support, (1 - confidence) / 2)
+        return lows[reports], highs[reports]
+
+    def _by_score(self, confidence: float) -> tuple[Answer, Answer]:
+        low, high = count_interval(self.value, self.users, self._spread, confidence)
+        step = 0.5 / self._slope  # for N is whole
+        return low - step, high + step
+
+    def _spread(self, count: Answer) -> Answer:
+        return np.sqrt(self._variance(count)) / self._slope
+
+
+@lru_cache(maxsize=64)
+def _likely_counts(
+    users: int, support: Support, spare: float
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """The least and the largest count for which N, by its place, is not too improbable."""
+    lows, highs = np.full(users + 1, users), np.zeros(users + 1, dtype=np.int64)
+    for count in range(users + 1):
+        others = laws.binomial(users - count, support.other)
+        law = laws.binomial(count, support.own).plus(others)
+        mass = np.zeros(users + 1)
+        mass[law.start : law.stop] = law.mass
+        likely = np.minimum(np.cumsum(mass), np.cumsum(mass[::-1])[::-1]) > spare - 1e-12
+        lows[likely] = np.minimum(lows[likely], count)
+        highs[likely] = np.maximum(highs[likely], count)
+    return lows, highs
+
+
+@dataclass(frozen=True)
+class FrequencyOracle(Protocol):
+    """A subclass says what is sent, which buckets that supports, and how often."""
+
+    trust = Trust.LOCAL
+    tasks: ClassVar[tuple[type[Task], ...]] = (Histogram,)
+    fixed_messages = 1
+
+    @property
+    @abstractmethod
+    def support(self) -> Support:
+        """How often a report supports its owner's bucket and others."""
+
+    @property
+    def tally_size(self) -> int:
+        return self.task.domain
+
+    @property
+    def guarantee(self) -> Guarantee:
+        return self._promise(
+            "largest ratio of the randomizer's law",
+            epsilon=min(self.budget.epsilon, self.local_epsilon),
+        )
+
+    @cached_property
+    def curve(self) -> PairCurve:
+        own, other, *same = map(float, self.support.cells)
+        some = [chance for chance in same if chance]
+        one, two = (Law(0, np.array([*pair, *some]), UNIT) for pair in ([own, other], [other, own]))
+        return PairCurve.both_directions(one, two)
+
+    @property
+    def local_epsilon(self) -> float:
+        # ln of a ratio above 1, rounded up.
+        return math.log1p(float(self.support.ratio)) * (1 + 4 * UNIT)
+
+    def _standard_error(self, users: int, held: Holding | None) -> float:
+        # The variance is linear in the count: the worst is at an end.
+        counts = np.array([0, users]) if held is None else held.counts
+        return float(np.max(self._error_law(users, counts.astype(np.float64)).standard_error))
+
+    def _error_law(self, users: int, value: Answer) -> SupportError:
+        return SupportError(users, self.support, value)
+
+    def _unbiased(self, tally: Tally, source: Source | None) -> Answer:
+        expected = float(tally.users * self.support.other)
+        return (tally.counts - expected) / float(self.support.slope)
+
+    def _simulate(self, held: Holding, source: Source) -> NDArray[np.int64]:
+        """Every bucket has its law, and they are independent of each other.
+
+        So they are in truth for bits flipped one by one. Two buckets are uncorrelated, if not
+        three of them independent, with hashes. Other oracles say more.
+        """
+        supported = np.zeros(len(held.counts), dtype=np.int64)
+        for count, alike in groups(held.counts):
+            supported[alike] = binomial(source, count, self.support.own, len(alike))
+            supported[alike] += binomial(source, held.users - count, self.support.other, len(alike))
+        return supported
+
+
+def groups(counts: NDArray[np.int64]) -> Sequence[tuple[int, NDArray[Any]]]:
+    """The different counts, and which buckets have each."""
+    order = np.argsort(counts, kind="stable")
+    different, firsts = np.unique(counts[order], return_index=True)
+    return list(zip(different.tolist(), np.split(order, firsts[1:]), strict=True))

@@ -1,0 +1,219 @@
+"""Local hashing (Wang, Blocki, Li, Jha 2017; with two values Bassily, Smith 2015).
+
+Notation    x ∈ {0, …, d−1} a person's bucket, d ≤ 2^m; H(x) < g its hash. Of g = 2^l values, H is
+            a linear hash of l bits (see `linear_hashes`). Of others, one of l bits is cut into g
+            intervals, with v ↦ ⌊vg/2^l⌋: π_y is the share of the y-th, nearly 1/g.
+Randomizer  Draw a hash of one's own, and report it with H(x) through k-ary response among g values:
+            the truth with probability p, each of the others with t/2^64.
+Analyzer    A report (H, y) supports the buckets with H(x) = y: see `frequency_oracle`. They are
+            counted by trying all, or where there are many buckets by one fast transform: with
+            1[v ∈ interval] = 2^−l Σ_u c_u (−1)^⟨u, v⟩ and v = Mx + b, the number of reports that
+            support x is 2^−l Σ_u Σ_reports c_u (−1)^⟨u, b⟩ (−1)^⟨uM, x⟩.
+Privacy     Pure: that of k-ary response among g values, whatever the hash.
+Error       Hashes of three buckets are independent, so p, q, r and s are exact:
+            q = κp + (1−κ)t/2^64 with κ = Σπ². For each person, where a bucket is rare, it is
+            (e^ε+g−1)²/((g−1)(e^ε−1)²); g is the integer for which that is least, near e^ε + 1.
+Messages    1 of l(m+1) bits and one of g values.
+"""
+
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+from itertools import product
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from headcount.core import checks
+from headcount.core.messages import Alphabet, Messages
+from headcount.core.protocol import MOST_BUNDLES, BundleLaw
+from headcount.core.source import Source
+from headcount.protocols.frequency_oracle import FrequencyOracle, Support
+from headcount.protocols.linear_hashes import parity, walsh
+from headcount.protocols.responses import lie_weight, respond
+from headcount.randomness.draws import WHOLE
+
+MOST_VALUES = 2**16
+_EVEN = 4  # bits beyond those of g, so that intervals are nearly alike
+_CELLS = 1 << 19  # hashes of buckets that are tried at a time
+_REPORTS = 1 << 16  # that are transformed at a time
+_TRANSFORM = 32  # the time of one term of the transform, in hashes tried
+
+
+def best_values(epsilon: float) -> int:
+    """The integer g ≥ 2 that minimizes (e^ε+g−1)²/(g−1), of at most `MOST_VALUES`."""
+    if epsilon > math.log(MOST_VALUES):
+        return MOST_VALUES
+    ratio = math.exp(epsilon)
+    below = 1 + math.floor(ratio)
+    return min((max(2, below), below + 1), key=lambda g: (ratio + g - 1) ** 2 / (g - 1))
+
+
+@dataclass(frozen=True)
+class Hashing(FrequencyOracle):
+    name = "local.hashing"
+
+    values: int | None = None  # g; by default the best
+
+    def __post_init__(self) -> None:
+        if self.values is not None:
+            whole = checks.whole("values", self.values, low=2, high=MOST_VALUES)
+            object.__setattr__(self, "values", whole)
+        super().__post_init__()
+
+    @cached_property
+    def _values(self) -> int:
+        """The number g."""
+        return best_values(self.budget.epsilon) if self.values is None else self.values
+
+    @property
+    def _bits(self) -> int:
+        """The number l."""
+        enough = (self._values - 1).bit_length()
+        return enough if self._values == 1 << enough else enough + _EVEN
+
+    @property
+    def _log_size(self) -> int:
+        """The number m."""
+        return (self.task.domain - 1).bit_length()
+
+    @cached_property
+    def _starts(self) -> NDArray[np.int64]:
+        """Where the intervals begin, and where the last one ends."""
+        values = np.arange(self._values + 1)
+        return -(-(values << self._bits) // self._values)
+
+    @property
+    def alphabet(self) -> Alphabet:
+        words, values = range(2 << self._log_size), range(self._values)
+        largest = max(words[-1], values[-1])
+        return Alphabet(np.min_scalar_type(largest).type, *[words] * self._bits, values)
+
+    @cached_property
+    def _weight(self) -> int:
+        return lie_weight(self._values, self.budget.epsilon)
+
+    @cached_property
+    def support(self) -> Support:
+        shares = [Fraction(int(size), 1 << self._bits) for size in np.diff(self._starts)]
+        square, cube = sum(share**2 for share in shares), sum(share**3 for share in shares)
+        lie = Fraction(self._weight, WHOLE)
+        truth = 1 - (self._values - 1) * lie
+        return Support(
+            own=truth,
+            other=square * truth + (1 - square) * lie,
+            own_and_other=square * truth,
+            two_others=cube * truth + (square - cube) * lie,
+        )
+
+    @property
+    def parameters(self) -> Mapping[str, float]:
+        return {"values": self._values, "lie_probability": float(1 - self.support.own)}
+
+    def law(self, value: int) -> BundleLaw | None:
+        words, values = 2 << self._log_size, self._values
+        if words**self._bits * values > MOST_BUNDLES:
+            return None
+        lie, hashes = Fraction(self._weight, WHOLE), words**self._bits
+        out: dict[Any, Fraction] = {}
+        for row in product(range(words), repeat=self._bits):
+            hashed = int(self._hash(np.array([row]), np.array([value]))[0])
+            for report in range(values):
+                chance = self.support.own if report == hashed else lie
+                out[(((*row, report), 1),)] = chance / hashes
+        return out
+
+    def _hash(self, words: NDArray[Any], buckets: NDArray[Any]) -> NDArray[np.int64]:
+        """H of everybody's bucket, under everybody's own hash."""
+        asked = buckets.astype(words.dtype) | words.dtype.type(1 << self._log_size)
+        hashed = np.zeros(len(buckets), dtype=np.min_scalar_type(self._values << self._bits))
+        for place in range(self._bits):
+            hashed |= parity(words[:, place] & asked).astype(hashed.dtype) << place
+        return (hashed * self._values) >> self._bits
+
+    def _randomize(self, encoded: NDArray[Any], source: Source) -> Messages:
+        bits, dtype = self._bits, self.alphabet.dtype
+        payload = np.empty((len(encoded), bits + 1), dtype=dtype)
+        words = source.integers(len(encoded) * bits, dtype).reshape(-1, bits)
+        words >>= dtype.type(8 * dtype.itemsize - 1 - self._log_size)
+        payload[:, :bits] = words
+        hashed = self._hash(words, encoded)
+        payload[:, bits] = respond(hashed, self._values, self._weight, source)
+        return Messages.one_each(payload)
+
+    def _tally(self, payload: NDArray[Any]) -> NDArray[np.int64]:
+        if _TRANSFORM << self._bits < 1 << self._log_size:
+            return self._transformed(payload)
+        total = np.zeros(1 << self._log_size, dtype=np.int64)
+        size = max(64, _CELLS >> self._log_size)
+        for start in range(0, len(payload), size):
+            total += self._tried(payload[start : start + size])
+        return total[: self.task.domain]
+
+    def _tried(self, reports: NDArray[Any]) -> NDArray[np.int64]:
+        """How many of these support each bucket, by hashing all of them."""
+        bits = self._bits
+        small = np.min_scalar_type((1 << bits) - 1)
+        hashes = np.zeros((1 << self._log_size, len(reports)), dtype=small)
+        # Bit i of x adds column i of M to its hash, so all buckets follow by doubling.
+        columns = [_column(reports, place, bits, small) for place in range(self._log_size + 1)]
+        hashes[0] = columns[-1]
+        for place, column in enumerate(columns[:-1]):
+            np.bitwise_xor(hashes[: 1 << place], column, out=hashes[1 << place : 2 << place])
+        starts = self._starts[reports[:, bits]]
+        hashes -= starts.astype(small)
+        hits = hashes < np.diff(self._starts)[reports[:, bits]].astype(small)
+        packed = np.packbits(hits, axis=1)
+        supported: NDArray[np.int64] = np.bitwise_count(packed).sum(axis=1, dtype=np.int64)
+        return supported
+
+    def _transformed(self, payload: NDArray[Any]) -> NDArray[np.int64]:
+        """How many support each bucket, by a transform of signs."""
+        size, bits = 1 << self._log_size, self._bits
+        signs = np.zeros(size, dtype=np.int64)
+        coefficients = self._coefficients
+        for start in range(0, len(payload), _REPORTS):
+            reports = payload[start : start + _REPORTS]
+            for which, words in _sums(reports[:, :bits]):
+                weights = coefficients[which][reports[:, bits]]
+                # The bit of b is above those of M.
+                weights = np.where(words >= size, -weights, weights)
+                sums = np.bincount(words & (size - 1), weights, minlength=size)
+                signs += sums.astype(np.int64)
+        return walsh(signs)[: self.task.domain] >> bits
+
+    @cached_property
+    def _coefficients(self) -> NDArray[np.float64]:
+        """c_u of every value, a row for each u."""
+        table = np.zeros((self._values, 1 << self._bits), dtype=np.int64)
+        for value, row in enumerate(table):
+            row[self._starts[value] : self._starts[value + 1]] = 1
+            walsh(row)
+        return np.ascontiguousarray(table.T, dtype=np.float64)
+
+
+def _column(
+    reports: NDArray[Any], place: int, bits: int, dtype: np.dtype[Any]
+) -> NDArray[np.unsignedinteger]:
+    """Bit `place` of every row of M, as one number."""
+    column = np.zeros(len(reports), dtype=dtype)
+    for row in range(bits):
+        column |= (reports[:, row] >> place & 1).astype(dtype) << row
+    return column
+
+
+def _sums(words: NDArray[Any]) -> Iterator[tuple[int, NDArray[np.int64]]]:
+    """Every u and the sum uM of the rows that it names, with its bit of b."""
+    rows = words.astype(np.int64).T
+    total = np.zeros(len(words), dtype=np.int64)
+    yield 0, total
+    which = 0
+    for step in range(1, 1 << len(rows)):
+        # From one to the next, one row comes or goes.
+        row = (step & -step).bit_length() - 1
+        which ^= 1 << row
+        total ^= rows[row]
+        yield which, total

@@ -1,0 +1,44 @@
+"""A density from bins that a shuffled histogram counts.
+
+Notation    See `protocols.density_histogram`.
+Randomizer  That of a shuffle protocol for histograms, by default `shuffle.fake-users`.
+Analyzer    Its counts, and the polynomials of `protocols.density_histogram`.
+Privacy     That of the histogram protocol, in its exact or in its paper's calibration.
+Error       V does not grow with n: in a large crowd it is nothing against who was drawn, and the
+            integrated squared error falls like n^{−2β/(2β+1)}, as without any privacy.
+Messages    Those of the histogram protocol.
+"""
+
+from dataclasses import dataclass
+
+from headcount.core.budget import Trust
+from headcount.core.errors import InvalidParameter
+from headcount.core.protocol import Protocol
+from headcount.core.task import Histogram
+from headcount.protocols.density_histogram import DensityHistogram
+from headcount.protocols.registry import protocol
+
+
+@dataclass(frozen=True)
+class ShuffledDensityHistogram(DensityHistogram):
+    name = "shuffle.density-histogram"
+    trust = Trust.SHUFFLE
+
+    histogram: str = "shuffle.fake-users"  # a shuffle protocol for histograms
+
+    def __post_init__(self) -> None:
+        self._check_histogram("histogram", self.histogram)
+        super().__post_init__()
+        if self.least_copies > 1:
+            raise InvalidParameter(
+                f"`histogram` must not withhold small bins, got {self.histogram!r}"
+            )
+
+    def _histogram(self, bins: int) -> Protocol:
+        return protocol(
+            self.histogram,
+            Histogram(bins),
+            self.budget,
+            self.crowd,
+            calibration=self.calibration,
+        )

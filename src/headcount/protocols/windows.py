@@ -1,0 +1,149 @@
+"""Windows of outputs around a level: what the piecewise and the hybrid mechanism share.
+
+Notation, law and error are those of `local.piecewise-mean`.
+"""
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from headcount.accounting.laws import UNIT
+from headcount.core.messages import Messages
+from headcount.core.source import Source
+from headcount.core.task import Bounded, Holding
+from headcount.protocols.level_protocol import MOST_SUM
+from headcount.protocols.responses import share_weight
+from headcount.randomness.draws import WHOLE, bernoulli, uniform
+from headcount.randomness.totals import binomial, uniform_sum
+
+MOST_LEVELS = 2**12
+_LEAST_LEVELS = 2**7  # by default; outputs then still fit into a byte
+_ROUNDING = 1000  # times the variance by rounding is what responses have at least, by default
+_CHUNK = 1 << 16  # people who respond at a time
+
+
+def paper_window(levels: int, epsilon: float) -> int:
+    return max(1, round(levels * math.exp(-epsilon / 2)))
+
+
+def window_variances(
+    levels: int, epsilon: float
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """β, and the variance for the levels at the ends, with windows of 1, …, L."""
+    window = np.arange(1.0, levels + 1)
+    outputs, gain = levels + window, window * math.expm1(epsilon)
+    blind, seen = outputs / (outputs + gain), gain / (outputs + gain)
+    spread = (seen * (window**2 - 1) + blind * (outputs**2 - 1)) / 12
+    return blind, spread / seen**2 + levels**2 / 4 * (blind / seen)
+
+
+def enough_windows(task: Bounded, users: int, epsilon: float) -> int:
+    """So many levels that rounding hardly matters; no more than there are whole numbers."""
+    most = min(MOST_LEVELS, MOST_SUM // (2 * users))
+    found = _LEAST_LEVELS
+    while found < most and window_variances(found, epsilon)[1].min() < _ROUNDING / 4:
+        found *= 2
+    return min(found, int(task.span)) if task.whole else found
+
+
+@dataclass(frozen=True)
+class Windows:
+    """A window of W outputs for each of the levels, and all that follows from it."""
+
+    levels: int
+    size: int
+    epsilon: float
+
+    @property
+    def outputs(self) -> int:
+        """The number T."""
+        return self.levels + self.size
+
+    @cached_property
+    def weight(self) -> int:
+        """The least b with 1 + (2^64−b)T/(bW) ≤ e^ε, that is ⌈2^64·T/(T + W(e^ε−1))⌉."""
+        return share_weight(self.outputs, self.size, self.levels, self.epsilon)
+
+    @property
+    def blind(self) -> Fraction:
+        """The number β."""
+        return Fraction(self.weight, WHOLE)
+
+    @property
+    def parameters(self) -> Mapping[str, float]:
+        blind = float(self.blind)
+        return {"levels": self.levels, "window": self.size, "blind_probability": blind}
+
+    @property
+    def local_epsilon(self) -> float:
+        # ln of a ratio above 1, rounded up.
+        excess = Fraction((WHOLE - self.weight) * self.outputs, self.weight * self.size)
+        return math.log1p(float(excess)) * (1 + 4 * UNIT)
+
+    @property
+    def ends(self) -> tuple[tuple[Fraction, ...], tuple[Fraction, ...]]:
+        """For the levels 0 and L: how often the one's window, the other's, and neither.
+
+        Two windows at a distance d differ in min(d, W) outputs each, and all other outputs are as
+        probable for both: divergences grow with d, and no two levels differ more than these.
+        """
+        other = self.blind * self.size / self.outputs
+        own, neither = 1 - self.blind + other, self.blind - 2 * other
+        return (own, other, neither), (other, own, neither)
+
+    def law(self, level: int) -> dict[int, Fraction]:
+        outside = self.blind / self.outputs
+        inside = outside + (1 - self.blind) / self.size
+        window = range(level, level + self.size)
+        return {out: inside if out in window else outside for out in range(self.outputs)}
+
+    @cached_property
+    def variances(self) -> NDArray[np.float64]:
+        """The variances V(0), …, V(L)."""
+        blind, seen = float(self.blind), float(1 - self.blind)
+        spread = (seen * (self.size**2 - 1) + blind * (self.outputs**2 - 1)) / 12
+        away = np.arange(0.0, self.levels + 1) - self.levels / 2
+        return spread / seen**2 + away**2 * (blind / seen)
+
+    @property
+    def width(self) -> float:
+        return (self.outputs - 1) / float(1 - self.blind)
+
+    def respond(self, levels: NDArray[np.integer], source: Source) -> NDArray[np.int64]:
+        """People's outputs for their levels."""
+        blind = bernoulli(source, len(levels), self.weight).view(np.bool_)
+        seeing, blinded = np.flatnonzero(~blind), np.flatnonzero(blind)
+        out = levels.astype(np.int64)
+        out[seeing] += uniform(source, len(seeing), self.size).astype(np.int64)
+        out[blinded] = uniform(source, len(blinded), self.outputs)
+        return out
+
+    def level_sum(self, outputs: int, people: int) -> Fraction:
+        """The estimate S, if these people's outputs add up to that."""
+        apart = people * ((self.size - 1) * WHOLE + self.weight * self.levels)
+        return Fraction(2 * outputs * WHOLE - apart, 2 * (WHOLE - self.weight))
+
+    def simulate(self, held: Holding, source: Source) -> int:
+        """The sum of all outputs."""
+        blind = [int(binomial(source, n, self.blind)[0]) for n in held.counts.tolist()]
+        seen = held.counts - np.array(blind, dtype=np.int64)
+        inside = uniform_sum(source, int(seen.sum()), self.size)
+        return int(held.values @ seen) + inside + uniform_sum(source, sum(blind), self.outputs)
+
+
+def in_parts(
+    respond: Callable[[NDArray[np.integer], Source], NDArray[np.int64]],
+    levels: NDArray[np.integer],
+    source: Source,
+    dtype: np.dtype[np.integer],
+) -> Messages:
+    """Everybody's response, by parts of the crowd that fit into memory."""
+    out = np.empty(len(levels), dtype=dtype)
+    for start in range(0, len(levels), _CHUNK):
+        out[start : start + _CHUNK] = respond(levels[start : start + _CHUNK], source)
+    return Messages.one_each(out)

@@ -1,0 +1,417 @@
+"""Frequency oracles: laws by enumeration, published variances, intervals, large domains."""
+
+import math
+from collections import Counter
+from collections.abc import Iterator
+from fractions import Fraction
+from itertools import permutations, product
+from typing import Any
+
+import mpmath
+import numpy as np
+import pytest
+from scipy.stats import chi2
+
+import headcount as hc
+from enumeration import exactly, laws_of, log_likelihood_ratio
+from headcount.protocols.bounded_normal import count_interval
+from headcount.protocols.frequency_oracle import FrequencyOracle, SupportError
+from headcount.protocols.local.hashing import Hashing, best_values
+from headcount.protocols.local.subset import Subset, best_size
+from headcount.protocols.registry import protocol_class
+
+ORACLES = [
+    "local.k-ary",
+    "local.unary-symmetric",
+    "local.unary-optimized",
+    "local.hashing",
+    "local.hadamard",
+    "local.subset",
+]
+oracles = pytest.mark.parametrize("name", ORACLES)
+
+
+def oracle(
+    name: str, buckets: int = 20, epsilon: float = 1.0, users: int = 1000, **options: Any
+) -> FrequencyOracle:
+    built = hc.protocol(name, hc.Histogram(buckets), hc.Budget(epsilon), hc.Crowd(users), **options)
+    assert isinstance(built, FrequencyOracle)
+    return built
+
+
+def supported(protocol: hc.Protocol, message: Any) -> tuple[int, ...]:
+    payload = np.array([message], dtype=protocol.alphabet.dtype)
+    return tuple(protocol.tally(hc.Batch(payload, 1)).counts.tolist())
+
+
+def _listed() -> Iterator[Any]:
+    for name, buckets, epsilon in product(ORACLES, (2, 3, 4, 5), (0.02, 0.7, 1.0, 3.0, 9.0)):
+        options = {"values": 2 if buckets > 3 else 4} if name == "local.hashing" else {}
+        yield pytest.param(
+            oracle(name, buckets, epsilon, **options), id=f"{name}-{buckets}-{epsilon}"
+        )
+
+
+@pytest.mark.parametrize("protocol", list(_listed()))
+def test_support_and_ratio_are_those_of_the_whole_law(protocol: FrequencyOracle) -> None:
+    laws, support, d = laws_of(protocol), protocol.support, protocol.task.domain
+    seen = {bundle: supported(protocol, bundle[0][0]) for law in laws for bundle in law}
+    for owner, law in enumerate(laws):
+        for x in range(d):
+            chance = sum(p for bundle, p in law.items() if seen[bundle][x])
+            assert chance == (support.own if x == owner else support.other)
+        for x, y in permutations(range(d), 2):
+            both = sum(p for bundle, p in law.items() if seen[bundle][x] and seen[bundle][y])
+            assert both == (support.own_and_other if owner in (x, y) else support.two_others)
+    pairs = permutations(laws, 2)
+    ratio = max(one[bundle] / other[bundle] for one, other in pairs for bundle in one)
+    assert ratio == 1 + support.ratio
+    # Never above the budget, at 50 digits, and nothing wasted.
+    epsilon = mpmath.log(exactly(ratio))
+    assert epsilon <= mpmath.mpf(protocol.budget.epsilon)
+    assert epsilon > mpmath.mpf(protocol.budget.epsilon) * (1 - mpmath.mpf("1e-14"))
+    assert protocol.guarantee.epsilon <= protocol.budget.epsilon
+    assert float(epsilon) <= protocol.local_epsilon <= float(epsilon) * (1 + 1e-14)
+
+
+@oracles
+@pytest.mark.parametrize("epsilon", [1e-6, 0.01, 0.5, 2.0, 6.0, 20.0])
+def test_ratio_of_many_buckets_keeps_the_budget(name: str, epsilon: float) -> None:
+    protocol = oracle(name, 1000, epsilon)
+    found = mpmath.log(exactly(1 + protocol.support.ratio))
+    assert mpmath.mpf(epsilon) * (1 - mpmath.mpf("1e-9")) - 1e-12 < found <= mpmath.mpf(epsilon)
+
+
+def published(name: str, d: int, epsilon: float) -> float:
+    """Variance for each person, of a bucket that nobody is in."""
+    e, root = math.exp(epsilon), math.exp(epsilon / 2)
+    g = min(range(2, 400), key=lambda g: (e + g - 1) ** 2 / (g - 1))
+
+    def subset(w: int) -> float:
+        p = e * w / (e * w + d - w)
+        q = p * (w - 1) / (d - 1) + (1 - p) * w / (d - 1)
+        return q * (1 - q) / (p - q) ** 2
+
+    return {
+        "local.k-ary": (e + d - 2) / (e - 1) ** 2,
+        "local.unary-symmetric": root / (root - 1) ** 2,
+        "local.unary-optimized": 4 * e / (e - 1) ** 2,
+        "local.hashing": (e + g - 1) ** 2 / ((g - 1) * (e - 1) ** 2),
+        "local.hadamard": ((e + 1) / (e - 1)) ** 2,
+        "local.subset": min(subset(w) for w in range(1, d)),
+    }[name]
+
+
+@oracles
+@pytest.mark.parametrize(("buckets", "epsilon"), [(37, 0.37), (16, 1.0), (1000, 3.0), (64, 5.0)])
+def test_variance_is_the_published_one(name: str, buckets: int, epsilon: float) -> None:
+    protocol = oracle(name, buckets, epsilon, users=1000)
+    rare = protocol.standard_error([1000] + [0] * (buckets - 1)) ** 2 / 1000
+    support = protocol.support
+    wanted = published(name, buckets, epsilon)
+    # Where g is no power of two, its intervals are not quite alike.
+    near = 2e-3 if name == "local.hashing" else 1e-9
+    alone = float(support.other * (1 - support.other) / support.slope**2)
+    assert alone == pytest.approx(wanted, rel=near)
+    common = float(support.own * (1 - support.own) / support.slope**2)
+    assert rare == pytest.approx(max(alone, common))
+    assert protocol.standard_error() ** 2 == pytest.approx(1000 * max(alone, common))
+
+
+def test_variance_near_zero_is_not_the_worst_case() -> None:
+    k_ary = oracle("local.k-ary", 37, 0.37, 1000)
+    assert k_ary.standard_error() ** 2 / 1000 == pytest.approx(260, rel=0.01)
+    assert published("local.k-ary", 37, 0.37) == pytest.approx(182, rel=0.01)
+    k_ary = oracle("local.k-ary", 1000, 3.0, 1000)
+    assert k_ary.standard_error() ** 2 / 1000 == pytest.approx(55, rel=0.01)
+    assert published("local.k-ary", 1000, 3.0) == pytest.approx(2.8, rel=0.01)
+
+
+def test_values_and_sizes_are_the_best_whole_numbers() -> None:
+    odd = 0
+    for epsilon in np.linspace(0.05, 6.0, 200):
+        e = math.exp(epsilon)
+        best = min(range(2, 600), key=lambda g: (e + g - 1) ** 2 / (g - 1))
+        assert best_values(epsilon) == best
+        odd += best != math.floor(e) + 1
+        for d in (2, 3, 17, 128):
+            variances = {w: _subset_variance(d, w, epsilon) for w in range(1, d)}
+            assert variances[best_size(d, epsilon)] == pytest.approx(min(variances.values()))
+    assert odd > 50  # ⌊e^ε⌋ + 1 is often not the best
+
+
+def _subset_variance(d: int, w: int, epsilon: float) -> float:
+    e = math.exp(epsilon)
+    p = e * w / (e * w + d - w)
+    q = p * (w - 1) / (d - 1) + (1 - p) * w / (d - 1)
+    return q * (1 - q) / (p - q) ** 2
+
+
+REPETITIONS = 400
+
+
+def repeated(protocol: hc.Protocol, values: Any, source: hc.Source) -> np.ndarray[Any, Any]:
+    return np.array([hc.run(protocol, values, source).value for _ in range(REPETITIONS)])
+
+
+@oracles
+@pytest.mark.parametrize("buckets", [5, 33])
+def test_repetitions_have_the_stated_mean_and_variance(name: str, buckets: int) -> None:
+    users = 2000
+    values = np.minimum(np.arange(users) % (2 * buckets), buckets - 1)
+    truth = np.bincount(values, minlength=buckets)
+    protocol = oracle(name, buckets, users=users)
+    found = repeated(protocol, values, hc.SeededSource(41))
+    law = SupportError(users, protocol.support, truth.astype(np.float64))
+    z = (found - truth) / law.standard_error
+    assert np.abs(z.mean(axis=0)).max() * math.sqrt(REPETITIONS) < 5.5
+    # Each bucket's variance by itself, and their mean, which would show 10 % more or less.
+    low, high = chi2.ppf([1e-7, 1 - 1e-7], REPETITIONS) / REPETITIONS
+    squares = np.mean(z**2, axis=0)
+    assert ((low < squares) & (squares < high)).all()
+    if buckets == 33:
+        assert squares.mean() == pytest.approx(1, abs=0.08)
+    # Sums of buckets, which depend on each other with some oracles.
+    weights = np.vstack([np.eye(buckets)[0] + np.eye(buckets)[1], np.ones(buckets),
+                         np.linspace(-1, 2, buckets)])  # fmt: skip
+    stated = law.combined(weights)
+    spread = np.sqrt(np.mean(((found - truth) @ weights.T) ** 2, axis=0))
+    small = stated < 1e-6 * law.standard_error.max()
+    assert (spread[small] < 1e-3).all()
+    ratio = (spread[~small] / stated[~small]) ** 2
+    assert ((low < ratio) & (ratio < high)).all()
+    if name in ("local.k-ary", "local.subset"):
+        assert small[1]  # all buckets together: known without error
+
+
+@pytest.mark.parametrize("name", ["local.k-ary", "local.subset"])
+def test_buckets_that_depend_on_each_other_are_not_taken_for_independent(name: str) -> None:
+    law = SupportError(1000, oracle(name, 4).support, np.full(4, 250.0))
+    together = law.combined(np.array([[1.0, 1.0, 0.0, 0.0]]))[0]
+    assert together < 0.95 * math.hypot(*law.standard_error[:2])
+
+
+# Intervals ------------------------------------------------------------------------------------
+
+
+def covered(
+    name: str, epsilon: float, counts: list[int], runs: int, *, together: bool = False
+) -> Any:
+    """How often intervals of simulated runs hold each count; or all of them at once."""
+    users, truth = sum(counts), np.array(counts)
+    protocol = oracle(name, len(counts), epsilon, users=users)
+    source = hc.SeededSource(12)
+    tallies = [protocol.simulate(counts, source) for _ in range(runs)]
+    values = np.array([protocol.estimate(tally).value for tally in tallies])
+    # All runs as one histogram: an interval looks at one bucket only.
+    confidence = 1 - 0.05 / (len(counts) if together else 1)
+    below, above = protocol._error_law(users, values.ravel()).margins(confidence)
+    low, high = (values.ravel() - above), (values.ravel() + below)
+    inside = (low <= np.tile(truth, runs)) & (np.tile(truth, runs) <= high)
+    table = inside.reshape(runs, -1)
+    one = protocol.estimate(tallies[0]).interval(0.95, simultaneous=together)
+    assert np.array_equal((one.low <= truth) & (truth <= one.high), table[0])
+    return np.mean(table.all(axis=1)) if together else table.mean(axis=0)
+
+
+COUNTS = [5, 20, 100, 400, 1475]
+
+
+@oracles
+def test_intervals_cover_small_and_large_counts(name: str) -> None:
+    found = covered(name, 1.0, COUNTS, 5000)
+    assert ((found > 0.94) & (found < 0.965)).all(), found
+    everyone = covered(name, 1.0, [2000, 0, 0, 0, 0], 5000)
+    assert 0.94 < everyone[0] < 0.965
+
+
+@pytest.mark.slow
+@oracles
+@pytest.mark.parametrize("epsilon", [0.3, 2.0, 3.0])
+@pytest.mark.parametrize("users", [1000, 50_000])
+def test_intervals_cover_everywhere(name: str, epsilon: float, users: int) -> None:
+    counts = [5, 20, users // 50, users // 10, users // 3]
+    found = covered(name, epsilon, [*counts, users - sum(counts)], 5000)
+    assert ((found > 0.94) & (found < 0.965)).all(), found
+    everyone = covered(name, epsilon, [users, 0, 0, 0, 0, 0], 5000)
+    assert 0.94 < everyone[0] < 0.965
+
+
+@pytest.mark.parametrize("name", ["local.unary-optimized", "local.k-ary"])
+def test_simultaneous_intervals_cover_all_buckets(name: str) -> None:
+    assert covered(name, 1.0, COUNTS, 2000, together=True) > 0.94
+    # Those of single buckets do not.
+    users, truth = sum(COUNTS), np.array(COUNTS)
+    protocol = oracle(name, len(COUNTS), users=users)
+    estimate = protocol.estimate(protocol.simulate(COUNTS, hc.SeededSource(1)))
+    alone, all_of_them = estimate.interval(), estimate.interval(simultaneous=True)
+    assert (all_of_them.low <= alone.low).all()
+    assert (all_of_them.high >= alone.high).all()
+    assert np.mean(covered(name, 1.0, COUNTS, 300).prod()) < 0.9
+    assert truth.sum() == users
+
+
+@pytest.mark.parametrize("count", [0.0, 3.0, 30.0, 70.0, 500.0, 980.0, 1000.0])
+@pytest.mark.parametrize("spreads", [(30.0, 30.0), (20.0, 35.0), (300.0, 250.0)])
+@pytest.mark.parametrize("confidence", [0.5, 0.95, 0.9999])
+def test_intervals_of_normal_estimates_cover_exactly(
+    count: float, spreads: tuple[float, float], confidence: float
+) -> None:
+    """The probability of the estimates whose interval holds the count, by a fine grid of them."""
+
+    def spread(where: Any) -> Any:
+        return np.sqrt(spreads[0] ** 2 + (spreads[1] ** 2 - spreads[0] ** 2) * where / 1000)
+
+    sigma = float(spread(count))
+    steps = np.linspace(-8, 8, 40_001)
+    low, high = count_interval(count + sigma * steps, 1000.0, spread, confidence)
+    mass = np.exp(-(steps**2) / 2)
+    inside = (low <= count + 1e-4) & (count - 1e-4 <= high)
+    assert mass[inside].sum() / mass.sum() == pytest.approx(confidence, abs=5e-4)
+    assert (low <= high).all()
+
+
+# Packed bits, hashes and transforms -----------------------------------------------------------
+
+
+@pytest.mark.parametrize("buckets", [3, 8, 16, 21, 128, 300])
+@pytest.mark.parametrize("name", ["local.unary-optimized", "local.subset"])
+def test_tally_counts_every_bit(name: str, buckets: int) -> None:
+    protocol, people = oracle(name, buckets), 3001
+    messages = protocol.randomize(np.arange(people) % buckets, hc.SeededSource(2))
+    rows = messages.payload.reshape(people, -1)
+    bits = np.unpackbits(rows, axis=1, bitorder="little")
+    assert not bits[:, buckets:].any()
+    assert np.array_equal(protocol.tally(messages).counts, bits.sum(axis=0)[:buckets])
+    if isinstance(protocol, Subset):
+        assert set(bits.sum(axis=1).tolist()) == {protocol.parameters["size"]}
+
+
+def test_sets_of_another_size_are_refused() -> None:
+    protocol = oracle("local.subset", 16)
+    for wrong in (0, 0xFFFF):
+        payload = np.frombuffer(wrong.to_bytes(2, "little"), dtype=np.uint8).reshape(1, 2)
+        with pytest.raises(hc.InvalidValue, match="must be sets of 4 buckets"):
+            protocol.tally(hc.Batch(payload, 1))
+
+
+@pytest.mark.parametrize("buckets", [30, 64])
+def test_large_subsets_are_uniform_given_their_owner(buckets: int) -> None:
+    """Beyond lists of all sets: pairs of other buckets are equally likely, in both kinds of set."""
+    protocol, people = oracle("local.subset", buckets, 1.0), 200_000
+    own = 7
+    messages = protocol.randomize(np.full(people, own), hc.SeededSource(4))
+    bits = np.unpackbits(messages.payload, axis=1, bitorder="little")[:, :buckets].astype(float)
+    size = protocol.parameters["size"]
+    for having in (1, 0):
+        rows = np.delete(bits[bits[:, own] == having], own, axis=1)
+        share = (size - having) / (buckets - 1)
+        expected = (len(rows) * share, len(rows) * share * (size - having - 1) / (buckets - 2))
+        pairs = rows.T @ rows
+        z = (np.diag(pairs) - expected[0]) / math.sqrt(expected[0] * (1 - share))
+        assert np.abs(z).max() < 5.5
+        others = pairs[np.triu_indices(len(pairs), 1)]
+        z = (others - expected[1]) / math.sqrt(expected[1])
+        assert np.abs(z).max() < 6
+        assert np.mean(z**2) < 1.2
+
+
+def _hash(words: list[int], bucket: int, buckets: int, values: int) -> int:
+    asked = bucket | 1 << (buckets - 1).bit_length()
+    number = sum((word & asked).bit_count() % 2 << place for place, word in enumerate(words))
+    return number * values >> len(words)
+
+
+@pytest.mark.parametrize("values", [2, 3, 4, 5, 16, 20, 300])
+def test_hashing_counts_by_trial_and_by_transform(values: int, monkeypatch: Any) -> None:
+    buckets, people = 11, 60
+    protocol = oracle("local.hashing", buckets, 2.0, values=values)
+    assert isinstance(protocol, Hashing)
+    messages = protocol.randomize(np.arange(people) % buckets, hc.SeededSource(6))
+    expected = [
+        sum(_hash(row[:-1], x, buckets, values) == row[-1] for row in messages.payload.tolist())
+        for x in range(buckets)
+    ]
+    assert protocol.tally(messages).counts.tolist() == expected
+    monkeypatch.setattr("headcount.protocols.local.hashing._TRANSFORM", 0)
+    if values < 300:
+        assert protocol.tally(messages).counts.tolist() == expected
+
+
+@pytest.mark.parametrize("values", [3, 4])
+def test_hashes_of_three_buckets_are_independent(values: int) -> None:
+    """All hashes there are, of the smallest kind: every triple of numbers is equally likely."""
+    bits = 2
+    for triple in [(0, 1, 2), (1, 2, 3), (0, 1, 3)]:
+        seen: dict[tuple[int, ...], int] = {}
+        for words in product(range(8), repeat=bits):
+            asked = [x | 4 for x in triple]
+            key = tuple(
+                sum((w & x).bit_count() % 2 << place for place, w in enumerate(words))
+                for x in asked
+            )
+            seen[key] = seen.get(key, 0) + 1
+        assert len(seen) == 4**3
+        assert len(set(seen.values())) == 1
+    assert values in (3, 4)
+
+
+def test_uneven_hashes_state_their_exact_chances() -> None:
+    """With 3 values the intervals of a hash differ; other buckets are supported as stated."""
+    protocol, people = oracle("local.hashing", 4, 1.0, values=3), 400_000
+    messages = protocol.randomize(np.zeros(people, dtype=int), hc.SeededSource(9))
+    counts = protocol.tally(messages).counts
+    for bucket, count in enumerate(counts):
+        chance = float(protocol.support.own if bucket == 0 else protocol.support.other)
+        assert abs(count - people * chance) < 5.5 * math.sqrt(people * chance * (1 - chance))
+    assert protocol.support.other != Fraction(1, 3)
+
+
+@pytest.mark.parametrize("name", ["local.hadamard", "local.hashing"])
+def test_a_million_buckets(name: str) -> None:
+    buckets, people = 2**20 + 5, 100_000
+    values = np.random.default_rng(3).integers(0, buckets, people)
+    values[: people // 2] = 777_777
+    protocol = oracle(name, buckets, 2.0, users=people)
+    messages = protocol.randomize(values, hc.SeededSource(10))
+    assert messages.payload.nbytes <= 30 * people
+    estimate = protocol.estimate(protocol.tally(messages))
+    assert estimate.largest(1)[0][0] == 777_777
+    z = (estimate.value - np.bincount(values, minlength=buckets)) / estimate.standard_error
+    assert abs(z[777_777]) < 5.5
+    assert np.mean(z**2) == pytest.approx(1, abs=0.02)
+
+
+def test_messages_of_ten_million_people_stay_small() -> None:
+    """128 bits each, packed: 16 bytes on the wire and in memory."""
+    protocol = oracle("local.unary-optimized", 128)
+    assert protocol.alphabet.bytes_per_message == 16
+    assert protocol.bits_per_message == 128
+    assert oracle("local.hadamard", 128).alphabet.bytes_per_message == 1
+    assert oracle("local.hashing", 128).alphabet.bytes_per_message == 3
+
+
+@oracles
+def test_bad_options_and_sizes_are_refused(name: str) -> None:
+    if name == "local.hashing":
+        for wrong in (1, 0, 2**17, 2.5, "4"):
+            with pytest.raises(hc.InvalidParameter, match="`values` must be"):
+                oracle(name, values=wrong)
+    with pytest.raises(hc.InvalidParameter, match="with all buckets declared"):
+        hc.protocol(name, hc.Histogram([1, 2], open=True), hc.Budget(1), hc.Crowd(10))
+    assert protocol_class(name).trust is hc.Trust.LOCAL
+
+
+@oracles
+def test_reports_of_one_person_follow_no_other(name: str) -> None:
+    """The law of a report of many buckets, by which buckets of a few it supports."""
+    protocol, people = oracle(name, 24, 1.5), 100_000
+    messages = protocol.randomize(np.full(people, 3), hc.SeededSource(21))
+    own, other, both, none = (float(chance) for chance in protocol.support.cells)
+    law = {(1, 0): own, (0, 1): other, (1, 1): both, (0, 0): none}
+    payload = messages.payload
+    seen = [protocol.tally(hc.Batch(payload[i : i + 1], 1)).counts for i in range(20_000)]
+    observed = Counter((int(row[3]), int(row[5])) for row in seen)
+    assert log_likelihood_ratio(observed, {k: p for k, p in law.items() if p})[1] > 1e-6
+    wrong = {**law, (1, 0): own * 0.9, (0, 0): none + own * 0.1}
+    assert log_likelihood_ratio(observed, {k: p for k, p in wrong.items() if p})[1] < 1e-6
