@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-slow lint bench docs clean
+.PHONY: help demo test test-slow lint bench figures docs clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' Makefile
@@ -25,6 +25,9 @@ lint: .venv/dev ## Style, types and import rules
 
 bench: .venv/bench ## Compare speed with peers, and write docs/benchmarks.md
 	$(BIN)/python -m benchmarks
+
+figures: .venv/dev ## Simulate how errors of densities fall, and write docs/densities.md
+	$(BIN)/python -m benchmarks.densities
 
 docs: .venv/docs ## Build the documentation into site/
 	$(BIN)/mkdocs build --strict

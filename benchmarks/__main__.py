@@ -9,7 +9,8 @@ import numpy as np
 
 import headcount as hc
 from benchmarks import accuracy
-from benchmarks.comparisons import Comparison, all_comparisons
+from benchmarks.comparison import Comparison
+from benchmarks.comparisons import all_comparisons
 
 _PAGE = Path(__file__).parents[1] / "docs" / "benchmarks.md"
 _HEADINGS = ("what", "headcount", "peer", "peer's", "times faster", "wanted")
@@ -24,6 +25,10 @@ probabilities. NumPy and the libraries below do neither: what is compared is the
 - *Biased bits*: one for each person, against NumPy's `random(n) < p`.
 - *local.randomized-response*: from values to estimate, against the same in NumPy and in two
   libraries for local differential privacy.
+- *client* and *server* of frequency oracles: randomizing, and counting what was sent, against the
+  faster of the same two libraries, which were timed with fewer people on the same data and their
+  time multiplied.
+- *memory*: the most that a process had.
 - *randomize shuffle.correlated*: noise that few people send, against one message each, and against
   a call for each person.
 - *calibrate*: from a budget to parameters, against the time that was allowed for it.

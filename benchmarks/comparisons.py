@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -11,7 +10,8 @@ from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 from numpy.typing import NDArray
 
 import headcount as hc
-from benchmarks import peers
+from benchmarks import oracles, peers
+from benchmarks.comparison import Comparison
 from benchmarks.stopwatch import race, seconds
 from headcount.randomness.draws import bernoulli
 from headcount.randomness.totals import table
@@ -23,28 +23,12 @@ _FEWER_PEOPLE = 10**6  # for peers that make a call for each person
 _MORE_PEOPLE = 10**9
 
 
-@dataclass(frozen=True)
-class Comparison:
-    """A line of the table; `ratio` is how many times faster headcount is."""
-
-    subject: str
-    ours: str
-    peer: str
-    theirs: str
-    ratio: float | None
-    wanted: str = "–"
-
-    @classmethod
-    def of_times(
-        cls, subject: str, ours: float, peer: str, theirs: float, wanted: str
-    ) -> "Comparison":
-        return cls(subject, _duration(ours), peer, _duration(theirs), theirs / ours, wanted)
-
-
 def all_comparisons() -> Iterator[Comparison]:
     yield from secure_bits()
     yield from whole_path()
     yield from libraries()
+    yield from oracles.oracle_comparisons()
+    yield from oracles.memory_comparisons()
     yield from sparse_noise()
     yield from shares()
     yield from calibrations()
@@ -211,7 +195,3 @@ def _simulate(protocol: hc.Protocol) -> hc.Tally:
     users = protocol.crowd.users
     table.cache_clear()
     return protocol.simulate([users - users * 3 // 10, users * 3 // 10], hc.SecureSource())
-
-
-def _duration(time: float) -> str:
-    return f"{time:.3g} s" if time >= 1 else f"{time * 1000:.3g} ms"

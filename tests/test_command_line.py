@@ -127,7 +127,7 @@ def test_clamped_values_and_populations(headcount: Headcount) -> None:
         "estimate", "people.csv", "--column", "smoker", "--epsilon", "1", "--sampling"
     )
     assert count.status == 2
-    assert "--sampling must come with a mean, got a count" in count.err
+    assert "--sampling must come with a mean or density, got a count" in count.err
 
 
 @pytest.mark.usefixtures("people")

@@ -14,15 +14,15 @@ from headcount.cli.output import (
     console,
     messages,
     number,
-    print_estimates,
-    print_histogram,
+    print_answer,
     print_json,
 )
 from headcount.core import checks
 from headcount.core.budget import Budget, Crowd, Trust
 from headcount.core.errors import InvalidParameter
+from headcount.core.postprocessing import STEPS
 from headcount.core.protocol import Protocol
-from headcount.core.task import Count, Histogram, Mean, Sum, Task
+from headcount.core.task import Count, Density, Histogram, Mean, Sum, Task
 from headcount.data.columns import read_column
 from headcount.plot import figures
 from headcount.protocols.registry import (
@@ -42,7 +42,7 @@ app = typer.Typer(
     rich_markup_mode=None,
 )
 
-TASKS = ("count", "sum", "mean", "histogram")
+TASKS = ("count", "sum", "mean", "histogram", "density")
 
 Epsilon = Annotated[float, typer.Option(help="Privacy loss that may be spent, above 0.")]
 Delta = Annotated[
@@ -64,8 +64,14 @@ Open = Annotated[
     bool,
     typer.Option("--open", help="People may hold other values than these buckets, too."),
 ]
-Low = Annotated[float | None, typer.Option(help="Of a sum or mean: the least value there can be.")]
-High = Annotated[float | None, typer.Option(help="Of a sum or mean: the largest one.")]
+Low = Annotated[
+    float | None, typer.Option(help="Of a sum, mean or density: the least value there can be.")
+]
+High = Annotated[float | None, typer.Option(help="Of a sum, mean or density: the largest one.")]
+Smoothness = Annotated[
+    float | None,
+    typer.Option(help="Of a density: how often it can be differentiated. [default: 1]"),
+]
 Whole = Annotated[bool, typer.Option("--whole", help="Values are whole numbers.")]
 Clamp = Annotated[
     bool, typer.Option("--clamp", help="Move values that lie outside to the nearest bound.")
@@ -106,8 +112,9 @@ def estimate(
     task: Annotated[
         str | None,
         typer.Option(
-            help="The question: count (how many ones?), sum, mean or histogram. [default: count; "
-            "histogram with --buckets, mean with --low or --high]"
+            help="The question: count (how many ones?), sum, mean, histogram or density. "
+            "[default: count; histogram with --buckets, density with --smoothness, mean with "
+            "--low or --high]"
         ),
     ] = None,
     buckets: Buckets = None,
@@ -116,6 +123,7 @@ def estimate(
     high: High = None,
     whole: Whole = False,
     clamp: Clamp = False,
+    smoothness: Smoothness = None,
     trust: Annotated[
         Trust | None,
         typer.Option(help="Who may see a value: the curator, or nobody. [default: central]"),
@@ -134,16 +142,28 @@ def estimate(
         bool,
         typer.Option(
             "--sampling",
-            help="The interval is for the mean of the population that people were drawn from, "
-            "however widely their values spread.",
+            help="The interval is for the mean or density of the population that people were "
+            "drawn from, however widely their values spread.",
         ),
     ] = False,
+    simultaneous: Annotated[
+        bool,
+        typer.Option("--simultaneous", help="Intervals hold for all buckets at once, not each."),
+    ] = False,
+    postprocess: Annotated[
+        str | None,
+        typer.Option(help=f"What is done to the private answer: {', '.join(STEPS)}."),
+    ] = None,
+    out: Annotated[
+        Path | None, typer.Option(help="Save a figure of a density: .png, .svg or .pdf.")
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Estimate a statistic of a column, privately."""
-    question = _question(task, buckets, open_buckets, low, high, whole, clamp)
-    if sampling and not isinstance(question, Mean):
-        raise InvalidParameter(f"--sampling must come with a mean, got a {question.name}")
+    question = _question(task, buckets, open_buckets, low, high, whole, clamp, smoothness)
+    _check_flags(
+        question, sampling=sampling, simultaneous=simultaneous, postprocess=postprocess, out=out
+    )
     budget = Budget(epsilon, delta)
     if not 0 < confidence < 1:
         raise InvalidParameter(f"`confidence` must lie strictly in (0, 1), got {confidence}")
@@ -174,24 +194,51 @@ def estimate(
         else:
             chosen = protocol(name, question, budget, crowd, **options)
     answer = run(chosen, values)
+    if postprocess is not None:
+        answer = answer.postprocess(postprocess)
+    kind = {"sampling": sampling, "simultaneous": simultaneous}
+    if out:
+        figures.save(figures.density_figure(answer, confidence, **kind), out)
     if as_json:
-        print_json({**answer.to_dict(confidence, sampling=sampling), **_facts(chosen)})
+        print_json({**answer.to_dict(confidence, **kind), **_facts(chosen)})
         return
-    if answer.buckets is None:
-        print_estimates([answer], confidence, sampling=sampling)
-    else:
-        print_histogram(answer, confidence)
-    if sampling:
-        console.print(f"sampling error: {number(*[answer.sampling_error] * 2)} at most")
+    print_answer(answer, confidence, **kind)
     marked = f", {' and '.join(answer.postprocessing)}" if answer.postprocessing else ""
     sent = f"{chosen.messages_per_user:.4g} message(s) each"
     console.print(f"\n{chosen.name}, {number(answer.users)} people, {sent}{marked}")
     console.print(f"spent: {answer.guarantee}; {answer.guarantee.method}", soft_wrap=True)
-    if answer.value not in answer.interval(confidence, sampling=sampling):
+    if out:
+        console.print(f"figure: {out}", soft_wrap=True)
+    if answer.value not in answer.interval(confidence, **kind):
         console.print(
             "The estimate is unbiased and may be impossible; the interval holds what is possible.",
             soft_wrap=True,
         )
+
+
+def _check_flags(
+    question: Task,
+    *,
+    sampling: bool,
+    simultaneous: bool,
+    postprocess: str | None,
+    out: Path | None,
+) -> None:
+    """Refuse what does not go with the question, before anything is read."""
+    steps: tuple[str, ...] = ()
+    if postprocess is not None:
+        steps = STEPS[checks.choice("postprocess", postprocess, tuple(STEPS))]
+    for flag, present, kinds in (
+        ("--sampling", sampling, ("mean", "density")),
+        ("--simultaneous", simultaneous, ("histogram", "density")),
+        (f"--postprocess {postprocess}", postprocess, steps),
+        ("--out", out, ("density",)),
+    ):
+        if present and question.name not in kinds:
+            wanted = " or ".join(kinds)
+            raise InvalidParameter(f"{flag} must come with a {wanted}, got a {question.name}")
+    if out:
+        figures.check_path(out)
 
 
 @app.command(
@@ -209,6 +256,7 @@ def curve(
     low: Low = None,
     high: High = None,
     whole: Whole = False,
+    smoothness: Smoothness = None,
     option: Options = None,
     releases: Annotated[int, typer.Option(help="How often the same people are asked.")] = 1,
     out: FigureOut = None,
@@ -219,9 +267,9 @@ def curve(
     if out:
         figures.check_path(out)
     asked = None
-    if buckets is None and low is None and high is None:
+    if (buckets is None and low is None and high is None) or len(protocol_class(name).tasks) == 1:
         asked = protocol_class(name).tasks[0].name
-    question = _question(asked, buckets, open_buckets, low, high, whole)
+    question = _question(asked, buckets, open_buckets, low, high, whole, smoothness=smoothness)
     deltas = [10.0**-power for power in range(1, 13)]
     with messages.status("computing"):
         chosen = protocol(
@@ -277,18 +325,21 @@ def _question(
     high: float | None,
     whole: bool,
     clamp: bool = False,
+    smoothness: float | None = None,
 ) -> Task:
-    """The task that is meant: buckets make a histogram, bounds a mean."""
+    """The task that is meant: buckets make a histogram, bounds a mean, smoothness a density."""
     bounded = low is not None or high is not None
-    likely = "histogram" if buckets is not None else "mean" if bounded else "count"
+    likely = "density" if smoothness is not None else "mean" if bounded else "count"
+    likely = "histogram" if buckets is not None else likely
     meant = checks.choice("task", task or likely, TASKS)
     given = {
         "--buckets": (buckets is not None, ["histogram"]),
         "--open": (open_buckets, ["histogram"]),
-        "--low": (low is not None, ["sum", "mean"]),
-        "--high": (high is not None, ["sum", "mean"]),
+        "--low": (low is not None, ["sum", "mean", "density"]),
+        "--high": (high is not None, ["sum", "mean", "density"]),
         "--whole": (whole, ["sum", "mean"]),
-        "--clamp": (clamp, ["sum", "mean"]),
+        "--clamp": (clamp, ["sum", "mean", "density"]),
+        "--smoothness": (smoothness is not None, ["density"]),
     }
     for flag, (present, wanted) in given.items():
         if present and meant not in wanted:
@@ -302,6 +353,8 @@ def _question(
                 flag for flag, bound in (("--low", low), ("--high", high)) if bound is None
             )
             raise InvalidParameter(f"a {meant} must have {missing}, got none")
+        if meant == "density":
+            return Density(low, high, 1.0 if smoothness is None else smoothness, clamp=clamp)
         return (Sum if meant == "sum" else Mean)(low, high, whole=whole, clamp=clamp)
     if buckets is None:
         raise InvalidParameter("a histogram must have --buckets, got none")

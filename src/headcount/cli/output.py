@@ -12,6 +12,7 @@ from headcount.core.estimate import Estimate
 from headcount.core.guarantee import rounded_up
 
 MOST_ROWS = 20  # of a histogram on the terminal
+_BAR = 24  # the length of the longest bar
 console = Console(highlight=False)
 messages = Console(stderr=True, highlight=False)  # progress and remarks: never on standard output
 
@@ -59,12 +60,54 @@ def print_estimates(
             console.print(f"{column}: {cell}", soft_wrap=True)
 
 
-def print_histogram(estimate: Estimate, confidence: float) -> None:
+def print_answer(
+    estimate: Estimate, confidence: float, *, sampling: bool, simultaneous: bool
+) -> None:
+    """What fits the kind of answer."""
+    if estimate.task == "density":
+        _print_density(estimate, confidence, sampling, simultaneous)
+    elif estimate.buckets is not None:
+        _print_histogram(estimate, confidence, simultaneous)
+    else:
+        print_estimates([estimate], confidence, sampling=sampling)
+        if sampling:
+            console.print(f"sampling error: {number(*[estimate.sampling_error] * 2)} at most")
+
+
+def _print_density(
+    estimate: Estimate, confidence: float, sampling: bool, simultaneous: bool
+) -> None:
+    """Some points of the grid, with bars."""
+    interval = estimate.interval(confidence, sampling=sampling, simultaneous=simultaneous)
+    grid = estimate.buckets or ()
+    whose = " of the population" * sampling + ", all at once" * simultaneous
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for column in ("at", "density", f"{100 * confidence:.10g} % interval{whose}", ""):
+        table.add_column(column, justify="left" if not column else "right", no_wrap=True)
+    largest = max(float(estimate.value.max()), 1e-300)
+    step = (float(grid[-1]) - float(grid[0])) / max(1, len(grid) - 1)
+    for row in range(min(MOST_ROWS, len(grid))):
+        at = (2 * row + 1) * len(grid) // (2 * min(MOST_ROWS, len(grid)))
+        error = float(estimate.standard_error[at])
+        bar = "█" * round(_BAR * max(0.0, float(estimate.value[at])) / largest)
+        table.add_row(
+            number(float(grid[at]), step),
+            number(float(estimate.value[at]), error),
+            f"{number(interval.low[at], error)} to {number(interval.high[at], error)}",
+            bar,
+        )
+    console.print(table)
+    if len(grid) > MOST_ROWS:
+        console.print(f"{MOST_ROWS} of {len(grid)} points: see --json for all, --out for a figure")
+
+
+def _print_histogram(estimate: Estimate, confidence: float, simultaneous: bool) -> None:
     """The largest buckets, and what holds for all of them."""
-    interval = estimate.interval(confidence)
+    interval = estimate.interval(confidence, simultaneous=simultaneous)
     place = {bucket: at for at, bucket in enumerate(estimate.buckets or ())}
     table = Table(box=None, pad_edge=False, header_style="bold")
-    for column in ("bucket", "estimate", f"{100 * confidence:.10g} % interval", "standard error"):
+    between = f"{100 * confidence:.10g} % interval{', all at once' * simultaneous}"
+    for column in ("bucket", "estimate", between, "standard error"):
         table.add_column(column, justify="left" if column == "bucket" else "right", no_wrap=True)
     for bucket, value in estimate.largest(MOST_ROWS):
         at = place[bucket]

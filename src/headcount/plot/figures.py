@@ -50,6 +50,56 @@ def curve_figure(title: str, curves: Mapping[str, Sequence[tuple[float, float]]]
     return figure
 
 
+def density_figure(
+    estimate: Estimate, confidence: float, *, sampling: bool = False, simultaneous: bool = False
+) -> "Figure":
+    """A density with its band."""
+    band = estimate.interval(confidence, sampling=sampling, simultaneous=simultaneous)
+    grid = list(estimate.buckets or ())
+    figure, (axes,) = _figure(
+        1, f"Density of {estimate.users:,} people, {estimate.guarantee.trust} trust"
+    )
+    whose = " of the population" * sampling + ", everywhere at once" * simultaneous
+    label = f"{100 * confidence:.10g} % band{whose}"
+    axes.fill_between(grid, band.low, band.high, color=COLORS[0], alpha=0.2, lw=0, label=label)
+    axes.plot(grid, estimate.value, color=COLORS[0], label=estimate.protocol)
+    axes.axhline(0, color="0.6", linewidth=0.8)
+    axes.set_xlabel("value")
+    axes.set_ylabel("density")
+    axes.legend(frameon=False)
+    return figure
+
+
+def rate_figure(
+    title: str, panels: Mapping[str, Mapping[str, Sequence[tuple[float, float]]]]
+) -> "Figure":
+    """Errors against the size of the crowd, on two logarithmic scales; a panel for each case.
+
+    Lines whose label begins with a dash are drawn without points, for comparison.
+    """
+    figure, axes = _figure(len(panels), title)
+    for panel, (name, lines) in zip(axes, panels.items(), strict=True):
+        for (label, points), color, marker in zip(
+            lines.items(), cycle(COLORS), cycle(MARKERS), strict=False
+        ):
+            plain = label.startswith("–")
+            panel.plot(
+                *zip(*points, strict=True),
+                color=color,
+                label=label,
+                marker="" if plain else marker,
+                markersize=4,
+                linestyle=":" if plain else "-",
+            )
+        panel.set_xscale("log")
+        panel.set_yscale("log")
+        panel.set_title(name, fontsize="medium")
+        panel.set_xlabel("people in the crowd")
+        panel.set_ylabel("mean integrated squared error")
+        panel.legend(frameon=False, fontsize="small")
+    return figure
+
+
 def trust_figure(
     title: str,
     truth: float,

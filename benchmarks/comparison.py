@@ -1,0 +1,25 @@
+"""A line of the table of benchmarks."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """A line of the table; `ratio` is how many times faster headcount is."""
+
+    subject: str
+    ours: str
+    peer: str
+    theirs: str
+    ratio: float | None
+    wanted: str = "–"
+
+    @classmethod
+    def of_times(
+        cls, subject: str, ours: float, peer: str, theirs: float, wanted: str
+    ) -> "Comparison":
+        return cls(subject, duration(ours), peer, duration(theirs), theirs / ours, wanted)
+
+
+def duration(time: float) -> str:
+    return f"{time:.3g} s" if time >= 1 else f"{time * 1000:.3g} ms"
