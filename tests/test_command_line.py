@@ -131,6 +131,90 @@ def test_clamped_values_and_populations(headcount: Headcount) -> None:
 
 
 @pytest.mark.usefixtures("people")
+@pytest.mark.parametrize("trust", ["central", "shuffle", "local"])
+def test_densities(headcount: Headcount, trust: str, tmp_path: Path) -> None:
+    arguments = ["estimate", "people.parquet", "--column", "age", "--low", "-10", "--high", "110"]
+    arguments += ["--epsilon", "2", "--delta", "1e-4", "--trust", trust, "--smoothness", "1.5"]
+    status, out, err = headcount(*arguments, "--out", str(tmp_path / "ages.png"))
+    assert (status, err) == (0, "")
+    assert "20 of 256 points" in out
+    assert "ages.png" in out
+    assert (tmp_path / "ages.png").read_bytes().startswith(b"\x89PNG")
+    status, out, err = headcount(
+        *arguments, "--json", "--sampling", "--simultaneous", "--postprocess", "density",
+        "--confidence", "0.9999999",
+    )  # fmt: skip
+    answer = json.loads(out)
+    assert answer["task"] == "density"
+    assert answer["postprocessing"] == ["density"]
+    assert len(answer["buckets"]) == len(answer["value"]) == 256
+    assert sum(answer["value"]) / 256 == pytest.approx(1 / 120)
+    assert min(answer["value"]) >= 0
+    assert answer["interval"]["of"] == "population"
+    assert answer["interval"]["simultaneous"] is True
+    flat = 1 / 90  # from −½ to 89½; nobody is beyond
+    for at, low, high in zip(
+        answer["buckets"], answer["interval"]["low"], answer["interval"]["high"], strict=True
+    ):
+        if 10 < at < 70:  # away from the edges that bins smooth
+            assert low <= flat <= high
+    bins = headcount(
+        *arguments[:-2], "--protocol", f"{trust}.density-histogram", "--option", "bins=7", "--json"
+    )
+    assert bins.status == (2 if trust == "central" else 0)
+
+
+@pytest.mark.usefixtures("people")
+def test_simultaneous_and_postprocessed_histograms(headcount: Headcount) -> None:
+    arguments = ["estimate", "people.parquet", "--column", "age", "--buckets", "90"]
+    arguments += ["--epsilon", "0.5", "--trust", "local"]
+    alone = json.loads(headcount(*arguments, "--json").out)["interval"]
+    together = json.loads(headcount(*arguments, "--simultaneous", "--json").out)["interval"]
+    widths = [sum(i["high"]) - sum(i["low"]) for i in (alone, together)]
+    assert widths[1] > 1.3 * widths[0]
+    shown = headcount(*arguments, "--simultaneous", "--postprocess", "norm-sub")
+    assert "all at once" in shown.out
+    assert "norm-sub" in shown.out
+    answer = json.loads(headcount(*arguments, "--postprocess", "simplex", "--json").out)
+    assert sum(answer["value"]) == pytest.approx(2000)
+    assert min(answer["value"]) == 0 > min(answer["unbiased_value"])
+
+
+@pytest.mark.usefixtures("people")
+@pytest.mark.parametrize(
+    ("flags", "said"),
+    [
+        (["--simultaneous"], "--simultaneous must come with a histogram or density, got a count"),
+        (["--postprocess", "simplex"], "--postprocess simplex must come with a histogram, got a"),
+        (
+            ["--postprocess", "trim"],
+            "`postprocess` must be one of clip, norm-sub, simplex",
+        ),
+        (["--out", "x.png"], "--out must come with a density, got a count"),
+        (["--task", "density"], "a density must have --low and --high, got none"),
+        (["--smoothness", "2", "--low", "0"], "a density must have --high, got none"),
+        (
+            ["--smoothness", "9", "--low", "0", "--high", "1"],
+            "`smoothness` must be between 0.1 and 4.0, got 9",
+        ),
+        (
+            ["--smoothness", "1", "--low", "0", "--high", "1", "--out", "x.jpg"],
+            "a figure must end in .png, .svg, .pdf, got 'x.jpg'",
+        ),
+    ],
+)
+def test_flags_that_do_not_fit_the_question(
+    headcount: Headcount, flags: list[str], said: str
+) -> None:
+    status, out, err = headcount(
+        "estimate", "people.csv", "--column", "smoker", "--epsilon", "1", *flags
+    )
+    assert (status, out) == (2, "")
+    assert said in err
+    assert err.count("\n") == 1
+
+
+@pytest.mark.usefixtures("people")
 def test_estimate_by_protocol_with_options(headcount: Headcount) -> None:
     arguments = [
         "estimate",

@@ -58,6 +58,7 @@ SMALL_OPTIONS: dict[str, list[dict[str, Any]]] = {
 # Of the small settings of one protocol with its options, so many are tried each time; the others
 # by the slow tests.
 QUICK_SETTINGS = 3
+QUICK_LOCAL_SETTINGS = 1  # where one person's law is all that matters
 LARGE_OPTIONS: dict[str, list[dict[str, Any]]] = {
     "shuffle.unary-sum": [{"bits": 5}],
     "shuffle.correlated-sum": [{"levels": 2}],
@@ -121,7 +122,8 @@ def feasible(
             continue
         chosen = tuple(getattr(p, option) for option in p.options())
         tried[p.name, p.task, chosen] += 1
-        late = small and tried[p.name, p.task, chosen] > QUICK_SETTINGS
+        quick = QUICK_LOCAL_SETTINGS if p.trust is hc.Trust.LOCAL else QUICK_SETTINGS
+        late = small and tried[p.name, p.task, chosen] > quick
         setting = (p.name, p.task.name, f"{p.budget.epsilon:g}", p.crowd.users, p.crowd.honest)
         named = "-".join(map(str, (*setting, *chosen)))
         cases.append(pytest.param(p, id=named, marks=[pytest.mark.slow] if late else []))

@@ -30,6 +30,11 @@ every = pytest.mark.parametrize("name", NAMES)
 EPSILONS = [0.01, 0.1, 0.62, 1.0, 3.0, 8.0, 20.0]
 
 
+def late(value: float) -> Any:
+    """A setting that only the slow tests try."""
+    return pytest.param(value, marks=pytest.mark.slow)
+
+
 def build(
     name: str, epsilon: float, task: hc.Task | None = None, users: int = 1, **options: Any
 ) -> Any:
@@ -324,7 +329,7 @@ VALUES = {-1.0: 130, -0.37: 120, 0.0: 70, 0.2: 100, 1.0: 80}
 
 
 @every
-@pytest.mark.parametrize("epsilon", [0.5, 1.0, 4.0])
+@pytest.mark.parametrize("epsilon", [late(0.5), 1.0, late(4.0)])
 @pytest.mark.parametrize("way", ["messages", "simulation"])
 def test_errors_of_many_runs(name: str, epsilon: float, way: str) -> None:
     runs, users = 400, sum(VALUES.values())
@@ -456,7 +461,7 @@ def test_simulation_and_messages_have_the_law_of_the_tally(
 
 
 @every
-@pytest.mark.parametrize("epsilon", [0.01, 1.0, 8.0])
+@pytest.mark.parametrize("epsilon", [late(0.01), 1.0, late(8.0)])
 def test_a_billion_people(name: str, epsilon: float) -> None:
     people = {-1: 10**8, -0.3: 2 * 10**8, 0.123: 3 * 10**8, 1: 4 * 10**8}
     protocol = build(name, epsilon, hc.Mean(-1, 1), 10**9)
@@ -485,7 +490,7 @@ def test_more_people_than_a_tally_holds_are_refused(name: str, epsilon: float) -
             build(name, epsilon, users=protocol.most_users + 1)
 
 
-@pytest.mark.parametrize("below", [1, 2, 3, 5, 6, 7, 8, 12, 100])
+@pytest.mark.parametrize("below", [1, 2, 3, 5, late(6), 7, late(8), 12, late(100)])
 @pytest.mark.parametrize("people", [0, 1, 3])
 def test_sums_of_uniform_numbers(below: int, people: int) -> None:
     source = hc.SeededSource(below)
@@ -559,8 +564,8 @@ def test_hybrid_intervals_cover(people: int, epsilon: float) -> None:
 
 
 @every
-@pytest.mark.parametrize("epsilon", [1.0, 6.0])
-@pytest.mark.parametrize("people", [300, 20_000])
+@pytest.mark.parametrize("epsilon", [1.0, late(6.0)])
+@pytest.mark.parametrize("people", [300, late(20_000)])
 def test_intervals_of_crowds_are_neither_narrow_nor_wide(
     name: str, epsilon: float, people: int
 ) -> None:
@@ -587,8 +592,8 @@ def divergence(one: list[mpmath.mpf], other: list[mpmath.mpf], epsilon: float) -
 
 @every
 @pytest.mark.parametrize("calibration", ["exact", "paper"])
-@pytest.mark.parametrize("levels", [1, 2, 3, 5])
-@pytest.mark.parametrize("epsilon", [0.4, 1.0, 5.0])
+@pytest.mark.parametrize("levels", [1, 2, late(3), 5])
+@pytest.mark.parametrize("epsilon", [late(0.4), 1.0, late(5.0)])
 def test_curves_are_those_of_the_worst_pair(
     name: str, calibration: str, levels: int, epsilon: float
 ) -> None:

@@ -160,7 +160,8 @@ def estimate(
     as_json: AsJson = False,
 ) -> None:
     """Estimate a statistic of a column, privately."""
-    question = _question(task, buckets, open_buckets, low, high, whole, clamp, smoothness)
+    asked = task or (_only_task(name) if name else None)
+    question = _question(asked, buckets, open_buckets, low, high, whole, clamp, smoothness)
     _check_flags(
         question, sampling=sampling, simultaneous=simultaneous, postprocess=postprocess, out=out
     )
@@ -216,6 +217,12 @@ def estimate(
         )
 
 
+def _only_task(name: str) -> str | None:
+    """What a protocol answers, if it is one question."""
+    kinds = protocol_class(name).tasks
+    return kinds[0].name if len(kinds) == 1 else None
+
+
 def _check_flags(
     question: Task,
     *,
@@ -266,8 +273,8 @@ def curve(
     checks.whole("releases", releases, low=1, high=1000)
     if out:
         figures.check_path(out)
-    asked = None
-    if (buckets is None and low is None and high is None) or len(protocol_class(name).tasks) == 1:
+    asked = _only_task(name)
+    if buckets is None and low is None and high is None:
         asked = protocol_class(name).tasks[0].name
     question = _question(asked, buckets, open_buckets, low, high, whole, smoothness=smoothness)
     deltas = [10.0**-power for power in range(1, 13)]

@@ -359,6 +359,11 @@ class Protocol(ABC):
             honest=self.crowd.honest,
         )
 
+    def _promise_alone(self) -> Guarantee:
+        """The guarantee of a local protocol: what one person's messages betray."""
+        epsilon = min(self.budget.epsilon, self.local_epsilon)
+        return self._promise("largest ratio of the randomizer's law", epsilon=epsilon)
+
     def _not_private(self) -> Infeasible:
         """The refusal of a paper's parameters."""
         return Infeasible(

@@ -16,13 +16,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headcount.accounting import laws
-from headcount.accounting.laws import UNIT
 from headcount.core.estimate import NormalError
 from headcount.core.messages import Alphabet, Messages
 from headcount.core.protocol import BundleLaw, Protocol
 from headcount.core.source import Source
 from headcount.core.tally import Tally
 from headcount.core.task import Count, Holding
+from headcount.protocols.responses import ratio_epsilon
 from headcount.randomness.draws import WHOLE, bernoulli
 from headcount.randomness.totals import binomial
 
@@ -77,9 +77,7 @@ class FlippedBits(Protocol):
 
     @property
     def local_epsilon(self) -> float:
-        # ln((1−q)/q) of a ratio above 1, rounded up.
-        ratio = Fraction(WHOLE - 2 * self._lie, self._lie)
-        return math.log1p(float(ratio)) * (1 + 4 * UNIT)
+        return ratio_epsilon(Fraction(WHOLE - 2 * self._lie, self._lie))
 
     def law(self, value: int) -> BundleLaw:
         lie = self._lie_probability

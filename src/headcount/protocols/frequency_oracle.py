@@ -16,7 +16,6 @@ Error       Unbiased; variance (cp(1−p) + (n−c)q(1−q))/(p−q)² of a buck
 Messages    1.
 """
 
-import math
 from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -38,6 +37,7 @@ from headcount.core.source import Source
 from headcount.core.tally import Tally
 from headcount.core.task import Histogram, Holding, Task
 from headcount.protocols.bounded_normal import count_interval
+from headcount.protocols.responses import ratio_epsilon
 from headcount.randomness.totals import binomial
 
 _FEW = 100  # people of whom every true count is tried for an interval
@@ -169,10 +169,7 @@ class FrequencyOracle(Protocol):
 
     @property
     def guarantee(self) -> Guarantee:
-        return self._promise(
-            "largest ratio of the randomizer's law",
-            epsilon=min(self.budget.epsilon, self.local_epsilon),
-        )
+        return self._promise_alone()
 
     @cached_property
     def curve(self) -> PairCurve:
@@ -183,8 +180,7 @@ class FrequencyOracle(Protocol):
 
     @property
     def local_epsilon(self) -> float:
-        # ln of a ratio above 1, rounded up.
-        return math.log1p(float(self.support.ratio)) * (1 + 4 * UNIT)
+        return ratio_epsilon(self.support.ratio)
 
     def _standard_error(self, users: int, held: Holding | None) -> float:
         # The variance is linear in the count: the worst is at an end.

@@ -45,6 +45,13 @@ class LevelProtocol(Protocol):
         """
         return
 
+    def _keep_levels(self, option: str, most: int = MOST_LEVELS) -> None:
+        """Check an option that says how many levels there are, if it is given."""
+        value = getattr(self, option)
+        if value is not None:
+            most = min(most, MOST_SUM // self.crowd.users)
+            object.__setattr__(self, option, checks.whole(option, value, low=1, high=most))
+
     @property
     @abstractmethod
     def _levels(self) -> int:
@@ -145,8 +152,3 @@ def enough_levels(task: Bounded, users: int, epsilon: float, share: float) -> in
     if task.whole and task.span <= most:
         return int(task.span)
     return max(1, min(most, math.ceil(epsilon * math.sqrt(users / (8 * share)))))
-
-
-def check_levels(name: str, value: object, users: int) -> int:
-    """An option that says how many levels there are."""
-    return checks.whole(name, value, low=1, high=min(MOST_LEVELS, MOST_SUM // users))

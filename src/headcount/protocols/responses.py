@@ -1,10 +1,13 @@
 """Truth or a lie, with exact probabilities: whole numbers over 2^64, on the private side."""
 
+import math
 from decimal import ROUND_CEILING, Decimal, localcontext
+from fractions import Fraction
 
 import numpy as np
 from numpy.typing import NDArray
 
+from headcount.accounting.laws import UNIT
 from headcount.core.source import Source
 from headcount.randomness.draws import WHOLE, bernoulli, uniform
 
@@ -26,6 +29,11 @@ def share_weight(part: int, truths: int, lies: int, epsilon: float) -> int:
         # 60 digits of a number below 10^20: the margin of 10^−30 outweighs every rounding.
         exact = Decimal(WHOLE) * part / (truths * Decimal(epsilon).exp() + lies)
         return int((exact + Decimal("1e-30")).to_integral_value(ROUND_CEILING))
+
+
+def ratio_epsilon(excess: Fraction) -> float:
+    """The ε of a ratio 1 + excess between probabilities: its logarithm, rounded up."""
+    return math.log1p(float(excess)) * (1 + 4 * UNIT)
 
 
 def respond(

@@ -12,12 +12,11 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from headcount.accounting.laws import UNIT
 from headcount.core.messages import Messages
 from headcount.core.source import Source
 from headcount.core.task import Bounded, Holding
 from headcount.protocols.level_protocol import MOST_SUM
-from headcount.protocols.responses import share_weight
+from headcount.protocols.responses import ratio_epsilon, share_weight
 from headcount.randomness.draws import WHOLE, bernoulli, uniform
 from headcount.randomness.totals import binomial, uniform_sum
 
@@ -81,9 +80,8 @@ class Windows:
 
     @property
     def local_epsilon(self) -> float:
-        # ln of a ratio above 1, rounded up.
         excess = Fraction((WHOLE - self.weight) * self.outputs, self.weight * self.size)
-        return math.log1p(float(excess)) * (1 + 4 * UNIT)
+        return ratio_epsilon(excess)
 
     @property
     def ends(self) -> tuple[tuple[Fraction, ...], tuple[Fraction, ...]]:

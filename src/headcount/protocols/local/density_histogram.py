@@ -84,7 +84,7 @@ class LaplaceBins(Protocol):
 
     @property
     def guarantee(self) -> Guarantee:
-        return self._promise("largest ratio of the randomizer's law", epsilon=self.local_epsilon)
+        return self._promise_alone()
 
     @property
     def local_epsilon(self) -> float:

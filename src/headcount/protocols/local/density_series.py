@@ -38,7 +38,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headcount.accounting.divergence import PointCurve
-from headcount.accounting.laws import UNIT
 from headcount.core import checks
 from headcount.core.budget import Trust
 from headcount.core.errors import InvalidParameter
@@ -50,7 +49,7 @@ from headcount.core.source import Source
 from headcount.core.tally import Tally
 from headcount.core.task import Density, Holding
 from headcount.protocols import packed_bits
-from headcount.protocols.responses import lie_weight
+from headcount.protocols.responses import lie_weight, ratio_epsilon
 from headcount.randomness.draws import WHOLE, bernoulli
 from headcount.randomness.totals import binomial
 
@@ -144,8 +143,7 @@ class DensitySeries(Protocol):
 
     @property
     def local_epsilon(self) -> float:
-        # ln of a ratio above 1, rounded up.
-        return math.log1p(float((1 - 2 * self._lie) / self._lie)) * (1 + 4 * UNIT)
+        return ratio_epsilon((1 - 2 * self._lie) / self._lie)
 
     def law(self, value: float) -> BundleLaw | None:
         """P(z) = 2^−(k−1)·(q + (1−2q)·P(⟨z,v⟩ > 0)), with q = t/2^64."""

@@ -16,7 +16,6 @@ Error       α·(piecewise variance) + (1−α)·L²·(q(1−q)/(1−2q)² + (j/
 Messages    1: the bits 0 and 1, or 2 + an output.
 """
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
@@ -35,9 +34,9 @@ from headcount.core.protocol import Bundle, BundleLaw
 from headcount.core.source import Source
 from headcount.core.tally import Tally
 from headcount.core.task import Holding
-from headcount.protocols.level_protocol import MOST_SUM, check_levels
+from headcount.protocols.level_protocol import MOST_SUM
 from headcount.protocols.response_sum import ResponseSum
-from headcount.protocols.responses import lie_weight
+from headcount.protocols.responses import lie_weight, ratio_epsilon
 from headcount.protocols.windows import (
     MOST_LEVELS,
     Windows,
@@ -62,9 +61,7 @@ class HybridMean(ResponseSum):
     levels: int | None = None  # by default so many that rounding hardly matters
 
     def _check_options(self) -> None:
-        if self.levels is not None:
-            users = max(self.crowd.users, MOST_SUM // MOST_LEVELS)
-            object.__setattr__(self, "levels", check_levels("levels", self.levels, users))
+        self._keep_levels("levels", MOST_LEVELS)
 
     # Calibration --------------------------------------------------------------------------------
 
@@ -135,15 +132,11 @@ class HybridMean(ResponseSum):
 
     @property
     def guarantee(self) -> Guarantee:
-        return self._promise(
-            "largest ratio of the randomizer's law",
-            epsilon=min(self.budget.epsilon, self.local_epsilon),
-        )
+        return self._promise_alone()
 
     @property
     def local_epsilon(self) -> float:
-        # ln((1−q)/q) of a ratio above 1, rounded up.
-        of_bits = math.log1p(float(Fraction(WHOLE - 2 * self._lie, self._lie))) * (1 + 4 * UNIT)
+        of_bits = ratio_epsilon(Fraction(WHOLE - 2 * self._lie, self._lie))
         return max(of_bits, self._windows.local_epsilon) if self._windows else of_bits
 
     @cached_property

@@ -40,7 +40,8 @@ from headcount.core.tally import Tally
 from headcount.core.task import Holding
 from headcount.protocols.fixed_point import RoundedError
 from headcount.protocols.geometric_error import GeometricError
-from headcount.protocols.level_protocol import MOST_SUM, LevelProtocol, check_levels, level_sum
+from headcount.protocols.level_protocol import MOST_SUM, LevelProtocol, level_sum
+from headcount.protocols.responses import ratio_epsilon
 from headcount.randomness.table import FINE, ThresholdTable
 from headcount.randomness.totals import geometric_sum
 
@@ -88,7 +89,7 @@ class _Noise:
         for z in range(last - self.levels):
             if self.weights[z] * less > more * self.weights[z + self.levels]:
                 more, less = self.weights[z], self.weights[z + self.levels]
-        return math.log1p(float(Fraction(more - less, less))) * (1 + 4 * UNIT)
+        return ratio_epsilon(Fraction(more - less, less))
 
     @property
     def both_sides(self) -> list[int]:
@@ -124,9 +125,7 @@ class LaplaceMean(LevelProtocol):
     levels: int | None = None  # by default so many that rounding hardly matters
 
     def _check_options(self) -> None:
-        if self.levels is not None:
-            users = max(self.crowd.users, MOST_SUM // _MOST_LEVELS)
-            object.__setattr__(self, "levels", check_levels("levels", self.levels, users))
+        self._keep_levels("levels", _MOST_LEVELS)
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -166,7 +165,7 @@ class LaplaceMean(LevelProtocol):
 
     @property
     def guarantee(self) -> Guarantee:
-        return self._promise("largest ratio of the randomizer's law", epsilon=self.local_epsilon)
+        return self._promise_alone()
 
     @property
     def local_epsilon(self) -> float:

@@ -34,7 +34,7 @@ from headcount.core.protocol import BundleLaw
 from headcount.core.source import Source
 from headcount.core.tally import Tally
 from headcount.core.task import Holding
-from headcount.protocols.level_protocol import MOST_SUM, check_levels
+from headcount.protocols.level_protocol import MOST_SUM
 from headcount.protocols.response_sum import ResponseSum
 from headcount.protocols.windows import (
     MOST_LEVELS,
@@ -56,9 +56,7 @@ class PiecewiseMean(ResponseSum):
     levels: int | None = None  # by default so many that rounding hardly matters
 
     def _check_options(self) -> None:
-        if self.levels is not None:
-            users = max(self.crowd.users, MOST_SUM // MOST_LEVELS)
-            object.__setattr__(self, "levels", check_levels("levels", self.levels, users))
+        self._keep_levels("levels", MOST_LEVELS)
 
     @cached_property
     def _levels(self) -> int:
@@ -86,10 +84,7 @@ class PiecewiseMean(ResponseSum):
 
     @property
     def guarantee(self) -> Guarantee:
-        return self._promise(
-            "largest ratio of the randomizer's law",
-            epsilon=min(self.budget.epsilon, self.local_epsilon),
-        )
+        return self._promise_alone()
 
     @property
     def local_epsilon(self) -> float:

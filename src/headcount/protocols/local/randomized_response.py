@@ -38,10 +38,7 @@ class RandomizedResponse(FlippedBits):
 
     @property
     def guarantee(self) -> Guarantee:
-        return self._promise(
-            "largest ratio of the randomizer's law",
-            epsilon=min(self.budget.epsilon, self.local_epsilon),
-        )
+        return self._promise_alone()
 
     @cached_property
     def curve(self) -> PairCurve:

@@ -42,7 +42,7 @@ from headcount.core.tally import Tally
 from headcount.core.task import Holding
 from headcount.protocols.correlated_protocol import CorrelatedProtocol
 from headcount.protocols.geometric_error import GeometricError
-from headcount.protocols.level_protocol import NoisySum, check_levels, enough_levels
+from headcount.protocols.level_protocol import NoisySum, enough_levels
 from headcount.randomness.shares import NegativeBinomialShare
 from headcount.randomness.totals import long_negative_binomial
 
@@ -75,9 +75,7 @@ class CorrelatedSum(CorrelatedProtocol[CorrelatedSumNoise], NoisySum):
     levels: int | None = None  # by default up to 16, or 32 if these are all whole numbers
 
     def _check_options(self) -> None:
-        if self.levels is not None:
-            users = self.crowd.users
-            object.__setattr__(self, "levels", check_levels("levels", self.levels, users))
+        self._keep_levels("levels")
 
     # Calibration --------------------------------------------------------------------------------
 

@@ -27,7 +27,7 @@ from headcount.core.budget import MOST_EPSILON, Budget, Trust
 from headcount.core.guarantee import Guarantee
 from headcount.core.protocol import Calibration, Protocol
 from headcount.core.task import MOST_BUCKETS, Histogram
-from headcount.protocols.level_protocol import MOST_SUM, check_levels
+from headcount.protocols.level_protocol import MOST_SUM
 from headcount.protocols.registry import protocol
 from headcount.protocols.response_sum import CountedSum
 
@@ -69,9 +69,7 @@ class FixedPointSum(CountedSum):
     levels: int | None = None  # by default the best number
 
     def _check_options(self) -> None:
-        if self.levels is not None:
-            users = max(self.crowd.users, MOST_SUM // (MOST_BUCKETS - 1))
-            object.__setattr__(self, "levels", check_levels("levels", self.levels, users))
+        self._keep_levels("levels", MOST_BUCKETS - 1)
 
     def __post_init__(self) -> None:
         super().__post_init__()

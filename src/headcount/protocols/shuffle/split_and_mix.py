@@ -38,7 +38,6 @@ from headcount.core.task import Holding
 from headcount.protocols.geometric_error import GeometricError
 from headcount.protocols.level_protocol import (
     NoisySum,
-    check_levels,
     enough_levels,
     level_sum,
 )
@@ -73,9 +72,7 @@ class SplitAndMix(NoisySum):
     precision: int | None = None  # levels; by default so many that rounding matters little
 
     def _check_options(self) -> None:
-        if self.precision is not None:
-            checked = check_levels("precision", self.precision, self.crowd.users)
-            object.__setattr__(self, "precision", checked)
+        self._keep_levels("precision")
 
     def __post_init__(self) -> None:
         super().__post_init__()

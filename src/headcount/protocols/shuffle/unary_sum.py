@@ -26,7 +26,6 @@ from numpy.typing import NDArray
 from headcount.accounting.amplification import EVERY_DATASET, flip_delta, unary_lie
 from headcount.accounting.divergence import SymmetricCurve
 from headcount.accounting.laws import UNIT
-from headcount.core import checks
 from headcount.core.budget import Budget, Trust
 from headcount.core.errors import Infeasible
 from headcount.core.guarantee import Guarantee
@@ -77,9 +76,7 @@ class UnarySum(ResponseSum):
     bits: int | None = None  # by default the paper's number
 
     def _check_options(self) -> None:
-        if self.bits is not None:
-            bits = checks.whole("bits", self.bits, low=1, high=_MOST_BITS)
-            object.__setattr__(self, "bits", bits)
+        self._keep_levels("bits", _MOST_BITS)
 
     def __post_init__(self) -> None:
         super().__post_init__()
