@@ -17,6 +17,7 @@ _WISHES: dict[str, list[dict[str, Any]]] = {
     "shuffle.correlated": [{"error_ratio": 1.0221}, {}],
     "shuffle.correlated-histogram": [{"error_ratio": 1.09}, {}],
 }
+_LOCAL_PAPERS = ("local.piecewise-mean", "local.hybrid-mean")  # with parameters of their own
 _TASKS: dict[str, hc.Task] = {
     "Count": hc.Count(),
     "Mean of reals in [0, 1]": hc.Mean(0, 1),
@@ -64,7 +65,8 @@ def write() -> None:
 def _lines(task: hc.Task) -> Iterator[tuple[str, ...]]:
     central = hc.protocol("central.geometric", task, _BUDGET, hc.Crowd(_USERS)).standard_error()
     for name in hc.protocol_names(task):
-        calibrations = ("exact", "paper") if name.startswith("shuffle.") else ("exact",)
+        both = name.startswith("shuffle.") or name in _LOCAL_PAPERS
+        calibrations = ("exact", "paper") if both else ("exact",)
         if name == "shuffle.split-and-mix":  # both are the paper's
             calibrations = ("paper",)
         for calibration in calibrations:

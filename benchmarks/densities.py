@@ -1,6 +1,6 @@
 """How the error of a density falls with the crowd: simulated, and against what theory says.
 
-Writes docs/densities.md and its figure: `make figures`.
+Writes the table of docs/densities.md and its figure: `make figures`.
 """
 
 from collections.abc import Callable, Iterator
@@ -19,6 +19,7 @@ _BUDGET = hc.Budget(1, 1e-6)
 _CROWDS = [round(10 ** (3 + step / 2)) for step in range(9)]
 _RUNS = 24
 _PLACES = 4096  # at which people are, at least
+_MARK = "<!-- below: written by make figures -->"
 _POINTS = 512  # at which the density is asked for
 _PROTOCOLS = {
     "local.density-histogram": "local, by a histogram",
@@ -95,52 +96,9 @@ def write() -> None:
     table = "".join(
         "| " + " | ".join(row) + " |\n" for row in (heads, ("---",) * len(heads), *rows)
     )
-    (_DOCS / "densities.md").write_text(f"{_TEXT}\n{table}", encoding="utf-8")
-
-
-_TEXT = f"""\
-# Densities
-
-Written by `make figures`; do not edit.
-
-How are people's numbers spread? `hc.Density(low, high, smoothness)` asks for the density of the
-population that they were drawn from:
-
-```python
-import numpy as np
-import headcount as hc
-
-ages = np.random.default_rng(1).triangular(18, 30, 90, size=20_000)
-task = hc.Density(0, 100, smoothness=1)
-p = hc.protocol("shuffle.density-histogram", task, hc.Budget(1, 1e-6), hc.Crowd(20_000))
-e = hc.run(p, ages)
-band = e.interval(0.95, sampling=True, simultaneous=True)  # of the population, everywhere at once
-shown = e.postprocess("density")  # not negative, and integrates to one; e.unbiased_value stays
-print(p.parameters, e.value[::64], band.low[::64], band.high[::64], shown.value.mean() * 100)
-```
-
-Four protocols answer. Three put numbers into equal bins and have another protocol count them: a
-frequency oracle (`local.density-histogram`), fake users (`shuffle.density-histogram`) or noise by a
-curator (`central.geometric`, `central.laplace`). `local.density-series` estimates the coefficients
-of waves instead, from one random sign for each. How many bins or waves there are follows from the
-crowd, the budget and the smoothness, never from the data. For a smoothness above 1, the density
-between bins is a polynomial that has the averages of the nearest ones.
-
-What is told is the density as such bins or waves show it. Its band holds privacy noise and, with
-`sampling=True`, who happened to take part; it does not hold what bins or waves smooth away.
-
-## The price of trust
-
-The mean squared error of a β-smooth density falls like (nε²)^(−2β/(2β+2)) in local trust, and no
-protocol has a better order (Duchi, Jordan, Wainwright 2018). Without privacy it is n^(−2β/(2β+1)),
-and that is also what shuffled and central histograms reach: their noise does not grow with the
-crowd.
-
-![Mean integrated squared error against the size of the crowd](figures/density-rates.svg)
-
-Each point is the mean of {_RUNS} simulated runs, ε = 1, δ = 1e-6; slopes are of straight lines
-through all points.
-"""
+    page = _DOCS / "densities.md"
+    prose, _, _ = page.read_text(encoding="utf-8").partition(_MARK)
+    page.write_text(f"{prose}{_MARK}\n\n{table}", encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -315,11 +315,11 @@ def test_intervals() -> None:
 
 def test_postprocessing_is_marked_and_the_unbiased_value_stays() -> None:
     raw = estimate(-4.0, 10)
-    clipped = raw.postprocess("clip", lambda value: max(0.0, value))
+    clipped = raw.changed("clip", lambda value: max(0.0, value))
     assert (clipped.value, clipped.unbiased_value) == (0.0, -4.0)
     assert clipped.postprocessing == ("clip",)
     assert clipped.interval(0.9) == raw.interval(0.9)
-    doubled = clipped.postprocess("double", lambda value: 2 * value + 1)
+    doubled = clipped.changed("double", lambda value: 2 * value + 1)
     assert (doubled.value, doubled.unbiased_value) == (1.0, -4.0)
     assert doubled.to_dict()["postprocessing"] == ["clip", "double"]
     assert raw.unbiased_value == raw.value

@@ -853,7 +853,7 @@ def test_sampling_error() -> None:
         assert interval.high - interval.low > 0.01
         assert moved.to_dict()["sampling_error"] == moved.sampling_error
     # What was done to the value says nothing about the population.
-    cut = replace(estimate, value=1.0).postprocess("cut", lambda value: 0.0 * value)
+    cut = replace(estimate, value=1.0).changed("cut", lambda value: 0.0 * value)
     assert cut.sampling_error == pytest.approx(0.2)
 
 

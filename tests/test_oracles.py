@@ -13,12 +13,11 @@ import pytest
 from scipy.stats import chi2
 
 import headcount as hc
-from enumeration import exactly, laws_of, log_likelihood_ratio
+from enumeration import exactly, laws_of, log_likelihood_ratio, worst_delta
 from headcount.protocols.bounded_normal import count_interval
 from headcount.protocols.frequency_oracle import FrequencyOracle, SupportError
 from headcount.protocols.local.hashing import Hashing, best_values
 from headcount.protocols.local.subset import Subset, best_size
-from headcount.protocols.registry import protocol_class
 
 ORACLES = [
     "local.k-ary",
@@ -87,18 +86,13 @@ def published(name: str, d: int, epsilon: float) -> float:
     e, root = math.exp(epsilon), math.exp(epsilon / 2)
     g = min(range(2, 400), key=lambda g: (e + g - 1) ** 2 / (g - 1))
 
-    def subset(w: int) -> float:
-        p = e * w / (e * w + d - w)
-        q = p * (w - 1) / (d - 1) + (1 - p) * w / (d - 1)
-        return q * (1 - q) / (p - q) ** 2
-
     return {
         "local.k-ary": (e + d - 2) / (e - 1) ** 2,
         "local.unary-symmetric": root / (root - 1) ** 2,
         "local.unary-optimized": 4 * e / (e - 1) ** 2,
         "local.hashing": (e + g - 1) ** 2 / ((g - 1) * (e - 1) ** 2),
         "local.hadamard": ((e + 1) / (e - 1)) ** 2,
-        "local.subset": min(subset(w) for w in range(1, d)),
+        "local.subset": min(_subset_variance(d, w, epsilon) for w in range(1, d)),
     }[name]
 
 
@@ -195,21 +189,31 @@ def test_buckets_that_depend_on_each_other_are_not_taken_for_independent(name: s
 
 
 def covered(
-    name: str, epsilon: float, counts: list[int], runs: int, *, together: bool = False
+    name: str,
+    epsilon: float,
+    counts: list[int],
+    runs: int,
+    *,
+    together: bool = False,
+    share: int | None = None,
 ) -> Any:
-    """How often intervals of simulated runs hold each count; or all of them at once."""
+    """How often intervals of simulated runs hold each count; or all of them at once.
+
+    What may go wrong is divided by `share`, by default as `simultaneous` does.
+    """
     users, truth = sum(counts), np.array(counts)
     protocol = oracle(name, len(counts), epsilon, users=users)
     source = hc.SeededSource(12)
     tallies = [protocol.simulate(counts, source) for _ in range(runs)]
     values = np.array([protocol.estimate(tally).value for tally in tallies])
     # All runs as one histogram: an interval looks at one bucket only.
-    confidence = 1 - 0.05 / (len(counts) if together else 1)
+    share = share or (len(counts) if together else 1)
+    confidence = 1 - 0.05 / share
     below, above = protocol._error_law(users, values.ravel()).margins(confidence)
     low, high = (values.ravel() - above), (values.ravel() + below)
     inside = (low <= np.tile(truth, runs)) & (np.tile(truth, runs) <= high)
     table = inside.reshape(runs, -1)
-    one = protocol.estimate(tallies[0]).interval(0.95, simultaneous=together)
+    one = protocol.estimate(tallies[0]).interval(0.95, simultaneous=share > 1)
     assert np.array_equal((one.low <= truth) & (truth <= one.high), table[0])
     return np.mean(table.all(axis=1)) if together else table.mean(axis=0)
 
@@ -241,14 +245,12 @@ def test_intervals_cover_everywhere(name: str, epsilon: float, users: int) -> No
 def test_simultaneous_intervals_cover_all_buckets(name: str) -> None:
     assert covered(name, 1.0, COUNTS, 2000, together=True) > 0.94
     # Those of single buckets do not.
-    users, truth = sum(COUNTS), np.array(COUNTS)
-    protocol = oracle(name, len(COUNTS), users=users)
+    assert covered(name, 1.0, COUNTS, 2000, together=True, share=1) < 0.9
+    protocol = oracle(name, len(COUNTS), users=sum(COUNTS))
     estimate = protocol.estimate(protocol.simulate(COUNTS, hc.SeededSource(1)))
     alone, all_of_them = estimate.interval(), estimate.interval(simultaneous=True)
     assert (all_of_them.low <= alone.low).all()
     assert (all_of_them.high >= alone.high).all()
-    assert np.mean(covered(name, 1.0, COUNTS, 300).prod()) < 0.9
-    assert truth.sum() == users
 
 
 @pytest.mark.parametrize("count", [0.0, 3.0, 30.0, 70.0, 500.0, 980.0, 1000.0])
@@ -338,22 +340,16 @@ def test_hashing_counts_by_trial_and_by_transform(values: int, monkeypatch: Any)
         assert protocol.tally(messages).counts.tolist() == expected
 
 
-@pytest.mark.parametrize("values", [3, 4])
-def test_hashes_of_three_buckets_are_independent(values: int) -> None:
-    """All hashes there are, of the smallest kind: every triple of numbers is equally likely."""
-    bits = 2
+def test_hashes_of_three_buckets_are_independent() -> None:
+    """All hashes there are, of four values: every triple of these is equally likely."""
+    protocol = oracle("local.hashing", 4, values=4)
+    assert isinstance(protocol, Hashing)
+    words = np.array(list(product(range(8), repeat=2)))
     for triple in [(0, 1, 2), (1, 2, 3), (0, 1, 3)]:
-        seen: dict[tuple[int, ...], int] = {}
-        for words in product(range(8), repeat=bits):
-            asked = [x | 4 for x in triple]
-            key = tuple(
-                sum((w & x).bit_count() % 2 << place for place, w in enumerate(words))
-                for x in asked
-            )
-            seen[key] = seen.get(key, 0) + 1
+        hashed = [protocol._hash(words, np.full(len(words), x)).tolist() for x in triple]
+        seen = Counter(zip(*hashed, strict=True))
         assert len(seen) == 4**3
-        assert len(set(seen.values())) == 1
-    assert values in (3, 4)
+        assert set(seen.values()) == {1}
 
 
 def test_uneven_hashes_state_their_exact_chances() -> None:
@@ -382,8 +378,8 @@ def test_a_million_buckets(name: str) -> None:
     assert np.mean(z**2) == pytest.approx(1, abs=0.02)
 
 
-def test_messages_of_ten_million_people_stay_small() -> None:
-    """128 bits each, packed: 16 bytes on the wire and in memory."""
+def test_messages_are_packed() -> None:
+    """128 bits are 16 bytes, on the wire and in memory."""
     protocol = oracle("local.unary-optimized", 128)
     assert protocol.alphabet.bytes_per_message == 16
     assert protocol.bits_per_message == 128
@@ -392,26 +388,38 @@ def test_messages_of_ten_million_people_stay_small() -> None:
 
 
 @oracles
-def test_bad_options_and_sizes_are_refused(name: str) -> None:
+def test_bad_options_are_refused(name: str) -> None:
     if name == "local.hashing":
         for wrong in (1, 0, 2**17, 2.5, "4"):
             with pytest.raises(hc.InvalidParameter, match="`values` must be"):
                 oracle(name, values=wrong)
     with pytest.raises(hc.InvalidParameter, match="with all buckets declared"):
         hc.protocol(name, hc.Histogram([1, 2], open=True), hc.Budget(1), hc.Crowd(10))
-    assert protocol_class(name).trust is hc.Trust.LOCAL
 
 
 @oracles
 def test_reports_of_one_person_follow_no_other(name: str) -> None:
     """The law of a report of many buckets, by which buckets of a few it supports."""
-    protocol, people = oracle(name, 24, 1.5), 100_000
-    messages = protocol.randomize(np.full(people, 3), hc.SeededSource(21))
+    protocol, people = oracle(name, 24, 1.5), 8000
+    payload = protocol.randomize(np.full(people, 3), hc.SeededSource(21)).payload
     own, other, both, none = (float(chance) for chance in protocol.support.cells)
     law = {(1, 0): own, (0, 1): other, (1, 1): both, (0, 0): none}
-    payload = messages.payload
-    seen = [protocol.tally(hc.Batch(payload[i : i + 1], 1)).counts for i in range(20_000)]
+    seen = [protocol.tally(hc.Batch(payload[i : i + 1], 1)).counts for i in range(people)]
     observed = Counter((int(row[3]), int(row[5])) for row in seen)
     assert log_likelihood_ratio(observed, {k: p for k, p in law.items() if p})[1] > 1e-6
-    wrong = {**law, (1, 0): own * 0.9, (0, 0): none + own * 0.1}
+    wrong = {**law, (1, 0): own * 0.8, (0, 0): none + own * 0.2}
     assert log_likelihood_ratio(observed, {k: p for k, p in wrong.items() if p})[1] < 1e-6
+
+
+@pytest.mark.parametrize(
+    "name", ["local.unary-symmetric", "local.unary-optimized", "local.hadamard"]
+)
+def test_behind_a_shuffler_every_crowd_keeps_the_promise(name: str) -> None:
+    """All views of all crowds of three people and two buckets."""
+    protocol = hc.protocol(
+        "shuffle.amplified", hc.Histogram(2), hc.Budget(0.8, 0.2), hc.Crowd(3), local=name
+    )
+    assert protocol.parameters["local_epsilon"] > 0.8
+    assert worst_delta(protocol, 0.8) <= protocol.guarantee.delta <= 0.2
+    for epsilon in (0.0, 0.3, 1.2):
+        assert worst_delta(protocol, epsilon) <= protocol.curve.delta(epsilon) + 1e-12

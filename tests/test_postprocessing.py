@@ -85,7 +85,7 @@ def test_wrong_steps_are_refused() -> None:
     with pytest.raises(hc.UnknownName, match="one of clip, norm-sub, simplex, density, got 'x'"):
         raw.postprocess("x")
     for name in ("norm-sub", "simplex", "density"):
-        with pytest.raises(hc.InvalidParameter, match=f"{name} is for a {STEPS[name][0]}"):
+        with pytest.raises(hc.InvalidParameter, match=f"{name} must come with a {STEPS[name][0]}"):
             raw.postprocess(name)
     opened = hc.Histogram(["a", "b"], open=True)
     p = hc.protocol("shuffle.hashed-histogram", opened, hc.Budget(1, 1e-3), hc.Crowd(300))

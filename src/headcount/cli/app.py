@@ -20,7 +20,7 @@ from headcount.cli.output import (
 from headcount.core import checks
 from headcount.core.budget import Budget, Crowd, Trust
 from headcount.core.errors import InvalidParameter
-from headcount.core.postprocessing import STEPS
+from headcount.core.postprocessing import STEPS, check_step
 from headcount.core.protocol import Protocol
 from headcount.core.task import Count, Density, Histogram, Mean, Sum, Task
 from headcount.data.columns import read_column
@@ -70,7 +70,9 @@ Low = Annotated[
 High = Annotated[float | None, typer.Option(help="Of a sum, mean or density: the largest one.")]
 Smoothness = Annotated[
     float | None,
-    typer.Option(help="Of a density: how often it can be differentiated. [default: 1]"),
+    typer.Option(
+        help="Of a density: how often it can be differentiated, from 0.1 to 4. [default: 1]"
+    ),
 ]
 Whole = Annotated[bool, typer.Option("--whole", help="Values are whole numbers.")]
 Clamp = Annotated[
@@ -130,7 +132,11 @@ def estimate(
     ] = None,
     name: Annotated[
         str | None,
-        typer.Option("--protocol", help="A protocol by name. [default: the trust's most accurate]"),
+        typer.Option(
+            "--protocol",
+            help="A protocol by name. [default: that of the trust with the least error, for the "
+            "worst data]",
+        ),
     ] = None,
     honest: Honest = None,
     calibration: Annotated[
@@ -204,7 +210,8 @@ def estimate(
         print_json({**answer.to_dict(confidence, **kind), **_facts(chosen)})
         return
     print_answer(answer, confidence, **kind)
-    marked = f", {' and '.join(answer.postprocessing)}" if answer.postprocessing else ""
+    steps = answer.postprocessing
+    marked = f", post-processed: {' and '.join(steps)}" if steps else ""
     sent = f"{chosen.messages_per_user:.4g} message(s) each"
     console.print(f"\n{chosen.name}, {number(answer.users)} people, {sent}{marked}")
     console.print(f"spent: {answer.guarantee}; {answer.guarantee.method}", soft_wrap=True)
@@ -212,7 +219,10 @@ def estimate(
         console.print(f"figure: {out}", soft_wrap=True)
     if answer.value not in answer.interval(confidence, **kind):
         console.print(
-            "The estimate is unbiased and may be impossible; the interval holds what is possible.",
+            "The interval is that of the unbiased value, before post-processing."
+            if steps
+            else "The estimate is unbiased and may be impossible; the interval holds what is "
+            "possible.",
             soft_wrap=True,
         )
 
@@ -232,13 +242,11 @@ def _check_flags(
     out: Path | None,
 ) -> None:
     """Refuse what does not go with the question, before anything is read."""
-    steps: tuple[str, ...] = ()
     if postprocess is not None:
-        steps = STEPS[checks.choice("postprocess", postprocess, tuple(STEPS))]
+        check_step(postprocess, question.name)
     for flag, present, kinds in (
         ("--sampling", sampling, ("mean", "density")),
         ("--simultaneous", simultaneous, ("histogram", "density")),
-        (f"--postprocess {postprocess}", postprocess, steps),
         ("--out", out, ("density",)),
     ):
         if present and question.name not in kinds:
@@ -274,7 +282,7 @@ def curve(
     if out:
         figures.check_path(out)
     asked = _only_task(name)
-    if buckets is None and low is None and high is None:
+    if buckets is None and low is None and high is None and smoothness is None:
         asked = protocol_class(name).tasks[0].name
     question = _question(asked, buckets, open_buckets, low, high, whole, smoothness=smoothness)
     deltas = [10.0**-power for power in range(1, 13)]

@@ -80,15 +80,16 @@ def _print_density(
     """Some points of the grid, with bars."""
     interval = estimate.interval(confidence, sampling=sampling, simultaneous=simultaneous)
     grid = estimate.buckets or ()
-    whose = " of the population" * sampling + ", all at once" * simultaneous
     table = Table(box=None, pad_edge=False, header_style="bold")
-    for column in ("at", "density", f"{100 * confidence:.10g} % interval{whose}", ""):
-        table.add_column(column, justify="left" if not column else "right", no_wrap=True)
+    for column in ("at", "density", f"{100 * confidence:.10g} % interval"):
+        table.add_column(column, justify="right", no_wrap=True)
+    table.add_column("")
     largest = max(float(estimate.value.max()), 1e-300)
     step = (float(grid[-1]) - float(grid[0])) / max(1, len(grid) - 1)
+    # Two digits of the error, but no more than tell the densities themselves apart.
+    error = max(float(estimate.standard_error.max()), largest / 1000)
     for row in range(min(MOST_ROWS, len(grid))):
         at = (2 * row + 1) * len(grid) // (2 * min(MOST_ROWS, len(grid)))
-        error = float(estimate.standard_error[at])
         bar = "█" * round(_BAR * max(0.0, float(estimate.value[at])) / largest)
         table.add_row(
             number(float(grid[at]), step),
@@ -97,8 +98,11 @@ def _print_density(
             bar,
         )
     console.print(table)
+    if sampling or simultaneous:
+        where = "everywhere at once" if simultaneous else "at each point"
+        console.print(f"intervals{' of the population' * sampling}, {where}")
     if len(grid) > MOST_ROWS:
-        console.print(f"{MOST_ROWS} of {len(grid)} points: see --json for all, --out for a figure")
+        console.print(f"{MOST_ROWS} of {len(grid)} points: see --json for all")
 
 
 def _print_histogram(estimate: Estimate, confidence: float, simultaneous: bool) -> None:

@@ -224,21 +224,21 @@ class Estimate:
         ]
         return [(self.buckets[int(at)], float(self.value[at])) for at in order]
 
-    def postprocess(
-        self, name: str, change: Callable[[Answer], Answer] | None = None
-    ) -> "Estimate":
-        """The same estimate with its value changed, marked as such. Costs no privacy.
-
-        By a step of `core.postprocessing`: "clip", "norm-sub", "simplex", "density"; or by a
-        change of one's own, under any name.
+    def postprocess(self, name: str) -> "Estimate":
+        """The same estimate after a step of `core.postprocessing`: "clip", "norm-sub", "simplex" or
+        "density". It is marked as such, and costs no privacy.
         """
-        if change is None:
-            values = np.asarray(self.value, dtype=np.float64)
-            value = postprocessed(name, self.task, values, self.answer_range, self.total)
-            changed = value if np.ndim(self.value) else float(value)
-        else:
-            changed = change(self.value)
-        return replace(self, value=changed, postprocessing=(*self.postprocessing, name))
+
+        def step(value: Answer) -> Answer:
+            values = np.asarray(value, dtype=np.float64)
+            found = postprocessed(name, self.task, values, self.answer_range, self.total)
+            return found if np.ndim(value) else float(found)
+
+        return self.changed(name, step)
+
+    def changed(self, name: str, change: Callable[[Answer], Answer]) -> "Estimate":
+        """The same estimate with its value changed in any way, marked by a name."""
+        return replace(self, value=change(self.value), postprocessing=(*self.postprocessing, name))
 
     def to_dict(
         self, confidence: float = 0.95, *, sampling: bool = False, simultaneous: bool = False

@@ -24,6 +24,15 @@ STEPS: dict[str, tuple[str, ...]] = {
 }
 
 
+def check_step(name: str, task: str) -> None:
+    """Refuse what is no step, or none for such a task."""
+    if not isinstance(name, str) or name not in STEPS:
+        raise UnknownName(f"`postprocess` must be one of {', '.join(STEPS)}, got {name!r}")
+    if task not in STEPS[name]:
+        kinds = " or ".join(STEPS[name])
+        raise InvalidParameter(f"`postprocess` {name} must come with a {kinds}, got a {task}")
+
+
 def postprocessed(
     name: str,
     task: str,
@@ -32,12 +41,12 @@ def postprocessed(
     total: float | None,
 ) -> NDArray[np.float64]:
     """The values of a task after a step: within limits, adding up to the total if it is known."""
-    if name not in STEPS:
-        raise UnknownName(f"postprocessing must be one of {', '.join(STEPS)}, got {name!r}")
-    if task not in STEPS[name]:
-        raise InvalidParameter(f"{name} is for a {' or '.join(STEPS[name])}, got a {task}")
+    check_step(name, task)
     if name == "clip":
-        clipped: NDArray[np.float64] = np.clip(values, *limits)
+        low, high = limits
+        clipped: NDArray[np.float64] = np.clip(
+            values, max(low, 0.0) if task == "density" else low, high
+        )
         return clipped
     if total is None:
         raise InvalidParameter(f"{name} needs buckets that everyone is in, got open ones")

@@ -193,6 +193,14 @@ class Protocol(ABC):
     def _simulate(self, held: Holding, source: Source) -> NDArray[np.int64]:
         """A tally's counts, drawn from the law that the messages of such a crowd would give."""
 
+    def _target(self, held: Holding) -> Answer:
+        """See `truth`."""
+        return self.task.answer(held)
+
+    def _answer_range(self, users: int) -> tuple[float, float]:
+        """Between which bounds the truth lies, whatever people hold."""
+        return self.task.answer_range(users)
+
     def _postprocessing(self, tally: Tally) -> tuple[str, Callable[[Answer], Answer]] | None:
         """What the chosen analyzer does to the unbiased value, by name; nothing by default."""
         return None
@@ -221,12 +229,12 @@ class Protocol(ABC):
         held = self.task.holding(counts)
         return self._standard_error(held.users, held)
 
-    def truth(self, held: Holding) -> Answer:
+    def truth(self, counts: Counts) -> Answer:
         """What the unbiased estimate is on average, for a crowd that holds such values.
 
         The true answer; of a density, what the protocol's smoothing makes of the crowd's own.
         """
-        return self.task.answer(held)
+        return self._target(self.task.holding(counts))
 
     def overflow(self, slots: int) -> float:
         """At least the probability that one person has more messages than this."""
@@ -326,14 +334,14 @@ class Protocol(ABC):
             value=self._answer(tally.users, unbiased),
             users=tally.users,
             guarantee=self.guarantee,
-            answer_range=self.task.answer_range(tally.users),
+            answer_range=self._answer_range(tally.users),
             whole=self.task.whole_answers,
             error_law=self._error_law(tally.users, unbiased),
             buckets=self.task.buckets,
             total=self.task.total(tally.users),
         )
         step = self._postprocessing(tally)
-        return raw.postprocess(*step) if step else raw
+        return raw.changed(*step) if step else raw
 
     def simulate(self, counts: Counts, source: Source) -> Tally:
         """A tally with the law of `tally(shuffle(randomize(…)))`, without making the messages.

@@ -453,6 +453,9 @@ class Density(Bounded):
         object.__setattr__(self, "smoothness", found)
         object.__setattr__(self, "points", checks.whole("points", points, low=2, high=MOST_POINTS))
 
+    def __str__(self) -> str:
+        return f"{super().__str__()}, smoothness {self.smoothness:g}"
+
     @cached_property
     def grid(self) -> NDArray[np.float64]:
         """Where the density is asked for."""
@@ -474,8 +477,8 @@ class Density(Bounded):
         return counts / held.users * self.points / float(self.span)
 
     def answer_range(self, users: int) -> tuple[float, float]:
-        """A density is not negative."""
-        return 0.0, math.inf
+        """A density is not negative, but what smoothing makes of it may be."""
+        return -math.inf, math.inf
 
     def total(self, users: int) -> float | None:
         return self.points / float(self.span)

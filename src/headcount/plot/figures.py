@@ -61,35 +61,29 @@ def density_figure(
     )
     whose = " of the population" * sampling + ", everywhere at once" * simultaneous
     label = f"{100 * confidence:.10g} % band{whose}"
-    axes.fill_between(grid, band.low, band.high, color=COLORS[0], alpha=0.2, lw=0, label=label)
-    axes.plot(grid, estimate.value, color=COLORS[0], label=estimate.protocol)
+    axes.fill_between(
+        grid, band.low, band.high, step="mid", color=COLORS[0], alpha=0.2, lw=0, label=label
+    )
+    line = ", ".join([estimate.protocol, *estimate.postprocessing])
+    axes.plot(grid, estimate.value, color=COLORS[0], drawstyle="steps-mid", label=line)
     axes.axhline(0, color="0.6", linewidth=0.8)
     axes.set_xlabel("value")
     axes.set_ylabel("density")
-    axes.legend(frameon=False)
+    axes.legend(frameon=False, ncols=2, fontsize="small", loc="lower left", bbox_to_anchor=(0, 1))
     return figure
 
 
 def rate_figure(
     title: str, panels: Mapping[str, Mapping[str, Sequence[tuple[float, float]]]]
 ) -> "Figure":
-    """Errors against the size of the crowd, on two logarithmic scales; a panel for each case.
-
-    Lines whose label begins with a dash are drawn without points, for comparison.
-    """
+    """Errors against the size of the crowd, on two logarithmic scales; a panel for each case."""
     figure, axes = _figure(len(panels), title)
     for panel, (name, lines) in zip(axes, panels.items(), strict=True):
         for (label, points), color, marker in zip(
             lines.items(), cycle(COLORS), cycle(MARKERS), strict=False
         ):
-            plain = label.startswith("–")
             panel.plot(
-                *zip(*points, strict=True),
-                color=color,
-                label=label,
-                marker="" if plain else marker,
-                markersize=4,
-                linestyle=":" if plain else "-",
+                *zip(*points, strict=True), color=color, label=label, marker=marker, markersize=4
             )
         panel.set_xscale("log")
         panel.set_yscale("log")

@@ -42,7 +42,7 @@ from headcount.core.tally import Tally
 from headcount.core.task import Density, Histogram, Holding, Task
 from headcount.protocols.frequency_oracle import SupportError
 from headcount.protocols.inner import InnerProtocol
-from headcount.protocols.registry import protocol_class
+from headcount.protocols.registry import protocol_names
 
 MOST_BINS = 4096
 
@@ -141,13 +141,11 @@ class DensityHistogram(InnerProtocol):
             object.__setattr__(self, "bins", bins)
         super().__post_init__()
 
-    def _check_histogram(self, option: str, name: str) -> None:
+    def _check_histogram(self, name: str) -> None:
         """Refuse what does not count bins in this trust."""
-        found = protocol_class(name, Histogram(2))
-        if found.trust is not self.trust or not found.answers(Histogram(2)):
-            raise InvalidParameter(
-                f"`{option}` must be a {self.trust} protocol for a histogram, got {name!r}"
-            )
+        known = protocol_names(Histogram(2), self.trust)
+        if name not in known:
+            raise InvalidParameter(f"`histogram` must be one of {', '.join(known)}, got {name!r}")
 
     @abstractmethod
     def _histogram(self, bins: int) -> Protocol:
@@ -213,7 +211,12 @@ class DensityHistogram(InnerProtocol):
     def law(self, value: float) -> BundleLaw | None:
         return self._inner.law(int(self._bin(np.array([value]))[0]))
 
-    def truth(self, held: Holding) -> Answer:
+    def _answer_range(self, users: int) -> tuple[float, float]:
+        if self._reconstruction.weights.shape[1] > 1:
+            return super()._answer_range(users)
+        return 0.0, self._bins / float(self.task.span)  # with everybody in one bin
+
+    def _target(self, held: Holding) -> Answer:
         return self._answer(held.users, self._binned(held).counts.astype(np.float64))
 
     def _answer(self, users: int, unbiased: Answer) -> Answer:

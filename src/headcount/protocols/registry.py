@@ -105,9 +105,9 @@ def best_protocol(task: Task, budget: Budget, crowd: Crowd, trust: Trust) -> Pro
             fitting.append(protocol(name, task, budget, crowd))
         except Infeasible as error:
             refusal = error
+        if fitting and isinstance(task, Density):
+            return fitting[0]
     light = [candidate for candidate in fitting if candidate.messages_per_user <= _MANY_MESSAGES]
-    if fitting and isinstance(task, Density):
-        return fitting[0]
     if fitting:
         return min(light or fitting, key=lambda candidate: candidate.standard_error())
     raise refusal or InvalidParameter(f"no protocol of {trust} trust answers {task}")

@@ -9,6 +9,7 @@ Error       A person whose place is j + f is rounded to j + 1 with probability f
 
 import math
 from abc import abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
@@ -25,6 +26,8 @@ from headcount.core.task import Holding
 from headcount.protocols.inner import InnerProtocol
 from headcount.protocols.level_protocol import LevelProtocol
 
+MOST_RESPONSES = 2**12  # levels of those who respond for themselves
+_CHUNK = 1 << 16  # people who respond at a time
 _MANY = 100  # of the squares of one message, in the variance: then the sum is near normal
 
 
@@ -109,3 +112,16 @@ class CountedSum(ResponseSum, InnerProtocol):
         counts = np.zeros(self._levels + 1, dtype=np.int64)
         counts[held.values] = held.counts
         return self._inner._simulate(Holding(np.arange(self._levels + 1), counts), source)
+
+
+def in_parts(
+    respond: Callable[[NDArray[np.integer], Source], NDArray[np.int64]],
+    levels: NDArray[np.integer],
+    source: Source,
+    dtype: np.dtype[np.integer],
+) -> Messages:
+    """Everybody's response, by parts of the crowd that fit into memory."""
+    out = np.empty(len(levels), dtype=dtype)
+    for start in range(0, len(levels), _CHUNK):
+        out[start : start + _CHUNK] = respond(levels[start : start + _CHUNK], source)
+    return Messages.one_each(out)

@@ -4,7 +4,7 @@ Notation, law and error are those of `local.piecewise-mean`.
 """
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
@@ -12,18 +12,16 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from headcount.core.messages import Messages
 from headcount.core.source import Source
 from headcount.core.task import Bounded, Holding
 from headcount.protocols.level_protocol import MOST_SUM
+from headcount.protocols.response_sum import MOST_RESPONSES
 from headcount.protocols.responses import ratio_epsilon, share_weight
 from headcount.randomness.draws import WHOLE, bernoulli, uniform
 from headcount.randomness.totals import binomial, uniform_sum
 
-MOST_LEVELS = 2**12
 _LEAST_LEVELS = 2**7  # by default; outputs then still fit into a byte
 _ROUNDING = 1000  # times the variance by rounding is what responses have at least, by default
-_CHUNK = 1 << 16  # people who respond at a time
 
 
 def paper_window(levels: int, epsilon: float) -> int:
@@ -43,7 +41,7 @@ def window_variances(
 
 def enough_windows(task: Bounded, users: int, epsilon: float) -> int:
     """So many levels that rounding hardly matters; no more than there are whole numbers."""
-    most = min(MOST_LEVELS, MOST_SUM // (2 * users))
+    most = min(MOST_RESPONSES, MOST_SUM // (2 * users))
     found = _LEAST_LEVELS
     while found < most and window_variances(found, epsilon)[1].min() < _ROUNDING / 4:
         found *= 2
@@ -132,16 +130,3 @@ class Windows:
         seen = held.counts - np.array(blind, dtype=np.int64)
         inside = uniform_sum(source, int(seen.sum()), self.size)
         return int(held.values @ seen) + inside + uniform_sum(source, sum(blind), self.outputs)
-
-
-def in_parts(
-    respond: Callable[[NDArray[np.integer], Source], NDArray[np.int64]],
-    levels: NDArray[np.integer],
-    source: Source,
-    dtype: np.dtype[np.integer],
-) -> Messages:
-    """Everybody's response, by parts of the crowd that fit into memory."""
-    out = np.empty(len(levels), dtype=dtype)
-    for start in range(0, len(levels), _CHUNK):
-        out[start : start + _CHUNK] = respond(levels[start : start + _CHUNK], source)
-    return Messages.one_each(out)

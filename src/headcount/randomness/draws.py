@@ -130,8 +130,9 @@ def uniform(
 
     Masked to the least power of two that is enough, and drawn again if too large.
     """
-    if not 1 <= below <= int(np.iinfo(dtype).max) + 1:
-        raise InvalidParameter(f"`below` must be between 1 and 2^64, got {below}")
+    most = int(np.iinfo(dtype).max) + 1
+    if not 1 <= below <= most:
+        raise InvalidParameter(f"`below` must be between 1 and {most}, got {below}")
     mask = dtype((1 << (below - 1).bit_length()) - 1)
     out: NDArray[np.unsignedinteger] = source.integers(count, dtype) & mask
     if below - 1 == int(mask):

@@ -21,6 +21,7 @@ from headcount.randomness.shares import NegativeBinomialShare
 from headcount.randomness.table import ThresholdTable
 
 _LARGEST_R = 500  # of one share
+_COINS = 2**28  # of one count, up to which each is thrown
 _LARGEST_VARIANCE = 2**32  # tables of a million entries or so
 
 
@@ -94,7 +95,9 @@ def geometric_sum(source: Source, people: int, p: Fraction) -> int:
         part //= 2
     parts, rest = divmod(people, part) if part else (0, 0)
     total = int(negative_binomial(source, Fraction(part), p, parts).sum()) if parts else 0
-    return total + int(negative_binomial(source, Fraction(rest), p)[0]) if rest else total
+    if rest:
+        total += int(negative_binomial(source, Fraction(rest), p)[0])
+    return total
 
 
 def uniform_sum(source: Source, people: int, below: int) -> int:
@@ -113,3 +116,38 @@ def uniform_sum(source: Source, people: int, below: int) -> int:
         coins = sum(count for b, count in zip(sizes, inside, strict=True) if b > digit)
         total += int(binomial(source, coins, Fraction(1, 2))[0]) << digit
     return total
+
+
+def binomials(
+    source: Source, trials: NDArray[np.int64], weights: NDArray[np.uint64], digits: int
+) -> NDArray[np.int64]:
+    """A draw of Bin(trials[i], weights[i]/2^digits) for each i, exactly.
+
+    Everyone has a uniform number whose binary digits are compared with the weight's, from the
+    first on: half of those whose number is still equal to it leave at each digit.
+    """
+    below = np.where(weights >> np.uint64(digits), trials, 0)
+    equal = trials - below
+    for place in reversed(range(digits)):
+        if not equal.any():
+            break
+        zeros = _heads(source, equal)
+        one = (weights >> np.uint64(place)) & np.uint64(1) == 1
+        below += np.where(one, zeros, 0)
+        equal = np.where(one, equal - zeros, zeros)
+    return below
+
+
+def _heads(source: Source, coins: NDArray[np.int64]) -> NDArray[np.int64]:
+    """A draw of Bin(coins[i], ½) for each i: the ones among so many random bits."""
+    out = np.zeros(len(coins), dtype=np.int64)
+    some = np.flatnonzero((coins > 0) & (coins <= _COINS))
+    words = -(-coins[some] // 64)
+    ends = np.cumsum(words)
+    bits = source.integers(int(words.sum()), np.uint64)
+    bits[ends - 1] >>= (64 * words - coins[some]).astype(np.uint64)
+    if len(some):
+        out[some] = np.add.reduceat(np.bitwise_count(bits), ends - words, dtype=np.int64)
+    for i in np.flatnonzero(coins > _COINS).tolist():
+        out[i] = binomial(source, int(coins[i]), Fraction(1, 2))[0]
+    return out

@@ -146,14 +146,15 @@ class LocalDensityHistogram(DensityHistogram):
     name = "local.density-histogram"
     trust = Trust.LOCAL
 
-    oracle: str | None = None  # a local protocol for histograms; by default the best
+    histogram: str | None = None  # a local protocol that counts; by default local.subset
 
     def __post_init__(self) -> None:
-        if self.oracle is not None:
-            self._check_histogram("oracle", self.oracle)
+        if self.histogram is not None:
+            self._check_histogram(self.histogram)
             if self.calibration == "paper":
                 raise InvalidParameter(
-                    f"`oracle` must be left out for the paper's calibration, got {self.oracle!r}"
+                    f"`histogram` must be left out for the paper's calibration, "
+                    f"got {self.histogram!r}"
                 )
         super().__post_init__()
 
@@ -168,4 +169,4 @@ class LocalDensityHistogram(DensityHistogram):
     def _histogram(self, bins: int) -> Protocol:
         if self.calibration == "paper":
             return LaplaceBins(Histogram(bins), self.budget, self.crowd)
-        return protocol(self.oracle or "local.subset", Histogram(bins), self.budget, self.crowd)
+        return protocol(self.histogram or "local.subset", Histogram(bins), self.budget, self.crowd)

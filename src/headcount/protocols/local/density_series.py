@@ -51,13 +51,12 @@ from headcount.core.task import Density, Holding
 from headcount.protocols import packed_bits
 from headcount.protocols.responses import lie_weight, ratio_epsilon
 from headcount.randomness.draws import WHOLE, bernoulli
-from headcount.randomness.totals import binomial
+from headcount.randomness.totals import binomials
 
 MOST_TERMS = 1023
 _DIGITS = 53  # of the probability with which a wave is rounded up
 _PEOPLE = 1 << 13  # whose waves are computed at a time: they stay in the cache
 _SENT = 1 << 20  # bits, up to which a simulation makes the messages
-_COINS = 1 << 28  # of one count, up to which each is thrown
 
 
 @dataclass(frozen=True)
@@ -167,7 +166,7 @@ class DensitySeries(Protocol):
             out[((packed_bits.message(np.array(bits)), 1),)] = chance
         return out
 
-    def truth(self, held: Holding) -> Answer:
+    def _target(self, held: Holding) -> Answer:
         places, shares = self.task.places(held.values), held.counts / held.users
         coefficients = [math.sqrt(2) * float(wave @ shares) for wave in waves(places, self._terms)]
         return self._series(np.array(coefficients))
@@ -262,7 +261,7 @@ class DensitySeries(Protocol):
         slope = math.sqrt(2) / self._amplitude(self._terms)
         return np.array(
             [
-                _binomials(source, held.counts, _rounded_up(slope * wave)).sum()
+                binomials(source, held.counts, _rounded_up(slope * wave), _DIGITS).sum()
                 for wave in waves(places, self._terms)
             ]
         )
@@ -291,38 +290,3 @@ def _rounded_up(wave: NDArray[np.float64]) -> NDArray[np.uint64]:
     scale = 2.0 ** (_DIGITS - 1)
     weights: NDArray[np.uint64] = np.rint((1 + np.clip(wave, -1, 1)) * scale).astype(np.uint64)
     return weights
-
-
-def _binomials(
-    source: Source, trials: NDArray[np.int64], weights: NDArray[np.uint64]
-) -> NDArray[np.int64]:
-    """A draw of Bin(trials[i], weights[i]/2^53) for each i.
-
-    Everyone has a uniform number whose binary digits are compared with the weight's, from the
-    first on: half of those whose number is still equal to it leave at each digit.
-    """
-    below = np.where(weights >> np.uint64(_DIGITS), trials, 0)
-    equal = trials - below
-    for place in reversed(range(_DIGITS)):
-        if not equal.any():
-            break
-        zeros = _heads(source, equal)
-        one = (weights >> np.uint64(place)) & np.uint64(1) == 1
-        below += np.where(one, zeros, 0)
-        equal = np.where(one, equal - zeros, zeros)
-    return below
-
-
-def _heads(source: Source, coins: NDArray[np.int64]) -> NDArray[np.int64]:
-    """A draw of Bin(coins[i], ½) for each i: the ones among so many random bits."""
-    out = np.zeros(len(coins), dtype=np.int64)
-    some = np.flatnonzero((coins > 0) & (coins <= _COINS))
-    words = -(-coins[some] // 64)
-    ends = np.cumsum(words)
-    bits = source.integers(int(words.sum()), np.uint64)
-    bits[ends - 1] >>= (64 * words - coins[some]).astype(np.uint64)
-    if len(some):
-        out[some] = np.add.reduceat(np.bitwise_count(bits), ends - words, dtype=np.int64)
-    for i in np.flatnonzero(coins > _COINS).tolist():
-        out[i] = binomial(source, int(coins[i]), Fraction(1, 2))[0]
-    return out

@@ -35,13 +35,11 @@ from headcount.core.source import Source
 from headcount.core.tally import Tally
 from headcount.core.task import Holding
 from headcount.protocols.level_protocol import MOST_SUM
-from headcount.protocols.response_sum import ResponseSum
+from headcount.protocols.response_sum import MOST_RESPONSES, ResponseSum, in_parts
 from headcount.protocols.responses import lie_weight, ratio_epsilon
 from headcount.protocols.windows import (
-    MOST_LEVELS,
     Windows,
     enough_windows,
-    in_parts,
     paper_window,
     window_variances,
 )
@@ -61,14 +59,16 @@ class HybridMean(ResponseSum):
     levels: int | None = None  # by default so many that rounding hardly matters
 
     def _check_options(self) -> None:
-        self._keep_levels("levels", MOST_LEVELS)
+        self._keep_levels("levels", MOST_RESPONSES)
 
     # Calibration --------------------------------------------------------------------------------
 
     @cached_property
     def _levels(self) -> int:
         users, epsilon = self.crowd.users, self.budget.epsilon
-        return self.levels or enough_windows(self._bounds, users, epsilon)
+        if self.levels is not None:
+            return self.levels
+        return enough_windows(self._bounds, users, epsilon)
 
     @cached_property
     def _windows(self) -> Windows | None:

@@ -41,17 +41,16 @@ from headcount.core.task import Holding
 from headcount.protocols.fixed_point import RoundedError
 from headcount.protocols.geometric_error import GeometricError
 from headcount.protocols.level_protocol import MOST_SUM, LevelProtocol, level_sum
+from headcount.protocols.response_sum import MOST_RESPONSES, in_parts
 from headcount.protocols.responses import ratio_epsilon
 from headcount.randomness.table import FINE, ThresholdTable
 from headcount.randomness.totals import geometric_sum
 
-_MOST_LEVELS = 2**12
 _FINENESS = 16  # levels for each unit of ε, by default
 _REACH = 45  # C, in L/ε
 _MOST_EPSILON = 30.0  # beyond, chances of 128 bits tell no more: the noise stays as it is
 _LONGEST = 2**18  # table of noise; messages are then smaller, too
 _FEW = 1000  # people up to whom the law of their noise is summed; beyond, it is normal
-_CHUNK = 1 << 16  # people who respond at a time
 
 
 @dataclass(frozen=True, eq=False)
@@ -125,7 +124,7 @@ class LaplaceMean(LevelProtocol):
     levels: int | None = None  # by default so many that rounding hardly matters
 
     def _check_options(self) -> None:
-        self._keep_levels("levels", _MOST_LEVELS)
+        self._keep_levels("levels", MOST_RESPONSES)
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -208,13 +207,12 @@ class LaplaceMean(LevelProtocol):
         return RoundedError(self._noise_error(users), unit, users, self.grid.variance(users, None))
 
     def _send(self, levels: NDArray[np.integer], source: Source) -> Messages:
-        out = np.empty(len(levels), dtype=self.alphabet.dtype)
-        last = self._levels + 2 * self._reach
-        for start in range(0, len(levels), _CHUNK):
-            piece = levels[start : start + _CHUNK] + self._reach
-            noisy = piece + self._noise.table.sample(source, len(piece))
-            out[start : start + _CHUNK] = np.clip(noisy, 0, last)
-        return Messages.one_each(out)
+        return in_parts(self._respond, levels, source, self.alphabet.dtype)
+
+    def _respond(self, levels: NDArray[np.integer], source: Source) -> NDArray[np.int64]:
+        noisy = levels + self._reach + self._noise.table.sample(source, len(levels))
+        sent: NDArray[np.int64] = np.clip(noisy, 0, self._levels + 2 * self._reach)
+        return sent
 
     def _tally(self, payload: NDArray[Any]) -> NDArray[np.int64]:
         return np.array([payload.sum(dtype=np.int64)])

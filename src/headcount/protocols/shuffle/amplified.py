@@ -168,8 +168,11 @@ class Amplified(InnerProtocol):
     def law(self, value: Any) -> BundleLaw | None:
         return self._inner.law(value)
 
-    def truth(self, held: Holding) -> Answer:
-        return self._inner.truth(held)
+    def _answer_range(self, users: int) -> tuple[float, float]:
+        return self._inner._answer_range(users)
+
+    def _target(self, held: Holding) -> Answer:
+        return self._inner._target(held)
 
     def _standard_error(self, users: int, held: Holding | None) -> float:
         return self._inner._standard_error(users, held)

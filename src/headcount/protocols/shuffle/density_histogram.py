@@ -24,10 +24,11 @@ class ShuffledDensityHistogram(DensityHistogram):
     name = "shuffle.density-histogram"
     trust = Trust.SHUFFLE
 
-    histogram: str = "shuffle.fake-users"  # a shuffle protocol for histograms
+    histogram: str | None = None  # a shuffle protocol that counts; by default shuffle.fake-users
 
     def __post_init__(self) -> None:
-        self._check_histogram("histogram", self.histogram)
+        if self.histogram is not None:
+            self._check_histogram(self.histogram)
         super().__post_init__()
         if self.least_copies > 1:
             raise InvalidParameter(
@@ -36,7 +37,7 @@ class ShuffledDensityHistogram(DensityHistogram):
 
     def _histogram(self, bins: int) -> Protocol:
         return protocol(
-            self.histogram,
+            self.histogram or "shuffle.fake-users",
             Histogram(bins),
             self.budget,
             self.crowd,
