@@ -1,6 +1,7 @@
 """Frequency oracles: laws by enumeration, published variances, intervals, large domains."""
 
 import math
+import tracemalloc
 from collections import Counter
 from collections.abc import Iterator
 from fractions import Fraction
@@ -10,12 +11,17 @@ from typing import Any
 import mpmath
 import numpy as np
 import pytest
+from scipy import stats
 from scipy.stats import chi2
 
 import headcount as hc
 from enumeration import exactly, laws_of, log_likelihood_ratio, worst_delta
 from headcount.protocols.bounded_normal import count_interval
-from headcount.protocols.frequency_oracle import FrequencyOracle, SupportError
+from headcount.protocols.frequency_oracle import (
+    FrequencyOracle,
+    SupportError,
+    likely_counts,
+)
 from headcount.protocols.local.hashing import Hashing, best_values
 from headcount.protocols.local.subset import Subset, best_size
 
@@ -423,3 +429,76 @@ def test_behind_a_shuffler_every_crowd_keeps_the_promise(name: str) -> None:
     assert worst_delta(protocol, 0.8) <= protocol.guarantee.delta <= 0.2
     for epsilon in (0.0, 0.3, 1.2):
         assert worst_delta(protocol, epsilon) <= protocol.curve.delta(epsilon) + 1e-12
+
+
+@pytest.mark.parametrize(
+    ("name", "buckets", "epsilon", "users"),
+    [("local.subset", 1000, 12.0, 300), ("local.hashing", 500, 7.3, 1000),
+     ("local.unary-optimized", 300, 5.0, 1000), ("local.k-ary", 200, 3.0, 101)],
+)  # fmt: skip
+def test_simultaneous_intervals_hold_where_supports_are_few(
+    name: str, buckets: int, epsilon: float, users: int
+) -> None:
+    """Then N is far from normal at such confidences. Some hold a bucket of their own, half one."""
+    protocol = oracle(name, buckets, epsilon, users)
+    half = users // 2
+    others = np.bincount(np.arange(users - half) % (buckets - 1), minlength=buckets - 1)
+    counts = np.concatenate([[half], others])
+    source, runs = hc.SeededSource(3), 300
+    held = sum(
+        counts in protocol.estimate(protocol.simulate(counts, source)).interval(simultaneous=True)
+        for _ in range(runs)
+    )
+    assert held > runs * 0.95 - 4.5 * math.sqrt(runs * 0.95 * 0.05)
+
+
+def test_limits_of_few_reports_are_exact() -> None:
+    """A count is in the interval if neither tail of the law of its reports is too light."""
+    users, spare = 150, 0.01
+    support = oracle("local.unary-optimized", 8, 4.0, users).support
+    p, q = (float(chance) for chance in (support.own, support.other))
+    counts = np.arange(users + 1)
+    for reports in (0, 1, 2, 5, 40, 75, 90):
+        some = [stats.binom.pmf(counts, c, p) for c in counts]
+        laws = [
+            np.convolve(mass, stats.binom.pmf(counts, users - c, q)) for c, mass in enumerate(some)
+        ]
+        likely = [
+            c for c, law in enumerate(laws)
+            if law[reports:].sum() > spare and law[: reports + 1].sum() > spare
+        ]  # fmt: skip
+        found = likely_counts(users, support, reports, spare)
+        assert found == ((likely[0], likely[-1]) if likely else found)
+
+
+@pytest.mark.parametrize(("local", "buckets"), [("local.hashing", 2), ("local.subset", 9)])
+@pytest.mark.parametrize("epsilon", [0.01, 1.0])
+def test_any_oracle_goes_behind_a_shuffler(local: str, buckets: int, epsilon: float) -> None:
+    """Also one whose messages become more as its epsilon changes."""
+    protocol = hc.protocol(
+        "shuffle.amplified", hc.Histogram(buckets), hc.Budget(epsilon, 1e-6), hc.Crowd(1000),
+        local=local,
+    )  # fmt: skip
+    assert protocol.guarantee.delta <= 1e-6
+
+
+def test_hashes_to_more_values_than_a_tiny_epsilon_tells_apart_are_refused() -> None:
+    with pytest.raises(hc.Infeasible, match="needs a larger epsilon for 60000 values"):
+        oracle("local.hashing", 10, 1e-12, values=60_000)
+
+
+@pytest.mark.parametrize(("log_buckets", "epsilon"), [(15, 9.0), (22, 12.0)])
+def test_many_buckets_and_values_take_bounded_memory(log_buckets: int, epsilon: float) -> None:
+    buckets, people = 2**log_buckets + 1, 24
+    protocol = oracle("local.hashing", buckets, epsilon, people)
+    values = np.arange(people) * (buckets // people)
+    messages = protocol.randomize(values, hc.SeededSource(1))
+    tracemalloc.start()
+    counts = protocol.tally(messages).counts
+    assert tracemalloc.get_traced_memory()[1] < 600 * 2**20
+    tracemalloc.stop()
+    some = [0, 1, 8191, 8192, 8193, buckets - 1, *values[:4].tolist()]
+    for bucket in some:
+        rows = messages.payload.tolist()
+        g = int(protocol.parameters["values"])
+        assert counts[bucket] == sum(_hash(row[:-1], bucket, buckets, g) == row[-1] for row in rows)

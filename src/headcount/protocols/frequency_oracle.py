@@ -21,6 +21,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property, lru_cache
+from statistics import NormalDist
 from typing import Any, ClassVar
 
 import numpy as np
@@ -40,7 +41,7 @@ from headcount.protocols.bounded_normal import count_interval
 from headcount.protocols.responses import ratio_epsilon
 from headcount.randomness.totals import binomial
 
-_FEW = 100  # people of whom every true count is tried for an interval
+_NORMAL = 2 / 3  # of z³, in deviations of N: from there on it is taken to be normal
 
 
 @dataclass(frozen=True)
@@ -72,9 +73,9 @@ class Support:
 class SupportError:
     """The error of a bucket with the estimate ĉ: N is Bin(c, p) + Bin(n−c, q).
 
-    In small crowds every c is tried: it is in the interval if neither N or fewer nor N or more is
-    too improbable. In others N is taken to be normal, with the variance that c itself would give,
-    and c to be in its bounds (`bounded_normal`), which is right for small counts too.
+    N is taken to be normal, with the variance that c itself would give, and c to be in its bounds
+    (`bounded_normal`), which is right for small counts too. Where N varies by a few reports only,
+    c is in the interval if neither N or fewer nor N or more is too improbable, exactly.
     """
 
     users: int
@@ -115,39 +116,47 @@ class SupportError:
         return spread
 
     def margins(self, confidence: float) -> tuple[Answer, Answer]:
-        low, high = self._by_trial(confidence) if self.users <= _FEW else self._by_score(confidence)
-        return high - self.value, self.value - low
-
-    def _by_trial(self, confidence: float) -> tuple[Answer, Answer]:
-        expected = self.users * float(self.support.other)
-        reports = np.rint(self.value * self._slope + expected).astype(int)
-        lows, highs = _likely_counts(self.users, self.support, (1 - confidence) / 2)
-        return lows[reports], highs[reports]
-
-    def _by_score(self, confidence: float) -> tuple[Answer, Answer]:
         low, high = count_interval(self.value, self.users, self._spread, confidence)
         step = 0.5 / self._slope  # for N is whole
-        return low - step, high + step
+        low, high = low - step, high + step
+        # Where N is too lopsided to be taken for normal so far out: a third moment of about
+        # variance(N) moves the tails at z deviations by z³/6√variance(N) of themselves.
+        z = NormalDist().inv_cdf((1 + confidence) / 2)
+        few = np.flatnonzero(self._variance(self._likely) < (_NORMAL * z**3) ** 2)
+        expected = self.users * float(self.support.other)
+        reports = np.rint(self.value[few] * self._slope + expected).astype(int)
+        found, where = np.unique(reports, return_inverse=True)
+        spare = (1 - confidence) / 2
+        limits = [likely_counts(self.users, self.support, int(n), spare) for n in found]
+        if limits:
+            low[few], high[few] = np.array(limits, dtype=np.float64)[where].T
+        return high - self.value, self.value - low
 
     def _spread(self, count: Answer) -> Answer:
         return np.sqrt(self._variance(count)) / self._slope
 
 
-@lru_cache(maxsize=64)
-def _likely_counts(
-    users: int, support: Support, spare: float
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """The least and the largest count for which N, by its place, is not too improbable."""
-    lows, highs = np.full(users + 1, users), np.zeros(users + 1, dtype=np.int64)
-    for count in range(users + 1):
+@lru_cache(maxsize=2**14)
+def likely_counts(users: int, support: Support, reports: int, spare: float) -> tuple[int, int]:
+    """The least and the largest count with which neither so many reports or more nor so many or
+    fewer are too improbable. More people in a bucket make more reports that support it.
+    """
+
+    def law(count: int) -> Law:
         others = laws.binomial(users - count, support.other)
-        law = laws.binomial(count, support.own).plus(others)
-        mass = np.zeros(users + 1)
-        mass[law.start : law.stop] = law.mass
-        likely = np.minimum(np.cumsum(mass), np.cumsum(mass[::-1])[::-1]) > spare - 1e-12
-        lows[likely] = np.minimum(lows[likely], count)
-        highs[likely] = np.maximum(highs[likely], count)
-    return lows, highs
+        return laws.binomial(count, support.own).plus(others)
+
+    low, high = -1, users  # the first is too few
+    while high - low > 1:
+        middle = (low + high) // 2
+        enough = law(middle).above(reports - 1) > spare
+        low, high = (low, middle) if enough else (middle, high)
+    least, low, high = high, 0, users + 1  # the last is too many
+    while high - low > 1:
+        middle = (low + high) // 2
+        enough = law(middle).mirror().above(-reports - 1) > spare
+        low, high = (middle, high) if enough else (low, middle)
+    return least, max(least, low)
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ def row_bytes(bits: int) -> int:
 
 def as_rows(payload: NDArray[np.uint8], bits: int) -> NDArray[np.uint8]:
     """A row of bytes for each message, also where a row is a single byte."""
-    return payload.reshape(-1, row_bytes(bits))
+    return np.ascontiguousarray(payload).reshape(-1, row_bytes(bits))
 
 
 def as_payload(rows: NDArray[np.uint8]) -> NDArray[np.uint8]:

@@ -20,7 +20,7 @@ import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import cached_property
+from functools import cached_property, reduce
 from itertools import product
 from typing import Any
 
@@ -28,6 +28,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headcount.core import checks
+from headcount.core.errors import Infeasible
 from headcount.core.messages import Alphabet, Messages
 from headcount.core.protocol import MOST_BUNDLES, BundleLaw
 from headcount.core.source import Source
@@ -39,6 +40,8 @@ from headcount.randomness.draws import WHOLE
 MOST_VALUES = 2**16
 _EVEN = 4  # bits beyond those of g, so that intervals are nearly alike
 _CELLS = 1 << 19  # hashes of buckets that are tried at a time
+_LOG_BLOCK = 13  # of buckets whose hashes are kept
+_COEFFICIENTS = 1 << 24  # that are kept, at most
 _REPORTS = 1 << 16  # that are transformed at a time
 _TRANSFORM = 32  # the time of one term of the transform, in hashes tried
 
@@ -63,6 +66,12 @@ class Hashing(FrequencyOracle):
             whole = checks.whole("values", self.values, low=2, high=MOST_VALUES)
             object.__setattr__(self, "values", whole)
         super().__post_init__()
+        if self._values * self._weight >= WHOLE:
+            raise Infeasible(
+                f"{self.name} needs a larger epsilon for {self._values} values, "
+                f"got {self.budget.epsilon:g}",
+                nearest={"epsilon": self._values * 2.0**-60},
+            )
 
     @cached_property
     def _values(self) -> int:
@@ -145,7 +154,8 @@ class Hashing(FrequencyOracle):
         return Messages.one_each(payload)
 
     def _tally(self, payload: NDArray[Any]) -> NDArray[np.int64]:
-        if _TRANSFORM << self._bits < 1 << self._log_size:
+        many = _TRANSFORM << self._bits < 1 << self._log_size
+        if many and self._values << self._bits <= _COEFFICIENTS:
             return self._transformed(payload)
         total = np.zeros(1 << self._log_size, dtype=np.int64)
         size = max(64, _CELLS >> self._log_size)
@@ -157,17 +167,23 @@ class Hashing(FrequencyOracle):
         """How many of these support each bucket, by hashing all of them."""
         bits = self._bits
         small = np.min_scalar_type((1 << bits) - 1)
-        hashes = np.zeros((1 << self._log_size, len(reports)), dtype=small)
-        # Bit i of x adds column i of M to its hash, so all buckets follow by doubling.
+        # Bit i of x adds column i of M to its hash: those of a block of buckets follow by doubling,
+        # and all blocks from the first.
         columns = [_column(reports, place, bits, small) for place in range(self._log_size + 1)]
-        hashes[0] = columns[-1]
-        for place, column in enumerate(columns[:-1]):
-            np.bitwise_xor(hashes[: 1 << place], column, out=hashes[1 << place : 2 << place])
-        starts = self._starts[reports[:, bits]]
-        hashes -= starts.astype(small)
-        hits = hashes < np.diff(self._starts)[reports[:, bits]].astype(small)
-        packed = np.packbits(hits, axis=1)
-        supported: NDArray[np.int64] = np.bitwise_count(packed).sum(axis=1, dtype=np.int64)
+        low = min(self._log_size, _LOG_BLOCK)
+        first = np.empty((1 << low, len(reports)), dtype=small)
+        first[0] = columns[-1]
+        for place, column in enumerate(columns[:low]):
+            np.bitwise_xor(first[: 1 << place], column, out=first[1 << place : 2 << place])
+        starts = self._starts[reports[:, bits]].astype(small)
+        widths = np.diff(self._starts)[reports[:, bits]].astype(small)
+        supported = np.empty(1 << self._log_size, dtype=np.int64)
+        for block in range(1 << (self._log_size - low)):
+            further = [column for i, column in enumerate(columns[low:-1]) if block >> i & 1]
+            hashes = reduce(np.bitwise_xor, further, first) - starts
+            packed = np.packbits(hashes < widths, axis=1)
+            counts = np.bitwise_count(packed).sum(axis=1, dtype=np.int64)
+            supported[block << low : (block + 1) << low] = counts
         return supported
 
     def _transformed(self, payload: NDArray[Any]) -> NDArray[np.int64]:

@@ -47,6 +47,7 @@ _DEFAULTS: dict[type[Task], str] = {
     Mean: "local.one-bit-mean",
     Density: "local.density-histogram",
 }
+_FROM_TO = (1e-3, MOST_EPSILON)  # ε0 for which oracles have the most messages, some or others
 _FEW = 64  # values and messages up to which a randomizer's whole law is looked at
 
 
@@ -58,8 +59,9 @@ def _bound(name: str, task: Task, honest: int) -> Amplification:
     if name == "local.k-ary":
         # For two values the law of binary response is tighter: nobody can hold a third.
         return BinaryResponse(honest) if task.domain == 2 else Blanket.k_ary(honest, task.domain)
-    # Of numbers there is no list.
-    if not isinstance(task, Bounded) and task.domain <= _FEW and _rows(name, task, 1.0) is not None:
+    # Of numbers there is no list; and it must be short for whichever ε0.
+    few = not isinstance(task, Bounded) and task.domain <= _FEW
+    if few and all(_rows(name, task, epsilon) for epsilon in _FROM_TO):
         return Blanket.of(honest, lambda epsilon: _rows(name, task, epsilon) or [])
     return Clones(honest)
 
