@@ -58,7 +58,8 @@ SMALL_OPTIONS: dict[str, list[dict[str, Any]]] = {
 # Of the small settings of one protocol with its options, so many are tried each time; the others
 # by the slow tests.
 QUICK_SETTINGS = 3
-QUICK_LOCAL_SETTINGS = 1  # where one person's law is all that matters
+# Where one person's law is all that matters, or what is inside is tried by itself.
+QUICK_FURTHER_SETTINGS = 1
 LARGE_OPTIONS: dict[str, list[dict[str, Any]]] = {
     "shuffle.unary-sum": [{"bits": 5}],
     "shuffle.correlated-sum": [{"levels": 2}],
@@ -107,12 +108,12 @@ def feasible(
     settings: list[tuple[float, float, int, int]], pairs: list[tuple[str, hc.Task]]
 ) -> list[Any]:
     small = settings is SMALL
-    further = SMALL_OPTIONS if small else LARGE_OPTIONS
+    options = SMALL_OPTIONS if small else LARGE_OPTIONS
     built = [
         build(name, task, setting, {**words, **others})
         for name, task in pairs
         for words in variants(name, task)
-        for others in further.get(name, [{}])
+        for others in options.get(name, [{}])
         for setting in settings_for(task, settings)
     ]
     cases, tried = [], Counter[Any]()
@@ -122,7 +123,8 @@ def feasible(
             continue
         chosen = tuple(getattr(p, option) for option in p.options())
         tried[p.name, p.task, chosen] += 1
-        quick = QUICK_LOCAL_SETTINGS if p.trust is hc.Trust.LOCAL else QUICK_SETTINGS
+        further = p.trust is hc.Trust.LOCAL or isinstance(p.task, hc.Density)
+        quick = QUICK_FURTHER_SETTINGS if further else QUICK_SETTINGS
         late = small and tried[p.name, p.task, chosen] > quick
         setting = (p.name, p.task.name, f"{p.budget.epsilon:g}", p.crowd.users, p.crowd.honest)
         named = "-".join(map(str, (*setting, *chosen)))
@@ -180,7 +182,7 @@ def sent_counts(messages: hc.Messages, kinds: list[Any]) -> np.ndarray[Any, Any]
 def kinds_of(messages: hc.Messages, kinds: list[Any]) -> np.ndarray[Any, Any]:
     """Which of the kinds every message is."""
     table = np.array(kinds, dtype=np.int64).reshape(len(kinds), -1)
-    sent = messages.payload.astype(np.int64).reshape(len(messages.payload), -1)
+    sent = messages.payload.astype(np.int64).reshape(len(messages.payload), table.shape[1])
     # Rows as numbers, in the same order.
     scale = np.cumprod([1, *(np.maximum(table.max(axis=0), 1) + 1)[:0:-1]])[::-1]
     which = np.searchsorted(table @ scale, sent @ scale)

@@ -268,7 +268,7 @@ def test_bins_that_are_correlated_have_their_exact_error(order: int) -> None:
 @pytest.mark.parametrize(
     ("name", "smoothness", "users", "options"),
     [
-        (LOCAL, 2.0, 500, {"histogram": "local.k-ary"}),
+        pytest.param(LOCAL, 2.0, 500, {"histogram": "local.k-ary"}, marks=pytest.mark.slow),
         (LOCAL, 1.0, 90, {"histogram": "local.unary-optimized"}),
         (LOCAL, 2.0, 5000, {"calibration": "paper"}),
         (SHUFFLE, 1.0, 2000, {}),

@@ -336,21 +336,6 @@ def test_worst_error_of_k_ary_is_not_that_of_an_empty_bucket() -> None:
     assert large.standard_error() ** 2 == pytest.approx(55, rel=0.01)
 
 
-@pytest.mark.parametrize("count", [5, 100, 5000])
-def test_k_ary_intervals_cover_small_counts(count: int) -> None:
-    users = 10_000
-    protocol = build("local.k-ary", hc.Histogram(4), users, epsilon=2.0)
-    counts = [count, users - count, 0, 0]
-    source = hc.SeededSource(3)
-    covered = np.zeros(4)
-    runs = 2000
-    for _ in range(runs):
-        interval = protocol.estimate(protocol.simulate(counts, source)).interval(0.95)
-        covered += (interval.low <= counts) & (np.array(counts) <= interval.high)
-    # Five standard deviations of a share.
-    assert np.all(np.abs(covered / runs - 0.957) < 5 * math.sqrt(0.05 * 0.95 / runs))
-
-
 # Sample and threshold -----------------------------------------------------------------------
 
 
