@@ -185,7 +185,7 @@ def test_simultaneous_and_postprocessed_histograms(headcount: Headcount) -> None
     ("flags", "said"),
     [
         (["--simultaneous"], "--simultaneous must come with a histogram or density, got a count"),
-        (["--postprocess", "simplex"], "--postprocess simplex must come with a histogram, got a"),
+        (["--postprocess", "simplex"], "`postprocess` simplex must come with a histogram, got a"),
         (
             ["--postprocess", "trim"],
             "`postprocess` must be one of clip, norm-sub, simplex",
