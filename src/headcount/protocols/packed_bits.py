@@ -6,8 +6,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 _PEOPLE = 1 << 14  # whose bits are set at a time
-_BLOCKS = 256  # of rows that are added up, or more
-_BYTES = 1 << 15  # of a block, at most: those in use stay in the cache
+_BLOCKS = 64  # of rows that are added up, or more
+_BYTES = 1 << 16  # of a block, at most: those in use stay in the cache
+_FEW = 1 << 12  # bytes whose bits are added up one by one
 
 
 def row_bytes(bits: int) -> int:
@@ -65,29 +66,46 @@ def column_sums(rows: NDArray[np.uint8], bits: int) -> NDArray[np.int64]:
 
     By carry-save addition: bitwise operations on blocks of rows turn three digits of one weight
     into one of it and one of twice the weight, for all bits at once. What is left in the end are
-    two digits at most of each weight.
+    two digits at most of each weight, blocks that are halved and added up in the same way.
     """
     width = rows.shape[1]
-    block = max(1, min(_BYTES // width, len(rows) // _BLOCKS))
+    blocks = max(_BLOCKS, -(-len(rows) * width // _BYTES))
+    block = max(1, len(rows) // blocks)
     whole = len(rows) // block * block
-    left: list[list[NDArray[np.uint8]]] = []  # digits of weight 1, 2, 4, …
-    for start in range(0, whole, block):
-        digit, place = rows[start : start + block], 0
-        while place < len(left) and len(left[place]) == 2:
-            one, other = left[place]
-            differ = one ^ other
-            carry = differ & digit
-            carry |= one & other
-            differ ^= digit
-            left[place] = [differ]
-            digit, place = carry, place + 1
-        if place == len(left):
-            left.append([])
-        left[place].append(digit)
     total = _sum(rows[whole:])
-    for place, digits in enumerate(left):
-        total += sum(map(_sum, digits)) << place
+    digits: list[list[NDArray[np.uint8]]] = []  # of weight 1, 2, 4, …
+    for start in range(0, whole, block):
+        _add(digits, rows[start : start + block], 0)
+    while block * width > _FEW:
+        block //= 2
+        halved: list[list[NDArray[np.uint8]]] = []
+        for place, alike in enumerate(digits):
+            for digit in alike:
+                _add(halved, digit[:block], place)
+                _add(halved, digit[block : 2 * block], place)
+                total += _sum(digit[2 * block :]) << place  # one row, if they were odd
+        digits = halved
+    for place, alike in enumerate(digits):
+        for digit in alike:
+            total += _sum(digit) << place
     return total[:bits]
+
+
+def _add(digits: list[list[NDArray[np.uint8]]], digit: NDArray[np.uint8], place: int) -> None:
+    """Add a block of digits to those of its weight, 2^place, and carry."""
+    while len(digits) <= place:
+        digits.append([])
+    while len(digits[place]) == 2:
+        one, other = digits[place]
+        differ = one ^ other
+        carry = differ & digit
+        carry |= one & other
+        differ ^= digit
+        digits[place] = [differ]
+        digit, place = carry, place + 1
+        if place == len(digits):
+            digits.append([])
+    digits[place].append(digit)
 
 
 def _sum(rows: NDArray[np.uint8]) -> NDArray[np.int64]:

@@ -10,8 +10,8 @@ from headcount.core.source import Source
 
 WHOLE = 1 << 64  # a probability is an integer of at most this, over it
 _CHUNK = 1 << 18
-_WORDS = 1 << 13  # of 64 bits, packed at a time
-_FIRST = 9  # digits of packed bits, after which few words have an undecided one
+_WORDS = 1 << 14  # of 64 bits, packed at a time
+_FIRST = 10  # digits of packed bits, after which few words have an undecided one
 
 
 def bernoulli(source: Source, count: int, weight: int, bits: int = 64) -> NDArray[np.uint8]:
