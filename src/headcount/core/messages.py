@@ -84,9 +84,11 @@ class Alphabet:
     def _misfit(self, payload: NDArray[Any]) -> tuple[range, NDArray[Any]] | None:
         """The first column with a number outside its range."""
         if payload.size:
+            limits = np.iinfo(self.dtype)
+            everything = range(limits.min, limits.max + 1)  # which the type itself keeps
             columns = payload.reshape(len(payload), -1).T
             for column, values in zip(self.columns, columns, strict=True):
-                if not self._fits(column, values):
+                if column != everything and not self._fits(column, values):
                     return column, values
         return None
 

@@ -20,7 +20,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import cached_property
+from functools import cached_property, lru_cache
 from itertools import combinations
 from typing import Any
 
@@ -58,6 +58,13 @@ def best_size(buckets: int, epsilon: float) -> int:
     near = buckets / (math.exp(min(epsilon, 700.0)) + 1)
     sizes = range(max(1, math.floor(near) - 1), min(buckets - 1, math.ceil(near) + 1) + 1)
     return min(sizes, key=variance)
+
+
+@lru_cache(maxsize=32)
+def every_set(buckets: int, size: int) -> NDArray[np.uint32]:
+    """All sets of a size, as numbers whose bits they are."""
+    every = combinations(range(buckets), size)
+    return np.array([sum(1 << x for x in chosen) for chosen in every], dtype=np.uint32)
 
 
 @dataclass(frozen=True)
@@ -137,8 +144,7 @@ class Subset(FrequencyOracle):
         out = np.empty(len(own), dtype=np.uint32)
         for lie in (0, 1):
             people = np.flatnonzero(lies == lie)
-            every = combinations(range(self.task.domain - 1), self._size - 1 + lie)
-            numbers = np.array([sum(1 << x for x in chosen) for chosen in every], dtype=np.uint32)
+            numbers = every_set(self.task.domain - 1, self._size - 1 + lie)
             drawn = numbers[uniform(source, len(people), len(numbers), np.uint32)]
             # Other buckets without a gap; the owner's is put in between.
             place = own[people].astype(np.uint32)
