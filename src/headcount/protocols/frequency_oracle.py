@@ -17,12 +17,11 @@ Messages    1.
 """
 
 from abc import abstractmethod
-from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property, lru_cache
 from statistics import NormalDist
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,6 +30,7 @@ from headcount.accounting import laws
 from headcount.accounting.divergence import PairCurve
 from headcount.accounting.laws import UNIT, Law
 from headcount.core.budget import Trust
+from headcount.core.errors import Infeasible
 from headcount.core.estimate import Answer
 from headcount.core.guarantee import Guarantee
 from headcount.core.protocol import Protocol
@@ -39,7 +39,7 @@ from headcount.core.tally import Tally
 from headcount.core.task import Histogram, Holding, Task
 from headcount.protocols.bounded_normal import count_interval
 from headcount.protocols.responses import ratio_epsilon
-from headcount.randomness.totals import binomial
+from headcount.randomness.totals import binomial, groups
 
 _NORMAL = 2 / 3  # of z³, in deviations of N: from there on it is taken to be normal
 
@@ -56,6 +56,11 @@ class Support:
     @property
     def slope(self) -> Fraction:
         return self.own - self.other
+
+    @cached_property
+    def variances(self) -> tuple[float, float]:
+        """Of one report, as to its owner's bucket and another."""
+        return float(self.own * (1 - self.own)), float(self.other * (1 - self.other))
 
     @property
     def ratio(self) -> Fraction:
@@ -84,10 +89,8 @@ class SupportError:
 
     def _variance(self, count: Answer) -> Answer:
         """Of N."""
-        kept, moved = (
-            float(chance * (1 - chance)) for chance in (self.support.own, self.support.other)
-        )
-        return self.users * moved + count * (kept - moved)
+        own, other = self.support.variances
+        return self.users * other + count * (own - other)
 
     @property
     def _slope(self) -> float:
@@ -172,6 +175,15 @@ class FrequencyOracle(Protocol):
     def support(self) -> Support:
         """How often a report supports its owner's bucket and others."""
 
+    def _check_told_apart(self, among: int, kind: str) -> None:
+        """Refuse so many values that a truth is no likelier than each lie."""
+        if self.support.slope <= 0:
+            raise Infeasible(
+                f"{self.name} needs a larger epsilon for {among} {kind}, "
+                f"got {self.budget.epsilon:g}",
+                nearest={"epsilon": among * 2.0**-60},
+            )
+
     @property
     def tally_size(self) -> int:
         return self.task.domain
@@ -214,10 +226,3 @@ class FrequencyOracle(Protocol):
             supported[alike] = binomial(source, count, self.support.own, len(alike))
             supported[alike] += binomial(source, held.users - count, self.support.other, len(alike))
         return supported
-
-
-def groups(counts: NDArray[np.int64]) -> Sequence[tuple[int, NDArray[Any]]]:
-    """The different counts, and which buckets have each."""
-    order = np.argsort(counts, kind="stable")
-    different, firsts = np.unique(counts[order], return_index=True)
-    return list(zip(different.tolist(), np.split(order, firsts[1:]), strict=True))

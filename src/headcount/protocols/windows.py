@@ -12,10 +12,12 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
+from headcount.core.budget import Trust
+from headcount.core.guarantee import Guarantee
 from headcount.core.source import Source
 from headcount.core.task import Bounded, Holding
 from headcount.protocols.level_protocol import MOST_SUM
-from headcount.protocols.response_sum import MOST_RESPONSES
+from headcount.protocols.response_sum import MOST_RESPONSES, ResponseSum
 from headcount.protocols.responses import ratio_epsilon, share_weight
 from headcount.randomness.draws import WHOLE, bernoulli, uniform
 from headcount.randomness.totals import binomial, uniform_sum
@@ -130,3 +132,26 @@ class Windows:
         seen = held.counts - np.array(blind, dtype=np.int64)
         inside = uniform_sum(source, int(seen.sum()), self.size)
         return int(held.values @ seen) + inside + uniform_sum(source, sum(blind), self.outputs)
+
+
+@dataclass(frozen=True)
+class WindowedSum(ResponseSum):
+    """A local protocol whose people respond with outputs around their level, or in part so."""
+
+    trust = Trust.LOCAL
+    fixed_messages = 1
+
+    levels: int | None = None  # by default so many that rounding hardly matters
+
+    def _check_options(self) -> None:
+        self._keep_levels("levels", MOST_RESPONSES)
+
+    @cached_property
+    def _levels(self) -> int:
+        if self.levels is not None:
+            return self.levels
+        return enough_windows(self._bounds, self.crowd.users, self.budget.epsilon)
+
+    @property
+    def guarantee(self) -> Guarantee:
+        return self._promise_alone()

@@ -9,6 +9,7 @@ import math
 from collections.abc import Callable, Sequence
 from fractions import Fraction
 from functools import lru_cache
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -151,3 +152,10 @@ def _heads(source: Source, coins: NDArray[np.int64]) -> NDArray[np.int64]:
     for i in np.flatnonzero(coins > _COINS).tolist():
         out[i] = binomial(source, int(coins[i]), Fraction(1, 2))[0]
     return out
+
+
+def groups(counts: NDArray[np.int64]) -> Sequence[tuple[int, NDArray[Any]]]:
+    """The different counts, and which buckets have each."""
+    order = np.argsort(counts, kind="stable")
+    different, firsts = np.unique(counts[order], return_index=True)
+    return list(zip(different.tolist(), np.split(order, firsts[1:]), strict=True))

@@ -28,7 +28,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headcount.core import checks
-from headcount.core.errors import Infeasible
 from headcount.core.messages import Alphabet, Messages
 from headcount.core.protocol import MOST_BUNDLES, BundleLaw
 from headcount.core.source import Source
@@ -66,12 +65,7 @@ class Hashing(FrequencyOracle):
             whole = checks.whole("values", self.values, low=2, high=MOST_VALUES)
             object.__setattr__(self, "values", whole)
         super().__post_init__()
-        if self._values * self._weight >= WHOLE:
-            raise Infeasible(
-                f"{self.name} needs a larger epsilon for {self._values} values, "
-                f"got {self.budget.epsilon:g}",
-                nearest={"epsilon": self._values * 2.0**-60},
-            )
+        self._check_told_apart(self._values, "values")
 
     @cached_property
     def _values(self) -> int:

@@ -27,19 +27,18 @@ from numpy.typing import NDArray
 
 from headcount.accounting.divergence import PairCurve
 from headcount.accounting.laws import UNIT, Law
-from headcount.core.budget import MOST_USERS, Trust
-from headcount.core.guarantee import Guarantee
+from headcount.core.budget import MOST_USERS
 from headcount.core.messages import Alphabet, Messages
 from headcount.core.protocol import Bundle, BundleLaw
 from headcount.core.source import Source
 from headcount.core.tally import Tally
 from headcount.core.task import Holding
 from headcount.protocols.level_protocol import MOST_SUM
-from headcount.protocols.response_sum import MOST_RESPONSES, ResponseSum, in_parts
+from headcount.protocols.response_sum import in_parts
 from headcount.protocols.responses import lie_weight, ratio_epsilon
 from headcount.protocols.windows import (
+    WindowedSum,
     Windows,
-    enough_windows,
     paper_window,
     window_variances,
 )
@@ -50,25 +49,11 @@ _ONE_BIT = 0.61  # the ε up to which one bit is better, with the paper's window
 
 
 @dataclass(frozen=True)
-class HybridMean(ResponseSum):
+class HybridMean(WindowedSum):
     name = "local.hybrid-mean"
-    trust = Trust.LOCAL
     tally_size = 3  # the sum of outputs, how many bits, and how many ones
-    fixed_messages = 1
-
-    levels: int | None = None  # by default so many that rounding hardly matters
-
-    def _check_options(self) -> None:
-        self._keep_levels("levels", MOST_RESPONSES)
 
     # Calibration --------------------------------------------------------------------------------
-
-    @cached_property
-    def _levels(self) -> int:
-        users, epsilon = self.crowd.users, self.budget.epsilon
-        if self.levels is not None:
-            return self.levels
-        return enough_windows(self._bounds, users, epsilon)
 
     @cached_property
     def _windows(self) -> Windows | None:
@@ -129,10 +114,6 @@ class HybridMean(ResponseSum):
         windows = self._windows.parameters if self._windows else {"levels": self._levels}
         lie = self._lie / WHOLE
         return {**windows, "piecewise_probability": float(self._share), "lie_probability": lie}
-
-    @property
-    def guarantee(self) -> Guarantee:
-        return self._promise_alone()
 
     @property
     def local_epsilon(self) -> float:

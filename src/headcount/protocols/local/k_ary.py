@@ -20,7 +20,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from headcount.core.errors import Infeasible
 from headcount.core.messages import Alphabet, Messages
 from headcount.core.protocol import BundleLaw
 from headcount.core.source import Source
@@ -37,12 +36,7 @@ class KAry(FrequencyOracle):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.task.domain * self._weight >= WHOLE:
-            raise Infeasible(
-                f"{self.name} needs a larger epsilon for {self.task.domain} buckets, "
-                f"got {self.budget.epsilon:g}",
-                nearest={"epsilon": self.task.domain * 2.0**-60},
-            )
+        self._check_told_apart(self.task.domain, "buckets")
 
     @property
     def alphabet(self) -> Alphabet:

@@ -27,41 +27,26 @@ from numpy.typing import NDArray
 
 from headcount.accounting.divergence import PairCurve
 from headcount.accounting.laws import UNIT, Law
-from headcount.core.budget import MOST_USERS, Trust
-from headcount.core.guarantee import Guarantee
+from headcount.core.budget import MOST_USERS
 from headcount.core.messages import Alphabet, Messages
 from headcount.core.protocol import BundleLaw
 from headcount.core.source import Source
 from headcount.core.tally import Tally
 from headcount.core.task import Holding
 from headcount.protocols.level_protocol import MOST_SUM
-from headcount.protocols.response_sum import MOST_RESPONSES, ResponseSum, in_parts
+from headcount.protocols.response_sum import in_parts
 from headcount.protocols.windows import (
+    WindowedSum,
     Windows,
-    enough_windows,
     paper_window,
     window_variances,
 )
 
 
 @dataclass(frozen=True)
-class PiecewiseMean(ResponseSum):
+class PiecewiseMean(WindowedSum):
     name = "local.piecewise-mean"
-    trust = Trust.LOCAL
     tally_size = 1
-    fixed_messages = 1
-
-    levels: int | None = None  # by default so many that rounding hardly matters
-
-    def _check_options(self) -> None:
-        self._keep_levels("levels", MOST_RESPONSES)
-
-    @cached_property
-    def _levels(self) -> int:
-        users, epsilon = self.crowd.users, self.budget.epsilon
-        if self.levels is not None:
-            return self.levels
-        return enough_windows(self._bounds, users, epsilon)
 
     @cached_property
     def _windows(self) -> Windows:
@@ -81,10 +66,6 @@ class PiecewiseMean(ResponseSum):
     @property
     def parameters(self) -> Mapping[str, float]:
         return self._windows.parameters
-
-    @property
-    def guarantee(self) -> Guarantee:
-        return self._promise_alone()
 
     @property
     def local_epsilon(self) -> float:

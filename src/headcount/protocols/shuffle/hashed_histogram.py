@@ -49,7 +49,7 @@ from headcount.core.source import Source
 from headcount.core.tally import Tally
 from headcount.core.task import Histogram, Holding
 from headcount.protocols.shuffle.fake_users import FakeUsers, PoissonError
-from headcount.randomness.totals import binomial, poisson
+from headcount.randomness.totals import binomial, groups, poisson
 
 _MOST_LOG_CELLS = 25  # so that keys keep 40 bits
 _CHUNK = 1 << 15  # messages whose hashes stay in the cache while all buckets look at them
@@ -211,9 +211,7 @@ class HashedHistogram(FakeUsers):
         users = held.users
         counts = held.counts[: self.tally_size]
         matches = counts + poisson(source, self._mean_noise(users), len(counts))
-        order = np.argsort(counts, kind="stable")
-        different, firsts = np.unique(counts[order], return_index=True)
-        for count, alike in zip(different, np.split(order, firsts[1:]), strict=True):
-            others = users - int(count)
-            matches[alike] += binomial(source, others, Fraction(1, self._cells), len(alike))
+        for count, alike in groups(counts):
+            by_chance = binomial(source, users - count, Fraction(1, self._cells), len(alike))
+            matches[alike] += by_chance
         return matches
