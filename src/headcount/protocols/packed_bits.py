@@ -7,8 +7,8 @@ from numpy.typing import NDArray
 
 _PEOPLE = 1 << 14  # whose bits are set at a time
 _BLOCKS = 64  # of rows that are added up, or more
-_BYTES = 1 << 16  # of a block, at most: those in use stay in the cache
-_FEW = 1 << 12  # bytes whose bits are added up one by one
+_BYTES = 1 << 17  # of a block, at most: those in use stay in the cache
+_FEW = 1 << 14  # bytes whose bits are added up one by one
 
 
 def row_bytes(bits: int) -> int:
@@ -98,8 +98,9 @@ def _add(digits: list[list[NDArray[np.uint8]]], digit: NDArray[np.uint8], place:
     while len(digits[place]) == 2:
         one, other = digits[place]
         differ = one ^ other
-        carry = differ & digit
-        carry |= one & other
+        carry = one ^ digit
+        carry &= differ
+        carry ^= one  # the bit that two or all three of them have
         differ ^= digit
         digits[place] = [differ]
         digit, place = carry, place + 1
