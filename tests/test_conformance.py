@@ -55,8 +55,8 @@ SMALL_OPTIONS: dict[str, list[dict[str, Any]]] = {
     "local.density-series": [{"terms": 3}, {"terms": 1}],
     "shuffle.density-histogram": [{"bins": 2}],
 }
-# Of the settings of one protocol with its options, so many are tried each time; the others by the
-# slow tests.
+# Of the settings of one protocol with its options, so many are tried each time, and one where a
+# test takes long; the others by the slow tests.
 QUICK_SETTINGS = 2
 LARGE_OPTIONS: dict[str, list[dict[str, Any]]] = {
     "shuffle.unary-sum": [{"bits": 5}],
@@ -104,7 +104,7 @@ def build(
 
 def feasible(
     settings: list[tuple[float, float, int, int]], pairs: list[tuple[str, hc.Task]]
-) -> list[Any]:
+) -> list[hc.Protocol]:
     small = settings is SMALL
     options = SMALL_OPTIONS if small else LARGE_OPTIONS
     built = [
@@ -114,22 +114,25 @@ def feasible(
         for others in options.get(name, [{}])
         for setting in settings_for(task, settings)
     ]
-    cases, tried = [], Counter[Any]()
-    for p in without_twins(built):
-        # The long tails of some noise at small epsilon are too much to enumerate.
-        if small and not enumeration.is_small(p):
-            continue
+    # The long tails of some noise at small epsilon are too much to enumerate.
+    return [p for p in without_twins(built) if not small or enumeration.is_small(p)]
+
+
+def cases(protocols: list[hc.Protocol], *, sparing: bool = False) -> pytest.MarkDecorator:
+    """A test for each protocol, most settings with the slow tests."""
+    found, tried = [], Counter[Any]()
+    for p in protocols:
         chosen = tuple(getattr(p, option) for option in p.options())
         # Where one person's law is all that matters, or what is inside is tried by itself, one
         # setting is enough each time.
         simple = p.trust is hc.Trust.LOCAL or isinstance(p.task, hc.Density)
         alike = (p.name, p.task, () if simple else chosen)
         tried[alike] += 1
-        late = tried[alike] > (1 if simple else QUICK_SETTINGS)
+        late = tried[alike] > (1 if simple or sparing else QUICK_SETTINGS)
         setting = (p.name, p.task.name, f"{p.budget.epsilon:g}", p.crowd.users, p.crowd.honest)
         named = "-".join(map(str, (*setting, *chosen)))
-        cases.append(pytest.param(p, id=named, marks=[pytest.mark.slow] if late else []))
-    return cases
+        found.append(pytest.param(p, id=named, marks=[pytest.mark.slow] if late else []))
+    return pytest.mark.parametrize("protocol", found)
 
 
 def settings_for(
@@ -154,14 +157,14 @@ def without_twins(built: list[hc.Protocol | None]) -> list[hc.Protocol]:
 
 
 listed = [(name, task) for name, task in PAIRS if name not in JUDGED_ELSEWHERE]
-small_cases = feasible(SMALL, listed)
-small = pytest.mark.parametrize("protocol", small_cases)
+small_crowds = feasible(SMALL, listed)
 # In central trust the noise is in the release, not in the messages: tests/test_central.py.
-small_decentral = pytest.mark.parametrize(
-    "protocol",
-    [case for case in small_cases if case.values[0].trust is not hc.Trust.CENTRAL],
-)
-large = pytest.mark.parametrize("protocol", feasible(LARGE, PAIRS))
+small_decentral_crowds = [p for p in small_crowds if p.trust is not hc.Trust.CENTRAL]
+large_crowds = feasible(LARGE, PAIRS)
+small, sparing_small = cases(small_crowds), cases(small_crowds, sparing=True)
+small_decentral = cases(small_decentral_crowds)
+sparing_decentral = cases(small_decentral_crowds, sparing=True)
+large, sparing_large = cases(large_crowds), cases(large_crowds, sparing=True)
 every = pytest.mark.parametrize(
     ("name", "task"), [pytest.param(*pair, id=f"{pair[0]}-{pair[1].name}") for pair in PAIRS]
 )
@@ -310,16 +313,15 @@ def truth_of(protocol: hc.Protocol, holding: typing.Sequence[int]) -> Any:
 
 @pytest.mark.parametrize(("name", "task"), listed)
 def test_small_crowds_are_enumerated_for_every_variant(name: str, task: hc.Task) -> None:
-    built = [case.values[0] for case in small_cases]
-    cases = [p for p in built if p.name == name and p.task == task]
+    found = [p for p in small_crowds if p.name == name and p.task == task]
     for words in variants(name, task):
-        alike = [p for p in cases if all(getattr(p, key) == word for key, word in words.items())]
+        alike = [p for p in found if all(getattr(p, key) == word for key, word in words.items())]
         # A closed form may hold for large crowds only.
         none = all(build(name, task, setting, words) is None for setting in SMALL)
         paper = words["calibration"] == "paper"
         if paper and not none and not alike:
             # Then it is the exact one.
-            assert cases
+            assert found
             continue
         assert len(alike) >= (2 if not paper else not none), words
 
@@ -467,7 +469,7 @@ def test_guarantee_is_that_of_every_view(protocol: hc.Protocol) -> None:
         )
 
 
-@small_decentral
+@sparing_decentral
 def test_curve_is_that_of_every_view(protocol: hc.Protocol) -> None:
     a_view = enumeration.neighboring_views(protocol)[0][0]
     for epsilon in (0.0, 0.25, 0.7, 1.3, 2.6):
@@ -543,7 +545,7 @@ def test_bundles_all_have_one_size(protocol: hc.Protocol) -> None:
         protocol.bundle(0, source, slots=protocol.slots - 1)
 
 
-@small_decentral
+@sparing_decentral
 def test_dummies_change_nothing_but_the_size(protocol: hc.Protocol) -> None:
     """Bundles, without their dummies, follow the law of those that fit."""
     if protocol.fixed_messages:
@@ -568,7 +570,7 @@ def test_dummies_change_nothing_but_the_size(protocol: hc.Protocol) -> None:
         assert log_likelihood_ratio(observed, fitting)[1] > ALARM
 
 
-@small
+@sparing_small
 def test_simulation_and_messages_have_the_law_of_the_tally(protocol: hc.Protocol) -> None:
     users, repetitions = protocol.crowd.users, 3000
     different = len(enumeration.asked(protocol))
@@ -640,7 +642,7 @@ SPREADS = {
 }
 
 
-@large
+@sparing_large
 def test_estimates_are_near_the_truth(protocol: hc.Protocol) -> None:
     """Runs of the message path and of simulation: right center, right spread, in every bucket."""
     users, values = protocol.crowd.users, len(enumeration.asked(protocol))
