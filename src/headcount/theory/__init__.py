@@ -1,0 +1,7 @@
+"""What theory says for a task, a budget and a crowd: proven lower bounds, and rates."""
+
+from headcount.theory.bound import Bound
+from headcount.theory.entries import bounds
+from headcount.theory.survey import survey_worth
+
+__all__ = ["Bound", "bounds", "survey_worth"]
