@@ -4,69 +4,12 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
-import numpy as np
-import pyarrow
-import pyarrow.parquet
 import pytest
 
-from headcount.cli.main import main
-
-
-class Outcome(NamedTuple):
-    status: int
-    out: str
-    err: str
-
-
-Headcount = Callable[..., Outcome]
-
-
-@pytest.fixture
-def headcount(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
-) -> Headcount:
-    """Run the command in an empty folder."""
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("COLUMNS", "100")
-
-    def call(*arguments: str) -> Outcome:
-        monkeypatch.setattr(sys, "argv", ["headcount", *arguments])
-        with pytest.raises(SystemExit) as stop:
-            main()
-        captured = capsys.readouterr()
-        return Outcome(int(stop.value.code or 0), captured.out, captured.err)
-
-    return call
-
-
-@pytest.fixture
-def people(tmp_path: Path) -> None:
-    """2,000 people in both formats; 500 of them smoke."""
-    smokes = np.arange(2000) % 4 == 0
-    table = pyarrow.table(
-        {
-            "smoker": smokes,
-            "number": smokes.astype(np.int64),
-            "age": np.arange(2000) % 90,
-            "name": [f"p{i}" for i in range(2000)],
-            "missing": [None, *smokes[1:].tolist()],
-            "unsure": np.where(smokes, 1.0, np.nan),
-        }
-    )
-    pyarrow.parquet.write_table(table, tmp_path / "people.parquet", row_group_size=300)
-    lines = [f"{int(smoker)},{i % 90}" for i, smoker in enumerate(smokes)]
-    (tmp_path / "people.csv").write_text("\n".join(["smoker,age", *lines]) + "\n")
-    (tmp_path / "empty.csv").write_text("smoker\n")
-    (tmp_path / "nothing.csv").write_text("")
-    (tmp_path / "gap.csv").write_text("smoker\n1\n0\n\n1\n")
-    (tmp_path / "twice.csv").write_text("smoker,smoker\n1,0\n")
-    (tmp_path / "broken.parquet").write_bytes(b"PAR1 no, not really")
-    (tmp_path / "people.txt").write_text("smoker\n1\n")
-    (tmp_path / "folder.csv").mkdir()
+from commands import Headcount
 
 
 @pytest.mark.usefixtures("people")
@@ -199,7 +142,7 @@ def test_simultaneous_and_postprocessed_histograms(headcount: Headcount) -> None
         ),
         (
             ["--smoothness", "1", "--low", "0", "--high", "1", "--out", "x.jpg"],
-            "a figure must end in .png, .svg, .pdf, got 'x.jpg'",
+            "a figure must end in .png, .svg, .pdf, .html, got 'x.jpg'",
         ),
     ],
 )
@@ -379,7 +322,7 @@ def test_curve(headcount: Headcount, tmp_path: Path) -> None:
     points = {point["delta"]: point["epsilon"] for point in answer["curve"]}
     assert points[1e-6] == pytest.approx(1)
     assert sorted(points.values()) == [points[delta] for delta in sorted(points, reverse=True)]
-    for ending in ("png", "svg", "pdf"):
+    for ending in ("png", "svg", "pdf", "html"):
         assert headcount(*CURVE, "--out", f"curve.{ending}").status == 0
         assert (tmp_path / f"curve.{ending}").stat().st_size > 1000
 
@@ -489,7 +432,7 @@ def test_an_impossible_estimate_is_explained(headcount: Headcount) -> None:
 
 def test_import_is_light() -> None:
     """What is heavy loads when it is used."""
-    heavy = ["scipy", "matplotlib", "pyarrow", "typer", "rich", "dp_accounting", "pandas"]
+    heavy = ["scipy", "altair", "vl_convert", "pyarrow", "typer", "rich", "dp_accounting", "pandas"]
     program = f"import sys, headcount; print([m for m in {heavy} if m in sys.modules])"
     done = subprocess.run(
         [sys.executable, "-c", program], capture_output=True, text=True, check=True
@@ -502,7 +445,7 @@ def test_core_works_without_the_extras(tmp_path: Path) -> None:
     for extra, module, arguments in (
         ("cli", "typer", ["--version"]),
         ("data", "pyarrow", ["estimate", "people.csv", "--column", "a", "--epsilon", "1"]),
-        ("plot", "matplotlib", ["demo"]),
+        ("plot", "altair", ["demo"]),
         ("compose", "dp_accounting", [*CURVE, "--releases", "2"]),
     ):
         program = (

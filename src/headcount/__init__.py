@@ -1,7 +1,7 @@
 """Headcount: count a crowd without looking at anyone.
 
 Counts, sums, means, histograms and densities with differential privacy, in the central, local and
-shuffle trust models. Start with `protocol(...)` and `run(...)`.
+shuffle trust models. Start with `plan(...)`, `protocol(...)` and `run(...)`.
 """
 
 from headcount.core.budget import Budget, Crowd, Trust
@@ -22,17 +22,32 @@ from headcount.core.protocol import Protocol
 from headcount.core.source import Source
 from headcount.core.tally import Tally
 from headcount.core.task import Count, Density, Histogram, Mean, Sum, Task
-from headcount.protocols.registry import best_protocol, protocol, protocol_names
+from headcount.planner.candidate import Candidate, Refusal
+from headcount.planner.comparison import Comparison, compare
+from headcount.planner.margin import Margin
+from headcount.planner.needs import (
+    Needs,
+    dishonest_plans,
+    needed_crowd,
+    needed_epsilon,
+    price_of_trust,
+)
+from headcount.planner.plan import Plan, best_protocol, plan
+from headcount.protocols.registry import protocol, protocol_names
 from headcount.protocols.run import run
 from headcount.protocols.shuffler import shuffle
 from headcount.randomness.sources import SecureSource, SeededSource
+from headcount.theory import Bound, bounds, survey_worth
 
 __version__ = "0.1.0"
 
 __all__ = [
     "Alphabet",
     "Batch",
+    "Bound",
     "Budget",
+    "Candidate",
+    "Comparison",
     "Count",
     "Crowd",
     "CrowdMismatch",
@@ -45,11 +60,15 @@ __all__ = [
     "Interval",
     "InvalidParameter",
     "InvalidValue",
+    "Margin",
     "Mean",
     "Messages",
     "MissingPackage",
+    "Needs",
+    "Plan",
     "PrivacyCurve",
     "Protocol",
+    "Refusal",
     "SecureSource",
     "SeededSource",
     "Source",
@@ -60,8 +79,16 @@ __all__ = [
     "UnknownName",
     "UnreadableData",
     "best_protocol",
+    "bounds",
+    "compare",
+    "dishonest_plans",
+    "needed_crowd",
+    "needed_epsilon",
+    "plan",
+    "price_of_trust",
     "protocol",
     "protocol_names",
     "run",
     "shuffle",
+    "survey_worth",
 ]

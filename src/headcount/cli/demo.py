@@ -1,15 +1,19 @@
-"""The demonstration: one sensitive question to a made-up town, under all three trusts."""
+"""`headcount demo`: one sensitive question to a made-up town, under all three trusts."""
 
+from dataclasses import replace
 from pathlib import Path
+from typing import Annotated
 
 import numpy as np
+import typer
 from numpy.typing import NDArray
 
-from headcount.cli.output import console, interval_picture, print_estimates, print_json
+from headcount.cli.arguments import AsJson
+from headcount.cli.output import console, interval_picture, print_json, print_table, progress
 from headcount.core.budget import Budget, Crowd, Trust
 from headcount.core.task import Count
+from headcount.planner.plan import best_protocol, plan
 from headcount.plot import figures
-from headcount.protocols.registry import best_protocol
 from headcount.protocols.run import run
 from headcount.randomness.draws import bernoulli
 from headcount.randomness.sources import SeededSource
@@ -23,15 +27,29 @@ def population() -> NDArray[np.uint8]:
     return bernoulli(SeededSource(1), PEOPLE, weight=115, bits=10)
 
 
-def show(out: Path, *, as_json: bool) -> None:
+def demo(
+    out: Annotated[
+        Path, typer.Option(help="Where the figure goes: .png, .svg, .pdf or .html.")
+    ] = Path("headcount-demo.png"),
+    as_json: AsJson = False,
+) -> None:
+    """Ask one sensitive question of a made-up town, under all three trusts."""
+    figures.check_path(out)
     values = population()
     truth = int(values.sum())
     protocols = [best_protocol(Count(), BUDGET, Crowd(PEOPLE), trust) for trust in Trust]
     estimates = [run(protocol, values) for protocol in protocols]
+    sizes = (100, 1000, 10_000, 100_000, 1_000_000)
+    with progress("planning") as step:
+        plans = []
+        for at, users in enumerate(sizes):
+            step(f"{users:,} people", at / len(sizes))
+            plans.append(plan(Count(), BUDGET, Crowd(users)))
     errors = {
         str(trust): [
-            (users, best_protocol(Count(), BUDGET, Crowd(users), trust).standard_error())
-            for users in (100, 1000, 10_000, 100_000, 1_000_000)
+            (found.crowd.users, best.standard_error)
+            for found in plans
+            if (best := found.best_of(trust)) is not None
         ]
         for trust in Trust
     }
@@ -45,7 +63,8 @@ def show(out: Path, *, as_json: bool) -> None:
         f"{truth:,} did, and nobody should learn who. Asked under three trusts, "
         f"epsilon {BUDGET.epsilon:g}:\n"
     )
-    print_estimates(estimates, 0.95)
+    tables = [estimate.table() for estimate in estimates]
+    print_table(replace(tables[0], rows=tuple(row for table in tables for row in table.rows)))
     console.print()
     console.print(interval_picture(truth, estimates, min(console.width, 100)))
     console.print(

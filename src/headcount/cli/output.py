@@ -2,19 +2,23 @@
 
 import json
 import math
-from collections.abc import Mapping, Sequence
+import os
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 from rich.console import Console
-from rich.table import Table
+from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
 from headcount.core.estimate import Estimate
-from headcount.core.guarantee import rounded_up
+from headcount.core.protocol import Protocol
+from headcount.core.table import Table
 
-MOST_ROWS = 20  # of a histogram on the terminal
-_BAR = 24  # the length of the longest bar
-console = Console(highlight=False)
-messages = Console(stderr=True, highlight=False)  # progress and remarks: never on standard output
+console = Console(highlight=False, markup=False)
+messages = Console(
+    stderr=True, highlight=False, markup=False
+)  # progress and remarks: never on standard output
 
 
 def print_json(document: Mapping[str, Any]) -> None:
@@ -30,113 +34,54 @@ def _finite(value: Any) -> Any:
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
-def number(value: float, error: float = 1.0) -> str:
-    """A number with two digits of its error; of a large error, one after the point."""
-    if value == round(value) or (abs(value) >= 1e6 and error >= 0.5):
-        return f"{value:,.0f}"
-    places = 1 if error >= 0.5 or not error else min(15, 1 - math.floor(math.log10(error)))
-    return f"{value:,.{places}f}"
-
-
-def print_estimates(
-    estimates: Sequence[Estimate], confidence: float, *, sampling: bool = False
-) -> None:
-    """A table; where it does not fit, a line for each number."""
-    between = f"{100 * confidence:.10g} % interval{' of the population' * sampling}"
-    columns = ("trust", "estimate", between, "standard error", "epsilon", "delta")
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for column in columns:
-        table.add_column(column, justify="left" if column == "trust" else "right", no_wrap=True)
-    rows = [_cells(estimate, confidence, sampling) for estimate in estimates]
-    for row in rows:
-        table.add_row(*row)
-    if console.measure(table, options=console.options.update(max_width=1000)).maximum <= (
-        console.width
-    ):
-        console.print(table)
-        return
-    for row in rows:
-        for column, cell in zip(columns, row, strict=True):
-            console.print(f"{column}: {cell}", soft_wrap=True)
-
-
-def print_answer(
-    estimate: Estimate, confidence: float, *, sampling: bool, simultaneous: bool
-) -> None:
-    """What fits the kind of answer."""
-    if estimate.task == "density":
-        _print_density(estimate, confidence, sampling, simultaneous)
-    elif estimate.buckets is not None:
-        _print_histogram(estimate, confidence, simultaneous)
+def print_table(table: Table) -> None:
+    """A table; where a terminal is narrow, without some columns, or a line for each number."""
+    if table.title:
+        console.print(f"{table.title}\n", soft_wrap=True)
+    room = console.width if console.is_terminal or "COLUMNS" in os.environ else sys.maxsize
+    table = table.within(room)
+    if table.width <= room:
+        heading, *rows = table.lines()
+        console.print(heading, style="bold", soft_wrap=True)
+        for row in rows:
+            console.print(row, soft_wrap=True)
     else:
-        print_estimates([estimate], confidence, sampling=sampling)
-        if sampling:
-            console.print(f"sampling error: {number(*[estimate.sampling_error] * 2)} at most")
+        for line in table.narrow_lines():
+            console.print(line, soft_wrap=True)
+    if table.notes:
+        console.print()
+    for note in table.notes:
+        console.print(note, soft_wrap=not console.is_terminal)
 
 
-def _print_density(
-    estimate: Estimate, confidence: float, sampling: bool, simultaneous: bool
-) -> None:
-    """Some points of the grid, with bars."""
-    interval = estimate.interval(confidence, sampling=sampling, simultaneous=simultaneous)
-    grid = estimate.buckets or ()
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for column in ("at", "density", f"{100 * confidence:.10g} % interval"):
-        table.add_column(column, justify="right", no_wrap=True)
-    table.add_column("")
-    largest = max(float(estimate.value.max()), 1e-300)
-    step = (float(grid[-1]) - float(grid[0])) / max(1, len(grid) - 1)
-    # Two digits of the error, but no more than tell the densities themselves apart.
-    error = max(float(estimate.standard_error.max()), largest / 1000)
-    for row in range(min(MOST_ROWS, len(grid))):
-        at = (2 * row + 1) * len(grid) // (2 * min(MOST_ROWS, len(grid)))
-        bar = "█" * round(_BAR * max(0.0, float(estimate.value[at])) / largest)
-        table.add_row(
-            number(float(grid[at]), step),
-            number(float(estimate.value[at]), error),
-            f"{number(interval.low[at], error)} to {number(interval.high[at], error)}",
-            bar,
-        )
-    console.print(table)
-    if sampling or simultaneous:
-        where = "everywhere at once" if simultaneous else "at each point"
-        console.print(f"intervals{' of the population' * sampling}, {where}")
-    if len(grid) > MOST_ROWS:
-        console.print(f"{MOST_ROWS} of {len(grid)} points: see --json for all")
+@contextmanager
+def progress(what: str) -> Iterator[Callable[[str, float], None]]:
+    """A bar on the terminal for long work; the block calls what it gets, as (step, share done)."""
+    with Progress(
+        TextColumn("{task.description}"),
+        BarColumn(),
+        TimeRemainingColumn(),
+        console=messages,
+        transient=True,
+        disable=not messages.is_terminal,
+    ) as bar:
+        work = bar.add_task(what, total=1.0)
+
+        def step(name: str, share: float) -> None:
+            described = what if name == what else f"{what} {name}"
+            bar.update(work, description=described, completed=share)
+
+        yield step
 
 
-def _print_histogram(estimate: Estimate, confidence: float, simultaneous: bool) -> None:
-    """The largest buckets, and what holds for all of them."""
-    interval = estimate.interval(confidence, simultaneous=simultaneous)
-    place = {bucket: at for at, bucket in enumerate(estimate.buckets or ())}
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    between = f"{100 * confidence:.10g} % interval{', all at once' * simultaneous}"
-    for column in ("bucket", "estimate", between, "standard error"):
-        table.add_column(column, justify="left" if column == "bucket" else "right", no_wrap=True)
-    for bucket, value in estimate.largest(MOST_ROWS):
-        at = place[bucket]
-        table.add_row(
-            str(bucket),
-            number(value),
-            f"{number(interval.low[at])} to {number(interval.high[at])}",
-            number(estimate.standard_error[at]),
-        )
-    console.print(table)
-    if len(place) > MOST_ROWS:
-        console.print(f"… and {number(len(place) - MOST_ROWS)} smaller buckets: see --json")
-
-
-def _cells(estimate: Estimate, confidence: float, sampling: bool) -> tuple[str, ...]:
-    interval, guarantee = estimate.interval(confidence, sampling=sampling), estimate.guarantee
-    error = estimate.standard_error
-    return (
-        guarantee.trust,
-        number(estimate.value, error),
-        f"{number(interval.low, error)} to {number(interval.high, error)}",
-        number(error, error),
-        rounded_up(guarantee.epsilon),
-        rounded_up(guarantee.delta),
-    )
+def facts(chosen: Protocol) -> dict[str, Any]:
+    """What a protocol costs, for JSON."""
+    return {
+        "parameters": chosen.parameters,
+        "messages_per_user": chosen.messages_per_user,
+        "bits_per_message": chosen.bits_per_message,
+        "local_epsilon": chosen.local_epsilon,
+    }
 
 
 def interval_picture(truth: float, estimates: Sequence[Estimate], width: int) -> str:

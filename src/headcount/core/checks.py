@@ -36,6 +36,20 @@ def whole(name: str, value: object, *, low: int, high: int) -> int:
     return integer
 
 
+def confidence(value: object) -> float:
+    """Of an interval."""
+    number = real("confidence", value)
+    if not 0 < number < 1:
+        raise InvalidParameter(f"`confidence` must lie strictly in (0, 1), got {number}")
+    return number
+
+
+def instance(name: str, value: object, kind: type) -> None:
+    """One of our own nouns."""
+    if not isinstance(value, kind):
+        raise InvalidParameter(f"`{name}` must be a {kind.__name__}, got {value!r}")
+
+
 def choice(name: str, value: object, choices: Sequence[str]) -> str:
     """One of a few words."""
     if not isinstance(value, str) or value not in choices:

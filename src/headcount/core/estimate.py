@@ -9,9 +9,11 @@ from typing import Any, Protocol, TypeAlias
 import numpy as np
 
 from headcount.core import checks
+from headcount.core.answer_tables import answer_table
 from headcount.core.errors import InvalidParameter
 from headcount.core.guarantee import Guarantee
 from headcount.core.postprocessing import postprocessed
+from headcount.core.table import Table
 
 # A number, or for a histogram a vector with one for each bucket.
 Answer: TypeAlias = Any
@@ -163,9 +165,7 @@ class Estimate:
         population, as the protocol smooths it: the bias of smoothing is not in the interval, and
         what is negative after smoothing is below its end.
         """
-        confidence = checks.real("confidence", confidence)
-        if not 0 < confidence < 1:
-            raise InvalidParameter(f"`confidence` must lie strictly in (0, 1), got {confidence}")
+        confidence = checks.confidence(confidence)
         # What may go wrong is divided among all buckets, whatever they have to do with each other.
         density = self.error_law if isinstance(self.error_law, DensityError) else None
         numbers = density.numbers if density else np.size(self.value)
@@ -239,6 +239,26 @@ class Estimate:
     def changed(self, name: str, change: Callable[[Answer], Answer]) -> "Estimate":
         """The same estimate with its value changed in any way, marked by a name."""
         return replace(self, value=change(self.value), postprocessing=(*self.postprocessing, name))
+
+    def table(
+        self, confidence: float = 0.95, *, sampling: bool = False, simultaneous: bool = False
+    ) -> Table:
+        """The answer with its interval; the largest buckets, or some points of a density."""
+        return answer_table(self, confidence, sampling=sampling, simultaneous=simultaneous)
+
+    def __str__(self) -> str:
+        return f"{self.table()}\n\n{self._summary}"
+
+    def _repr_html_(self) -> str:
+        table = self.table()
+        return replace(table, notes=(*table.notes, self._summary)).html()
+
+    @property
+    def _summary(self) -> str:
+        changed = f", post-processed: {' and '.join(self.postprocessing)}" * bool(
+            self.postprocessing
+        )
+        return f"{self.protocol}, {self.users:,} people{changed}; {self.guarantee}"
 
     def to_dict(
         self, confidence: float = 0.95, *, sampling: bool = False, simultaneous: bool = False

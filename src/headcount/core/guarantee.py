@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headcount.core.budget import Trust
+from headcount.core.table import Table
 
 
 @dataclass(frozen=True)
@@ -32,6 +33,25 @@ class Guarantee:
 
     def to_dict(self) -> dict[str, Any]:
         return asdict(self)
+
+    def table(self) -> Table:
+        return Table(
+            ("trust", "epsilon", "delta", "honest people", "computed"),
+            (
+                (
+                    str(self.trust),
+                    rounded_up(self.epsilon),
+                    rounded_up(self.delta),
+                    f"{self.honest:,}",
+                    "exactly" if self.exact else "as an upper bound",
+                ),
+            ),
+            title=f"Differential privacy: {self.neighbors}, and nobody can tell",
+            notes=(self.method,),
+        )
+
+    def _repr_html_(self) -> str:
+        return self.table().html()
 
     def __str__(self) -> str:
         kind = "exact" if self.exact else "upper bound"

@@ -79,11 +79,9 @@ class Protocol(ABC):
         return InvalidParameter(f"`task` must be a {names}{kinds} for {cls.name}, got {task}")
 
     def __post_init__(self) -> None:
-        for name, kind in (("task", Task), ("budget", Budget), ("crowd", Crowd)):
-            if not isinstance(getattr(self, name), kind):
-                raise InvalidParameter(
-                    f"`{name}` must be a {kind.__name__}, got {getattr(self, name)!r}"
-                )
+        checks.instance("task", self.task, Task)
+        checks.instance("budget", self.budget, Budget)
+        checks.instance("crowd", self.crowd, Crowd)
         if not self.answers(self.task):
             raise self.other_task(self.task, self.tasks)
         checks.choice("calibration", self.calibration, ("exact", "paper"))
@@ -120,6 +118,23 @@ class Protocol(ABC):
     def least_copies(self) -> int:
         """How many copies of a message there must be for the shuffler to pass them on."""
         return 1
+
+    @property
+    def worst_is_attained(self) -> bool:
+        """Whether some data have the standard error that is stated for the worst ones; else that
+        is an upper bound.
+        """
+        return True
+
+    @property
+    def expected_error(self) -> float:
+        """What protocols for one task are ranked by: the standard error for the worst data.
+
+        Of a density, the root of the mean integrated squared error, with noise, sampling and
+        smoothing, for a population whose density is no rougher than 1 + cos(4πu), which rises and
+        falls twice over the range.
+        """
+        return self.standard_error()
 
     @property
     @abstractmethod
@@ -228,6 +243,27 @@ class Protocol(ABC):
             return self._standard_error(self.crowd.users, None)
         held = self.task.holding(counts)
         return self._standard_error(held.users, held)
+
+    def margin(self, confidence: float = 0.95) -> float:
+        """Half the length of an interval with this confidence, for the worst data, everyone
+        following: "plus or minus". Before intervals are cut to what is possible.
+        """
+        confidence = checks.confidence(confidence)
+        users = self.crowd.users
+        margins = (
+            self._error_law(users, value).margins(confidence) for value in self._extremes(users)
+        )
+        return max(float(np.max(below + above)) / 2 for below, above in margins)
+
+    def _extremes(self, users: int) -> Iterable[Answer]:
+        """Unbiased values among which intervals are longest: the ends of what is possible, the
+        middle, and near the ends, where intervals do not yet profit from them. Of a histogram they
+        are those of one bucket each.
+        """
+        low, high = self.task.answer_range(users)
+        near = min(3 * self._standard_error(users, None), (high - low) / 2)
+        values = (low, low + near, (low + high) / 2, high - near, high)
+        return values if self.task.buckets is None else (np.array(values),)
 
     def truth(self, counts: Counts) -> Answer:
         """What the unbiased estimate is on average, for a crowd that holds such values.

@@ -4,7 +4,7 @@ import hashlib
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from fractions import Fraction
 from functools import cached_property
 from typing import Any, ClassVar, TypeAlias
@@ -83,6 +83,14 @@ class Task(ABC):
     def answer_range(self, users: int) -> tuple[float, float]:
         """Between which bounds the answer lies, whatever the values of `users` people."""
 
+    def to_dict(self) -> dict[str, Any]:
+        """For JSON: the name, and the settings as `task_from` takes them."""
+        return {"name": self.name, **self._settings()}
+
+    def _settings(self) -> dict[str, Any]:
+        """The arguments that make the same task."""
+        return {}
+
     def holding(self, counts: Counts) -> Holding:
         """How many people hold each value: here a number for every one of the domain, in order."""
         array = _array(counts)
@@ -108,6 +116,9 @@ class Count(Task):
 
     name = "count"
     whole_answers = True
+
+    def __str__(self) -> str:
+        return "Count"
 
     @property
     def domain(self) -> int:
@@ -242,6 +253,10 @@ class Histogram(Task):
         """What the buckets themselves are encoded as."""
         return self.encode(list(self.buckets)).astype(np.uint64)
 
+    def _settings(self) -> dict[str, Any]:
+        labels = self.labels if isinstance(self.labels, int) else list(self.labels)
+        return {"buckets": labels, "open": self.open}
+
     def answer(self, held: Holding) -> Answer:
         return held.counts[: len(self.buckets)].astype(np.float64)
 
@@ -333,6 +348,9 @@ class Bounded(Task):
             ("low", "high", "whole", "clamp"), (*bounds, bool(whole), bool(clamp)), strict=True
         ):
             object.__setattr__(self, name, value)
+
+    def _settings(self) -> dict[str, Any]:
+        return {field.name: getattr(self, field.name) for field in fields(self)}
 
     @property
     def domain(self) -> int:
@@ -453,6 +471,11 @@ class Density(Bounded):
         object.__setattr__(self, "smoothness", found)
         object.__setattr__(self, "points", checks.whole("points", points, low=2, high=MOST_POINTS))
 
+    def _settings(self) -> dict[str, Any]:
+        settings = super()._settings()
+        del settings["whole"]
+        return settings
+
     def __str__(self) -> str:
         return f"{super().__str__()}, smoothness {self.smoothness:g}"
 
@@ -482,3 +505,22 @@ class Density(Bounded):
 
     def total(self, users: int) -> float | None:
         return self.points / float(self.span)
+
+
+TASKS: dict[str, type[Task]] = {kind.name: kind for kind in (Count, Sum, Mean, Histogram, Density)}
+
+
+def task_from(document: object) -> Task:
+    """The task that `Task.to_dict` wrote."""
+    if not isinstance(document, Mapping) or document.get("name") not in TASKS:
+        raise InvalidParameter(
+            f"a task must have a name, one of {', '.join(TASKS)}, got {document!r}"
+        )
+    settings = {str(key): value for key, value in document.items() if key != "name"}
+    kind = TASKS[document["name"]]
+    try:
+        return kind(**settings)
+    except TypeError:
+        raise InvalidParameter(
+            f"a {kind.name} must have its own settings, got {', '.join(settings) or 'none'}"
+        ) from None

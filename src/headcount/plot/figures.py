@@ -1,97 +1,196 @@
-"""The figures, all in one style. matplotlib loads when the first one is drawn."""
+"""The figures. Each is one Altair chart: a notebook shows it, `save` makes a file of it."""
 
+import math
 from collections.abc import Mapping, Sequence
-from itertools import cycle
-from pathlib import Path
-from typing import TYPE_CHECKING
+from itertools import chain
+from typing import Any
 
-from headcount.core.errors import InvalidParameter, MissingPackage, UnreadableData
 from headcount.core.estimate import Estimate
+from headcount.planner.comparison import AXIS_TITLES, Comparison
+from headcount.plot.lines import Measured, Points, numbers, panel
+from headcount.plot.style import (
+    COLORS,
+    FORMATS,
+    GRAY,
+    HEIGHT,
+    INK,
+    PANEL_WIDTH,
+    TEXT_SIZE,
+    WIDTH,
+    Axis,
+    Figure,
+    check_path,
+    colors,
+    finish,
+    legend,
+    load_altair,
+    markers,
+    rows,
+    save,
+    zoom,
+)
 
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
-
-FORMATS = (".png", ".svg", ".pdf")
-# Okabe and Ito's palette: distinct for color-blind readers, and in print.
-COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00")
-MARKERS = ("o", "s", "D", "^", "v", "P", "X")  # one more, so that pairs repeat late
-
-
-def check_path(path: Path) -> None:
-    """Refuse a file that cannot become a figure, before the work that would fill it."""
-    if path.suffix.lower() not in FORMATS:
-        raise InvalidParameter(f"a figure must end in {', '.join(FORMATS)}, got {path.name!r}")
-    if not path.absolute().parent.is_dir():
-        raise UnreadableData(f"there must be a folder {str(path.parent)!r} to write to, got none")
+__all__ = [
+    "COLORS",
+    "FORMATS",
+    "Figure",
+    "check_path",
+    "comparison_figure",
+    "curve_figure",
+    "density_figure",
+    "error_figure",
+    "rate_figure",
+    "save",
+    "trust_figure",
+]
 
 
-def save(figure: "Figure", path: Path) -> None:
-    try:
-        figure.savefig(path, dpi=150)
-    except OSError as error:
-        raise UnreadableData(
-            f"{str(path)!r} must be a place to write to, got: {error.strerror}"
-        ) from None
-
-
-def curve_figure(title: str, curves: Mapping[str, Sequence[tuple[float, float]]]) -> "Figure":
+def curve_figure(title: str, curves: Mapping[str, Points]) -> Figure:
     """Privacy curves: (epsilon, delta) points of each mechanism, by its label."""
-    figure, (axes,) = _figure(1, title)
-    for (label, points), color, marker in zip(
-        curves.items(), cycle(COLORS), cycle(MARKERS), strict=False
-    ):
-        axes.plot(*zip(*points, strict=True), color=color, marker=marker, markersize=4, label=label)
-    axes.set_yscale("log")
-    axes.set_xlim(left=0)
-    axes.set_xlabel("ε  (smaller is more private)")
-    axes.set_ylabel("δ")
-    axes.legend(frameon=False)
-    return figure
+    x = Axis.of("ε  (smaller is more private)", [0.0, *numbers(curves.values(), 0)], log=False)
+    y = Axis.of("δ", numbers(curves.values(), 1), log=True)
+    return finish(panel(x, y, curves), title)
+
+
+def comparison_figure(
+    title: str,
+    *,
+    x_title: str,
+    y_title: str,
+    lines: Mapping[str, Points],
+    measured: Mapping[str, Measured],
+    bounds: Mapping[str, Points],
+    subtitle: str = "",
+) -> Figure:
+    """Formulas as lines, simulations as points with bars (x, y, low, high), theory dashed.
+
+    What has the same label has the same color. An axis is logarithmic where all is positive and
+    spans more than a factor of ten.
+    """
+    everything = [*lines.values(), *measured.values(), *bounds.values()]
+    x = Axis.of(x_title, numbers(everything, 0))
+    heights = numbers(everything, 1)
+    y = Axis.of(y_title, heights)
+    # Bars widen the axis, but none that nears zero makes a logarithmic one endless.
+    ends = [end for *_, low, high in chain(*measured.values()) for end in (low, high)]
+    if y.log:
+        ends = [end for end in ends if y.low / 10 < end < 10 * y.high]
+    y = Axis.of(y_title, [*heights, *ends], log=y.log)
+    return finish(panel(x, y, lines, measured, bounds), title, subtitle)
+
+
+def error_figure(found: Comparison) -> Figure:
+    """Errors of protocols along an axis: formulas, simulations, and what theory says is least."""
+    lines = {one.label: [(p.at, p.standard_error) for p in one.points] for one in found.series}
+    measured = {
+        one.label: [
+            (p.at, p.measured, p.low, p.high)
+            for p in one.points
+            if p.measured is not None and p.low is not None and p.high is not None
+        ]
+        for one in found.series
+    }
+    trusts: dict[Points, list[str]] = {}  # of which the same is known
+    for known in found.theory:
+        if known.kind == "lower bound" and known.name.endswith(".lower"):
+            trusts.setdefault(known.points, []).append(str(known.trust))
+    bounds = {f"lower bound, {' and '.join(names)}": points for points, names in trusts.items()}
+    return comparison_figure(
+        f"What privacy costs a {found.task.name}",
+        subtitle=found.setting
+        + (f"; points: {found.runs} simulated runs, 95 % intervals" if found.runs else ""),
+        x_title=AXIS_TITLES[found.axis],
+        y_title=f"standard error of the {found.task.name}"
+        + {"histogram": ", in a bucket (people)", "count": " (people)"}.get(found.task.name, ""),
+        lines=lines,
+        measured={label: points for label, points in measured.items() if points},
+        bounds=bounds,
+    )
+
+
+def rate_figure(title: str, panels: Mapping[str, Mapping[str, Points]]) -> Figure:
+    """Errors against the size of the crowd, on two logarithmic scales; a panel for each case."""
+    alt = load_altair()
+    charts = []
+    for number, (name, lines) in enumerate(panels.items()):
+        x = Axis.of("people in the crowd", numbers(lines.values(), 0), log=True)
+        y = Axis.of("mean integrated squared error", numbers(lines.values(), 1), log=True)
+        chart = panel(x, y, lines, name=f"zoom{number}", width=PANEL_WIDTH)
+        charts.append(chart.properties(title=name))
+    # Each panel has labels of its own.
+    side_by_side = alt.hconcat(*charts, spacing=40).resolve_scale(
+        color="independent", shape="independent"
+    )
+    return finish(side_by_side, title, width=PANEL_WIDTH * len(panels))
 
 
 def density_figure(
     estimate: Estimate, confidence: float, *, sampling: bool = False, simultaneous: bool = False
-) -> "Figure":
+) -> Figure:
     """A density with its band."""
+    alt = load_altair()
     band = estimate.interval(confidence, sampling=sampling, simultaneous=simultaneous)
-    grid = list(estimate.buckets or ())
-    figure, (axes,) = _figure(
-        1, f"Density of {estimate.users:,} people, {estimate.guarantee.trust} trust"
-    )
+    grid = [float(place) for place in estimate.buckets or ()]
+    half = (grid[-1] - grid[0]) / (len(grid) - 1) / 2
     whose = " of the population" * sampling + ", everywhere at once" * simultaneous
+    steps = " and ".join(estimate.postprocessing)
+    line = f"{estimate.protocol}, post-processed: {steps}" if steps else estimate.protocol
     label = f"{100 * confidence:.10g} % band{whose}"
-    axes.fill_between(
-        grid, band.low, band.high, step="mid", color=COLORS[0], alpha=0.2, lw=0, label=label
-    )
-    line = ", ".join([estimate.protocol, *estimate.postprocessing])
-    axes.plot(grid, estimate.value, color=COLORS[0], drawstyle="steps-mid", label=line)
-    axes.axhline(0, color="0.6", linewidth=0.8)
-    axes.set_xlabel("value")
-    axes.set_ylabel("density")
-    axes.legend(frameon=False, ncols=2, fontsize="small", loc="lower left", bbox_to_anchor=(0, 1))
-    return figure
+    columns = [
+        {
+            "line": line,
+            "band": label,
+            "at": at,
+            "left": at - half,
+            "right": at + half,
+            **_finite(density=value, low=low, high=high),
+        }
+        for at, value, low, high in zip(grid, estimate.value, band.low, band.high, strict=True)
+    ]
 
+    def key(channel: type[Any], field: str, **symbol: Any) -> Any:
+        scale = alt.Scale(range=[COLORS[0]])
+        shown = legend([field], WIDTH, symbolSize=150, **symbol)
+        return channel(field, type="nominal", scale=scale, legend=shown)
 
-def rate_figure(
-    title: str, panels: Mapping[str, Mapping[str, Sequence[tuple[float, float]]]]
-) -> "Figure":
-    """Errors against the size of the crowd, on two logarithmic scales; a panel for each case."""
-    figure, axes = _figure(len(panels), title)
-    for panel, (name, lines) in zip(axes, panels.items(), strict=True):
-        for (label, points), color, marker in zip(
-            lines.items(), cycle(COLORS), cycle(MARKERS), strict=False
-        ):
-            panel.plot(
-                *zip(*points, strict=True), color=color, label=label, marker=marker, markersize=4
-            )
-        panel.set_xscale("log")
-        panel.set_yscale("log")
-        panel.set_title(name, fontsize="medium")
-        panel.set_xlabel("people in the crowd")
-        panel.set_ylabel("mean integrated squared error")
-        panel.legend(frameon=False, fontsize="small")
-    return figure
+    # Each number holds from one edge to the next, so the last one comes twice.
+    edges = rows([*columns, {**columns[-1], "left": grid[-1] + half}])
+
+    x = Axis("value", grid[0] - half, grid[-1] + half, log=False)
+    y = Axis.of("density (per unit of value)", [0.0, *estimate.value, *band.low, *band.high], False)
+    left = x.channel("x", "left")
+    area = alt.Chart(edges).mark_area(interpolate="step-after", opacity=0.2, clip=True)
+    curve = alt.Chart(edges).mark_line(interpolate="step-after", clip=True)
+    zero = alt.Chart(rows([{"zero": 0.0}])).mark_rule(color=GRAY, strokeWidth=1, clip=True)
+    # Each column of the panel says its numbers, wherever the pointer is in it.
+    over = alt.Chart(rows(columns)).mark_rect(opacity=0, aria=False)
+    chart = alt.layer(
+        area.encode(
+            x=left,
+            y=y.channel("y", "low"),
+            y2="high",
+            fill=key(alt.Fill, "band", symbolType="square", symbolStrokeWidth=0),
+        ).add_params(zoom("zoom")),
+        zero.encode(y=y.channel("y", "zero")),
+        curve.encode(
+            x=left,
+            y=y.channel("y", "density"),
+            stroke=key(alt.Stroke, "line", symbolType="stroke"),
+        ),
+        over.encode(
+            x=left,
+            x2="right",
+            tooltip=[
+                alt.Tooltip("line", type="nominal", title=" "),
+                x.tooltip("at"),
+                y.tooltip("density", "density"),
+                y.tooltip("low", "from"),
+                y.tooltip("high", "to"),
+            ],
+        ),
+    ).properties(width=WIDTH, height=HEIGHT)
+    title = f"Density of {estimate.users:,} people, {estimate.guarantee.trust} trust"
+    return finish(chart, title)
 
 
 def trust_figure(
@@ -99,57 +198,73 @@ def trust_figure(
     truth: float,
     estimates: Sequence[Estimate],
     errors: Mapping[str, Sequence[tuple[int, float]]],
-) -> "Figure":
+) -> Figure:
     """One question under several trusts: the answers with intervals, and error against crowd."""
-    figure, (left, right) = _figure(2, title)
-    left.axvline(truth, color="0.4", linewidth=1, linestyle="--", label=f"truth: {truth:,.0f}")
-    for row, (estimate, color, marker) in enumerate(
-        zip(estimates, cycle(COLORS), cycle(MARKERS), strict=False)
-    ):
-        interval = estimate.interval(0.95)
-        left.plot([interval.low, interval.high], [row, row], color=color, linewidth=2.5)
-        left.plot(estimate.value, row, color=color, marker=marker, markersize=7)
-        width = f"±{(interval.high - interval.low) / 2:,.0f}"
-        left.annotate(
-            f"{estimate.value:,.0f} {width}",
-            (estimate.value, row),
-            xytext=(0, 11),
-            textcoords="offset points",
-            ha="center",
-            color=color,
-            bbox={"facecolor": "white", "edgecolor": "none", "pad": 1},
-        )
-    left.set_yticks(range(len(estimates)), [str(e.guarantee.trust) for e in estimates])
-    left.set_ylim(len(estimates) - 0.4, -0.7)
-    left.set_xlabel("people who answered yes (95 % interval)")
-    left.legend(loc="lower left", facecolor="white", edgecolor="none", framealpha=1)
+    alt = load_altair()
+    trusts = [str(estimate.guarantee.trust) for estimate in estimates]
+    labels = list(dict.fromkeys([*errors, *trusts]))
+    intervals = [estimate.interval(0.95) for estimate in estimates]
+    answers = [
+        {
+            "label": trust,
+            "x": float(estimate.value),
+            "low": float(interval.low),
+            "high": float(interval.high),
+            "says": f"{estimate.value:,.0f} ±{(interval.high - interval.low) / 2:,.0f}",
+        }
+        for trust, estimate, interval in zip(trusts, estimates, intervals, strict=True)
+    ]
+    ends = [end for interval in intervals for end in (interval.low, interval.high)]
+    x = Axis.of(
+        "people who answered yes (95 % interval)",
+        [truth, *(estimate.value for estimate in estimates), *ends],
+        log=False,
+    )
+    row = alt.Y("label", type="nominal", title=None, sort=trusts, axis=alt.Axis(grid=False))
+    color, shape = (
+        channel("label", type="nominal", legend=None, scale=alt.Scale(domain=labels, range=range_))
+        for channel, range_ in ((alt.Color, colors(labels)), (alt.Shape, markers(labels)))
+    )
+    data = alt.Chart(rows(answers))
+    words = data.encode(x=x.channel("x", "x"), y=row, text=alt.Text("says", type="nominal"))
+    above = {"fontSize": TEXT_SIZE, "dy": -18, "clip": True}
+    told = [
+        alt.Tooltip("label", type="nominal", title=" "),
+        x.tooltip("x", "estimate"),
+        x.tooltip("low", "from"),
+        x.tooltip("high", "to"),
+    ]
+    mark = alt.Chart(rows([{"x": truth, "says": f"truth: {truth:,.0f}"}]))
+    left = alt.layer(
+        mark.mark_rule(color=GRAY, strokeDash=[5, 4], strokeWidth=1.5, clip=True)
+        .encode(x=x.channel("x", "x"))
+        .add_params(zoom("zoom_answers")),
+        mark.mark_text(color=INK, fontSize=TEXT_SIZE, dy=-10, clip=False).encode(
+            x=x.channel("x", "x"), y=alt.value(0), text=alt.Text("says", type="nominal")
+        ),
+        data.mark_rule(strokeWidth=3, clip=True).encode(
+            x=x.channel("x", "low"), x2="high", y=row, color=color
+        ),
+        data.mark_point(filled=True, size=110, opacity=1, clip=True).encode(
+            x=x.channel("x", "x"), y=row, color=color, shape=shape, tooltip=told
+        ),
+        # A white edge, for where the dashed line passes behind.
+        words.mark_text(**above, stroke="white", strokeWidth=5, aria=False),
+        words.mark_text(**above).encode(color=color),
+    ).properties(width=PANEL_WIDTH, height=HEIGHT)
+    right = panel(
+        Axis.of("people in the crowd", numbers(errors.values(), 0), log=True),
+        Axis.of("standard error of the count (people)", numbers(errors.values(), 1), log=True),
+        errors,
+        name="zoom_errors",
+        width=PANEL_WIDTH,
+    )
+    side_by_side = alt.hconcat(left, right, spacing=40).resolve_scale(
+        color="independent", shape="independent"
+    )
+    return finish(side_by_side, title, width=2 * PANEL_WIDTH)
 
-    for (label, points), color, marker in zip(
-        errors.items(), cycle(COLORS), cycle(MARKERS), strict=False
-    ):
-        right.plot(
-            *zip(*points, strict=True), color=color, marker=marker, markersize=4, label=label
-        )
-    right.set_xscale("log")
-    right.set_yscale("log")
-    right.set_xlabel("people in the crowd")
-    right.set_ylabel("standard error of the count")
-    right.legend(frameon=False)
-    return figure
 
-
-def _figure(panels: int, title: str) -> tuple["Figure", "list[Axes]"]:
-    try:
-        from matplotlib.figure import Figure
-    except ImportError:
-        raise MissingPackage(
-            "figures need matplotlib", hint="pip install 'headcount[plot]'"
-        ) from None
-    figure = Figure(figsize=(5.2 * panels + 0.6, 4.2), layout="constrained")
-    figure.suptitle(title)
-    axes = list(figure.subplots(1, panels, squeeze=False)[0])
-    for panel in axes:
-        panel.spines[["top", "right"]].set_visible(False)
-        panel.grid(True, color="0.92")
-        panel.set_axisbelow(True)
-    return figure, axes
+def _finite(**numbers: float) -> dict[str, float | None]:
+    """What JSON can hold; the rest is a gap."""
+    return {name: float(n) if math.isfinite(n) else None for name, n in numbers.items()}

@@ -21,6 +21,7 @@ from scipy import special
 Numbers = NDArray[np.float64]
 _STEPS = 512  # of the table of b
 _HALVINGS = 24
+_CERTAIN = 1e-9  # a spread so small is none: so are counts that a huge epsilon gives away
 
 
 def count_interval(
@@ -55,7 +56,7 @@ def _too_far(
     confidence: float,
 ) -> NDArray[np.bool_]:
     """Whether a count on one side of the estimate is too far from it to be believed."""
-    sigma = spread(count)
+    sigma = np.maximum(spread(count), _CERTAIN)
     distance = np.minimum(count, most - count) / sigma
     inner = np.interp(distance, *_table(confidence))
     with np.errstate(divide="ignore"):

@@ -31,9 +31,9 @@ class CorrelatedProtocol(Protocol, Generic[Noise]):
     # Between ε1 and the most that it can be: less makes laws too long.
     least_spare: ClassVar[float] = 2e-3
 
-    error_ratio: float | None = None
-    max_messages: float | None = None
-    epsilon1: float | None = None
+    error_ratio: float | None = None  # standard error wanted, over the central one; above 1
+    max_messages: float | None = None  # the most that a person may send, on average
+    epsilon1: float | None = None  # what of epsilon is spent on noise in the answer itself
 
     def __post_init__(self) -> None:
         super().__post_init__()

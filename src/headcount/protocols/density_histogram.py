@@ -22,7 +22,7 @@ Messages    Those of the histogram protocol.
 
 import math
 from abc import abstractmethod
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from statistics import NormalDist
@@ -174,7 +174,7 @@ class DensityHistogram(InnerProtocol):
         """Whether one bin more would not make the error less."""
         return self._squared_error(bins) <= self._squared_error(bins + 1)
 
-    def _squared_error(self, bins: int) -> float:
+    def _squared_error(self, bins: int, periods: int = 1) -> float:
         """About that to the density of a population, on average over [0,1]."""
         users = self.crowd.users
         try:
@@ -182,8 +182,12 @@ class DensityHistogram(InnerProtocol):
         except Infeasible:
             return math.inf
         # (π/K)^{2β}/6 + K²V/n² + K/n
-        bias: float = (math.pi / bins) ** (2 * self.task.smoothness) / 6
+        bias: float = (periods * math.pi / bins) ** (2 * self.task.smoothness) / 6
         return bias + (bins * noise / users) ** 2 + bins / users
+
+    @property
+    def expected_error(self) -> float:
+        return math.sqrt(self._squared_error(self._bins, periods=2) / float(self.task.span))
 
     @cached_property
     def _reconstruction(self) -> Reconstruction:
@@ -237,6 +241,19 @@ class DensityHistogram(InnerProtocol):
             for own in range(order + (self._bins > order))
         ]
         return self._scale(users) * float(max(worst))
+
+    def _extremes(self, users: int) -> Iterator[Answer]:
+        """Everybody in one bin, or nearly: every one is tried, or the first ones, those in the
+        middle and the last, whose neighbors are like those of the others.
+        """
+        elsewhere = min(3 * self._inner._standard_error(users, None), users / 2)
+        order = self._reconstruction.weights.shape[1]
+        middle = self._bins // 2
+        near = {*range(order), *range(middle, middle + order), *range(-order, 0)}
+        for own in {own % self._bins for own in near}:
+            alone = (np.arange(self._bins) == own).astype(np.float64)
+            yield users * alone
+            yield (users - elsewhere) * alone + elsewhere * np.roll(alone, 1)
 
     def _noise(self, users: int, counts: Answer) -> BinnedError:
         law = self._inner._error_law(users, counts)

@@ -4,11 +4,10 @@ from importlib import import_module
 from typing import Any
 
 from headcount.core.budget import Budget, Crowd, Trust
-from headcount.core.errors import Infeasible, InvalidParameter, UnknownName
+from headcount.core.errors import InvalidParameter, UnknownName
 from headcount.core.protocol import Protocol
-from headcount.core.task import Density, Task
+from headcount.core.task import Task
 
-_MANY_MESSAGES = 100
 # Names that stand for a class, or for several that answer different tasks.
 _CLASSES = {
     "central.geometric": "central.geometric:Geometric central.histogram:GeometricHistogram "
@@ -90,24 +89,3 @@ def protocol(name: str, task: Task, budget: Budget, crowd: Crowd, **options: Any
             known = ", ".join(found.options())
             raise UnknownName(f"{name} takes the options {known}, got {option!r}")
     return found(task, budget, crowd, **options)
-
-
-def best_protocol(task: Task, budget: Budget, crowd: Crowd, trust: Trust) -> Protocol:
-    """The protocol of this trust with the least standard error, as it comes without options.
-
-    Of those with which a person sends no more than 100 messages, if there are such. Of a density
-    the first that is listed: standard errors do not tell what finer bins or more waves gain.
-    """
-    fitting: list[Protocol] = []
-    refusal: Infeasible | None = None
-    for name in protocol_names(task, trust):
-        try:
-            fitting.append(protocol(name, task, budget, crowd))
-        except Infeasible as error:
-            refusal = error
-        if fitting and isinstance(task, Density):
-            return fitting[0]
-    light = [candidate for candidate in fitting if candidate.messages_per_user <= _MANY_MESSAGES]
-    if fitting:
-        return min(light or fitting, key=lambda candidate: candidate.standard_error())
-    raise refusal or InvalidParameter(f"no protocol of {trust} trust answers {task}")

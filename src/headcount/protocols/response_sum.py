@@ -85,6 +85,11 @@ class ResponseSum(LevelProtocol):
         share = np.clip((1 + rise) / 2, 0, 1)
         return float(np.max(below + share * (1 - share) + share * rise))
 
+    @property
+    def worst_is_attained(self) -> bool:
+        """Whole numbers that are rounded need not reach the worst place between two levels."""
+        return self.grid.exact or not self._bounds.whole
+
     def _error_law(self, users: int, value: float) -> BoundedError:
         unit = float(self._unit(users))
         return BoundedError(self._standard_error(users, None), unit * self._width)

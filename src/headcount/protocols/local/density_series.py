@@ -107,16 +107,22 @@ class DensitySeries(Protocol):
         """The number k."""
         if self.terms is not None:
             return self.terms
-        users, smoothness = self.crowd.users, self.task.smoothness
         if self.calibration == "paper":
-            near = math.pow(users * self.budget.epsilon**2, 1 / (2 * smoothness + 2))
+            exponent = 1 / (2 * self.task.smoothness + 2)
+            near = math.pow(self.crowd.users * self.budget.epsilon**2, exponent)
             return min(2 * math.floor(near / 2) + 1, MOST_TERMS)
+        return min(range(1, MOST_TERMS + 1, 2), key=self._squared_error)
 
-        def squared_error(terms: int) -> float:
-            bias = math.pow((terms + 1) / 4, -2 * smoothness) / 2
-            return bias + terms * self._amplitude(terms) ** 2 / users
+    def _squared_error(self, terms: int) -> float:
+        """((k+1)/4)^{−2β}/2 + kB²/n, on a range scaled to [0,1]."""
+        bias = math.pow((terms + 1) / 4, -2 * self.task.smoothness) / 2
+        return bias + terms * self._amplitude(terms) ** 2 / self.crowd.users
 
-        return min(range(1, MOST_TERMS + 1, 2), key=squared_error)
+    @property
+    def expected_error(self) -> float:
+        return math.sqrt(self._squared_error(self._terms) / float(self.task.span))
+
+    worst_is_attained = False  # no number rounds to the worst signs for sure
 
     def _amplitude(self, terms: int) -> float:
         """The number B."""
@@ -206,6 +212,9 @@ class DensitySeries(Protocol):
         grid = np.array(list(self._waves_on_grid()))
         means: NDArray[np.float64] = 2 * (grid * (products @ grid)).sum(axis=0) / held.users
         return means
+
+    def _extremes(self, users: int) -> tuple[Answer, ...]:
+        return (np.zeros(self.task.points),)  # the noise is stated for the worst numbers
 
     def _error_law(self, users: int, value: Answer) -> SeriesError:
         span = float(self.task.span)

@@ -12,7 +12,7 @@ Messages    Those of the local protocol. If shuffler and analyzer collude, ε0 i
 """
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import Any, ClassVar
@@ -176,8 +176,19 @@ class Amplified(InnerProtocol):
     def _target(self, held: Holding) -> Answer:
         return self._inner._target(held)
 
+    @property
+    def worst_is_attained(self) -> bool:
+        return self._inner.worst_is_attained
+
+    @property
+    def expected_error(self) -> float:
+        return self._inner.expected_error
+
     def _standard_error(self, users: int, held: Holding | None) -> float:
         return self._inner._standard_error(users, held)
+
+    def _extremes(self, users: int) -> Iterable[Answer]:
+        return self._inner._extremes(users)
 
     def _error_law(self, users: int, value: Answer) -> ErrorLaw:
         return self._inner._error_law(users, value)

@@ -22,4 +22,4 @@ class ShuffledKAry(Amplified):
     name = "shuffle.k-ary"
     tasks = (Histogram,)
 
-    local: Literal["local.k-ary"] = "local.k-ary"
+    local: Literal["local.k-ary"] = "local.k-ary"  # the local protocol; there is one choice

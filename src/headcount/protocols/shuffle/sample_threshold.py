@@ -50,7 +50,7 @@ from headcount.randomness.totals import binomial
 _SHARE = 0.5  # of 1 − e^−ε: the rate from which the default threshold follows
 _PAPER_SHARE = 0.2  # the closed form needs a smaller one
 _STEPS = 12  # to raise the rate until δ is spent
-_COUNTS = 1000  # of a bucket, at which the worst error is looked for
+_COUNTS = 250  # of a bucket, at which the worst error is looked for at a time
 
 
 @lru_cache(maxsize=256)
@@ -138,7 +138,7 @@ class SampleThreshold(Protocol):
     trust = Trust.SHUFFLE
     tasks = (Histogram,)
 
-    rate: float | None = None
+    rate: float | None = None  # p, the chance to be sampled; by default the best
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -234,11 +234,13 @@ class SampleThreshold(Protocol):
         if held is not None:
             return math.sqrt(max(self._squared_error(int(c)) for c in np.unique(held.counts)))
         # Beyond a few τ/p nothing is withheld, and the error grows up to c = n.
-        reach = min(users, math.ceil(4 * self.least_copies / self._rate))
-        step = max(1, reach // _COUNTS)
-        near = max(range(0, reach + 1, step), key=self._squared_error)
-        around = range(max(0, near - step), min(users, near + step) + 1)
-        return math.sqrt(max(self._squared_error(c) for c in (*around, users)))
+        low, high = 0, min(users, math.ceil(4 * self.least_copies / self._rate))
+        while high - low > _COUNTS:
+            # Nearer and nearer around the largest of some.
+            step = -(-(high - low) // _COUNTS)
+            near = max(range(low, high + 1, step), key=self._squared_error)
+            low, high = max(low, near - step), min(high, near + step)
+        return math.sqrt(max(self._squared_error(c) for c in (*range(low, high + 1), users)))
 
     def _squared_error(self, people: int) -> float:
         law, rate = laws.binomial(people, self._rate), float(self._rate)

@@ -116,6 +116,7 @@ class ZeroExact(Protocol):
     trust = Trust.SHUFFLE
     tasks: ClassVar[tuple[type[Task], ...]] = (Count,)
 
+    # zero-exact answers 0 for certain where nobody is counted, at the price of a bias.
     analyzer: Literal["unbiased", "zero-exact"] = "unbiased"
 
     def __post_init__(self) -> None:

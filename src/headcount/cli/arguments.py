@@ -1,0 +1,164 @@
+"""What commands are told: options that several of them share, and what they mean."""
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from headcount.core import checks
+from headcount.core.budget import Trust
+from headcount.core.errors import InvalidParameter
+from headcount.core.task import TASKS, Count, Density, Histogram, Mean, Sum, Task
+from headcount.protocols.registry import protocol_class, protocol_names
+
+
+def complete_protocol(incomplete: str) -> list[str]:
+    """For the shell: the names that begin so, the last of several."""
+    before, comma, last = incomplete.rpartition(",")
+    return [f"{before}{comma}{name}" for name in protocol_names() if name.startswith(last)]
+
+
+def complete_task(incomplete: str) -> list[str]:
+    return [name for name in TASKS if name.startswith(incomplete)]
+
+
+TaskName = Annotated[
+    str,
+    typer.Argument(
+        help=f"The question: {', '.join(TASKS)}.", metavar="TASK", autocompletion=complete_task
+    ),
+]
+Epsilon = Annotated[float, typer.Option(help="Privacy loss that may be spent, above 0.")]
+Delta = Annotated[
+    float,
+    typer.Option(help="Chance of a larger loss, in [0, 1). Without it, shuffling gains nothing."),
+]
+Honest = Annotated[
+    int | None,
+    typer.Option(help="How many of the people surely follow the protocol. [default: all]"),
+]
+Calibration = Annotated[
+    str, typer.Option(help="exact: from the law of the view; paper: the published closed form.")
+]
+Buckets = Annotated[
+    str | None,
+    typer.Option(help="Of a histogram: their number (values 0 to d−1), or labels: red,green,blue."),
+]
+Open = Annotated[
+    bool,
+    typer.Option("--open", help="People may hold other values than these buckets, too."),
+]
+Low = Annotated[
+    float | None, typer.Option(help="Of a sum, mean or density: the least value there can be.")
+]
+High = Annotated[float | None, typer.Option(help="Of a sum, mean or density: the largest one.")]
+Smoothness = Annotated[
+    float | None,
+    typer.Option(
+        help="Of a density: how often it can be differentiated, from 0.1 to 4. [default: 1]"
+    ),
+]
+Whole = Annotated[bool, typer.Option("--whole", help="Values are whole numbers.")]
+Clamp = Annotated[
+    bool, typer.Option("--clamp", help="Move values that lie outside to the nearest bound.")
+]
+OneTrust = Annotated[
+    Trust | None, typer.Option(help="Only protocols of this trust. [default: all]")
+]
+Confidence = Annotated[float, typer.Option(help="Of the interval, in (0, 1).")]
+Options = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--option",
+        help="Of the protocol, as NAME=VALUE: error_ratio=1.02, rate=0.1, levels=8, …; a wrong "
+        "name is answered with the right ones.",
+    ),
+]
+AsJson = Annotated[bool, typer.Option("--json", help="One JSON document on standard output.")]
+FigureOut = Annotated[
+    Path | None, typer.Option("--out", help="Also save a figure: .png, .svg, .pdf or .html.")
+]
+
+
+def question(
+    task: str | None,
+    buckets: str | None,
+    open_buckets: bool,
+    low: float | None,
+    high: float | None,
+    whole: bool,
+    clamp: bool = False,
+    smoothness: float | None = None,
+) -> Task:
+    """The task that is meant: buckets make a histogram, bounds a mean, smoothness a density."""
+    bounded = low is not None or high is not None
+    likely = "density" if smoothness is not None else "mean" if bounded else "count"
+    likely = "histogram" if buckets is not None else likely
+    meant = checks.choice("task", task or likely, list(TASKS))
+    given = {
+        "--buckets": (buckets is not None, ["histogram"]),
+        "--open": (open_buckets, ["histogram"]),
+        "--low": (low is not None, ["sum", "mean", "density"]),
+        "--high": (high is not None, ["sum", "mean", "density"]),
+        "--whole": (whole, ["sum", "mean"]),
+        "--clamp": (clamp, ["sum", "mean", "density"]),
+        "--smoothness": (smoothness is not None, ["density"]),
+    }
+    for flag, (present, wanted) in given.items():
+        if present and meant not in wanted:
+            kinds = " or ".join(wanted)
+            raise InvalidParameter(f"{flag} must come with a {kinds}, got a {meant}")
+    if meant == "count":
+        return Count()
+    if meant != "histogram":
+        if low is None or high is None:
+            missing = " and ".join(
+                flag for flag, bound in (("--low", low), ("--high", high)) if bound is None
+            )
+            raise InvalidParameter(f"a {meant} must have {missing}, got none")
+        if meant == "density":
+            return Density(low, high, 1.0 if smoothness is None else smoothness, clamp=clamp)
+        return (Sum if meant == "sum" else Mean)(low, high, whole=whole, clamp=clamp)
+    if buckets is None:
+        raise InvalidParameter("a histogram must have --buckets, got none")
+    labels = [label.strip() for label in buckets.split(",")]
+    if len(labels) == 1 and labels[0].isdecimal() and not open_buckets:
+        return Histogram(int(labels[0]))
+    whole = all(label.isdecimal() for label in labels)
+    return Histogram([int(label) for label in labels] if whole else labels, open=open_buckets)
+
+
+def options_of(given: list[str] | None) -> dict[str, Any]:
+    """NAME=VALUE each; a value that reads as a number is one."""
+    options: dict[str, Any] = {}
+    for pair in given or []:
+        name, equals, value = pair.partition("=")
+        if not equals:
+            raise InvalidParameter(f"an option must be NAME=VALUE, got {pair!r}")
+        if name in options:
+            raise InvalidParameter(f"an option must be given once, got {name!r} twice")
+        try:
+            options[name] = float(value)
+        except ValueError:
+            options[name] = value
+    return options
+
+
+def only_task(name: str) -> str | None:
+    """What a protocol answers, if it is one question."""
+    kinds = protocol_class(name).tasks
+    return kinds[0].name if len(kinds) == 1 else None
+
+
+def share(name: str, text: str) -> float:
+    """A share of the whole: 10%, or 0.1."""
+    number, percent, rest = text.strip().partition("%")
+    try:
+        return float(number) / (100 if percent else 1) if not rest else float("x")
+    except ValueError:
+        raise InvalidParameter(f"`{name}` must be a share like 10% or 0.1, got {text!r}") from None
+
+
+def listed(text: str) -> list[str]:
+    """What stands between commas."""
+    return [part.strip() for part in text.split(",") if part.strip()]

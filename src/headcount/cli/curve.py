@@ -1,0 +1,102 @@
+"""`headcount curve`: every (epsilon, delta) that a protocol satisfies."""
+
+from collections.abc import Callable
+from typing import Annotated
+
+import typer
+
+from headcount.cli.arguments import (
+    AsJson,
+    Buckets,
+    Calibration,
+    Delta,
+    Epsilon,
+    FigureOut,
+    High,
+    Honest,
+    Low,
+    Open,
+    Options,
+    Smoothness,
+    Whole,
+    complete_protocol,
+    only_task,
+    options_of,
+    question,
+)
+from headcount.cli.output import console, facts, messages, print_json, print_table
+from headcount.core import checks
+from headcount.core.budget import Budget, Crowd
+from headcount.core.protocol import Protocol
+from headcount.core.table import Table
+from headcount.plot import figures
+from headcount.protocols.registry import protocol, protocol_class, protocol_names
+
+
+def curve(
+    name: Annotated[
+        str,
+        typer.Argument(
+            help=f"One of {', '.join(protocol_names())}.", autocompletion=complete_protocol
+        ),
+    ],
+    users: Annotated[int, typer.Option(help="How many people take part, at least.")],
+    epsilon: Epsilon,
+    delta: Delta = 0.0,
+    honest: Honest = None,
+    calibration: Calibration = "exact",
+    buckets: Buckets = None,
+    open_buckets: Open = False,
+    low: Low = None,
+    high: High = None,
+    whole: Whole = False,
+    smoothness: Smoothness = None,
+    option: Options = None,
+    releases: Annotated[int, typer.Option(help="How often the same people are asked.")] = 1,
+    out: FigureOut = None,
+    as_json: AsJson = False,
+) -> None:
+    """Show every (epsilon, delta) that a protocol satisfies, alone or asked repeatedly."""
+    checks.whole("releases", releases, low=1, high=1000)
+    if out:
+        figures.check_path(out)
+    asked = only_task(name)
+    if buckets is None and low is None and high is None and smoothness is None:
+        asked = protocol_class(name).tasks[0].name
+    wanted = question(asked, buckets, open_buckets, low, high, whole, smoothness=smoothness)
+    deltas = [10.0**-power for power in range(1, 13)]
+    with messages.status("computing"):
+        chosen = protocol(
+            name,
+            wanted,
+            Budget(epsilon, delta),
+            Crowd(users, honest),
+            calibration=calibration,
+            **options_of(option),
+        )
+        epsilon_at = chosen.curve.epsilon if releases == 1 else _composed(chosen, releases)
+        points = [(epsilon_at(value), value) for value in deltas]
+    if out:
+        label = name if releases == 1 else f"{name}, {releases} releases"
+        finite = [point for point in points if point[0] < float("inf")]
+        title = f"Privacy curve, {chosen.crowd.honest:,} honest people"
+        figures.save(figures.curve_figure(title, {label: finite}), out)
+    if as_json:
+        curve_points = [{"epsilon": point[0], "delta": point[1]} for point in points]
+        print_json({"protocol": name, "releases": releases, "curve": curve_points, **facts(chosen)})
+        return
+    rows = (
+        (f"{point[1]:.0e}", f"{point[0]:.6g}" if point[0] < float("inf") else "none")
+        for point in points
+    )
+    print_table(Table(("delta", "epsilon"), tuple(rows), words=0))
+    if any(point[0] == float("inf") for point in points):
+        console.print("\nnone: no epsilon is known for so small a delta", soft_wrap=True)
+    if out:
+        console.print(f"\nfigure: {out}", soft_wrap=True)
+
+
+def _composed(chosen: Protocol, releases: int) -> Callable[[float], float]:
+    from headcount.accounting.composition import compose  # takes a second or more
+
+    return compose([(chosen.curve, releases)]).epsilon

@@ -1,0 +1,98 @@
+"""Estimates as people read them: a number, the largest buckets, or some points of a density."""
+
+from typing import TYPE_CHECKING
+
+from headcount.core.guarantee import rounded_up
+from headcount.core.table import Table, number
+
+if TYPE_CHECKING:
+    from headcount.core.estimate import Estimate
+
+MOST_ROWS = 20
+_BAR = 24  # the length of the longest bar
+
+
+def answer_table(
+    estimate: "Estimate", confidence: float, *, sampling: bool, simultaneous: bool
+) -> Table:
+    """What fits the kind of answer."""
+    if estimate.task == "density":
+        return _density(estimate, confidence, sampling, simultaneous)
+    if estimate.buckets is not None:
+        return _histogram(estimate, confidence, simultaneous)
+    return _number(estimate, confidence, sampling)
+
+
+def _number(estimate: "Estimate", confidence: float, sampling: bool) -> Table:
+    interval, guarantee = estimate.interval(confidence, sampling=sampling), estimate.guarantee
+    error = estimate.standard_error
+    between = f"{100 * confidence:.10g} % interval{' of the population' * sampling}"
+    note = f"sampling error: {number(*[estimate.sampling_error] * 2)} at most" if sampling else ""
+    return Table(
+        ("trust", "estimate", between, "standard error", "epsilon", "delta"),
+        (
+            (
+                str(guarantee.trust),
+                number(estimate.value, error),
+                f"{number(interval.low, error)} to {number(interval.high, error)}",
+                number(error, error),
+                rounded_up(guarantee.epsilon),
+                rounded_up(guarantee.delta),
+            ),
+        ),
+        notes=(note,) if note else (),
+    )
+
+
+def _histogram(estimate: "Estimate", confidence: float, simultaneous: bool) -> Table:
+    """The largest buckets."""
+    interval = estimate.interval(confidence, simultaneous=simultaneous)
+    place = {bucket: at for at, bucket in enumerate(estimate.buckets or ())}
+    between = f"{100 * confidence:.10g} % interval{', all at once' * simultaneous}"
+    left = len(place) - MOST_ROWS
+    return Table(
+        ("bucket", "estimate", between, "standard error"),
+        tuple(
+            (
+                str(bucket),
+                number(value),
+                f"{number(interval.low[at])} to {number(interval.high[at])}",
+                number(estimate.standard_error[at]),
+            )
+            for bucket, value in estimate.largest(MOST_ROWS)
+            for at in (place[bucket],)
+        ),
+        notes=(f"… and {left:,} smaller buckets: see --json, or `value`",) if left > 0 else (),
+    )
+
+
+def _density(estimate: "Estimate", confidence: float, sampling: bool, simultaneous: bool) -> Table:
+    """Some points of the grid, with bars."""
+    interval = estimate.interval(confidence, sampling=sampling, simultaneous=simultaneous)
+    grid = estimate.buckets or ()
+    largest = max(float(estimate.value.max()), 1e-300)
+    step = (float(grid[-1]) - float(grid[0])) / max(1, len(grid) - 1)
+    # Two digits of the error, but no more than tell the densities themselves apart.
+    error = max(float(estimate.standard_error.max()), largest / 1000)
+    lines = min(MOST_ROWS, len(grid))
+    places = [(2 * row + 1) * len(grid) // (2 * lines) for row in range(lines)]
+    notes = []
+    if sampling or simultaneous:
+        where = "everywhere at once" if simultaneous else "at each point"
+        notes.append(f"intervals{' of the population' * sampling}, {where}")
+    if len(grid) > lines:
+        notes.append(f"{lines} of {len(grid)} points: see --json, or `value`, for all")
+    return Table(
+        ("at", "density", f"{100 * confidence:.10g} % interval", ""),
+        tuple(
+            (
+                number(float(grid[at]), step),
+                number(float(estimate.value[at]), error),
+                f"{number(interval.low[at], error)} to {number(interval.high[at], error)}",
+                ("█" * round(_BAR * max(0.0, float(estimate.value[at])) / largest)).ljust(_BAR),
+            )
+            for at in places
+        ),
+        words=0,
+        notes=tuple(notes),
+    )

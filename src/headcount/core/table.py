@@ -1,0 +1,102 @@
+"""Results as a person reads them: a table with a title and remarks, as text or as HTML.
+
+What a result shows is decided once, by its `table()`; a terminal, a notebook and `print` show the
+same.
+"""
+
+import math
+from dataclasses import dataclass, replace
+from html import escape
+
+_GAP = "  "
+_STYLE = "text-align:{};padding:0.15em 0.9em 0.15em 0;white-space:nowrap"
+
+
+@dataclass(frozen=True)
+class Table:
+    """Rows of words; the first `words` columns are aligned to the left, numbers to the right."""
+
+    columns: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+    title: str = ""
+    notes: tuple[str, ...] = ()
+    words: int = 1
+    spare: tuple[str, ...] = ()  # columns to do without where there is no room, in this order
+
+    def within(self, width: int) -> "Table":
+        """Without some of the spare columns, so that it fits; with all, if that is not enough."""
+        table = self
+        for column in self.spare:
+            if table.width <= width:
+                break
+            table = table._without(column)
+        return table if table.width <= width else self
+
+    def _without(self, column: str) -> "Table":
+        gone = self.columns.index(column)
+        columns, *rows = (line[:gone] + line[gone + 1 :] for line in (self.columns, *self.rows))
+        words = self.words - (gone < self.words)
+        return replace(self, columns=columns, rows=tuple(rows), words=words)
+
+    @property
+    def width(self) -> int:
+        """How many characters the widest line of the rows has."""
+        return sum(self._widths) + len(_GAP) * (len(self.columns) - 1)
+
+    @property
+    def _widths(self) -> list[int]:
+        lines = (self.columns, *self.rows)
+        return [max(len(line[at]) for line in lines) for at in range(len(self.columns))]
+
+    def lines(self) -> list[str]:
+        """Heading and rows."""
+        return [
+            _GAP.join(
+                cell.ljust(width) if at < self.words else cell.rjust(width)
+                for at, (cell, width) in enumerate(zip(line, self._widths, strict=True))
+            ).rstrip()
+            for line in (self.columns, *self.rows)
+        ]
+
+    def narrow_lines(self) -> list[str]:
+        """A line for each number, where the table is too wide."""
+        return [
+            f"  {column}: {cell}" if at else cell
+            for row in self.rows
+            for at, (column, cell) in enumerate(zip(self.columns, row, strict=True))
+        ]
+
+    def __str__(self) -> str:
+        parts = [[self.title] if self.title else [], self.lines(), list(self.notes)]
+        return "\n\n".join("\n".join(part) for part in parts if part)
+
+    def html(self) -> str:
+        def line(cells: tuple[str, ...], tag: str) -> str:
+            sides = ("left" if at < self.words else "right" for at in range(len(cells)))
+            return "".join(
+                f'<{tag} style="{_STYLE.format(side)}">{escape(cell)}</{tag}>'
+                for cell, side in zip(cells, sides, strict=True)
+            )
+
+        body = "".join(f"<tr>{line(row, 'td')}</tr>" for row in self.rows)
+        title = f"<p><strong>{escape(self.title)}</strong></p>" if self.title else ""
+        notes = "".join(f"<p>{escape(note)}</p>" for note in self.notes)
+        head = f"<thead><tr>{line(self.columns, 'th')}</tr></thead>"
+        return f"<div>{title}<table>{head}<tbody>{body}</tbody></table>{notes}</div>"
+
+
+def number(value: float, error: float = 1.0) -> str:
+    """A number with two digits of its error; of a large error, one after the point."""
+    if not math.isfinite(value):
+        return "none" if math.isnan(value) else "∞"
+    if value == round(value) or (abs(value) >= 1e6 and error >= 0.5):
+        return f"{value:,.0f}"
+    places = 1 if error >= 0.5 or not error else min(15, 1 - math.floor(math.log10(error)))
+    return f"{value:,.{places}f}"
+
+
+def size(value: float) -> str:
+    """A number with four digits, or all that it has before the point."""
+    if not math.isfinite(value):
+        return number(value)
+    return f"{value:,.0f}" if abs(value) >= 1e4 and abs(value) < 1e15 else f"{value:.4g}"

@@ -1,0 +1,1 @@
+"""What each protocol would cost, before any budget is spent."""

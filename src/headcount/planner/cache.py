@@ -1,0 +1,93 @@
+"""Answers that take long to compute, kept on disk for the next time.
+
+One SQLite file holds them, keyed by the question and by the code that answers it: whatever changes
+in the package, or in NumPy and SciPy, is another key. It holds parameters and errors, never data,
+and nothing that is run: protocols are calibrated anew from their settings. Where there is no place
+to write, nothing is kept.
+"""
+
+import contextlib
+import hashlib
+import json
+import os
+import sqlite3
+from collections.abc import Callable, Iterator
+from functools import cache
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+FOLDER = "HEADCOUNT_CACHE"  # the variable that names another folder
+_MOST = 20_000  # answers, of which the older half is forgotten
+
+
+def cached(question: dict[str, Any], compute: Callable[[], Any]) -> Any:
+    """What `compute` gave for this question before, or gives now: something that JSON can hold."""
+    key = digest({"question": question, "code": _code()})
+    with _opened() as store:
+        found = _read(store, key)
+        if found is not None:
+            return found
+        answer = compute()
+        _write(store, key, json.dumps(answer))
+    return answer
+
+
+def digest(document: Any) -> str:
+    """A name for a document that no other one has."""
+    text = json.dumps(document, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def folder() -> Path:
+    """Where answers are kept."""
+    if named := os.environ.get(FOLDER):
+        return Path(named)
+    base = os.environ.get("XDG_CACHE_HOME") or os.environ.get("LOCALAPPDATA")
+    return (Path(base) if base else Path.home() / ".cache") / "headcount"
+
+
+@cache
+def _code() -> str:
+    """What computes the answers: every line of the package, and the libraries under it."""
+    under = " ".join(metadata.version(name) for name in ("numpy", "scipy"))
+    found = hashlib.sha256(under.encode())
+    package = Path(__file__).parents[1]
+    for path in sorted(package.rglob("*.py")):
+        found.update(str(path.relative_to(package)).encode())
+        found.update(path.read_bytes())
+    return found.hexdigest()
+
+
+@contextlib.contextmanager
+def _opened() -> Iterator[sqlite3.Connection | None]:
+    store = None
+    with contextlib.suppress(OSError, sqlite3.Error, RuntimeError):  # no home folder: RuntimeError
+        place = folder()
+        place.mkdir(parents=True, exist_ok=True)
+        store = sqlite3.connect(place / "plans.sqlite", timeout=2)
+        store.execute("CREATE TABLE IF NOT EXISTS answers (key TEXT PRIMARY KEY, answer TEXT)")
+    try:
+        yield store
+    finally:
+        if store is not None:
+            store.close()
+
+
+def _read(store: sqlite3.Connection | None, key: str) -> Any:
+    if store is not None:
+        with contextlib.suppress(sqlite3.Error, ValueError):
+            row = store.execute("SELECT answer FROM answers WHERE key = ?", (key,)).fetchone()
+            return json.loads(row[0]) if row else None
+    return None
+
+
+def _write(store: sqlite3.Connection | None, key: str, answer: str) -> None:
+    if store is None:
+        return
+    with contextlib.suppress(sqlite3.Error), store:
+        store.execute("INSERT OR REPLACE INTO answers VALUES (?, ?)", (key, answer))
+        (last,) = store.execute("SELECT MAX(rowid) FROM answers").fetchone()
+        (count,) = store.execute("SELECT COUNT(*) FROM answers").fetchone()
+        if count > _MOST:
+            store.execute("DELETE FROM answers WHERE rowid < ?", (last - _MOST // 2,))

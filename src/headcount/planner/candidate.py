@@ -1,0 +1,126 @@
+"""One protocol under one setting: what it would cost, or why it is refused."""
+
+import math
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from numbers import Integral
+from typing import Any
+
+from headcount.core.budget import Budget, Crowd, Trust
+from headcount.core.errors import Infeasible
+from headcount.core.guarantee import Guarantee
+from headcount.core.task import Task
+from headcount.planner.cache import cached
+from headcount.protocols.registry import protocol, protocol_class
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """What a protocol costs. Errors are by privacy alone, for the worst data; `margin` is half the
+    length of an interval. `expected_error` is what candidates are ordered by: see
+    `Protocol.expected_error`.
+    """
+
+    protocol: str
+    trust: Trust
+    standard_error: float
+    standard_error_is: str  # "exact", or "upper bound" if no data may have so large an error
+    expected_error: float
+    margin: float
+    confidence: float
+    messages_per_user: float
+    bits_per_message: int
+    local_epsilon: float
+    guarantee: Guarantee
+    parameters: Mapping[str, float]
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+    def to_dict(self) -> dict[str, Any]:
+        """JSON has no infinity: a local epsilon of none stands for it."""
+        endless = math.isinf(self.local_epsilon)
+        return {**asdict(self), "local_epsilon": None if endless else self.local_epsilon}
+
+    @classmethod
+    def from_dict(cls, document: Mapping[str, Any]) -> "Candidate":
+        """What `to_dict` wrote."""
+        given = dict(document)
+        guarantee = {**given["guarantee"], "trust": Trust(given["guarantee"]["trust"])}
+        if given["local_epsilon"] is None:
+            given["local_epsilon"] = math.inf
+        return cls(**{**given, "trust": Trust(given["trust"]), "guarantee": Guarantee(**guarantee)})
+
+    @property
+    def bits_per_user(self) -> float:
+        return self.messages_per_user * self.bits_per_message
+
+
+@dataclass(frozen=True)
+class Refusal:
+    """Why a protocol does not answer, and settings with which it would, by name."""
+
+    protocol: str
+    trust: Trust
+    reason: str
+    feasible: Mapping[str, float] = field(default_factory=dict)
+
+    def to_dict(self) -> dict[str, Any]:
+        return asdict(self)
+
+    @classmethod
+    def from_dict(cls, document: Mapping[str, Any]) -> "Refusal":
+        return cls(**{**document, "trust": Trust(document["trust"])})
+
+
+def assess(
+    name: str,
+    task: Task,
+    budget: Budget,
+    crowd: Crowd,
+    confidence: float = 0.95,
+    **options: Any,
+) -> Candidate | Refusal:
+    """What a protocol costs, or why it is refused; from the cache, if it was asked before."""
+    question = {
+        "protocol": name,
+        "task": task.to_dict(),
+        "budget": asdict(budget),
+        "crowd": asdict(crowd),
+        "confidence": confidence,
+        "options": options,
+    }
+
+    def compute() -> dict[str, Any]:
+        try:
+            built = protocol(name, task, budget, crowd, **options)
+            found = Candidate(
+                protocol=name,
+                trust=built.trust,
+                standard_error=float(built.standard_error()),
+                standard_error_is="exact" if built.worst_is_attained else "upper bound",
+                expected_error=float(built.expected_error),
+                margin=built.margin(confidence),
+                confidence=confidence,
+                messages_per_user=float(built.messages_per_user),
+                bits_per_message=built.bits_per_message,
+                local_epsilon=float(built.local_epsilon),
+                guarantee=built.guarantee,
+                parameters=_plain(built.parameters),
+                options=options,
+            )
+        except Infeasible as refusal:
+            trust = protocol_class(name, task).trust
+            return {"refusal": Refusal(name, trust, refusal.message, refusal.nearest).to_dict()}
+        return {"candidate": found.to_dict()}
+
+    answer = cached(question, compute)
+    if "refusal" in answer:
+        return Refusal.from_dict(answer["refusal"])
+    return Candidate.from_dict(answer["candidate"])
+
+
+def _plain(parameters: Mapping[str, float]) -> dict[str, float]:
+    """As numbers that JSON can hold, and that come back as they were."""
+    return {
+        key: int(value) if isinstance(value, Integral) else float(value)
+        for key, value in parameters.items()
+    }

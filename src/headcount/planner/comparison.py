@@ -1,0 +1,311 @@
+"""Protocols side by side: errors against the crowd, the budget, the buckets or the messages.
+
+Formulas are stated for one made-up crowd, and simulations of the same crowd are set beside them:
+three in ten say yes; buckets are held evenly; numbers lie half at one end of the range and half at
+the other, for a density evenly in between.
+"""
+
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import Any, Literal, TypeAlias
+
+import numpy as np
+
+from headcount.core import checks
+from headcount.core.budget import Budget, Crowd, Trust
+from headcount.core.errors import Infeasible, InvalidParameter
+from headcount.core.protocol import Protocol
+from headcount.core.source import Source
+from headcount.core.table import Table, size
+from headcount.core.task import Bounded, Count, Counts, Density, Histogram, Task
+from headcount.planner.plan import described, plan
+from headcount.protocols.registry import protocol, protocol_class, protocol_names
+from headcount.theory import Bound, bounds
+
+Axis: TypeAlias = Literal["users", "epsilon", "buckets", "messages"]
+AXIS_TITLES: dict[Axis, str] = {
+    "users": "people in the crowd",
+    "epsilon": "privacy loss ε",
+    "buckets": "buckets",
+    "messages": "messages per person",
+}
+AXES: tuple[Axis, ...] = ("users", "epsilon", "buckets", "messages")
+CALIBRATIONS = ("exact", "paper", "both")
+MOST_RUNS = 100_000
+_DEFAULTS: dict[str, tuple[float, ...]] = {
+    "users": tuple(float(round(10 ** (power / 2))) for power in range(4, 13)),  # 100 to a million
+    "epsilon": (0.1, 0.2, 0.3, 0.5, 0.7, 1, 1.5, 2, 3, 4),
+    "buckets": (2, 4, 8, 16, 32, 64, 128, 256, 512, 1024),
+    "messages": (1.005, 1.01, 1.02, 1.03, 1.05, 1.1, 1.2, 1.5, 2, 3),
+}
+_EVENLY = 1024  # numbers that a made-up crowd spreads over
+
+
+@dataclass(frozen=True)
+class Point:
+    """At one place of the axis: the error by formula, and as measured in simulated runs."""
+
+    at: float
+    standard_error: float
+    measured: float | None = None
+    low: float | None = None  # an interval of 95 % for what was measured
+    high: float | None = None
+
+
+@dataclass(frozen=True)
+class Series:
+    """One protocol; where it is refused, it has no point."""
+
+    label: str
+    protocol: str
+    trust: Trust
+    points: tuple[Point, ...]
+    refused: Mapping[str, str]  # why, by place
+
+
+@dataclass(frozen=True)
+class Known:
+    """What theory says, along the axis."""
+
+    name: str
+    kind: str
+    formula: str
+    trust: Trust
+    source: str
+    points: tuple[tuple[float, float], ...]
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Errors of several protocols along one axis."""
+
+    task: Task
+    budget: Budget
+    crowd: Crowd
+    axis: Axis
+    runs: int
+    series: tuple[Series, ...]
+    theory: tuple[Known, ...]
+
+    @property
+    def setting(self) -> str:
+        """What is the same everywhere, in words."""
+        parts = described(self.budget, self.crowd).split(", ")
+        changing = {"users": " people", "epsilon": "ε = "}.get(self.axis, "\n")
+        kept = [part for part in parts if changing not in part]
+        return ", ".join(kept if isinstance(self.task, Count) else [*kept, str(self.task)])
+
+    def table(self) -> Table:
+        """A row for each place, a column for each protocol: the formula, and what was measured."""
+        places = sorted({point.at for one in self.series for point in one.points})
+        found = [{point.at: point for point in one.points} for one in self.series]
+        refused = [
+            f"{one.label} is refused at {at}: {why}"
+            for one in self.series
+            for at, why in list(one.refused.items())[:1]
+        ]
+        measured = f"; in brackets as measured in {self.runs} simulated runs" if self.runs else ""
+        return Table(
+            title=f"Standard error by {AXIS_TITLES[self.axis]}: {self.setting}",
+            columns=(AXIS_TITLES[self.axis], *(one.label for one in self.series)),
+            rows=tuple(
+                (f"{at:,.7g}", *(_cell(points.get(at)) for points in found)) for at in places
+            ),
+            words=0,
+            notes=(f"for a made-up crowd{measured}", *refused),
+        )
+
+    def __str__(self) -> str:
+        return str(self.table())
+
+    def _repr_html_(self) -> str:
+        return self.table().html()
+
+    def to_dict(self) -> dict[str, Any]:
+        return {**asdict(self), "task": self.task.to_dict()}
+
+
+def _cell(point: Point | None) -> str:
+    if point is None:
+        return "–"
+    measured = "" if point.measured is None else f" ({size(point.measured)})"
+    return size(point.standard_error) + measured
+
+
+def compare(
+    task: Task,
+    budget: Budget,
+    crowd: Crowd,
+    *,
+    protocols: Iterable[str] | None = None,
+    over: str = "users",
+    values: Sequence[float] | None = None,
+    calibration: str = "exact",
+    runs: int = 0,
+    source: Source | None = None,
+    progress: Callable[[str, float], None] = lambda name, share: None,
+) -> Comparison:
+    """Errors of protocols against the crowd, epsilon, buckets or messages per person.
+
+    Without `protocols`, the best of each trust. `calibration="both"` sets the paper's parameters
+    beside the exact ones. With `runs`, so many are simulated at every point, from `source`.
+
+        compare(Count(), Budget(1, 1e-6), Crowd(100_000), over="epsilon", runs=200)
+    """
+    axis: Axis = next(known for known in AXES if known == checks.choice("over", over, AXES))
+    checks.choice("calibration", calibration, CALIBRATIONS)
+    runs = checks.whole("runs", runs, low=0, high=MOST_RUNS)
+    if runs == 1:
+        raise InvalidParameter("`runs` must be 0 or at least 2, got 1")
+    if axis == "buckets" and not isinstance(task, Histogram):
+        raise InvalidParameter(f"`over` must be buckets with a histogram only, got a {task.name}")
+    if runs and source is None:
+        from headcount.randomness.sources import SecureSource
+
+        source = SecureSource()
+    names = list(protocols) if protocols is not None else _best_of_each(task, budget, crowd)
+    for name in names:
+        if not protocol_class(name, task).answers(task):
+            known = ", ".join(protocol_names(task))
+            raise InvalidParameter(f"`protocols` must answer a {task.name}: {known}, got {name!r}")
+    places = sorted(set(values)) if values is not None else _DEFAULTS[axis]
+    kinds = ["exact", "paper"] if calibration == "both" else [calibration]
+    wanted = [(name, kind) for name in names for kind in kinds]
+    series = []
+    for at, (name, kind) in enumerate(wanted):
+        progress(name, at / len(wanted))
+        label = name if len(kinds) == 1 and kind == "exact" else f"{name}, {kind}"
+        series.append(_series(label, name, kind, task, budget, crowd, axis, places, runs, source))
+    theory = () if axis == "messages" else _theory(task, budget, crowd, axis, places, series)
+    return Comparison(task, budget, crowd, axis, runs, tuple(series), theory)
+
+
+def _best_of_each(task: Task, budget: Budget, crowd: Crowd) -> list[str]:
+    found = plan(task, budget, crowd)
+    best = (found.best_of(trust) for trust in Trust)
+    return [one.protocol for one in best if one is not None]
+
+
+def _setting(
+    task: Task, budget: Budget, crowd: Crowd, axis: Axis, at: float
+) -> tuple[Task, Budget, Crowd]:
+    """The same question at another place of the axis."""
+    if axis == "users":
+        users = checks.whole("users", at, low=1, high=2**50)
+        return task, budget, Crowd(users, max(1, users * crowd.honest // crowd.users))
+    if axis == "epsilon":
+        return task, replace(budget, epsilon=at), crowd
+    if axis == "buckets":
+        opened = isinstance(task, Histogram) and task.open
+        return Histogram(checks.whole("buckets", at, low=2, high=2**24), open=opened), budget, crowd
+    return task, budget, crowd
+
+
+def _series(
+    label: str,
+    name: str,
+    calibration: str,
+    task: Task,
+    budget: Budget,
+    crowd: Crowd,
+    axis: Axis,
+    places: Sequence[float],
+    runs: int,
+    source: Source | None,
+) -> Series:
+    points, refused = [], {}
+    found = protocol_class(name, task)
+    options: list[dict[str, Any]] = [{}]
+    if axis == "messages":
+        # Some protocols trade messages for error; others have one point.
+        sweeps = "max_messages" in found.options() and calibration == "exact"
+        options = [{"max_messages": at} for at in places] if sweeps else [{}]
+        places = places if sweeps else [math.nan]
+    else:
+        options = options * len(places)
+    for at, given in zip(places, options, strict=True):
+        setting = _setting(task, budget, crowd, axis, at)
+        try:
+            built = protocol(name, *setting, calibration=calibration, **given)
+            place = built.messages_per_user if axis == "messages" else float(at)
+            points.append(_point(built, place, runs, source))
+        except Infeasible as refusal:
+            refused[f"{at:g}"] = str(refusal)
+    points.sort(key=lambda point: point.at)
+    return Series(label, name, found.trust, tuple(points), refused)
+
+
+def example(task: Task, users: int) -> Counts:
+    """What a made-up crowd holds."""
+    if isinstance(task, Count):
+        yes = round(0.3 * users)
+        return np.array([users - yes, yes])
+    if isinstance(task, Density):
+        numbers = min(users, _EVENLY)
+        held = _evenly(users, numbers)
+        middles = task.low + float(task.span) * (np.arange(numbers) + 0.5) / numbers
+        return dict(zip(middles.tolist(), held.tolist(), strict=True))
+    if isinstance(task, Bounded):
+        return {task.low: users - users // 2, task.high: users // 2}
+    return _evenly(users, task.domain)
+
+
+def _evenly(users: int, among: int) -> np.ndarray[Any, Any]:
+    return np.diff(np.arange(among + 1) * users // among)
+
+
+def _point(built: Protocol, at: float, runs: int, source: Source | None) -> Point:
+    counts = example(built.task, built.crowd.users)
+    error = float(built.standard_error(counts))
+    if not runs or source is None:
+        return Point(at, error)
+    measured = _measured(built, counts, runs, source)
+    # The mean of so many squares, as if errors were normal.
+    from scipy.stats import chi2
+
+    low, high = (math.sqrt(runs / float(chi2.ppf(share, runs))) for share in (0.975, 0.025))
+    return Point(at, error, measured, measured * low, measured * high)
+
+
+def _measured(built: Protocol, counts: Counts, runs: int, source: Source) -> float:
+    """The root mean squared error of simulated runs; of a histogram, of all buckets, which are held
+    evenly; of a density, where its error is within a few percent of the largest.
+    """
+    truth = np.asarray(built.truth(counts), dtype=np.float64)
+    squares, stated = np.zeros(truth.shape), np.zeros(truth.shape)
+    for _ in range(runs):
+        estimate = built.estimate(built.simulate(counts, source), source)
+        squares += np.square(estimate.value - truth)
+        stated += estimate.standard_error
+    if isinstance(built.task, Density):
+        squares = squares[stated > 0.97 * stated.max()]
+    return math.sqrt(float(np.mean(squares)) / runs)
+
+
+def _theory(
+    task: Task,
+    budget: Budget,
+    crowd: Crowd,
+    axis: Axis,
+    places: Sequence[float],
+    series: Sequence[Series],
+) -> tuple[Known, ...]:
+    """Bounds and rates of the trusts that are shown, where they measure the same error."""
+    trusts = {one.trust for one in series}
+    found: dict[str, list[tuple[float, Bound]]] = {}
+    for at in places:
+        for bound in bounds(*_setting(task, budget, crowd, axis, at)):
+            if bound.trust in trusts and bound.measure == "standard error":
+                found.setdefault(bound.name, []).append((float(at), bound))
+    return tuple(
+        Known(
+            name=name,
+            kind=pairs[0][1].kind,
+            formula=pairs[0][1].formula,
+            trust=pairs[0][1].trust,
+            source=pairs[0][1].source,
+            points=tuple((at, bound.value) for at, bound in pairs),
+        )
+        for name, pairs in found.items()
+    )

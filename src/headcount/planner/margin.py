@@ -1,0 +1,43 @@
+"""How far off an answer may be."""
+
+import math
+from dataclasses import dataclass
+
+from headcount.core import checks
+from headcount.core.errors import InvalidParameter
+from headcount.core.task import Task
+
+
+@dataclass(frozen=True)
+class Margin:
+    """How far off an answer may be: half the length of an interval with this confidence.
+
+    `share=True` says that it is a share of all that could be: of the crowd, for a count or a
+    bucket; of the crowd times the range, for a sum; of the range, for a mean; of an even density.
+    """
+
+    size: float
+    confidence: float = 0.95
+    share: bool = False
+
+    def __post_init__(self) -> None:
+        size = checks.real("margin", self.size)
+        if size <= 0:
+            raise InvalidParameter(f"`margin` must be positive, got {size:g}")
+        if self.share and size >= 1:
+            raise InvalidParameter(f"`margin` must be below the whole, 100 %, got {size:.0%}")
+        checks.confidence(self.confidence)
+
+    def allowed(self, task: Task, users: int) -> float:
+        """In the units of the answer."""
+        return self.size * whole(task, users) if self.share else self.size
+
+    def __str__(self) -> str:
+        return f"±{100 * self.size:g} %" if self.share else f"±{self.size:g}"
+
+
+def whole(task: Task, users: int) -> float:
+    """What shares of an answer are shares of."""
+    low, high = task.answer_range(users)
+    # A density has no range of its own: one that is even is 1/(high−low).
+    return high - low if math.isfinite(high - low) else 1 / float(getattr(task, "span", 1))

@@ -1,0 +1,359 @@
+"""The plan of a collection: every protocol that answers, ranked, and everything needed to run one.
+
+A plan is frozen and can be saved. Its file holds the question, the budget, the crowd and the chosen
+protocol with its options and calibrated parameters: both sides of a collection build the same
+protocol from it, and refuse to if their code would calibrate it differently. A digest over all of
+it names the plan, and tells if the file was changed.
+"""
+
+import json
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from headcount.core import checks
+from headcount.core.budget import Budget, Crowd, Trust
+from headcount.core.errors import HeadcountError, Infeasible, InvalidParameter, UnreadableData
+from headcount.core.protocol import Protocol
+from headcount.core.table import Table, size
+from headcount.core.task import Density, Task, task_from
+from headcount.planner.cache import cached, digest
+from headcount.planner.candidate import Candidate, Refusal, assess
+from headcount.planner.margin import Margin
+from headcount.protocols.registry import protocol, protocol_names
+from headcount.theory import Bound, bounds
+
+FORMAT, VERSION = "headcount.plan", 1
+MANY_MESSAGES = 100  # more than that is not recommended, if anything else is feasible
+_PATIENCE = 4  # settings that are tried to make a refused protocol feasible
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Candidates, best first, and what was refused. `chosen` is the protocol that would be run.
+
+    The best is that of the least expected error, of those with which a person sends no more than
+    100 messages, if there are such.
+    """
+
+    task: Task
+    budget: Budget
+    crowd: Crowd
+    confidence: float
+    candidates: tuple[Candidate, ...]
+    refused: tuple[Refusal, ...]
+    bounds: tuple[Bound, ...]
+    chosen: str | None
+
+    def __getitem__(self, name: str) -> Candidate:
+        """A candidate by its protocol's name."""
+        for candidate in self.candidates:
+            if candidate.protocol == name:
+                return candidate
+        for refusal in self.refused:
+            if refusal.protocol == name:
+                raise Infeasible(refusal.reason, nearest=refusal.feasible)
+        raise InvalidParameter(f"`protocol` must be one that was planned for, got {name!r}")
+
+    @property
+    def best(self) -> Candidate:
+        """The candidate that is chosen."""
+        if self.chosen is not None:
+            return self[self.chosen]
+        if not self.refused:
+            raise InvalidParameter(f"no protocol of this trust answers {self.task}")
+        # What a refused one needs is better advice than that all are refused.
+        nearest = next((one for one in self.refused if one.feasible), self.refused[0])
+        raise Infeasible(nearest.reason, nearest=nearest.feasible)
+
+    def best_of(self, trust: Trust) -> Candidate | None:
+        """The best candidate of one trust."""
+        return _best([one for one in self.candidates if one.trust == trust])
+
+    def choose(self, name: str) -> "Plan":
+        """The same plan, to be run with another of its candidates."""
+        return replace(self, chosen=self[name].protocol)
+
+    def protocol(self) -> Protocol:
+        """The chosen protocol, calibrated; refused if that gives other parameters than planned."""
+        wanted = self.best
+        built = protocol(
+            wanted.protocol, self.task, self.budget, self.crowd, **dict(wanted.options)
+        )
+        if dict(built.parameters) != dict(wanted.parameters):
+            raise InvalidParameter(
+                f"the plan's parameters of {wanted.protocol} must be what this version of "
+                f"headcount computes, {dict(built.parameters)}, got {dict(wanted.parameters)}",
+                hint="plan again, or use the version that planned it",
+            )
+        return built
+
+    # For people -------------------------------------------------------------------------------
+
+    def table(self) -> Table:
+        """Candidates, best first; why others are refused; what theory knows of the best."""
+        return Table(
+            title=f"{self.task}: {described(self.budget, self.crowd)}",
+            columns=(
+                "protocol",
+                "trust",
+                "standard error",
+                f"± {100 * self.confidence:.4g} %",
+                "messages",
+                "bits",
+                "local ε",
+                "guarantee",
+            ),
+            rows=tuple(
+                (
+                    one.protocol,
+                    str(one.trust),
+                    size(one.standard_error),
+                    size(one.margin),
+                    size(one.messages_per_user),
+                    size(one.bits_per_user),
+                    size(one.local_epsilon),
+                    "exact" if one.guarantee.exact else "upper bound",
+                )
+                for one in self.candidates
+            ),
+            words=2,
+            spare=("trust", "bits", "guarantee", "local ε"),
+            notes=tuple(self._notes()),
+        )
+
+    def _notes(self) -> Iterator[str]:
+        for refusal in self.refused:
+            settings = ", ".join(f"{name}={value:g}" for name, value in refusal.feasible.items())
+            advice = f" (feasible with {settings})" if settings else ""
+            yield f"refused: {refusal.protocol}: {refusal.reason}{advice}"
+        asked = {one.trust for one in self.candidates} | {one.trust for one in self.refused}
+        for bound in (bound for bound in self.bounds if bound.trust in asked):
+            if bound.kind == "lower bound" and bound.name.endswith(".lower"):
+                least = f"{bound.trust} trust, {size(bound.value)} at least"
+                yield f"theory: {least}: {bound.statement}"
+        if isinstance(self.task, Density) and self.candidates:
+            yield (
+                "ordered by noise, sampling and smoothing together, for a density that rises and "
+                "falls twice: "
+                + ", ".join(f"{one.protocol} {size(one.expected_error)}" for one in self.candidates)
+            )
+        best = [one for one in map(self.best_of, Trust) if one is not None]
+        if best:
+            names = ", ".join(one.protocol for one in best)
+            yield f"best of each trust: {names}"
+
+    def __str__(self) -> str:
+        return str(self.table())
+
+    def _repr_html_(self) -> str:
+        return self.table().html()
+
+    # On disk ----------------------------------------------------------------------------------
+
+    @property
+    def digest(self) -> str:
+        """The name of this plan, by everything that is in it."""
+        return digest(self._document())
+
+    def to_dict(self) -> dict[str, Any]:
+        return {**self._document(), "digest": self.digest}
+
+    def _document(self) -> dict[str, Any]:
+        return {
+            "format": FORMAT,
+            "version": VERSION,
+            "task": self.task.to_dict(),
+            "budget": asdict(self.budget),
+            "crowd": asdict(self.crowd),
+            "confidence": self.confidence,
+            "chosen": self.chosen,
+            "candidates": [candidate.to_dict() for candidate in self.candidates],
+            "refused": [refusal.to_dict() for refusal in self.refused],
+            "theory": [bound.to_dict() for bound in self.bounds],
+        }
+
+    @classmethod
+    def from_dict(cls, document: Mapping[str, Any]) -> "Plan":
+        """What `to_dict` wrote; refused if anything in it was changed."""
+        if document.get("format") != FORMAT or document.get("version") != VERSION:
+            raise UnreadableData(
+                f"a plan must be of format {FORMAT!r}, version {VERSION}, got "
+                f"{document.get('format')!r}, version {document.get('version')!r}"
+            )
+        try:
+            plan = cls(
+                task=task_from(document["task"]),
+                budget=Budget(**document["budget"]),
+                crowd=Crowd(**document["crowd"]),
+                confidence=float(document["confidence"]),
+                candidates=tuple(map(Candidate.from_dict, document["candidates"])),
+                refused=tuple(map(Refusal.from_dict, document["refused"])),
+                bounds=tuple(map(Bound.from_dict, document["theory"])),
+                chosen=document["chosen"],
+            )
+        except (HeadcountError, KeyError, TypeError, ValueError) as error:
+            raise UnreadableData(f"a plan must have all of its parts, got: {error}") from None
+        if plan.digest != document.get("digest"):
+            raise UnreadableData(
+                f"the digest of a plan must be that of its content, {plan.digest}, got "
+                f"{document.get('digest')}",
+                hint="it was changed by hand, or on the way",
+            )
+        return plan
+
+    def save(self, path: Path | str) -> None:
+        """Write a JSON file that `load` reads."""
+        text = json.dumps(self.to_dict(), indent=2, ensure_ascii=False, allow_nan=False)
+        try:
+            Path(path).write_text(text + "\n", encoding="utf-8")
+        except OSError as error:
+            raise UnreadableData(
+                f"{str(path)!r} must be a place to write to, got: {error.strerror}"
+            ) from None
+
+    @classmethod
+    def load(cls, path: Path | str) -> "Plan":
+        """The plan that was saved there."""
+        try:
+            document = json.loads(Path(path).read_text(encoding="utf-8"))
+        except OSError as error:
+            raise UnreadableData(f"{str(path)!r} must be a plan, got: {error.strerror}") from None
+        except ValueError:
+            raise UnreadableData(f"{str(path)!r} must be a plan, got no JSON") from None
+        if not isinstance(document, Mapping):
+            raise UnreadableData(f"{str(path)!r} must be a plan, got other JSON")
+        return cls.from_dict(document)
+
+
+def plan(
+    task: Task,
+    budget: Budget,
+    crowd: Crowd,
+    *,
+    trust: Trust | str | None = None,
+    max_messages: float | None = None,
+    exact: bool = False,
+    margin: Margin | None = None,
+    confidence: float = 0.95,
+    progress: Callable[[str, float], None] = lambda name, share: None,
+) -> Plan:
+    """Rank every protocol for a task, a budget and a crowd by its exact error.
+
+    `trust`, `max_messages`, `exact` (guarantees that are no mere upper bounds) and `margin` leave
+    out what does not fit. Answers are kept on disk: asking again takes no time.
+
+        found = plan(Mean(0, 120), Budget(1, 1e-6), Crowd(20_000))
+        found.best, found.candidates, found.refused, found.protocol(), found.save("plan.json")
+    """
+    checks.instance("task", task, Task)
+    checks.instance("budget", budget, Budget)
+    checks.instance("crowd", crowd, Crowd)
+    confidence = margin.confidence if margin else checks.confidence(confidence)
+    only = None if trust is None else Trust(checks.choice("trust", trust, list(Trust)))
+    question = {
+        "plan": task.to_dict(),
+        "budget": asdict(budget),
+        "crowd": asdict(crowd),
+        "confidence": confidence,
+        "trust": only,
+    }
+
+    def compute() -> dict[str, Any]:
+        names = protocol_names(task, only)
+        found = []
+        for at, name in enumerate(names):
+            progress(name, at / len(names))
+            found.append(_assess(name, task, budget, crowd, confidence))
+        return {
+            "candidates": [one.to_dict() for one in found if isinstance(one, Candidate)],
+            "refused": [one.to_dict() for one in found if isinstance(one, Refusal)],
+            "theory": [bound.to_dict() for bound in bounds(task, budget, crowd)],
+        }
+
+    answer = cached(question, compute)
+    candidates = [Candidate.from_dict(one) for one in answer["candidates"]]
+    refused = [Refusal.from_dict(one) for one in answer["refused"]]
+    fitting = []
+    for one in sorted(candidates, key=lambda candidate: candidate.expected_error):
+        reason = _unfit(one, max_messages, exact)
+        if reason is None and margin and one.margin > margin.allowed(task, crowd.users):
+            reason = f"its margin is ±{one.margin:.4g}, and {margin} was asked for"
+        if reason is None:
+            fitting.append(one)
+        else:
+            refused.append(Refusal(one.protocol, one.trust, reason))
+    best = _best(fitting)
+    return Plan(
+        task=task,
+        budget=budget,
+        crowd=crowd,
+        confidence=confidence,
+        candidates=tuple(fitting),
+        refused=tuple(refused),
+        bounds=tuple(map(Bound.from_dict, answer["theory"])),
+        chosen=None if best is None else best.protocol,
+    )
+
+
+def best_protocol(task: Task, budget: Budget, crowd: Crowd, trust: Trust | str) -> Protocol:
+    """The best protocol of one trust, as it comes without options: see `Plan`."""
+    return plan(task, budget, crowd, trust=trust).protocol()
+
+
+def described(budget: Budget, crowd: Crowd) -> str:
+    """A budget and a crowd in words."""
+    honest = "" if crowd.honest == crowd.users else f", {crowd.honest:,} of them honest"
+    return f"{crowd.users:,} people{honest}, ε = {budget.epsilon:g}, δ = {budget.delta:g}"
+
+
+def _best(candidates: list[Candidate]) -> Candidate | None:
+    """The first of few messages, if there is one; they are in order."""
+    light = [one for one in candidates if one.messages_per_user <= MANY_MESSAGES]
+    return next(iter(light or candidates), None)
+
+
+def _unfit(candidate: Candidate, max_messages: float | None, exact: bool) -> str | None:
+    """Why a candidate is not among those that were asked for."""
+    if max_messages is not None and candidate.messages_per_user > max_messages:
+        return (
+            f"a person sends {candidate.messages_per_user:.4g} messages, and no more than "
+            f"{max_messages:g} were asked for"
+        )
+    if exact and not candidate.guarantee.exact:
+        return "its guarantee is an upper bound, and exact ones were asked for"
+    return None
+
+
+def _assess(
+    name: str, task: Task, budget: Budget, crowd: Crowd, confidence: float
+) -> Candidate | Refusal:
+    """What it costs, or why it is refused and what would make it feasible."""
+    found = assess(name, task, budget, crowd, confidence)
+    if isinstance(found, Candidate) or found.feasible:
+        return found
+    for setting, others in _other_settings(budget, crowd):
+        if isinstance(assess(name, task, *others, confidence), Candidate):
+            return replace(found, feasible=setting)
+    return found
+
+
+def _other_settings(
+    budget: Budget, crowd: Crowd
+) -> list[tuple[dict[str, float], tuple[Budget, Crowd]]]:
+    """Settings that ask for less, the nearest of each kind first."""
+    settings: list[tuple[dict[str, float], tuple[Budget, Crowd]]] = []
+    if budget.delta == 0:
+        delta = min(1e-6, 0.1 / crowd.users)
+        settings.append(({"delta": delta}, (Budget(budget.epsilon, delta), crowd)))
+    share = crowd.honest / crowd.users
+    for power in range(1, _PATIENCE + 1):
+        users = crowd.users * 10**power
+        larger = Crowd(users, max(1, int(users * share)))
+        settings.append(({"users": users}, (budget, larger)))
+    for power in range(1, _PATIENCE + 1):
+        epsilon = budget.epsilon * 2**power
+        if epsilon <= 20:
+            settings.append(({"epsilon": epsilon}, (replace(budget, epsilon=epsilon), crowd)))
+    return settings

@@ -1,0 +1,266 @@
+"""The look that all figures share, and how they become files. Altair loads when one is made."""
+
+import json
+import math
+import textwrap
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from importlib.util import find_spec
+from itertools import cycle, islice
+from pathlib import Path
+from types import ModuleType
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast
+
+from headcount.core.errors import InvalidParameter, MissingPackage, UnreadableData
+
+if TYPE_CHECKING:
+    import altair
+
+FORMATS = (".png", ".svg", ".pdf", ".html")
+# Okabe and Ito's palette: distinct for color-blind readers, and in print.
+COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00")
+MARKERS = (  # one more, so that pairs repeat late
+    "circle",
+    "square",
+    "diamond",
+    "triangle-up",
+    "triangle-down",
+    "cross",
+    "triangle-left",
+)
+INK, GRAY, GRID = "#222222", "#767676", "#E6E6E6"
+WIDTH, HEIGHT = 640, 400  # of the only panel, in pixels
+PANEL_WIDTH = 480  # of one of several
+TITLE_SIZE, TEXT_SIZE = 18, 14
+_MOST = 1e150  # that an axis shows; beyond, and below its inverse, ratios are no longer numbers
+_MARGIN = 0.03  # of the span of an axis, so that marks at its ends stay whole
+# Comes with vl-convert, so that files look alike everywhere; it has Greek, but no raised minus or
+# digits beyond 4: powers of ten are written 1e-6.
+_FONT = "'Liberation Sans', Arial, Helvetica, sans-serif"
+_FEW_DECADES = 2  # of an axis that numbers more than the powers of ten
+
+Figure: TypeAlias = "altair.LayerChart | altair.HConcatChart"
+
+
+def check_path(path: Path) -> None:
+    """Refuse a file that cannot become a figure, before the work that would fill it."""
+    if path.suffix.lower() not in FORMATS:
+        raise InvalidParameter(f"a figure must end in {', '.join(FORMATS)}, got {path.name!r}")
+    if not path.absolute().parent.is_dir():
+        raise UnreadableData(f"there must be a folder {str(path.parent)!r} to write to, got none")
+    for package in ("altair", "vl_convert"):
+        if find_spec(package) is None:
+            raise _missing()
+
+
+def save(figure: Figure, path: Path) -> None:
+    """Write a figure; its ending says as what. HTML holds all that it needs, without a network."""
+    check_path(path)
+    kind = cast(Literal["png", "svg", "pdf", "html"], path.suffix.lower()[1:])
+    try:
+        figure.save(
+            path,
+            format=kind,
+            scale_factor=2 if kind == "png" else 1,
+            inline=kind == "html",
+            embed_options={
+                "renderer": "svg",
+                "actions": {"export": True, "source": False, "compiled": False, "editor": False},
+            },
+            json_kwds={"cls": _ScriptEncoder},
+        )
+    except OSError as error:
+        raise UnreadableData(
+            f"{str(path)!r} must be a place to write to, got: {error.strerror}"
+        ) from None
+
+
+class _ScriptEncoder(json.JSONEncoder):
+    """JSON inside a page: no label can end the script that it stands in."""
+
+    def encode(self, o: Any) -> str:
+        return super().encode(o).replace("</", "<\\/")
+
+
+def load_altair() -> ModuleType:
+    try:
+        import altair
+    except ImportError:
+        raise _missing() from None
+    return altair
+
+
+def _missing() -> MissingPackage:
+    return MissingPackage(
+        "figures need altair and vl-convert-python", hint="pip install 'headcount[plot]'"
+    )
+
+
+def colors(labels: Sequence[str]) -> list[str]:
+    return list(islice(cycle(COLORS), len(labels)))
+
+
+def markers(labels: Sequence[str]) -> list[str]:
+    return list(islice(cycle(MARKERS), len(labels)))
+
+
+@dataclass(frozen=True)
+class Axis:
+    """One direction of a panel: its title, which names the unit, and the numbers it spans."""
+
+    title: str
+    low: float
+    high: float
+    log: bool
+
+    @classmethod
+    def of(cls, title: str, numbers: Iterable[float], log: bool | None = None) -> "Axis":
+        """Around what is finite. None for `log` means where that is positive, and spans decades."""
+        finite = [float(number) for number in numbers if _can_show(number, bool(log))]
+        if not finite:
+            kind = "positive and finite" if log else "finite"
+            raise InvalidParameter(f"a figure must have something {kind} to show, got nothing")
+        low, high = min(finite), max(finite)
+        if log is None:
+            log = low > 1 / _MOST and high > 10 * low
+        if log:
+            factor = (high / low) ** _MARGIN if high > low else 2.0
+            return cls(title, low / factor, high * factor, True)
+        margin = _MARGIN * (high - low) if high > low else abs(high) / 2 or 1.0
+        # What is far from zero may be shown without it.
+        bottom = 0.0 if 0 < low < 0.4 * high else low - margin
+        return cls(title, bottom, high + margin, False)
+
+    def holds(self, number: float) -> bool:
+        return _can_show(number, self.log)
+
+    @property
+    def powers(self) -> bool:
+        """Whether its numbers are written as powers of ten."""
+        largest = max(abs(self.low), abs(self.high))
+        smallest = self.low if self.log else largest
+        return smallest < 0.999e-3 or largest > 2e7
+
+    def channel(self, name: str, field: str) -> Any:
+        """The x or y of a mark."""
+        alt = load_altair()
+        return getattr(alt, name.upper())(
+            field,
+            type="quantitative",
+            title=self.title,
+            scale=alt.Scale(
+                type="log" if self.log else "linear",
+                domain=[self.low, self.high],
+                nice=False,
+            ),
+            axis=alt.Axis(
+                # Vega leaves some ticks of a logarithmic axis without a label, on purpose.
+                labelExpr=f"datum.label === '' ? '' : ({self._number('datum.value')})",
+                tickCount=self._ticks(),
+                titleAngle=0 if name == "y" and len(self.title) < 3 else alt.Undefined,
+                **self._lesser_ticks(),
+            ),
+        )
+
+    def tooltip(self, field: str, title: str = "") -> Any:
+        return load_altair().Tooltip(
+            field,
+            type="quantitative",
+            title=title or self.title,
+            format=".4~g" if self.powers else ",.6~r",
+        )
+
+    def _number(self, value: str) -> str:
+        if not self.powers:
+            return f"format({value}, ',.10~r')"
+        near_one = f"abs({value}) > 0.5 && abs({value}) < 50 || {value} === 0"
+        return f"{near_one} ? format({value}, '~r') : replace(format({value}, '.3~e'), '+', '')"
+
+    def _ticks(self) -> int:
+        """So many that a logarithmic axis labels its powers of ten, and no others if it can."""
+        if not self.log:
+            return 6
+        decades = math.log10(self.high / self.low)
+        return 6 if decades < _FEW_DECADES else min(math.ceil(decades), 10)
+
+    def _lesser_ticks(self) -> dict[str, Any]:
+        """Between powers of ten: short, and without a line, unless they have a label."""
+        if not self.log:
+            return {}
+        alt = load_altair()
+        unlabeled = "datum.label === ''"
+        return {
+            "gridOpacity": alt.condition(unlabeled, alt.value(0), alt.value(1)),
+            "tickSize": alt.condition(unlabeled, alt.value(3), alt.value(5)),
+        }
+
+
+def _can_show(number: float, log: bool) -> bool:
+    return 1 / _MOST < number < _MOST if log else abs(number) < _MOST
+
+
+def rows(records: Iterable[dict[str, Any]]) -> Any:
+    return load_altair().InlineData(values=list(records))
+
+
+def zoom(name: str) -> Any:
+    """Drag to move, turn the wheel to zoom: where the figure is a page."""
+    return load_altair().selection_interval(name=name, bind="scales")
+
+
+def legend(labels: Sequence[str], width: int, orient: str = "top", **settings: Any) -> Any:
+    """Above or below the data, in as many columns as fit."""
+    longest = max(map(len, labels), default=1)
+    columns = max(1, min(len(labels), int(width / (longest * TEXT_SIZE * 0.5 + 40))))
+    return load_altair().Legend(
+        title=None, orient=orient, direction="horizontal", columns=columns, **settings
+    )
+
+
+def finish(figure: Any, title: str, subtitle: str = "", *, width: int = WIDTH) -> Figure:
+    """Give a figure its title, and the look of all others."""
+    alt = load_altair()
+    heading = alt.TitleParams(
+        text=_wrapped(title, width / (0.52 * TITLE_SIZE)),
+        subtitle=_wrapped(subtitle, width / (0.46 * TEXT_SIZE)) or alt.Undefined,
+        anchor="start",
+        frame="bounds",
+        fontSize=TITLE_SIZE,
+        subtitleFontSize=TEXT_SIZE,
+        subtitleColor=GRAY,
+        color=INK,
+        offset=14,
+        subtitlePadding=5,
+    )
+    figure = figure.properties(title=heading, background="white", padding=12)
+    return cast(
+        "Figure",
+        figure.configure(font=_FONT)
+        .configure_view(stroke=None)
+        .configure_axis(
+            labelFontSize=TEXT_SIZE,
+            titleFontSize=TEXT_SIZE,
+            titleFontWeight="normal",
+            titlePadding=10,
+            labelColor=INK,
+            titleColor=INK,
+            gridColor=GRID,
+            domainColor=GRAY,
+            tickColor=GRAY,
+        )
+        .configure_legend(
+            labelFontSize=TEXT_SIZE,
+            labelColor=INK,
+            labelLimit=0,
+            symbolSize=90,
+            symbolStrokeWidth=2,
+            columnPadding=24,
+            rowPadding=4,
+            offset=10,
+        )
+        .configure_title(fontSize=TEXT_SIZE, anchor="start", frame="group", color=INK),
+    )
+
+
+def _wrapped(text: str, letters: float) -> list[str]:
+    return textwrap.wrap(text, int(letters))

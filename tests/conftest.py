@@ -1,0 +1,61 @@
+"""What tests share: commands and their data, and a cache of plans that is not the machine's."""
+
+import os
+import sys
+import tempfile
+from pathlib import Path
+
+import numpy as np
+import pyarrow
+import pyarrow.parquet
+import pytest
+
+from commands import Headcount, Outcome
+
+os.environ["HEADCOUNT_CACHE"] = tempfile.mkdtemp(prefix="headcount-tests-")
+
+
+@pytest.fixture
+def headcount(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> Headcount:
+    """Run the command in an empty folder."""
+    from headcount.cli.main import main
+
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "100")
+
+    def call(*arguments: str) -> Outcome:
+        monkeypatch.setattr(sys, "argv", ["headcount", *arguments])
+        with pytest.raises(SystemExit) as stop:
+            main()
+        captured = capsys.readouterr()
+        return Outcome(int(stop.value.code or 0), captured.out, captured.err)
+
+    return call
+
+
+@pytest.fixture
+def people(tmp_path: Path) -> None:
+    """2,000 people in both formats; 500 of them smoke."""
+    smokes = np.arange(2000) % 4 == 0
+    table = pyarrow.table(
+        {
+            "smoker": smokes,
+            "number": smokes.astype(np.int64),
+            "age": np.arange(2000) % 90,
+            "name": [f"p{i}" for i in range(2000)],
+            "missing": [None, *smokes[1:].tolist()],
+            "unsure": np.where(smokes, 1.0, np.nan),
+        }
+    )
+    pyarrow.parquet.write_table(table, tmp_path / "people.parquet", row_group_size=300)
+    lines = [f"{int(smoker)},{i % 90}" for i, smoker in enumerate(smokes)]
+    (tmp_path / "people.csv").write_text("\n".join(["smoker,age", *lines]) + "\n")
+    (tmp_path / "empty.csv").write_text("smoker\n")
+    (tmp_path / "nothing.csv").write_text("")
+    (tmp_path / "gap.csv").write_text("smoker\n1\n0\n\n1\n")
+    (tmp_path / "twice.csv").write_text("smoker,smoker\n1,0\n")
+    (tmp_path / "broken.parquet").write_bytes(b"PAR1 no, not really")
+    (tmp_path / "people.txt").write_text("smoker\n1\n")
+    (tmp_path / "folder.csv").mkdir()

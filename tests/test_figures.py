@@ -1,0 +1,311 @@
+"""Every figure: a valid chart, in every kind of file, that says and colors what it should."""
+
+import json
+import math
+import re
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import headcount as hc
+from headcount.core.errors import InvalidParameter, MissingPackage, UnreadableData
+from headcount.plot import figures
+
+LINES = {
+    "central": [(100.0, 2.0), (1000.0, 2.0), (10_000.0, 2.0)],
+    "local": [(100.0, 10.0), (1000.0, 31.0), (10_000.0, 100.0)],
+}
+MEASURED = {
+    "local": [(100.0, 11.0, 9.0, 13.0), (10_000.0, 98.0, 90.0, 107.0)],
+    "peers' library": [(1000.0, 40.0, 35.0, 45.0)],
+}
+BOUNDS = {"lower bound": [(100.0, 5.0), (10_000.0, 50.0)], "no noise": [(100.0, 1.0)]}
+
+
+def compare(
+    lines: Any = LINES, measured: Any = MEASURED, bounds: Any = BOUNDS, **words: str
+) -> figures.Figure:
+    return figures.comparison_figure(
+        "Error of a count",
+        x_title="people in the crowd",
+        y_title="standard error (people)",
+        lines=lines,
+        measured=measured,
+        bounds=bounds,
+        **words,
+    )
+
+
+def asked(name: str, task: hc.Task, values: Any) -> hc.Estimate:
+    budget = hc.Budget(1, 0 if name.startswith("local.") else 1e-6)
+    return hc.run(hc.protocol(name, task, budget, hc.Crowd(len(values))), values)
+
+
+def density() -> figures.Figure:
+    values = np.linspace(0, 120, 500)
+    estimate = asked("local.density-histogram", hc.Density(0, 120), values)
+    return figures.density_figure(
+        estimate.postprocess("density"), 0.9, sampling=True, simultaneous=True
+    )
+
+
+def trusts() -> figures.Figure:
+    names = ("central.geometric", "shuffle.zero-exact", "local.randomized-response")
+    answers = [asked(name, hc.Count(), np.arange(1000) % 2) for name in names]
+    errors = {"central": [(100, 2.0), (1000, 2.0)], "local": [(100, 10.0), (1000, 31.0)]}
+    return figures.trust_figure("Who?", 500, answers, errors)
+
+
+FIGURES: dict[str, tuple[Callable[[], figures.Figure], str]] = {
+    "curve": (
+        lambda: figures.curve_figure("Curves", {"one": [(0.0, 0.1), (2.0, 1e-9)], "two": [(1, 1)]}),
+        "Curves|one|two|δ|ε (smaller is more private)|1e-8|1",
+    ),
+    "density": (
+        density,
+        "Density of 500 people, local trust|density (per unit of value)|value|"
+        "90 % band of the population, everywhere at once|"
+        "local.density-histogram, post-processed: density",
+    ),
+    "rate": (
+        lambda: figures.rate_figure("Rates", {"tent": LINES, "bump": {"shuffle": [(9, 1e-9)]}}),
+        "Rates|tent|bump|central|local|shuffle|people in the crowd|mean integrated squared error",
+    ),
+    "trust": (
+        trusts,
+        "Who?|truth: 500|central|shuffle|local|standard error of the count (people)",
+    ),
+    "comparison": (
+        lambda: compare(subtitle="simulated"),
+        "Error of a count|simulated|central|local|peers' library|lower bound|no noise|1,000|"
+        "people in the crowd|standard error (people)",
+    ),
+}
+
+
+def found(node: Any, key: str) -> Iterator[Any]:
+    """Everything under a key, anywhere in a specification."""
+    for name, value in node.items() if isinstance(node, dict) else enumerate(node):
+        if name == key:
+            yield value
+        if isinstance(value, dict | list):
+            yield from found(value, key)
+
+
+def scales(chart: figures.Figure, channel: str) -> list[dict[str, Any]]:
+    encodings = found(chart.to_dict(), "encoding")
+    return [encoding[channel].get("scale", {}) for encoding in encodings if channel in encoding]
+
+
+def axis(chart: figures.Figure, channel: str) -> dict[str, Any]:
+    first, *others = [scale for scale in scales(chart, channel) if "domain" in scale]
+    assert all(other == first for other in others)
+    return first
+
+
+def records(chart: figures.Figure) -> list[dict[str, Any]]:
+    return [row for rows in chart.to_dict()["datasets"].values() for row in rows]
+
+
+def written(svg: str) -> list[str]:
+    return [
+        re.sub(r"\s+", " ", text).replace("&apos;", "'").replace("&#39;", "'")
+        for text in re.findall(r"<text[^>]*>([^<]*)</text>", svg)
+    ]
+
+
+@pytest.mark.parametrize("name", FIGURES)
+def test_every_figure_in_every_kind_of_file(name: str, tmp_path: Path) -> None:
+    make, texts = FIGURES[name]
+    chart = make()
+    assert chart.to_dict()["$schema"].startswith("https://vega.github.io/schema/vega-lite/v6")
+    json.dumps(chart.to_dict(), allow_nan=False)
+    for ending, magic in {
+        ".png": b"\x89PNG\r\n",
+        ".svg": b"<svg ",
+        ".pdf": b"%PDF-",
+        ".html": b"<!DOCTYPE html>",
+    }.items():
+        figures.save(chart, tmp_path / f"figure{ending}")
+        assert (tmp_path / f"figure{ending}").read_bytes().startswith(magic)
+    svg = (tmp_path / "figure.svg").read_text(encoding="utf-8")
+    words = written(svg)
+    for text in texts.split("|"):
+        assert text in words
+    # Nothing that tells one machine or day from another.
+    assert "/tmp" not in svg
+    assert "/home" not in svg
+    assert not re.search(r"20\d\d-\d\d", svg)
+    sizes = [float(size) for size in re.findall(r'font-size="([\d.]+)px"', svg)]
+    assert min(sizes) >= 12
+    png = (tmp_path / "figure.png").read_bytes()
+    wide = re.search(r'<svg[^>]* width="(\d+)"', svg)
+    assert wide
+    assert int.from_bytes(png[16:20]) == 2 * int(wide[1])
+
+
+@pytest.mark.parametrize("name", FIGURES)
+def test_a_page_needs_no_network_and_answers_a_pointer(name: str, tmp_path: Path) -> None:
+    chart = FIGURES[name][0]()
+    figures.save(chart, tmp_path / "page.html")
+    page = (tmp_path / "page.html").read_text(encoding="utf-8")
+    assert len(page) > 500_000  # Vega itself is inside
+    tags = re.sub(r"(<script[^>]*>).*?</script>", r"\1", page, flags=re.DOTALL)
+    assert len(tags) < 1000
+    assert "http" not in tags
+    assert "src" not in tags
+    specification = chart.to_dict()
+    zooms = [p for params in found(specification, "params") for p in params if "bind" in p]
+    assert zooms
+    assert all(zoom["bind"] == "scales" for zoom in zooms)
+    assert list(found(specification, "tooltip"))
+
+
+def test_capital_endings(tmp_path: Path) -> None:
+    figures.save(compare(), tmp_path / "X.PNG")
+    assert (tmp_path / "X.PNG").read_bytes().startswith(b"\x89PNG")
+
+
+def test_no_label_can_leave_its_script(tmp_path: Path) -> None:
+    evil = "</script><script>alert(1)</script>"
+    figures.save(figures.curve_figure("Curve", {evil: [(1.0, 0.1)]}), tmp_path / "page.html")
+    page = (tmp_path / "page.html").read_text(encoding="utf-8")
+    assert "<script>alert" in page  # as the words of a label
+    assert evil not in page
+    assert page.count("</script>") == 2
+
+
+def test_notebooks_show_a_chart() -> None:
+    bundle: Any = compare()._repr_mimebundle_()
+    data = bundle[0] if isinstance(bundle, tuple) else bundle
+    assert any("vegalite" in kind or kind == "text/html" for kind in data)
+
+
+def test_what_has_one_label_has_one_color() -> None:
+    chart = compare()
+    labels = ["central", "local", "peers' library"]
+    assert all(scale["domain"] == labels for scale in scales(chart, "color"))
+    ranges = {tuple(scale["range"]) for scale in scales(chart, "color")}
+    assert ranges == {figures.COLORS[:3]}  # of lines, points and bars
+    (shapes,) = {tuple(scale["range"]) for scale in scales(chart, "shape")}
+    assert len(set(shapes)) == 3
+    (dashes,) = scales(chart, "strokeDash")
+    assert dashes["domain"] == list(BOUNDS)
+    assert dashes["range"][0] != dashes["range"][1]
+    many = {f"line {number}": [(1.0, 0.1)] for number in range(20)}
+    chart = figures.curve_figure("Many", many)
+    pairs = zip(scales(chart, "color")[0]["range"], scales(chart, "shape")[0]["range"], strict=True)
+    assert len(set(pairs)) == 20
+    assert len(set(figures.COLORS)) == len(figures.COLORS)
+
+
+def test_trusts_have_the_same_color_in_both_panels() -> None:
+    for channel in ("color", "shape"):
+        maps = [
+            dict(zip(scale["domain"], scale["range"], strict=True))
+            for scale in scales(trusts(), channel)
+        ]
+        assert all(map_[label] == maps[0][label] for map_ in maps for label in map_)
+
+
+def test_axes_are_logarithmic_where_that_shows_more() -> None:
+    assert (axis(compare(), "x")["type"], axis(compare(), "y")["type"]) == ("log", "log")
+    for heights in ([1.0, 9.0], [0.0, 1e6], [-1.0, 1000.0]):
+        chart = compare({"a": [(1.0, heights[0]), (5.0, heights[1])]}, {}, {})
+        assert (axis(chart, "x")["type"], axis(chart, "y")["type"]) == ("linear", "linear")
+        low, high = axis(chart, "y")["domain"]
+        assert low <= heights[0] < heights[1] < high
+
+
+@pytest.mark.parametrize("bad", [math.inf, -math.inf, math.nan, 1e308])
+def test_what_is_not_finite_is_left_out(bad: float) -> None:
+    lines = {"a": [(1.0, 2.0), (bad, 3.0), (4.0, bad), (100.0, 200.0)]}
+    for chart in (
+        compare(lines, {"a": [(1.0, bad, 0.0, 1.0), (2.0, 3.0, 2.0, bad)]}, lines),
+        figures.curve_figure("Curve", lines),
+        figures.rate_figure("Rate", {"panel": lines}),
+    ):
+        places = {(r["x"], r["y"]) for r in records(chart)}
+        assert places - {(2.0, 3.0)} == {(1.0, 2.0), (100.0, 200.0)}
+        json.dumps(chart.to_dict(), allow_nan=False)
+
+
+def test_a_logarithm_of_zero_is_never_asked_for() -> None:
+    lines = {"a": [(10.0, 0.0), (0.0, 1.0), (20.0, 1e-3), (30.0, -1.0), (4000.0, 10.0)]}
+    chart = figures.rate_figure("Rate", {"panel": lines})
+    assert {(r["x"], r["y"]) for r in records(chart)} == {(20.0, 1e-3), (4000.0, 10.0)}
+    assert min(axis(chart, "x")["domain"]) > 0
+    # A bar down to zero, or nearly: it ends where the panel does, which stays readable.
+    bars = {"a": [(20.0, 1.0, 0.0, 2.0), (30.0, 100.0, 1e-300, 1e300), (40.0, 5.0, math.nan, 6.0)]}
+    chart = compare({}, bars, {})
+    low, high = axis(chart, "y")["domain"]
+    assert axis(chart, "y")["type"] == "log"
+    assert 0.1 < low < 1
+    ends = {r["x"]: (r["low"], r["high"]) for r in records(chart) if "low" in r}
+    assert ends[20.0] == (low, 2.0)
+    assert ends[30.0] == (low, high)
+    assert ends[40.0] == (5.0, 6.0)
+
+
+def test_a_figure_of_nothing_is_refused() -> None:
+    empty: list[Callable[[], figures.Figure]] = [
+        lambda: compare({}, {}, {}),
+        lambda: compare({"a": [(1.0, math.inf)]}, {}, {}),
+        lambda: figures.curve_figure("Curve", {"a": []}),
+        lambda: figures.rate_figure("Rate", {"panel": {"a": [(10.0, 0.0)]}}),
+    ]
+    for make in empty:
+        with pytest.raises(InvalidParameter, match="must have something"):
+            make()
+
+
+def test_a_label_without_points_stays_in_the_legend(tmp_path: Path) -> None:
+    figures.save(figures.curve_figure("Curve", {"a": [(1, 0.1)], "b": []}), tmp_path / "c.svg")
+    assert "b" in written((tmp_path / "c.svg").read_text(encoding="utf-8"))
+
+
+@pytest.mark.parametrize("name", ["x.jpg", "x", "x.json", "png", "x.svg.gz"])
+def test_unknown_endings_are_refused(name: str, tmp_path: Path) -> None:
+    with pytest.raises(InvalidParameter, match=r"must end in \.png, \.svg, \.pdf, \.html, got"):
+        figures.check_path(tmp_path / name)
+    with pytest.raises(InvalidParameter):
+        figures.save(compare(), tmp_path / name)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_places_that_cannot_be_written(tmp_path: Path) -> None:
+    with pytest.raises(UnreadableData, match="there must be a folder"):
+        figures.check_path(tmp_path / "absent" / "x.png")
+    (tmp_path / "folder.png").mkdir()
+    with pytest.raises(UnreadableData, match="must be a place to write to"):
+        figures.save(compare(), tmp_path / "folder.png")
+
+
+@pytest.mark.parametrize("package", ["altair", "vl_convert"])
+def test_missing_packages(package: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    chart = compare()
+    monkeypatch.setitem(sys.modules, package, None)
+    hint = r"pip install 'headcount\[plot\]'"
+    with pytest.raises(MissingPackage, match=hint):
+        figures.check_path(tmp_path / "x.png")
+    with pytest.raises(MissingPackage, match=hint):
+        figures.save(chart, tmp_path / "x.html")
+    if package == "altair":
+        with pytest.raises(MissingPackage, match=hint):
+            compare()
+
+
+def test_altair_loads_when_a_figure_is_made() -> None:
+    program = (
+        "import sys, headcount, headcount.cli.app, headcount.plot.figures;"
+        "print([m for m in ('altair', 'vl_convert', 'narwhals', 'jsonschema') if m in sys.modules])"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    )
+    assert done.stdout.strip() == "[]"

@@ -1,0 +1,278 @@
+"""`headcount plan` and `headcount compare` as a user meets them, and plans that are run."""
+
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import headcount as hc
+from commands import Headcount
+
+COUNT = ["plan", "count", "--users", "2000", "--epsilon", "1", "--delta", "1e-6"]
+MEAN = ["plan", "mean", "--low", "0", "--high", "1", "--trust", "local"]
+
+
+def test_plan_shows_every_protocol(headcount: Headcount) -> None:
+    done = headcount(*COUNT)
+    assert (done.status, done.err) == (0, "")
+    for name in hc.protocol_names(hc.Count()):
+        assert re.search(rf"^{re.escape(name)} ", done.out, flags=re.MULTILINE), name
+    assert "theory: shuffle trust" in done.out
+    assert "best of each trust: central.geometric, shuffle.correlated" in done.out
+
+
+@pytest.mark.parametrize(
+    "task",
+    [
+        ["count"],
+        ["sum", "--low", "0", "--high", "5", "--whole"],
+        ["mean", "--low", "0", "--high", "120"],
+        ["histogram", "--buckets", "red,green,blue"],
+        ["density", "--low", "0", "--high", "1", "--smoothness", "2"],
+    ],
+    ids=lambda task: task[0],
+)
+def test_plan_as_json(headcount: Headcount, task: list[str]) -> None:
+    done = headcount(
+        "plan", *task, "--users", "3000", "--epsilon", "1", "--honest", "2500", "--json"
+    )
+    document = json.loads(done.out)
+    assert (done.status, done.err) == (0, "")
+    assert document["task"]["name"] == task[0]
+    assert document["budget"] == {"epsilon": 1.0, "delta": 0.0}
+    assert document["crowd"] == {"users": 3000, "honest": 2500}
+    for candidate in document["candidates"]:
+        assert candidate["standard_error_is"] in ("exact", "upper bound")
+        assert candidate["trust"] == candidate["protocol"].split(".")[0]
+        assert set(candidate["guarantee"]) >= {"epsilon", "delta", "exact", "method", "honest"}
+        assert candidate["standard_error"] > 0
+        assert candidate["messages_per_user"] > 0
+        assert candidate["bits_per_message"] >= 1
+        assert candidate["local_epsilon"] is None or candidate["local_epsilon"] > 0
+        assert isinstance(candidate["parameters"], dict)
+    assert {"protocol", "reason"} <= set(document["refused"][0])
+    names = [one["protocol"] for one in document["candidates"] + document["refused"]]
+    assert sorted(names) == sorted(set(names))
+    assert hc.Plan.from_dict(document).digest == document["digest"]
+
+
+def test_filters(headcount: Headcount) -> None:
+    done = headcount(*COUNT, "--trust", "shuffle", "--max-messages", "1.9", "--exact", "--json")
+    document = json.loads(done.out)
+    assert {one["trust"] for one in document["candidates"]} <= {"shuffle"}
+    assert all(one["messages_per_user"] <= 1.9 for one in document["candidates"])
+    assert all(one["guarantee"]["exact"] for one in document["candidates"])
+    assert document["refused"]
+    close = json.loads(headcount(*COUNT, "--margin", "20", "--json").out)
+    assert all(one["margin"] <= 20 for one in close["candidates"])
+
+
+def test_inverse_questions(headcount: Headcount) -> None:
+    arguments = ["plan", "count", "--delta", "1e-6", "--margin", "2%", "--trust", "local"]
+    people_needed = json.loads(headcount(*arguments, "--epsilon", "1", "--json").out)
+    (need,) = people_needed["answers"]
+    users = need["users"]
+    again = json.loads(
+        headcount("plan", "count", "--users", str(users), "--epsilon", "1", "--json").out
+    )
+    margins = {one["protocol"]: one["margin"] for one in again["candidates"]}
+    assert margins["local.randomized-response"] <= 0.02 * users
+    shown = headcount(*arguments, "--users", "5000")
+    assert "smallest epsilon for ±2 % with 95 % confidence" in shown.out
+    assert "local.randomized-response" in shown.out
+    ranges = headcount("plan", "count", "--epsilon", "1", "--margin", "60", "--trust", "local").out
+    assert re.search(r"1 to [\d,]+", ranges)
+
+
+def test_honesty_and_prices(headcount: Headcount) -> None:
+    table = headcount(*COUNT, "--dishonest", "0%,0.5,90%").out
+    assert "0 % dishonest" in table
+    assert "50 % dishonest" in table
+    one = json.loads(headcount(*COUNT, "--dishonest", "25%", "--json").out)
+    assert one["crowd"] == {"users": 2000, "honest": 1500}
+    many = json.loads(headcount(*COUNT, "--dishonest", "0%,25%", "--json").out)
+    assert [plan["crowd"]["honest"] for plan in many["plans"]] == [2000, 1500]
+    prices = headcount(*COUNT, "--prices")
+    assert "the same accuracy without trusting anyone needs 7" in prices.out
+    paid = json.loads(headcount(*COUNT, "--prices", "--json").out)["prices"]
+    assert [one["trust"] for one in paid] == ["central", "shuffle", "local"]
+
+
+@pytest.mark.usefixtures("people")
+def test_plans_are_saved_and_run(headcount: Headcount, tmp_path: Path) -> None:
+    saved = headcount(*COUNT, "--trust", "shuffle", "--out", "plan.json")
+    assert saved.status == 0
+    plan = hc.Plan.load(tmp_path / "plan.json")
+    assert f"digest {plan.digest[:12]}" in saved.out
+    arguments = ["estimate", "people.csv", "--column", "smoker", "--plan", "plan.json"]
+    answer = json.loads(headcount(*arguments, "--json").out)
+    assert answer["protocol"] == "shuffle.correlated"
+    assert answer["plan"] == plan.digest
+    assert answer["parameters"] == plan.best.parameters
+    assert abs(answer["value"] - 500) < 20
+    shown = headcount(*arguments, "--protocol", "shuffle.zero-exact").out
+    assert "shuffle.zero-exact, 2,000 people" in shown
+    assert "plan: " in shown
+
+
+@pytest.mark.usefixtures("people")
+@pytest.mark.parametrize(
+    ("arguments", "status", "message"),
+    [
+        (["plan", "median", "--users", "5", "--epsilon", "1"], 2, "`task` must be one of count"),
+        (["plan", "count", "--users", "5"], 2, "two of --users, --epsilon and --margin"),
+        (["plan", "count", "--epsilon", "1"], 2, "two of --users, --epsilon and --margin"),
+        (["plan", "count", "--margin", "5"], 2, "two of --users, --epsilon and --margin"),
+        (["plan", "mean", "--users", "5", "--epsilon", "1"], 2, "must have --low and --high"),
+        ([*COUNT, "--margin", "much"], 2, "`margin` must be a number or a share, got 'much'"),
+        ([*COUNT, "--margin", "-3"], 2, "`margin` must be positive"),
+        ([*COUNT, "--confidence", "2"], 2, "`confidence` must lie strictly in (0, 1)"),
+        ([*COUNT, "--dishonest", "most"], 2, "`dishonest` must be a share like 10% or 0.1"),
+        ([*COUNT, "--dishonest", "100%"], 2, "`dishonest` must be a share from 0, below 1"),
+        ([*COUNT, "--dishonest", "1%", "--honest", "5"], 2, "--honest or --dishonest"),
+        ([*COUNT, "--out", "plan.txt"], 2, "a plan must end in .json"),
+        ([*COUNT, "--out", "none/plan.json"], 2, "must be a place to write to"),
+        ([*COUNT, "--protocol", "local.k-ary"], 2, "must be one that was planned for"),
+        ([*COUNT, "--margin", "0.5"], 3, "was asked for"),
+        ([*MEAN, "--users", "9", "--margin", "1e-9"], 3, "was asked for"),
+        (["plan", "count", "--epsilon", "1", "--margin", "3", "--exact"], 2, "must come with --us"),
+        (["plan", "count", "--users", "0", "--epsilon", "1"], 2, "`users` must be between"),
+        (["compare", "count", "--over", "time"], 2, "`over` must be one of users, epsilon"),
+        (["compare", "count", "--over", "buckets"], 2, "with a histogram only"),
+        (["compare", "count", "--values", "1,x"], 2, "`values` must be numbers with commas"),
+        (["compare", "count", "--protocols", "local.k-ary"], 2, "must answer a count"),
+        (["compare", "count", "--out", "figure.gif"], 2, "a figure must end in .png"),
+        (["compare", "count", "--runs", "1"], 2, "at least 2"),
+        (["compare", "count", "--calibration", "none"], 2, "`calibration` must be one of"),
+        (["compare", "count", "--protocols", "shuffle.zero-exact", "--delta", "0"], 3, "above 0"),
+        (["estimate", "people.csv", "--column", "smoker"], 2, "--epsilon or --plan must be given"),
+        (["estimate", "people.csv", "--column", "smoker", "--plan", "x.json"], 2, "must be a plan"),
+        (["estimate", "people.csv", "--column", "smoker", "--plan", "people.csv"], 2, "no JSON"),
+        (
+            ["estimate", "people.csv", "--column", "smoker", "--plan", "p.json", "--epsilon", "1"],
+            2,
+            "--epsilon must be left to the plan",
+        ),
+        (
+            ["estimate", "people.csv", "--column", "smoker", "--epsilon", "1", "--seed", "3"],
+            2,
+            "--seed and --not-private must come together",
+        ),
+        (
+            ["estimate", "people.csv", "--column", "smoker", "--epsilon", "1", "--not-private"],
+            2,
+            "--seed and --not-private must come together",
+        ),
+    ],
+)
+def test_refusals_are_one_line(
+    headcount: Headcount,
+    arguments: list[str],
+    status: int,
+    message: str,
+) -> None:
+    done = headcount(*arguments)
+    assert done.status == status, done
+    assert message in done.err
+    assert done.err.startswith("headcount: ")
+    assert done.err.count("\n") == 1
+    assert not Path("plan.txt").exists()
+
+
+@pytest.mark.usefixtures("people")
+def test_seeds_repeat_and_are_called_not_private(headcount: Headcount) -> None:
+    arguments = [
+        "estimate",
+        "people.csv",
+        "--column",
+        "smoker",
+        "--epsilon",
+        "0.1",
+        "--not-private",
+    ]
+    one, same, other = (headcount(*arguments, "--seed", seed, "--json").out for seed in "778")
+    assert one == same != other
+    assert "seed 7" in json.loads(one)["not_private"]
+    assert (
+        "not private: the randomness repeats with seed 7"
+        in headcount(*arguments, "--seed", "7").out
+    )
+
+
+@pytest.mark.usefixtures("people")
+def test_small_crowds_for_a_plan_are_refused(headcount: Headcount) -> None:
+    large = ["plan", "count", "--users", "2001", "--epsilon", "1", "--out", "plan.json"]
+    assert headcount(*large).status == 0
+    done = headcount("estimate", "people.csv", "--column", "smoker", "--plan", "plan.json")
+    assert done.status == 2
+    assert "at least 2001 people, got 2000" in done.err
+
+
+def test_compare(headcount: Headcount, tmp_path: Path) -> None:
+    arguments = ["compare", "count", "--values", "100,10000", "--runs", "20", "--seed", "4"]
+    done = headcount(*arguments, "--out", "errors.svg")
+    assert (done.status, done.err) == (0, "")
+    assert "people in the crowd" in done.out
+    assert "20 simulated runs" in done.out
+    drawn = (tmp_path / "errors.svg").read_text()
+    for label in ("central.geometric", "local.randomized-response", "lower bound"):
+        assert label in drawn
+    document = json.loads(headcount(*arguments, "--json").out)
+    assert [one["trust"] for one in document["series"]] == ["central", "shuffle", "local"]
+    assert document["theory"][0]["source"]
+    assert document == json.loads(headcount(*arguments, "--json").out)
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["histogram", "--over", "buckets", "--values", "4,16", "--protocols", "local"],
+        ["mean", "--over", "epsilon", "--values", "0.5,1"],
+        ["count", "--over", "messages", "--protocols", "shuffle.correlated,shuffle.zero-exact"],
+        ["count", "--protocols", "shuffle.zero-exact", "--calibration", "both"],
+        ["density", "--values", "1000,10000"],
+    ],
+    ids=lambda arguments: "-".join(arguments[:3]),
+)
+def test_comparisons_of_many_kinds(headcount: Headcount, arguments: list[str]) -> None:
+    done = headcount("compare", *arguments)
+    assert (done.status, done.err) == (0, "")
+    assert headcount("compare", *arguments, "--json").status == 0
+
+
+def run(*arguments: str, **environment: str) -> Any:
+    return subprocess.run(
+        [str(Path(sys.executable).with_name("headcount")), *arguments],
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**os.environ, **environment},
+    )
+
+
+def test_terminals_are_narrow_plain_or_colored() -> None:
+    wide, narrow = run(*COUNT), run(*COUNT, COLUMNS="50")
+    assert "standard error  ± 95 %" in wide.stdout
+    assert "  standard error: 1.357" in narrow.stdout
+    middle = run(*COUNT, COLUMNS="80").stdout
+    table = middle.split("\n\n")[1]
+    assert max(map(len, table.splitlines())) <= 80
+    assert "messages" in table
+    assert "\x1b[" in run(*COUNT, FORCE_COLOR="1").stdout
+    assert "\x1b[3" not in run(*COUNT, FORCE_COLOR="1", NO_COLOR="1").stdout
+
+
+def test_shells_complete_names() -> None:
+    done = run(
+        _HEADCOUNT_COMPLETE="complete_bash",
+        COMP_WORDS="headcount curve shuffle.z",
+        COMP_CWORD="2",
+    )
+    assert "shuffle.zero-exact" in done.stdout
+    tasks = run(_HEADCOUNT_COMPLETE="complete_bash", COMP_WORDS="headcount plan hi", COMP_CWORD="2")
+    assert "histogram" in tasks.stdout
