@@ -30,7 +30,7 @@ figures: .venv/dev ## Simulate how errors of densities fall, and write docs/dens
 	$(BIN)/python -m benchmarks.densities
 
 docs: .venv/docs ## Build the documentation into site/
-	$(BIN)/mkdocs build --strict
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
 clean: ## Remove everything that the targets made
 	rm -rf .venv site headcount-demo.png .*_cache .hypothesis

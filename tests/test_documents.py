@@ -1,48 +1,81 @@
 """Every example in the documents runs; every link leads somewhere."""
 
+import posixpath
 import re
 import shlex
 import subprocess
 import sys
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
 import pytest
+from typer.main import get_command
 
 import headcount as hc
+from headcount.cli.app import app
+from headcount.protocols import registry
 
 ROOT = Path(__file__).parents[1]
+sys.path.insert(0, str(ROOT))
+from docs import generate  # noqa: E402
+
 DOCUMENTS = [*ROOT.glob("*.md"), *ROOT.glob("docs/*.md")]
+SECTIONS = {"Notation", "Randomizer", "Analyzer", "Privacy", "Error", "Messages"}
 
 
-def blocks(path: Path, language: str) -> list[str]:
-    return re.findall(rf"```{language}\n(.*?)```", path.read_text(), flags=re.DOTALL)
+def blocks(page: Path | str, language: str) -> list[str]:
+    text = page.read_text() if isinstance(page, Path) else page
+    return re.findall(rf"```{language}\n(.*?)```", text, flags=re.DOTALL)
+
+
+def run_commands(lines: list[str], folder: Path) -> None:
+    """Each succeeds, without a word on standard error."""
+    for line in lines:
+        runnable = line.replace("python3 ", f"{shlex.quote(sys.executable)} ", 1)
+        runnable = re.sub("^headcount ", f"{shlex.quote(sys.executable)} -m headcount ", runnable)
+        done = subprocess.run(
+            runnable, shell=True, cwd=folder, capture_output=True, text=True, check=False
+        )
+        assert (done.returncode, done.stderr) == (0, ""), line
+
+
+def commands(page: Path | str) -> list[str]:
+    """The commands of a page, those left out that set up the project itself."""
+    joined = (block.replace("\\\n", "") for block in blocks(page, "sh"))
+    lines = (line for block in joined for line in block.splitlines())
+    return [line for line in lines if not line.startswith("make ")]
+
+
+@pytest.fixture(scope="module")
+def pages() -> dict[str, str]:
+    """The generated pages."""
+    return generate.pages()
 
 
 @pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: path.name)
 def test_python_examples_run(path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """And rows of tables that they print are those of the page."""
     names: dict[str, Any] = {"__name__": "example"}
     for block in blocks(path, "python"):
         exec(compile(block, path.name, "exec"), names)
-    capsys.readouterr()
+    shown = capsys.readouterr()
+    assert shown.err == ""
+    stated = path.read_text().splitlines()
+    for line in shown.out.splitlines():
+        assert not line.startswith("| ") or line in stated
 
 
-def test_readme_commands_run(tmp_path: Path) -> None:
-    commands = [
-        line
-        for block in blocks(ROOT / "README.md", "sh")
-        for line in block.splitlines()
-        if not line.startswith("make ")
-    ]
-    assert len(commands) >= 5
-    for command in commands:
-        runnable = command.replace("python3 ", f"{sys.executable} ", 1)
-        runnable = re.sub("^headcount ", f"{shlex.quote(sys.executable)} -m headcount ", runnable)
-        done = subprocess.run(
-            runnable, shell=True, cwd=tmp_path, capture_output=True, text=True, check=False
-        )
-        assert done.returncode == 0, (command, done.stderr)
-        assert done.stderr == ""
+@pytest.mark.parametrize(
+    "path", [path for path in DOCUMENTS if commands(path)], ids=lambda path: path.name
+)
+def test_commands_run(path: Path, tmp_path: Path) -> None:
+    run_commands(commands(path), tmp_path)
+
+
+def test_pages_with_commands_are_found() -> None:
+    found = {path.name for path in DOCUMENTS if commands(path)}
+    assert found >= {"README.md", "index.md", "quickstart.md"}
 
 
 def test_stated_figures_are_computed(capsys: pytest.CaptureFixture[str]) -> None:
@@ -79,8 +112,10 @@ def test_skeleton_keeps_the_contract() -> None:
 
 @pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: path.name)
 def test_links_lead_somewhere(path: Path) -> None:
+    made = {ROOT / "docs" / page for page in generate.pages_made()}
     for target in re.findall(r"\]\(([^)#]+)\)", path.read_text()):
-        assert (path.parent / target).exists(), target
+        place = path.parent / target
+        assert place.exists() or place in made, target
 
 
 def test_architecture_names_every_room_and_module() -> None:
@@ -93,3 +128,81 @@ def test_architecture_names_every_room_and_module() -> None:
     for name in ("core", "accounting", "randomness"):
         for module in (package / name).glob("[a-z]*.py"):
             assert f"`{module.stem}`" in page, module.stem
+
+
+@pytest.mark.parametrize("name", hc.protocol_names())
+def test_protocol_has_a_page(name: str, pages: dict[str, str]) -> None:
+    """With all sections of its docstrings, all options and what they mean, and an example each."""
+    page = pages[generate.page_of(name)]
+    headings = re.findall(r"^#+ (.+)$", page, flags=re.MULTILINE)
+    assert headings[0] == name
+    kinds = registry._classes(name)
+    found: Counter[str] = Counter()
+    for module in {kind.__module__ for kind in kinds}:
+        text = sys.modules[module].__doc__ or ""
+        sections = re.findall(r"^([A-Z][a-z]+)  +\S", text, flags=re.MULTILINE)
+        assert {*sections} >= SECTIONS, module
+        found.update(sections)
+    for section, often in found.items():
+        assert headings.count(section) == often, section
+    for kind in kinds:
+        for task in kind.tasks:
+            assert re.search(rf"\*\*Answers\*\* .*\b{task.name}\b", page)
+        for option in kind.options():
+            entry = re.search(rf"^`{option}` .*\n\n:   (.*)", page, flags=re.MULTILINE)
+            assert entry, option
+            assert len(entry[1]) > 5, option
+    examples = blocks(page, "python")
+    assert len(examples) == len({kind.__module__ for kind in kinds})
+    for block in examples:
+        assert f'"{name}"' in block
+        exec(compile(block, name, "exec"), {"__name__": "example"})
+
+
+def test_overview_has_every_protocol(pages: dict[str, str]) -> None:
+    linked = re.findall(r"\[`(.+?)`\]", pages["protocols/index.md"])
+    assert set(linked) == set(hc.protocol_names())
+
+
+def test_generated_links_lead_somewhere(pages: dict[str, str]) -> None:
+    figures = {generate.figure_path(*which) for which in generate.figures_of_pages()}
+    shown = set()
+    for page, text in pages.items():
+        for target, anchor in re.findall(r"\]\(([^)#]+)#?([^)]*)\)", text):
+            place = posixpath.normpath(posixpath.join(posixpath.dirname(page), target))
+            assert place in pages or place in figures or (ROOT / "docs" / place).exists(), target
+            assert not anchor or f"\n## {anchor}\n" in pages[place]
+            shown.add(place)
+    assert shown >= figures
+    assert generate.figure(*generate.figures_of_pages()[0]).startswith(b"<svg")
+
+
+def test_reference_has_every_command_and_option(pages: dict[str, str]) -> None:
+    """And examples that the commands understand."""
+    page = pages["commands.md"]
+
+    def check(name: str, command: Any) -> None:
+        part = re.search(rf"^## {name}\n(.*?)(?=^## |\Z)", page, flags=re.MULTILINE | re.DOTALL)
+        assert part, name
+        for parameter in command.params:
+            for flag in parameter.opts:
+                entry = re.search(rf"(?im)^`{flag}\b.*`.*\n\n:   (.*)", part[1])
+                assert entry, (name, flag)
+                assert len(entry[1]) > 5, (name, flag)
+        below = getattr(command, "commands", {})
+        examples = commands(part[1])
+        assert below or examples, name
+        for example in examples:
+            assert example.startswith(f"{name} ")
+            command.make_context(name, shlex.split(example.removeprefix(name)))
+        for word, one in below.items():
+            check(f"{name} {word}", one)
+
+    check("headcount", get_command(app))
+
+
+@pytest.mark.slow
+def test_examples_of_the_reference_run(pages: dict[str, str], tmp_path: Path) -> None:
+    """With the tables that other pages make."""
+    tables = [line for path in DOCUMENTS for line in commands(path) if line.startswith("python3 ")]
+    run_commands([*tables, *commands(pages["commands.md"])], tmp_path)

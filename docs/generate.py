@@ -1,0 +1,512 @@
+"""The pages that are made from the code: one for each protocol, and the reference of the commands.
+
+A hook of mkdocs (see `hooks` in mkdocs.yml): pages and figures are virtual files, which only the
+built site has. Only what begins with `on_` needs mkdocs; tests read `pages()` without it.
+"""
+
+import dataclasses
+import inspect
+import re
+import tempfile
+from collections.abc import Callable, Iterator
+from functools import cache, partial
+from importlib import import_module
+from pathlib import Path
+from typing import Any, get_args
+
+import headcount as hc
+from headcount.core.protocol import Protocol
+from headcount.protocols import registry
+
+ROOT = Path(__file__).parents[1]
+COPIED = {"security.md": "SECURITY.md", "changelog.md": "CHANGELOG.md"}
+TRUSTS = (hc.Trust.CENTRAL, hc.Trust.SHUFFLE, hc.Trust.LOCAL)
+WIDTH, MARGIN = 100, 12  # of the docstrings' lines, and before their sections
+BREAK = "\v"
+MOST_LETTERS = 78  # of a command in one line
+CROWDS = (100, 300, 1000, 3000, 10_000, 30_000, 100_000, 300_000, 1_000_000)
+PEOPLE = 10_000  # for the numbers on a page
+BUDGET = hc.Budget(1, 1e-6)
+SETTING = "ε = 1, δ = 1e-6, everybody honest"
+
+
+@dataclasses.dataclass(frozen=True)
+class Question:
+    """How one kind of task is asked: in examples, and in figures."""
+
+    code: str  # of the task in an example
+    values: str  # that 1,000 people hold there
+    task: hc.Task  # of figures and numbers
+    told: str  # whose error that is
+
+
+QUESTIONS = {
+    "count": Question(
+        "hc.Count()", "[i % 4 == 0 for i in range(1000)]", hc.Count(), "of the count"
+    ),
+    "sum": Question(
+        "hc.Sum(0, 120)",
+        "[18 + i * 37 % 73 for i in range(1000)]",
+        hc.Sum(0, 1),
+        "of the sum of reals from 0 to 1",
+    ),
+    "mean": Question(
+        "hc.Mean(0, 120)",
+        "[18 + i * 37 % 73 for i in range(1000)]",
+        hc.Mean(0, 1),
+        "of the mean of reals from 0 to 1",
+    ),
+    "histogram": Question(
+        'hc.Histogram(["red", "green", "blue"])',
+        '["red green green blue".split()[i % 4] for i in range(1000)]',
+        hc.Histogram(50),
+        "of one of 50 buckets",
+    ),
+    "density": Question(
+        "hc.Density(0, 120, smoothness=1)",
+        "[18 + i * 37 % 73 for i in range(1000)]",
+        hc.Density(0, 1),
+        "of the density from 0 to 1",
+    ),
+}
+
+
+# What the code says -------------------------------------------------------------------------------
+
+
+@dataclasses.dataclass(frozen=True)
+class Box:
+    """A module's docstring: what it is about, and its sections as lines without their indent."""
+
+    title: str
+    sections: dict[str, list[str]]
+
+    @classmethod
+    def of(cls, module: str) -> "Box":
+        text = inspect.cleandoc(import_module(module).__doc__ or "")
+        lead, _, rest = text.partition("\n\n")
+        sections: dict[str, list[str]] = {}
+        lines: list[str] = []
+        margin = 0
+        for line in rest.splitlines():
+            if found := re.match(r"([A-Z][a-z]+)(\s{2,})(?=\S)", line):
+                margin = found.end()
+                lines = sections.setdefault(found[1], [])
+            lines.append(line[margin:])
+        return cls(" ".join(lead.split()), sections)
+
+
+def parts(name: str) -> dict[str, list[type[Protocol]]]:
+    """The classes that a name stands for, by their modules."""
+    found: dict[str, list[type[Protocol]]] = {}
+    for question in QUESTIONS.values():
+        kind = registry.protocol_class(name, question.task)
+        if kind.answers(question.task) and kind not in found.get(kind.__module__, []):
+            found.setdefault(kind.__module__, []).append(kind)
+    return found
+
+
+def tasks(kinds: list[type[Protocol]]) -> list[str]:
+    named = {task.name for kind in kinds for task in kind.tasks}
+    return [name for name in QUESTIONS if name in named]
+
+
+@cache
+def shared_modules() -> dict[str, Box]:
+    """What several protocols share, by the name of the module."""
+    folder = Path(import_module("headcount.protocols").__path__[0])
+    boxes = {path.stem: Box.of(f"headcount.protocols.{path.stem}") for path in folder.glob("*.py")}
+    return {stem: boxes[stem] for stem in sorted(boxes) if boxes[stem].sections}
+
+
+@cache
+def module_pages() -> dict[str, str]:
+    """The page on which each protocol's module is, by `trust.module`."""
+    return {
+        module.removeprefix("headcount.protocols."): page_of(name)
+        for name in reversed(hc.protocol_names())
+        for module in parts(name)
+    }
+
+
+def page_of(name: str) -> str:
+    return f"protocols/{name.replace('.', '/')}.md"
+
+
+def meaning(kind: type[Protocol], option: str) -> str:
+    """What the class says about an option: beside the field, above it, or in its docstring."""
+    owner = next(base for base in kind.__mro__ if option in inspect.get_annotations(base))
+    lines = inspect.getsource(owner).splitlines()
+    at = next(i for i, line in enumerate(lines) if re.match(rf"    {option}: ", line))
+    if beside := re.search(r"  # (.+)", lines[at]):
+        return beside[1]
+    above: list[str] = []
+    while lines[at - 1 - len(above)].startswith("    # "):
+        above.insert(0, lines[at - 1 - len(above)].removeprefix("    # "))
+    if above:
+        return " ".join(above)
+    paragraphs = inspect.cleandoc(owner.__doc__ or "").split("\n\n")
+    return " ".join(next((text for text in paragraphs if f"`{option}" in text), "").split())
+
+
+# From docstrings to Markdown ----------------------------------------------------------------------
+
+
+def prose(lines: list[str], page: str, trust: str = "") -> str:
+    """A section as Markdown: what is indented is a formula, and lines that end early stay so."""
+    text = ""
+    for paragraph in re.split(r"\n\s*\n", "\n".join(lines).strip("\n")):
+        rows = paragraph.splitlines()
+        if not rows:
+            continue
+        if all(row.startswith("    ") for row in rows):
+            shown = "<br>\n".join(formulas(row.strip()) for row in rows)
+            text += f'<p class="formula">{shown}</p>\n\n'
+            continue
+        flowing = ""
+        for row, following in zip(rows, [*rows[1:], ""], strict=True):
+            word = following.split(" ")[0]
+            early = word and len(row) + 1 + len(word) <= WIDTH - MARGIN
+            early = early and row.endswith((".", ":", ";", ",", " is"))
+            flowing += row + (f"{BREAK}\n" if early else "\n")
+        pieces = re.split(r"(`[^`]+`)", flowing if text else sentence(flowing))
+        text += "".join(
+            link(piece.strip("`"), page, trust) if piece.startswith("`") else formulas(piece)
+            for piece in pieces
+        ).replace(BREAK, "<br>")
+        text += "\n"
+    return text
+
+
+def sentence(text: str) -> str:
+    """With a capital, unless a symbol comes first."""
+    return text[0].upper() + text[1:] if re.match(r"[a-z]{2}", text) else text
+
+
+def formulas(text: str) -> str:
+    """Powers and indices, raised and lowered; no line ends within a term."""
+    text = text.replace("&", "&amp;").replace("<", "&lt;")
+    if text.count("*") % 2:  # not around a word: a symbol
+        text = text.replace("*", r"\*")
+    text = re.sub(r" ([+−·≤≥≠~]) ", "\u00a0\\1\u00a0", text)
+    text = re.sub(r"(?<=[)|])(?=[(⟨])", "\u2060", text)
+    script = r"(?:\{([^{}]+)\}|(\([^()]+\)|\|[^|]+\||⟨[^⟩]+⟩|[−-]?\w+'?))"
+    text = re.sub(rf"\^{script}", lambda found: f"<sup>{found[1] or found[2]}</sup>", text)
+    return re.sub(
+        rf"(?<=[\w\u0302])_{script}", lambda found: f"<sub>{found[1] or found[2]}</sub>", text
+    )
+
+
+def link(name: str, page: str, trust: str = "") -> str:
+    """A name in the code, with a link to its page if it has one."""
+    up = "../" * page.count("/")
+    shared = name.removeprefix("protocols.")
+    if name in hc.protocol_names():
+        target = page_of(name)
+    elif shared in shared_modules():
+        target = f"protocols/shared.md#{shared}"
+    else:
+        target = module_pages().get(f"{trust}.{name}", page)
+    return f"`{name}`" if target == page else f"[`{name}`]({up}{target})"
+
+
+def names(text: str, page: str) -> str:
+    """Plain text in which protocols are links."""
+    found = "|".join(re.escape(name) for name in sorted(hc.protocol_names(), key=len, reverse=True))
+    return re.sub(rf"(?<![\w.-])({found})(?![\w-])", lambda one: link(one[1], page), text)
+
+
+# Pages --------------------------------------------------------------------------------------------
+
+
+def pages() -> dict[str, str]:
+    """All generated pages, as Markdown, by their paths in the site."""
+    return {path: make() for path, make in pages_made().items()}
+
+
+def pages_made() -> dict[str, Callable[[], str]]:
+    return {
+        "protocols/index.md": overview,
+        **{page_of(name): partial(protocol_page, name) for name in hc.protocol_names()},
+        "protocols/shared.md": shared_page,
+        "commands.md": command_page,
+        **{page: (ROOT / source).read_text for page, source in COPIED.items()},
+    }
+
+
+def overview() -> str:
+    page = "protocols/index.md"
+    text = "# Protocols\n\nEvery protocol has a page: what people send, what is made of it, what "
+    text += "that promises and what it costs. What several of them have in common is on [a page of "
+    text += "its own](shared.md), and [accuracy](../accuracy.md) compares their errors.\n\n"
+    text += f"| | {' | '.join(TRUSTS)} |\n|---|---|---|---|\n"
+    for task, question in QUESTIONS.items():
+        cells = (
+            "<br>".join(link(name, page) for name in hc.protocol_names(question.task, trust))
+            for trust in TRUSTS
+        )
+        text += f"| **{task}** | {' | '.join(cells)} |\n"
+    for trust in TRUSTS:
+        doc = import_module(f"headcount.protocols.{trust}").__doc__ or ""
+        text += f"\n## {trust.capitalize()}\n\n{doc.partition(': ')[2].capitalize()}\n\n"
+        text += "| protocol | answers | what it is |\n|---|---|---|\n"
+        for name in hc.protocol_names(trust=trust):
+            found = parts(name)
+            answered = ", ".join(tasks([kind for kinds in found.values() for kind in kinds]))
+            title = formulas(Box.of(next(iter(found))).title)
+            text += f"| {link(name, page)} | {answered} | {title} |\n"
+    return text
+
+
+def protocol_page(name: str) -> str:
+    found = parts(name)
+    several = len(found) > 1
+    trust = str(registry.protocol_class(name).trust)
+    text = f"# {name}\n\n"
+    for module, kinds in found.items():
+        box, answered = Box.of(module), tasks(kinds)
+        level = "###" if several else "##"
+        if several:
+            text += f"## {', '.join(answered).capitalize()}\n\n"
+        text += f"{formulas(box.title)}\n\n"
+        text += f"**Answers** {', '.join(answered)} · **trust** {trust} · "
+        text += f"**source** `{module.replace('.', '/')}.py`\n\n"
+        text += f"{level} Example\n\n```python\n{example(name, kinds[0])}```\n\n"
+        for title, lines in box.sections.items():
+            text += f"{level} {title}\n\n{prose(lines, page_of(name), trust)}"
+        text += f"{level} Options\n\n{options(kinds, page_of(name))}"
+        question = QUESTIONS[answered[0]]
+        text += f"{level} In numbers\n\n{numbers(name, answered[0])}"
+        figure = f"{'../' * page_of(name).count('/')}{figure_path(name, answered[0])}"
+        text += f"![Standard error {question.told} against the size of the crowd]({figure})\n\n"
+    return text
+
+
+def example(name: str, kind: type[Protocol]) -> str:
+    question = QUESTIONS[kind.tasks[0].name]
+    budget = "hc.Budget(1, 1e-6)" if kind.trust is hc.Trust.SHUFFLE else "hc.Budget(1)"
+    code, values = question.code, question.values
+    if kind.open_buckets:  # people may hold other words than those that are counted
+        code = 'hc.Histogram(["red", "green"], open=True)'
+    return (
+        f"import headcount as hc\n\ntask = {code}\nbudget, crowd = {budget}, hc.Crowd(1000)\n"
+        f'p = hc.protocol("{name}", task, budget, crowd)\n'
+        f"e = hc.run(p, {values})\n"
+        "print(e.value, e.interval(0.95), e.guarantee)\n"
+    )
+
+
+def options(kinds: list[type[Protocol]], page: str) -> str:
+    text = ""
+    listed = {option: kind for kind in reversed(kinds) for option in kind.options()}
+    fields = {field.name: field for kind in kinds for field in dataclasses.fields(kind)}
+    for option, kind in listed.items():
+        field = fields[option]
+        words = [repr(word) for word in get_args(field.type) if isinstance(word, str)]
+        shape = (
+            f"one of {', '.join(words)}"
+            if words
+            else str(getattr(field.type, "__name__", field.type))
+        )
+        default = "" if field.default is None else f"; default {field.default!r}"
+        text += f"`{option}` <small>{shape.replace(' | None', '')}{default}</small>\n\n"
+        text += f":   {prose([meaning(kind, option)], page).strip().removesuffix('.')}.\n\n"
+    return text
+
+
+def numbers(name: str, task: str) -> str:
+    question = QUESTIONS[task]
+    try:
+        p = hc.protocol(name, question.task, BUDGET, hc.Crowd(PEOPLE))
+    except hc.Infeasible as error:
+        return f"{error}\n\n"
+    rows = {
+        f"standard error {question.told}, worst data": f"{p.standard_error():.4g}",
+        "messages of a person, on average": f"{p.messages_per_user:.4g}",
+        "bits of a message": f"{p.bits_per_message}",
+        "guarantee": str(p.guarantee),
+    }
+    if p.trust is hc.Trust.SHUFFLE:
+        left = p.local_epsilon
+        rows["if shuffler and analyzer collude"] = (
+            f"ε = {left:.3g}" if left < float("inf") else "nothing is left"
+        )
+    listed = "".join(f"| {row} | {value} |\n" for row, value in rows.items())
+    return f"| {PEOPLE:,} people, {SETTING} | |\n|---|---|\n{listed}\n"
+
+
+def shared_page() -> str:
+    page = "protocols/shared.md"
+    text = "# Shared parts\n\nWhat several protocols have in common. Their pages refer to it.\n\n"
+    for stem, box in shared_modules().items():
+        text += f"## {stem}\n\n{formulas(box.title)}\n\n"
+        for title, lines in box.sections.items():
+            text += f"**{title}**\n\n{prose(lines, page)}"
+    return text
+
+
+# The commands -------------------------------------------------------------------------------------
+
+
+def commands() -> Iterator[tuple[str, Any]]:
+    """Every command, with its whole name: `headcount` itself and those below."""
+    from typer.main import get_command
+
+    from headcount.cli.app import app
+
+    def walk(name: str, command: Any) -> Iterator[tuple[str, Any]]:
+        yield name, command
+        for word, below in getattr(command, "commands", {}).items():
+            if not below.hidden:
+                yield from walk(f"{name} {word}", below)
+
+    yield from walk("headcount", get_command(app))
+
+
+def command_page() -> str:
+    page = "commands.md"
+    text = "# Commands\n\nWhat `--help` says, for all commands.\n\n"
+    for name, command in commands():
+        context = command.make_context(name, [], resilient_parsing=True)
+        usage = " ".join(command.collect_usage_pieces(context))
+        text += f"## {name}\n\n{inspect.cleandoc(command.help or '')}\n\n"
+        text += f"```text\n{name} {usage}\n```\n\n"
+        epilog = command.epilog or ""
+        examples = re.findall(r"^(?:.*: )?(headcount .+)$", epilog, flags=re.MULTILINE)
+        notes = re.sub(r"^(?:.*: )?headcount .+$", "", epilog, flags=re.MULTILINE).strip()
+        text += f"{notes}\n\n" if notes else ""
+        text += "\n".join(["```sh", *map(folded, examples), "```\n\n"]) if examples else ""
+        for parameter in command.params:
+            if not getattr(parameter, "hidden", False):
+                text += parameter_entry(parameter, context, page)
+    return text
+
+
+def folded(command: str) -> str:
+    """In lines that fit on the page."""
+    rows = [""]
+    for piece in re.split(r" (?=--)", command):
+        if len(rows[-1]) + len(piece) < MOST_LETTERS:
+            rows[-1] = f"{rows[-1]} {piece}".lstrip()
+        else:
+            rows.append(piece)
+    return " \\\n  ".join(rows)
+
+
+def parameter_entry(parameter: Any, context: Any, page: str) -> str:
+    record = parameter.get_help_record(context)
+    called = record[0] if record else parameter.name
+    help_text = parameter.help or ""
+    stated = re.search(r"\s*\[default: (.+?)\]", help_text)
+    if stated:
+        help_text, note = help_text.replace(stated[0], ""), f"default: {stated[1]}"
+    elif parameter.required:
+        note = "required"
+    else:
+        default = parameter.default
+        note = "" if default is None or default is False else f"default: {default}"
+    shown = f" <small>{note.replace('<', '&lt;')}</small>" if note else ""
+    body = re.sub(r"(?<![\w-])(--[a-z-]+)", r"`\1`", help_text.replace("<", "&lt;"))
+    return f"`{called}`{shown}\n\n:   {names(body, page)}\n\n"
+
+
+# Figures ------------------------------------------------------------------------------------------
+
+
+def figure_path(name: str, task: str) -> str:
+    return f"protocols/figures/{name}-{task}.svg"
+
+
+def figures_of_pages() -> list[tuple[str, str]]:
+    """The protocol and the task of every figure."""
+    return [
+        (name, tasks(kinds)[0]) for name in hc.protocol_names() for kinds in parts(name).values()
+    ]
+
+
+@cache
+def figure(name: str, task: str) -> bytes:
+    """The error against the size of the crowd, beside the best that other trusts can do."""
+    from headcount.plot import figures
+
+    own = registry.protocol_class(name).trust
+    lines = {name: [(n, error) for n in CROWDS if (error := _error(name, task, n)) is not None]}
+    for trust in TRUSTS:
+        if trust is not own:
+            best = {n: found for n in CROWDS if (found := _best(trust, task, n)) is not None}
+            called = {found[0] for found in best.values()}
+            label = f"{called.pop()}, best {trust}" if len(called) == 1 else f"best {trust}"
+            lines[label] = [(n, error) for n, (_, error) in best.items()]
+    shown = figures.comparison_figure(
+        f"Standard error {QUESTIONS[task].told}",
+        x_title="people in the crowd",
+        y_title="standard error, worst data",
+        lines=lines,
+        measured={},
+        bounds={},
+    )
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "figure.svg"
+        figures.save(shown, path)
+        return path.read_bytes()
+
+
+def _error(name: str, task: str, users: int) -> float | None:
+    try:
+        return hc.protocol(name, QUESTIONS[task].task, BUDGET, hc.Crowd(users)).standard_error()
+    except hc.Infeasible:
+        return None
+
+
+@cache
+def _best(trust: hc.Trust, task: str, users: int) -> tuple[str, float] | None:
+    try:
+        found = hc.best_protocol(QUESTIONS[task].task, BUDGET, hc.Crowd(users), trust)
+    except hc.Infeasible:
+        return None
+    return found.name, found.standard_error()
+
+
+# What mkdocs calls --------------------------------------------------------------------------------
+
+
+def on_config(config: Any) -> Any:
+    """List the protocols in the navigation, below the entry of their overview."""
+    listed = [
+        {trust.capitalize(): [{name: page_of(name)} for name in hc.protocol_names(trust=trust)]}
+        for trust in TRUSTS
+    ]
+    for entry in config.nav:
+        if "Protocols" in entry:
+            entry["Protocols"] = [
+                {"Overview": "protocols/index.md"},
+                *listed,
+                {"Shared parts": "protocols/shared.md"},
+            ]
+    return config
+
+
+def on_files(files: Any, config: Any) -> Any:
+    """Add the generated pages and figures to those in the folder."""
+    made: dict[str, str | bytes] = {
+        **pages(),
+        **{figure_path(*which): figure(*which) for which in figures_of_pages()},
+    }
+    virtual = import_module("mkdocs.structure.files").File.generated
+    for path, content in made.items():
+        files.append(virtual(config, path, content=content))
+    return files
+
+
+def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
+    """Make the names of protocols links, on the pages that are written by hand too."""
+    known = "|".join(map(re.escape, hc.protocol_names()))
+    pieces = re.split(r"(```.*?```)", markdown, flags=re.DOTALL)
+    return "".join(
+        piece
+        if piece.startswith("```")
+        else re.sub(
+            rf"(?<!\[)`({known})`(?!\])", lambda name: link(name[1], page.file.src_uri), piece
+        )
+        for piece in pieces
+    )
