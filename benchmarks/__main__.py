@@ -32,6 +32,8 @@ probabilities. NumPy and the libraries below do neither: what is compared is the
 - *randomize shuffle.correlated*: noise that few people send, against one message each, and against
   a call for each person.
 - *calibrate*: from a budget to parameters, against the time that was allowed for it.
+- *plan*: a Python program that plans all protocols of a task, from its start to its end, against
+  the time that was allowed; cold has nothing kept on disk, warm has the same plan.
 - *simulate*: a tally drawn without making messages, against making them.
 - *Random bytes*: the source against the bare cipher; 1 would be the cipher's own speed.
 

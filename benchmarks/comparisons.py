@@ -1,6 +1,10 @@
 """What is compared with what. Each function yields lines of the table."""
 
 import math
+import os
+import subprocess
+import sys
+import tempfile
 from collections.abc import Iterator
 from functools import partial
 from typing import Any
@@ -32,6 +36,7 @@ def all_comparisons() -> Iterator[Comparison]:
     yield from sparse_noise()
     yield from shares()
     yield from calibrations()
+    yield from plans()
     yield from simulations()
     yield from keystream()
 
@@ -140,6 +145,30 @@ def calibrations() -> Iterator[Comparison]:
             allowed = 5.0 if "correlated" in name else 2.0
             subject = f"calibrate {name}, {task.name}"
             yield Comparison.of_times(subject, seconds(build), "time allowed", allowed, "≥ 1")
+
+
+def plans() -> Iterator[Comparison]:
+    """A program that is started anew: with nothing kept from before, and with its plan kept."""
+    tasks = {
+        "count": "Count()",
+        "sum": "Sum(0, 100, whole=True)",
+        "mean": "Mean(0, 1)",
+        "histogram": "Histogram(50)",
+        "density": "Density(0, 1)",
+    }
+    for task, noun in tasks.items():
+        program = (
+            f"import headcount as hc; hc.plan(hc.{noun}, hc.Budget(1, 1e-6), hc.Crowd(100_000))"
+        )
+        with tempfile.TemporaryDirectory() as folder:
+            environment = {**os.environ, "HEADCOUNT_CACHE": folder}
+            environment.pop("PYTHONDONTWRITEBYTECODE", None)  # as it is installed
+            command = [sys.executable, "-c", program]
+            ask = partial(subprocess.run, command, check=True, env=environment)
+            cold = seconds(ask)
+            warm = min(seconds(ask) for _ in range(5))
+        yield Comparison.of_times(f"plan a {task}, cold", cold, "time allowed", 10.0, "≥ 1")
+        yield Comparison.of_times(f"plan a {task}, warm", warm, "time allowed", 0.3, "≥ 1")
 
 
 def simulations() -> Iterator[Comparison]:
