@@ -124,7 +124,7 @@ def test_density_error_is_about_that_of_a_wavy_population() -> None:
 
 @tasks
 def test_every_protocol_is_ranked_or_refused_with_a_reason(task: hc.Task) -> None:
-    for budget in (BUDGET, hc.Budget(1), hc.Budget(0.01, 1e-12)):
+    for budget in (BUDGET, hc.Budget(1), hc.Budget(0.2, 1e-9)):
         plan = hc.plan(task, budget, hc.Crowd(300))
         named = [one.protocol for one in plan.candidates] + [one.protocol for one in plan.refused]
         assert sorted(named) == sorted(hc.protocol_names(task))
@@ -141,8 +141,13 @@ def test_every_protocol_is_ranked_or_refused_with_a_reason(task: hc.Task) -> Non
 
 @tasks
 def test_what_would_make_it_feasible_does(task: hc.Task) -> None:
-    for budget, crowd in ((hc.Budget(1), hc.Crowd(400)), (hc.Budget(0.2, 1e-12), hc.Crowd(20))):
+    for budget, crowd in (
+        (hc.Budget(1), hc.Crowd(400)),
+        (hc.Budget(0.2, 1e-12), hc.Crowd(20)),
+        (hc.Budget(30, 1e-18), hc.Crowd(1000)),  # where protocols know no nearest setting
+    ):
         for refusal in hc.plan(task, budget, crowd).refused:
+            assert refusal.feasible, refusal
             settings = dict(refusal.feasible)
             users = int(settings.pop("users", crowd.users))
             honest = int(settings.pop("honest", min(crowd.honest, users)))
@@ -159,6 +164,10 @@ def test_the_best_sends_few_messages_if_it_can() -> None:
     assert plan.best.messages_per_user <= 100
     assert plan.chosen == "shuffle.split-and-mix"
     assert {one.trust for one in plan.candidates} == {hc.Trust.SHUFFLE}
+    first = plan.candidates[0]
+    heavy = dataclasses.replace(first, protocol="heavy", messages_per_user=101.0)
+    assert planning._best([heavy, first]) == first
+    assert planning._best([heavy]) == heavy
     many = hc.plan(hc.Count(), BUDGET, CROWD)
     assert [many.best_of(trust) is not None for trust in hc.Trust] == [True] * 3
     assert many.best == many.best_of(hc.Trust.CENTRAL)
@@ -455,6 +464,14 @@ def test_comparisons_state_formulas_and_measure_them(task: hc.Task) -> None:
             assert point.low < point.measured < point.high
     assert json.dumps(found.to_dict(), allow_nan=False)
     assert str(found).count("\n") >= 4
+
+
+def test_made_up_crowds_are_as_they_are_described() -> None:
+    assert list(np.asarray(example(hc.Count(), 100))) == [70, 30]
+    assert list(np.asarray(example(hc.Histogram(3), 100))) == [33, 33, 34]
+    assert example(hc.Mean(-1, 3), 101) == {-1: 51, 3: 50}
+    numbers = example(hc.Density(0, 2), 4)
+    assert numbers == {0.25: 1, 0.75: 1, 1.25: 1, 1.75: 1}
 
 
 def test_comparisons_have_four_axes_and_two_calibrations() -> None:

@@ -15,6 +15,7 @@ import pytest
 from numpy.typing import NDArray
 from scipy.stats import binom
 
+import headcount as hc
 from enumeration import exactly, hockey_stick
 from headcount import InvalidParameter
 from headcount.accounting.composition import compose
@@ -501,3 +502,16 @@ def test_bad_closed_forms(arguments: tuple[float, float, float]) -> None:
         closed_form(*arguments)
     with pytest.raises(InvalidParameter, match="`alpha` must be"):
         closed_form(1.0, 1e-6, math.nan)
+
+
+@pytest.mark.parametrize(("epsilon", "delta", "users"), [(0.1, 1e-9, 5000), (1.0, 1e-6, 1000)])
+def test_the_worst_error_is_that_of_the_worst_count(
+    epsilon: float, delta: float, users: int
+) -> None:
+    protocol = hc.protocol(
+        "shuffle.sample-threshold", hc.Histogram(3), hc.Budget(epsilon, delta), hc.Crowd(users)
+    )
+    errors = [
+        protocol.standard_error(np.array([held, users - held, 0])) for held in range(users // 2 + 1)
+    ]
+    assert protocol.standard_error() == pytest.approx(max(errors), rel=1e-12)

@@ -52,10 +52,9 @@ def _code() -> str:
     """What computes the answers: every line of the package, and the libraries under it."""
     found = hashlib.sha256()
     for library in ("numpy", "scipy"):  # by a file of each: to import SciPy takes longer
-        for folder in (
-            spec.submodule_search_locations if (spec := find_spec(library)) else None
-        ) or ():
-            found.update((Path(folder) / "version.py").read_bytes())
+        spec = find_spec(library)
+        if spec and spec.origin:
+            found.update(Path(spec.origin).with_name("version.py").read_bytes())
     package = Path(__file__).parents[1]
     for path in sorted(package.rglob("*.py")):
         found.update(str(path.relative_to(package)).encode())

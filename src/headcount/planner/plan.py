@@ -26,7 +26,6 @@ from headcount.theory import Bound, bounds
 
 FORMAT, VERSION = "headcount.plan", 1
 MANY_MESSAGES = 100  # more than that is not recommended, if anything else is feasible
-_PATIENCE = 4  # settings that are tried to make a refused protocol feasible
 
 
 @dataclass(frozen=True)
@@ -341,19 +340,17 @@ def _assess(
 
 def _other_settings(
     budget: Budget, crowd: Crowd
-) -> list[tuple[dict[str, float], tuple[Budget, Crowd]]]:
-    """Settings that ask for less, the nearest of each kind first."""
-    settings: list[tuple[dict[str, float], tuple[Budget, Crowd]]] = []
-    if budget.delta == 0:
-        delta = min(1e-6, 0.1 / crowd.users)
-        settings.append(({"delta": delta}, (Budget(budget.epsilon, delta), crowd)))
-    share = crowd.honest / crowd.users
-    for power in range(1, _PATIENCE + 1):
-        users = crowd.users * 10**power
-        larger = Crowd(users, max(1, int(users * share)))
-        settings.append(({"users": users}, (budget, larger)))
-    for power in range(1, _PATIENCE + 1):
-        epsilon = budget.epsilon * 2**power
-        if epsilon <= 20:
-            settings.append(({"epsilon": epsilon}, (replace(budget, epsilon=epsilon), crowd)))
-    return settings
+) -> Iterator[tuple[dict[str, float], tuple[Budget, Crowd]]]:
+    """Settings that ask for less, one number changed at a time, then all of them."""
+    others = [
+        *({"epsilon": epsilon} for epsilon in (0.01, 0.1, 1.0) if epsilon > budget.epsilon),
+        *({"epsilon": epsilon} for epsilon in (8.0, 2.0) if 4 * epsilon < budget.epsilon),
+        *({"delta": delta} for delta in (1e-9, 1e-6) if delta > budget.delta),
+    ]
+    for changed in others:
+        yield changed, (replace(budget, **changed), crowd)
+    users = max(100 * crowd.users, 100_000)
+    larger = Crowd(users, max(1, users * crowd.honest // crowd.users))
+    yield {"users": users}, (budget, larger)
+    usual = Budget(1.0, max(budget.delta, 1e-6))
+    yield {**asdict(usual), "users": users}, (usual, larger)
