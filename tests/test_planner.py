@@ -178,6 +178,15 @@ def test_filters_say_why() -> None:
     assert all(one.messages_per_user <= 1 and one.guarantee.exact for one in plan.candidates)
     reasons = {one.protocol: one.reason for one in plan.refused}
     assert "no more than 1 were asked for" in reasons["shuffle.zero-exact"]
+    traded = hc.plan(hc.Count(), BUDGET, CROWD, max_messages=1.15)["shuffle.correlated"]
+    assert traded.options == {"max_messages": 1.15}
+    assert (
+        traded.messages_per_user
+        <= 1.15
+        < hc.plan(hc.Count(), BUDGET, CROWD)["shuffle.correlated"].messages_per_user
+    )
+    limited = hc.plan(hc.Count(), BUDGET, CROWD, max_messages=1.15, trust="shuffle")
+    assert limited.protocol().messages_per_user <= 1.15
     narrow = hc.plan(hc.Count(), BUDGET, CROWD, margin=hc.Margin(20))
     assert (
         "±20 was asked for"

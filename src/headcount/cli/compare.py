@@ -10,7 +10,6 @@ from headcount.cli.arguments import (
     Delta,
     FigureOut,
     High,
-    Honest,
     Low,
     Open,
     Smoothness,
@@ -19,13 +18,15 @@ from headcount.cli.arguments import (
     complete_protocol,
     listed,
     question,
+    share,
 )
 from headcount.cli.output import console, print_json, print_table, progress
-from headcount.core.budget import Budget, Crowd, Trust
+from headcount.core.budget import Budget, Trust
 from headcount.core.errors import Infeasible, InvalidParameter
 from headcount.core.task import Task
 from headcount.planner.comparison import AXES
 from headcount.planner.comparison import compare as compared
+from headcount.planner.needs import crowd_with
 from headcount.plot import figures
 from headcount.protocols.registry import protocol_names
 from headcount.randomness.sources import SecureSource, SeededSource
@@ -50,7 +51,9 @@ def compare(
     users: Annotated[int, typer.Option(help="How many people take part, at least.")] = 100_000,
     epsilon: Annotated[float, typer.Option(help="Privacy loss that may be spent.")] = 1.0,
     delta: Delta = 1e-6,
-    honest: Honest = None,
+    dishonest: Annotated[
+        str | None, typer.Option(help="The share of people who may not follow it: 10%.")
+    ] = None,
     buckets: Buckets = None,
     open_buckets: Open = False,
     low: Low = None,
@@ -61,9 +64,7 @@ def compare(
         str,
         typer.Option(help="exact, paper (the published closed form), or both side by side."),
     ] = "exact",
-    runs: Annotated[
-        int, typer.Option(help="Simulate so many runs at every point. [default: none]")
-    ] = 0,
+    runs: Annotated[int, typer.Option(help="Simulate so many runs at every point.")] = 0,
     seed: Annotated[
         int | None,
         typer.Option(help="Of the simulation, to repeat it: its people are made up."),
@@ -83,7 +84,7 @@ def compare(
         found = compared(
             asked,
             Budget(epsilon, delta),
-            Crowd(users, honest),
+            crowd_with(users, share("dishonest", dishonest or "0")),
             protocols=None if protocols is None else _named(protocols, asked),
             over=over,
             values=None if values is None else _numbers(values),
@@ -119,6 +120,9 @@ def _named(text: str, task: Task) -> list[str]:
 
 def _numbers(text: str) -> list[float]:
     try:
-        return [float(number) for number in listed(text)]
+        found = [float(number) for number in listed(text)]
     except ValueError:
-        raise InvalidParameter(f"`values` must be numbers with commas, got {text!r}") from None
+        found = []
+    if not found:
+        raise InvalidParameter(f"`values` must be numbers with commas, got {text!r}")
+    return found

@@ -6,10 +6,11 @@ import os
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any
 
 from rich.console import Console
-from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
 from headcount.core.estimate import Estimate
 from headcount.core.protocol import Protocol
@@ -39,7 +40,11 @@ def print_table(table: Table) -> None:
     if table.title:
         console.print(f"{table.title}\n", soft_wrap=True)
     room = console.width if console.is_terminal or "COLUMNS" in os.environ else sys.maxsize
-    table = table.within(room)
+    shown = table.within(room)
+    gone = [column for column in table.columns if column not in shown.columns]
+    table = (
+        replace(shown, notes=(*shown.notes, f"no room for: {', '.join(gone)}")) if gone else shown
+    )
     if table.width <= room:
         heading, *rows = table.lines()
         console.print(heading, style="bold", soft_wrap=True)
@@ -58,9 +63,10 @@ def print_table(table: Table) -> None:
 def progress(what: str) -> Iterator[Callable[[str, float], None]]:
     """A bar on the terminal for long work; the block calls what it gets, as (step, share done)."""
     with Progress(
+        SpinnerColumn(),
         TextColumn("{task.description}"),
         BarColumn(),
-        TimeRemainingColumn(),
+        TimeElapsedColumn(),
         console=messages,
         transient=True,
         disable=not messages.is_terminal,

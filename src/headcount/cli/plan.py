@@ -98,24 +98,23 @@ def plan(
     """Rank all protocols by their exact error, or ask which epsilon or crowd a margin needs."""
     asked = question(task, buckets, open_buckets, low, high, whole, clamp, smoothness)
     wanted = None if margin is None else _margin(margin, confidence)
-    if out is not None and out.suffix != ".json":
-        raise InvalidParameter(f"a plan must end in .json, got {out.name!r}")
-    if honest is not None and dishonest is not None:
-        raise InvalidParameter("--honest or --dishonest must be given, got both")
     shares = [share("dishonest", one) for one in listed(dishonest or "")]
+    if honest is not None and shares:
+        raise InvalidParameter("--honest or --dishonest must be given, got both")
+    _check_saving(out, trust, name)
+    single = {
+        "--out": out, "--protocol": name, "--prices": prices, "--max-messages": max_messages,
+        "--exact": exact,
+    }  # fmt: skip
     if users is None or epsilon is None:
-        for flag, given in (
-            ("--out", out), ("--protocol", name), ("--prices", prices),
-            ("--max-messages", max_messages), ("--exact", exact), ("--honest", honest),
-        ):  # fmt: skip
-            if given:
-                raise InvalidParameter(f"{flag} must come with --users and --epsilon, got {given}")
+        _refuse({**single, "--honest": honest}, "--users and --epsilon")
         if len(shares) > 1:
             raise InvalidParameter(f"one share must be `dishonest` here, got {dishonest}")
         _ask(asked, users, epsilon, delta, wanted, shares[0] if shares else 0.0, trust, as_json)
         return
     budget = Budget(epsilon, delta)
     if len(shares) > 1:
+        _refuse({**single, "--margin": margin}, "one share of dishonest people")
         _compare_honesty(asked, budget, users, shares, confidence, trust, as_json)
         return
     crowd = needs.crowd_with(users, shares[0]) if shares else Crowd(users, honest)
@@ -136,6 +135,24 @@ def plan(
         _show(found, paid, out)
     if found.chosen is None:
         _ = found.best  # says why
+
+
+def _check_saving(out: Path | None, trust: Trust | None, name: str | None) -> None:
+    if out is None:
+        return
+    if out.suffix != ".json":
+        raise InvalidParameter(f"a plan must end in .json, got {out.name!r}")
+    if trust is None and name is None:
+        raise InvalidParameter(
+            "--out must come with --trust or --protocol: a saved plan is run as it is, and the "
+            "best of all trusts is central"
+        )
+
+
+def _refuse(given: dict[str, object], needed: str) -> None:
+    for flag, value in given.items():
+        if value:
+            raise InvalidParameter(f"{flag} must come with {needed}, got {value}")
 
 
 def _show(found: Plan, paid: list[needs.Price], out: Path | None) -> None:
@@ -176,9 +193,7 @@ def _ask(
 ) -> None:
     """The inverse questions."""
     if margin is None or (users is None and epsilon is None):
-        raise InvalidParameter(
-            "two of --users, --epsilon and --margin must be given, or --users and --epsilon alone"
-        )
+        raise InvalidParameter("--users and --epsilon must be given, or --margin with one of them")
     with progress("searching") as step:
         if epsilon is None and users is not None:
             crowd = needs.crowd_with(users, dishonest)
@@ -195,7 +210,7 @@ def _ask(
     elif found.answers:
         print_table(found.table())
     if not found.answers:
-        reason = found.refused[0].reason if found.refused else f"no protocol answers {task}"
+        reason = f"no protocol does: {found.refused[0]}" if found.refused else f"none for {task}"
         raise Infeasible(reason)
 
 

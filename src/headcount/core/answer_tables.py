@@ -45,11 +45,13 @@ def _number(estimate: "Estimate", confidence: float, sampling: bool) -> Table:
 
 
 def _histogram(estimate: "Estimate", confidence: float, simultaneous: bool) -> Table:
-    """The largest buckets."""
+    """All buckets in their order, or the largest if they are many."""
     interval = estimate.interval(confidence, simultaneous=simultaneous)
     place = {bucket: at for at, bucket in enumerate(estimate.buckets or ())}
     between = f"{100 * confidence:.10g} % interval{', all at once' * simultaneous}"
     left = len(place) - MOST_ROWS
+    everything = zip(place, estimate.value, strict=True)
+    shown = estimate.largest(MOST_ROWS) if left > 0 else everything
     return Table(
         ("bucket", "estimate", between, "standard error"),
         tuple(
@@ -59,7 +61,7 @@ def _histogram(estimate: "Estimate", confidence: float, simultaneous: bool) -> T
                 f"{number(interval.low[at])} to {number(interval.high[at])}",
                 number(estimate.standard_error[at]),
             )
-            for bucket, value in estimate.largest(MOST_ROWS)
+            for bucket, value in shown
             for at in (place[bucket],)
         ),
         notes=(f"… and {left:,} smaller buckets: see --json, or `value`",) if left > 0 else (),

@@ -246,14 +246,16 @@ class Protocol(ABC):
 
     def margin(self, confidence: float = 0.95) -> float:
         """Half the length of an interval with this confidence, for the worst data, everyone
-        following: "plus or minus". Before intervals are cut to what is possible.
+        following: "plus or minus". At most half of what is possible. Of a density, by the privacy
+        noise alone.
         """
         confidence = checks.confidence(confidence)
         users = self.crowd.users
         margins = (
             self._error_law(users, value).margins(confidence) for value in self._extremes(users)
         )
-        return max(float(np.max(below + above)) / 2 for below, above in margins)
+        low, high = self.task.answer_range(users)
+        return min(max(float(np.max(below + above)) for below, above in margins), high - low) / 2
 
     def _extremes(self, users: int) -> Iterable[Answer]:
         """Unbiased values among which intervals are longest: the ends of what is possible, the

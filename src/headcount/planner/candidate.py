@@ -63,6 +63,10 @@ class Refusal:
     reason: str
     feasible: Mapping[str, float] = field(default_factory=dict)
 
+    def __str__(self) -> str:
+        named = self.reason.startswith(self.protocol)
+        return self.reason if named else f"{self.protocol}: {self.reason}"
+
     def to_dict(self) -> dict[str, Any]:
         return asdict(self)
 

@@ -11,6 +11,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
+from numpy.typing import NDArray
 
 from headcount.core import checks
 from headcount.core.budget import Budget, Crowd, Trust
@@ -19,7 +20,7 @@ from headcount.core.protocol import Protocol
 from headcount.core.source import Source
 from headcount.core.table import Table, size
 from headcount.core.task import Bounded, Count, Counts, Density, Histogram, Task
-from headcount.planner.plan import described, plan
+from headcount.planner.plan import plan
 from headcount.protocols.registry import protocol, protocol_class, protocol_names
 from headcount.theory import Bound, bounds
 
@@ -49,7 +50,7 @@ class Point:
     at: float
     standard_error: float
     measured: float | None = None
-    low: float | None = None  # an interval of 95 % for what was measured
+    low: float | None = None  # an interval of about 95 % for what was measured
     high: float | None = None
 
 
@@ -91,10 +92,25 @@ class Comparison:
     @property
     def setting(self) -> str:
         """What is the same everywhere, in words."""
-        parts = described(self.budget, self.crowd).split(", ")
-        changing = {"users": " people", "epsilon": "ε = "}.get(self.axis, "\n")
-        kept = [part for part in parts if changing not in part]
-        return ", ".join(kept if isinstance(self.task, Count) else [*kept, str(self.task)])
+        honest = self.crowd.honest / self.crowd.users
+        parts = {
+            "users": f"{self.crowd.users:,} people",
+            "honest": f"{100 * honest:.4g} % of them honest" if honest < 1 else "",
+            "epsilon": f"ε = {self.budget.epsilon:g}",
+            "delta": f"δ = {self.budget.delta:g}",
+            "buckets": "" if isinstance(self.task, Count) else str(self.task),
+        }
+        return ", ".join(part for name, part in parts.items() if part and name != self.axis)
+
+    @property
+    def data(self) -> str:
+        """What the made-up crowd holds, in words."""
+        kinds = {
+            "count": "three in ten people say yes",
+            "histogram": "people are spread evenly over the buckets",
+            "density": "people are spread evenly over the range",
+        }
+        return kinds.get(self.task.name, "half of the people hold each end of the range")
 
     def table(self) -> Table:
         """A row for each place, a column for each protocol: the formula, and what was measured."""
@@ -105,15 +121,16 @@ class Comparison:
             for one in self.series
             for at, why in list(one.refused.items())[:1]
         ]
+        digits = 4 if self.axis == "messages" else 7
         measured = f"; in brackets as measured in {self.runs} simulated runs" if self.runs else ""
         return Table(
             title=f"Standard error by {AXIS_TITLES[self.axis]}: {self.setting}",
             columns=(AXIS_TITLES[self.axis], *(one.label for one in self.series)),
             rows=tuple(
-                (f"{at:,.7g}", *(_cell(points.get(at)) for points in found)) for at in places
+                (f"{at:,.{digits}g}", *(_cell(points.get(at)) for points in found)) for at in places
             ),
             words=0,
-            notes=(f"for a made-up crowd{measured}", *refused),
+            notes=(f"if {self.data}{measured}", *refused),
         )
 
     def __str__(self) -> str:
@@ -170,6 +187,8 @@ def compare(
             known = ", ".join(protocol_names(task))
             raise InvalidParameter(f"`protocols` must answer a {task.name}: {known}, got {name!r}")
     places = sorted(set(values)) if values is not None else _DEFAULTS[axis]
+    if not places:
+        raise InvalidParameter("`values` must be at least one place, got none")
     kinds = ["exact", "paper"] if calibration == "both" else [calibration]
     wanted = [(name, kind) for name in names for kind in kinds]
     series = []
@@ -177,6 +196,14 @@ def compare(
         progress(name, at / len(wanted))
         label = name if len(kinds) == 1 and kind == "exact" else f"{name}, {kind}"
         series.append(_series(label, name, kind, task, budget, crowd, axis, places, runs, source))
+    if calibration == "both":
+        # Where the paper has no calibration of its own, its line is the exact one.
+        exact = {one.protocol: one.points for one in series if one.label.endswith(", exact")}
+        series = [
+            one
+            for one in series
+            if one.label.endswith(", exact") or one.points != exact[one.protocol]
+        ]
     theory = () if axis == "messages" else _theory(task, budget, crowd, axis, places, series)
     return Comparison(task, budget, crowd, axis, runs, tuple(series), theory)
 
@@ -260,27 +287,30 @@ def _point(built: Protocol, at: float, runs: int, source: Source | None) -> Poin
     error = float(built.standard_error(counts))
     if not runs or source is None:
         return Point(at, error)
-    measured = _measured(built, counts, runs, source)
-    # The mean of so many squares, as if errors were normal.
-    from scipy.stats import chi2
+    squares = _squared_errors(built, counts, runs, source)
+    # How far their mean may be off is told by how they spread, whatever the tails of the noise.
+    mean, spread = float(squares.mean()), 2 * float(squares.std(ddof=1)) / math.sqrt(runs)
+    low, high = math.sqrt(max(mean - spread, mean / 4)), math.sqrt(mean + spread)
+    return Point(at, error, math.sqrt(mean), low, high)
 
-    low, high = (math.sqrt(runs / float(chi2.ppf(share, runs))) for share in (0.975, 0.025))
-    return Point(at, error, measured, measured * low, measured * high)
 
-
-def _measured(built: Protocol, counts: Counts, runs: int, source: Source) -> float:
-    """The root mean squared error of simulated runs; of a histogram, of all buckets, which are held
-    evenly; of a density, where its error is within a few percent of the largest.
+def _squared_errors(
+    built: Protocol, counts: Counts, runs: int, source: Source
+) -> NDArray[np.float64]:
+    """Of simulated runs; of a histogram, the mean of all buckets, which are held evenly; of a
+    density, where its error is within a few percent of the largest.
     """
     truth = np.asarray(built.truth(counts), dtype=np.float64)
-    squares, stated = np.zeros(truth.shape), np.zeros(truth.shape)
+    squares, stated = [], np.zeros(truth.shape)
     for _ in range(runs):
         estimate = built.estimate(built.simulate(counts, source), source)
-        squares += np.square(estimate.value - truth)
+        squares.append(np.atleast_1d(np.square(estimate.value - truth)))
         stated += estimate.standard_error
-    if isinstance(built.task, Density):
-        squares = squares[stated > 0.97 * stated.max()]
-    return math.sqrt(float(np.mean(squares)) / runs)
+    chosen = np.atleast_1d(stated > 0.97 * stated.max())
+    if not isinstance(built.task, Density):
+        chosen[:] = True
+    means: NDArray[np.float64] = np.array(squares)[:, chosen].mean(axis=1)
+    return means
 
 
 def _theory(

@@ -5,25 +5,26 @@ percent less it does not.
 """
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict, dataclass
 from itertools import count
 from typing import Any, Literal, TypeAlias
 
+from headcount.core import checks
 from headcount.core.budget import Budget, Crowd, Trust
 from headcount.core.errors import InvalidParameter
 from headcount.core.guarantee import rounded_up
 from headcount.core.table import Table, size
-from headcount.core.task import Task
+from headcount.core.task import Density, Task
 from headcount.planner.candidate import Candidate, Refusal, assess
 from headcount.planner.margin import Margin, whole
-from headcount.planner.plan import Plan, plan
+from headcount.planner.plan import Plan, crowd_words, plan
 from headcount.protocols.registry import protocol_names
 
 Progress: TypeAlias = Callable[[str, float], None]
 LEAST_ASKED, MOST_ASKED = 1e-3, 100.0  # epsilons
 MOST_PEOPLE = 10**12
-_CLOSE = 1.002  # how near a limit is found, as a factor
+_CLOSE = 1.005  # how near a limit is found, as a factor
 _FALLING = 0.97  # what ten times the people must make of an error
 _ASIDE = 1.0007  # how far beside the crossing of a line it is looked for
 
@@ -52,7 +53,7 @@ class Needs:
     task: Task
     margin: Margin
     asked: Literal["epsilon", "users"]
-    delta: float
+    given: str  # in words
     answers: tuple[Need, ...]
     refused: tuple[Refusal, ...]
 
@@ -61,7 +62,7 @@ class Needs:
         what = "smallest epsilon" if self.asked == "epsilon" else "smallest crowd"
         return Table(
             title=f"{self.task}: {what} for {self.margin} with {100 * self.margin.confidence:g} % "
-            f"confidence, δ = {self.delta:g}",
+            f"confidence; {self.given}",
             columns=(
                 "protocol",
                 "trust",
@@ -83,8 +84,15 @@ class Needs:
             ),
             words=2,
             spare=("trust", "messages", "standard error"),
-            notes=tuple(f"refused: {one.protocol}: {one.reason}" for one in self.refused),
+            notes=tuple(self._notes()),
         )
+
+    def _notes(self) -> Iterator[str]:
+        yield from (f"refused: {one}" for one in self.refused)
+        if any(need.most_users for need in self.answers):
+            yield "Errors that grow with the crowd allow so many people at most."
+        if isinstance(self.task, Density):
+            yield "Margins of densities hold privacy noise, neither sampling nor smoothing."
 
     def _needed(self, need: Need) -> str:
         if self.asked == "epsilon":
@@ -102,7 +110,7 @@ class Needs:
             "task": self.task.to_dict(),
             "margin": asdict(self.margin),
             "asked": self.asked,
-            "delta": self.delta,
+            "given": self.given,
             "answers": [need.to_dict() for need in self.answers],
             "refused": [refusal.to_dict() for refusal in self.refused],
         }
@@ -117,8 +125,13 @@ def needed_epsilon(
     trust: Trust | None = None,
     progress: Progress = lambda name, share: None,
 ) -> Needs:
-    """The smallest epsilon with which each protocol stays within a margin."""
+    """The smallest epsilon with which each protocol stays within a margin.
+
+    needed_epsilon(Count(), Crowd(20_000), Margin(0.01, share=True), delta=1e-6)
+    """
+    checks.instance("margin", margin, Margin)
     allowed = margin.allowed(task, crowd.users)
+    start = [1.0]  # what the protocol before needed is a good guess
 
     def attempt(name: str) -> Need | Refusal:
         def ask(epsilon: float) -> Candidate | Refusal:
@@ -127,20 +140,17 @@ def needed_epsilon(
         def excess(epsilon: float) -> float:
             return _excess(ask(epsilon), allowed)
 
-        # From where most questions are asked, up or down: extremes take some protocols long.
-        high = 1.0
-        while excess(high) > 1 and high < MOST_ASKED:
-            high *= 10
-        if excess(high) > 1:
+        low, high = _around(excess, start[0], 1, LEAST_ASKED, MOST_ASKED)
+        if high is None:
             return _refusal(ask(MOST_ASKED / 10), margin, f"epsilon is {MOST_ASKED:g} at most")
-        while high > LEAST_ASKED and excess(high / 10) <= 1:
-            high /= 10
-        epsilon = _least(excess, high / 10, high)
+        epsilon = high if low is None else _least(excess, low, high)
+        start[0] = epsilon
         found = ask(epsilon)
         assert isinstance(found, Candidate)
         return Need(name, found.trust, epsilon, crowd.users, None, found)
 
-    return _answers(task, margin, "epsilon", delta, trust, attempt, progress)
+    known = f"{crowd_words(crowd)}, δ = {delta:g}"
+    return _answers(task, margin, "epsilon", known, trust, attempt, progress)
 
 
 def needed_crowd(
@@ -156,7 +166,10 @@ def needed_crowd(
 
     `dishonest` is the share of people who may not follow the protocol. Errors of counts and sums
     that grow with the crowd have a largest crowd as well.
+
+        needed_crowd(Count(), Budget(1, 1e-6), Margin(0.01, share=True))
     """
+    checks.instance("margin", margin, Margin)
 
     def attempt(name: str) -> Need | Refusal:
         def ask(users: float) -> Candidate | Refusal:
@@ -169,7 +182,11 @@ def needed_crowd(
         people = 1.0
         while excess(people) > 1 and people < MOST_PEOPLE:
             people *= 10
-            if math.inf > excess(people) > _FALLING * excess(people / 10):
+            found = ask(people)
+            useful = isinstance(found, Candidate) and found.margin < 0.49 * whole(
+                task, round(people)
+            )
+            if useful and excess(people) > _FALLING * excess(people / 10):
                 break  # more people are no help
         if excess(people) > 1:
             return _refusal(ask(people), margin, f"and more than {people:g} people are no help")
@@ -180,14 +197,16 @@ def needed_crowd(
         most = _most(excess, people) if grows else None
         return Need(name, found.trust, budget.epsilon, users, most, found)
 
-    return _answers(task, margin, "users", budget.delta, trust, attempt, progress)
+    honest = f"{100 * (1 - dishonest):.4g} % honest, " if dishonest else ""
+    known = f"{honest}ε = {budget.epsilon:g}, δ = {budget.delta:g}"
+    return _answers(task, margin, "users", known, trust, attempt, progress)
 
 
 def _answers(
     task: Task,
     margin: Margin,
     asked: Literal["epsilon", "users"],
-    delta: float,
+    given: str,
     trust: Trust | None,
     attempt: Callable[[str], Need | Refusal],
     progress: Progress,
@@ -200,7 +219,7 @@ def _answers(
     answers = [one for one in found if isinstance(one, Need)]
     answers.sort(key=lambda need: (getattr(need, asked), need.candidate.margin))
     refused = tuple(one for one in found if isinstance(one, Refusal))
-    return Needs(task, margin, asked, delta, tuple(answers), refused)
+    return Needs(task, margin, asked, given, tuple(answers), refused)
 
 
 def _excess(found: Candidate | Refusal, allowed: float) -> float:
@@ -215,10 +234,39 @@ def _refusal(found: Candidate | Refusal, margin: Margin, reach: str) -> Refusal:
     return Refusal(found.protocol, found.trust, reason)
 
 
+def _around(
+    excess: Callable[[float], float], start: float, power: float, least: float, most: float
+) -> tuple[float | None, float | None]:
+    """An x that is too small and one that is enough, near each other; none where there is none.
+
+    If errors fall like x^−power, x·excess^{1/power} is where it is just enough. A little more, or
+    less, is on the other side.
+    """
+    low: float | None = None
+    high: float | None = None
+    at = start
+    while low is None or high is None:
+        found = excess(at)
+        if found > 1:
+            low = at
+            if at >= most:
+                break
+            step = 10.0 if math.isinf(found) else min(found ** (1 / power) * 1.01, 10.0)
+            at = min(at * step, most)
+        else:
+            high = at
+            if at <= least:
+                break
+            at = max(at * max(found ** (1 / power) / 1.01, 0.1), least)
+        if low is not None and high is not None:
+            break
+    return low, high
+
+
 def _least(
     excess: Callable[[float], float], low: float, high: float, *, integers: bool = False
 ) -> float:
-    """The least x with excess(x) ≤ 1, which `high` has, to one in 500.
+    """The least x with excess(x) ≤ 1, which `high` has, to one in 200.
 
     On logarithmic scales errors are nearly straight lines, which say where to look next: a little
     above the crossing, a little below it, and in the middle to make sure. Where errors go up and
@@ -276,6 +324,7 @@ class Price:
     protocol: str
     users: int
     times: float
+    share: float  # the margin, of all that could be
 
     def to_dict(self) -> dict[str, Any]:
         return asdict(self)
@@ -283,8 +332,9 @@ class Price:
     def __str__(self) -> str:
         whom = "anyone" if self.trust is Trust.LOCAL else "a curator"
         return (
-            f"the same accuracy without trusting {whom} needs {size(self.times)} times the people: "
-            f"{self.users:,}, with {self.protocol}"
+            f"the same margin, {100 * self.share:.3g} % of what is possible, without trusting "
+            f"{whom} needs {size(self.times)} times the people: {self.users:,}, "
+            f"with {self.protocol}"
         )
 
 
@@ -299,7 +349,7 @@ def price_of_trust(found: Plan, progress: Progress = lambda name, share: None) -
     (trust, reference), *others = present
     users = found.crowd.users
     goal = reference.margin / whole(found.task, users)
-    prices = [Price(trust, reference.protocol, users, 1.0)]
+    prices = [Price(trust, reference.protocol, users, 1.0, goal)]
     dishonest = 1 - found.crowd.honest / users
     if goal >= 1:
         return prices
@@ -314,7 +364,7 @@ def price_of_trust(found: Plan, progress: Progress = lambda name, share: None) -
         )
         if needs.answers:
             need = needs.answers[0]
-            prices.append(Price(other, need.protocol, need.users, need.users / users))
+            prices.append(Price(other, need.protocol, need.users, need.users / users, goal))
     return prices
 
 

@@ -21,7 +21,7 @@ from headcount.core.task import Density, Task, task_from
 from headcount.planner.cache import cached, digest
 from headcount.planner.candidate import Candidate, Refusal, assess
 from headcount.planner.margin import Margin
-from headcount.protocols.registry import protocol, protocol_names
+from headcount.protocols.registry import protocol, protocol_class, protocol_names
 from headcount.theory import Bound, bounds
 
 FORMAT, VERSION = "headcount.plan", 1
@@ -62,9 +62,11 @@ class Plan:
             return self[self.chosen]
         if not self.refused:
             raise InvalidParameter(f"no protocol of this trust answers {self.task}")
-        # What a refused one needs is better advice than that all are refused.
-        nearest = next((one for one in self.refused if one.feasible), self.refused[0])
-        raise Infeasible(nearest.reason, nearest=nearest.feasible)
+        # Those that would do, but for what was asked of them, are the last; else what one needs.
+        last = self.refused[-1]
+        nearest = next((one for one in self.refused if one.feasible), last)
+        nearest = nearest if last.feasible else last
+        raise Infeasible(f"no protocol does: {nearest}", nearest=nearest.feasible)
 
     def best_of(self, trust: Trust) -> Candidate | None:
         """The best candidate of one trust."""
@@ -92,11 +94,13 @@ class Plan:
 
     def table(self) -> Table:
         """Candidates, best first; why others are refused; what theory knows of the best."""
+        wholly = isinstance(self.task, Density)
         return Table(
             title=f"{self.task}: {described(self.budget, self.crowd)}",
             columns=(
                 "protocol",
                 "trust",
+                *(["whole error"] if wholly else []),
                 "standard error",
                 f"± {100 * self.confidence:.4g} %",
                 "messages",
@@ -108,6 +112,7 @@ class Plan:
                 (
                     one.protocol,
                     str(one.trust),
+                    *([size(one.expected_error)] if wholly else []),
                     size(one.standard_error),
                     size(one.margin),
                     size(one.messages_per_user),
@@ -126,22 +131,29 @@ class Plan:
         for refusal in self.refused:
             settings = ", ".join(f"{name}={value:g}" for name, value in refusal.feasible.items())
             advice = f" (feasible with {settings})" if settings else ""
-            yield f"refused: {refusal.protocol}: {refusal.reason}{advice}"
+            yield f"refused: {refusal}{advice}"
         asked = {one.trust for one in self.candidates} | {one.trust for one in self.refused}
-        for bound in (bound for bound in self.bounds if bound.trust in asked):
-            if bound.kind == "lower bound" and bound.name.endswith(".lower"):
-                least = f"{bound.trust} trust, {size(bound.value)} at least"
-                yield f"theory: {least}: {bound.statement}"
-        if isinstance(self.task, Density) and self.candidates:
-            yield (
-                "ordered by noise, sampling and smoothing together, for a density that rises and "
-                "falls twice: "
-                + ", ".join(f"{one.protocol} {size(one.expected_error)}" for one in self.candidates)
-            )
+        for trust in (trust for trust in Trust if trust in asked):
+            known = {
+                bound.name.rpartition(".")[2]: bound
+                for bound in self.bounds
+                if bound.trust == trust and bound.kind == "lower bound"
+            }
+            if bound := known.get("pure-lower") or known.get("lower"):
+                yield f"theory: {trust} trust, {size(bound.value)} at least: {bound.statement}"
         best = [one for one in map(self.best_of, Trust) if one is not None]
         if best:
             names = ", ".join(one.protocol for one in best)
             yield f"best of each trust: {names}"
+        for one in self.candidates:
+            if one.messages_per_user > MANY_MESSAGES and one not in best:
+                yield f"not chosen, for more than {MANY_MESSAGES} messages: {one.protocol}"
+        yield "Standard errors are those of privacy noise, for the worst data that there can be."
+        if isinstance(self.task, Density):
+            yield (
+                "The whole error holds noise, sampling and smoothing, integrated over the range, "
+                "for a density that rises and falls twice; candidates are in its order."
+            )
 
     def __str__(self) -> str:
         return str(self.table())
@@ -257,6 +269,7 @@ def plan(
         "crowd": asdict(crowd),
         "confidence": confidence,
         "trust": only,
+        "max_messages": max_messages,
     }
 
     def compute() -> dict[str, Any]:
@@ -264,7 +277,7 @@ def plan(
         found = []
         for at, name in enumerate(names):
             progress(name, at / len(names))
-            found.append(_assess(name, task, budget, crowd, confidence))
+            found.append(_assess(name, task, budget, crowd, confidence, max_messages))
         return {
             "candidates": [one.to_dict() for one in found if isinstance(one, Candidate)],
             "refused": [one.to_dict() for one in found if isinstance(one, Refusal)],
@@ -303,8 +316,12 @@ def best_protocol(task: Task, budget: Budget, crowd: Crowd, trust: Trust | str) 
 
 def described(budget: Budget, crowd: Crowd) -> str:
     """A budget and a crowd in words."""
+    return f"{crowd_words(crowd)}, ε = {budget.epsilon:g}, δ = {budget.delta:g}"
+
+
+def crowd_words(crowd: Crowd) -> str:
     honest = "" if crowd.honest == crowd.users else f", {crowd.honest:,} of them honest"
-    return f"{crowd.users:,} people{honest}, ε = {budget.epsilon:g}, δ = {budget.delta:g}"
+    return f"{crowd.users:,} people{honest}"
 
 
 def _best(candidates: list[Candidate]) -> Candidate | None:
@@ -326,10 +343,22 @@ def _unfit(candidate: Candidate, max_messages: float | None, exact: bool) -> str
 
 
 def _assess(
-    name: str, task: Task, budget: Budget, crowd: Crowd, confidence: float
+    name: str,
+    task: Task,
+    budget: Budget,
+    crowd: Crowd,
+    confidence: float,
+    max_messages: float | None,
 ) -> Candidate | Refusal:
-    """What it costs, or why it is refused and what would make it feasible."""
+    """What it costs, or why it is refused and what would make it feasible.
+
+    A protocol that can trade messages for error is asked for no more than `max_messages`.
+    """
     found = assess(name, task, budget, crowd, confidence)
+    if isinstance(found, Candidate) and max_messages is not None:
+        limited = "max_messages" in protocol_class(name, task).options()
+        if limited and found.messages_per_user > max_messages:
+            found = assess(name, task, budget, crowd, confidence, max_messages=max_messages)
     if isinstance(found, Candidate) or found.feasible:
         return found
     for setting, others in _other_settings(budget, crowd):

@@ -94,10 +94,13 @@ def error_figure(found: Comparison) -> Figure:
     for known in found.theory:
         if known.kind == "lower bound" and known.name.endswith(".lower"):
             trusts.setdefault(known.points, []).append(str(known.trust))
-    bounds = {f"lower bound, {' and '.join(names)}": points for points, names in trusts.items()}
+    bounds = {
+        f"lower bound for the worst data, {' and '.join(names)}": points
+        for points, names in trusts.items()
+    }
     return comparison_figure(
         f"What privacy costs a {found.task.name}",
-        subtitle=found.setting
+        subtitle=f"{found.setting}; {found.data}"
         + (f"; points: {found.runs} simulated runs, 95 % intervals" if found.runs else ""),
         x_title=AXIS_TITLES[found.axis],
         y_title=f"standard error of the {found.task.name}"
