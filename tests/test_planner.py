@@ -85,6 +85,24 @@ def test_planned_errors_match_simulated_runs(name: str, task: hc.Task) -> None:
     assert np.max(below + above) / 2 <= candidate.margin * 1.05
 
 
+@pytest.mark.parametrize("points", [16, 100, 256])
+@pytest.mark.parametrize(("smoothness", "users"), [(1.0, 20_000), (0.5, 1_000_000), (2.0, 500)])
+def test_margins_of_densities_fit_their_errors(points: int, smoothness: float, users: int) -> None:
+    task = hc.Density(0, 1, smoothness, points=points)
+    for name in hc.protocol_names(task):
+        protocol = hc.protocol(name, task, BUDGET, hc.Crowd(users))
+        assert 1.7 < protocol.margin(0.95) / protocol.standard_error() < 4, name
+
+
+@pytest.mark.parametrize("name", hc.protocol_names(hc.Histogram(5), hc.Trust.LOCAL))
+def test_margins_of_oracles_are_the_longest_half_intervals(name: str) -> None:
+    protocol = hc.protocol(name, hc.Histogram(50), hc.Budget(1), hc.Crowd(20_000))
+    counts = np.linspace(0, 20_000, 2001)
+    for confidence in (0.9, 0.99):
+        below, above = protocol._error_law(20_000, counts).margins(confidence)
+        assert protocol.margin(confidence) > 0.995 * np.max(below + above) / 2
+
+
 @pairs
 def test_margins_hold_what_they_say(name: str, task: hc.Task) -> None:
     protocol = hc.protocol(name, task, BUDGET, CROWD)
@@ -264,17 +282,22 @@ def test_changed_plans_are_refused(tmp_path: Path) -> None:
 
     for parts, message in (
         ({"budget": {"epsilon": 2.0, "delta": 1e-6}}, "digest"),
+        ({"crowd": {"users": 5000, "honest": None}}, "digest"),
         ({"chosen": "local.randomized-response"}, "digest"),
         ({"version": 2}, "version 1, got"),
         ({"format": "other"}, "must be of format"),
         ({"task": {"name": "median"}}, "all of its parts"),
         ({"candidates": [{}]}, "all of its parts"),
         ({"crowd": {"users": -1}}, "all of its parts"),
+        ({"confidence": "0.95"}, "all of its parts"),
+        ({"confidence": 10**400}, "all of its parts"),
+        ({"privacy": {"epsilon": 0.1}}, "what its digest says"),
     ):
         changed(**parts)
         with pytest.raises(hc.UnreadableData, match=message):
             hc.Plan.load(path)
-    for text in ("{", "[]", ""):
+    twice = json.dumps(plan.to_dict()).replace('{"format"', '{"budget": {"epsilon": 0.1}, "format"')
+    for text in ("{", "[]", "", "[" * 100_000, twice):
         path.write_text(text)
         with pytest.raises(hc.UnreadableData, match="must be a plan"):
             hc.Plan.load(path)
@@ -282,6 +305,31 @@ def test_changed_plans_are_refused(tmp_path: Path) -> None:
         hc.Plan.load(tmp_path / "none.json")
     with pytest.raises(hc.UnreadableData, match="a place to write to"):
         plan.save(tmp_path / "none" / "plan.json")
+
+
+def test_plans_do_not_promise_more_than_they_run(tmp_path: Path) -> None:
+    """Also where somebody computed the digest anew."""
+    plan = hc.plan(hc.Count(), BUDGET, CROWD)
+    for change in (
+        {"guarantee": {**plan.best.guarantee.to_dict(), "epsilon": 0.1}},
+        {"trust": "local"},
+        {"parameters": {**plan.best.parameters, "scale": 2.0}},
+        {"options": {"task": 1}},
+        {"options": {"steps": 2}},
+    ):
+        document = plan.to_dict()
+        document["candidates"][0] |= change
+        del document["digest"]
+        document["digest"] = cache.digest(document)
+        (tmp_path / "plan.json").write_text(json.dumps(document))
+        with pytest.raises(hc.HeadcountError):
+            hc.Plan.load(tmp_path / "plan.json").protocol()
+    wrong = [{"margin": "small"}, {"options": 5}, {"parameters": 5}, {"bits_per_message": 0}]
+    for broken in wrong:
+        document = plan.to_dict()
+        document["candidates"][0] |= broken
+        with pytest.raises(hc.UnreadableData, match="all of its parts"):
+            hc.Plan.from_dict(document)
 
 
 def test_other_parameters_than_planned_are_not_run() -> None:
@@ -311,7 +359,6 @@ def test_what_was_computed_is_not_computed_again(
     def never(*_: Any, **__: Any) -> None:
         raise AssertionError("asked again")
 
-    monkeypatch.setattr(planning, "protocol_names", never)
     monkeypatch.setattr(planning, "assess", never)
     assert hc.plan(hc.Count(), BUDGET, CROWD) == first
     for other in (hc.Budget(1.01, 1e-6), hc.Budget(1, 1e-7)):
@@ -327,9 +374,35 @@ def test_what_was_computed_is_not_computed_again(
 
 def test_a_broken_cache_is_none(own_cache: Path) -> None:
     plan = hc.plan(hc.Count(), BUDGET, CROWD)
+    for answer in ("{", "5", "[]", "{}", None, "[" * 100_000, '{"candidate": {}}'):
+        with sqlite3.connect(own_cache / "plans.sqlite") as store:
+            store.execute("UPDATE answers SET answer = ?", (answer,))
+        assert hc.plan(hc.Count(), BUDGET, CROWD) == plan
+
+
+def test_no_cache_makes_anyone_trust_more(own_cache: Path) -> None:
+    """The answer for one trust, put where that for another one is looked for."""
+    answers = {}
+    for trust in ("central", "local"):
+        hc.plan(hc.Count(), BUDGET, CROWD, trust=trust)
+        with sqlite3.connect(own_cache / "plans.sqlite") as store:
+            rows = dict(store.execute("SELECT key, answer FROM answers").fetchall())
+        answers[trust] = {key: text for key, text in rows.items() if '"theory"' in text}
+    (central,) = answers["central"].values()
     with sqlite3.connect(own_cache / "plans.sqlite") as store:
-        store.execute("UPDATE answers SET answer = '{'")
-    assert hc.plan(hc.Count(), BUDGET, CROWD) == plan
+        store.execute("UPDATE answers SET answer = ?", (central,))
+    assert hc.best_protocol(hc.Count(), BUDGET, CROWD, "local").trust is hc.Trust.LOCAL
+
+
+def test_a_locked_cache_is_none(own_cache: Path) -> None:
+    hc.plan(hc.Count(), BUDGET, CROWD)
+    with sqlite3.connect(own_cache / "plans.sqlite") as store:
+        store.execute("BEGIN EXCLUSIVE")
+        assert hc.plan(hc.Count(), BUDGET, CROWD, trust="local").candidates
+
+
+def test_another_database_is_no_cache(own_cache: Path) -> None:
+    plan = hc.plan(hc.Count(), BUDGET, CROWD)
     (own_cache / "plans.sqlite").write_bytes(b"no database at all, " * 100)
     assert hc.plan(hc.Count(), BUDGET, CROWD) == plan
 
@@ -343,12 +416,12 @@ def test_no_cache_is_needed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
 def test_old_answers_are_forgotten(own_cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cache, "_MOST", 10)
     for number in range(40):
-        assert cache.cached({"number": number}, partial(int, number)) == number
+        assert cache.cached({"number": number}, partial(int, number), int) == number
     with sqlite3.connect(own_cache / "plans.sqlite") as store:
         (kept,) = store.execute("SELECT COUNT(*) FROM answers").fetchone()
     assert 5 <= kept <= 11
-    assert cache.cached({"number": 39}, lambda: -1) == 39
-    assert cache.cached({"number": 0}, lambda: -1) == -1
+    assert cache.cached({"number": 39}, lambda: -1, int) == 39
+    assert cache.cached({"number": 0}, lambda: -1, int) == -1
 
 
 # Inverse questions --------------------------------------------------------------------------------
@@ -394,6 +467,35 @@ def test_the_smallest_crowd_is_the_smallest(task: hc.Task) -> None:
             crowd = hc.Crowd(users, max(1, users - math.ceil(0.1 * users)))
             found = margin_of(need.protocol, task, budget, crowd)
             assert (found <= margin.allowed(task, users)) == holds
+
+
+def test_margins_that_are_all_there_is_do_not_end_the_search() -> None:
+    """In small crowds a local margin is half of everything, whatever the crowd."""
+    needs = hc.needed_crowd(
+        hc.Histogram(50), hc.Budget(1), hc.Margin(0.01, share=True), trust="local"
+    )
+    assert not needs.refused
+    assert {need.protocol for need in needs.answers} == set(
+        hc.protocol_names(hc.Histogram(50), hc.Trust.LOCAL)
+    )
+    assert 150_000 < needs.answers[0].users < 160_000
+
+
+def test_epsilons_beyond_which_a_protocol_has_no_parameters_are_no_end() -> None:
+    needs = hc.needed_epsilon(
+        hc.Mean(0, 1), hc.Crowd(1000), hc.Margin(1e-4), delta=1e-6, trust="shuffle"
+    )
+    found = {need.protocol: need.epsilon for need in needs.answers}
+    assert 20 < found["shuffle.split-and-mix"] < 45
+
+
+def test_inverse_questions_check_what_they_are_asked() -> None:
+    with pytest.raises(hc.InvalidParameter, match="`margin` must be a Margin, got 3"):
+        hc.needed_epsilon(hc.Count(), CROWD, 3)  # type: ignore[arg-type]
+    with pytest.raises(hc.InvalidParameter, match="`crowd` must be a Crowd, got 5"):
+        hc.needed_epsilon(hc.Count(), 5, hc.Margin(3))  # type: ignore[arg-type]
+    with pytest.raises(hc.InvalidParameter, match="`trust` must be one of"):
+        hc.needed_crowd(hc.Count(), BUDGET, hc.Margin(3), trust="nobody")
 
 
 def test_counts_by_many_have_a_largest_crowd() -> None:

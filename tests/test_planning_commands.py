@@ -143,6 +143,8 @@ def test_plans_are_saved_and_run(headcount: Headcount, tmp_path: Path) -> None:
         ([*COUNT, "--out", "plan.json"], 2, "--out must come with --trust or --protocol"),
         ([*COUNT, "--dishonest", "0%,9%", "--prices"], 2, "must come with one share"),
         ([*COUNT, "--max-messages", "0.5"], 3, "no protocol does: "),
+        (["compare", "count", "--protocols", ","], 2, "`protocols` must be at least one"),
+        ([*COUNT, "--dishonest", ","], 2, "`dishonest` must be a share"),
         (["compare", "count", "--values", ""], 2, "`values` must be numbers with commas"),
         ([*COUNT, "--trust", "local", "--out", "none/plan.json"], 2, "must be a place to write to"),
         ([*COUNT, "--protocol", "local.k-ary"], 2, "must be one that was planned for"),
@@ -165,6 +167,11 @@ def test_plans_are_saved_and_run(headcount: Headcount, tmp_path: Path) -> None:
             ["estimate", "people.csv", "--column", "smoker", "--plan", "p.json", "--epsilon", "1"],
             2,
             "--epsilon must be left to the plan",
+        ),
+        (
+            ["estimate", "people.csv", "--column", "smoker", "--plan", "p.json", "--low", "0"],
+            2,
+            "--low must be left to the plan",
         ),
         (
             ["estimate", "people.csv", "--column", "smoker", "--epsilon", "1", "--seed", "3"],

@@ -71,8 +71,7 @@ def curve(
             wanted,
             Budget(epsilon, delta),
             Crowd(users, honest),
-            calibration=calibration,
-            **options_of(option),
+            **{"calibration": calibration, **options_of(option)},
         )
         epsilon_at = chosen.curve.epsilon if releases == 1 else _composed(chosen, releases)
         points = [(epsilon_at(value), value) for value in deltas]

@@ -128,6 +128,8 @@ def estimate(
     confidence = checks.confidence(confidence)
     options = options_of(option)
     if calibration is not None:
+        if "calibration" in options:
+            raise InvalidParameter("`calibration` must be given once, got it twice")
         options["calibration"] = calibration
     if plan is None:
         asked = task or (only_task(name) if name else None)
@@ -136,9 +138,9 @@ def estimate(
     else:
         _left_to_plan(
             {
-                "--task": task, "--epsilon": epsilon, "--delta": delta, "--buckets": buckets,
-                "--open": open_buckets, "--low": low, "--high": high, "--whole": whole,
-                "--clamp": clamp, "--smoothness": smoothness, "--trust": trust,
+                "--task": task, "--epsilon": epsilon, "--delta": delta or None,
+                "--buckets": buckets, "--open": open_buckets, "--low": low, "--high": high,
+                "--whole": whole, "--clamp": clamp, "--smoothness": smoothness, "--trust": trust,
                 "--honest": honest, "--calibration": calibration, "--option": option,
             }
         )  # fmt: skip
@@ -207,7 +209,7 @@ def _chosen(
 
 def _left_to_plan(given: dict[str, Any]) -> None:
     for flag, value in given.items():
-        if value not in (None, False, 0.0):
+        if value is not None and value is not False:
             raise InvalidParameter(f"{flag} must be left to the plan, got {value}")
 
 

@@ -99,6 +99,8 @@ def plan(
     asked = question(task, buckets, open_buckets, low, high, whole, clamp, smoothness)
     wanted = None if margin is None else _margin(margin, confidence)
     shares = [share("dishonest", one) for one in listed(dishonest or "")]
+    if dishonest is not None and not shares:
+        raise InvalidParameter(f"`dishonest` must be a share like 10% or 0.1, got {dishonest!r}")
     if honest is not None and shares:
         raise InvalidParameter("--honest or --dishonest must be given, got both")
     _check_saving(out, trust, name)

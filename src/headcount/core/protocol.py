@@ -13,6 +13,7 @@ from dataclasses import dataclass, fields
 from fractions import Fraction
 from functools import cached_property, reduce
 from operator import add
+from statistics import NormalDist
 from typing import Any, ClassVar, Literal, TypeAlias
 
 import numpy as np
@@ -130,9 +131,9 @@ class Protocol(ABC):
     def expected_error(self) -> float:
         """What protocols for one task are ranked by: the standard error for the worst data.
 
-        Of a density, the root of the mean integrated squared error, with noise, sampling and
-        smoothing, for a population whose density is no rougher than 1 + cos(4πu), which rises and
-        falls twice over the range.
+        Of a density, about the root of the mean integrated squared error, with noise, sampling and
+        smoothing, for the worst population whose density is no rougher than 1 + cos(4πu), which
+        rises and falls twice over the range.
         """
         return self.standard_error()
 
@@ -252,20 +253,23 @@ class Protocol(ABC):
         confidence = checks.confidence(confidence)
         users = self.crowd.users
         margins = (
-            self._error_law(users, value).margins(confidence) for value in self._extremes(users)
+            self._error_law(users, value).margins(confidence)
+            for value in self._extremes(users, confidence)
         )
         low, high = self.task.answer_range(users)
         return min(max(float(np.max(below + above)) for below, above in margins), high - low) / 2
 
-    def _extremes(self, users: int) -> Iterable[Answer]:
+    def _extremes(self, users: int, confidence: float) -> Iterable[Answer]:
         """Unbiased values among which intervals are longest: the ends of what is possible, the
         middle, and near the ends, where intervals do not yet profit from them. Of a histogram they
         are those of one bucket each.
         """
         low, high = self.task.answer_range(users)
-        near = min(3 * self._standard_error(users, None), (high - low) / 2)
-        values = (low, low + near, (low + high) / 2, high - near, high)
-        return values if self.task.buckets is None else (np.array(values),)
+        deviations = -NormalDist().inv_cdf((1 - confidence) / 2)
+        reach = 2.5 * deviations * self._standard_error(users, None)
+        near = np.minimum(np.linspace(0, reach, 13), (high - low) / 2)
+        values = np.concatenate([low + near, [(low + high) / 2], high - near])
+        return values[::6].tolist() if self.task.buckets is None else (values,)
 
     def truth(self, counts: Counts) -> Answer:
         """What the unbiased estimate is on average, for a crowd that holds such values.

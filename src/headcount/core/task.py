@@ -304,8 +304,8 @@ def _as_real(given: NDArray[Any]) -> tuple[NDArray[np.float64], NDArray[np.bool_
 
 
 def _label(bucket: object) -> int | str:
-    if isinstance(bucket, str) and bucket:
-        return str(bucket)
+    if isinstance(bucket, str) and bucket and bucket.encode(errors="replace").decode() == bucket:
+        return str(bucket)  # half a character, which no file can hold, is no word
     if isinstance(bucket, bool | np.bool_) or not hasattr(bucket, "__index__"):
         raise InvalidParameter(f"a bucket must be a word or a whole number, got {bucket!r}")
     return int(bucket.__index__())

@@ -15,27 +15,33 @@ from collections.abc import Callable, Iterator
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 FOLDER = "HEADCOUNT_CACHE"  # the variable that names another folder
+_UNREADABLE = (LookupError, TypeError, ValueError, AttributeError, RecursionError)
+Parsed = TypeVar("Parsed")
 _MOST = 20_000  # answers, of which the older half is forgotten
 
 
-def cached(question: dict[str, Any], compute: Callable[[], Any]) -> Any:
-    """What `compute` gave for this question before, or gives now: something that JSON can hold."""
+def cached(
+    question: dict[str, Any], compute: Callable[[], Any], parse: Callable[[Any], Parsed]
+) -> Parsed:
+    """What `compute` gave for this question before, or gives now, as `parse` understands it.
+
+    What is computed is something that JSON can hold. What cannot be parsed is computed anew.
+    """
     key = digest({"question": question, "code": _code()})
     with _opened() as store:
-        found = _read(store, key)
-        if found is not None:
-            return found
+        with contextlib.suppress(*_UNREADABLE):
+            return parse(_read(store, key))
         answer = compute()
         _write(store, key, json.dumps(answer))
-    return answer
+    return parse(answer)
 
 
 def digest(document: Any) -> str:
     """A name for a document that no other one has."""
-    text = json.dumps(document, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+    text = json.dumps(document, sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(text.encode()).hexdigest()
 
 
@@ -68,8 +74,9 @@ def _opened() -> Iterator[sqlite3.Connection | None]:
     with contextlib.suppress(OSError, sqlite3.Error, RuntimeError):  # no home folder: RuntimeError
         place = folder()
         place.mkdir(parents=True, exist_ok=True)
-        store = sqlite3.connect(place / "plans.sqlite", timeout=2)
-        store.execute("CREATE TABLE IF NOT EXISTS answers (key TEXT PRIMARY KEY, answer TEXT)")
+        found = sqlite3.connect(place / "plans.sqlite", timeout=0.2)
+        found.execute("CREATE TABLE IF NOT EXISTS answers (key TEXT PRIMARY KEY, answer TEXT)")
+        store = found
     try:
         yield store
     finally:
@@ -79,7 +86,7 @@ def _opened() -> Iterator[sqlite3.Connection | None]:
 
 def _read(store: sqlite3.Connection | None, key: str) -> Any:
     if store is not None:
-        with contextlib.suppress(sqlite3.Error, ValueError):
+        with contextlib.suppress(sqlite3.Error):
             row = store.execute("SELECT answer FROM answers WHERE key = ?", (key,)).fetchone()
             return json.loads(row[0]) if row else None
     return None

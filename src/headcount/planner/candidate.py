@@ -6,8 +6,9 @@ from dataclasses import asdict, dataclass, field
 from numbers import Integral
 from typing import Any
 
+from headcount.core import checks
 from headcount.core.budget import Budget, Crowd, Trust
-from headcount.core.errors import Infeasible
+from headcount.core.errors import Infeasible, InvalidParameter
 from headcount.core.guarantee import Guarantee
 from headcount.core.task import Task
 from headcount.planner.cache import cached
@@ -44,9 +45,19 @@ class Candidate:
     def from_dict(cls, document: Mapping[str, Any]) -> "Candidate":
         """What `to_dict` wrote."""
         given = dict(document)
+        for key in ("standard_error", "expected_error", "margin", "messages_per_user"):
+            checks.real(key, given[key])
+        checks.confidence(given["confidence"])
+        checks.whole("bits_per_message", given["bits_per_message"], low=1, high=2**62)
+        for key, value in given["parameters"].items():
+            checks.real(key, value)
+        if not isinstance(given["options"], dict):
+            raise InvalidParameter(f"options must have names, got {given['options']!r}")
         guarantee = {**given["guarantee"], "trust": Trust(given["guarantee"]["trust"])}
         if given["local_epsilon"] is None:
             given["local_epsilon"] = math.inf
+        else:
+            checks.real("local_epsilon", given["local_epsilon"])
         return cls(**{**given, "trust": Trust(given["trust"]), "guarantee": Guarantee(**guarantee)})
 
     @property
@@ -72,6 +83,8 @@ class Refusal:
 
     @classmethod
     def from_dict(cls, document: Mapping[str, Any]) -> "Refusal":
+        for key, value in document["feasible"].items():
+            checks.real(key, value)
         return cls(**{**document, "trust": Trust(document["trust"])})
 
 
@@ -116,10 +129,12 @@ def assess(
             return {"refusal": Refusal(name, trust, refusal.message, refusal.nearest).to_dict()}
         return {"candidate": found.to_dict()}
 
-    answer = cached(question, compute)
-    if "refusal" in answer:
-        return Refusal.from_dict(answer["refusal"])
-    return Candidate.from_dict(answer["candidate"])
+    def parse(answer: Any) -> Candidate | Refusal:
+        if "refusal" in answer:
+            return Refusal.from_dict(answer["refusal"])
+        return Candidate.from_dict(answer["candidate"])
+
+    return cached(question, compute, parse)
 
 
 def _plain(parameters: Mapping[str, float]) -> dict[str, float]:

@@ -182,6 +182,8 @@ def compare(
 
         source = SecureSource()
     names = list(protocols) if protocols is not None else _best_of_each(task, budget, crowd)
+    if not names:
+        raise InvalidParameter("`protocols` must be at least one, got none")
     for name in names:
         if not protocol_class(name, task).answers(task):
             known = ", ".join(protocol_names(task))

@@ -18,7 +18,7 @@ from headcount.core.table import Table, size
 from headcount.core.task import Density, Task
 from headcount.planner.candidate import Candidate, Refusal, assess
 from headcount.planner.margin import Margin, whole
-from headcount.planner.plan import Plan, crowd_words, plan
+from headcount.planner.plan import Plan, crowd_words, plan, trust_of
 from headcount.protocols.registry import protocol_names
 
 Progress: TypeAlias = Callable[[str, float], None]
@@ -122,28 +122,37 @@ def needed_epsilon(
     margin: Margin,
     *,
     delta: float = 0.0,
-    trust: Trust | None = None,
+    trust: Trust | str | None = None,
     progress: Progress = lambda name, share: None,
 ) -> Needs:
-    """The smallest epsilon with which each protocol stays within a margin.
+    """The smallest epsilon, 0.001 at least, with which each protocol stays within a margin.
 
     needed_epsilon(Count(), Crowd(20_000), Margin(0.01, share=True), delta=1e-6)
     """
-    checks.instance("margin", margin, Margin)
+    _check(task, margin)
+    checks.instance("crowd", crowd, Crowd)
     allowed = margin.allowed(task, crowd.users)
     start = [1.0]  # what the protocol before needed is a good guess
 
     def attempt(name: str) -> Need | Refusal:
+        asked: list[Candidate | Refusal] = []
+
         def ask(epsilon: float) -> Candidate | Refusal:
-            return assess(name, task, Budget(epsilon, delta), crowd, margin.confidence)
+            asked.append(assess(name, task, Budget(epsilon, delta), crowd, margin.confidence))
+            return asked[-1]
 
         def excess(epsilon: float) -> float:
             return _excess(ask(epsilon), allowed)
 
-        low, high = _around(excess, start[0], 1, LEAST_ASKED, MOST_ASKED)
-        if high is None:
-            return _refusal(ask(MOST_ASKED / 10), margin, f"epsilon is {MOST_ASKED:g} at most")
-        epsilon = high if low is None else _least(excess, low, high)
+        around = _around(excess, start[0])
+        if around is None:
+            nearest = min(asked, key=lambda found: _excess(found, allowed))
+            return _refusal(nearest, margin, f"epsilon is {MOST_ASKED:g} at most")
+        low, epsilon = around
+        epsilon = _least(excess, low, epsilon) if low else epsilon
+        for less in (epsilon / 2, epsilon / 4):  # where the law of an interval changes
+            if less > LEAST_ASKED and excess(less) <= 1:
+                epsilon = _least(excess, max(less / 10, LEAST_ASKED), less)
         start[0] = epsilon
         found = ask(epsilon)
         assert isinstance(found, Candidate)
@@ -159,7 +168,7 @@ def needed_crowd(
     margin: Margin,
     *,
     dishonest: float = 0.0,
-    trust: Trust | None = None,
+    trust: Trust | str | None = None,
     progress: Progress = lambda name, share: None,
 ) -> Needs:
     """The smallest crowd with which each protocol stays within a margin.
@@ -169,7 +178,8 @@ def needed_crowd(
 
         needed_crowd(Count(), Budget(1, 1e-6), Margin(0.01, share=True))
     """
-    checks.instance("margin", margin, Margin)
+    _check(task, margin)
+    checks.instance("budget", budget, Budget)
 
     def attempt(name: str) -> Need | Refusal:
         def ask(users: float) -> Candidate | Refusal:
@@ -183,9 +193,8 @@ def needed_crowd(
         while excess(people) > 1 and people < MOST_PEOPLE:
             people *= 10
             found = ask(people)
-            useful = isinstance(found, Candidate) and found.margin < 0.49 * whole(
-                task, round(people)
-            )
+            possible = whole(task, round(people))  # half of which margins are at most
+            useful = isinstance(found, Candidate) and found.margin < 0.4 * possible
             if useful and excess(people) > _FALLING * excess(people / 10):
                 break  # more people are no help
         if excess(people) > 1:
@@ -207,12 +216,12 @@ def _answers(
     margin: Margin,
     asked: Literal["epsilon", "users"],
     given: str,
-    trust: Trust | None,
+    trust: Trust | str | None,
     attempt: Callable[[str], Need | Refusal],
     progress: Progress,
 ) -> Needs:
     found = []
-    names = protocol_names(task, trust)
+    names = protocol_names(task, trust_of(trust))
     for at, name in enumerate(names):
         progress(name, at / len(names))
         found.append(attempt(name))
@@ -220,6 +229,11 @@ def _answers(
     answers.sort(key=lambda need: (getattr(need, asked), need.candidate.margin))
     refused = tuple(one for one in found if isinstance(one, Refusal))
     return Needs(task, margin, asked, given, tuple(answers), refused)
+
+
+def _check(task: Task, margin: Margin) -> None:
+    checks.instance("task", task, Task)
+    checks.instance("margin", margin, Margin)
 
 
 def _excess(found: Candidate | Refusal, allowed: float) -> float:
@@ -234,33 +248,33 @@ def _refusal(found: Candidate | Refusal, margin: Margin, reach: str) -> Refusal:
     return Refusal(found.protocol, found.trust, reason)
 
 
-def _around(
-    excess: Callable[[float], float], start: float, power: float, least: float, most: float
-) -> tuple[float | None, float | None]:
-    """An x that is too small and one that is enough, near each other; none where there is none.
+def _around(excess: Callable[[float], float], start: float) -> tuple[float, float] | None:
+    """An ε that is too small, or 0, and one that is enough, near each other; none if there is none.
 
-    If errors fall like x^−power, x·excess^{1/power} is where it is just enough. A little more, or
-    less, is on the other side.
+    Errors fall about like 1/ε, so that ε·excess is just enough: a little more or less is on the
+    other side. Beyond some ε a protocol may have no parameters.
     """
-    low: float | None = None
-    high: float | None = None
-    at = start
-    while low is None or high is None:
+    low, high, most = 0.0, math.inf, MOST_ASKED
+    at, below = start, math.inf  # the excess at low
+    while True:
         found = excess(at)
-        if found > 1:
-            low = at
-            if at >= most:
-                break
-            step = 10.0 if math.isinf(found) else min(found ** (1 / power) * 1.01, 10.0)
-            at = min(at * step, most)
-        else:
+        if found <= 1:
             high = at
-            if at <= least:
-                break
-            at = max(at * max(found ** (1 / power) / 1.01, 0.1), least)
-        if low is not None and high is not None:
-            break
-    return low, high
+            if low or at <= LEAST_ASKED:
+                return low, high
+            at = max(at * max(found / 1.01, 0.1), LEAST_ASKED)
+        elif math.isinf(found) and below < math.inf:
+            most = at
+            if most / low < 1.2:
+                return None
+            at = math.sqrt(low * most)
+        else:
+            low, below = at, found
+            if high < math.inf:
+                return low, high
+            if at >= most:
+                return None
+            at = min(at * (10.0 if math.isinf(found) else min(found * 1.01, 10.0)), most)
 
 
 def _least(
@@ -375,7 +389,7 @@ def dishonest_plans(
     shares: Iterable[float],
     *,
     confidence: float = 0.95,
-    trust: Trust | None = None,
+    trust: Trust | str | None = None,
     progress: Progress = lambda name, share: None,
 ) -> dict[float, Plan]:
     """A plan for each share of people who may not follow the protocol."""
@@ -390,7 +404,7 @@ def dishonest_plans(
 
 def crowd_with(users: int, dishonest: float) -> Crowd:
     """A crowd of which such a share may not follow the protocol."""
-    if not 0 <= dishonest < 1:
+    if not 0 <= checks.real("dishonest", dishonest) < 1:
         raise InvalidParameter(f"`dishonest` must be a share from 0, below 1, got {dishonest}")
     everyone = Crowd(users).users
-    return Crowd(everyone, max(1, everyone - math.ceil(dishonest * everyone)))
+    return Crowd(everyone, max(1, everyone - math.ceil(dishonest * everyone - 1e-9)))

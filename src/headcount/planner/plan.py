@@ -82,12 +82,17 @@ class Plan:
         built = protocol(
             wanted.protocol, self.task, self.budget, self.crowd, **dict(wanted.options)
         )
-        if dict(built.parameters) != dict(wanted.parameters):
-            raise InvalidParameter(
-                f"the plan's parameters of {wanted.protocol} must be what this version of "
-                f"headcount computes, {dict(built.parameters)}, got {dict(wanted.parameters)}",
-                hint="plan again, or use the version that planned it",
-            )
+        for what, found, planned in (
+            ("trust", built.trust, wanted.trust),
+            ("guarantee", built.guarantee, wanted.guarantee),
+            ("parameters", dict(built.parameters), dict(wanted.parameters)),
+        ):
+            if found != planned:
+                raise InvalidParameter(
+                    f"the plan's {what} of {wanted.protocol} must be what this version of "
+                    f"headcount computes, {found}, got {planned}",
+                    hint="plan again, or use the version that planned it",
+                )
         return built
 
     # For people -------------------------------------------------------------------------------
@@ -151,8 +156,8 @@ class Plan:
         yield "Standard errors are those of privacy noise, for the worst data that there can be."
         if isinstance(self.task, Density):
             yield (
-                "The whole error holds noise, sampling and smoothing, integrated over the range, "
-                "for a density that rises and falls twice; candidates are in its order."
+                "The whole error, by which candidates are ordered, holds noise, sampling and "
+                "smoothing over the range: about the worst, of densities no rougher than two waves"
             )
 
     def __str__(self) -> str:
@@ -198,18 +203,26 @@ class Plan:
                 task=task_from(document["task"]),
                 budget=Budget(**document["budget"]),
                 crowd=Crowd(**document["crowd"]),
-                confidence=float(document["confidence"]),
+                confidence=checks.confidence(document["confidence"]),
                 candidates=tuple(map(Candidate.from_dict, document["candidates"])),
                 refused=tuple(map(Refusal.from_dict, document["refused"])),
                 bounds=tuple(map(Bound.from_dict, document["theory"])),
                 chosen=document["chosen"],
             )
-        except (HeadcountError, KeyError, TypeError, ValueError) as error:
+            same = plan.to_dict() == document
+        except (
+            HeadcountError,
+            AttributeError,
+            LookupError,
+            TypeError,
+            ValueError,
+            OverflowError,
+        ) as error:
             raise UnreadableData(f"a plan must have all of its parts, got: {error}") from None
-        if plan.digest != document.get("digest"):
+        if not same:
             raise UnreadableData(
-                f"the digest of a plan must be that of its content, {plan.digest}, got "
-                f"{document.get('digest')}",
+                f"a plan must be what its digest says, {str(document.get('digest'))[:12]}, got "
+                f"another one, {plan.digest[:12]}",
                 hint="it was changed by hand, or on the way",
             )
         return plan
@@ -228,10 +241,10 @@ class Plan:
     def load(cls, path: Path | str) -> "Plan":
         """The plan that was saved there."""
         try:
-            document = json.loads(Path(path).read_text(encoding="utf-8"))
+            document = json.loads(Path(path).read_text(encoding="utf-8"), object_pairs_hook=_once)
         except OSError as error:
             raise UnreadableData(f"{str(path)!r} must be a plan, got: {error.strerror}") from None
-        except ValueError:
+        except (ValueError, RecursionError):
             raise UnreadableData(f"{str(path)!r} must be a plan, got no JSON") from None
         if not isinstance(document, Mapping):
             raise UnreadableData(f"{str(path)!r} must be a plan, got other JSON")
@@ -262,7 +275,9 @@ def plan(
     checks.instance("budget", budget, Budget)
     checks.instance("crowd", crowd, Crowd)
     confidence = margin.confidence if margin else checks.confidence(confidence)
-    only = None if trust is None else Trust(checks.choice("trust", trust, list(Trust)))
+    only = trust_of(trust)
+    if max_messages is not None:
+        max_messages = checks.real("max_messages", max_messages)
     question = {
         "plan": task.to_dict(),
         "budget": asdict(budget),
@@ -284,9 +299,17 @@ def plan(
             "theory": [bound.to_dict() for bound in bounds(task, budget, crowd)],
         }
 
-    answer = cached(question, compute)
-    candidates = [Candidate.from_dict(one) for one in answer["candidates"]]
-    refused = [Refusal.from_dict(one) for one in answer["refused"]]
+    def parse(answer: Any) -> tuple[list[Candidate], list[Refusal], tuple[Bound, ...]]:
+        candidates = [Candidate.from_dict(one) for one in answer["candidates"]]
+        refused = [Refusal.from_dict(one) for one in answer["refused"]]
+        named = [(one.protocol, one.trust) for one in candidates]
+        named += [(one.protocol, one.trust) for one in refused]
+        for name, trusted in named:
+            if name not in protocol_names() or only not in (None, trusted):
+                raise ValueError(name)  # no answer to this question
+        return candidates, refused, tuple(map(Bound.from_dict, answer["theory"]))
+
+    candidates, refused, known = cached(question, compute, parse)
     fitting = []
     for one in sorted(candidates, key=lambda candidate: candidate.expected_error):
         reason = _unfit(one, max_messages, exact)
@@ -304,7 +327,7 @@ def plan(
         confidence=confidence,
         candidates=tuple(fitting),
         refused=tuple(refused),
-        bounds=tuple(map(Bound.from_dict, answer["theory"])),
+        bounds=known,
         chosen=None if best is None else best.protocol,
     )
 
@@ -312,6 +335,18 @@ def plan(
 def best_protocol(task: Task, budget: Budget, crowd: Crowd, trust: Trust | str) -> Protocol:
     """The best protocol of one trust, as it comes without options: see `Plan`."""
     return plan(task, budget, crowd, trust=trust).protocol()
+
+
+def trust_of(trust: Trust | str | None) -> Trust | None:
+    """A trust by its name."""
+    return None if trust is None else Trust(checks.choice("trust", trust, list(Trust)))
+
+
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Of a JSON object: what stands there twice may be read in two ways."""
+    if len({key for key, _ in pairs}) < len(pairs):
+        raise ValueError("a key stands there twice")
+    return dict(pairs)
 
 
 def described(budget: Budget, crowd: Crowd) -> str:

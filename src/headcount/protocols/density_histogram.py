@@ -182,7 +182,7 @@ class DensityHistogram(InnerProtocol):
         except Infeasible:
             return math.inf
         # (π/K)^{2β}/6 + K²V/n² + K/n
-        bias: float = (periods * math.pi / bins) ** (2 * self.task.smoothness) / 6
+        bias: float = min((periods * math.pi / bins) ** (2 * self.task.smoothness) / 6, 0.5)
         return bias + (bins * noise / users) ** 2 + bins / users
 
     @property
@@ -242,18 +242,18 @@ class DensityHistogram(InnerProtocol):
         ]
         return self._scale(users) * float(max(worst))
 
-    def _extremes(self, users: int) -> Iterator[Answer]:
-        """Everybody in one bin, or nearly: every one is tried, or the first ones, those in the
-        middle and the last, whose neighbors are like those of the others.
+    def _extremes(self, users: int, confidence: float) -> Iterator[Answer]:
+        """Everybody in one bin, or nearly: one from which a first, a middle or a last point of the
+        grid is reconstructed.
         """
-        elsewhere = min(3 * self._inner._standard_error(users, None), users / 2)
-        order = self._reconstruction.weights.shape[1]
-        middle = self._bins // 2
-        near = {*range(order), *range(middle, middle + order), *range(-order, 0)}
-        for own in {own % self._bins for own in near}:
+        deviations = -NormalDist().inv_cdf((1 - confidence) / 2)
+        error = self._inner._standard_error(users, None)
+        columns = self._reconstruction.columns
+        for own in np.unique(columns[[0, len(columns) // 2, -1]]):
             alone = (np.arange(self._bins) == own).astype(np.float64)
-            yield users * alone
-            yield (users - elsewhere) * alone + elsewhere * np.roll(alone, 1)
+            for reach in (0.0, deviations, 2 * deviations):
+                elsewhere = min(reach * error, users / 2)
+                yield (users - elsewhere) * alone + elsewhere * np.roll(alone, 1)
 
     def _noise(self, users: int, counts: Answer) -> BinnedError:
         law = self._inner._error_law(users, counts)

@@ -71,7 +71,7 @@ def protocol_names(task: Task | None = None, trust: Trust | None = None) -> list
     ]
 
 
-def protocol(name: str, task: Task, budget: Budget, crowd: Crowd, **options: Any) -> Protocol:
+def protocol(name: str, task: Task, budget: Budget, crowd: Crowd, /, **options: Any) -> Protocol:
     """A protocol by its name, calibrated for a task, a budget and a crowd.
 
     Options go by name, such as `calibration="paper"`. `protocol_names()` lists the names; the

@@ -28,7 +28,7 @@ from headcount.protocols.level_protocol import LevelProtocol
 
 MOST_RESPONSES = 2**12  # levels of those who respond for themselves
 _CHUNK = 1 << 16  # people who respond at a time
-_MANY = 100  # of the squares of one message, in the variance: then the sum is near normal
+_MANY = 10  # times what one message weighs is the standard error: then the sum is near normal
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,7 @@ class BoundedError:
     width: float
 
     def margins(self, confidence: float) -> tuple[float, float]:
-        if self.standard_error**2 >= _MANY * self.width**2:
+        if self.standard_error >= _MANY * self.width:
             # Half a step of their lattice keeps coverage up.
             deviations = -NormalDist().inv_cdf((1 - confidence) / 2)
             margin = deviations * self.standard_error + self.width / 2

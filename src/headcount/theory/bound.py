@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, Literal, TypeAlias
 
+from headcount.core import checks
 from headcount.core.budget import Trust
 
 Kind: TypeAlias = Literal["lower bound", "rate"]
@@ -46,4 +47,5 @@ class Bound:
     @classmethod
     def from_dict(cls, document: Mapping[str, Any]) -> "Bound":
         """What `to_dict` wrote."""
+        checks.real("value", document["value"])
         return cls(**{**document, "trust": Trust(document["trust"])})

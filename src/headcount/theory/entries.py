@@ -9,8 +9,8 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from headcount.core import checks
 from headcount.core.budget import Budget, Crowd, Trust
-from headcount.core.errors import InvalidParameter
 from headcount.core.task import Bounded, Density, Histogram, Task
 from headcount.theory import limits
 from headcount.theory.bound import Bound, Kind, Measure, MessageLimit
@@ -114,13 +114,9 @@ def bounds(task: Task, budget: Budget, crowd: Crowd) -> tuple[Bound, ...]:
 
     Their values are in the units of a protocol's `standard_error`, unless `measure` says otherwise.
     """
-    for name, given, kind in (
-        ("task", task, Task),
-        ("budget", budget, Budget),
-        ("crowd", crowd, Crowd),
-    ):
-        if not isinstance(given, kind):
-            raise InvalidParameter(f"`{name}` must be a {kind.__name__}, got {given!r}")
+    checks.instance("task", task, Task)
+    checks.instance("budget", budget, Budget)
+    checks.instance("crowd", crowd, Crowd)
     setting = Setting.of(task, budget, crowd)
     return tuple(
         entry.at(setting)

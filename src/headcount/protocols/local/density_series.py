@@ -213,7 +213,7 @@ class DensitySeries(Protocol):
         means: NDArray[np.float64] = 2 * (grid * (products @ grid)).sum(axis=0) / held.users
         return means
 
-    def _extremes(self, users: int) -> tuple[Answer, ...]:
+    def _extremes(self, users: int, confidence: float) -> tuple[Answer, ...]:
         return (np.zeros(self.task.points),)  # the noise is stated for the worst numbers
 
     def _error_law(self, users: int, value: Answer) -> SeriesError:

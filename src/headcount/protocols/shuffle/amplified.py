@@ -187,8 +187,8 @@ class Amplified(InnerProtocol):
     def _standard_error(self, users: int, held: Holding | None) -> float:
         return self._inner._standard_error(users, held)
 
-    def _extremes(self, users: int) -> Iterable[Answer]:
-        return self._inner._extremes(users)
+    def _extremes(self, users: int, confidence: float) -> Iterable[Answer]:
+        return self._inner._extremes(users, confidence)
 
     def _error_law(self, users: int, value: Answer) -> ErrorLaw:
         return self._inner._error_law(users, value)
