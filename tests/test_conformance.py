@@ -437,7 +437,7 @@ def test_stated_error_is_that_of_all_outcomes(protocol: hc.Protocol) -> None:
     assert protocol.standard_error() <= max(everywhere) * near
 
 
-@small_decentral
+@sparing_decentral
 def test_intervals_cover(protocol: hc.Protocol) -> None:
     for holding in some_datasets(protocol):
         truth, possible = truth_of(protocol, holding), estimates(protocol, holding)

@@ -34,6 +34,16 @@ pairs = pytest.mark.parametrize(
 )
 tasks = pytest.mark.parametrize("task", TASKS, ids=lambda task: task.name)
 
+# Where all protocols are asked again and again, some with the slow tests.
+some_tasks = pytest.mark.parametrize(
+    "task",
+    [
+        pytest.param(task, marks=[pytest.mark.slow] * (task.name not in ("count", "density")))
+        for task in TASKS
+    ],
+    ids=lambda task: task.name,
+)
+
 
 @pytest.fixture
 def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
@@ -111,10 +121,10 @@ def test_margins_hold_what_they_say(name: str, task: hc.Task) -> None:
     inside = [
         np.abs(protocol.estimate(protocol.simulate(counts, source), source).value - truth)
         <= margin * (1 + 1e-9)
-        for _ in range(200)
+        for _ in range(100)
     ]
-    # 90 %, and four standard deviations of 200 runs.
-    assert np.mean(inside) > 0.9 - 4 * math.sqrt(0.09 / 200)
+    # 90 %, and four standard deviations of 100 runs.
+    assert np.mean(inside) > 0.9 - 4 * math.sqrt(0.09 / 100)
 
 
 def test_density_error_is_about_that_of_a_wavy_population() -> None:
@@ -435,11 +445,7 @@ def margin_of(name: str, task: hc.Task, budget: hc.Budget, crowd: hc.Crowd) -> f
 SHARES = {"count": 0.01, "sum": 0.05, "mean": 0.05, "histogram": 0.03, "density": 0.5}
 
 
-@pytest.mark.parametrize(
-    "task",
-    [pytest.param(task, marks=[pytest.mark.slow] * (task.name == "sum")) for task in TASKS],
-    ids=lambda task: task.name,
-)
+@some_tasks
 def test_the_smallest_epsilon_is_the_smallest(task: hc.Task) -> None:
     crowd, margin = hc.Crowd(2000, 1900), hc.Margin(SHARES[task.name], share=True)
     needs = hc.needed_epsilon(task, crowd, margin, delta=1e-6)
@@ -455,7 +461,7 @@ def test_the_smallest_epsilon_is_the_smallest(task: hc.Task) -> None:
     assert named == set(hc.protocol_names(task))
 
 
-@tasks
+@some_tasks
 def test_the_smallest_crowd_is_the_smallest(task: hc.Task) -> None:
     budget, margin = hc.Budget(1, 1e-6), hc.Margin(SHARES[task.name], share=True)
     needs = hc.needed_crowd(task, budget, margin, dishonest=0.1)
@@ -481,6 +487,7 @@ def test_margins_that_are_all_there_is_do_not_end_the_search() -> None:
     assert 150_000 < needs.answers[0].users < 160_000
 
 
+@pytest.mark.slow
 def test_epsilons_beyond_which_a_protocol_has_no_parameters_are_no_end() -> None:
     needs = hc.needed_epsilon(
         hc.Mean(0, 1), hc.Crowd(1000), hc.Margin(1e-4), delta=1e-6, trust="shuffle"
