@@ -1,0 +1,59 @@
+"""The least ε of two listed laws at a δ, in fractions, and the event that shows it."""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any, TypeAlias
+
+# Outcomes and their chances.
+Law: TypeAlias = Mapping[Any, Fraction]
+
+
+@dataclass(frozen=True)
+class Loss:
+    """P(event) = ratio·Q(event) + δ for the worst event; `ratio` is e^ε, None if no ε is enough."""
+
+    ratio: Fraction | None
+    event: tuple[Any, ...]
+    chance: Fraction  # of the event under P
+    other_chance: Fraction  # and under Q
+
+    @property
+    def epsilon(self) -> float:
+        """Rounded up."""
+        if self.ratio is None:
+            return math.inf
+        if self.ratio <= 1:
+            return 0.0
+        near = math.log(self.ratio.numerator) - math.log(self.ratio.denominator)
+        return near + 2.0**-50 * (1 + near)
+
+    def __gt__(self, other: "Loss") -> bool:
+        if self.ratio is None or other.ratio is None:
+            return self.ratio is None and other.ratio is not None
+        return self.ratio > other.ratio
+
+
+def least_loss(law: Law, other: Law, delta: Fraction) -> Loss:
+    """The least ε ≥ 0 with P(E) ≤ e^ε·Q(E) + δ for all events E.
+
+    The worst events hold the outcomes whose ratio P/Q is largest: with p and q the sums over the
+    first of them, e^ε is the largest (p − δ)/q.
+    """
+
+    def order(outcome: Any) -> tuple[bool, Fraction]:
+        beside = other.get(outcome, Fraction(0))
+        return (True, -law[outcome] / beside) if beside else (False, Fraction(0))
+
+    outcomes = sorted(law, key=order)
+    chance = other_chance = Fraction(0)
+    worst = Loss(Fraction(1), (), Fraction(0), Fraction(0))
+    for count, outcome in enumerate(outcomes, 1):
+        chance += law[outcome]
+        other_chance += other.get(outcome, Fraction(0))
+        if chance > delta:
+            ratio = (chance - delta) / other_chance if other_chance else None
+            found = Loss(ratio, tuple(outcomes[:count]), chance, other_chance)
+            worst = found if found > worst or (ratio is None and worst.ratio is None) else worst
+    return worst
