@@ -12,7 +12,7 @@ demo: .venv/all ## One sensitive question under three trusts; saves headcount-de
 	$(BIN)/headcount demo
 
 test: lint ## Check and test everything that is quick (under 10 minutes)
-	$(BIN)/python -m pytest -n 2 -m "not slow"
+	$(BIN)/python -m pytest -n 2 --dist worksteal -m "not slow"
 
 test-slow: .venv/dev ## Run the long tests as well
 	$(BIN)/python -m pytest -n 2

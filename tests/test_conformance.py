@@ -129,6 +129,8 @@ def cases(protocols: list[hc.Protocol], *, sparing: bool = False) -> pytest.Mark
         alike = (p.name, p.task, () if simple else chosen)
         tried[alike] += 1
         late = tried[alike] > (1 if simple or sparing else QUICK_SETTINGS)
+        # Sums share all but a factor with means, papers' parameters all but the numbers.
+        late |= sparing and (isinstance(p.task, hc.Sum) or p.calibration == "paper")
         setting = (p.name, p.task.name, f"{p.budget.epsilon:g}", p.crowd.users, p.crowd.honest)
         named = "-".join(map(str, (*setting, *chosen)))
         found.append(pytest.param(p, id=named, marks=[pytest.mark.slow] if late else []))

@@ -271,10 +271,10 @@ def test_bins_that_are_correlated_have_their_exact_error(order: int) -> None:
     [
         pytest.param(LOCAL, 2.0, 500, {"histogram": "local.k-ary"}, marks=pytest.mark.slow),
         (LOCAL, 1.0, 90, {"histogram": "local.unary-optimized"}),
-        (LOCAL, 2.0, 5000, {"calibration": "paper"}),
-        (SHUFFLE, 1.0, 2000, {}),
+        pytest.param(LOCAL, 2.0, 5000, {"calibration": "paper"}, marks=pytest.mark.slow),
+        pytest.param(SHUFFLE, 1.0, 2000, {}, marks=pytest.mark.slow),
         (SHUFFLE, 2.0, 60, {}),
-        ("central.laplace", 1.0, 2000, {"epsilon": 4.0}),
+        pytest.param("central.laplace", 1.0, 2000, {"epsilon": 4.0}, marks=pytest.mark.slow),
         ("central.laplace", 4.0, 2000, {"epsilon": 30.0}),
         ("central.geometric", 2.0, 60, {}),
     ],

@@ -67,7 +67,13 @@ def test_python_examples_run(path: Path, capsys: pytest.CaptureFixture[str]) -> 
 
 
 @pytest.mark.parametrize(
-    "path", [path for path in DOCUMENTS if commands(path)], ids=lambda path: path.name
+    "path",
+    [
+        pytest.param(path, marks=[pytest.mark.slow] * (path.name != "README.md"))
+        for path in DOCUMENTS
+        if commands(path)
+    ],
+    ids=lambda path: path.name,
 )
 def test_commands_run(path: Path, tmp_path: Path) -> None:
     run_commands(commands(path), tmp_path)

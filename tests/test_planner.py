@@ -37,10 +37,7 @@ tasks = pytest.mark.parametrize("task", TASKS, ids=lambda task: task.name)
 # Where all protocols are asked again and again, some with the slow tests.
 some_tasks = pytest.mark.parametrize(
     "task",
-    [
-        pytest.param(task, marks=[pytest.mark.slow] * (task.name not in ("count", "density")))
-        for task in TASKS
-    ],
+    [pytest.param(task, marks=[pytest.mark.slow] * (task.name != "count")) for task in TASKS],
     ids=lambda task: task.name,
 )
 
@@ -167,7 +164,7 @@ def test_every_protocol_is_ranked_or_refused_with_a_reason(task: hc.Task) -> Non
             assert refusal.feasible, refusal  # some setting is known for all of these
 
 
-@tasks
+@some_tasks
 def test_what_would_make_it_feasible_does(task: hc.Task) -> None:
     settings = [(hc.Budget(1), hc.Crowd(400)), (hc.Budget(0.2, 1e-12), hc.Crowd(20))]
     if task.name in ("count", "histogram"):
