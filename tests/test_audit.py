@@ -130,6 +130,20 @@ def test_registered_protocols_are_as_enumerated(name: str, task: hc.Task, users:
         assert found.epsilon == pytest.approx(protocol.local_epsilon, abs=1e-12)
 
 
+def test_what_is_asked_of_a_protocol_is_what_is_answered() -> None:
+    protocol = hc.protocol("shuffle.k-ary", hc.Histogram(3), hc.Budget(1, 0.05), hc.Crowd(5))
+    pure, loose = exact_audit(protocol, delta=0.0), exact_audit(protocol, delta=0.2)
+    assert pure.epsilon == pytest.approx(protocol.local_epsilon, abs=1e-9)
+    assert loose.epsilon < exact_audit(protocol).epsilon < pure.epsilon
+    assert pure.claim is loose.claim is None
+    whole = hc.protocol("local.one-bit-mean", hc.Sum(0, 3, whole=True), hc.Budget(1), hc.Crowd(3))
+    assert exact_audit(whole).epsilon == pytest.approx(whole.local_epsilon, abs=1e-9)
+    real = hc.protocol("local.one-bit-mean", hc.Mean(0, 3), hc.Budget(1), hc.Crowd(3))
+    with pytest.raises(hc.InvalidParameter, match="where there is no list"):
+        exact_audit(real)
+    assert exact_audit(real, [0.0, 3.0]).epsilon == pytest.approx(real.local_epsilon, abs=1e-9)
+
+
 def test_claims_below_the_truth_are_refuted_with_datasets_that_show_it() -> None:
     found = exact_audit(response, [0, 1], users=3, view="shuffle", claim=0.6)
     assert found.refuted

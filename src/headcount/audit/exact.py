@@ -22,6 +22,7 @@ from headcount.core.task import Bounded
 Counts: TypeAlias = tuple[int, ...]
 MOST_OUTCOMES = 200_000  # of a view, beyond which nothing is listed
 MOST_PEOPLE = 64
+MOST_VALUES = 64
 _ROUNDING = 1e-9  # of an ε, within which floats say the same
 
 
@@ -65,13 +66,14 @@ def exact_audit(
     *,
     users: int | None = None,
     view: Trust | str | None = None,
-    delta: float = 0.0,
+    delta: float | None = None,
     claim: float | None = None,
 ) -> ExactAudit:
     """The least ε at δ of what an adversary sees, over all neighboring datasets of these values.
 
     The view is that of one person's messages (local) or of all messages of a crowd of `users`
-    without their order (shuffle). A protocol brings its values, honest people, trust, δ and claim.
+    without their order (shuffle). A protocol brings its values, honest people and trust; asked for
+    no δ, also its claim. Real numbers cannot be listed: the result is for the `values` given.
 
         exact_audit(protocol("local.k-ary", Histogram(4), Budget(1), Crowd(5)))
         exact_audit(lambda x: {((x, 1), (1 - x, 1)): Fraction(1)}, [0, 1], users=3, view="shuffle")
@@ -80,8 +82,9 @@ def exact_audit(
         view = view or target.trust
         users = target.crowd.honest if users is None else users
         values = _values(target) if values is None else values
-        if claim is None:
+        if claim is None and delta is None:
             claim, delta = target.guarantee.epsilon, target.guarantee.delta
+    delta = 0.0 if delta is None else checks.real("delta", delta)
     if values is None or len(set(values)) < 2:
         raise InvalidParameter(f"`values` must be two at least that people may hold, got {values}")
     seen = Trust(checks.choice("view", view or Trust.LOCAL, (Trust.LOCAL, Trust.SHUFFLE)))
@@ -99,10 +102,13 @@ def exact_audit(
 
 
 def _values(protocol: Protocol) -> Sequence[Any]:
-    """What people may hold; of real numbers there is no list."""
-    if isinstance(protocol.task, Bounded):
-        return [protocol.task.low, protocol.task.high]
-    return range(protocol.task.domain)
+    """Everything that people may hold."""
+    task = protocol.task
+    if not isinstance(task, Bounded):
+        return range(task.domain)
+    if task.whole and task.domain <= MOST_VALUES:
+        return range(int(task.low), int(task.high) + 1)
+    raise InvalidParameter(f"`values` must be given where there is no list, got none for {task}")
 
 
 def _law(target: Protocol | Callable[[Any], Law], value: Any) -> Law:

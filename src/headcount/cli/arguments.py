@@ -152,9 +152,9 @@ def only_task(name: str) -> str | None:
 
 def share(name: str, text: str) -> float:
     """A share of the whole: 10%, or 0.1."""
-    number, percent, rest = text.strip().partition("%")
+    number = text.strip()
     try:
-        return float(number) / (100 if percent else 1) if not rest else float("x")
+        return float(number[:-1]) / 100 if number.endswith("%") else float(number)
     except ValueError:
         raise InvalidParameter(f"`{name}` must be a share like 10% or 0.1, got {text!r}") from None
 

@@ -95,7 +95,7 @@ class Comparison:
         honest = self.crowd.honest / self.crowd.users
         parts = {
             "users": f"{self.crowd.users:,} people",
-            "honest": f"{100 * honest:.4g} % of them honest" if honest < 1 else "",
+            "honest": f"{100 * honest:.4g} % of people honest" if honest < 1 else "",
             "epsilon": f"ε = {self.budget.epsilon:g}",
             "delta": f"δ = {self.budget.delta:g}",
             "buckets": "" if isinstance(self.task, Count) else str(self.task),

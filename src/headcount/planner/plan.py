@@ -128,7 +128,7 @@ class Plan:
                 for one in self.candidates
             ),
             words=2,
-            spare=("trust", "bits", "guarantee", "local ε"),
+            spare=("trust", "bits", "local ε", "guarantee"),
             notes=tuple(self._notes()),
         )
 
@@ -304,8 +304,9 @@ def plan(
         refused = [Refusal.from_dict(one) for one in answer["refused"]]
         named = [(one.protocol, one.trust) for one in candidates]
         named += [(one.protocol, one.trust) for one in refused]
+        registered = protocol_names()
         for name, trusted in named:
-            if name not in protocol_names() or only not in (None, trusted):
+            if name not in registered or only not in (None, trusted):
                 raise ValueError(name)  # no answer to this question
         return candidates, refused, tuple(map(Bound.from_dict, answer["theory"]))
 
