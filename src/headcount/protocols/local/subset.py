@@ -5,10 +5,10 @@ Notation    x ∈ {0, …, d−1} a person's bucket; w the size of the subsets; 
 Randomizer  Report a set of w buckets: with probability p = 1 − t/2^64 a uniform one of those with
             x, else a uniform one of those without. t is the least integer with
             p(d−w)/((1−p)w) ≤ e^ε, that is p near e^ε w/(e^ε w + d − w).
-Sampler     From a list of all sets where there are few buckets. Else draw a bit for each other
-            bucket; then, until there are as many ones as wanted, put in or take out a uniform one.
-            All of this treats other buckets alike, so that every set of the size at which it stops
-            is equally likely.
+Sampler     From a list of all sets where there are few buckets. Else draw a bit for each bucket,
+            all of them again if w or more are ones; put in the own one; then put in uniform ones
+            until there are as many as wanted. All of this treats other buckets alike, so that
+            every set of the size at which it stops is equally likely.
 Analyzer    A report supports the buckets in it: see `frequency_oracle`.
 Privacy     Pure: all sets with x are equally likely, and all without: ε' = ln(p(d−w)/((1−p)w)) ≤ ε.
 Error       That of q = (p(w−1) + (1−p)w)/(d−1). w is the integer for which the variance of a rare
@@ -39,7 +39,9 @@ from headcount.randomness.draws import WHOLE, bernoulli, packed_bernoulli, unifo
 from headcount.randomness.totals import binomial, multinomial
 
 _LISTED = 20  # buckets up to which all sets are listed
-_PEOPLE = 1 << 17  # whose sets are mended at a time
+_PEOPLE = 1 << 16  # whose sets are made at a time
+_DIGITS = 12  # of the chance of bits that are drawn first, at most
+_ROW, _STEP = 25, 25  # times of another set, and of a bucket that is put in, in random bytes
 _SIMULATED = 512  # draws, up to which a simulation counts every set
 
 
@@ -128,12 +130,11 @@ class Subset(FrequencyOracle):
             sets = self._listed(encoded, lies, source)
             rows = sets.astype("<u4").view(np.uint8).reshape(people, 4)[:, :width].copy()
             return Messages.one_each(packed_bits.as_payload(rows))
-        rows = packed_bernoulli(source, people * width, self._first).reshape(people, width)
-        rows = packed_bits.cleared(rows, buckets)
-        packed_bits.put(rows, encoded, np.zeros(people, dtype=np.uint8))
+        rows = np.empty((people, width), dtype=np.uint8)
         for start in range(0, people, _PEOPLE):
             piece = slice(start, start + _PEOPLE)
-            self._mend(rows[piece], encoded[piece], lies[piece], source)
+            rows[piece] = self._small_sets(len(lies[piece]), source)
+            self._put_in(rows[piece], encoded[piece], lies[piece], source)
         packed_bits.put(rows, encoded, 1 - lies)
         return Messages.one_each(packed_bits.as_payload(rows))
 
@@ -154,44 +155,60 @@ class Subset(FrequencyOracle):
         return out
 
     @cached_property
-    def _first(self) -> int:
-        """The weight of the bits that are drawn first: any would do, one near w/d saves time.
-
-        A little below, since what is put in fits more often than what is taken out. Of few digits,
-        which is quick: as many as bring it within half a standard deviation.
+    def _first(self) -> tuple[int, float]:
+        """The weight of the bits that are drawn first, and the chance that they are not too many.
+        Any would do, this one saves most time: that of drawing, and of putting in what is missing.
         """
         buckets, size = self.task.domain, self._size
-        lean = 0.6 * math.sqrt(size * (1 - size / buckets)) * (1 if 2 * size < buckets else -1)
-        share = max(0.0, size - 0.5 - lean) / (buckets - 1)
-        digits = math.ceil(math.log2(buckets * buckets / size) / 2) + 1
-        first: int = min(round(share * 2**digits), 1 << digits) << (64 - digits)
-        return first
+        spread = math.sqrt(size * (1 - size / buckets))
+        found = []
+        for digits in range(_DIGITS):
+            weight = (size << digits) // buckets
+            missing = size - 0.5 - buckets * weight / 2**digits
+            few = 0.5 * math.erfc(-missing / spread / math.sqrt(2))
+            density = math.exp(-0.5 * (missing / spread) ** 2) / math.sqrt(2 * math.pi)
+            steps = (missing + spread * density / few) / (1 - size / buckets)
+            time = (_ROW + digits * buckets / 8) / few + steps * _STEP
+            found.append((time, weight << (64 - digits), few))
+        return min(found)[1:]
 
-    def _mend(
-        self, rows: NDArray[np.uint8], own: NDArray[Any], lies: NDArray[Any], source: Source
+    def _small_sets(self, people: int, source: Source) -> NDArray[np.uint8]:
+        """Sets of every bucket by chance, those that have less than w."""
+        weight, few = self._first
+        width = packed_bits.row_bytes(self.task.domain)
+        kept, left = [], people
+        while left > 0:
+            count = math.ceil(left / few + 4 * math.sqrt(left) / few) + 1
+            rows = packed_bernoulli(source, count * width, weight).reshape(count, width)
+            rows = packed_bits.cleared(rows, self.task.domain)
+            small = np.flatnonzero(packed_bits.row_sums(rows) < self._size)[:left]
+            kept.append(rows.take(small, axis=0))
+            left -= len(small)
+        return kept[0] if len(kept) == 1 else np.concatenate(kept)
+
+    def _put_in(
+        self, rows: NDArray[np.uint8], own: NDArray[Any], lies: NDArray[np.uint8], source: Source
     ) -> None:
-        """Put in or take out uniform buckets, but nobody's own, until all sets have their size."""
+        """Put in everybody's own bucket, and uniform others until w or, of those who lie, w + 1
+        are there; those that were there change nothing.
+        """
+        packed_bits.put(rows, own, np.ones(len(rows), dtype=np.uint8))
+        missing = lies + (self._size - packed_bits.row_sums(rows))
         buckets, width, flat = self.task.domain, rows.shape[1], rows.reshape(-1)
-        dtype = np.uint16 if buckets <= 2**16 else np.uint32
-        missing = lies + (self._size - 1 - packed_bits.row_sums(rows))
-        surplus, missing = (missing < 0).view(np.uint8), np.abs(missing)
-        first, own = np.arange(len(rows)) * width, own.astype(dtype)
+        dtype = np.min_scalar_type(buckets - 1).type  # also holds how many are missing
+        going = np.flatnonzero(missing != 0)
+        first, left = going * width, missing[going].astype(dtype)
         while len(first):
             chosen = uniform(source, len(first), buckets, dtype)
             at = first + (chosen >> 3)
             place = (chosen & 7).astype(np.uint8)
-            found = flat[at]
-            # Its own bucket is not there, and so never taken out.
-            fits = (found >> place) & 1 == surplus
-            fits &= chosen != own
-            fits &= missing != 0
-            found ^= fits.view(np.uint8) << place
-            flat[at] = found
-            missing -= fits
-            if np.count_nonzero(missing) < 0.75 * len(first):
-                going = np.flatnonzero(missing)
-                first, own = first[going], own[going]
-                surplus, missing = surplus[going], missing[going]
+            found = flat.take(at)
+            more = found | ((left != 0).view(np.uint8) << place)
+            flat[at] = more
+            left -= more != found
+            if np.count_nonzero(left) < 0.75 * len(first):
+                going = np.flatnonzero(left != 0)
+                first, left = first[going], left[going]
 
     def _simulate(self, held: Holding, source: Source) -> NDArray[np.int64]:
         """How many report each set, where those are few. Else every bucket has its law, but their
