@@ -6,8 +6,8 @@ import math
 import typing
 from collections import Counter
 from fractions import Fraction
-from functools import lru_cache
-from typing import Any
+from functools import cache, lru_cache
+from typing import Any, TypeAlias
 
 import numpy as np
 import pytest
@@ -19,6 +19,7 @@ from enumeration import log_likelihood_ratio
 from headcount.core.protocol import RARE, BundleLaw
 from headcount.protocols.registry import protocol_class
 
+Options: TypeAlias = tuple[tuple[str, Any], ...]
 # A test of a law with a fixed seed fails below this. A wrong law must fall far below it.
 ALARM = 1e-6
 # What is asked here: each protocol, whatever of it it answers.
@@ -90,51 +91,80 @@ def variants(name: str, task: hc.Task) -> list[dict[str, Any]]:
     ]
 
 
+@cache
 def build(
-    name: str, task: hc.Task, setting: tuple[float, float, int, int], options: dict[str, Any]
+    name: str, task: hc.Task, setting: tuple[float, float, int, int], options: Options
 ) -> hc.Protocol | None:
     epsilon, delta, users, honest = setting
     try:
         return hc.protocol(
-            name, task, hc.Budget(epsilon, delta), hc.Crowd(users, honest), **options
+            name, task, hc.Budget(epsilon, delta), hc.Crowd(users, honest), **dict(options)
         )
     except hc.Infeasible:
         return None
 
 
-def feasible(
-    settings: list[tuple[float, float, int, int]], pairs: list[tuple[str, hc.Task]]
-) -> list[hc.Protocol]:
-    small = settings is SMALL
-    options = SMALL_OPTIONS if small else LARGE_OPTIONS
-    built = [
-        build(name, task, setting, {**words, **others})
-        for name, task in pairs
-        for words in variants(name, task)
-        for others in options.get(name, [{}])
-        for setting in settings_for(task, settings)
-    ]
-    # The long tails of some noise at small epsilon are too much to enumerate.
-    return [p for p in without_twins(built) if not small or enumeration.is_small(p)]
-
-
-def cases(protocols: list[hc.Protocol], *, sparing: bool = False) -> pytest.MarkDecorator:
-    """A test for each protocol, most settings with the slow tests."""
+@cache
+def crowds(small: bool, name: str, task: hc.Task, quick: bool) -> list[tuple[hc.Protocol, int]]:
+    """What is asked of a protocol, and how many like it were before. If quick, no more of these
+    than are tried each time.
+    """
     found, tried = [], Counter[Any]()
-    for p in protocols:
-        chosen = tuple(getattr(p, option) for option in p.options())
-        # Where one person's law is all that matters, or what is inside is tried by itself, one
-        # setting is enough each time.
-        simple = p.trust is hc.Trust.LOCAL or isinstance(p.task, hc.Density)
-        alike = (p.name, p.task, () if simple else chosen)
-        tried[alike] += 1
-        late = tried[alike] > (1 if simple or sparing else QUICK_SETTINGS)
-        # Sums share all but a factor with means, papers' parameters all but the numbers.
-        late |= sparing and (isinstance(p.task, hc.Sum) or p.calibration == "paper")
-        setting = (p.name, p.task.name, f"{p.budget.epsilon:g}", p.crowd.users, p.crowd.honest)
-        named = "-".join(map(str, (*setting, *chosen)))
-        found.append(pytest.param(p, id=named, marks=[pytest.mark.slow] if late else []))
-    return pytest.mark.parametrize("protocol", found)
+    most = quick_settings(name, task) if quick else math.inf
+    options = SMALL_OPTIONS if small else LARGE_OPTIONS
+    for words, others in itertools.product(variants(name, task), options.get(name, [{}])):
+        chosen: Options = tuple({**words, **others}.items())
+        alike = () if quick_settings(name, task) == 1 else chosen
+        for setting in settings_for(task, SMALL if small else LARGE):
+            if tried[alike] >= most:
+                break
+            p = build(name, task, setting, chosen)
+            # The long tails of some noise at small epsilon are too much to enumerate.
+            if p and not is_twin(p, setting, chosen) and (not small or enumeration.is_small(p)):
+                found.append((p, tried[alike]))
+                tried[alike] += 1
+    return found
+
+
+def is_twin(protocol: hc.Protocol, setting: Any, chosen: Options) -> bool:
+    """Where the paper's calibration is the exact one, one of them is enough."""
+    if protocol.calibration != "paper":
+        return False
+    exact = build(protocol.name, protocol.task, setting, (*chosen, ("calibration", "exact")))
+    return exact is not None and (
+        (exact.parameters, exact.guarantee) == (protocol.parameters, protocol.guarantee)
+    )
+
+
+def quick_settings(name: str, task: hc.Task) -> int:
+    """Where one person's law is all that matters, or what is inside is tried by itself, one setting
+    is enough each time.
+    """
+    local = protocol_class(name, task).trust is hc.Trust.LOCAL
+    return 1 if local or isinstance(task, hc.Density) else QUICK_SETTINGS
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """A test for each protocol; most settings are built and tried for the slow tests alone."""
+    asked = metafunc.definition.get_closest_marker("crowds")
+    if not asked:
+        return
+    small, sparing, central = (asked.kwargs[key] for key in ("small", "sparing", "central"))
+    quick = metafunc.config.getoption("markexpr") == "not slow"
+    found = []
+    for name, task in PAIRS:
+        if small and name in JUDGED_ELSEWHERE:
+            continue
+        for p, before in crowds(small, name, task, quick):
+            if p.trust is hc.Trust.CENTRAL and not central:
+                continue
+            late = before >= (1 if sparing else quick_settings(name, task))
+            # Sums share all but a factor with means, papers' parameters all but the numbers.
+            late |= sparing and (isinstance(p.task, hc.Sum) or p.calibration == "paper")
+            setting = (p.name, p.task.name, f"{p.budget.epsilon:g}", p.crowd.users, p.crowd.honest)
+            named = "-".join(map(str, (*setting, *(getattr(p, option) for option in p.options()))))
+            found.append(pytest.param(p, id=named, marks=[pytest.mark.slow] if late else []))
+    metafunc.parametrize("protocol", found)
 
 
 def settings_for(
@@ -146,27 +176,15 @@ def settings_for(
     return SMALL[0::2] if task.name != "mean" else SMALL[3::2]
 
 
-def without_twins(built: list[hc.Protocol | None]) -> list[hc.Protocol]:
-    """Where the paper's calibration is the exact one, one of them is enough."""
-    kept: dict[Any, hc.Protocol] = {}
-    for p in built:
-        if p:
-            asked = [getattr(p, field.name) for field in dataclasses.fields(p)]
-            asked.remove(p.calibration)
-            numbers = tuple(p.parameters.items())
-            kept.setdefault((p.name, *asked, numbers, p.guarantee), p)
-    return list(kept.values())
-
-
+# Crowds that are enumerated, and large ones; sparing for tests that take long. In central trust
+# the noise is in the release, not in the messages: tests/test_central.py.
+small = pytest.mark.crowds(small=True, sparing=False, central=True)
+small_decentral = pytest.mark.crowds(small=True, sparing=False, central=False)
+sparing_small = pytest.mark.crowds(small=True, sparing=True, central=True)
+sparing_decentral = pytest.mark.crowds(small=True, sparing=True, central=False)
+large = pytest.mark.crowds(small=False, sparing=False, central=True)
+sparing_large = pytest.mark.crowds(small=False, sparing=True, central=True)
 listed = [(name, task) for name, task in PAIRS if name not in JUDGED_ELSEWHERE]
-small_crowds = feasible(SMALL, listed)
-# In central trust the noise is in the release, not in the messages: tests/test_central.py.
-small_decentral_crowds = [p for p in small_crowds if p.trust is not hc.Trust.CENTRAL]
-large_crowds = feasible(LARGE, PAIRS)
-small, sparing_small = cases(small_crowds), cases(small_crowds, sparing=True)
-small_decentral = cases(small_decentral_crowds)
-sparing_decentral = cases(small_decentral_crowds, sparing=True)
-large, sparing_large = cases(large_crowds), cases(large_crowds, sparing=True)
 every = pytest.mark.parametrize(
     ("name", "task"), [pytest.param(*pair, id=f"{pair[0]}-{pair[1].name}") for pair in PAIRS]
 )
@@ -313,13 +331,14 @@ def truth_of(protocol: hc.Protocol, holding: typing.Sequence[int]) -> Any:
     return protocol.truth(enumeration.held(protocol, holding))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "task"), listed)
 def test_small_crowds_are_enumerated_for_every_variant(name: str, task: hc.Task) -> None:
-    found = [p for p in small_crowds if p.name == name and p.task == task]
+    found = [p for p, _ in crowds(True, name, task, False)]
     for words in variants(name, task):
         alike = [p for p in found if all(getattr(p, key) == word for key, word in words.items())]
         # A closed form may hold for large crowds only.
-        none = all(build(name, task, setting, words) is None for setting in SMALL)
+        none = all(build(name, task, one, tuple(words.items())) is None for one in SMALL)
         paper = words["calibration"] == "paper"
         if paper and not none and not alike:
             # Then it is the exact one.
