@@ -11,11 +11,10 @@ from scipy.stats import binom
 import enumeration
 import headcount as hc
 from broken_mechanisms import BATTERY, TRUTH, Broken
-from headcount.audit.bounds import lower_chance, lower_epsilon, smallest_seen, upper_chance
-from headcount.audit.empirical import best_event, empirical_audit
-from headcount.audit.exact import exact_audit
-from headcount.audit.losses import least_loss
-from headcount.audit.readings import last_bits
+from headcount.auditor.bounds import lower_chance, lower_epsilon, smallest_seen, upper_chance
+from headcount.auditor.events import best_event
+from headcount.auditor.losses import least_loss
+from headcount.auditor.readings import last_bits
 
 THIRD = Fraction(1, 3)
 
@@ -46,9 +45,9 @@ def test_losses_are_those_of_the_worst_event() -> None:
 def test_single_messages_gain_nothing_of_pure_privacy() -> None:
     """All hold one value but the replaced: all messages alike have the ratio of the randomizer."""
     for users in range(1, 7):
-        found = exact_audit(response, [0, 1], users=users, view="shuffle")
+        found = hc.exact_audit(response, [0, 1], users=users, view="shuffle")
         assert found.loss.ratio == 2
-    assert exact_audit(response, [0, 1], view="local").loss.ratio == 2
+    assert hc.exact_audit(response, [0, 1], view="local").loss.ratio == 2
 
 
 def test_both_bits_are_private_only_when_shuffled() -> None:
@@ -59,8 +58,8 @@ def test_both_bits_are_private_only_when_shuffled() -> None:
         return {(((value, 1 - value), 1),): Fraction(1)}
 
     for users in (1, 2, 4):
-        assert exact_audit(both, [0, 1], users=users, view="shuffle").epsilon == 0
-    assert exact_audit(in_order, [0, 1], view="local").epsilon == math.inf
+        assert hc.exact_audit(both, [0, 1], users=users, view="shuffle").epsilon == 0
+    assert hc.exact_audit(in_order, [0, 1], view="local").epsilon == math.inf
 
 
 def gap(value: int) -> dict[Any, Fraction]:
@@ -76,8 +75,10 @@ def gap(value: int) -> dict[Any, Fraction]:
 
 def test_a_randomizer_that_needs_a_crowd() -> None:
     """Alone it gives itself away; with two people or more some ε is enough."""
-    assert exact_audit(gap, [0, 1], users=1, view="shuffle").epsilon == math.inf
-    several = [exact_audit(gap, [0, 1], users=users, view="shuffle").epsilon for users in (2, 3, 4)]
+    assert hc.exact_audit(gap, [0, 1], users=1, view="shuffle").epsilon == math.inf
+    several = [
+        hc.exact_audit(gap, [0, 1], users=users, view="shuffle").epsilon for users in (2, 3, 4)
+    ]
     assert all(math.isfinite(epsilon) for epsilon in several)
     ones = [
         sum(
@@ -110,7 +111,7 @@ SMALL = [
 @pytest.mark.parametrize(("name", "task", "users"), SMALL, ids=[case[0] for case in SMALL])
 def test_registered_protocols_are_as_enumerated(name: str, task: hc.Task, users: int) -> None:
     protocol = hc.protocol(name, task, hc.Budget(1, 0.05), hc.Crowd(users))
-    found = exact_audit(protocol)
+    found = hc.exact_audit(protocol)
     assert not found.refuted
     assert found.epsilon <= 1 + 1e-9
     if protocol.trust is hc.Trust.SHUFFLE:
@@ -122,9 +123,9 @@ def test_registered_protocols_are_as_enumerated(name: str, task: hc.Task, users:
             for other in enumeration.datasets(users, task.domain)
             if sum(map(abs, np.subtract(one, other))) == 2
         )
-        at_half = exact_audit(protocol, delta=float(curve) * 1.0001, claim=0.5)
+        at_half = hc.exact_audit(protocol, delta=float(curve) * 1.0001, claim=0.5)
         assert at_half.epsilon <= 0.5 + 1e-6
-        less = exact_audit(protocol, delta=float(curve) * 0.99, claim=0.5)
+        less = hc.exact_audit(protocol, delta=float(curve) * 0.99, claim=0.5)
         assert less.epsilon > 0.5
     else:
         assert found.epsilon == pytest.approx(protocol.local_epsilon, abs=1e-12)
@@ -132,20 +133,20 @@ def test_registered_protocols_are_as_enumerated(name: str, task: hc.Task, users:
 
 def test_what_is_asked_of_a_protocol_is_what_is_answered() -> None:
     protocol = hc.protocol("shuffle.k-ary", hc.Histogram(3), hc.Budget(1, 0.05), hc.Crowd(5))
-    pure, loose = exact_audit(protocol, delta=0.0), exact_audit(protocol, delta=0.2)
+    pure, loose = hc.exact_audit(protocol, delta=0.0), hc.exact_audit(protocol, delta=0.2)
     assert pure.epsilon == pytest.approx(protocol.local_epsilon, abs=1e-9)
-    assert loose.epsilon < exact_audit(protocol).epsilon < pure.epsilon
+    assert loose.epsilon < hc.exact_audit(protocol).epsilon < pure.epsilon
     assert pure.claim is loose.claim is None
     whole = hc.protocol("local.one-bit-mean", hc.Sum(0, 3, whole=True), hc.Budget(1), hc.Crowd(3))
-    assert exact_audit(whole).epsilon == pytest.approx(whole.local_epsilon, abs=1e-9)
+    assert hc.exact_audit(whole).epsilon == pytest.approx(whole.local_epsilon, abs=1e-9)
     real = hc.protocol("local.one-bit-mean", hc.Mean(0, 3), hc.Budget(1), hc.Crowd(3))
     with pytest.raises(hc.InvalidParameter, match="where there is no list"):
-        exact_audit(real)
-    assert exact_audit(real, [0.0, 3.0]).epsilon == pytest.approx(real.local_epsilon, abs=1e-9)
+        hc.exact_audit(real)
+    assert hc.exact_audit(real, [0.0, 3.0]).epsilon == pytest.approx(real.local_epsilon, abs=1e-9)
 
 
 def test_claims_below_the_truth_are_refuted_with_datasets_that_show_it() -> None:
-    found = exact_audit(response, [0, 1], users=3, view="shuffle", claim=0.6)
+    found = hc.exact_audit(response, [0, 1], users=3, view="shuffle", claim=0.6)
     assert found.refuted
     assert sorted(map(abs, np.subtract(found.dataset, found.neighbor))) == [0, 0, 1]
     shown = found.to_dict()
@@ -166,7 +167,7 @@ def test_bad_exact_audits_are_refused(
     law: Any, values: list[int], settings: dict[str, Any], message: str
 ) -> None:
     with pytest.raises(hc.InvalidParameter, match=message):
-        exact_audit(law, values, **settings)
+        hc.exact_audit(law, values, **settings)
 
 
 # Empirical ------------------------------------------------------------------------------------
@@ -196,7 +197,7 @@ def geometric_count(data: list[int], runs: int) -> Any:
 
 
 def test_the_bound_comes_near_the_truth() -> None:
-    found = empirical_audit(coin, [(0, 1)], claim=1.0, runs=10**6, batch=True)
+    found = hc.audit(coin, [(0, 1)], claim=1.0, runs=10**6, batch=True)
     assert 0.97 < found.epsilon < 1
     assert not found.refuted
     assert found.runs > 900_000
@@ -205,7 +206,7 @@ def test_the_bound_comes_near_the_truth() -> None:
 def test_bounds_are_wrong_as_seldom_as_they_say() -> None:
     """At 80 % confidence 300 audits of a true claim may refute some 60, and here far fewer."""
     wrong = [
-        empirical_audit(coin, [(0, 1)], claim=1.0, runs=4000, confidence=0.8, batch=True).refuted
+        hc.audit(coin, [(0, 1)], claim=1.0, runs=4000, confidence=0.8, batch=True).refuted
         for _ in range(300)
     ]
     assert sum(wrong) <= 90
@@ -213,7 +214,7 @@ def test_bounds_are_wrong_as_seldom_as_they_say() -> None:
 
 @pytest.mark.parametrize("broken", BATTERY, ids=lambda broken: broken.name)
 def test_broken_mechanisms_are_refuted(broken: Broken) -> None:
-    found = empirical_audit(
+    found = hc.audit(
         broken.run,
         [broken.datasets],
         claim=broken.claim,
@@ -231,9 +232,7 @@ def test_broken_mechanisms_are_refuted(broken: Broken) -> None:
     ("run", "datasets"), [(coin, (0, 1)), (geometric_count, ([0, 1, 1], [0, 0, 1]))]
 )
 def test_sound_mechanisms_are_not(run: Any, datasets: Any) -> None:
-    found = empirical_audit(
-        run, [datasets], claim=1.0, runs=200_000, confidence=0.999999, batch=True
-    )
+    found = hc.audit(run, [datasets], claim=1.0, runs=200_000, confidence=0.999999, batch=True)
     assert not found.refuted
     assert found.epsilon > 0.9
 
@@ -246,8 +245,8 @@ def test_what_delta_allows_is_not_held_against_a_mechanism() -> None:
         return np.where(told, value, generator.integers(0, 2, runs))
 
     asked: dict[str, Any] = {"runs": 100_000, "confidence": 0.999999, "batch": True}
-    assert not empirical_audit(telling, [(0, 1)], claim=0.01, delta=0.3, **asked).refuted
-    assert empirical_audit(telling, [(0, 1)], claim=0.01, delta=0.25, **asked).refuted
+    assert not hc.audit(telling, [(0, 1)], claim=0.01, delta=0.3, **asked).refuted
+    assert hc.audit(telling, [(0, 1)], claim=0.01, delta=0.25, **asked).refuted
 
 
 def test_mechanisms_that_are_called_once_a_run_and_several_pairs() -> None:
@@ -257,7 +256,7 @@ def test_mechanisms_that_are_called_once_a_run_and_several_pairs() -> None:
         return [bit ^ (source.random() > 0.9) for bit in data]
 
     same, different = ([0, 0], [0, 0]), ([0, 0], [0, 1])
-    found = empirical_audit(lying, [same, different], claim=1.0, runs=20_000)
+    found = hc.audit(lying, [same, different], claim=1.0, runs=20_000)
     assert found.refuted
     assert {tuple(found.dataset), tuple(found.neighbor)} == {(0, 0), (0, 1)}
 
@@ -274,7 +273,7 @@ def test_what_could_have_been_seen() -> None:
 def test_readings_find_what_tells() -> None:
     noise = np.random.default_rng(2).laplace(0, 1, 4000)
     event = best_event(noise[:2000], 1 + noise[2000:], 0.0)
-    assert event.name == "last bits"
+    assert event.reading.name == "last bits"
     assert last_bits(np.array([1.0, 0.5, 0.75, 3.0, 2.0**-60])).tolist() == [0, -1, -2, 0, -60]
 
 
@@ -285,11 +284,11 @@ def test_readings_find_what_tells() -> None:
         ({"claim": 1.0, "delta": 1.0}, "δ in"),
         ({"claim": 1.0, "runs": 10}, "`runs` must be between"),
         ({"claim": 1.0, "confidence": 1.0}, "strictly in"),
-        ({"claim": 1.0, "datasets": []}, "one pair"),
+        ({"claim": 1.0, "datasets": []}, "pairs of neighbors"),
     ],
 )
 def test_bad_audits_are_refused(settings: dict[str, Any], message: str) -> None:
     asked = {"datasets": [(0, 1)], **settings}
     pairs = asked.pop("datasets")
     with pytest.raises(hc.InvalidParameter, match=message):
-        empirical_audit(coin, pairs, batch=True, **asked)
+        hc.audit(coin, pairs, batch=True, **asked)

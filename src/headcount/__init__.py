@@ -4,6 +4,8 @@ Counts, sums, means, histograms and densities with differential privacy, in the 
 shuffle trust models. Start with `plan(...)`, `protocol(...)` and `run(...)`.
 """
 
+from headcount.auditor.audit import Audit, audit
+from headcount.auditor.exact import ExactAudit, exact_audit
 from headcount.core.budget import Budget, Crowd, Trust
 from headcount.core.errors import (
     CrowdMismatch,
@@ -43,6 +45,7 @@ __version__ = "0.1.0"
 
 __all__ = [
     "Alphabet",
+    "Audit",
     "Batch",
     "Bound",
     "Budget",
@@ -53,6 +56,7 @@ __all__ = [
     "CrowdMismatch",
     "Density",
     "Estimate",
+    "ExactAudit",
     "Guarantee",
     "HeadcountError",
     "Histogram",
@@ -78,10 +82,12 @@ __all__ = [
     "Trust",
     "UnknownName",
     "UnreadableData",
+    "audit",
     "best_protocol",
     "bounds",
     "compare",
     "dishonest_plans",
+    "exact_audit",
     "needed_crowd",
     "needed_epsilon",
     "plan",

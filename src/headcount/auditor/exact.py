@@ -12,7 +12,7 @@ from itertools import combinations_with_replacement
 from operator import add
 from typing import Any, TypeAlias
 
-from headcount.audit.losses import Law, Loss, least_loss
+from headcount.auditor.losses import Law, Loss, least_loss
 from headcount.core import checks
 from headcount.core.budget import Trust
 from headcount.core.errors import InvalidParameter

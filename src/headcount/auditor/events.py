@@ -1,0 +1,75 @@
+"""Events that tell two datasets apart: learned from some outputs, to be counted on others."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from headcount.auditor.readings import Codes, Outputs, Reading, readings
+
+
+@dataclass(frozen=True)
+class Event:
+    """A reading, and the codes that belong to the event; `swapped` if the other side has more."""
+
+    reading: Reading
+    codes: NDArray[np.int64]
+    swapped: bool
+    promise: float  # the ε that it would have shown on what it was chosen from
+
+    def hits(self, outputs: Outputs) -> int:
+        return int(np.isin(self.reading.read(outputs), self.codes).sum())
+
+    def __str__(self) -> str:
+        return self.reading.describe(np.sort(self.codes))
+
+
+def best_event(outputs: Outputs, others: Outputs, delta: float) -> Event:
+    """The event that would show the largest ε, if it were counted as often again.
+
+    Which codes are in it is learned from one half of the runs, and which event is best from the
+    other: what was seen once on one side only is no event yet.
+    """
+    half = len(outputs) // 2
+    learned = [outputs[:half], others[:half]]
+    tried = [outputs[half:], others[half:]]
+    found = (
+        _event(reading, learned[::way], tried[::way], delta, swapped=way < 0)
+        for reading in readings(outputs, others)
+        for way in (1, -1)
+    )
+    return max(found, key=lambda event: event.promise)
+
+
+def _event(
+    reading: Reading,
+    learned: Sequence[Outputs],
+    tried: Sequence[Outputs],
+    delta: float,
+    *,
+    swapped: bool,
+) -> Event:
+    one, two = map(reading.read, learned)
+    codes, which = np.unique(np.concatenate([one, two]), return_inverse=True)
+    ours = np.bincount(which[: len(one)], minlength=len(codes))
+    theirs = np.bincount(which[len(one) :], minlength=len(codes))
+    # What was seen most often on the one side, for each time on the other, comes first.
+    order = np.argsort(-(ours + 0.5) / (theirs + 0.5), kind="stable")
+    place = np.empty(len(codes), dtype=np.int64)
+    place[order] = np.arange(len(codes))
+    hits, other_hits = (np.cumsum(_counted(reading.read(side), codes, place)) for side in tried)
+    runs = len(tried[0])
+    # About what bounds would leave of it: three deviations of both.
+    low = (hits - 3 * np.sqrt(hits + 1)) / runs - delta
+    high = (other_hits + 3 * np.sqrt(other_hits + 1) + 3) / runs
+    promise = np.log(np.maximum(low, 1e-300) / high)
+    at = int(np.argmax(promise))
+    return Event(reading, codes[order[: at + 1]], swapped, float(promise[at]))
+
+
+def _counted(found: Codes, codes: Codes, place: NDArray[np.int64]) -> NDArray[np.int64]:
+    """How often each known code was found, in their order."""
+    at = np.minimum(np.searchsorted(codes, found), len(codes) - 1)
+    known = codes[at] == found
+    return np.bincount(place[at[known]], minlength=len(codes))

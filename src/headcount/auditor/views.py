@@ -1,0 +1,166 @@
+"""What an adversary sees of a protocol, run by run: one person's messages (local), all messages of
+a crowd without their order (shuffle), or what is released (central).
+"""
+
+import math
+from collections.abc import Sequence
+from itertools import accumulate, pairwise
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from headcount.auditor.readings import Outputs
+from headcount.auditor.sampling import Mechanism
+from headcount.core.budget import Trust
+from headcount.core.messages import Batch, Messages
+from headcount.core.protocol import Protocol
+from headcount.core.task import Bounded
+from headcount.protocols.run import run
+from headcount.protocols.shuffler import shuffle
+from headcount.randomness.draws import permutation
+from headcount.randomness.sources import SecureSource
+
+_PEOPLE = 1 << 20  # whose messages are made at a time
+_KINDS = 1024  # of messages that are counted one by one; of more, tallies are seen
+
+
+def view_of(protocol: Protocol, view: Trust) -> Mechanism:
+    """The mechanism whose outputs are what is seen. A dataset is one person's value in the local
+    view, else the values of a crowd.
+    """
+    views = {Trust.LOCAL: _alone, Trust.SHUFFLE: _shuffled, Trust.CENTRAL: _released}
+    return lambda dataset, count: views[view](protocol, dataset, count)
+
+
+def promised(protocol: Protocol, view: Trust, delta: float | None) -> tuple[float | None, float]:
+    """The ε and δ that are claimed of a view, at a δ if one is asked; no ε where none is.
+
+    Who sees less than the trust allows for sees no more than is promised. Who sees more, sees
+    messages of one person: then it is what those alone keep.
+    """
+    order = (Trust.LOCAL, Trust.SHUFFLE, Trust.CENTRAL)
+    if order.index(view) >= order.index(protocol.trust):
+        known = protocol.guarantee
+        at = known.delta if delta is None else delta
+        epsilon = known.epsilon if delta is None else protocol.curve.epsilon(delta)
+    else:
+        at, epsilon = delta or 0.0, protocol.local_epsilon
+    return None if math.isinf(epsilon) else epsilon, at
+
+
+def neighbors(protocol: Protocol, view: Trust) -> list[tuple[Any, Any]]:
+    """Pairs worth trying: two values, and others who all hold one of them, or half each, or a third
+    value.
+    """
+    values = some_values(protocol)
+    pairs = [(values[0], other) for other in values[1:]]
+    if view is Trust.LOCAL:
+        return pairs
+    others = (protocol.crowd.honest if view is Trust.SHUFFLE else protocol.crowd.users) - 1
+    crowds = []
+    for one, other in pairs:
+        third = next((value for value in values if value not in (one, other)), one)
+        half = [one] * (others // 2) + [other] * (others - others // 2)
+        for rest in ([one] * others, [other] * others, half, [third] * others):
+            if ([*rest, one], [*rest, other]) not in crowds:
+                crowds.append(([*rest, one], [*rest, other]))
+    return crowds
+
+
+def some_values(protocol: Protocol) -> Sequence[Any]:
+    """Of buckets the first, the second and the last; of numbers both ends and the middle."""
+    task = protocol.task
+    if isinstance(task, Bounded):
+        middle = (task.low + task.high) / 2
+        return [task.low, task.high, math.floor(middle) if task.whole else middle]
+    held = list(task.buckets) if task.buckets else list(range(task.domain))
+    return list(dict.fromkeys([held[0], held[-1], *held[1:2]]))
+
+
+def crowd_of(randomizer: Mechanism) -> Mechanism:
+    """Of what randomizes one person's value: all messages of a crowd, in a random order."""
+
+    def seen(dataset: Any, count: int) -> Outputs:
+        columns = [randomizer(value, count) for value in dataset]
+        if all(isinstance(column, np.ndarray) and column.ndim == 1 for column in columns):
+            return _mixed(np.stack(columns, axis=1))
+        rows = ([m for sent in row for m in _messages(sent)] for row in zip(*columns, strict=True))
+        source = SecureSource()
+        return [[row[at] for at in permutation(source, len(row))] for row in rows]
+
+    return seen
+
+
+def _messages(sent: Any) -> Sequence[Any]:
+    return list(sent) if isinstance(sent, list | tuple | np.ndarray) else [sent]
+
+
+def _mixed(rows: NDArray[Any]) -> NDArray[Any]:
+    """Every row in a random order of its own."""
+    keys = SecureSource().integers(rows.size, np.uint64).reshape(rows.shape)
+    return np.take_along_axis(rows, np.argsort(keys, axis=1), axis=1)
+
+
+def _alone(protocol: Protocol, value: Any, count: int) -> Outputs:
+    sent = protocol.randomize([value] * count, SecureSource())
+    if protocol.fixed_messages == 1:
+        return sent.payload
+    ends = accumulate(sent.counts.tolist(), initial=0)
+    return [sent.payload[start:stop].tolist() for start, stop in pairwise(ends)]
+
+
+def _shuffled(protocol: Protocol, dataset: Sequence[Any], count: int) -> NDArray[np.int64]:
+    """How often each message was passed on, where there are few kinds; else the tally."""
+    at_once = max(1, _PEOPLE // len(dataset))
+    source = SecureSource()
+    seen = []
+    for start in range(0, count, at_once):
+        runs = min(at_once, count - start)
+        sent = protocol.randomize(list(dataset) * runs, source)
+        sizes = [len(column) for column in protocol.alphabet.columns]
+        few = math.prod(sizes) <= _KINDS
+        seen.append((_copies if few else _tallies)(protocol, sent, runs))
+    return np.concatenate(seen)
+
+
+def _copies(protocol: Protocol, sent: Messages, runs: int) -> NDArray[np.int64]:
+    people = sent.users // runs
+    payload, counts = sent.payload, np.asarray(sent.counts)
+    if protocol.least_copies > 1:  # whoever sends several is not heard
+        payload = payload[np.repeat(counts <= 1, counts)]
+        counts = np.where(counts <= 1, counts, 0)
+    columns = protocol.alphabet.columns
+    code = np.zeros(len(payload), dtype=np.int64)
+    for column, values in zip(columns, payload.reshape(len(payload), -1).T, strict=True):
+        code = code * len(column) + (values.astype(np.int64) - column[0]) // column.step
+    kinds = math.prod(map(len, columns))
+    run = np.repeat(np.arange(sent.users) // people, counts)
+    copies = np.bincount(run * kinds + code, minlength=runs * kinds).reshape(runs, kinds)
+    return np.where(copies >= protocol.least_copies, copies, 0)
+
+
+def _tallies(protocol: Protocol, sent: Messages, runs: int) -> NDArray[np.int64]:
+    people, source = sent.users // runs, SecureSource()
+    ends = accumulate(np.asarray(sent.counts).reshape(runs, people).sum(axis=1).tolist(), initial=0)
+    found = []
+    for number, (start, stop) in enumerate(pairwise(ends)):
+        whose = sent.counts[number * people : (number + 1) * people]
+        crowd: Batch = Messages(sent.payload[start:stop], people, whose)
+        if protocol.least_copies > 1:
+            crowd = shuffle(
+                Messages(sent.payload[start:stop], people, whose),
+                source,
+                least_copies=protocol.least_copies,
+                dummy=protocol.alphabet.dummy,
+            )
+        found.append(protocol.tally(crowd).counts)
+    return np.array(found)
+
+
+def _released(protocol: Protocol, dataset: Sequence[Any], count: int) -> NDArray[np.float64]:
+    source = SecureSource()
+    if protocol.trust is Trust.CENTRAL and protocol.task.whole_answers:
+        tally = protocol.collect(dataset, source)  # nothing random yet
+        return np.array([protocol.estimate(tally, source).value for _ in range(count)])
+    return np.array([run(protocol, dataset, source).value for _ in range(count)])
