@@ -227,7 +227,9 @@ def covered(
 COUNTS = [5, 20, 100, 400, 1475]
 
 
-@oracles
+@pytest.mark.parametrize(
+    "name", [*ORACLES[:-1], pytest.param("local.subset", marks=pytest.mark.slow)]
+)
 def test_intervals_cover_small_and_large_counts(name: str) -> None:
     found = covered(name, 1.0, COUNTS, 5000)
     assert ((found > 0.94) & (found < 0.965)).all(), found
@@ -438,7 +440,8 @@ def test_behind_a_shuffler_every_crowd_keeps_the_promise(name: str) -> None:
 @pytest.mark.parametrize(
     ("name", "buckets", "epsilon", "users"),
     [("local.subset", 1000, 12.0, 300), ("local.hashing", 500, 7.3, 1000),
-     ("local.unary-optimized", 300, 5.0, 1000), ("local.k-ary", 200, 3.0, 101)],
+     ("local.unary-optimized", 300, 5.0, 1000),
+     pytest.param("local.k-ary", 200, 3.0, 101, marks=pytest.mark.slow)],
 )  # fmt: skip
 def test_simultaneous_intervals_hold_where_supports_are_few(
     name: str, buckets: int, epsilon: float, users: int

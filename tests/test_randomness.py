@@ -281,7 +281,7 @@ def test_table_is_as_near_to_its_law_as_it_says(masses: list[float]) -> None:
 
 
 @pytest.mark.parametrize("p", [Fraction(1, 3), Fraction(999, 1000), Fraction(1, 2**60)])
-@pytest.mark.parametrize("trials", [1, 10, 700])
+@pytest.mark.parametrize("trials", [1, 10, pytest.param(700, marks=pytest.mark.slow)])
 def test_binomial_table_is_as_near_as_it_says(trials: int, p: Fraction) -> None:
     drawn = table(binomial_law, trials, p)
     firsts = [int(first) for first in drawn._firsts] + [2**64]
@@ -340,7 +340,14 @@ def test_multinomial_has_its_law() -> None:
 # Discrete Laplace ---------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("epsilon", [Fraction(1, 3), Fraction(0.7), Fraction(3)])
+@pytest.mark.parametrize(
+    "epsilon",
+    [
+        Fraction(0.7),
+        pytest.param(Fraction(1, 3), marks=pytest.mark.slow),
+        pytest.param(Fraction(3), marks=pytest.mark.slow),
+    ],
+)
 def test_discrete_laplace_law(epsilon: Fraction) -> None:
     source = SeededSource(10)
     drawn = Counter(discrete_laplace(source, epsilon) for _ in range(60_000))
@@ -466,7 +473,7 @@ class _Digits(Source):
             rows[place] = np.packbits(bits.astype(np.uint8), bitorder="little").view(np.uint64)
 
 
-@pytest.mark.parametrize("digits", [1, 2, 5, 9])
+@pytest.mark.parametrize("digits", [1, 2, 5, pytest.param(9, marks=pytest.mark.slow)])
 def test_packed_bits_of_few_digits_are_exact(digits: int) -> None:
     """Of all numbers that there are, exactly `weight` are below the threshold."""
     for weight in range(1, 2**digits, 2):

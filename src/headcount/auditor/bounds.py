@@ -3,17 +3,19 @@
 import math
 from functools import lru_cache
 
-from scipy.stats import beta
-
 
 def lower_chance(hits: int, runs: int, wrong: float) -> float:
     """A chance that is below the true one, but for a probability of `wrong`."""
-    return float(beta.ppf(wrong, hits, runs - hits + 1)) if hits else 0.0
+    from scipy.special import betaincinv  # loads when it is used
+
+    return float(betaincinv(hits, runs - hits + 1, wrong)) if hits else 0.0
 
 
 def upper_chance(hits: int, runs: int, wrong: float) -> float:
     """A chance that is above the true one, but for a probability of `wrong`."""
-    return float(beta.isf(wrong, hits + 1, runs - hits)) if hits < runs else 1.0
+    from scipy.special import betainccinv
+
+    return float(betainccinv(hits + 1, runs - hits, wrong)) if hits < runs else 1.0
 
 
 def lower_epsilon(hits: int, other_hits: int, runs: int, delta: float, wrong: float) -> float:
