@@ -136,13 +136,48 @@ def test_what_is_asked_of_a_protocol_is_what_is_answered() -> None:
     pure, loose = hc.exact_audit(protocol, delta=0.0), hc.exact_audit(protocol, delta=0.2)
     assert pure.epsilon == pytest.approx(protocol.local_epsilon, abs=1e-9)
     assert loose.epsilon < hc.exact_audit(protocol).epsilon < pure.epsilon
-    assert pure.claim is loose.claim is None
+    for found in (pure, loose):
+        assert found.claim is not None
+        assert found.epsilon <= found.claim * (1 + 1e-9)
     whole = hc.protocol("local.one-bit-mean", hc.Sum(0, 3, whole=True), hc.Budget(1), hc.Crowd(3))
     assert hc.exact_audit(whole).epsilon == pytest.approx(whole.local_epsilon, abs=1e-9)
     real = hc.protocol("local.one-bit-mean", hc.Mean(0, 3), hc.Budget(1), hc.Crowd(3))
     with pytest.raises(hc.InvalidParameter, match="where there is no list"):
         hc.exact_audit(real)
     assert hc.exact_audit(real, [0.0, 3.0]).epsilon == pytest.approx(real.local_epsilon, abs=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("name", "task", "users"),
+    [
+        ("central.geometric", hc.Count(), 4),
+        ("central.laplace", hc.Count(), 3),
+        ("central.geometric", hc.Sum(0, 3, whole=True), 3),
+        ("central.geometric", hc.Histogram(3), 2),
+    ],
+)
+def test_releases_of_a_curator_are_audited_exactly(name: str, task: hc.Task, users: int) -> None:
+    protocol = hc.protocol(name, task, hc.Budget(0.7), hc.Crowd(users))
+    found = hc.exact_audit(protocol)
+    assert found.view is hc.Trust.CENTRAL
+    assert not found.refuted
+    assert found.epsilon == pytest.approx(0.7, abs=1e-9)
+    assert hc.exact_audit(protocol, claim=0.69).refuted
+
+
+def test_a_release_of_your_own_is_a_law_of_the_dataset() -> None:
+    """Whoever comes first is told with a chance of 1/3, whoever comes last never."""
+
+    def first(data: tuple[int, ...]) -> dict[Any, Fraction]:
+        law = {0: THIRD, 1: THIRD}
+        return {**law, data[0]: law[data[0]] + THIRD}
+
+    found = hc.exact_audit(first, [0, 1], users=3, view="central")
+    assert found.loss.ratio == 2
+    assert found.dataset[1:] == found.neighbor[1:]
+    assert found.dataset[0] != found.neighbor[0]
+    with pytest.raises(hc.InvalidParameter, match="datasets at most"):
+        hc.exact_audit(first, [0, 1], users=20, view="central")
 
 
 def test_claims_below_the_truth_are_refuted_with_datasets_that_show_it() -> None:
@@ -156,10 +191,11 @@ def test_claims_below_the_truth_are_refuted_with_datasets_that_show_it() -> None
 @pytest.mark.parametrize(
     ("law", "values", "settings", "message"),
     [
-        (response, [0], {}, "two at least"),
+        (response, [0], {}, "`values` must be 2 to 64"),
         (lambda _: {((0, 1),): Fraction(1, 2)}, [0, 1], {}, "add up to 1"),
         (lambda _: {((0, 1),): 1.0}, [0, 1], {}, "fractions"),
-        (response, [0, 1], {"view": "central"}, "`view` must be one of"),
+        (response, [0, 1], {"view": "central"}, "`users` must be"),
+        (response, [0, 1], {"view": "cloud"}, "`view` must be one of"),
         (response, [0, 1], {"view": "shuffle", "users": 1000}, "`users` must be between"),
     ],
 )

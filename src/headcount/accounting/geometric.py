@@ -6,11 +6,15 @@ sum by less is better hidden, since P is log-concave.
 """
 
 import math
+from decimal import Decimal, localcontext
+from fractions import Fraction
 
 import numpy as np
 
 from headcount.accounting.divergence import SymmetricCurve
 from headcount.accounting.laws import UNIT, Law
+
+_WHOLE = 1 << 300  # chances are integers over it
 
 
 def moved_laws(rate: float, steps: int) -> tuple[Law, Law]:
@@ -36,6 +40,24 @@ def moved_delta(rate: float, steps: int, epsilon: float) -> float:
         excess = -math.expm1(-rate * k) - math.exp(-rate) * math.expm1(epsilon - rate * (steps - k))
     # Another event than the best has less excess, by no more than rounding.
     return max(excess, 0.0) / (1 + math.exp(-rate)) * (1 + 16 * UNIT) + 8 * UNIT * rate * steps
+
+
+def listed_law(at: int, most: int, rate: Fraction) -> dict[int, Fraction]:
+    """The law of a number between 0 and `most` with noise, in fractions, to 80 digits.
+
+    What is at most 0 counts as 0, and what is `most` at least as that: beyond the ends all ratios
+    of two such laws are as at the ends.
+    """
+    with localcontext(prec=90):
+        step = Decimal(rate.numerator) / Decimal(rate.denominator)
+        shrink = (-step).exp()
+        inside = (1 - shrink) / (1 + shrink)
+        mass = {z: inside * (-step * abs(z - at)).exp() for z in range(most + 1)}
+        for end in (0, most):
+            mass[end] /= 1 - shrink  # and all beyond it
+        law = {z: Fraction(int(chance * _WHOLE), _WHOLE) for z, chance in mass.items()}
+    law[at] += 1 - sum(law.values())
+    return law
 
 
 def moved_curve(rate: float, steps: int) -> SymmetricCurve:

@@ -6,23 +6,32 @@ it down.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from fractions import Fraction
-from itertools import combinations_with_replacement
+from functools import lru_cache
+from itertools import combinations_with_replacement, permutations, product
 from operator import add
 from typing import Any, TypeAlias
 
+import numpy as np
+
 from headcount.auditor.losses import Law, Loss, least_loss
+from headcount.auditor.views import promised
 from headcount.core import checks
 from headcount.core.budget import Trust
 from headcount.core.errors import InvalidParameter
-from headcount.core.protocol import Protocol
+from headcount.core.messages import Batch
+from headcount.core.protocol import Bundle, Protocol
+from headcount.core.table import Table
 from headcount.core.task import Bounded
 
 Counts: TypeAlias = tuple[int, ...]
 MOST_OUTCOMES = 200_000  # of a view, beyond which nothing is listed
 MOST_PEOPLE = 64
 MOST_VALUES = 64
+MOST_DATASETS = 4096  # where it matters who holds what
+_RARE: Bundle = (((-1,), 1),)  # what laws leave out
+_MOST_RATIO = Fraction(10**9)  # e^ε that can be certain in spite of that
 _ROUNDING = 1e-9  # of an ε, within which floats say the same
 
 
@@ -47,10 +56,51 @@ class ExactAudit:
         """Whether it was claimed to be less."""
         return self.claim is not None and self.epsilon > self.claim * (1 + _ROUNDING)
 
+    @property
+    def verdict(self) -> str:
+        return "no claim" if self.claim is None else "refuted" if self.refuted else "kept"
+
+    def table(self) -> Table:
+        title = {
+            "refuted": "Refuted: less privacy than was claimed",
+            "kept": "Kept: no event of any two neighboring datasets shows less privacy",
+            "no claim": "Computed, without a claim",
+        }[self.verdict]
+        return Table(
+            ("claimed ε", "at δ", "least ε", "view", "people"),
+            (
+                (
+                    "none" if self.claim is None else f"{self.claim:.6g}",
+                    f"{self.delta:g}",
+                    "none is enough" if self.loss.ratio is None else f"{self.epsilon:.6g}",
+                    str(self.view),
+                    str(self.users),
+                ),
+            ),
+            title=title,
+            notes=(
+                f"event: one of {len(self.loss.event)} outcomes, such as {self._shown_event}",
+                f"it has a chance of {float(self.loss.chance):.6g} for {self.dataset}",
+                f"and of {float(self.loss.other_chance):.6g} for {self.neighbor}",
+            ),
+            words=0,
+        )
+
+    @property
+    def _shown_event(self) -> str:
+        return str(self.loss.event[0]) if self.loss.event else "none"
+
+    def __str__(self) -> str:
+        return str(self.table())
+
+    def _repr_html_(self) -> str:
+        return self.table().html()
+
     def to_dict(self) -> dict[str, Any]:
         found = asdict(self)
         del found["loss"]
         return {
+            "verdict": self.verdict,
             **found,
             "epsilon": None if self.loss.ratio is None else self.epsilon,
             "refuted": self.refuted,
@@ -71,9 +121,10 @@ def exact_audit(
 ) -> ExactAudit:
     """The least ε at δ of what an adversary sees, over all neighboring datasets of these values.
 
-    The view is that of one person's messages (local) or of all messages of a crowd of `users`
-    without their order (shuffle). A protocol brings its values, honest people and trust; asked for
-    no δ, also its claim. Real numbers cannot be listed: the result is for the `values` given.
+    The view is that of one person's messages (local), of all messages of a crowd of `users` without
+    their order (shuffle), or of what is released (central: the law is a function of the dataset, a
+    tuple of values). A protocol brings its values, honest people and trust; asked for no δ, also
+    its claim. Real numbers cannot be listed: the result is for the `values` given.
 
         exact_audit(protocol("local.k-ary", Histogram(4), Budget(1), Crowd(5)))
         exact_audit(lambda x: {((x, 1), (1 - x, 1)): Fraction(1)}, [0, 1], users=3, view="shuffle")
@@ -82,21 +133,23 @@ def exact_audit(
         view = view or target.trust
         users = target.crowd.honest if users is None else users
         values = _values(target) if values is None else values
-        if claim is None and delta is None:
-            claim, delta = target.guarantee.epsilon, target.guarantee.delta
+        if claim is None:
+            claim, delta = promised(target, Trust(checks.choice("view", view, tuple(Trust))), delta)
     delta = 0.0 if delta is None else checks.real("delta", delta)
-    if values is None or len(set(values)) < 2:
-        raise InvalidParameter(f"`values` must be two at least that people may hold, got {values}")
-    seen = Trust(checks.choice("view", view or Trust.LOCAL, (Trust.LOCAL, Trust.SHUFFLE)))
+    if values is None or not 2 <= len(set(values)) <= MOST_VALUES:
+        raise InvalidParameter(
+            f"`values` must be 2 to {MOST_VALUES} that people may hold, got {values}"
+        )
+    seen = Trust(checks.choice("view", view or Trust.LOCAL, tuple(Trust)))
     people = 1 if seen is Trust.LOCAL else checks.whole("users", users, low=1, high=MOST_PEOPLE)
-    least_copies = target.least_copies if isinstance(target, Protocol) else 1
-    crowds = _Crowds({value: _law(target, value) for value in values}, least_copies)
+    law_of, rare = _view(target, values, seen)
+    in_order = seen is Trust.CENTRAL and not isinstance(target, Protocol)
     worst: ExactAudit | None = None
     exactly = Fraction(delta)
-    for others, value, other in _neighbors(values, people):
-        loss = least_loss(crowds.view((*others, value)), crowds.view((*others, other)), exactly)
+    for dataset, neighbor in _neighbors(values, people, in_order=in_order):
+        loss = _certain(law_of(dataset), law_of(neighbor), exactly, people * rare)
         if worst is None or loss > worst.loss:
-            worst = ExactAudit(seen, people, delta, claim, (*others, value), (*others, other), loss)
+            worst = ExactAudit(seen, people, delta, claim, dataset, neighbor, loss)
     assert worst is not None
     return worst
 
@@ -111,23 +164,75 @@ def _values(protocol: Protocol) -> Sequence[Any]:
     raise InvalidParameter(f"`values` must be given where there is no list, got none for {task}")
 
 
-def _law(target: Protocol | Callable[[Any], Law], value: Any) -> Law:
-    law = target.law(value) if isinstance(target, Protocol) else target(value)
-    if law is None:
-        raise InvalidParameter("the law must be short enough to list, got none")
+def _view(
+    target: Protocol | Callable[[Any], Law], values: Sequence[Any], seen: Trust
+) -> tuple[Callable[[tuple[Any, ...]], Law], Fraction]:
+    """The law of what is seen, by the dataset, and what a person's law may leave out."""
+    if isinstance(target, Protocol):
+        laws, rare = _stated(target, values)
+        if seen is Trust.CENTRAL:
+            return _Releases(target, laws).view, rare
+        return _Crowds(laws, target.least_copies if seen is Trust.SHUFFLE else 1).view, rare
+    if seen is Trust.CENTRAL:
+        cached = lru_cache(maxsize=MOST_DATASETS)(lambda dataset: _checked(target(dataset)))
+        return cached, Fraction(0)
+    return _Crowds({value: _checked(target(value)) for value in values}, 1).view, Fraction(0)
+
+
+def _checked(law: Law) -> Law:
     total = sum(law.values(), Fraction(0))
     if not all(isinstance(chance, Fraction | int) for chance in law.values()) or total != 1:
         raise InvalidParameter(f"a law must have fractions that add up to 1, got {float(total)}")
     return law
 
 
-def _neighbors(values: Sequence[Any], people: int) -> Iterator[tuple[tuple[Any, ...], Any, Any]]:
-    """What the others hold, and two different values of the one who is replaced."""
-    for others in combinations_with_replacement(values, people - 1):
-        for value in values:
-            for other in values:
-                if value != other:
-                    yield others, value, other
+def _stated(protocol: Protocol, values: Sequence[Any]) -> tuple[dict[Any, Law], Fraction]:
+    """The laws of a protocol, and the most that any leaves out since it is very rare: that is one
+    outcome more.
+    """
+    laws: dict[Any, Law] = {}
+    most = Fraction(0)
+    for value in values:
+        law = protocol.law(value)
+        if law is None:
+            raise InvalidParameter("the law must be short enough to list, got none")
+        rare = 1 - sum(law.values(), Fraction(0))
+        laws[value] = {**law, _RARE: rare} if rare else law
+        most = max(most, rare)
+    return laws, most
+
+
+def _certain(law: Law, other: Law, delta: Fraction, rare: Fraction) -> Loss:
+    """The loss that is there whatever the outcomes are that were left out, with a chance of `rare`
+    at most on each side: that may be worth rare·(1 + e^ε) of δ.
+    """
+    loss = least_loss(law, other, delta)
+    if not rare:
+        return loss
+    most = _MOST_RATIO if loss.ratio is None else min(loss.ratio, _MOST_RATIO)
+    loss = least_loss(law, other, delta + rare * (1 + most))
+    return replace(loss, ratio=most) if loss.ratio is None or loss.ratio > most else loss
+
+
+def _neighbors(
+    values: Sequence[Any], people: int, *, in_order: bool
+) -> Iterator[tuple[tuple[Any, ...], tuple[Any, ...]]]:
+    """All pairs of datasets that differ in one person; `in_order` if it matters who holds what."""
+    if in_order:
+        if len(values) ** people > MOST_DATASETS:
+            raise InvalidParameter(
+                f"there must be {MOST_DATASETS} datasets at most to try all, got more"
+            )
+        crowds: Iterator[tuple[Any, ...]] = product(values, repeat=people - 1)
+        places = range(people)
+    else:
+        crowds = combinations_with_replacement(values, people - 1)
+        places = range(people - 1, people)
+    for others in crowds:
+        for place in places:
+            for one, other in permutations(values, 2):
+                first, last = others[:place], others[place:]
+                yield (*first, one, *last), (*first, other, *last)
 
 
 class _Crowds:
@@ -137,6 +242,7 @@ class _Crowds:
         kinds = sorted(
             {message for law in laws.values() for bag in law for message, _ in bag}, key=repr
         )
+        self.kinds = kinds
         self._none = (0,) * len(kinds)
         self._least_copies = least_copies
         self._laws = {
@@ -151,15 +257,15 @@ class _Crowds:
     def view(self, held: tuple[Any, ...]) -> Law:
         """What a shuffler passes on, which withholds messages with too few copies."""
         out: dict[Counts, Fraction] = {}
-        for counts, chance in self._all_sent(held).items():
+        for counts, chance in self.sent(held).items():
             seen = tuple(count if count >= self._least_copies else 0 for count in counts)
             out[seen] = out.get(seen, Fraction(0)) + chance
         return out
 
-    def _all_sent(self, held: tuple[Any, ...]) -> dict[Counts, Fraction]:
+    def sent(self, held: tuple[Any, ...]) -> dict[Counts, Fraction]:
         if held not in self._sent:
             out: dict[Counts, Fraction] = {}
-            for counts, chance in self._all_sent(held[:-1]).items():
+            for counts, chance in self.sent(held[:-1]).items():
                 for more, its_chance in self._laws[held[-1]].items():
                     together = tuple(map(add, counts, more))
                     out[together] = out.get(together, Fraction(0)) + chance * its_chance
@@ -169,3 +275,33 @@ class _Crowds:
                 )
             self._sent[held] = out
         return self._sent[held]
+
+
+class _Releases:
+    """Laws of what a curator releases."""
+
+    def __init__(self, protocol: Protocol, laws: Mapping[Any, Law]) -> None:
+        if protocol.trust is not Trust.CENTRAL:
+            raise InvalidParameter(
+                f"`view` must be local or shuffle for {protocol.name}, whose noise is in the "
+                "messages, got central"
+            )
+        self._protocol, self._crowds = protocol, _Crowds(laws, 1)
+        self._known: dict[tuple[Any, ...], Law] = {}
+
+    def view(self, held: tuple[Any, ...]) -> Law:
+        if held not in self._known:
+            out: dict[Any, Fraction] = {}
+            for counts, chance in self._crowds.sent(held).items():
+                for outcome, its_chance in self._released(counts, len(held)).items():
+                    out[outcome] = out.get(outcome, Fraction(0)) + chance * its_chance
+            self._known[held] = out
+        return self._known[held]
+
+    def _released(self, counts: Counts, people: int) -> Law:
+        dtype = self._protocol.alphabet.dtype
+        payload = np.repeat(np.array(self._crowds.kinds, dtype=dtype), counts)
+        law = self._protocol.release_law(self._protocol.tally(Batch(payload, people)))
+        if law is None:
+            raise InvalidParameter("the law of a release must be short enough to list, got none")
+        return law

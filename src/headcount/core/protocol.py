@@ -173,6 +173,13 @@ class Protocol(ABC):
         Without bundles rarer than `RARE`; None where there are too many to list.
         """
 
+    def release_law(self, tally: Tally) -> Mapping[Any, Fraction] | None:
+        """In central trust, the law of what is released for a tally, to 60 digits or more. Outcomes
+        that tell any two tallies of so many people apart alike may be one. None where it is not
+        known, or too long to list.
+        """
+        return None
+
     @abstractmethod
     def _standard_error(self, users: int, held: Holding | None) -> float:
         """See `standard_error`; the largest of all buckets where there are several."""

@@ -17,16 +17,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from headcount.accounting.geometric import moved_curve
+from headcount.accounting.geometric import listed_law, moved_curve
 from headcount.core.budget import Trust
 from headcount.core.guarantee import Guarantee, PrivacyCurve
 from headcount.core.messages import Alphabet, Messages
-from headcount.core.protocol import BundleLaw
+from headcount.core.protocol import MOST_BUNDLES, BundleLaw
 from headcount.core.source import Source
 from headcount.core.tally import Tally
 from headcount.core.task import Bounded, Count, Holding, Mean, Sum, Task
@@ -97,6 +97,10 @@ class Geometric(NoisySum):
         if self._levels == 1:  # many times faster
             return np.array([np.count_nonzero(payload)])
         return np.array([payload.sum(dtype=np.int64)])
+
+    def release_law(self, tally: Tally) -> Mapping[Any, Fraction] | None:
+        most = tally.users * self._levels
+        return listed_law(int(tally.counts[0]), most, self._rate) if most <= MOST_BUNDLES else None
 
     def _level_sum(self, tally: Tally, source: Source | None) -> int:
         return int(tally.counts[0]) + discrete_laplace(source or SecureSource(), self._rate)

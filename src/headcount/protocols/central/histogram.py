@@ -15,18 +15,19 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
-from typing import ClassVar
+from itertools import product
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from headcount.accounting.buckets import MovedCurve
-from headcount.accounting.geometric import moved_laws
+from headcount.accounting.geometric import listed_law, moved_laws
 from headcount.core.budget import Trust
 from headcount.core.estimate import Answer
 from headcount.core.guarantee import Guarantee, PrivacyCurve
 from headcount.core.messages import Alphabet, Messages
-from headcount.core.protocol import BundleLaw, Protocol
+from headcount.core.protocol import MOST_BUNDLES, BundleLaw, Protocol
 from headcount.core.source import Source
 from headcount.core.tally import Tally
 from headcount.core.task import Histogram, Holding, Task
@@ -76,6 +77,18 @@ class GeometricHistogram(Protocol):
 
     def law(self, value: int) -> BundleLaw:
         return {((value, 1),): Fraction(1)}
+
+    def release_law(self, tally: Tally) -> Mapping[Any, Fraction] | None:
+        most = tally.users * self.steps
+        if (most + 1) ** self.task.domain > MOST_BUNDLES:
+            return None
+        every = [listed_law(int(c) * self.steps, most, self._rate) for c in tally.counts]
+        return {
+            outcome: math.prod(
+                (law[z] for law, z in zip(every, outcome, strict=True)), start=Fraction(1)
+            )
+            for outcome in product(range(most + 1), repeat=self.task.domain)
+        }
 
     def _standard_error(self, users: int, held: Holding | None) -> float:
         return self._error_law(users, None).standard_error
