@@ -6,6 +6,7 @@ shuffle trust models. Start with `plan(...)`, `protocol(...)` and `run(...)`.
 
 from headcount.auditor.audit import Audit, audit
 from headcount.auditor.exact import ExactAudit, exact_audit
+from headcount.auditor.report import PrivacyReport, Thresholds, privacy_report
 from headcount.core.budget import Budget, Crowd, Trust
 from headcount.core.errors import (
     CrowdMismatch,
@@ -71,6 +72,7 @@ __all__ = [
     "Needs",
     "Plan",
     "PrivacyCurve",
+    "PrivacyReport",
     "Protocol",
     "Refusal",
     "SecureSource",
@@ -79,6 +81,7 @@ __all__ = [
     "Sum",
     "Tally",
     "Task",
+    "Thresholds",
     "Trust",
     "UnknownName",
     "UnreadableData",
@@ -92,6 +95,7 @@ __all__ = [
     "needed_epsilon",
     "plan",
     "price_of_trust",
+    "privacy_report",
     "protocol",
     "protocol_names",
     "run",
