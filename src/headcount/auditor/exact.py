@@ -79,7 +79,7 @@ class ExactAudit:
             ),
             title=title,
             notes=(
-                f"event: one of {len(self.loss.event)} outcomes, such as {self._shown_event}",
+                f"event: {self._shown_event}",
                 f"it has a chance of {float(self.loss.chance):.6g} for {self.dataset}",
                 f"and of {float(self.loss.other_chance):.6g} for {self.neighbor}",
             ),
@@ -88,7 +88,11 @@ class ExactAudit:
 
     @property
     def _shown_event(self) -> str:
-        return str(self.loss.event[0]) if self.loss.event else "none"
+        if not self.loss.event:
+            return "none"
+        first, others = self.loss.event[0], len(self.loss.event) - 1
+        shown = str(first) if self.view is Trust.CENTRAL else _copies(first)
+        return f"{shown}, or one of {others:,} others" if others else shown
 
     def __str__(self) -> str:
         return str(self.table())
@@ -235,6 +239,11 @@ def _neighbors(
                 yield (*first, one, *last), (*first, other, *last)
 
 
+def _copies(bundle: Bundle) -> str:
+    """Messages in words."""
+    return ", ".join(f"{count} × {message}" for message, count in bundle) or "no messages"
+
+
 class _Crowds:
     """Laws of how often each message occurs among those of a crowd."""
 
@@ -256,9 +265,10 @@ class _Crowds:
 
     def view(self, held: tuple[Any, ...]) -> Law:
         """What a shuffler passes on, which withholds messages with too few copies."""
-        out: dict[Counts, Fraction] = {}
+        out: dict[Bundle, Fraction] = {}
         for counts, chance in self.sent(held).items():
-            seen = tuple(count if count >= self._least_copies else 0 for count in counts)
+            copies = zip(self.kinds, counts, strict=True)
+            seen = tuple((kind, count) for kind, count in copies if count >= self._least_copies)
             out[seen] = out.get(seen, Fraction(0)) + chance
         return out
 

@@ -14,7 +14,7 @@ from multiprocessing.context import ForkProcess
 from typing import Any, TypeAlias
 
 from headcount.auditor.readings import Outputs
-from headcount.core.errors import InvalidParameter
+from headcount.core.errors import HeadcountError, InvalidParameter
 
 # So many outputs of a dataset.
 Mechanism: TypeAlias = Callable[[Any, int], Outputs]
@@ -26,7 +26,7 @@ Sampler: TypeAlias = Callable[[Any, Any, int], tuple[Outputs, Outputs]]
 def sampler(mechanism: Mechanism, *, parallel: bool) -> Iterator[Sampler]:
     """Runs a mechanism on pairs of datasets; `parallel` where processes can be forked."""
     if not parallel or "fork" not in multiprocessing.get_all_start_methods():
-        yield lambda one, other, count: (mechanism(one, count), mechanism(other, count))
+        yield lambda one, other, count: (_run(mechanism, one, count), _run(mechanism, other, count))
         return
     context = multiprocessing.get_context("fork")
     ends: list[Connection] = []
@@ -52,15 +52,26 @@ def sampler(mechanism: Mechanism, *, parallel: bool) -> Iterator[Sampler]:
             side.join()
 
 
+def _run(mechanism: Mechanism, dataset: Any, count: int) -> Outputs:
+    try:
+        return mechanism(dataset, count)
+    except HeadcountError:
+        raise
+    except Exception as error:  # of a mechanism that is not ours: whatever it is
+        raise InvalidParameter(
+            f"a mechanism must give outputs, got {type(error).__name__}: {error}"
+        ) from error
+
+
 def _serve(mechanism: Mechanism, end: Connection) -> None:
     """One side: outputs for every question, until it is stopped."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the process that asks is interrupted, and stops
     while True:
         dataset, count = end.recv()
         try:
-            end.send((True, mechanism(dataset, count)))
-        except Exception as error:  # of a mechanism that is not ours: whatever it is
-            end.send((False, f"{type(error).__name__}: {error}"))
+            end.send((True, _run(mechanism, dataset, count)))
+        except Exception as error:  # outputs that no pipe can take, too
+            end.send((False, str(error)))
 
 
 def _received(end: Connection) -> Outputs:
@@ -69,6 +80,6 @@ def _received(end: Connection) -> Outputs:
     except EOFError:
         raise InvalidParameter("a mechanism must not stop the process that runs it") from None
     if not good:
-        raise InvalidParameter(f"a mechanism must give outputs, got {found}")
+        raise InvalidParameter(found)
     outputs: Outputs = found
     return outputs

@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from headcount import __version__
+from headcount.cli.audit import audit
 from headcount.cli.compare import compare
 from headcount.cli.curve import curve
 from headcount.cli.demo import demo
@@ -63,6 +64,17 @@ for command, examples in (
     (
         curve,
         ("headcount curve shuffle.zero-exact --users 100000 --epsilon 1 --delta 1e-6",),
+    ),
+    (
+        audit,
+        (
+            "headcount audit local.randomized-response --epsilon 1 --runs 1000000",
+            "headcount audit shuffle.randomized-response --epsilon 1 --delta 0.01 --users 8 "
+            "--exact",
+            "headcount audit shuffle.zero-exact --epsilon 1 --delta 1e-6 --users 1000 --report "
+            "--out report.html",
+            "headcount audit mine.py:lie --epsilon 1 --dataset 0 --neighbor 1",
+        ),
     ),
     (demo, ("headcount demo --out demo.svg",)),
 ):

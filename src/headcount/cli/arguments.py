@@ -128,6 +128,22 @@ def question(
     return Histogram([int(label) for label in labels] if whole else labels, open=open_buckets)
 
 
+def asked_of(
+    name: str,
+    buckets: str | None,
+    open_buckets: bool,
+    low: float | None,
+    high: float | None,
+    whole: bool,
+    smoothness: float | None,
+) -> Task:
+    """The task of a protocol; where it answers several and nothing tells which, the first."""
+    asked = only_task(name)
+    if buckets is None and low is None and high is None and smoothness is None:
+        asked = protocol_class(name).tasks[0].name
+    return question(asked, buckets, open_buckets, low, high, whole, smoothness=smoothness)
+
+
 def options_of(given: list[str] | None) -> dict[str, Any]:
     """NAME=VALUE each; a value that reads as a number is one."""
     options: dict[str, Any] = {}

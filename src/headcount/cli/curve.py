@@ -19,10 +19,9 @@ from headcount.cli.arguments import (
     Options,
     Smoothness,
     Whole,
+    asked_of,
     complete_protocol,
-    only_task,
     options_of,
-    question,
 )
 from headcount.cli.output import console, facts, messages, print_json, print_table
 from headcount.core import checks
@@ -30,7 +29,7 @@ from headcount.core.budget import Budget, Crowd
 from headcount.core.protocol import Protocol
 from headcount.core.table import Table
 from headcount.plot import figures
-from headcount.protocols.registry import protocol, protocol_class, protocol_names
+from headcount.protocols.registry import protocol, protocol_names
 
 
 def curve(
@@ -60,10 +59,7 @@ def curve(
     checks.whole("releases", releases, low=1, high=1000)
     if out:
         figures.check_path(out)
-    asked = only_task(name)
-    if buckets is None and low is None and high is None and smoothness is None:
-        asked = protocol_class(name).tasks[0].name
-    wanted = question(asked, buckets, open_buckets, low, high, whole, smoothness=smoothness)
+    wanted = asked_of(name, buckets, open_buckets, low, high, whole, smoothness)
     deltas = [10.0**-power for power in range(1, 13)]
     with messages.status("computing"):
         chosen = protocol(

@@ -1,0 +1,147 @@
+"""`headcount audit` as a user meets it."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from commands import Headcount
+
+MINE = """
+from fractions import Fraction
+import numpy as np
+
+generator = np.random.default_rng(5)
+
+def noisy(data):
+    return sum(data) + generator.laplace(0, 1)
+
+def fast(data, count):
+    return sum(data) + generator.geometric(0.6, count) - generator.geometric(0.6, count)
+
+def both(x):
+    return {((x, 1), (1 - x, 1)): Fraction(1)}
+
+def bit(x):
+    return x ^ int(generator.random() < 0.2)
+
+def fails(data):
+    raise RuntimeError("no idea")
+
+def unsendable(data):
+    return lambda: data
+"""
+PAIR = ["--dataset", "[0, 1, 1]", "--neighbor", "[0, 0, 1]"]
+
+
+@pytest.fixture
+def mine(tmp_path: Path) -> None:
+    (tmp_path / "mine.py").write_text(MINE)
+    (tmp_path / "broken.py").write_text("import no_such_package")
+
+
+def test_a_protocol_is_measured(headcount: Headcount) -> None:
+    done = headcount("audit", "local.randomized-response", "--epsilon", "1", "--runs", "20000")
+    assert (done.status, done.err) == (0, "")
+    assert done.out.startswith("Consistent: no event showed less privacy than was claimed")
+    assert "violations that so many runs would show" in done.out
+    asked = ["audit", "local.k-ary", "--buckets", "3", "--epsilon", "1", "--runs", "20000"]
+    found = json.loads(headcount(*asked, "--json").out)
+    assert found["verdict"] == "consistent"
+    assert 0.8 < found["epsilon"] < 1.0
+    assert found["claim"] == pytest.approx(1)
+
+
+@pytest.mark.usefixtures("mine")
+def test_a_function_of_ones_own_is_refuted(headcount: Headcount) -> None:
+    asked = ["audit", "mine.py:noisy", "--epsilon", "1", *PAIR, "--runs", "20000"]
+    done = headcount(*asked)
+    assert (done.status, done.err) == (0, "")
+    assert done.out.startswith("Refuted: less privacy than was claimed")
+    assert "last bits" in done.out
+    sound = json.loads(
+        headcount("audit", "mine.py:fast", "--batch", *PAIR, "--epsilon", "1", "--json").out
+    )
+    assert sound["verdict"] == "consistent"
+    assert sound["epsilon"] > 0.8
+    unclaimed = json.loads(headcount("audit", "mine.py:fast", "--batch", *PAIR, "--json").out)
+    assert unclaimed["verdict"] == "no claim"
+
+
+@pytest.mark.usefixtures("mine")
+def test_a_function_is_seen_shuffled(headcount: Headcount) -> None:
+    pair = ["--dataset", "[0, 0]", "--neighbor", "[0, 1]"]
+    shuffled = ["audit", "mine.py:bit", "--epsilon", "2", *pair, "--view", "shuffle"]
+    found = json.loads(headcount(*shuffled, "--runs", "8000", "--json").out)
+    assert found["verdict"] == "consistent"
+    assert 0.5 < found["epsilon"] < 1.4
+
+
+@pytest.mark.usefixtures("mine")
+def test_all_outcomes_are_listed(headcount: Headcount) -> None:
+    response = ["audit", "shuffle.randomized-response", "--epsilon", "1", "--delta", "0.01"]
+    done = headcount(*response, "--exact")
+    assert done.status == 0
+    assert done.out.startswith("Kept: ")
+    assert "event: 8 × 0" in done.out
+    found = json.loads(headcount(*response, "--exact", "--users", "5", "--json").out)
+    assert found["users"] == 5
+    assert found["epsilon"] == pytest.approx(1)
+    law = ["audit", "mine.py:both", "--exact", "--values", "[0, 1]", "--users", "3"]
+    assert json.loads(headcount(*law, "--view", "shuffle", "--json").out)["epsilon"] == 0
+    alone = json.loads(headcount(*law, "--epsilon", "1", "--json").out)
+    assert alone["view"] == "local"
+    assert alone["verdict"] == "kept"  # one person's two messages have no order either
+
+
+def test_a_promise_is_put_into_words(headcount: Headcount, tmp_path: Path) -> None:
+    asked = ["audit", "shuffle.zero-exact", "--epsilon", "1", "--delta", "1e-6", "--users", "1000"]
+    done = headcount(*asked, "--report", "--out", "report.html", "--threshold", "odds=2")
+    assert (done.status, done.err) == (0, "")
+    assert done.out.startswith("Beyond your thresholds (odds)")
+    assert "report: report.html" in done.out
+    assert (tmp_path / "report.html").read_text().startswith("<!DOCTYPE html>")
+    found = json.loads(headcount(*asked, "--report", "--secret", "50", "--json").out)
+    assert found["secret"] == 50
+    assert found["within"]
+
+
+@pytest.mark.usefixtures("mine")
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["garbage"], "must be a protocol"),
+        (["mine.py:nothing", *PAIR], "must have a function"),
+        (["nowhere.py:f", *PAIR], "there must be a file"),
+        (["broken.py:f", *PAIR], "must load as Python, got ModuleNotFoundError"),
+        (["no_such_module:f", *PAIR], "must load as Python"),
+        (["mine.py:fails", *PAIR], "got RuntimeError: no idea"),
+        (["mine.py:unsendable", *PAIR], "pickle"),
+        (["mine.py:noisy"], "--dataset and --neighbor must be given"),
+        (["mine.py:noisy", "--dataset", "[0]"], "must come together"),
+        (["mine.py:noisy", "--dataset", "[0", "--neighbor", "[1]"], "must be JSON"),
+        (["mine.py:noisy", "--report"], "--epsilon must be given"),
+        (["mine.py:both", "--exact"], "`values` must be"),
+        (["local.k-ary", "--epsilon", "1"], "must have --buckets"),
+        (["local.randomized-response"], "--epsilon must be given"),
+        (["local.randomized-response", "--epsilon", "1", "--runs", "3"], "`runs` must be"),
+        (["local.randomized-response", "--epsilon", "1", "--out", "x.html"], "with --report"),
+        (["local.randomized-response", "--epsilon", "1", "--values", "[0]"], "with --exact"),
+        (["mine.py:noisy", "--exact", "--report"], "must not come together"),
+        (
+            ["local.randomized-response", "--epsilon", "1", "--report", "--out", "x.doc"],
+            "must end in",
+        ),
+        (
+            ["local.randomized-response", "--epsilon", "1", "--report", "--threshold", "odd=1"],
+            "must be one of odds",
+        ),
+    ],
+    ids=lambda value: None if isinstance(value, list) else value,
+)
+def test_bad_audits_are_one_line(headcount: Headcount, arguments: list[str], message: str) -> None:
+    done = headcount("audit", *arguments)
+    assert done.status == 2
+    assert done.out == ""
+    assert message in done.err
+    assert done.err.count("\n") == 1
