@@ -458,3 +458,12 @@ def test_rare_messages_are_withheld_whole() -> None:
     # One who sends the same thing often does not lift it over the threshold.
     cheat = hc.Messages(np.array([5] * 30 + [7, 7], np.uint8), 3, np.array([30, 1, 1]))
     assert hc.shuffle(cheat, hc.SeededSource(1), least_copies=2).payload.tolist() == [7, 7]
+
+
+def test_a_crowd_that_sends_nothing_is_shuffled() -> None:
+    """Whom sampling leaves out sends nothing, and that may be everybody."""
+    nothing = hc.Messages(np.empty(0, np.uint8), 4, np.zeros(4, np.int64))
+    for rules in ({}, {"least_copies": 2}, {"least_copies": 2, "dummy": (3,)}):
+        batch = hc.shuffle(nothing, hc.SeededSource(1), **rules)  # type: ignore[arg-type]
+        assert len(batch.payload) == 0
+        assert batch.users == 4

@@ -26,7 +26,7 @@ def shuffle(
         # Whoever sent several could make a rare message pass.
         payload = payload[np.repeat(messages.counts <= 1, messages.counts)]
     if dummy is not None:
-        rows = payload.reshape(len(payload), -1)
+        rows = payload.reshape(-1, len(dummy))
         payload = payload[(rows != np.array(dummy, dtype=payload.dtype)).any(axis=1)]
     if least_copies > 1:
         _, where, copies = np.unique(payload, axis=0, return_inverse=True, return_counts=True)
