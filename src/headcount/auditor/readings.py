@@ -2,7 +2,8 @@
 
 An audit tries all of them where it may, and keeps the one that tells most. None of them needs to
 know the mechanism: a number may tell by its size, by being exactly one of few, or by its last bits;
-several numbers by each, by their order, their sum, how many they are, or all together.
+several numbers by each, by their order, their sum, how many they are, by odds that add up what each
+of them tells, or all together.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -18,7 +19,8 @@ from numpy.typing import NDArray
 Outputs: TypeAlias = Sequence[Any] | NDArray[Any]
 Codes: TypeAlias = NDArray[np.int64]
 MOST_PARTS = 64  # numbers of one output that are looked at by themselves
-_BINS = 512  # into which sizes are put
+_BINS = 512  # into which sizes are put, at most
+_COARSE = 32  # the same where many numbers are put together
 _NAMED = 6  # codes that a description lists
 
 
@@ -54,6 +56,7 @@ def readings(outputs: Outputs, others: Outputs) -> Iterator[Reading]:
         yield from _of_numbers(f"number {at},", partial(_part, at=at), both)
     if least > 1:
         yield from _of_numbers("sum,", _sums, both)
+        yield from _of_odds(outputs, others, min(least, MOST_PARTS))
 
 
 def _all_numbers(outputs: Outputs) -> bool:
@@ -90,16 +93,10 @@ def _of_numbers(prefix: str, numbers: Callable[[Outputs], Any], both: Outputs) -
     def name(kind: str) -> str:
         return f"{prefix} {kind}".strip()
 
-    if known.dtype.kind in "iub" and len(np.unique(known)) <= _BINS:
+    if _are_whole(known) and len(np.unique(known)) <= _BINS:
         yield Reading(name("value"), lambda given: np.asarray(numbers(given), np.int64), _numbers)
         return
-    floats = known.astype(np.float64)
-    edges = np.unique(np.quantile(floats[np.isfinite(floats)], np.linspace(0, 1, _BINS)))
-    yield Reading(
-        name("size"),
-        lambda given: np.searchsorted(edges, np.asarray(numbers(given), dtype=np.float64)),
-        partial(_ranges, edges=edges),
-    )
+    yield _by_size(name("size"), numbers, known)
     if known.dtype.kind == "f":
         yield Reading(
             name("last bits"),
@@ -111,6 +108,59 @@ def _of_numbers(prefix: str, numbers: Callable[[Outputs], Any], both: Outputs) -
             ),
         )
         yield Reading(name("exact value"), lambda given: _bits(np.asarray(numbers(given))), _one_of)
+
+
+def _are_whole(numbers: NDArray[Any]) -> bool:
+    return numbers.dtype.kind in "iub" or bool(
+        np.all((np.abs(numbers) < 2**53) & (numbers == np.rint(numbers)))
+    )
+
+
+def _by_size(name: str, numbers: Callable[[Outputs], Any], known: NDArray[Any]) -> Reading:
+    edges = _edges(known.astype(np.float64), _BINS)
+    return Reading(
+        name,
+        lambda given: np.searchsorted(edges, np.asarray(numbers(given), dtype=np.float64)),
+        partial(_ranges, edges=edges),
+    )
+
+
+def _edges(numbers: NDArray[np.float64], most: int) -> NDArray[np.float64]:
+    """Of bins that hold about as many numbers each: the more numbers, the more bins, and the more
+    in each of them.
+    """
+    finite = numbers[np.isfinite(numbers)]
+    bins = min(most, 2 + int(4 * len(finite) ** (1 / 3)))
+    return np.unique(np.quantile(finite, np.linspace(0, 1, bins))) if len(finite) else np.zeros(1)
+
+
+def _of_odds(outputs: Outputs, others: Outputs, parts: int) -> Iterator[Reading]:
+    """By odds for the one side against the other: the sum of what each number says, as if they were
+    independent. Learned from the first half of the runs alone, like the codes of an event.
+    """
+    half = len(outputs) // 2
+    sides = [[_part(side[:half], at) for at in range(parts)] for side in (outputs, others)]
+    if not all(map(_all_numbers, sides[0] + sides[1])):
+        return
+    tables = []
+    for one, other in zip(*sides, strict=True):
+        ours, theirs = (np.asarray(part, dtype=np.float64) for part in (one, other))
+        edges = _edges(np.concatenate([ours, theirs]), _COARSE)
+        seen, beside = (
+            np.bincount(np.searchsorted(edges, part), minlength=len(edges) + 1)
+            for part in (ours, theirs)
+        )
+        tables.append((edges, np.log((seen + 1) / (beside + 1))))
+
+    def odds(given: Outputs) -> Any:
+        total = np.zeros(len(given))
+        for at, (edges, said) in enumerate(tables):
+            part = np.asarray(_part(given, at), dtype=np.float64)
+            total += said[np.searchsorted(edges, part)]
+        return total
+
+    known = np.concatenate([odds(outputs[:half]), odds(others[:half])])
+    yield _by_size("odds of all numbers,", odds, known)
 
 
 def _bits(numbers: NDArray[Any]) -> Codes:

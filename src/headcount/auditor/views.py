@@ -3,8 +3,8 @@ a crowd without their order (shuffle), or what is released (central).
 """
 
 import math
-from collections.abc import Sequence
-from itertools import accumulate, pairwise
+from collections.abc import Iterator, Sequence
+from itertools import accumulate, pairwise, product
 from typing import Any
 
 import numpy as np
@@ -103,25 +103,57 @@ def _mixed(rows: NDArray[Any]) -> NDArray[Any]:
 
 
 def _alone(protocol: Protocol, value: Any, count: int) -> Outputs:
+    """Messages; beside a record, such as a hash and its value, what it says of each bucket."""
     sent = protocol.randomize([value] * count, SecureSource())
     if protocol.fixed_messages == 1:
-        return sent.payload
+        if sent.payload.ndim == 1:
+            return sent.payload
+        rows, which = np.unique(sent.payload, axis=0, return_inverse=True)
+        told = [protocol.tally(Batch(row[None], 1)).counts for row in rows]
+        return np.hstack([sent.payload.astype(np.int64), np.array(told)[which]])
     ends = accumulate(sent.counts.tolist(), initial=0)
     return [sent.payload[start:stop].tolist() for start, stop in pairwise(ends)]
 
 
-def _shuffled(protocol: Protocol, dataset: Sequence[Any], count: int) -> NDArray[np.int64]:
-    """How often each message was passed on, where there are few kinds; else the tally."""
+def _shuffled(protocol: Protocol, dataset: Sequence[Any], count: int) -> NDArray[Any]:
+    """How often each message was passed on, where there are few kinds; else the tally. Where people
+    send several, also the estimate, which may tell more than each number alone.
+    """
     at_once = max(1, _PEOPLE // len(dataset))
+    few = math.prod(map(_size, protocol.alphabet.columns)) <= _KINDS
     source = SecureSource()
     seen = []
     for start in range(0, count, at_once):
         runs = min(at_once, count - start)
         sent = protocol.randomize(list(dataset) * runs, source)
-        sizes = [len(column) for column in protocol.alphabet.columns]
-        few = math.prod(sizes) <= _KINDS
-        seen.append((_copies if few else _tallies)(protocol, sent, runs))
+        seen.append((_counted if few else _tallied)(protocol, sent, runs))
     return np.concatenate(seen)
+
+
+def _counted(protocol: Protocol, sent: Messages, runs: int) -> NDArray[Any]:
+    copies = _copies(protocol, sent, runs)
+    if protocol.fixed_messages == 1:
+        return copies
+    people = sent.users // runs
+    kinds = np.array(list(product(*protocol.alphabet.columns)), dtype=protocol.alphabet.dtype)
+    kinds = kinds if sent.payload.ndim > 1 else kinds[:, 0]
+    rows, which = np.unique(copies, axis=0, return_inverse=True)  # few, where crowds are small
+    told = [_estimate(protocol, Batch(np.repeat(kinds, row, axis=0), people)) for row in rows]
+    return np.hstack([copies, np.array(told)[which]])
+
+
+def _tallied(protocol: Protocol, sent: Messages, runs: int) -> NDArray[Any]:
+    return np.array([_estimate(protocol, crowd) for crowd in _crowds(protocol, sent, runs)])
+
+
+def _estimate(protocol: Protocol, crowd: Batch) -> NDArray[np.float64]:
+    """Of however few people."""
+    return np.atleast_1d(protocol._unbiased(protocol.tally(crowd), None))
+
+
+def _size(column: range) -> int:
+    """How many numbers: also where they are too many for `len`."""
+    return (column[-1] - column[0]) // column.step + 1
 
 
 def _copies(protocol: Protocol, sent: Messages, runs: int) -> NDArray[np.int64]:
@@ -140,22 +172,19 @@ def _copies(protocol: Protocol, sent: Messages, runs: int) -> NDArray[np.int64]:
     return np.where(copies >= protocol.least_copies, copies, 0)
 
 
-def _tallies(protocol: Protocol, sent: Messages, runs: int) -> NDArray[np.int64]:
+def _crowds(protocol: Protocol, sent: Messages, runs: int) -> Iterator[Batch]:
+    """What is passed on in each run."""
     people, source = sent.users // runs, SecureSource()
     ends = accumulate(np.asarray(sent.counts).reshape(runs, people).sum(axis=1).tolist(), initial=0)
-    found = []
     for number, (start, stop) in enumerate(pairwise(ends)):
         whose = sent.counts[number * people : (number + 1) * people]
-        crowd: Batch = Messages(sent.payload[start:stop], people, whose)
-        if protocol.least_copies > 1:
-            crowd = shuffle(
-                Messages(sent.payload[start:stop], people, whose),
-                source,
-                least_copies=protocol.least_copies,
-                dummy=protocol.alphabet.dummy,
-            )
-        found.append(protocol.tally(crowd).counts)
-    return np.array(found)
+        crowd = Messages(sent.payload[start:stop], people, whose)
+        if protocol.least_copies == 1:  # the order says nothing to a tally
+            yield crowd
+            continue
+        yield shuffle(
+            crowd, source, least_copies=protocol.least_copies, dummy=protocol.alphabet.dummy
+        )
 
 
 def _released(protocol: Protocol, dataset: Sequence[Any], count: int) -> NDArray[np.float64]:
