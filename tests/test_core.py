@@ -463,7 +463,7 @@ def test_rare_messages_are_withheld_whole() -> None:
 def test_a_crowd_that_sends_nothing_is_shuffled() -> None:
     """Whom sampling leaves out sends nothing, and that may be everybody."""
     nothing = hc.Messages(np.empty(0, np.uint8), 4, np.zeros(4, np.int64))
-    for rules in ({}, {"least_copies": 2}, {"least_copies": 2, "dummy": (3,)}):
-        batch = hc.shuffle(nothing, hc.SeededSource(1), **rules)  # type: ignore[arg-type]
+    for least, dummy in ((1, None), (2, None), (2, (3,))):
+        batch = hc.shuffle(nothing, hc.SeededSource(1), least_copies=least, dummy=dummy)
         assert len(batch.payload) == 0
         assert batch.users == 4

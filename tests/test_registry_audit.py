@@ -1,0 +1,165 @@
+"""Every registered protocol, audited by running it: nothing that it promises is refuted.
+
+All audits of promises together raise a false alarm with a chance below `ALARM`: each is wrong with
+a chance of 1 − confidence at most, and each has an equal share, ALARM / len(PROMISES). An audit
+that finds nothing says little, so that the same audits are also made of less than is promised:
+there they must speak up.
+"""
+
+import math
+from dataclasses import dataclass
+from functools import cache
+
+import pytest
+
+import headcount as hc
+from headcount.auditor.views import promised
+from headcount.protocols.registry import protocol_class
+
+ALARM = 1e-6
+TASKS: list[hc.Task] = [
+    hc.Count(),
+    hc.Histogram(3),
+    hc.Sum(-1, 1, whole=True),
+    hc.Mean(-0.5, 1),
+    hc.Density(-0.5, 1, points=6),
+]
+# Budgets and crowds to try: small ones, with a δ that events can be seen above. The first that a
+# protocol finds feasible is asked.
+SETTINGS = [(1.0, 0.05, 12), (2.0, 0.1, 12), (2.0, 0.1, 40)]
+# Runs on each side. Where the noise is drawn by rejection, or every run is tallied, they cost most.
+RUNS = {hc.Trust.CENTRAL: 16_000, hc.Trust.SHUFFLE: 60_000, hc.Trust.LOCAL: 60_000}
+SLOW_RUNS = {
+    "shuffle.correlated-sum": 30_000,
+    "shuffle.hashed-histogram": 30_000,
+    "shuffle.split-and-mix": 30_000,
+    "shuffle.unary-sum": 30_000,
+}
+# One person's messages alone keep nothing: local ε is infinite.
+NOTHING_ALONE = {
+    "central.geometric",
+    "central.laplace",
+    "shuffle.correlated",
+    "shuffle.correlated-histogram",
+    "shuffle.correlated-sum",
+    "shuffle.density-histogram",
+    "shuffle.fake-users",
+    "shuffle.hashed-histogram",
+    "shuffle.sample-threshold",
+    "shuffle.split-and-mix",
+    "shuffle.zero-exact",
+    "shuffle.zero-exact-histogram",
+}
+OVERCLAIMED = 0.6  # of ε
+# So little of these is seen in small crowds that a claim of 60 % is not refuted by so many runs:
+# a proof covers all crowds or all randomizers, or all of ε shows only in events of chance near δ.
+UNSEEN = {
+    ("shuffle.randomized-response", "count"),
+    ("shuffle.amplified", "count"),
+    ("shuffle.amplified", "sum"),
+    ("shuffle.amplified", "mean"),
+    ("shuffle.amplified", "density"),
+    ("shuffle.sample-threshold", "histogram"),
+    ("shuffle.hashed-histogram", "histogram"),
+}
+
+
+@dataclass(frozen=True)
+class Promise:
+    """A protocol in a view, by what it is made from: it is calibrated when it is asked for."""
+
+    name: str
+    task: hc.Task
+    view: hc.Trust
+
+    @property
+    def runs(self) -> int:
+        return SLOW_RUNS.get(self.name, RUNS[self.view])
+
+    def __str__(self) -> str:
+        return f"{self.name}-{self.task.name}-{self.view}"
+
+
+@cache
+def built(name: str, task: hc.Task) -> hc.Protocol:
+    for epsilon, delta, users in SETTINGS:
+        try:
+            return hc.protocol(name, task, hc.Budget(epsilon, delta), hc.Crowd(users))
+        except hc.Infeasible as infeasible:
+            refusal = infeasible
+    raise refusal
+
+
+def promises() -> list[Promise]:
+    """Each protocol in the view of its trust, and alone where that keeps anything."""
+    found = []
+    for task in TASKS:
+        for name in hc.protocol_names(task):
+            trust = protocol_class(name, task).trust
+            views = {trust} if name in NOTHING_ALONE else {trust, hc.Trust.LOCAL}
+            found += [Promise(name, task, view) for view in sorted(views)]
+    return found
+
+
+PROMISES = promises()
+CONFIDENCE = 1 - ALARM / len(PROMISES)
+QUICK = {
+    "central.geometric-count-central",
+    "shuffle.k-ary-histogram-shuffle",
+    "shuffle.k-ary-histogram-local",
+    "local.subset-histogram-local",
+}
+
+
+def cases(*, overclaimed: bool) -> list[object]:
+    return [
+        pytest.param(one, id=str(one), marks=[] if str(one) in QUICK else [pytest.mark.slow])
+        for one in PROMISES
+        if not overclaimed or (one.name, one.task.name) not in UNSEEN or one.view == "local"
+    ]
+
+
+@pytest.mark.parametrize("promise", cases(overclaimed=False))
+def test_no_promise_is_refuted(promise: Promise) -> None:
+    protocol = built(promise.name, promise.task)
+    found = hc.audit(protocol, view=promise.view, runs=promise.runs, confidence=CONFIDENCE)
+    assert not found.refuted, found
+    # More than a fifth above the claim would have been seen about half of the time.
+    assert found.claim is not None
+    assert found.smallest_seen is not None
+    assert found.smallest_seen < 1.2 * found.claim
+    assert found.epsilon > 0.2 * found.claim, found
+
+
+@pytest.mark.parametrize("promise", cases(overclaimed=True))
+def test_less_than_is_promised_is_refuted(promise: Promise) -> None:
+    protocol = built(promise.name, promise.task)
+    claim, delta = promised(protocol, promise.view, None)
+    assert claim is not None
+    found = hc.audit(
+        protocol,
+        view=promise.view,
+        runs=2 * promise.runs,
+        claim=OVERCLAIMED * claim,
+        delta=delta,
+        confidence=0.999,
+    )
+    assert found.refuted, found
+    assert OVERCLAIMED * claim < found.epsilon < claim * 1.05
+
+
+@pytest.mark.slow
+def test_all_views_that_keep_anything_are_audited() -> None:
+    for task in TASKS:
+        for name in hc.protocol_names(task):
+            finite = math.isfinite(built(name, task).local_epsilon)
+            assert finite == (name not in NOTHING_ALONE), name
+
+
+def test_all_are_audited() -> None:
+    assert {promise.name for promise in PROMISES} == set(hc.protocol_names())
+    assert {str(promise) for promise in PROMISES} > QUICK
+    assert ALARM / len(PROMISES) * len(PROMISES) <= ALARM
+    assert 0 < 1 - CONFIDENCE <= 1.001 * ALARM / len(PROMISES)
+    refuted = len(cases(overclaimed=True))
+    assert refuted >= 0.8 * len(PROMISES)
