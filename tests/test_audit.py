@@ -12,6 +12,7 @@ from scipy.stats import binom
 import enumeration
 import headcount as hc
 from broken_mechanisms import BATTERY, TRUTH, Broken
+from broken_protocols import PROTOCOLS, VIEWS, BrokenProtocol
 from headcount.auditor.bounds import lower_chance, lower_epsilon, smallest_seen, upper_chance
 from headcount.auditor.events import best_event
 from headcount.auditor.losses import least_loss
@@ -243,20 +244,46 @@ def test_bounds_are_wrong_as_seldom_as_they_say() -> None:
     assert sum(wrong) <= 90
 
 
-@pytest.mark.parametrize("broken", BATTERY, ids=lambda broken: broken.name)
-def test_broken_mechanisms_are_refuted(broken: Broken) -> None:
-    found = hc.audit(
-        broken.run,
+every = pytest.mark.parametrize(
+    "broken",
+    [*BATTERY, *VIEWS],
+    ids=[*(f"{b.name}" for b in BATTERY), *(f"our {b.name}" for b in VIEWS)],
+)
+
+
+def judged(broken: Broken, run: Any, confidence: float) -> hc.Audit:
+    return hc.audit(
+        run,
         [broken.datasets],
         claim=broken.claim,
         delta=broken.delta,
         runs=broken.runs,
-        confidence=0.999,
+        confidence=confidence,
         batch=True,
     )
+
+
+@every
+def test_broken_mechanisms_are_refuted(broken: Broken) -> None:
+    found = judged(broken, broken.run, 0.999)
     assert found.refuted, found
     assert found.epsilon > broken.claim
     assert found.to_dict()["event"] == found.event
+
+
+@every
+def test_their_sound_twins_are_not(broken: Broken) -> None:
+    """Else it would not be the fault that was found."""
+    found = judged(broken, broken.sound, 1 - 1e-7)
+    assert not found.refuted, found
+
+
+@pytest.mark.parametrize("broken", PROTOCOLS, ids=lambda broken: broken.name)
+def test_our_own_code_with_a_fault_is_refuted(broken: BrokenProtocol) -> None:
+    asked: dict[str, Any] = {"claim": broken.claim, "delta": broken.sound.guarantee.delta}
+    pairs = [broken.datasets]
+    assert hc.audit(broken.protocol, pairs, runs=40_000, confidence=0.999, **asked).refuted
+    assert not hc.audit(broken.sound, pairs, runs=40_000, confidence=1 - 1e-7, **asked).refuted
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,160 @@
+"""Our own protocols with a fault put in: the same code but for one place.
+
+There is none for ties of `local.density-series`: it draws z first and sends z or −z, so that a tie
+is sent with the same chance whatever the truth is, and an even number of signs keeps ε as well.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+import headcount as hc
+from broken_mechanisms import Broken
+from headcount.protocols.shuffle.sample_threshold import SampleThreshold
+from headcount.protocols.shuffle.split_and_mix import SplitAndMix
+
+BUDGET, CROWD = hc.Budget(1, 0.05), hc.Crowd(12)
+
+
+class FixedSample(SampleThreshold):
+    """Of every crowd equally many are drawn."""
+
+    def _randomize(self, encoded: NDArray[Any], source: hc.Source) -> hc.Messages:
+        people = self.crowd.users
+        keys = source.integers(len(encoded), np.uint64).reshape(-1, people)
+        drawn = keys.argsort(axis=1).argsort(axis=1) < round(float(self._rate) * people)
+        taking_part = drawn.reshape(-1).astype(np.uint8)
+        sent = encoded[taking_part.view(np.bool_)].astype(self.alphabet.dtype)
+        return hc.Messages(sent, len(encoded), taking_part)
+
+
+class NoThreshold(SampleThreshold):
+    """Sampling alone hides that somebody left, and not that somebody came: one direction."""
+
+    least_copies = 1
+
+
+class TwoShares(SplitAndMix):
+    """Without the check of its own curve, which refuses so few."""
+
+    fixed_messages = 2
+
+    def _check_curve(self) -> None:
+        pass
+
+
+@dataclass(frozen=True)
+class BrokenProtocol:
+    """Audited in the view of its trust, with the claim of its twin, or one that is made of it."""
+
+    name: str
+    protocol: hc.Protocol
+    sound: hc.Protocol
+    datasets: tuple[Any, Any]
+    claim: float
+
+
+def sampled(kind: type[SampleThreshold]) -> hc.Protocol:
+    return kind(hc.Histogram(3), BUDGET, CROWD)
+
+
+PROTOCOLS = [
+    BrokenProtocol(
+        "sample of fixed size",
+        sampled(FixedSample),
+        sampled(SampleThreshold),
+        ([0] * 12, [0] * 11 + [1]),
+        1.0,
+    ),
+    BrokenProtocol(
+        "no threshold",
+        sampled(NoThreshold),
+        sampled(SampleThreshold),
+        ([0] * 12, [0] * 11 + [1]),
+        1.0,
+    ),
+    BrokenProtocol(
+        "whole budget for each bit",
+        hc.protocol("local.unary-symmetric", hc.Histogram(3), hc.Budget(2), CROWD),
+        hc.protocol("local.unary-symmetric", hc.Histogram(3), hc.Budget(1), CROWD),
+        (0, 1),
+        1.0,
+    ),
+]
+
+# What an adversary makes of views, where a fault is not in the numbers one by one ----------------
+
+RESPONSE = hc.protocol("shuffle.randomized-response", hc.Count(), BUDGET, CROWD)
+
+
+def unshuffled(data: Any, runs: int) -> Any:
+    """Messages as they came."""
+    return RESPONSE.randomize(data * runs, hc.SecureSource()).payload.reshape(runs, -1)
+
+
+def shuffled(data: Any, runs: int) -> Any:
+    source = hc.SecureSource()
+    crowds = unshuffled(data, runs)
+    return np.array([hc.shuffle(hc.Messages.one_each(one), source).payload for one in crowds])
+
+
+def opposites(protocol: SplitAndMix) -> Callable[[Any, int], Any]:
+    """Of how many messages the opposite is there too: with two shares, of all who hold 0."""
+
+    def seen(data: Any, runs: int) -> Any:
+        sent = protocol.randomize(data * runs, hc.SecureSource()).payload.astype(np.int64)
+        crowds = sent.reshape(runs, -1)
+        return np.array([np.isin(-one % protocol.modulus, one).sum() for one in crowds])
+
+    return seen
+
+
+def splitting(kind: type[SplitAndMix]) -> SplitAndMix:
+    return kind(hc.Sum(0, 1, whole=True), hc.Budget(2, 0.1), hc.Crowd(19))
+
+
+RESPONDING = hc.protocol("local.randomized-response", hc.Count(), hc.Budget(1), hc.Crowd(2))
+
+
+def seeded(apart: int) -> Callable[[Any, int], Any]:
+    """Two people, who draw from streams of the same seed, or of seeds apart."""
+
+    def seen(data: Any, runs: int) -> Any:
+        seeds = np.random.default_rng().integers(0, 2**60, runs).tolist()
+        return np.array(
+            [
+                [
+                    int(RESPONDING.randomize([bit], hc.SeededSource(seed + at * apart)).payload[0])
+                    for at, bit in enumerate(data)
+                ]
+                for seed in seeds
+            ]
+        )
+
+    return seen
+
+
+VIEWS = [
+    Broken(
+        "order kept",
+        unshuffled,
+        shuffled,
+        ([1] * 12, [0] + [1] * 11),
+        claim=1.0,
+        delta=0.05,
+        runs=20_000,
+    ),
+    Broken(
+        "two shares",
+        opposites(splitting(TwoShares)),
+        opposites(splitting(SplitAndMix)),
+        ([0] * 19, [0] * 18 + [1]),
+        claim=2.0,
+        delta=0.1,
+        runs=20_000,
+    ),
+    Broken("seeds reused", seeded(0), seeded(1), ([0, 0], [0, 1]), runs=8000),
+]
