@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 
 import headcount as hc
-from benchmarks import accuracy
+from benchmarks import accuracy, audits
 from benchmarks.comparison import Comparison
 from benchmarks.comparisons import all_comparisons
 
@@ -79,6 +79,7 @@ def table(rows: Sequence[Sequence[str]]) -> str:
 
 def main() -> None:
     accuracy.write()
+    audits.write()
     rows = []
     for comparison in all_comparisons():
         rows.append(cells(comparison))

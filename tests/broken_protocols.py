@@ -156,5 +156,5 @@ VIEWS = [
         delta=0.1,
         runs=20_000,
     ),
-    Broken("seeds reused", seeded(0), seeded(1), ([0, 0], [0, 1]), runs=8000),
+    Broken("seeds reused", seeded(0), seeded(1), ([0, 0], [0, 1]), runs=3000),
 ]

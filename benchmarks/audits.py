@@ -1,0 +1,120 @@
+"""Audit other libraries, show what was found, and write it to docs/audits-of-peers.md."""
+
+import warnings
+from collections.abc import Iterator
+from dataclasses import replace
+from importlib.metadata import version
+from pathlib import Path
+
+import headcount as hc
+from benchmarks.audited import Audited
+from benchmarks.audited_curators import diffprivlib, opendp
+from benchmarks.audited_oracles import multi_freq_ldpy, pure_ldp
+
+_PAGE = Path(__file__).parents[1] / "docs" / "audits-of-peers.md"
+_LIBRARIES = ("pure-ldp", "multi-freq-ldpy", "diffprivlib", "opendp")
+_CONFIDENCE = 0.9999
+_CERTAIN = 1 - 1e-9  # at which what was refuted is audited again, by runs of its own
+_HEADINGS = (
+    "library",
+    "mechanism",
+    "claim",
+    "neighbors",
+    "view",
+    "measured ε, at least",
+    "confidence",
+    "runs on each side",
+    "verdict",
+    "event",
+    "why",
+)
+_INTRODUCTION = """\
+# Audits of peers
+
+Written by `make bench`, or by `python -m benchmarks.audits` alone; do not edit.
+
+Other libraries through [`hc.audit`](auditing.md), which looks at nothing but outputs. "Consistent"
+says that so many runs showed nothing, no more. Whatever is "refuted" was refuted twice, the second
+time by runs of its own with a confidence of 1 − 1e-9, which are the ones shown; *why* was found by
+reading the code. What is measured is a lower bound: the true ε may be far larger, or infinite. That
+floats tell by their last bits is known of all libraries that add them as they are, and no fault of
+a formula.
+
+- A *report* (local view) is one person's message as the client gives it; any two values are
+  neighbors. Hashed reports are seen as a server sees them: which of two values they support.
+- A *release* (central view) is what a curator publishes. Neighbors are as the mechanism's
+  sensitivity says, or as stated.
+- Claims are ε as it was asked for, of OpenDP as its `map` states it.
+"""
+
+
+def peers() -> Iterator[Audited]:
+    for library in (pure_ldp, multi_freq_ldpy, diffprivlib, opendp):
+        yield from library()
+
+
+def audited(case: Audited) -> hc.Audit:
+    """What is refuted is measured again, by all of the runs: an audit without a claim does not stop
+    at the first that is enough.
+    """
+
+    def once(claim: float | None, confidence: float) -> hc.Audit:
+        return hc.audit(
+            case.run,
+            case.pairs,
+            claim=claim,
+            delta=case.delta,
+            runs=case.runs,
+            confidence=confidence,
+            batch=True,
+        )
+
+    found = once(case.claim, _CONFIDENCE)
+    return replace(once(None, _CERTAIN), claim=case.claim) if found.refuted else found
+
+
+def line(case: Audited, found: hc.Audit) -> tuple[str, ...]:
+    if found.refuted and not case.reason:
+        raise RuntimeError(f"{case.library}, {case.mechanism} is refuted: say why, or see whether")
+    return (
+        case.library,
+        case.mechanism,
+        f"ε = {case.claim:.4g}" + (f", δ = {case.delta:g}" if case.delta else ""),
+        case.relation,
+        "report" if case.view == "local" else "release",
+        f"{found.epsilon:.3f}",
+        "1 − 1e-9" if found.confidence == _CERTAIN else f"{found.confidence:g}",
+        f"{found.runs:,}",
+        f"**{found.verdict}**" if found.refuted else found.verdict,
+        f"{found.event}: {found.chance:.3g} against {found.other_chance:.3g}",
+        case.reason if found.refuted else "",
+    )
+
+
+def table(rows: list[tuple[str, ...]]) -> str:
+    headings = _HEADINGS[: len(rows[0])]
+    lines = (headings, tuple("---" for _ in headings), *rows)
+    return "".join("| " + " | ".join(cells) + " |\n" for cells in lines)
+
+
+def write() -> None:
+    rows = []
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # what others warn of is theirs
+        for case in peers():
+            rows.append(line(case, audited(case)))
+            print("audited:", *rows[-1][:3], rows[-1][8], sep=" / ", flush=True)
+    refuted = [row for row in rows if row[-1]]
+    consistent = [row[:-1] for row in rows if not row[-1]]
+    versions = ", ".join(f"{name} {version(name)}" for name in _LIBRARIES)
+    parts = (
+        _INTRODUCTION,
+        f"Audited: {versions}.\n",
+        f"## Refuted\n\n{table(refuted)}",
+        f"## Consistent\n\n{table(consistent)}",
+    )
+    _PAGE.write_text("\n".join(parts), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    write()
