@@ -17,6 +17,7 @@ from headcount.auditor.bounds import lower_chance, lower_epsilon, smallest_seen,
 from headcount.auditor.events import best_event
 from headcount.auditor.losses import least_loss
 from headcount.auditor.readings import last_bits
+from headcount.auditor.views import view_of
 
 THIRD = Fraction(1, 3)
 
@@ -333,6 +334,30 @@ def test_readings_find_what_tells() -> None:
     event = best_event(noise[:2000], 1 + noise[2000:], 0.0)
     assert event.reading.name == "last bits"
     assert last_bits(np.array([1.0, 0.5, 0.75, 3.0, 2.0**-60])).tolist() == [0, -1, -2, 0, -60]
+
+
+def test_many_numbers_that_tell_a_little_each_are_put_together() -> None:
+    """Some rise and some fall, so that neither one of them nor their sum shows much. All are whole:
+    last bits of floats would show everything.
+    """
+    drawn = np.rint(np.random.default_rng(3).normal(0, 10, (2, 4000, 6))).astype(int)
+    event = best_event(drawn[0], drawn[1] + [4, -4] * 3, 0.0)
+    assert event.reading.name == "odds of all numbers,"
+    alone = best_event(drawn[0][:, 0], drawn[1][:, 0] + 4, 0.0)
+    assert event.promise > 2 * alone.promise
+
+
+def test_estimates_are_seen_beside_messages() -> None:
+    """Messages of noise cancel in pairs: their numbers alone show less than what is left."""
+    name = "shuffle.correlated-histogram"
+    protocol = hc.protocol(name, hc.Histogram(3), hc.Budget(1, 0.05), hc.Crowd(12))
+    seen = np.asarray(view_of(protocol, hc.Trust.SHUFFLE)([0] * 12, 50))
+    assert seen.shape == (50, 9)
+    assert np.array_equal(seen[:, 6:], seen[:, 0:6:2] - seen[:, 1:6:2])
+    hashing = hc.protocol("local.hashing", hc.Histogram(3), hc.Budget(1), hc.Crowd(12))
+    supported = np.asarray(view_of(hashing, hc.Trust.LOCAL)(1, 2000))[:, -3:]
+    assert set(np.unique(supported)) == {0, 1}
+    assert supported[:, 1].mean() > supported[:, 0].mean() + 0.02
 
 
 @pytest.mark.parametrize(
