@@ -87,25 +87,25 @@ PROTOCOLS = [
 
 # What an adversary makes of views, where a fault is not in the numbers one by one ----------------
 
+SOURCE = hc.SeededSource(8)
 RESPONSE = hc.protocol("shuffle.randomized-response", hc.Count(), BUDGET, CROWD)
 
 
 def unshuffled(data: Any, runs: int) -> Any:
     """Messages as they came."""
-    return RESPONSE.randomize(data * runs, hc.SecureSource()).payload.reshape(runs, -1)
+    return RESPONSE.randomize(data * runs, SOURCE).payload.reshape(runs, -1)
 
 
 def shuffled(data: Any, runs: int) -> Any:
-    source = hc.SecureSource()
     crowds = unshuffled(data, runs)
-    return np.array([hc.shuffle(hc.Messages.one_each(one), source).payload for one in crowds])
+    return np.array([hc.shuffle(hc.Messages.one_each(one), SOURCE).payload for one in crowds])
 
 
 def opposites(protocol: SplitAndMix) -> Callable[[Any, int], Any]:
     """Of how many messages the opposite is there too: with two shares, of all who hold 0."""
 
     def seen(data: Any, runs: int) -> Any:
-        sent = protocol.randomize(data * runs, hc.SecureSource()).payload.astype(np.int64)
+        sent = protocol.randomize(data * runs, SOURCE).payload.astype(np.int64)
         crowds = sent.reshape(runs, -1)
         return np.array([np.isin(-one % protocol.modulus, one).sum() for one in crowds])
 
@@ -119,11 +119,14 @@ def splitting(kind: type[SplitAndMix]) -> SplitAndMix:
 RESPONDING = hc.protocol("local.randomized-response", hc.Count(), hc.Budget(1), hc.Crowd(2))
 
 
+generator = np.random.default_rng(21)
+
+
 def seeded(apart: int) -> Callable[[Any, int], Any]:
     """Two people, who draw from streams of the same seed, or of seeds apart."""
 
     def seen(data: Any, runs: int) -> Any:
-        seeds = np.random.default_rng().integers(0, 2**60, runs).tolist()
+        seeds = generator.integers(0, 2**60, runs).tolist()
         return np.array(
             [
                 [

@@ -22,7 +22,9 @@ from headcount.core import checks
 from headcount.core.budget import Trust
 from headcount.core.errors import InvalidParameter
 from headcount.core.protocol import Protocol
+from headcount.core.source import Source
 from headcount.core.table import Table
+from headcount.randomness.sources import SecureSource
 
 FIRST_RUNS = 500
 MOST_RUNS = 10**9
@@ -116,6 +118,7 @@ def audit(
     confidence: float = 0.99,
     batch: bool = False,
     parallel: bool = False,
+    source: Source | None = None,
     progress: Callable[[str, float], None] = lambda name, share: None,
 ) -> Audit:
     """A certified lower bound on the ε of anything that randomizes, against a claim.
@@ -126,7 +129,8 @@ def audit(
     without its order. The first round tries all pairs, the others the one that told most.
     `parallel=True` runs each side in a process of its own.
 
-    A protocol brings its claim, its trust as the view, and pairs to try.
+    A protocol brings its claim, its trust as the view, and pairs to try; it draws from `source`,
+    which is secure unless given.
 
         audit(my_noisy_count, [([0, 0, 1], [0, 1, 1])], claim=1.0)
         audit(protocol("shuffle.zero-exact", Count(), Budget(1, 0.01), Crowd(100)))
@@ -136,7 +140,7 @@ def audit(
         datasets = neighbors(target, seen) if datasets is None else datasets
         if claim is None:
             claim, delta = promised(target, seen, delta)
-        mechanism = view_of(target, seen)
+        mechanism = view_of(target, seen, source or SecureSource())
     elif callable(target):
         seen = Trust(checks.choice("view", view or Trust.CENTRAL, tuple(Trust)))
         mechanism = _called(target, batch)

@@ -15,6 +15,7 @@ from headcount.auditor.sampling import Mechanism
 from headcount.core.budget import Trust
 from headcount.core.messages import Batch, Messages
 from headcount.core.protocol import Protocol
+from headcount.core.source import Source
 from headcount.core.task import Bounded
 from headcount.protocols.run import run
 from headcount.protocols.shuffler import shuffle
@@ -25,12 +26,12 @@ _PEOPLE = 1 << 20  # whose messages are made at a time
 _KINDS = 1024  # of messages that are counted one by one; of more, tallies are seen
 
 
-def view_of(protocol: Protocol, view: Trust) -> Mechanism:
+def view_of(protocol: Protocol, view: Trust, source: Source) -> Mechanism:
     """The mechanism whose outputs are what is seen. A dataset is one person's value in the local
     view, else the values of a crowd.
     """
     views = {Trust.LOCAL: _alone, Trust.SHUFFLE: _shuffled, Trust.CENTRAL: _released}
-    return lambda dataset, count: views[view](protocol, dataset, count)
+    return lambda dataset, count: views[view](protocol, dataset, count, source)
 
 
 def promised(protocol: Protocol, view: Trust, delta: float | None) -> tuple[float | None, float]:
@@ -102,9 +103,9 @@ def _mixed(rows: NDArray[Any]) -> NDArray[Any]:
     return np.take_along_axis(rows, np.argsort(keys, axis=1), axis=1)
 
 
-def _alone(protocol: Protocol, value: Any, count: int) -> Outputs:
+def _alone(protocol: Protocol, value: Any, count: int, source: Source) -> Outputs:
     """Messages; beside a record, such as a hash and its value, what it says of each bucket."""
-    sent = protocol.randomize([value] * count, SecureSource())
+    sent = protocol.randomize([value] * count, source)
     if protocol.fixed_messages == 1:
         if sent.payload.ndim == 1:
             return sent.payload
@@ -115,22 +116,23 @@ def _alone(protocol: Protocol, value: Any, count: int) -> Outputs:
     return [sent.payload[start:stop].tolist() for start, stop in pairwise(ends)]
 
 
-def _shuffled(protocol: Protocol, dataset: Sequence[Any], count: int) -> NDArray[Any]:
+def _shuffled(
+    protocol: Protocol, dataset: Sequence[Any], count: int, source: Source
+) -> NDArray[Any]:
     """How often each message was passed on, where there are few kinds; else the tally. Where people
     send several, also the estimate, which may tell more than each number alone.
     """
     at_once = max(1, _PEOPLE // len(dataset))
     few = math.prod(map(_size, protocol.alphabet.columns)) <= _KINDS
-    source = SecureSource()
     seen = []
     for start in range(0, count, at_once):
         runs = min(at_once, count - start)
         sent = protocol.randomize(list(dataset) * runs, source)
-        seen.append((_counted if few else _tallied)(protocol, sent, runs))
+        seen.append((_counted if few else _tallied)(protocol, sent, runs, source))
     return np.concatenate(seen)
 
 
-def _counted(protocol: Protocol, sent: Messages, runs: int) -> NDArray[Any]:
+def _counted(protocol: Protocol, sent: Messages, runs: int, source: Source) -> NDArray[Any]:
     copies = _copies(protocol, sent, runs)
     if protocol.fixed_messages == 1:
         return copies
@@ -142,8 +144,9 @@ def _counted(protocol: Protocol, sent: Messages, runs: int) -> NDArray[Any]:
     return np.hstack([copies, np.array(told)[which]])
 
 
-def _tallied(protocol: Protocol, sent: Messages, runs: int) -> NDArray[Any]:
-    return np.array([_estimate(protocol, crowd) for crowd in _crowds(protocol, sent, runs)])
+def _tallied(protocol: Protocol, sent: Messages, runs: int, source: Source) -> NDArray[Any]:
+    crowds = _crowds(protocol, sent, runs, source)
+    return np.array([_estimate(protocol, crowd) for crowd in crowds])
 
 
 def _estimate(protocol: Protocol, crowd: Batch) -> NDArray[np.float64]:
@@ -172,9 +175,9 @@ def _copies(protocol: Protocol, sent: Messages, runs: int) -> NDArray[np.int64]:
     return np.where(copies >= protocol.least_copies, copies, 0)
 
 
-def _crowds(protocol: Protocol, sent: Messages, runs: int) -> Iterator[Batch]:
+def _crowds(protocol: Protocol, sent: Messages, runs: int, source: Source) -> Iterator[Batch]:
     """What is passed on in each run."""
-    people, source = sent.users // runs, SecureSource()
+    people = sent.users // runs
     ends = accumulate(np.asarray(sent.counts).reshape(runs, people).sum(axis=1).tolist(), initial=0)
     for number, (start, stop) in enumerate(pairwise(ends)):
         whose = sent.counts[number * people : (number + 1) * people]
@@ -187,8 +190,9 @@ def _crowds(protocol: Protocol, sent: Messages, runs: int) -> Iterator[Batch]:
         )
 
 
-def _released(protocol: Protocol, dataset: Sequence[Any], count: int) -> NDArray[np.float64]:
-    source = SecureSource()
+def _released(
+    protocol: Protocol, dataset: Sequence[Any], count: int, source: Source
+) -> NDArray[np.float64]:
     if protocol.trust is Trust.CENTRAL and protocol.task.whole_answers:
         tally = protocol.collect(dataset, source)  # nothing random yet
         return np.array([protocol.estimate(tally, source).value for _ in range(count)])
