@@ -9,6 +9,7 @@ from headcount.auditor.exact import ExactAudit, exact_audit
 from headcount.auditor.report import PrivacyReport, Thresholds, privacy_report
 from headcount.core.budget import Budget, Crowd, Trust
 from headcount.core.errors import (
+    BudgetExhausted,
     CrowdMismatch,
     HeadcountError,
     Infeasible,
@@ -25,6 +26,7 @@ from headcount.core.protocol import Protocol
 from headcount.core.source import Source
 from headcount.core.tally import Tally
 from headcount.core.task import Count, Density, Histogram, Mean, Sum, Task
+from headcount.ledger.ledger import Ledger
 from headcount.planner.candidate import Candidate, Refusal
 from headcount.planner.comparison import Comparison, compare
 from headcount.planner.margin import Margin
@@ -50,6 +52,7 @@ __all__ = [
     "Batch",
     "Bound",
     "Budget",
+    "BudgetExhausted",
     "Candidate",
     "Comparison",
     "Count",
@@ -65,6 +68,7 @@ __all__ = [
     "Interval",
     "InvalidParameter",
     "InvalidValue",
+    "Ledger",
     "Margin",
     "Mean",
     "Messages",

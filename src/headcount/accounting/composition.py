@@ -1,20 +1,21 @@
 """Several releases about the same people: the privacy curve of all of them together.
 
 Convolution of privacy-loss distributions is dp-accounting's work; what it gets from us is one
-dominating pair for each release. A release has many neighboring pairs, and the neighbor that is
-worst in one release, or the direction, need not be worst in the next: so its pair dominates the
-*pointwise maximum* of all its curves, and every mix of neighbors and directions is covered.
+dominating law for each release (`dominating`).
+
+It holds for questions that are chosen in the light of earlier answers, if the curves of the
+releases are not: who picks each next *curve* by what came out before can make more of the losses
+than they add up to here.
 
 dp-accounting takes seconds to import, so nothing loads this file but who composes.
 """
 
+import heapq
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import reduce
 
-import numpy as np
-
+from headcount.accounting.dominating import STEP, DominatingLaw
 from headcount.accounting.laws import UNIT
 from headcount.core import checks
 from headcount.core.errors import InvalidParameter, MissingPackage
@@ -27,8 +28,9 @@ except ImportError:
         "composition needs dp-accounting", hint="pip install 'headcount[compose]'"
     ) from None
 
-# Losses that occur with less than this are put at infinity.
-_RARE = 1e-18
+MOST_RELEASES = 10**6  # of one kind
+# What is put at infinity in each convolution of different laws, so that their ranges do not add up.
+_TAILS = 1e-15
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,6 +57,17 @@ class ComposedCurve:
         known = float(self.losses.get_delta_for_epsilon(epsilon))
         return min(1.0, max(0.0, known) + self.numerical_error)
 
+    def delta_with(self, epsilon: float, more_epsilon: float, more_delta: float) -> float:
+        """`delta` after one more release, of which an (ε, δ) is all that is known.
+
+        The worst such release tells all with probability δ and else is a randomized response, of
+        loss ε or −ε.
+        """
+        truth = 1 / (1 + math.exp(-more_epsilon))
+        told = truth * self.delta(epsilon - more_epsilon)
+        lied = (1 - truth) * self.delta(epsilon + more_epsilon)
+        return min(1.0, more_delta + (1 - more_delta) * (told + lied))
+
     def epsilon(self, delta: float) -> float:
         left = delta - self.numerical_error
         known = float(self.losses.get_epsilon_for_delta(left)) if left > 0 else math.inf
@@ -66,44 +79,39 @@ class ComposedCurve:
 
 
 def compose(
-    releases: Sequence[tuple[PrivacyCurve, int]], *, discretization: float = 1e-4
+    releases: Sequence[tuple[PrivacyCurve, int]], *, discretization: float = STEP
 ) -> ComposedCurve:
     """The curve of all releases together, each repeated as often as its number says.
 
     Losses are rounded to multiples of `discretization`, to the private side; a finer one is
     tighter and slower.
     """
+    return compose_laws(
+        [(DominatingLaw.of(curve, discretization), count) for curve, count in releases]
+    )
+
+
+def compose_laws(releases: Sequence[tuple[DominatingLaw, int]]) -> ComposedCurve:
+    """The same for dominating laws, all on one grid."""
     if not releases:
         raise InvalidParameter("there must be at least one release to compose, got none")
-    if not 1e-7 <= checks.real("discretization", discretization) <= 1:
-        raise InvalidParameter(
-            f"`discretization` must be between 1e-07 and 1, got {discretization}"
-        )
-    times = [checks.whole("times", count, low=1, high=10**6) for _, count in releases]
+    if len({law.step for law, _ in releases}) > 1:
+        raise InvalidParameter("laws must have one grid to be composed, got several")
+    times = [checks.whole("times", count, low=1, high=MOST_RELEASES) for _, count in releases]
     parts = [
-        _dominating(curve, discretization).self_compose(count)
-        for (curve, _), count in zip(releases, times, strict=True)
+        _losses(law).self_compose(count) for (law, _), count in zip(releases, times, strict=True)
     ]
-    whole = reduce(lambda one, other: one.compose(other), parts)
-    pure = sum(
-        count * curve.epsilon(0.0) for (curve, _), count in zip(releases, times, strict=True)
-    )
-    return ComposedCurve(whole, sum(times), pure * (1 + 1e-12))
+    # The two shortest first; the number in between decides where sizes are the same.
+    line = [(part.size, at, part) for at, part in enumerate(parts)]
+    heapq.heapify(line)
+    for at in range(len(parts), 2 * len(parts) - 1):
+        (_, _, one), (_, _, other) = heapq.heappop(line), heapq.heappop(line)
+        both = one.compose(other, _TAILS)
+        heapq.heappush(line, (both.size, at, both))
+    pure = sum(count * law.pure_epsilon for (law, _), count in zip(releases, times, strict=True))
+    return ComposedCurve(line[0][2], sum(times), pure * (1 + 1e-12))
 
 
-def _dominating(curve: PrivacyCurve, discretization: float) -> pld_pmf.PLDPmf:
-    """A law of the privacy loss whose curve lies nowhere below the given one ("connect the dots").
-
-    δ is convex in e^ε, and straight between losses that occur. So the chords between the grid
-    points that enclose the occurring losses lie on it or above it, and no further points are
-    needed.
-    """
-    certain = curve.delta(curve.last)  # what no finite ε takes away
-    most = max(curve.epsilon(certain + _RARE), discretization)
-    bends = curve.bends / discretization
-    ends = np.array([-1.0, 1.0]) * math.ceil(most / discretization)
-    points = np.clip(np.concatenate([np.floor(bends), np.ceil(bends), ends]), *ends)
-    grid = np.unique(points.astype(np.int64))
-    deltas = np.minimum.accumulate(curve.deltas(grid * discretization))
-    pmf = pld_pmf.create_pmf_pessimistic_connect_dots(discretization, grid, deltas)
+def _losses(law: DominatingLaw) -> pld_pmf.PLDPmf:
+    pmf = pld_pmf.create_pmf_pessimistic_connect_dots(law.step, law.grid, law.deltas)
     return pmf.to_dense_pmf()  # sparse and dense ones do not mix

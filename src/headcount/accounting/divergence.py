@@ -154,13 +154,24 @@ class SymmetricCurve(PrivacyCurve):
     steps: int = _BENDS
 
     def delta(self, epsilon: float) -> float:
-        if epsilon < 0:
-            other = math.exp(epsilon) * self.delta(-epsilon)
-            return min(1.0, (other - math.expm1(epsilon)) * (1 + 8 * UNIT))
-        return 0.0 if epsilon >= self.pure_epsilon else min(1.0, self.delta_at(epsilon))
+        return self._mirrored(epsilon, self._known(abs(epsilon)))
 
     def deltas(self, epsilons: NDArray[np.float64]) -> NDArray[np.float64]:
-        return np.array([self.delta(float(epsilon)) for epsilon in epsilons])
+        sizes, at = np.unique(np.abs(epsilons), return_inverse=True)
+        known = [self._known(float(size)) for size in sizes]  # once for both signs
+        return np.array(
+            [self._mirrored(float(epsilons[i]), known[j]) for i, j in enumerate(at)], dtype=float
+        )
+
+    def _known(self, epsilon: float) -> float:
+        return 0.0 if epsilon >= self.pure_epsilon else min(1.0, self.delta_at(epsilon))
+
+    @staticmethod
+    def _mirrored(epsilon: float, known: float) -> float:
+        """δ at ε, from that at |ε|."""
+        if epsilon >= 0:
+            return known
+        return min(1.0, (math.exp(epsilon) * known - math.expm1(epsilon)) * (1 + 8 * UNIT))
 
     @cached_property
     def bends(self) -> NDArray[np.float64]:

@@ -12,13 +12,14 @@ from headcount.cli.compare import compare
 from headcount.cli.curve import curve
 from headcount.cli.demo import demo
 from headcount.cli.estimate import estimate
+from headcount.cli.ledger import ledger
 from headcount.cli.plan import plan
 
 app = typer.Typer(
     name="headcount",
     help="Count a crowd without looking at anyone: estimates with differential privacy.",
     epilog="Exit status: 0 done, 2 bad usage or input, 3 not feasible within the budget, "
-    "130 interrupted. NO_COLOR turns colors off; HEADCOUNT_CACHE names the folder of plans that "
+    "4 budget exhausted, 130 interrupted. NO_COLOR turns colors off; HEADCOUNT_CACHE names the folder of plans that "
     "were computed before.",
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
@@ -79,3 +80,4 @@ for command, examples in (
     (demo, ("headcount demo --out demo.svg",)),
 ):
     app.command(epilog="\n\n".join(f"Example: {example}" for example in examples))(command)
+app.add_typer(ledger)

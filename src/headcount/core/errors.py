@@ -75,3 +75,21 @@ class Infeasible(HeadcountError):
         self.nearest = dict(nearest or {})
         settings = ", ".join(f"{name}={value}" for name, value in self.nearest.items())
         super().__init__(message, hint=f"nearest feasible: {settings}" if settings else "")
+
+
+class BudgetExhausted(HeadcountError):
+    """A data set's limit leaves no room for a release: it was not charged, and must not be made.
+
+    `limit` is what may be spent in all, and `remaining` a pair that would still fit, at the δ that
+    was asked if any would; both by parameter name.
+    """
+
+    code = "budget-exhausted"
+    exit_status = 4
+
+    def __init__(
+        self, message: str, *, remaining: Mapping[str, float], limit: Mapping[str, float]
+    ) -> None:
+        super().__init__(message)
+        self.remaining = dict(remaining)
+        self.limit = dict(limit)

@@ -1,0 +1,112 @@
+"""A law of the privacy loss that dominates all neighbors of a release, as numbers that can be kept.
+
+A release has many neighboring pairs, and the neighbor that is worst in one release, or the
+direction, need not be worst in the next: so its law dominates the *pointwise maximum* of all its
+curves, and every mix of neighbors and directions is covered by composing such laws.
+
+Written laws hold exact integers and the exact bits of floats, so that whoever reads them, in any
+process and any version, composes the same.
+"""
+
+import hashlib
+import math
+import struct
+import zlib
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from headcount.core import checks
+from headcount.core.errors import InvalidParameter
+from headcount.core.guarantee import PrivacyCurve
+
+STEP = 1e-4  # of the grid of losses, unless another one is asked for
+_RARE = 1e-18  # losses that occur with less than this are put at infinity
+_HEADING = struct.Struct("<8sddq")
+_NAME = b"hcloss 1"
+_MOST_BYTES = 1 << 30
+
+
+@dataclass(frozen=True, eq=False)
+class DominatingLaw:
+    """δ at the losses grid·step, rising; in between it is straight in e^ε, beyond it stays.
+
+    No release that it stands for has a loss above `pure_epsilon`, which may be infinite.
+    """
+
+    step: float
+    pure_epsilon: float
+    grid: NDArray[np.int64] = field(repr=False)
+    deltas: NDArray[np.float64] = field(repr=False)
+
+    @classmethod
+    def of(cls, curve: PrivacyCurve, step: float = STEP) -> "DominatingLaw":
+        """A law whose curve lies nowhere below the given one ("connect the dots").
+
+        δ is convex in e^ε, and straight between losses that occur. So the chords between the grid
+        points that enclose the occurring losses lie on it or above it, and no further points are
+        needed.
+        """
+        if not 1e-7 <= checks.real("discretization", step) <= 1:
+            raise InvalidParameter(f"`discretization` must be between 1e-07 and 1, got {step}")
+        certain = curve.delta(curve.last)  # what no finite ε takes away
+        most = max(curve.epsilon(certain + _RARE), step)
+        bends = curve.bends / step
+        ends = np.array([-1.0, 1.0]) * math.ceil(most / step)
+        points = np.clip(np.concatenate([np.floor(bends), np.ceil(bends), ends]), *ends)
+        grid = np.unique(points.astype(np.int64))
+        deltas = np.minimum.accumulate(curve.deltas(grid * step))
+        return cls(float(step), curve.epsilon(0.0), grid, deltas)
+
+    def least_delta(self, epsilon: float) -> float:
+        """No more than δ at this ε: that of the next point of the grid."""
+        at = int(np.searchsorted(self.grid * self.step, epsilon, side="left"))
+        return float(self.deltas[min(at, len(self.deltas) - 1)])
+
+    @cached_property
+    def _plain(self) -> bytes:
+        heading = _HEADING.pack(_NAME, self.step, self.pure_epsilon, len(self.grid))
+        return heading + self.grid.astype("<i8").tobytes() + self.deltas.astype("<f8").tobytes()
+
+    @cached_property
+    def digest(self) -> str:
+        """A name that no other law has."""
+        return hashlib.sha256(self._plain).hexdigest()
+
+    def to_bytes(self) -> bytes:
+        return zlib.compress(self._plain, 9)
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> "DominatingLaw":
+        """What `to_bytes` wrote; a ValueError if it is anything else."""
+        unpacker = zlib.decompressobj()
+        try:
+            plain = unpacker.decompress(data, _MOST_BYTES)
+            name, step, pure, count = _HEADING.unpack_from(plain)
+        except (zlib.error, struct.error, TypeError):
+            raise ValueError("no law of privacy losses") from None
+        if not unpacker.eof or unpacker.unused_data or name != _NAME:
+            raise ValueError("no law of privacy losses, or one of a later version")
+        if count < 1 or len(plain) != _HEADING.size + 16 * count:
+            raise ValueError("a law of privacy losses that is cut short")
+        numbers = plain[_HEADING.size :]
+        grid = np.frombuffer(numbers, "<i8", count).astype(np.int64)
+        deltas = np.frombuffer(numbers, "<f8", count, offset=8 * count).astype(np.float64)
+        sound = (
+            1e-7 <= step <= 1
+            and pure >= 0
+            and bool(np.all(np.diff(grid) > 0))
+            and bool(np.all((deltas >= 0) & (deltas <= 1)))
+            and bool(np.all(np.diff(deltas) <= 0))
+        )
+        if not sound:
+            raise ValueError("numbers that are no law of privacy losses")
+        return cls(step, pure, grid, deltas)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, DominatingLaw) and self.digest == other.digest
+
+    def __hash__(self) -> int:
+        return hash(self.digest)

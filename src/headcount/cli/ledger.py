@@ -1,0 +1,147 @@
+"""`headcount ledger`: what was spent on which data set, and what is left."""
+
+import csv
+import io
+import json
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from headcount.cli.arguments import AsJson, Epsilon
+from headcount.cli.output import console, messages, print_json, print_table
+from headcount.core.budget import Budget
+from headcount.core.errors import InvalidParameter, MissingPackage, UnreadableData
+from headcount.ledger.ledger import Ledger
+from headcount.ledger.spending import Spending
+
+Place = Annotated[
+    str, typer.Argument(help="A file, or postgresql://user@host/database.", metavar="PLACE")
+]
+OneDataset = Annotated[
+    str | None, typer.Option("--dataset", help="Only this data set. [default: all]")
+]
+_KINDS = (".json", ".csv", ".parquet")
+
+ledger = typer.Typer(
+    name="ledger",
+    help="Keep a durable record of what was spent on which data set.",
+    rich_markup_mode=None,
+    no_args_is_help=False,
+)
+
+
+@ledger.command(
+    epilog="Example: headcount ledger create spent.db --dataset people --epsilon 3 --delta 1e-6"
+)
+def create(
+    place: Place,
+    dataset: Annotated[str, typer.Option(help="A name for the new data set.")],
+    epsilon: Epsilon,
+    delta: Annotated[
+        float, typer.Option(help="Chance of a larger loss that all releases together may have.")
+    ] = 0.0,
+) -> None:
+    """Add a data set, with the limit of everything that may ever be spent on it; make the ledger
+    if there is none.
+    """
+    limit = Budget(epsilon, delta)
+    Ledger.create(place).create_dataset(dataset, limit)
+    console.print(
+        f"{dataset}: at most ε = {limit.epsilon:g}, δ = {limit.delta:g}, for all releases together",
+        soft_wrap=True,
+    )
+
+
+@ledger.command(epilog="Example: headcount ledger show spent.db")
+def show(place: Place, dataset: OneDataset = None, as_json: AsJson = False) -> None:
+    """Show entries, what they come to, and what remains."""
+    found = _spendings(place, dataset)
+    if as_json:
+        print_json(_document(found))
+        return
+    for at, one in enumerate(found):
+        if at:
+            console.print()
+        print_table(one.table())
+    if not found:
+        console.print("no data sets yet", soft_wrap=True)
+
+
+@ledger.command(epilog="Example: headcount ledger export spent.db --out spending.csv")
+def export(
+    place: Place,
+    out: Annotated[
+        Path,
+        typer.Option(help="Entries and totals as .json; a row for each entry as .csv or .parquet."),
+    ],
+    dataset: OneDataset = None,
+) -> None:
+    """Save all entries to a file."""
+    if out.suffix not in _KINDS:
+        raise InvalidParameter(f"an export must end in {', '.join(_KINDS)}, got {out.name!r}")
+    found = _spendings(place, dataset)
+    try:
+        if out.suffix == ".json":
+            out.write_text(json.dumps(_document(found), indent=2) + "\n", encoding="utf-8")
+        elif out.suffix == ".csv":
+            out.write_text(_csv(_rows(found)), encoding="utf-8", newline="")
+        else:
+            _write_parquet(_rows(found), out)
+    except OSError as error:
+        raise UnreadableData(
+            f"{str(out)!r} must be a place to write to, got: {error.strerror}"
+        ) from None
+    console.print(f"exported: {out}", soft_wrap=True)
+
+
+def _spendings(place: str, dataset: str | None) -> list[Spending]:
+    opened = Ledger.open(place)
+    names = opened.datasets if dataset is None else [dataset]
+    with messages.status("composing"):
+        return [opened.spending(name) for name in names]
+
+
+def _document(found: list[Spending]) -> dict[str, Any]:
+    return {"datasets": [one.to_dict() for one in found]}
+
+
+_COLUMNS = {
+    "dataset": "string", "number": "int64", "id": "string", "time": "string",
+    "protocol": "string", "trust": "string", "task": "string", "epsilon": "float64",
+    "delta": "float64", "times": "int64", "users": "int64", "curve": "string", "note": "string",
+}  # fmt: skip
+
+
+def _rows(found: list[Spending]) -> list[dict[str, Any]]:
+    """An entry each, with its note as JSON."""
+    return [
+        {
+            column: json.dumps(value) if column == "note" else value
+            for column, value in ((column, entry[column]) for column in _COLUMNS)
+        }
+        for one in found
+        for entry in one.to_dict()["entries"]
+    ]
+
+
+def _csv(rows: list[dict[str, Any]]) -> str:
+    text = io.StringIO()
+    writer = csv.DictWriter(text, list(_COLUMNS), lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(rows)
+    return text.getvalue()
+
+
+def _write_parquet(rows: list[dict[str, Any]], out: Path) -> None:
+    try:
+        import pyarrow
+        from pyarrow import parquet
+    except ImportError:
+        raise MissingPackage(
+            "writing Parquet files needs pyarrow", hint="pip install 'headcount[data]'"
+        ) from None
+    schema = pyarrow.schema(
+        [(column, pyarrow.type_for_alias(kind)) for column, kind in _COLUMNS.items()]
+    )
+    parquet.write_table(pyarrow.Table.from_pylist(rows, schema=schema), out)

@@ -1,0 +1,116 @@
+"""One line of a ledger: what a release cost, and what it was."""
+
+import json
+import math
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from headcount.core import checks
+from headcount.core.budget import MOST_USERS, Trust
+from headcount.core.errors import InvalidParameter
+
+MOST_TIMES = 10**9  # of one entry
+_MOST_WORDS = 200  # letters of a name
+_MOST_NOTE = 10_000
+
+
+@dataclass(frozen=True)
+class Entry:
+    """`times` releases of (epsilon, delta) each, made alike; nothing of the data or the results.
+
+    `time` is in UTC. `curve` names the law of privacy losses that the ledger composes; it is None
+    under a limit of δ = 0, which needs none. `note` is the caller's.
+    """
+
+    id: str
+    dataset: str
+    number: int
+    time: str
+    protocol: str
+    trust: Trust
+    task: str
+    epsilon: float
+    delta: float
+    times: int
+    users: int | None
+    curve: str | None
+    note: Mapping[str, Any]
+
+    def to_dict(self) -> dict[str, Any]:
+        return {**asdict(self), "trust": str(self.trust), "note": dict(self.note)}
+
+    def to_row(self) -> tuple[object, ...]:
+        """For a table; numbers as their shortest text, which is what sums go by."""
+        return (
+            self.id, self.dataset, self.number, self.time, self.protocol, str(self.trust),
+            self.task, repr(self.epsilon), repr(self.delta), self.times, self.users, self.curve,
+            json.dumps(self.note, sort_keys=True),
+        )  # fmt: skip
+
+    @classmethod
+    def from_row(cls, row: tuple[Any, ...]) -> "Entry":
+        """What `to_row` wrote; a ValueError if it is anything else."""
+        named, time, protocol, trust, task, epsilon, delta, times, users, curve, note = (
+            row[:3], *row[3:],
+        )  # fmt: skip
+        words = (named[0], named[1], time, protocol, task, note)
+        found = json.loads(note) if all(isinstance(word, str) for word in words) else None
+        if not isinstance(found, dict) or not (curve is None or isinstance(curve, str)):
+            raise ValueError("an entry with words that cannot be read")
+        return cls(
+            id=named[0],
+            dataset=named[1],
+            number=count(named[2], MOST_USERS),
+            time=time,
+            protocol=protocol,
+            trust=Trust(trust),
+            task=task,
+            epsilon=amount(epsilon),
+            delta=amount(delta),
+            times=count(times, MOST_TIMES),
+            users=None if users is None else count(users, MOST_USERS),
+            curve=curve,
+            note=found,
+        )
+
+
+def amount(text: object) -> float:
+    """A stored ε or δ; a ValueError if it is none."""
+    number = float(text) if isinstance(text, str) else math.nan
+    if not 0 <= number < math.inf or repr(number) != text:
+        raise ValueError(f"an epsilon or delta that reads {text!r}")
+    return number
+
+
+def count(stored: object, most: int) -> int:
+    """A stored number of something; a ValueError if it is none."""
+    if not isinstance(stored, int) or not 1 <= stored <= most:
+        raise ValueError(f"a number that reads {stored!r}")
+    return stored
+
+
+def words(name: str, value: object, *, least: int = 0) -> str:
+    """A name that can be written anywhere, in one line."""
+    if not isinstance(value, str) or not least <= len(value) <= _MOST_WORDS:
+        raise InvalidParameter(
+            f"`{name}` must be a text of {least} to {_MOST_WORDS} letters, got {value!r}"
+        )
+    if not value.isprintable():
+        raise InvalidParameter(f"`{name}` must have letters that can be printed, got {value!r}")
+    return value
+
+
+def noted(note: object) -> Mapping[str, Any]:
+    """A note as it will be read again."""
+    checks.instance("note", note, Mapping)
+    try:
+        text = json.dumps(dict(note), allow_nan=False)  # type: ignore[call-overload]
+    except (TypeError, ValueError, RecursionError) as error:
+        raise InvalidParameter(f"`note` must be something that JSON can hold: {error}") from None
+    if len(text) > _MOST_NOTE:
+        raise InvalidParameter(
+            f"`note` must be at most {_MOST_NOTE:,} letters of JSON, got {len(text):,}"
+        )
+    found: Mapping[str, Any] = json.loads(text)
+    return found

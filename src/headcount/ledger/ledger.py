@@ -1,0 +1,225 @@
+"""A durable record of what was spent on which data set, which refuses what exceeds a limit.
+
+    ledger = Ledger.create("spent.db")
+    ledger.create_dataset("people", Budget(3, 1e-6))
+    ledger.charge("people", p.guarantee, p.curve, protocol=p.name)
+    estimate = run(p, values)
+
+Charge first, release then. When `charge` returns, the charge is on disk, whatever happens to the
+process or the machine; a crash may waste budget, but never overspends it. Decision and record are
+one transaction, so that any number of processes and machines can share a ledger.
+
+Out of scope: whoever may write to the place can change what is written there. But nothing is
+charged on top of a row that cannot be read.
+"""
+
+import uuid
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from functools import partial
+from os import PathLike, fspath
+from pathlib import Path
+from typing import Any
+
+from headcount.accounting.dominating import DominatingLaw
+from headcount.core import checks
+from headcount.core.budget import MOST_USERS, Budget
+from headcount.core.errors import BudgetExhausted, InvalidParameter, UnreadableData
+from headcount.core.guarantee import Guarantee, PrivacyCurve
+from headcount.ledger.account import Account, Charge, is_kept
+from headcount.ledger.books import MAKE_ONE, Books
+from headcount.ledger.entry import MOST_TIMES, Entry, noted, words
+from headcount.ledger.postgres import PostgresStore
+from headcount.ledger.spending import Spending
+from headcount.ledger.sqlite import SqliteStore
+from headcount.ledger.store import Store
+
+WAIT = 120.0  # seconds
+
+
+@dataclass(frozen=True)
+class Ledger:
+    """Data sets with limits, and what was charged to each. `Ledger.open` or `Ledger.create` it."""
+
+    store: Store
+
+    @classmethod
+    def open(cls, place: str | PathLike[str], *, wait: float = WAIT) -> "Ledger":
+        """The ledger in a file, or at a postgresql://… address.
+
+        `wait`: for how many seconds others may keep it locked.
+        """
+        ledger = cls(_store(place, wait))
+        if isinstance(ledger.store, SqliteStore) and not ledger.store.path.exists():
+            raise UnreadableData(
+                f"there must be a ledger at {fspath(place)!r}, got none", hint=MAKE_ONE
+            )
+        with ledger._reading():
+            return ledger
+
+    @classmethod
+    def create(cls, place: str | PathLike[str], *, wait: float = WAIT) -> "Ledger":
+        """The same, made if there is nothing yet."""
+        ledger = cls(_store(place, wait))
+        with ledger.store.creating() as run:
+            Books(ledger.store, run).create()
+        return ledger
+
+    @property
+    def datasets(self) -> list[str]:
+        """Their names."""
+        with self._reading() as books:
+            return books.datasets()
+
+    def create_dataset(self, name: str, limit: Budget) -> None:
+        """A new data set. Its limit can never be changed."""
+        words("name", name, least=1)
+        checks.instance("limit", limit, Budget)
+        with self.store.creating() as run:
+            books = Books(self.store, run)
+            books.check()
+            books.open_dataset(name, limit, _now())
+
+    def charge(
+        self,
+        name: str | None,
+        guarantee: Guarantee,
+        curve: PrivacyCurve,
+        note: Mapping[str, Any] | None = None,
+        *,
+        protocol: str = "",
+        task: str = "",
+        users: int | None = None,
+        times: int = 1,
+    ) -> Entry:
+        """Record a release that is about to be made, or `times` like it; `BudgetExhausted`, with
+        nothing recorded, if it does not fit within the limit of the data set.
+
+        The name may be None if there is exactly one data set. `note` is anything that JSON can
+        hold, about the question and not about the data.
+        """
+        checks.instance("guarantee", guarantee, Guarantee)
+        checks.instance("curve", curve, PrivacyCurve)
+        pair = _pair(guarantee, curve)
+        times = checks.whole("times", times, low=1, high=MOST_TIMES)
+        name, account = self._account(name)
+        law = DominatingLaw.of(curve) if account.limit.delta else None
+        asked = Charge(*pair, law, times)
+        if not asked.is_sound:
+            raise _worse(guarantee)
+        entry_of = partial(
+            Entry,
+            id=uuid.uuid4().hex,
+            dataset=name,
+            protocol=words("protocol", protocol),
+            trust=guarantee.trust,
+            task=words("task", task),
+            epsilon=asked.epsilon,
+            delta=asked.delta,
+            times=times,
+            users=None if users is None else checks.whole("users", users, low=1, high=MOST_USERS),
+            curve=None if law is None else law.digest,
+            note=noted({} if note is None else note),
+        )
+        while True:
+            # What takes long is loaded and composed before the transaction, and kept for it.
+            _ = account.adding(asked).fits
+            entry = None
+            with self._writing() as books:
+                account = books.account(name, locked=True)
+                after = account.adding(asked)
+                if after.is_ready and after.fits:
+                    entry = entry_of(number=books.next_number(name), time=_now())
+                    books.write(entry, law)
+            if entry is not None:
+                return entry
+            if after.is_ready:
+                raise _exhausted(name, account, asked)
+
+    def spending(self, name: str | None = None) -> Spending:
+        """Everything that was charged, what it comes to, and what is left."""
+        with self._reading() as books:
+            name = books.only(name)
+            account, entries = books.account(name), books.entries(name)
+        return Spending.of(name, account, entries)
+
+    def _account(self, name: str | None) -> tuple[str, Account]:
+        with self._reading() as books:
+            name = books.only(name)
+            return name, books.account(name)
+
+    @contextmanager
+    def _reading(self) -> Iterator[Books]:
+        with self.store.reading() as run:
+            books = Books(self.store, run)
+            books.check()
+            yield books
+
+    @contextmanager
+    def _writing(self) -> Iterator[Books]:
+        with self.store.writing() as run:
+            books = Books(self.store, run)
+            books.check()
+            yield books
+
+
+def _store(place: str | PathLike[str], wait: float) -> Store:
+    wait = checks.real("wait", wait)
+    if not 0 <= wait <= 86400:
+        raise InvalidParameter(f"`wait` must be between 0 and 86400 seconds, got {wait:g}")
+    named = fspath(place) if isinstance(place, str | PathLike) else None
+    if not isinstance(named, str) or not named or "\0" in named:
+        raise InvalidParameter(f"a ledger must be at a path or address, got {place!r}")
+    if named.startswith(("postgresql://", "postgres://")):
+        return PostgresStore(named, wait)
+    if "://" in named:
+        scheme = named.partition("://")[0]
+        raise InvalidParameter(
+            f"a ledger must be in a file or at postgresql://…, got an address of {scheme!r}"
+        )
+    return SqliteStore(Path(named), wait)
+
+
+def _pair(guarantee: Guarantee, curve: PrivacyCurve) -> tuple[float, float]:
+    """What is charged: the guarantee, if the curve keeps it but for rounding."""
+    epsilon = checks.real("epsilon", guarantee.epsilon)
+    delta = checks.real("delta", guarantee.delta)
+    if epsilon < 0 or not 0 <= delta <= 1:
+        raise InvalidParameter(
+            f"a guarantee must have epsilon >= 0 and delta in [0, 1], got ({epsilon:g}, {delta:g})"
+        )
+    if guarantee.neighbors != Guarantee.neighbors:
+        raise InvalidParameter(
+            f"a guarantee must be for neighbors that {Guarantee.neighbors!r}, "
+            f"got {guarantee.neighbors!r}"
+        )
+    if not is_kept(epsilon, delta, curve.delta):
+        raise _worse(guarantee)
+    return epsilon + 0.0, delta + 0.0  # −0 as 0
+
+
+def _worse(guarantee: Guarantee) -> InvalidParameter:
+    return InvalidParameter(
+        f"a curve must keep the guarantee that is charged, got a worse one than {guarantee}"
+    )
+
+
+def _exhausted(name: str, account: Account, asked: Charge) -> BudgetExhausted:
+    room, delta = account.room(asked.delta), asked.delta
+    if not room:
+        room, delta = account.room(0.0), 0.0
+    often = f" {asked.times:,} times" if asked.times > 1 else ""
+    limit = account.limit
+    return BudgetExhausted(
+        f"epsilon={asked.epsilon!r}, delta={asked.delta!r} was asked{often} of data set {name!r}, "
+        f"but epsilon={room!r} at delta={delta!r} is left of its limit epsilon={limit.epsilon!r}, "
+        f"delta={limit.delta!r}",
+        remaining={"epsilon": room, "delta": delta},
+        limit=asdict(limit),
+    )
+
+
+def _now() -> str:
+    return datetime.now(UTC).isoformat(timespec="microseconds")

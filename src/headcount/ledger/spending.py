@@ -1,0 +1,120 @@
+"""What was spent on a data set, as people and programs read it."""
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from headcount.core.budget import Budget
+from headcount.core.errors import MissingPackage
+from headcount.core.guarantee import rounded_up
+from headcount.core.table import Table
+from headcount.ledger.account import Account
+from headcount.ledger.entry import Entry
+
+_SHOWN = 20  # entries of a table
+
+
+@dataclass(frozen=True)
+class Spending:
+    """All entries of a data set, what they come to, and what is left.
+
+    `epsilon` was spent at the limit's δ, and `delta` at the limit's ε. Of a release of δ = 0 a
+    `pure_remaining` still fits, or of a release of `remaining_delta` a `remaining_epsilon`: one of
+    the two, not both, and whatever the release; see `Account.room`. `composed` says whether
+    privacy-loss distributions were composed, or plain sums are all that was looked at.
+    """
+
+    dataset: str
+    limit: Budget
+    entries: tuple[Entry, ...]
+    releases: int
+    epsilon: float
+    delta: float
+    pure_remaining: float
+    remaining_epsilon: float
+    remaining_delta: float
+    composed: bool
+
+    @classmethod
+    def of(cls, dataset: str, account: Account, entries: tuple[Entry, ...]) -> "Spending":
+        try:
+            composed = bool(account.limit.delta) and account.composed is not None
+        except MissingPackage:  # plain sums say less, but nothing wrong
+            account, composed = account.plainly, False
+        spare = account.spare_delta
+        return cls(
+            dataset=dataset,
+            limit=account.limit,
+            entries=entries,
+            releases=account.releases,
+            epsilon=account.epsilon,
+            delta=account.delta,
+            pure_remaining=account.room(0.0),
+            remaining_epsilon=account.room(spare),
+            remaining_delta=spare,
+            composed=composed,
+        )
+
+    def table(self) -> Table:
+        """The latest entries; what was spent and what remains below."""
+        shown = self.entries[-_SHOWN:]
+        return Table(
+            title=f"{self.dataset}: {len(self.entries):,} entries, limit "
+            f"ε = {self.limit.epsilon:g}, δ = {self.limit.delta:g}",
+            columns=("entry", "time", "protocol", "task", "trust", "ε", "δ", "times"),
+            rows=tuple(
+                (
+                    f"{one.number}",
+                    f"{one.time[:19].replace('T', ' ')}",
+                    one.protocol,
+                    one.task,
+                    str(one.trust),
+                    rounded_up(one.epsilon),
+                    rounded_up(one.delta),
+                    f"{one.times:,}",
+                )
+                for one in shown
+            ),
+            words=5,
+            spare=("times", "task", "trust", "time"),
+            notes=tuple(self._notes(len(shown))),
+        )
+
+    def _notes(self, shown: int) -> list[str]:
+        before = len(self.entries) - shown
+        notes = [f"{before:,} earlier entries are not shown."] if before else []
+        notes.append(
+            f"spent: ε = {rounded_up(self.epsilon)} at δ = {self.limit.delta:g}"
+            + (f", δ = {rounded_up(self.delta)} at ε = {self.limit.epsilon:g}" * (self.delta > 0))
+        )
+        pairs = [(self.pure_remaining, 0.0)]
+        if self.remaining_delta:
+            pairs.append((self.remaining_epsilon, self.remaining_delta))
+        left = " or ".join(f"ε = {epsilon!r} at δ = {delta!r}" for epsilon, delta in pairs)
+        notes.append(f"remaining: {left}")
+        if self.composed:
+            notes.append(
+                "Privacy-loss distributions are composed: this holds if how much to spend was not "
+                "chosen by earlier answers."
+            )
+        return notes
+
+    def __str__(self) -> str:
+        return str(self.table())
+
+    def _repr_html_(self) -> str:
+        return self.table().html()
+
+    def to_dict(self) -> dict[str, Any]:
+        return {
+            "dataset": self.dataset,
+            "limit": asdict(self.limit),
+            "number": len(self.entries),
+            "releases": self.releases,
+            "spent": {"epsilon": self.epsilon, "delta": self.delta},
+            "remaining": [
+                {"epsilon": self.pure_remaining, "delta": 0.0},
+                {"epsilon": self.remaining_epsilon, "delta": self.remaining_delta},
+            ],
+            "composed": self.composed,
+            "entries": [entry.to_dict() for entry in self.entries],
+        }
