@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-slow lint bench figures docs clean
+.PHONY: help demo test test-slow lint postgres bench figures docs clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' Makefile
@@ -11,10 +11,10 @@ help: ## List the targets
 demo: .venv/all ## One sensitive question under three trusts; saves headcount-demo.png
 	$(BIN)/headcount demo
 
-test: lint ## Check and test everything that is quick (under 10 minutes)
+test: lint postgres ## Check and test everything that is quick (under 10 minutes)
 	$(BIN)/python -m pytest -n 2 --dist worksteal -m "not slow"
 
-test-slow: .venv/dev ## Run the long tests as well
+test-slow: .venv/dev postgres ## Run the long tests as well
 	$(BIN)/python -m pytest -n 2
 
 lint: .venv/dev ## Style, types and import rules
@@ -22,6 +22,14 @@ lint: .venv/dev ## Style, types and import rules
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+
+# Ledgers are tested on a real server, started by the tests; only its programs are needed.
+postgres:
+	@command -v initdb >/dev/null || ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1 || \
+	{ test "$$(id -u)" = 0 && apt-get update --quiet && \
+	DEBIAN_FRONTEND=noninteractive apt-get install --yes --quiet postgresql; } || \
+	{ echo "The tests need a PostgreSQL server: install Debian's package 'postgresql'," \
+	"or have initdb and pg_ctl in PATH" >&2; exit 1; }
 
 bench: .venv/bench ## Compare speed with peers, and write docs/benchmarks.md
 	$(BIN)/python -m benchmarks

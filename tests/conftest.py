@@ -3,6 +3,7 @@
 import os
 import sys
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -10,6 +11,7 @@ import pyarrow
 import pyarrow.parquet
 import pytest
 
+import postgres
 from commands import Headcount, Outcome
 
 os.environ["HEADCOUNT_CACHE"] = tempfile.mkdtemp(prefix="headcount-tests-")
@@ -59,3 +61,10 @@ def people(tmp_path: Path) -> None:
     (tmp_path / "broken.parquet").write_bytes(b"PAR1 no, not really")
     (tmp_path / "people.txt").write_text("smoker\n1\n")
     (tmp_path / "folder.csv").mkdir()
+
+
+@pytest.fixture(scope="session")
+def postgres_server() -> Iterator[str]:
+    """The address of a PostgreSQL server that runs while the tests do."""
+    with postgres.running() as url:
+        yield url

@@ -19,8 +19,8 @@ app = typer.Typer(
     name="headcount",
     help="Count a crowd without looking at anyone: estimates with differential privacy.",
     epilog="Exit status: 0 done, 2 bad usage or input, 3 not feasible within the budget, "
-    "4 budget exhausted, 130 interrupted. NO_COLOR turns colors off; HEADCOUNT_CACHE names the folder of plans that "
-    "were computed before.",
+    "4 budget exhausted, 130 interrupted. NO_COLOR turns colors off; HEADCOUNT_CACHE names the "
+    "folder of plans that were computed before.",
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from headcount.cli.arguments import AsJson, Epsilon
-from headcount.cli.output import console, messages, print_json, print_table
+from headcount.cli.output import console, json_text, messages, print_json, print_table
 from headcount.core.budget import Budget
 from headcount.core.errors import InvalidParameter, MissingPackage, UnreadableData
 from headcount.ledger.ledger import Ledger
@@ -27,7 +27,6 @@ ledger = typer.Typer(
     name="ledger",
     help="Keep a durable record of what was spent on which data set.",
     rich_markup_mode=None,
-    no_args_is_help=False,
 )
 
 
@@ -42,7 +41,9 @@ def create(
         float, typer.Option(help="Chance of a larger loss that all releases together may have.")
     ] = 0.0,
 ) -> None:
-    """Add a data set, with the limit of everything that may ever be spent on it; make the ledger
+    """Add a data set and its limit.
+
+    The limit is for everything that is ever spent on it, and cannot be changed. A ledger is made
     if there is none.
     """
     limit = Budget(epsilon, delta)
@@ -83,7 +84,7 @@ def export(
     found = _spendings(place, dataset)
     try:
         if out.suffix == ".json":
-            out.write_text(json.dumps(_document(found), indent=2) + "\n", encoding="utf-8")
+            out.write_text(json_text(_document(found)) + "\n", encoding="utf-8")
         elif out.suffix == ".csv":
             out.write_text(_csv(_rows(found)), encoding="utf-8", newline="")
         else:

@@ -23,8 +23,13 @@ messages = Console(
 
 
 def print_json(document: Mapping[str, Any]) -> None:
-    """One JSON document on standard output. JSON has no infinity: it becomes null."""
-    print(json.dumps(_finite(document), indent=2, ensure_ascii=False, allow_nan=False))
+    """One JSON document on standard output."""
+    print(json_text(document))
+
+
+def json_text(document: Mapping[str, Any]) -> str:
+    """JSON has no infinity: it becomes null."""
+    return json.dumps(_finite(document), indent=2, ensure_ascii=False, allow_nan=False)
 
 
 def _finite(value: Any) -> Any:
