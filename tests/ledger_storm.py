@@ -1,12 +1,13 @@
 """Processes that charge one ledger until they are killed, run as a program by test_ledger.py.
 
     python ledger_storm.py storm PLACE RELEASED PROCESSES KILLS SEED
-    python ledger_storm.py crash PLACE STATEMENT before|after
+    python ledger_storm.py crash PLACE STATEMENT before|after|never
 
 `storm`: children charge data sets `many`, `few` and `composed` at random. After each charge has
 returned, and never before, a line is appended to RELEASED and synced: that is the release. Others
 take the place of those who are killed. At the end `many` is charged until nothing fits.
-`crash`: charges once, and is killed before or after a statement of SQLite, by its number.
+`crash`: charges once, and is killed before or after a statement of SQLite, by its number; if it
+lives, it prints how many there were.
 """
 
 import os
@@ -15,9 +16,9 @@ import signal
 import sqlite3
 import sys
 import time
+from functools import partial
 from typing import Any
 
-import headcount.accounting.composition  # noqa: F401  (loaded once, before the forks)
 from headcount.accounting.divergence import PointCurve
 from headcount.core.budget import Trust
 from headcount.core.errors import BudgetExhausted
@@ -48,6 +49,8 @@ def work(ledger: Ledger, released: int, seed: int) -> None:
 
 
 def storm(place: str, path: str, processes: int, kills: int, seed: int) -> None:
+    import headcount.accounting.composition  # noqa: F401  (once, before the forks)
+
     ledger, draws = Ledger.open(place), random.Random(seed)
     released = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
 
@@ -102,8 +105,9 @@ def crash(place: str, statement: int, when: str) -> None:
 
     ledger = Ledger.open(place)
     connect = sqlite3.connect
-    sqlite3.connect = lambda *given, **named: connect(*given, **named, factory=Mortal)
-    print(charge(ledger, "few", 0.001))
+    vars(sqlite3)["connect"] = partial(connect, factory=Mortal)
+    charge(ledger, "few", 0.001)
+    print(done)
 
 
 if __name__ == "__main__":

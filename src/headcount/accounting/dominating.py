@@ -12,6 +12,7 @@ import hashlib
 import math
 import struct
 import zlib
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -42,12 +43,15 @@ class DominatingLaw:
     deltas: NDArray[np.float64] = field(repr=False)
 
     @classmethod
-    def of(cls, curve: PrivacyCurve, step: float = STEP) -> "DominatingLaw":
+    def of(
+        cls, curve: PrivacyCurve, step: float = STEP, *, at: Sequence[float] = ()
+    ) -> "DominatingLaw":
         """A law whose curve lies nowhere below the given one ("connect the dots").
 
         δ is convex in e^ε, and straight between losses that occur. So the chords between the grid
         points that enclose the occurring losses lie on it or above it, and no further points are
-        needed.
+        needed. Where a curve lists but some of its losses, chords are on it there alone, and at
+        the grid points that follow on the epsilons of `at`.
         """
         if not 1e-7 <= checks.real("discretization", step) <= 1:
             raise InvalidParameter(f"`discretization` must be between 1e-07 and 1, got {step}")
@@ -55,15 +59,21 @@ class DominatingLaw:
         most = max(curve.epsilon(certain + _RARE), step)
         bends = curve.bends / step
         ends = np.array([-1.0, 1.0]) * math.ceil(most / step)
-        points = np.clip(np.concatenate([np.floor(bends), np.ceil(bends), ends]), *ends)
+        wanted = np.ceil(np.asarray(at, dtype=np.float64) / step)
+        points = np.clip(np.concatenate([np.floor(bends), np.ceil(bends), wanted, ends]), *ends)
         grid = np.unique(points.astype(np.int64))
         deltas = np.minimum.accumulate(curve.deltas(grid * step))
         return cls(float(step), curve.epsilon(0.0), grid, deltas)
 
-    def least_delta(self, epsilon: float) -> float:
-        """No more than δ at this ε: that of the next point of the grid."""
-        at = int(np.searchsorted(self.grid * self.step, epsilon, side="left"))
-        return float(self.deltas[min(at, len(self.deltas) - 1)])
+    def delta(self, epsilon: float) -> float:
+        """On the chords, at an ε that is not below all losses."""
+        after = int(np.searchsorted(self.grid * self.step, epsilon, side="left"))
+        if after in (0, len(self.grid)):
+            return float(self.deltas[min(after, len(self.grid) - 1)])
+        low, high = (float(self.grid[i]) * self.step for i in (after - 1, after))
+        first, last = (float(self.deltas[i]) for i in (after - 1, after))
+        share = math.expm1(min(epsilon - low, 700.0)) / math.expm1(min(high - low, 700.0))
+        return first + (last - first) * share
 
     @cached_property
     def _plain(self) -> bytes:

@@ -48,11 +48,12 @@ class Charge:
     def is_sound(self) -> bool:
         """Whether the law keeps the pair: a pair is never believed by itself.
 
-        Laws round up more than curves do, by their δ for many ε at once.
+        Laws round up more than curves do: to the next point of the grid, and δ for many ε at once.
         """
         if self.law is None:
             return True
-        return is_kept(self.epsilon, 1.1 * self.delta + 1e-11, self.law.least_delta)
+        epsilon = math.ceil(self.epsilon / STEP) * STEP
+        return is_kept(epsilon, 1.1 * self.delta + 1e-11, self.law.delta)
 
 
 @dataclass(frozen=True)
@@ -104,7 +105,7 @@ class Account:
     def _may_fit(self) -> bool:
         """Whether it is worth composing: no single release exceeds the limit by itself."""
         return self.limit.delta > 0 and not any(
-            one.law is None or one.law.least_delta(self.limit.epsilon) > self.limit.delta
+            one.law is None or one.law.delta(self.limit.epsilon) > self.limit.delta
             for one in self.charges
         )
 

@@ -105,7 +105,7 @@ class Ledger:
         pair = _pair(guarantee, curve)
         times = checks.whole("times", times, low=1, high=MOST_TIMES)
         name, account = self._account(name)
-        law = DominatingLaw.of(curve) if account.limit.delta else None
+        law = DominatingLaw.of(curve, at=[pair[0]]) if account.limit.delta else None
         asked = Charge(*pair, law, times)
         if not asked.is_sound:
             raise _worse(guarantee)
