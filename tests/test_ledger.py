@@ -14,6 +14,7 @@ import tempfile
 import zlib
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -34,6 +35,7 @@ from headcount.ledger.entry import Entry
 
 STORM = Path(__file__).with_name("ledger_storm.py")
 NUMBERS = itertools.count()
+NOBODY: Any = "nobody"
 
 
 @pytest.fixture(params=["sqlite", "postgres"])
@@ -295,6 +297,34 @@ def test_order_and_reopening_do_not_matter(place: str, tmp_path: Path) -> None:
     assert len({entry.curve for entry in first.entries}) == 6
 
 
+def check_fits_its_own_budget(protocol: hc.Protocol, path: Path) -> None:
+    """A release may use up a limit that is just what it costs; then nothing else fits."""
+    guarantee = protocol.guarantee
+    ledger = made(path, guarantee.epsilon, guarantee.delta or 1e-9)
+    ask(ledger, protocol)
+    with pytest.raises(hc.BudgetExhausted):
+        ask(ledger, protocol)
+    found = ledger.spending()
+    assert found.epsilon <= guarantee.epsilon
+    assert found.delta <= found.limit.delta
+
+
+def test_a_release_fits_its_own_budget(tmp_path: Path) -> None:
+    for number, protocol in enumerate(mixed()):
+        check_fits_its_own_budget(protocol, tmp_path / f"{number}.db")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", hc.protocol_names())
+def test_every_release_fits_its_own_budget(name: str, tmp_path: Path) -> None:
+    tasks = (hc.Count(), hc.Sum(0, 1), hc.Mean(0, 1), hc.Histogram(4), hc.Density(0, 1))
+    task = next(task for task in tasks if name in hc.protocol_names(task))
+    for number, budget in enumerate((hc.Budget(1, 1e-6), hc.Budget(3, 1e-10), hc.Budget(0.01))):
+        with contextlib.suppress(hc.Infeasible):
+            protocol = hc.protocol(name, task, budget, hc.Crowd(2000))
+            check_fits_its_own_budget(protocol, tmp_path / f"{number}.db")
+
+
 def test_data_sets_do_not_touch_each_other(place: str) -> None:
     ledger = made(place, 1)
     ledger.create_dataset("machines", hc.Budget(0.5, 1e-6))
@@ -358,6 +388,7 @@ def test_a_curve_worse_than_its_guarantee_is_refused(tmp_path: Path) -> None:
         ({"note": {"a": math.nan}}, "`note` must be something that JSON can hold"),
         ({"note": {"a": "b" * 10_000}}, "`note` must be at most"),
         ({"note": "words"}, "`note` must be a Mapping"),
+        ({"guarantee": replace(promise(0.1), trust=NOBODY)}, "`trust` must be one of"),
         ({"times": 0}, "`times` must be between"),
         ({"times": 1.5}, "`times` must be a whole number"),
         ({"users": -1}, "`users` must be between"),
@@ -733,8 +764,38 @@ except hc.BudgetExhausted:
     done = subprocess.run(
         [sys.executable, "-c", program], cwd=tmp_path, capture_output=True, text=True, check=False
     )
+    assert rows_of(str(tmp_path / "spent.db"), "SELECT COUNT(*) FROM entries") == [(20,)]
     last = done.stderr.splitlines()[-1]
     assert last.startswith("headcount.core.errors.MissingPackage: composition needs dp-accounting")
+
+
+def test_nothing_heavy_is_loaded_in_a_transaction(tmp_path: Path) -> None:
+    """Not even if others spend the last of the sum between the first look and the transaction."""
+    program = """
+import contextlib, sys, headcount as hc
+from headcount.accounting.divergence import PointCurve
+from headcount.ledger.sqlite import SqliteStore
+writing, others, seen = SqliteStore.writing, [0.1] * 10, []
+@contextlib.contextmanager
+def watched(store):
+    while others:
+        spend(others.pop())
+    before = "dp_accounting" in sys.modules
+    with writing(store) as run:
+        yield run
+        seen.append((before, "dp_accounting" in sys.modules))
+def spend(epsilon):
+    guarantee = hc.Guarantee(epsilon, 0.0, hc.Trust.LOCAL, True, "", 1)
+    return ledger.charge(None, guarantee, PointCurve(epsilon, 0.0))
+ledger = hc.Ledger.create("spent.db")
+ledger.create_dataset("people", hc.Budget(1, 1e-2))
+SqliteStore.writing = watched
+print(spend(0.1).number, seen == [(False, False)] * 11 + [(True, True)])
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", program], cwd=tmp_path, capture_output=True, text=True, check=False
+    )
+    assert (done.stdout, done.stderr) == ("11 True\n", "")
 
 
 def test_a_missing_driver_is_named(monkeypatch: pytest.MonkeyPatch) -> None:

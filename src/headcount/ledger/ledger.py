@@ -25,7 +25,7 @@ from typing import Any
 
 from headcount.accounting.dominating import DominatingLaw
 from headcount.core import checks
-from headcount.core.budget import MOST_USERS, Budget
+from headcount.core.budget import MOST_USERS, Budget, Trust
 from headcount.core.errors import BudgetExhausted, InvalidParameter, UnreadableData
 from headcount.core.guarantee import Guarantee, PrivacyCurve
 from headcount.ledger.account import Account, Charge, is_kept
@@ -103,6 +103,7 @@ class Ledger:
         checks.instance("guarantee", guarantee, Guarantee)
         checks.instance("curve", curve, PrivacyCurve)
         pair = _pair(guarantee, curve)
+        trust = Trust(checks.choice("trust", guarantee.trust, list(Trust)))
         times = checks.whole("times", times, low=1, high=MOST_TIMES)
         name, account = self._account(name)
         law = DominatingLaw.of(curve, at=[pair[0]]) if account.limit.delta else None
@@ -114,7 +115,7 @@ class Ledger:
             id=uuid.uuid4().hex,
             dataset=name,
             protocol=words("protocol", protocol),
-            trust=guarantee.trust,
+            trust=trust,
             task=words("task", task),
             epsilon=asked.epsilon,
             delta=asked.delta,
