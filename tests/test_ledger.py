@@ -468,6 +468,7 @@ def test_damage_refuses_every_charge(place: str, damage: str) -> None:
         "UPDATE curves SET digest = 'abc' WHERE digest = (SELECT MAX(digest) FROM curves)",
         "UPDATE curves SET law = substr(law, 1, 40)",
         "UPDATE curves SET law = (SELECT MAX(law) FROM curves)",
+        "UPDATE curves SET law = (SELECT MIN(law) FROM curves)",
         "DROP TABLE entries",
     ],
 )

@@ -98,9 +98,7 @@ def compose_laws(releases: Sequence[tuple[DominatingLaw, int]]) -> ComposedCurve
     if len({law.step for law, _ in releases}) > 1:
         raise InvalidParameter("laws must have one grid to be composed, got several")
     times = [checks.whole("times", count, low=1, high=MOST_RELEASES) for _, count in releases]
-    parts = [
-        _losses(law).self_compose(count) for (law, _), count in zip(releases, times, strict=True)
-    ]
+    parts = [_losses(law, count) for (law, _), count in zip(releases, times, strict=True)]
     # The two shortest first; the number in between decides where sizes are the same.
     line = [(part.size, at, part) for at, part in enumerate(parts)]
     heapq.heapify(line)
@@ -112,6 +110,7 @@ def compose_laws(releases: Sequence[tuple[DominatingLaw, int]]) -> ComposedCurve
     return ComposedCurve(line[0][2], sum(times), pure * (1 + 1e-12))
 
 
-def _losses(law: DominatingLaw) -> pld_pmf.PLDPmf:
+def _losses(law: DominatingLaw, times: int) -> pld_pmf.PLDPmf:
     pmf = pld_pmf.create_pmf_pessimistic_connect_dots(law.step, law.grid, law.deltas)
-    return pmf.to_dense_pmf()  # sparse and dense ones do not mix
+    dense = pmf.to_dense_pmf()  # sparse and dense ones do not mix
+    return dense if times == 1 else dense.self_compose(times)
