@@ -34,7 +34,6 @@ from headcount.accounting.dominating import DominatingLaw
 from headcount.ledger.entry import Entry
 
 STORM = Path(__file__).with_name("ledger_storm.py")
-NUMBERS = itertools.count()
 NOBODY: Any = "nobody"
 
 
@@ -47,15 +46,15 @@ def place(request: pytest.FixtureRequest, tmp_path: Path) -> str:
 
 
 def new_database(server: str) -> str:
-    """Whose defaults are as bad as they can be."""
-    name = f"ledger_{os.getpid()}_{next(NUMBERS)}"
+    """Empty, and with defaults that are as bad as they can be."""
     with psycopg.connect(server, autocommit=True) as connection:
-        connection.execute(f"CREATE DATABASE {name}")
-        connection.execute(
-            f"ALTER DATABASE {name} SET default_transaction_isolation = 'serializable'"
-        )
-        connection.execute(f"ALTER DATABASE {name} SET synchronous_commit = 'off'")
-    return server.replace("/postgres?", f"/{name}?")
+        for statement in (
+            "DROP SCHEMA IF EXISTS headcount CASCADE",
+            "ALTER DATABASE postgres SET default_transaction_isolation = 'serializable'",
+            "ALTER DATABASE postgres SET synchronous_commit = 'off'",
+        ):
+            connection.execute(statement)
+    return server
 
 
 def rows_of(place: str, statement: str) -> list[tuple[Any, ...]]:
