@@ -18,6 +18,7 @@ from headcount.core import checks
 from headcount.core.errors import InvalidParameter, InvalidValue
 from headcount.core.task import Bounded, Count, Histogram, Task, task_from
 from headcount.data.problems import Problems
+from headcount.data.rows import Kind
 
 if TYPE_CHECKING:
     import pyarrow
@@ -70,6 +71,14 @@ class Cleaning:
     @property
     def _index(self) -> np.dtype[Any]:
         return np.min_scalar_type(self.task.domain - 1)
+
+    @property
+    def kind(self) -> Kind | None:
+        """What the column is, where a file does not say."""
+        if self._of_text:
+            return "text"
+        real = isinstance(self.task, Bounded) and not self.task.whole
+        return "real" if real or self.edges else None
 
     @property
     def dropping(self) -> bool:
@@ -165,9 +174,10 @@ class Cleaning:
             return self._words(array)
         if self.edges:
             return self._binned(_numbers(array))
-        if isinstance(self.asked, Histogram) and types.is_integer(kind) and not self.asked.open:
-            if not isinstance(self.asked.labels, int):
-                return self._labels(array)
+        task = self.asked
+        listed = isinstance(task, Histogram) and not (task.open or isinstance(task.labels, int))
+        if listed and types.is_integer(kind):
+            return self._labels(array)
         return self._numbers(_numbers(array))
 
     def _words(self, array: "pyarrow.Array") -> tuple[NDArray[Any], NDArray[np.bool_] | None]:
@@ -312,9 +322,11 @@ def _edges(bins: Sequence[float]) -> tuple[float, ...]:
 
 
 def _bin_names(edges: Sequence[float]) -> list[str]:
-    shown = [f"{edge:.17g}" if isinstance(edge, int) else f"{edge:.12g}" for edge in edges]
+    shown = [str(edge) if isinstance(edge, int) else f"{edge:.12g}" for edge in edges]
     closed = ")" * (len(edges) - 2) + "]"
-    return [f"[{low}, {high}{end}" for (low, high), end in zip(pairwise(shown), closed)]
+    return [
+        f"[{low}, {high}{end}" for (low, high), end in zip(pairwise(shown), closed, strict=True)
+    ]
 
 
 def plain(column: "pyarrow.Array") -> "pyarrow.Array":

@@ -30,7 +30,7 @@ Progress = Callable[[float], None]
 
 # How many people are randomized with one source. Whoever changes it, or cuts a crowd elsewhere,
 # gets other messages from the same seed.
-PIECE = 2**20
+PIECE = 2**17
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,12 +48,13 @@ class Survey:
 
 
 class Crowds(ABC):
-    """People who were surveyed, and whose rows can be read again."""
+    """People who were surveyed, and whose rows can be read again.
 
-    @property
-    @abstractmethod
-    def surveys(self) -> Mapping[Group, Survey]:
-        """Of each group, sorted by name; of everybody under None, where there are no groups."""
+    `surveys` are those of each group, sorted by name; of everybody under None, where there are no
+    groups.
+    """
+
+    surveys: Mapping[Group, Survey]
 
     @abstractmethod
     def tallies(

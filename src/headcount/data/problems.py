@@ -45,6 +45,10 @@ class Problems:
         pairs = tuple((row + first, text) for row, text in zip(at, texts, strict=True))
         return cls(outside=len(places), first_outside=pairs)
 
+    @property
+    def any(self) -> bool:
+        return bool(self.missing or self.outside)
+
     def __add__(self, other: "Problems") -> "Problems":
         return Problems(
             self.missing + other.missing,
