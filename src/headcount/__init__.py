@@ -24,6 +24,8 @@ from headcount.core.protocol import Protocol
 from headcount.core.source import Source
 from headcount.core.tally import Tally
 from headcount.core.task import Count, Density, Histogram, Mean, Sum, Task
+from headcount.data.estimate import estimate
+from headcount.data.grouped import GroupedEstimate
 from headcount.planner.candidate import Candidate, Refusal
 from headcount.planner.comparison import Comparison, compare
 from headcount.planner.margin import Margin
@@ -57,6 +59,7 @@ __all__ = [
     "Density",
     "Estimate",
     "ExactAudit",
+    "GroupedEstimate",
     "Guarantee",
     "HeadcountError",
     "Histogram",
@@ -87,6 +90,7 @@ __all__ = [
     "bounds",
     "compare",
     "dishonest_plans",
+    "estimate",
     "exact_audit",
     "needed_crowd",
     "needed_epsilon",

@@ -13,6 +13,8 @@ from numpy.typing import NDArray
 from headcount.core.budget import Trust
 from headcount.core.table import Table
 
+PLAIN_NEIGHBORS = "replace one person's value"
+
 
 @dataclass(frozen=True)
 class Guarantee:
@@ -30,7 +32,7 @@ class Guarantee:
     exact: bool
     method: str
     honest: int
-    neighbors: str = "replace one person's value"
+    neighbors: str = PLAIN_NEIGHBORS
 
     def to_dict(self) -> dict[str, Any]:
         return asdict(self)
@@ -154,7 +156,8 @@ class GroupCurve(PrivacyCurve):
 
     @cached_property
     def bends(self) -> NDArray[np.float64]:
-        return self.size * self.one.bends
+        bends: NDArray[np.float64] = self.size * self.one.bends
+        return bends
 
     @cached_property
     def _least(self) -> NDArray[np.float64]:

@@ -135,19 +135,18 @@ class Cleaning:
             other = wrong if none is None else wrong & ~np.isnan(none)
             codes = np.where(other, self._index.type(self.task.domain - 1), codes)
             wrong = wrong & ~other
-        gone = np.flatnonzero(~here.to_numpy(zero_copy_only=False)) if here is not None else None
-        problems = Problems()
-        if gone is not None and self.missing == "error":
-            problems += Problems.of_missing(gone + first)
+        problems, kept = Problems(), None
+        if here is not None:
+            kept = here.to_numpy(zero_copy_only=False)
+            if self.missing == "error":
+                problems += Problems.of_missing(np.flatnonzero(~kept) + first)
         if wrong is not None and wrong.any():
-            rows = np.delete(np.arange(len(column)), gone) if gone is not None else None
+            rows = None if kept is None else np.flatnonzero(kept)
             problems += Problems.of_outside(some, np.flatnonzero(wrong), rows, first)
-        if gone is None:
-            return Cleaned(codes, None, problems)
-        if self.missing in ("error", "drop"):
-            return Cleaned(codes, here.to_numpy(zero_copy_only=False), problems)
+        if kept is None or self.missing in ("error", "drop"):
+            return Cleaned(codes, kept, problems)
         filled = np.full(len(column), self.fill, dtype=self.dtype)
-        filled[here.to_numpy(zero_copy_only=False)] = codes
+        filled[kept] = codes
         return Cleaned(filled, None, problems)
 
     def _codes(self, array: "pyarrow.Array") -> tuple[NDArray[Any], NDArray[np.bool_] | None]:

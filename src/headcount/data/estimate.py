@@ -55,7 +55,7 @@ def estimate(
     source: Source | None = None,
     charge: Callable[[Release], None] | None = None,
     progress: Callable[[str, float], None] = lambda step, share: None,
-    **options: Any,
+    options: Mapping[str, Any] | None = None,
 ) -> Estimate | GroupedEstimate:
     """A private answer about a column of a table.
 
@@ -68,7 +68,7 @@ def estimate(
               text of a query (`query`).
     task      the question; with `bins`, edges of buckets for numbers, it is left out.
     trust     central, unless said otherwise; the protocol with the least error, or a `protocol` by
-              name with its options, or one that was built before and brings task and budget along.
+              name with its `options`, or one that was built before, with its task and budget.
     missing   "error", "drop" (then who has no value is not hidden), or a value to fill in.
     outside   "error", "clamp" (numbers and bins), or "other" (one more bucket).
     person    the column that says whose row it is. At most `rows_per_person` rows of each count,
@@ -106,7 +106,7 @@ def estimate(
     build = (
         (lambda budget, users: built)
         if built is not None
-        else _builder(question.task, trust, protocol, honest, options)
+        else _builder(question.task, trust, protocol, honest, options or {})
     )
     source = source or SecureSource()
     crowds = where.survey(data, question, source.part(_CHOICE), partial(progress, "reading"))
@@ -160,7 +160,7 @@ def _declared(group: str | None, groups: Sequence[Group] | None) -> tuple[Group,
 
 
 def _builder(
-    task: Task, trust: Trust | str | None, name: Any, honest: int | None, options: dict[str, Any]
+    task: Task, trust: Trust | str | None, name: Any, honest: int | None, options: Mapping[str, Any]
 ) -> Callable[[Budget, int], Protocol]:
     """What makes the protocol that is asked for by name or by trust, for a crowd of any size."""
     if trust is not None:

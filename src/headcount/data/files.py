@@ -80,7 +80,7 @@ class DatasetRows(Rows):
 
     @cached_property
     def count(self) -> int:
-        with readable(self.name):
+        with readable(self.name, self.wanted):
             return int(self.dataset.count_rows())
 
     def _batches(self, columns: Sequence[str], kinds: Kinds) -> Iterator[Batch]:
@@ -95,6 +95,8 @@ class DatasetRows(Rows):
 
 class ParquetRows(DatasetRows):
     """Parquet files; folders named key=value are columns."""
+
+    wanted = "a readable .parquet file"
 
     def __init__(self, name: str, files: Sequence[Path], folder: Path | None) -> None:
         self.name, self._files, self._folder = name, files, folder
@@ -129,7 +131,7 @@ class _TextRows(Rows):
         sizes = [file.stat().st_size for file in self.files]
         done, whole = 0, max(1, sum(sizes))
         for file, size in zip(self.files, sizes, strict=True):
-            with readable(file.name):
+            with readable(file.name, self.wanted):
                 for batch, place in self._read(file, columns, kinds):
                     yield batch, (done + min(place, size)) / whole
             done += size
@@ -163,6 +165,8 @@ def _type(guessed: "pyarrow.DataType", kind: Kind | None) -> "pyarrow.DataType":
 
 
 class CsvRows(_TextRows):
+    wanted = "a readable .csv file"
+
     def _open(self, file: Any, types: dict[str, Any]) -> Any:
         from pyarrow import csv
 
@@ -178,6 +182,8 @@ class CsvRows(_TextRows):
 
 
 class JsonRows(_TextRows):
+    wanted = "a readable file of JSON lines"
+
     def _open(self, file: Any, types: dict[str, Any]) -> Any:
         import pyarrow
         from pyarrow import json

@@ -74,7 +74,7 @@ def polars_rows(data: Any) -> Rows:
                 batch
                 for frame in data.select(columns).collect_batches()
                 for batch in frame.to_arrow().to_batches(max_chunksize=_BATCH)
-            ),  # type: ignore[arg-type,return-value]
+            ),
         )
     return FrameRows(
         data.columns,

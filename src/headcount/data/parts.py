@@ -168,4 +168,4 @@ class Parts:
 
 def group_order(names: "Iterator[Group] | list[Group]") -> list[Group]:
     """Groups in the order in which they are shown: numbers by size, then words."""
-    return sorted(names, key=lambda name: (isinstance(name, str), name))  # type: ignore[arg-type]
+    return sorted(names, key=lambda name: (isinstance(name, str), name))

@@ -18,12 +18,20 @@ _MANY = 2**24  # messages, beyond which they are drawn at once if that can be do
 
 @dataclass(frozen=True, eq=False)
 class Release:
-    """One answer, or those of several groups: the protocol's name, its task, and what is spent."""
+    """One answer, or those of several groups: what answers them, and what is spent in all."""
 
-    name: str
-    task: Task
+    protocols: tuple[Protocol, ...]  # of each group, in order
     guarantee: Guarantee
     curve: PrivacyCurve
+
+    @property
+    def name(self) -> str:
+        """Of the protocols, each once."""
+        return ", ".join(dict.fromkeys(protocol.name for protocol in self.protocols))
+
+    @property
+    def task(self) -> Task:
+        return self.protocols[0].task
 
 
 def release(protocol: Protocol, question: Question, reserve: float) -> Release:
@@ -49,7 +57,7 @@ def release(protocol: Protocol, question: Question, reserve: float) -> Release:
         "; groups, and how many people each has, are not hidden" * (question.group is not None),
     ]
     neighbors = guarantee.neighbors + "".join(open_facts)
-    return Release(protocol.name, protocol.task, replace(guarantee, neighbors=neighbors), curve)
+    return Release((protocol,), replace(guarantee, neighbors=neighbors), curve)
 
 
 def joint(releases: Iterable[Release]) -> Release:
@@ -58,7 +66,6 @@ def joint(releases: Iterable[Release]) -> Release:
     first = every[0]
     promises = [one.guarantee for one in every]
     alike = len({promise.epsilon for promise in promises}) == 1
-    names = list(dict.fromkeys(one.name for one in every))
     methods = dict.fromkeys(promise.method for promise in promises)
     guarantee = replace(
         first.guarantee,
@@ -69,7 +76,7 @@ def joint(releases: Iterable[Release]) -> Release:
         method="; ".join(methods),
     )
     curve = first.curve if len(every) == 1 else WorstCurve(tuple(one.curve for one in every))
-    return Release(", ".join(names), first.task, guarantee, curve)
+    return Release(tuple(one.protocols[0] for one in every), guarantee, curve)
 
 
 def drawn_at_once(protocol: Protocol, question: Question, users: int) -> bool:

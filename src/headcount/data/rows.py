@@ -24,6 +24,7 @@ class Rows(ABC):
 
     again: ClassVar[bool] = True
     name: str  # in refusals
+    wanted: str = "readable"  # what it must be, in refusals
 
     @property
     @abstractmethod
@@ -41,7 +42,7 @@ class Rows(ABC):
 
     def batches(self, columns: Sequence[str], kinds: Kinds) -> Iterator[Batch]:
         """Batches with these columns, each of which must be there, once."""
-        with readable(self.name):
+        with readable(self.name, self.wanted):
             names = self.columns
             for column in columns:
                 self._check(column, names)
@@ -49,7 +50,7 @@ class Rows(ABC):
 
     def only_column(self) -> str:
         """The name of the only column, for who named none."""
-        with readable(self.name):
+        with readable(self.name, self.wanted):
             names = self.columns
         if len(names) != 1:
             raise UnreadableData(
@@ -86,7 +87,7 @@ def require_pyarrow() -> None:
 
 
 @contextmanager
-def readable(name: str) -> Iterator[None]:
+def readable(name: str, wanted: str = "readable") -> Iterator[None]:
     """What others raise about unreadable data becomes a refusal of one line."""
     import pyarrow
 
@@ -95,12 +96,12 @@ def readable(name: str) -> Iterator[None]:
     except HeadcountError:
         raise
     except UnicodeDecodeError:
-        raise UnreadableData(f"{name} must be readable, got text that is no UTF-8") from None
+        raise UnreadableData(f"{name} must be {wanted}, got text that is no UTF-8") from None
     except (OSError, OverflowError, TypeError, ValueError, pyarrow.ArrowException) as error:
-        raise unreadable(name, error) from None
+        raise unreadable(name, error, wanted) from None
 
 
-def unreadable(name: str, error: Exception) -> UnreadableData:
+def unreadable(name: str, error: Exception, wanted: str = "readable") -> UnreadableData:
     lines = str(error).splitlines()
     reason = lines[0].rstrip(":. ") if lines and lines[0] else type(error).__name__
-    return UnreadableData(f"{name} must be readable, got: {reason}")
+    return UnreadableData(f"{name} must be {wanted}, got: {reason}")
