@@ -1,6 +1,7 @@
 """What a look at all the rows found wrong, put into one line at the end."""
 
 from dataclasses import dataclass
+from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -85,5 +86,5 @@ def _text(value: Any) -> str:
         plain = value.as_py()
     except UnicodeDecodeError:
         plain = value.as_buffer().to_pybytes()
-    shown = repr(plain)
+    shown = str(plain) if isinstance(plain, Decimal) else repr(plain)
     return shown if len(shown) <= 40 else f"{shown[:37]}…"
