@@ -99,8 +99,8 @@ def test_person_settings_are_checked() -> None:
         ({"person": "when"}, "must hold text or whole numbers, got double"),
     ):
         with pytest.raises(hc.HeadcountError, match=says):
-            hc.estimate(data, hc.Count(), column="v", budget=hc.Budget(1), **settings)  # type: ignore[arg-type]
-    gone = {"v": [1, 0, 1], "who": [1, None, 2]}
+            hc.estimate(data, hc.Count(), column="v", budget=hc.Budget(1), **settings)
+    gone: dict[str, list[Any]] = {"v": [1, 0, 1], "who": [1, None, 2]}
     with pytest.raises(hc.InvalidValue, match="every row must have a 'who', got none in row 2"):
         hc.estimate([*rows(gone)], hc.Count(), column="v", person="who", budget=hc.Budget(1))
     left = hc.estimate(
