@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from headcount.core import checks
 from headcount.core.errors import InvalidParameter, InvalidValue
 from headcount.core.task import Bounded, Count, Histogram, Task, task_from
-from headcount.data.problems import Problems
+from headcount.data.problems import Problems, value_text
 from headcount.data.rows import Kind
 
 if TYPE_CHECKING:
@@ -167,7 +167,7 @@ class Cleaning:
             )
         if text != self._of_text:
             wanted = "text" if self._of_text else "numbers or true/false"
-            got = f"text like {array[0].as_py()!r}" if text else f"{kind} like {array[0].as_py()}"
+            got = f"text like {_no_number(array)}" if text else f"{kind} like {array[0].as_py()}"
             raise InvalidValue(f"column {self.column!r} must hold {wanted}, got {got}")
         if text:
             return self._words(array)
@@ -358,6 +358,17 @@ def _is_number(kind: "pyarrow.DataType") -> bool:
 
     tests = (types.is_boolean, types.is_integer, types.is_floating, types.is_decimal)
     return any(test(kind) for test in tests)
+
+
+def _no_number(words: "pyarrow.Array") -> str:
+    """The first word that is not a number: among numbers, it is what made all of them text."""
+    for word in words:
+        shown = value_text(word)
+        try:
+            float(shown.strip("'"))
+        except ValueError:
+            return shown
+    return value_text(words[0])
 
 
 def _numbers(array: "pyarrow.Array") -> NDArray[Any]:

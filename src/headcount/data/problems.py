@@ -42,7 +42,7 @@ class Problems:
         """Of the values at some places; `rows` are the rows of all, unless they are in a row."""
         shown = places[:_SHOWN].tolist()
         at = shown if rows is None else rows[shown].tolist()
-        texts = [_text(values[place]) for place in shown]
+        texts = [value_text(values[place]) for place in shown]
         pairs = tuple((row + first, text) for row, text in zip(at, texts, strict=True))
         return cls(outside=len(places), first_outside=pairs)
 
@@ -80,7 +80,7 @@ def _more(count: int, shown: list[str]) -> str:
     return f", and {count:,} more like it: {', '.join(shown)}" + ", …" * (count > len(shown))
 
 
-def _text(value: Any) -> str:
+def value_text(value: Any) -> str:
     """A value as it is shown; bytes that are no text among them."""
     try:
         plain = value.as_py()
