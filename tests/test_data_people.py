@@ -108,6 +108,18 @@ def test_person_settings_are_checked() -> None:
     )
     assert isinstance(left, hc.Estimate)
     assert (left.value, left.users) == (2, 2)
+    both: dict[str, list[Any]] = {
+        "v": [None, 1, 0, 1, 1, None], "who": [1, None, 2, 3, 4, None], "in": ["a", "a", "a", None,
+        "b", "b"],
+    }  # fmt: skip
+    found = hc.estimate(
+        rows(both), hc.Count(), column="v", person="who", group="in", missing="drop",
+        budget=hc.Budget(500),
+    )  # fmt: skip
+    assert isinstance(found, hc.GroupedEstimate)
+    assert {name: (one.value, one.users) for name, one in found.items()} == {
+        "a": (0, 1), "b": (1, 1),
+    }  # fmt: skip
 
 
 def rows(columns: dict[str, list[Any]]) -> list[dict[str, Any]]:

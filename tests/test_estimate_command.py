@@ -182,6 +182,12 @@ def test_results_that_cannot_be_written(headcount: Headcount, tmp_path: Path) ->
         )
         assert (shown.status, shown.out, shown.err.count("\n")) == (2, "", 1)
         assert says in shown.err
+    grouped = headcount(
+        "estimate", "town.parquet", "--column", "age", "--task", "density", "--low", "0", "--high",
+        "100", "--epsilon", "1", "--group", "city", "--out", "x.png",
+    )  # fmt: skip
+    assert grouped.status == 2
+    assert "a figure must be of one group" in grouped.err
     assert sorted(tmp_path.iterdir()) == before
 
 
