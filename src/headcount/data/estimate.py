@@ -92,8 +92,10 @@ def estimate(
     if isinstance(where, LocalEngine):
         data = rows_of(data, query)
         column = data.only_column() if column is None else column
+    elif query is not None:
+        raise InvalidParameter(f"`query` must be asked of the local engine, got {where.name}")
     if column is None:
-        raise InvalidParameter("`column` must be named for this engine, got none")
+        raise InvalidParameter(f"`column` must be named with the engine {where.name}, got none")
     question = Question(
         cleaning(column, task, missing=missing, outside=outside, bins=bins),
         person,
