@@ -40,8 +40,9 @@ probabilities. NumPy and the libraries below do neither: what is compared is the
 - *Random bytes*: the source against the bare cipher; 1 would be the cipher's own speed.
 
 All ran in one process on one thread, but for those on files, which use all cores. Each is the best
-of several calls that took turns, after one that did not count. The messages in *simulate* alone were timed once. "Times faster" is the peer's
-time over headcount's. "Wanted" is what was aimed at; – means that nothing was.
+of several calls that took turns, after one that did not count. The messages in *simulate* alone
+were timed once. "Times faster" is the peer's time over headcount's. "Wanted" is what was aimed at;
+– means that nothing was.
 """
 
 
