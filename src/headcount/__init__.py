@@ -26,6 +26,8 @@ from headcount.core.protocol import Protocol
 from headcount.core.source import Source
 from headcount.core.tally import Tally
 from headcount.core.task import Count, Density, Histogram, Mean, Sum, Task
+from headcount.data.estimate import estimate
+from headcount.data.grouped import GroupedEstimate
 from headcount.ledger.ledger import Ledger
 from headcount.planner.candidate import Candidate, Refusal
 from headcount.planner.comparison import Comparison, compare
@@ -61,6 +63,7 @@ __all__ = [
     "Density",
     "Estimate",
     "ExactAudit",
+    "GroupedEstimate",
     "Guarantee",
     "HeadcountError",
     "Histogram",
@@ -94,6 +97,7 @@ __all__ = [
     "bounds",
     "compare",
     "dishonest_plans",
+    "estimate",
     "exact_audit",
     "needed_crowd",
     "needed_epsilon",

@@ -121,11 +121,30 @@ def question(
         return (Sum if meant == "sum" else Mean)(low, high, whole=whole, clamp=clamp)
     if buckets is None:
         raise InvalidParameter("a histogram must have --buckets, got none")
-    labels = [label.strip() for label in buckets.split(",")]
-    if len(labels) == 1 and labels[0].isdecimal() and not open_buckets:
-        return Histogram(int(labels[0]))
+    if buckets.strip().isdecimal() and not open_buckets:
+        return Histogram(int(buckets))
+    return Histogram(labels_of(buckets), open=open_buckets)
+
+
+def labels_of(text: str) -> list[int | str]:
+    """Labels between commas: whole numbers, if all of them are."""
+    labels = [label.strip() for label in text.split(",")]
     whole = all(label.isdecimal() for label in labels)
-    return Histogram([int(label) for label in labels] if whole else labels, open=open_buckets)
+    return [int(label) for label in labels] if whole else [*labels]
+
+
+def number_of(name: str, text: str) -> float:
+    """A whole number, or a real one."""
+    try:
+        return int(text) if text.lstrip("+-").isdecimal() else float(text)
+    except ValueError:
+        raise InvalidParameter(f"`{name}` must be numbers, got {text!r}") from None
+
+
+def filling(text: str, task: Task | None) -> str | float:
+    """What --missing says: a word of its own, a label, or a number."""
+    words = isinstance(task, Histogram) and isinstance(task.buckets[0], str)
+    return text if text in ("error", "drop") or words else number_of("missing", text)
 
 
 def asked_of(

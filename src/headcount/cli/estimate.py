@@ -1,6 +1,5 @@
 """`headcount estimate`: a private statistic of a column."""
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -21,31 +20,49 @@ from headcount.cli.arguments import (
     Whole,
     complete_protocol,
     complete_task,
+    filling,
+    labels_of,
+    listed,
+    number_of,
     only_task,
     options_of,
     question,
 )
 from headcount.cli.output import console, facts, messages, print_json, print_table, progress
 from headcount.core import checks
-from headcount.core.budget import Budget, Crowd, Trust
+from headcount.core.budget import Budget, Trust
 from headcount.core.errors import InvalidParameter
-from headcount.core.estimate import Estimate, Interval
+from headcount.core.estimate import Estimate
+from headcount.core.guarantee import PLAIN_NEIGHBORS
 from headcount.core.postprocessing import STEPS, check_step
 from headcount.core.protocol import Protocol
 from headcount.core.source import Source
 from headcount.core.table import number
 from headcount.core.task import Task
-from headcount.data.columns import read_column
-from headcount.planner.plan import Plan, best_protocol
-from headcount.plot import figures
-from headcount.protocols.registry import protocol, protocol_class
-from headcount.protocols.run import run
+from headcount.data.cleaning import cleaning
+from headcount.data.estimate import ENGINES
+from headcount.data.estimate import estimate as estimate_table
+from headcount.data.grouped import GroupedEstimate
+from headcount.data.release import Release
+from headcount.planner.plan import Plan
+from headcount.plot import results
 from headcount.randomness.sources import SecureSource, SeededSource
 
 
 def estimate(
-    path: Annotated[Path, typer.Argument(help="A .csv or .parquet file, one row a person.")],
-    column: Annotated[str, typer.Option(help="The column that holds people's values.")],
+    path: Annotated[
+        Path | None,
+        typer.Argument(
+            help="A .csv, .parquet or .jsonl file, a folder of them, or a pattern in quotes; one "
+            "row a person. Left out with --query."
+        ),
+    ] = None,
+    column: Annotated[
+        str | None,
+        typer.Option(
+            help="The column that holds people's values; may be left out if a query has only one."
+        ),
+    ] = None,
     epsilon: Annotated[
         float | None,
         typer.Option(help="Privacy loss that may be spent, above 0; needed unless --plan has it."),
@@ -73,6 +90,52 @@ def estimate(
     whole: Whole = False,
     clamp: Clamp = False,
     smoothness: Smoothness = None,
+    bins: Annotated[
+        str | None,
+        typer.Option(help="Of numbers: the edges of a histogram's buckets, as in 0,18,30,65,120."),
+    ] = None,
+    missing: Annotated[
+        str,
+        typer.Option(
+            help="Of people without a value: error; drop, and then who has none is not hidden; or "
+            "a value to fill in."
+        ),
+    ] = "error",
+    outside: Annotated[
+        str,
+        typer.Option(
+            help="Of values that do not fit: error; clamp (numbers, bins: the nearest that fits); "
+            "or other (one more bucket)."
+        ),
+    ] = "error",
+    person: Annotated[
+        str | None,
+        typer.Option(help="The column that says whose row it is. [default: a row is a person]"),
+    ] = None,
+    rows_per_person: Annotated[
+        int,
+        typer.Option(help="How many rows of a person count at most, chosen at random."),
+    ] = 1,
+    group: Annotated[
+        str | None,
+        typer.Option(
+            help="A column: ask the same of each group. Groups, and how many people each has, are "
+            "not hidden."
+        ),
+    ] = None,
+    groups: Annotated[
+        str | None,
+        typer.Option(help="The groups there are: north,south. [default: those that are found]"),
+    ] = None,
+    query: Annotated[
+        str | None,
+        typer.Option(
+            help="Instead of a file: a query for DuckDB, like SELECT smoker FROM 'people.csv'."
+        ),
+    ] = None,
+    engine: Annotated[
+        str, typer.Option(help=f"Where rows are read: {', '.join(ENGINES)}.")
+    ] = "local",
     trust: Annotated[
         Trust | None,
         typer.Option(help="Who may see a value: the curator, or nobody. [default: central]"),
@@ -109,7 +172,11 @@ def estimate(
         typer.Option(help=f"What is done to the private answer: {', '.join(STEPS)}."),
     ] = None,
     out: Annotated[
-        Path | None, typer.Option(help="Save a figure of a density: .png, .svg, .pdf or .html.")
+        Path | None,
+        typer.Option(
+            help="Save the result: .json, .parquet, a page (.html), or the figure of a density "
+            "(.png, .svg, .pdf)."
+        ),
     ] = None,
     seed: Annotated[
         int | None,
@@ -124,17 +191,18 @@ def estimate(
     as_json: AsJson = False,
 ) -> None:
     """Estimate a statistic of a column, privately."""
+    _check_place(path, column, query)
     source = _source(seed, not_private)
     confidence = checks.confidence(confidence)
-    options = options_of(option)
-    if calibration is not None:
-        if "calibration" in options:
-            raise InvalidParameter("`calibration` must be given once, got it twice")
-        options["calibration"] = calibration
+    options = _options(option, calibration)
+    budget: Budget | None = None
+    protocol: str | Protocol | None = name
     if plan is None:
-        asked = task or (only_task(name) if name else None)
-        wanted = question(asked, buckets, open_buckets, low, high, whole, clamp, smoothness)
-        build = _chosen(wanted, epsilon, delta, honest, trust, name, options)
+        wanted = _wanted(
+            task or (only_task(name) if name and not bins else None),
+            bins, buckets, open_buckets, low, high, whole, clamp, smoothness,
+        )  # fmt: skip
+        budget = _budget(epsilon, delta, name, options)
     else:
         _left_to_plan(
             {
@@ -142,36 +210,76 @@ def estimate(
                 "--buckets": buckets, "--open": open_buckets, "--low": low, "--high": high,
                 "--whole": whole, "--clamp": clamp, "--smoothness": smoothness, "--trust": trust,
                 "--honest": honest, "--calibration": calibration, "--option": option,
+                "--bins": bins,
             }
         )  # fmt: skip
         planned = Plan.load(plan)
         planned = planned.choose(name) if name else planned
-        wanted, build = planned.task, lambda users: planned.protocol()
+        wanted = planned.task
+    edges = None if bins is None else [number_of("bins", edge) for edge in listed(bins)]
+    fill = filling(missing, wanted)
+    asked = cleaning(column or "", wanted, missing=fill, outside=outside, bins=edges).task
     _check_flags(
-        wanted, sampling=sampling, simultaneous=simultaneous, postprocess=postprocess, out=out
+        asked, sampling=sampling, simultaneous=simultaneous, postprocess=postprocess, out=out
     )
-    with progress("reading") as step:
-        values = read_column(path, column, wanted, lambda share: step("reading", share))
-    with messages.status("calibrating"):
-        chosen = build(len(values))
-    answer = run(chosen, values, source)
+    if group is not None and out and out.suffix.lower() in results.DRAWN:
+        raise InvalidParameter(f"a figure must be of one group, got --group {group}; try .html")
+    if plan is not None:
+        with messages.status("calibrating"):
+            protocol = planned.protocol()
+    releases: list[Release] = []
+    with progress("estimating") as step:
+        answer = estimate_table(
+            path, wanted, column=column, budget=budget, trust=trust,
+            protocol=protocol, honest=honest, query=query, missing=fill, outside=outside,
+            bins=edges, person=person, rows_per_person=rows_per_person, group=group,
+            groups=None if groups is None else labels_of(groups), engine=engine, source=source,
+            charge=releases.append, progress=step, options=options,
+        )  # fmt: skip
     if postprocess is not None:
         answer = answer.postprocess(postprocess)
     kind = {"sampling": sampling, "simultaneous": simultaneous}
     if out:
-        figures.save(figures.density_figure(answer, confidence, **kind), out)
+        results.save(answer, out, confidence, **kind)
     remarks = {} if plan is None else {"plan": planned.digest}
     if seed is not None:
         remarks["not_private"] = f"the randomness repeats with seed {seed}"
     if as_json:
-        print_json({**answer.to_dict(confidence, **kind), **facts(chosen), **remarks})
+        known = facts(releases[0].protocols[0]) if isinstance(answer, Estimate) else {}
+        print_json({**answer.to_dict(confidence, **kind), **known, **remarks})
         return
     print_table(answer.table(confidence, **kind))
-    _print_cost(chosen, answer, answer.interval(confidence, **kind))
+    _print_cost(releases[0], answer, confidence, kind)
+    if out:
+        remarks["figure" if out.suffix.lower() in results.DRAWN else "saved"] = str(out)
     for what, remark in remarks.items():
         console.print(f"{what.replace('_', ' ')}: {remark}", soft_wrap=True)
-    if out:
-        console.print(f"figure: {out}", soft_wrap=True)
+
+
+def _check_place(path: Path | None, column: str | None, query: str | None) -> None:
+    """Refuse what is no usage: a file and its column, or a query."""
+    if (path is None) == (query is None):
+        raise typer.BadParameter("a file or --query must be given, and not both")
+    if query is None and column is None:
+        raise typer.BadParameter("--column must be given with a file")
+
+
+def _options(option: list[str] | None, calibration: str | None) -> dict[str, Any]:
+    options = options_of(option)
+    if calibration is not None:
+        if "calibration" in options:
+            raise InvalidParameter("`calibration` must be given once, got it twice")
+        options["calibration"] = calibration
+    return options
+
+
+def _wanted(task: str | None, bins: str | None, *settings: Any) -> Task | None:
+    """The task, unless bins make it."""
+    if bins is None:
+        return question(task, *settings)
+    if task not in (None, "histogram") or any(settings):
+        raise InvalidParameter("--bins must come without --buckets, --low or another task")
+    return None
 
 
 def _source(seed: int | None, not_private: bool) -> Source:
@@ -183,28 +291,14 @@ def _source(seed: int | None, not_private: bool) -> Source:
     return SecureSource() if seed is None else SeededSource(seed)
 
 
-def _chosen(
-    wanted: Task,
-    epsilon: float | None,
-    delta: float,
-    honest: int | None,
-    trust: Trust | None,
-    name: str | None,
-    options: dict[str, Any],
-) -> Callable[[int], Protocol]:
-    """The protocol that is asked for by name or by trust, for a crowd of any size."""
+def _budget(
+    epsilon: float | None, delta: float, name: str | None, options: dict[str, Any]
+) -> Budget:
     if epsilon is None:
         raise InvalidParameter("--epsilon or --plan must be given, got neither")
-    budget = Budget(epsilon, delta)
-    if name is None:
-        if options:
-            raise InvalidParameter(f"`{next(iter(options))}` must come with --protocol, got none")
-        return lambda users: best_protocol(
-            wanted, budget, Crowd(users, honest), trust or Trust.CENTRAL
-        )
-    if trust not in (None, needed := protocol_class(name).trust):
-        raise InvalidParameter(f"`trust` must be {needed} with {name}, got {trust}")
-    return lambda users: protocol(name, wanted, budget, Crowd(users, honest), **options)
+    if options and name is None:
+        raise InvalidParameter(f"`{next(iter(options))}` must come with --protocol, got none")
+    return Budget(epsilon, delta)
 
 
 def _left_to_plan(given: dict[str, Any]) -> None:
@@ -213,16 +307,25 @@ def _left_to_plan(given: dict[str, Any]) -> None:
             raise InvalidParameter(f"{flag} must be left to the plan, got {value}")
 
 
-def _print_cost(chosen: Protocol, answer: Estimate, interval: Interval) -> None:
-    steps = answer.postprocessing
-    marked = f", post-processed: {' and '.join(steps)}" if steps else ""
-    sent = f"{chosen.messages_per_user:.4g} message(s) each"
-    console.print(f"\n{chosen.name}, {number(answer.users)} people, {sent}{marked}")
-    console.print(f"spent: {answer.guarantee}; {answer.guarantee.method}", soft_wrap=True)
-    if answer.value not in interval:
+def _print_cost(
+    release: Release, answer: Estimate | GroupedEstimate, confidence: float, kind: dict[str, bool]
+) -> None:
+    promise, spent = answer.guarantee, "spent"
+    if isinstance(answer, Estimate):
+        steps = answer.postprocessing
+        sent = f"{release.protocols[0].messages_per_user:.4g} message(s) each"
+        marked = f", post-processed: {' and '.join(steps)}" if steps else ""
+        console.print(f"\n{release.name}, {number(answer.users)} people, {sent}{marked}")
+    else:
+        console.print(f"\n{release.name}, {len(answer)} groups, {number(answer.users)} people")
+        spent = "spent once"
+    console.print(f"{spent}: {promise}; {promise.method}", soft_wrap=True)
+    if promise.neighbors != PLAIN_NEIGHBORS:
+        console.print(f"protected: {promise.neighbors}", soft_wrap=True)
+    if isinstance(answer, Estimate) and answer.value not in answer.interval(confidence, **kind):
         console.print(
             "The interval is that of the unbiased value, before post-processing."
-            if steps
+            if answer.postprocessing
             else "The estimate is unbiased and may be impossible; the interval holds what is "
             "possible.",
             soft_wrap=True,
@@ -243,10 +346,10 @@ def _check_flags(
     for flag, present, kinds in (
         ("--sampling", sampling, ("mean", "density")),
         ("--simultaneous", simultaneous, ("histogram", "density")),
-        ("--out", out, ("density",)),
+        ("--out", out and out.suffix.lower() in results.DRAWN, ("density",)),
     ):
         if present and question.name not in kinds:
             wanted = " or ".join(kinds)
             raise InvalidParameter(f"{flag} must come with a {wanted}, got a {question.name}")
     if out:
-        figures.check_path(out)
+        results.check_path(out)

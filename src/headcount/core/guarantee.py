@@ -4,6 +4,7 @@ import math
 from abc import ABC, abstractmethod
 from dataclasses import asdict, dataclass
 from decimal import ROUND_CEILING, Context
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,8 @@ from numpy.typing import NDArray
 
 from headcount.core.budget import Trust
 from headcount.core.table import Table
+
+PLAIN_NEIGHBORS = "replace one person's value"
 
 
 @dataclass(frozen=True)
@@ -29,7 +32,7 @@ class Guarantee:
     exact: bool
     method: str
     honest: int
-    neighbors: str = "replace one person's value"
+    neighbors: str = PLAIN_NEIGHBORS
 
     def to_dict(self) -> dict[str, Any]:
         return asdict(self)
@@ -104,6 +107,63 @@ class PrivacyCurve(ABC):
     def last(self) -> float:
         """An epsilon above every finite loss: beyond it delta falls no more."""
         return max(0.0, float(self.bends.max(initial=0.0))) * (1 + 1e-12) + 1e-15
+
+
+@dataclass(frozen=True, eq=False)
+class WorstCurve(PrivacyCurve):
+    """The curve of several releases of which a person takes part in one, whichever it is."""
+
+    curves: tuple[PrivacyCurve, ...]
+
+    def delta(self, epsilon: float) -> float:
+        return max(curve.delta(epsilon) for curve in self.curves)
+
+    def deltas(self, epsilons: NDArray[np.float64]) -> NDArray[np.float64]:
+        worst: NDArray[np.float64] = np.max([c.deltas(epsilons) for c in self.curves], axis=0)
+        return worst
+
+    @cached_property
+    def bends(self) -> NDArray[np.float64]:
+        """Of all of them: between two, each curve is convex, and so is the largest."""
+        return np.unique(np.concatenate([curve.bends for curve in self.curves]))
+
+
+@dataclass(frozen=True, eq=False)
+class GroupCurve(PrivacyCurve):
+    """The curve for replacing `size` values at once, from that for one (group privacy).
+
+    Along a chain of neighbors P_0, …, P_k, each P_i ≤ e^η P_{i+1} + δ(η), for η = ε/k of either
+    sign: P_0 ≤ e^{kη} P_k + δ(η) Σ_{i<k} e^{iη}. What holds for ε holds beyond it.
+    """
+
+    one: PrivacyCurve
+    size: int
+
+    def delta(self, epsilon: float) -> float:
+        return float(self.deltas(np.array([epsilon]))[0])
+
+    def deltas(self, epsilons: NDArray[np.float64]) -> NDArray[np.float64]:
+        before = np.searchsorted(self.bends, epsilons, side="right")
+        return np.minimum(self._chained(epsilons), self._least[before])
+
+    def _chained(self, epsilons: NDArray[np.float64]) -> NDArray[np.float64]:
+        # Rounding ε/k down can only make δ larger; the sum errs by a few units.
+        each = np.nextafter(epsilons / self.size, -np.inf)
+        with np.errstate(over="ignore", invalid="ignore"):
+            steps = np.exp(np.multiply.outer(np.arange(self.size), each)).sum(axis=0)
+            found = self.one.deltas(each) * steps * (1 + 1e-12 * self.size)
+        chained: NDArray[np.float64] = np.minimum(1.0, np.nan_to_num(found, nan=0.0))
+        return chained
+
+    @cached_property
+    def bends(self) -> NDArray[np.float64]:
+        bends: NDArray[np.float64] = self.size * self.one.bends
+        return bends
+
+    @cached_property
+    def _least(self) -> NDArray[np.float64]:
+        """The least δ up to each bend; 1 before the first."""
+        return np.minimum.accumulate(np.concatenate([[1.0], self._chained(self.bends)]))
 
 
 @dataclass(frozen=True, eq=False)

@@ -121,6 +121,13 @@ class Protocol(ABC):
         return 1
 
     @property
+    def simulates_exactly(self) -> bool:
+        """Whether `simulate` draws all numbers of a tally by the joint law that messages give them;
+        else each has its law, but not what they have to do with each other.
+        """
+        return True
+
+    @property
     def worst_is_attained(self) -> bool:
         """Whether some data have the standard error that is stated for the worst ones; else that
         is an upper bound.
@@ -362,8 +369,11 @@ class Protocol(ABC):
         """`tally(randomize(values, source))`, some people at a time, so that messages take little
         memory. Nothing is shuffled in between.
         """
+        return self.collect_encoded(self.task.encode(values), source)
+
+    def collect_encoded(self, encoded: NDArray[Any], source: Source) -> Tally:
+        """`collect` for values that the task has encoded before."""
         self._check_source(source)
-        encoded = self.task.encode(values)
         starts = range(0, len(encoded), _PEOPLE)
         pieces = (self._randomize(encoded[at : at + _PEOPLE], source) for at in starts)
         return reduce(add, map(self.tally, pieces))

@@ -1,97 +1,80 @@
-"""One column of a CSV or Parquet file as an array of people's values, one row a person."""
+"""Columns of Arrow, as NumPy and the search for labels need them."""
 
-from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 from numpy.typing import NDArray
 
-from headcount.core.errors import InvalidValue, MissingPackage, UnreadableData
-from headcount.core.task import Task
+from headcount.data.problems import value_text
 
 if TYPE_CHECKING:
     import pyarrow
 
-# Called with the share of the file that has been read, from 0 to 1.
-Progress = Callable[[float], None]
+
+def plain(column: "pyarrow.Array") -> "pyarrow.Array":
+    """The same values in a layout that Arrow can search: no views, no runs, no own types."""
+    import pyarrow
+    from pyarrow import compute, types
+
+    if isinstance(column, pyarrow.ExtensionArray):
+        column = column.storage
+    if types.is_run_end_encoded(column.type):
+        column = compute.run_end_decode(column)
+    if types.is_dictionary(column.type):
+        listed = column.dictionary
+        if not listed.null_count and (is_text(listed.type) or is_number(listed.type)):
+            return column
+        column = column.cast(column.type.value_type)
+    if types.is_string_view(column.type):
+        column = column.cast(pyarrow.large_string())
+    return column
 
 
-def read_column(
-    path: Path, column: str, task: Task, progress: Progress = lambda share: None
-) -> NDArray[Any]:
-    """The values of a column, checked for a task, read batch by batch."""
-    parts: list[NDArray[Any]] = []
-    rows = 0
-    for batch, share in _batches(path, column):
-        parts.append(_checked(batch, task, rows))
-        rows += len(batch)
-        progress(share)
-    if not rows:
-        raise InvalidValue(f"column {column!r} of {path.name} must have at least one row, got none")
-    return np.concatenate(parts)
+def is_text(kind: "pyarrow.DataType") -> bool:
+    from pyarrow import types
+
+    return bool(types.is_string(kind) or types.is_large_string(kind))
 
 
-def _batches(path: Path, column: str) -> Iterator[tuple["pyarrow.Array", float]]:
-    try:
-        import pyarrow
-        from pyarrow import csv, parquet
-    except ImportError:
-        raise MissingPackage(
-            "reading files needs pyarrow", hint="pip install 'headcount[data]'"
-        ) from None
+def is_number(kind: "pyarrow.DataType") -> bool:
+    from pyarrow import types
 
-    kinds = (".csv", ".parquet")
-    if path.suffix.lower() not in kinds:
-        raise UnreadableData(f"a file must end in {' or '.join(kinds)}, got {path.name!r}")
-    if not path.is_file():
-        raise UnreadableData(f"there must be a file at {str(path)!r}, got none")
-    try:
-        if path.suffix.lower() == ".csv":
-            with (
-                path.open("rb") as file,
-                csv.open_csv(
-                    # An empty line of a one-column file is a person without a value.
-                    file,
-                    parse_options=csv.ParseOptions(ignore_empty_lines=False),
-                    convert_options=csv.ConvertOptions(
-                        strings_can_be_null=True, null_values=["", "NULL", "null", "NaN", "nan"]
-                    ),
-                ) as reader,
-            ):
-                _check_column(column, reader.schema.names, path)
-                for batch in reader:
-                    yield batch.column(column), file.tell() / max(1, path.stat().st_size)
-        else:
-            with parquet.ParquetFile(path) as table:
-                _check_column(column, table.schema_arrow.names, path)
-                read = 0
-                for batch in table.iter_batches(columns=[column]):
-                    read += batch.num_rows
-                    yield batch.column(column), read / max(1, table.metadata.num_rows)
-    except (OSError, pyarrow.ArrowException) as error:
-        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
-        raise UnreadableData(
-            f"{path.name} must be a readable {path.suffix} file: {reason}"
-        ) from None
+    tests = (types.is_boolean, types.is_integer, types.is_floating, types.is_decimal)
+    return any(test(kind) for test in tests)
 
 
-def _check_column(column: str, names: list[str], path: Path) -> None:
-    if names.count(column) != 1:
-        found = "it twice" if column in names else ", ".join(names)
-        raise UnreadableData(f"{path.name} must have a column {column!r}, got {found}")
+def no_number(words: "pyarrow.Array") -> str:
+    """The first word that is not a number: among numbers, it is what made all of them text."""
+    for word in words:
+        shown = value_text(word)
+        try:
+            float(shown.strip("'"))
+        except ValueError:
+            return shown
+    return value_text(words[0])
 
 
-def _checked(batch: "pyarrow.Array", task: Task, first: int) -> NDArray[Any]:
-    if batch.null_count:
-        at = first + int(np.argmax(batch.is_null().to_numpy(zero_copy_only=False)))
-        raise InvalidValue(f"everyone must have a value, got none for person {at + 1}")
-    values = batch.to_numpy(zero_copy_only=False)
-    if values.dtype.kind not in "biuf" and not all(isinstance(value, str) for value in values):
-        raise InvalidValue(
-            f"a column must hold numbers, true/false or text, "
-            f"got {batch.type} like {batch[0].as_py()!r}"
-        )
-    task.encode(values, first=first)  # refuses what is outside the domain, by its row
-    checked: NDArray[Any] = values
-    return checked
+def numbers(array: "pyarrow.Array") -> NDArray[Any]:
+    """As NumPy has them; decimals as whole numbers, or as floats."""
+    import pyarrow
+    from pyarrow import types
+
+    if types.is_decimal(array.type):
+        try:
+            array = array.cast(pyarrow.int64())
+        except pyarrow.ArrowInvalid:
+            array = array.cast(pyarrow.float64())
+    values: NDArray[Any] = array.to_numpy(zero_copy_only=False)
+    return values
+
+
+def present(column: "pyarrow.Array", *, nan: bool) -> "pyarrow.Array | None":
+    """Which rows have a value, if not all have; NaN is none, if that is asked for."""
+    from pyarrow import compute, types
+
+    floating = nan and types.is_floating(column.type)
+    if not column.null_count and not floating:
+        return None
+    here = column.is_valid()
+    if floating:
+        here = compute.and_(here, compute.invert(column.fill_null(0).is_nan()))
+    return here if here.false_count else None

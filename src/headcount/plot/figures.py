@@ -30,6 +30,8 @@ from headcount.plot.style import (
     zoom,
 )
 
+MOST_BARS = 50
+
 __all__ = [
     "COLORS",
     "FORMATS",
@@ -39,6 +41,7 @@ __all__ = [
     "curve_figure",
     "density_figure",
     "error_figure",
+    "histogram_figure",
     "rate_figure",
     "save",
     "trust_figure",
@@ -194,6 +197,48 @@ def density_figure(
     ).properties(width=WIDTH, height=HEIGHT)
     title = f"Density of {estimate.users:,} people, {estimate.guarantee.trust} trust"
     return finish(chart, title)
+
+
+def histogram_figure(
+    estimate: Estimate, confidence: float, *, sampling: bool = False, simultaneous: bool = False
+) -> Figure:
+    """Buckets as bars with their intervals: all in their order, or the largest if they are many."""
+    alt = load_altair()
+    interval = estimate.interval(confidence, sampling=sampling, simultaneous=simultaneous)
+    place = {bucket: at for at, bucket in enumerate(estimate.buckets or ())}
+    many = len(place) > MOST_BARS
+    shown = [bucket for bucket, _ in estimate.largest(MOST_BARS)] if many else [*place]
+    bars = [
+        {
+            "bucket": str(bucket),
+            "zero": 0.0,
+            **_finite(value=estimate.value[at], low=interval.low[at], high=interval.high[at]),
+        }
+        for bucket in shown
+        for at in (place[bucket],)
+    ]
+    at = [place[bucket] for bucket in shown]
+    ends = [end for one in (estimate.value, interval.low, interval.high) for end in one[at]]
+    kept = ", all at once" * simultaneous
+    y = Axis.of(f"people ({100 * confidence:.10g} % intervals{kept})", [0.0, *ends], log=False)
+    x = alt.X("bucket", type="nominal", title=None, sort=[bar["bucket"] for bar in bars])
+    data = alt.Chart(rows(bars))
+    told = [
+        alt.Tooltip("bucket", type="nominal", title=" "),
+        y.tooltip("value", "estimate"),
+        y.tooltip("low", "from"),
+        y.tooltip("high", "to"),
+    ]
+    chart = alt.layer(
+        data.mark_bar(color=COLORS[0], opacity=0.5, clip=True).encode(
+            x=x, y=y.channel("y", "value"), y2="zero", tooltip=told
+        ),
+        data.mark_rule(color=INK, strokeWidth=1.5, clip=True).encode(
+            x=x, y=y.channel("y", "low"), y2="high"
+        ),
+    ).properties(width=WIDTH, height=HEIGHT)
+    title = f"Histogram of {estimate.users:,} people, {estimate.guarantee.trust} trust"
+    return finish(chart, title, f"the {MOST_BARS} largest of {len(place):,} buckets" * many)
 
 
 def trust_figure(

@@ -215,6 +215,10 @@ class FrequencyOracle(Protocol):
         expected = float(tally.users * self.support.other)
         return (tally.counts - expected) / float(self.support.slope)
 
+    @property
+    def simulates_exactly(self) -> bool:
+        return False
+
     def _simulate(self, held: Holding, source: Source) -> NDArray[np.int64]:
         """Every bucket has its law, and they are independent of each other.
 

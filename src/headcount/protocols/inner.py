@@ -43,6 +43,10 @@ class InnerProtocol(Protocol):
         return self._inner.fixed_messages
 
     @property
+    def simulates_exactly(self) -> bool:
+        return self._inner.simulates_exactly
+
+    @property
     def least_copies(self) -> int:
         return self._inner.least_copies
 

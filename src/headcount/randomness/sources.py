@@ -62,6 +62,9 @@ class SecureSource(_Keystream):
     def __init__(self) -> None:
         self._of_thread = threading.local()
 
+    def part(self, number: int) -> "SecureSource":
+        return SecureSource()
+
     def _stream(self, size: int) -> CipherContext:
         # The process id catches forks made behind Python's back, the forks counted a reused id.
         process = (os.getpid(), len(_forks))
@@ -73,14 +76,36 @@ class SecureSource(_Keystream):
         return keyed.stream
 
 
+class Owing(Source):
+    """Another source's bits, and `owed`: how far what was drawn may be from its law, in all."""
+
+    def __init__(self, source: Source) -> None:
+        self._source = source
+        self.owed = 0.0
+
+    def fill(self, buffer: NDArray[np.uint8]) -> None:
+        self._source.fill(buffer)
+
+    def owe(self, variation: float) -> None:
+        self.owed += variation
+
+
 class SeededSource(_Keystream):
     """Repeatable bits, for tests and simulations. NOT private: whoever knows the seed knows all."""
 
     def __init__(self, seed: int) -> None:
         number = checks.whole("seed", seed, low=0, high=2**64 - 1)
-        key = hashlib.sha256(b"headcount seeded source" + number.to_bytes(8, "little")).digest()
-        self._only = _keystream(key, bytes(16))
+        self._set(hashlib.sha256(b"headcount seeded source" + number.to_bytes(8, "little")))
+
+    def _set(self, digest: "hashlib._Hash") -> None:
+        self._key = digest.digest()
+        self._only = _keystream(self._key, bytes(16))
         self._lock = threading.Lock()
+
+    def part(self, number: int) -> "SeededSource":
+        source = SeededSource.__new__(SeededSource)
+        source._set(hashlib.sha256(b"part" + self._key + number.to_bytes(8, "little")))
+        return source
 
     def fill(self, buffer: NDArray[np.uint8]) -> None:
         with self._lock:

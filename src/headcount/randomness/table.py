@@ -96,6 +96,7 @@ class ThresholdTable:
 
     def sample(self, source: Source, count: int) -> NDArray[np.int64]:
         """`count` independent draws."""
+        source.owe(count * self.total_variation)
         if count < _FEW:
             found = self._find(source.integers(count, np.uint64), source)
         else:

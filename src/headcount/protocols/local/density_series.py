@@ -259,6 +259,10 @@ class DensitySeries(Protocol):
         means = (2 * tally.counts - tally.users) / tally.users
         return self._series(self._amplitude(self._terms) * means)
 
+    @property
+    def simulates_exactly(self) -> bool:
+        return False
+
     def _simulate(self, held: Holding, source: Source) -> NDArray[np.int64]:
         """From messages, where they are few. Else every sign has its law, with a probability
         rounded to 2^−53, but their covariance of −φ_iφ_j/B² is left out: where a crowd is in one

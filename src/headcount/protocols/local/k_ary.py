@@ -65,6 +65,10 @@ class KAry(FrequencyOracle):
     def _randomize(self, encoded: NDArray[Any], source: Source) -> Messages:
         return Messages.one_each(respond(encoded, self.task.domain, self._weight, source))
 
+    @property
+    def simulates_exactly(self) -> bool:
+        return True
+
     def _simulate(self, held: Holding, source: Source) -> NDArray[np.int64]:
         share = self.task.domain * self.support.other
         blind = [int(binomial(source, n, share)[0]) for n in held.counts.tolist()]

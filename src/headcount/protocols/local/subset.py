@@ -210,12 +210,17 @@ class Subset(FrequencyOracle):
                 going = np.flatnonzero(left != 0)
                 first, left = first[going], left[going]
 
+    @property
+    def simulates_exactly(self) -> bool:
+        buckets = self.task.domain
+        return buckets * math.comb(buckets, self._size) <= _SIMULATED
+
     def _simulate(self, held: Holding, source: Source) -> NDArray[np.int64]:
         """How many report each set, where those are few. Else every bucket has its law, but their
         correlation of about −1/(d−1), since all sets have one size, is left out.
         """
         buckets, size = self.task.domain, self._size
-        if buckets * math.comb(buckets, size) > _SIMULATED:
+        if not self.simulates_exactly:
             return super()._simulate(held, source)
         sets = np.array(
             [np.isin(np.arange(buckets), chosen) for chosen in combinations(range(buckets), size)]

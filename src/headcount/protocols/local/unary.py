@@ -74,6 +74,10 @@ class Unary(FrequencyOracle):
         packed_bits.put(rows, encoded, bernoulli(source, people, own))
         return Messages.one_each(packed_bits.as_payload(packed_bits.cleared(rows, bits)))
 
+    @property
+    def simulates_exactly(self) -> bool:
+        return True
+
     def _tally(self, payload: NDArray[Any]) -> NDArray[np.int64]:
         bits = self.task.domain
         return packed_bits.column_sums(packed_bits.as_rows(payload, bits), bits)

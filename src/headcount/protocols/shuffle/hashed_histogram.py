@@ -202,6 +202,10 @@ class HashedHistogram(FakeUsers):
         by_chance = self._mean_noise(tally.users) + Fraction(tally.users, self._cells)
         return (tally.counts - float(by_chance)) / (1 - 1 / self._cells)
 
+    @property
+    def simulates_exactly(self) -> bool:
+        return False
+
     def _simulate(self, held: Holding, source: Source) -> NDArray[np.int64]:
         """Every bucket has the law of its messages' matches; that they are independent of each
         other is an approximation. Two buckets x and y have covariance nμ/(hb) by dummies, and

@@ -1,0 +1,78 @@
+"""What an engine does: it looks at people's rows, where they are, and brings back small numbers.
+
+Two steps, since a protocol is built for a crowd whose size is known:
+
+1. `Engine.survey` reads the rows once. It refuses those that do not fit the question, and counts
+   people: in each group, and where a task has few values, by value. Surveys of parts add up.
+2. `Crowds.tallies` randomizes every row and counts, for tasks of many values. Tallies of parts add
+   up as well. Where values are few, their counts say all: rows are not read again, and
+   `data.estimate` makes the messages of a crowd with such counts.
+
+The local engine (`data.local`) is the default. Another one, on a cluster, cleans batches of rows by
+the same `Question`, and need not bring any row home.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from headcount.core.errors import InvalidValue
+from headcount.core.protocol import Protocol
+from headcount.core.source import Source
+from headcount.core.tally import Tally
+from headcount.data.question import Group, Question
+
+# Called with the share of the rows that have been read, from 0 to 1.
+Progress = Callable[[float], None]
+
+
+@dataclass(frozen=True, eq=False)
+class Survey:
+    """How many people there are; of a task of few values, `counts[v]` of them hold value v."""
+
+    users: int
+    counts: NDArray[np.int64] | None = None
+
+    def __add__(self, other: "Survey") -> "Survey":
+        if (self.counts is None) != (other.counts is None):
+            raise InvalidValue("surveys must be of one question to be added, got different ones")
+        counts = None if self.counts is None or other.counts is None else self.counts + other.counts
+        return Survey(self.users + other.users, counts)
+
+
+class Crowds(ABC):
+    """People who were surveyed, and whose rows can be read again.
+
+    `surveys` are those of each group, sorted by name; of everybody under None, where there are no
+    groups.
+    """
+
+    surveys: Mapping[Group, Survey]
+
+    @abstractmethod
+    def tallies(
+        self, protocols: Mapping[Group, Protocol], source: Source, progress: Progress
+    ) -> Mapping[Group, Tally]:
+        """The tally of the messages of each of these groups, by its protocol.
+
+        People come in the order of their rows, `collecting.PIECE` of a group at a time. The piece
+        number i of the group number g is randomized by `source.part(g).part(i)`, whatever the
+        batches and threads, with g counted among all groups of `surveys`.
+        """
+
+
+class Engine(ABC):
+    """Where rows are read. An engine has no state: a name, and what it does."""
+
+    name: str
+
+    @abstractmethod
+    def survey(self, data: Any, question: Question, source: Source, progress: Progress) -> Crowds:
+        """Read the rows once; `HeadcountError` if they do not fit.
+
+        `source` chooses among the rows of one person, if the question names a person column.
+        """

@@ -1,0 +1,281 @@
+"""The whole way from a table to a private answer, whatever holds the table."""
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
+
+from headcount.core import checks
+from headcount.core.budget import Budget, Crowd, Trust
+from headcount.core.errors import HeadcountError, Infeasible, InvalidParameter
+from headcount.core.estimate import Estimate
+from headcount.core.protocol import Protocol
+from headcount.core.source import Source
+from headcount.core.tally import Tally
+from headcount.core.task import Task
+from headcount.data.cleaning import Fill, cleaning
+from headcount.data.collecting import collected, counted_pieces, works_alone
+from headcount.data.engine import Crowds, Engine, Survey
+from headcount.data.group_privacy import row_budget
+from headcount.data.grouped import GroupedEstimate
+from headcount.data.local import LocalEngine
+from headcount.data.parts import group_order
+from headcount.data.question import Group, Question
+from headcount.data.release import SHARE, Release, drawn_at_once, joint, release
+from headcount.data.sources import rows_of
+from headcount.planner.plan import best_protocol
+from headcount.protocols.registry import protocol as protocol_by_name
+from headcount.protocols.registry import protocol_class
+from headcount.randomness.sources import Owing, SecureSource
+
+MOST_ROWS_PER_PERSON = 1000
+ENGINES: dict[str, Callable[[], Engine]] = {"local": LocalEngine}
+# Parts of the source: which rows of a person count, messages, messages drawn at once, noise.
+_CHOICE, _MESSAGES, _TOTALS, _NOISE = range(4)
+
+
+def estimate(
+    data: Any = None,
+    task: Task | None = None,
+    *,
+    column: str | None = None,
+    budget: Budget | None = None,
+    trust: Trust | str | None = None,
+    protocol: str | Protocol | None = None,
+    honest: int | None = None,
+    query: str | None = None,
+    missing: Fill = "error",
+    outside: str = "error",
+    bins: Sequence[float] | None = None,
+    person: str | None = None,
+    rows_per_person: int = 1,
+    group: str | None = None,
+    groups: Sequence[Group] | None = None,
+    engine: str | Engine = "local",
+    source: Source | None = None,
+    charge: Callable[[Release], None] | None = None,
+    progress: Callable[[str, float], None] = lambda step, share: None,
+    options: Mapping[str, Any] | None = None,
+) -> Estimate | GroupedEstimate:
+    """A private answer about a column of a table.
+
+        estimate(frame, Mean(0, 120), column="age", budget=Budget(1))
+        estimate("people/*.parquet", bins=[0, 18, 65, 120], column="age", budget=Budget(1))
+        estimate(query="SELECT smoker FROM 'people.csv'", task=Count(), budget=Budget(1))
+
+    data      a frame of pandas or polars, anything of Arrow, NumPy arrays, an iterable, a relation
+              of DuckDB, a file, a folder or a pattern of files (CSV, Parquet, JSON lines), or the
+              text of a query (`query`).
+    task      the question; with `bins`, edges of buckets for numbers, it is left out.
+    trust     central, unless said otherwise; the protocol with the least error, or a `protocol` by
+              name with its `options`, or one that was built before, with its task and budget.
+    missing   "error", "drop" (then who has no value is not hidden), or a value to fill in.
+    outside   "error", "clamp" (numbers and bins), or "other" (one more bucket).
+    person    the column that says whose row it is. At most `rows_per_person` rows of each count,
+              chosen at random, and all of them together are protected. Without it, a row is a
+              person.
+    group     ask the same of each group: those named, or those found. Groups, and how many people
+              each has, are public; the budget is spent once, since a value is in one group only.
+    charge    is told what will be spent, before anything random happens but the choice of a
+              person's rows; it may refuse.
+    """
+    built = protocol if isinstance(protocol, Protocol) else None
+    task, budget = _settings(built, task, budget, bins)
+    rows = checks.whole("rows_per_person", rows_per_person, low=1, high=MOST_ROWS_PER_PERSON)
+    if rows > 1 and (person is None or built is not None):
+        raise InvalidParameter(
+            f"`rows_per_person` must come with `person` and without a protocol that was built "
+            f"before, got {rows}"
+        )
+    where = _engine(engine)
+    if isinstance(where, LocalEngine):
+        data = rows_of(data, query)
+        column = data.only_column() if column is None else column
+    elif query is not None:
+        raise InvalidParameter(f"`query` must be asked of the local engine, got {where.name}")
+    if column is None:
+        raise InvalidParameter(f"`column` must be named with the engine {where.name}, got none")
+    question = Question(
+        cleaning(column, task, missing=missing, outside=outside, bins=bins),
+        person,
+        rows,
+        group,
+        _declared(group, groups),
+    )
+    if built is not None and built.task != question.task:
+        raise InvalidParameter(
+            f"the task must be that of the protocol, {built.task}, got {question.task}"
+        )
+    build = (
+        (lambda budget, users: built)
+        if built is not None
+        else _builder(question.task, trust, protocol, honest, options or {})
+    )
+    source = SecureSource() if source is None else source
+    checks.instance("source", source, Source)
+    crowds = where.survey(data, question, source.part(_CHOICE), partial(progress, "reading"))
+    progress("calibrating", 0.0)
+    answers = _built(crowds, question, build, row_budget(budget, rows), built is not None)
+    whole = joint(answer.release for answer in answers.values())
+    if charge is not None:
+        charge(whole)
+    found = _answered(crowds, answers, source, partial(progress, "randomizing"))
+    if group is None:
+        return found[None]
+    return GroupedEstimate(group, found, whole.guarantee)
+
+
+@dataclass(frozen=True, eq=False)
+class _Answer:
+    """How a group is answered; `reserve` is what δ has for drawing messages at once."""
+
+    protocol: Protocol
+    release: Release
+    reserve: float = 0.0
+
+
+def _settings(
+    built: Protocol | None, task: Task | None, budget: Budget | None, bins: Any
+) -> tuple[Task | None, Budget]:
+    if built is not None:
+        if budget is not None:
+            raise InvalidParameter("`budget` must be left to the protocol, got both")
+        return (built.task if task is None and bins is None else task), built.budget
+    if budget is None:
+        raise InvalidParameter("`budget` must be given, got none")
+    checks.instance("budget", budget, Budget)
+    return task, budget
+
+
+def _engine(engine: str | Engine) -> Engine:
+    if isinstance(engine, Engine):
+        return engine
+    return ENGINES[checks.choice("engine", engine, list(ENGINES))]()
+
+
+def _declared(group: str | None, groups: Sequence[Group] | None) -> tuple[Group, ...] | None:
+    if groups is None:
+        return None
+    if group is None or not groups or len(set(groups)) < len(groups):
+        raise InvalidParameter(
+            f"`groups` must come with `group`, one or more, each once, got {list(groups)}"
+        )
+    return tuple(group_order(list(groups)))
+
+
+def _builder(
+    task: Task, trust: Trust | str | None, name: Any, honest: int | None, options: Mapping[str, Any]
+) -> Callable[[Budget, int], Protocol]:
+    """What makes the protocol that is asked for by name or by trust, for a crowd of any size."""
+    if trust is not None:
+        trust = Trust(checks.choice("trust", trust, list(Trust)))
+    if name is None:
+        if options:
+            raise InvalidParameter(f"`{next(iter(options))}` must come with a protocol, got none")
+        return lambda budget, users: best_protocol(
+            task, budget, Crowd(users, honest), trust or Trust.CENTRAL
+        )
+    if trust not in (None, needed := protocol_class(name).trust):
+        raise InvalidParameter(f"`trust` must be {needed} with {name}, got {trust}")
+    return lambda budget, users: protocol_by_name(
+        name, task, budget, Crowd(users, honest), **options
+    )
+
+
+def _built(
+    crowds: Crowds,
+    question: Question,
+    build: Callable[[Budget, int], Protocol],
+    budget: Budget,
+    as_it_is: bool,
+) -> dict[Group, _Answer]:
+    """The protocol of every group; where one has none, that group is named."""
+    out: dict[Group, _Answer] = {}
+    for group, survey in crowds.surveys.items():
+        try:
+            out[group] = _answer(survey, question, build, budget, as_it_is)
+        except HeadcountError as error:
+            if question.group is None:
+                raise
+            error.args = (f"group {group!r} of {survey.users:,} people: {error.message}",)
+            error.message = error.args[0]
+            raise
+    return out
+
+
+def _answer(
+    survey: Survey,
+    question: Question,
+    build: Callable[[Budget, int], Protocol],
+    budget: Budget,
+    as_it_is: bool,
+) -> _Answer:
+    if not survey.users:
+        raise Infeasible("there must be at least one person in every group that is named, got none")
+    found = build(budget, survey.users)
+    if as_it_is or not drawn_at_once(found, question, survey.users):
+        return _Answer(found, release(found, question, 0.0))
+    # A little of δ is put aside, and the protocol calibrated for the rest.
+    reserve = SHARE * budget.delta
+    found = build(replace(budget, delta=budget.delta - reserve * (1 + 1e-12)), survey.users)
+    return _Answer(found, release(found, question, reserve), reserve)
+
+
+def _answered(
+    crowds: Crowds,
+    answers: Mapping[Group, _Answer],
+    source: Source,
+    progress: Callable[[float], None],
+) -> dict[Group, Estimate]:
+    tallies = {
+        group: _drawn(answers[group], survey, source.part(_TOTALS).part(at))
+        for at, (group, survey) in enumerate(crowds.surveys.items())
+    }
+    sent = {group: answers[group].protocol for group, tally in tallies.items() if tally is None}
+    if sent:
+        tallies |= _sent(crowds, sent, source.part(_MESSAGES), progress)
+    out = {}
+    for at, (group, answer) in enumerate(answers.items()):
+        tally = tallies[group]
+        assert tally is not None
+        noise = source.part(_NOISE).part(at)
+        found = answer.protocol.estimate(tally, noise)
+        out[group] = replace(found, guarantee=answer.release.guarantee)
+    return out
+
+
+def _sent(
+    crowds: Crowds,
+    protocols: Mapping[Group, Protocol],
+    source: Source,
+    progress: Callable[[float], None],
+) -> Mapping[Group, Tally]:
+    """Tallies of messages: of everybody's own value, or where these are few, of their counts."""
+    if any(crowds.surveys[group].counts is None for group in protocols):
+        return crowds.tallies(protocols, source, progress)
+    pieces = (
+        (group, piece)
+        for at, (group, survey) in enumerate(crowds.surveys.items())
+        if group in protocols and survey.counts is not None
+        for piece in counted_pieces(protocols[group], survey.counts, source.part(at))
+    )
+    return collected(pieces, alone=works_alone(source))
+
+
+def _drawn(answer: _Answer, survey: Survey, source: Source) -> Tally | None:
+    """A tally without messages: in central trust the counts themselves; else one of the same law,
+    if what is put aside of δ is enough for the difference.
+    """
+    protocol, counts = answer.protocol, survey.counts
+    if counts is None:
+        return None
+    if protocol.trust is Trust.CENTRAL:
+        return protocol.simulate(counts, source)
+    if not answer.reserve:
+        return None
+    owing = Owing(source)
+    tally = protocol.simulate(counts, owing)
+    epsilon = protocol.guarantee.epsilon
+    enough = (1 + math.exp(epsilon)) * (1 + 1e-12) * owing.owed <= answer.reserve
+    return tally if enough else None

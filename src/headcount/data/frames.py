@@ -1,0 +1,167 @@
+"""Rows of what is in memory already, or comes as a stream: frames, arrays, iterables."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import chain, islice
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from headcount.core.errors import InvalidValue, UnreadableData
+from headcount.data.rows import Batch, Kinds, Rows
+
+if TYPE_CHECKING:
+    import pyarrow
+
+DATA = "the data"
+_BATCH = 2**17  # rows of a frame at a time
+_CHUNK = 2**16  # Python objects at a time
+VALUE = "value"  # the name of the column of what has no names
+
+
+class FrameRows(Rows):
+    """A frame of any kind: its names, and how some of its columns become a stream of Arrow's."""
+
+    def __init__(
+        self,
+        columns: Sequence[str],
+        stream: "Callable[[list[str]], pyarrow.RecordBatchReader]",
+        count: int | None = None,
+        name: str = DATA,
+    ) -> None:
+        self.name, self._columns, self._stream, self._count = name, list(columns), stream, count
+
+    @property
+    def columns(self) -> Sequence[str]:
+        return self._columns
+
+    @property
+    def count(self) -> int | None:
+        return self._count
+
+    def _batches(self, columns: Sequence[str], kinds: Kinds) -> Iterator[Batch]:
+        read = 0
+        for batch in self._stream(list(columns)):
+            read += batch.num_rows
+            yield batch.select(list(columns)), read / max(1, self._count or 2 * read)
+
+
+class StreamRows(FrameRows):
+    """A stream that can be read once."""
+
+    again = False
+
+
+def pandas_rows(data: Any) -> Rows:
+    import pyarrow
+
+    frame = data.to_frame() if data.ndim == 1 else data
+    frame = frame.rename(columns=lambda name: VALUE if name is None else str(name))
+
+    def stream(columns: list[str]) -> Any:
+        table = pyarrow.Table.from_pandas(frame[columns], preserve_index=False)
+        return table.to_reader(max_chunksize=_BATCH)
+
+    return FrameRows([*frame.columns], stream, len(frame))
+
+
+def polars_rows(data: Any) -> Rows:
+    if type(data).__name__ == "Series":
+        data = data.to_frame(data.name or VALUE)
+    if type(data).__name__ == "LazyFrame":
+        return FrameRows(
+            data.collect_schema().names(),
+            lambda columns: (
+                batch
+                for frame in data.select(columns).collect_batches()
+                for batch in frame.to_arrow().to_batches(max_chunksize=_BATCH)
+            ),
+        )
+    return FrameRows(
+        data.columns,
+        lambda columns: data.select(columns).to_arrow().to_reader(max_chunksize=_BATCH),
+        len(data),
+    )
+
+
+def arrow_rows(data: Any) -> Rows:
+    """Anything that speaks Arrow's C stream interface, and pyarrow's own."""
+    import pyarrow
+
+    if isinstance(data, pyarrow.Array | pyarrow.ChunkedArray):
+        data = pyarrow.table({VALUE: data})
+    if isinstance(data, pyarrow.RecordBatch):
+        data = pyarrow.Table.from_batches([data])
+    if isinstance(data, pyarrow.Table):
+        return FrameRows(
+            data.column_names,
+            lambda columns: data.select(columns).to_reader(max_chunksize=_BATCH),
+            data.num_rows,
+        )
+    reader = (
+        data
+        if isinstance(data, pyarrow.RecordBatchReader)
+        else pyarrow.RecordBatchReader.from_stream(data)
+    )
+    # Whether such a thing can be asked again is nobody's promise.
+    return StreamRows(reader.schema.names, lambda columns: reader)
+
+
+def numpy_rows(data: Any) -> Rows:
+    """A vector, a vector of records, or vectors by name."""
+    import pyarrow
+
+    if isinstance(data, np.ndarray) and data.dtype.names:
+        data = {name: data[name] for name in data.dtype.names}
+    arrays = data if isinstance(data, Mapping) else {VALUE: data}
+    arrays = {str(name): np.asarray(array) for name, array in arrays.items()}
+    shapes = {array.shape for array in arrays.values()}
+    if len(shapes) != 1 or len(next(iter(shapes))) != 1:
+        raise InvalidValue(
+            f"arrays must be flat and of one length, got shapes {sorted(shapes, key=str)}"
+        )
+    (rows,) = next(iter(shapes))
+
+    def stream(columns: list[str]) -> Any:
+        for start in range(0, rows, _BATCH):
+            pieces = [_array(arrays[name][start : start + _BATCH]) for name in columns]
+            yield pyarrow.RecordBatch.from_arrays(pieces, names=columns)
+
+    return FrameRows([*arrays], stream, rows)
+
+
+def _array(piece: np.ndarray[Any, Any]) -> "pyarrow.Array":
+    import pyarrow
+
+    if piece.dtype == np.bool_ and piece.view(np.uint8).max(initial=0) > 1:
+        raise InvalidValue("true/false must be bytes of 0 or 1, got others")
+    return pyarrow.array(piece.tolist() if piece.dtype.kind in "OT" else piece)
+
+
+def iterable_rows(data: Any) -> Rows:
+    """Values, or mappings from names to values, one after another."""
+    import pyarrow
+
+    once = isinstance(data, Iterator)
+    given = iter(data)
+    seen = list(islice(given, 1))
+    start, first = chain(seen, given), seen[0] if seen else None
+    records = isinstance(first, Mapping)
+    names = [str(name) for name in first] if records else [VALUE]  # type: ignore[union-attr]
+
+    def stream(columns: list[str]) -> Any:
+        values = start if once else iter(data)
+        while chunk := list(islice(values, _CHUNK)):
+            if records:
+                arrays = [pyarrow.array([row.get(name) for row in chunk]) for name in columns]
+            else:
+                arrays = [pyarrow.array(chunk)]
+            yield pyarrow.RecordBatch.from_arrays(arrays, names=columns)
+
+    kind = StreamRows if once else FrameRows
+    return kind(names, stream, None if once or not hasattr(data, "__len__") else len(data))
+
+
+def unknown(data: Any) -> UnreadableData:
+    return UnreadableData(
+        f"data must be a frame, an array, an iterable, a file or a query, got {type(data).__name__}"
+    )

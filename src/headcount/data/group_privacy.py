@@ -1,0 +1,63 @@
+"""A person with up to k rows, from a protocol that protects one row (group privacy).
+
+If replacing one row is (η, δ')-private, replacing k of them is (kη, δ' Σ_{i<k} e^{iη})-private. So
+a budget (ε, δ) for a person leaves η = ε/k and δ' = δ / Σ_{i<k} e^{iη} for a row, both rounded
+down.
+"""
+
+import math
+from dataclasses import replace
+from decimal import ROUND_CEILING, Decimal, localcontext
+from fractions import Fraction
+
+from headcount.core.budget import LEAST_DELTA, Budget
+from headcount.core.errors import Infeasible
+from headcount.core.guarantee import Guarantee
+
+
+def row_budget(budget: Budget, rows: int) -> Budget:
+    """What may be spent on a row, so that a person with so many spends no more than the budget."""
+    if rows == 1:
+        return budget
+    epsilon = _below(Fraction(budget.epsilon) / rows)
+    delta = _below(Fraction(budget.delta) / _chain(epsilon, rows))
+    if budget.delta and delta < LEAST_DELTA:
+        raise Infeasible(
+            f"{rows} rows of a person need a delta of {LEAST_DELTA:g} for each, "
+            f"got {delta:.3g} from delta={budget.delta:g} at epsilon={budget.epsilon:g}"
+        )
+    return Budget(epsilon, delta)
+
+
+def person_guarantee(guarantee: Guarantee, rows: int) -> Guarantee:
+    """What is promised a person with so many rows, by what is promised for one."""
+    if rows == 1:
+        return guarantee
+    return replace(
+        guarantee,
+        epsilon=_above(Fraction(guarantee.epsilon) * rows),
+        delta=_above(Fraction(guarantee.delta) * _chain(guarantee.epsilon, rows)),
+        exact=False,
+        method=f"{guarantee.method}; group privacy for {rows} rows of a person",
+        neighbors=f"replace all rows (up to {rows}) of one person; "
+        "how many they have is not hidden",
+    )
+
+
+def _chain(epsilon: float, rows: int) -> Fraction:
+    """Σ_{i<k} e^{iη}, to 50 digits, rounded up."""
+    with localcontext() as context:
+        context.prec, context.rounding = 60, ROUND_CEILING
+        total = sum(((Decimal(epsilon) * i).exp() for i in range(rows)), Decimal(0))
+        return Fraction(total * (1 + Decimal("1e-50")))
+
+
+def _below(number: Fraction) -> float:
+    """The largest float that is not above it."""
+    near = float(number)
+    return near if Fraction(near) <= number else math.nextafter(near, -math.inf)
+
+
+def _above(number: Fraction) -> float:
+    near = float(number)
+    return near if Fraction(near) >= number else math.nextafter(near, math.inf)

@@ -1,0 +1,92 @@
+"""The same question about each of several groups."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from headcount.core.estimate import Estimate
+from headcount.core.guarantee import Guarantee
+from headcount.core.table import Table
+from headcount.data.question import Group
+
+
+@dataclass(frozen=True, eq=False)
+class GroupedEstimate(Mapping[Group, Estimate]):
+    """Estimates by group, in order. A person's value is in one group alone, so that all of them
+    together promise what the weakest does: `guarantee`.
+
+    Which groups there are and how many people each has is public.
+    """
+
+    group: str
+    estimates: Mapping[Group, Estimate]
+    guarantee: Guarantee
+
+    def __getitem__(self, group: Group) -> Estimate:
+        return self.estimates[group]
+
+    def __iter__(self) -> Iterator[Group]:
+        return iter(self.estimates)
+
+    def __len__(self) -> int:
+        return len(self.estimates)
+
+    @property
+    def users(self) -> int:
+        return sum(estimate.users for estimate in self.values())
+
+    @property
+    def task(self) -> str:
+        return next(iter(self.values())).task
+
+    def postprocess(self, name: str) -> "GroupedEstimate":
+        """Each of them after a step of `core.postprocessing`."""
+        changed = {group: estimate.postprocess(name) for group, estimate in self.items()}
+        return replace(self, estimates=changed)
+
+    def table(
+        self, confidence: float = 0.95, *, sampling: bool = False, simultaneous: bool = False
+    ) -> Table:
+        """The rows of every group's own table."""
+        kind = {"sampling": sampling, "simultaneous": simultaneous}
+        tables = {group: one.table(confidence, **kind) for group, one in self.items()}
+        first = next(iter(tables.values()))
+        return Table(
+            (self.group, "people", *first.columns),
+            tuple(
+                (str(group), f"{self[group].users:,}", *row)
+                for group, table in tables.items()
+                for row in table.rows
+            ),
+            words=1,
+            notes=tuple(dict.fromkeys(note for table in tables.values() for note in table.notes)),
+        )
+
+    def to_dict(
+        self, confidence: float = 0.95, *, sampling: bool = False, simultaneous: bool = False
+    ) -> dict[str, Any]:
+        kind = {"sampling": sampling, "simultaneous": simultaneous}
+        return {
+            "task": self.task,
+            "group": self.group,
+            "groups": [
+                {self.group: group, **estimate.to_dict(confidence, **kind)}
+                for group, estimate in self.items()
+            ],
+            "users": self.users,
+            "guarantee": self.guarantee.to_dict(),
+        }
+
+    def __str__(self) -> str:
+        return f"{self.table()}\n\n{self._summary}"
+
+    def _repr_html_(self) -> str:
+        table = self.table()
+        return replace(table, notes=(*table.notes, self._summary)).html()
+
+    @property
+    def _summary(self) -> str:
+        return (
+            f"{len(self):,} groups, {self.users:,} people; {self.guarantee}; "
+            f"{self.guarantee.neighbors}"
+        )

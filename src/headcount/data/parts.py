@@ -1,0 +1,167 @@
+"""Batches of rows as a question sees them: encoded values, who holds them, and in which group."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from headcount.core.errors import InvalidValue
+from headcount.data.columns import is_text, plain
+from headcount.data.problems import Problems
+from headcount.data.question import Group, Question
+from headcount.data.rows import Batch, Kind, Rows
+
+if TYPE_CHECKING:
+    import pyarrow
+
+MOST_GROUPS = 10_000
+
+
+@dataclass(frozen=True, eq=False)
+class Part:
+    """Some rows: their encoded values and, where the question has them, persons and groups, both
+    by number.
+    """
+
+    codes: NDArray[Any]
+    persons: NDArray[np.int64] | None = None
+    groups: NDArray[np.int64] | None = None
+
+    def take(self, which: NDArray[Any]) -> "Part":
+        persons, groups = (
+            None if array is None else array[which] for array in (self.persons, self.groups)
+        )
+        return Part(self.codes[which], persons, groups)
+
+    @property
+    def size(self) -> int:
+        """Bytes that it takes."""
+        arrays = (self.codes, self.persons, self.groups)
+        return sum(array.nbytes for array in arrays if array is not None)
+
+
+@dataclass(eq=False)
+class Numbering:
+    """Names that get numbers in the order in which they come; whole numbers are their own."""
+
+    numbers: dict[Any, int] = field(default_factory=dict)
+    closed: bool = False  # whether there are no others
+
+    def of(self, column: "pyarrow.Array") -> tuple[NDArray[np.int64], list[Any]]:
+        """Everybody's number; and the names that are no member of a closed list, numbered −1."""
+        listed = plain(column).dictionary_encode()
+        names = listed.dictionary.to_pylist()
+        strange = [name for name in names if self.closed and name not in self.numbers]
+        if not self.closed:
+            for name in names:
+                self.numbers.setdefault(name, len(self.numbers))
+        found = np.array([self.numbers.get(name, -1) for name in names], dtype=np.int64)
+        return found[listed.indices.to_numpy()], strange
+
+
+@dataclass(eq=False)
+class Parts:
+    """The parts of a table, read from its beginning; what does not fit is refused at the end."""
+
+    rows: Rows
+    question: Question
+    groups: Numbering
+    persons: Numbering = field(default_factory=Numbering)
+
+    def __iter__(self) -> Iterator[tuple[Part, float]]:
+        """Parts, and the share of the rows that have been read."""
+        problems, first = Problems(), 0
+        batches: Iterator[Batch] = self.rows.batches(self.question.columns, self._kinds)
+        for batch, share in batches:
+            part, found = self._part(batch, first)
+            problems += found
+            first += batch.num_rows
+            if not problems.any and len(part.codes):
+                yield part, share
+        unit = "row" if self.question.person else "person"
+        problems.refuse(self.question.cleaning.allowed, unit)
+
+    @property
+    def _kinds(self) -> dict[str, Kind]:
+        """What columns of files without types are read as: names are text, whatever they look
+        like.
+        """
+        kinds = {}
+        if self.question.cleaning.kind:
+            kinds[self.question.cleaning.column] = self.question.cleaning.kind
+        if self.question.person:
+            kinds[self.question.person] = "text"
+        return kinds
+
+    def _part(self, batch: "pyarrow.RecordBatch", first: int) -> tuple[Part, Problems]:
+        question = self.question
+        cleaned = question.cleaning.clean(batch.column(question.cleaning.column), first)
+        codes, kept = cleaned.codes, cleaned.kept
+        named = [name for name in (question.person, question.group) if name]
+        if not named:
+            return Part(codes), cleaned.problems
+        here = self._named(batch, named, first)
+        if here is not None:
+            codes = codes[here if kept is None else here[kept]]
+            kept = here if kept is None else kept & here
+        if kept is not None:
+            batch = batch.filter(kept)
+        persons = self._persons(batch.column(question.person)) if question.person else None
+        groups = self._groups(batch.column(question.group)) if question.group else None
+        return Part(codes, persons, groups), cleaned.problems
+
+    def _named(
+        self, batch: "pyarrow.RecordBatch", named: list[str], first: int
+    ) -> NDArray[np.bool_] | None:
+        """Which rows have a person and a group, if not all; they must, unless rows without a value
+        are left out.
+        """
+        here = None
+        for name in named:
+            column = batch.column(name)
+            if not column.null_count:
+                continue
+            there: NDArray[np.bool_] = column.is_valid().to_numpy(zero_copy_only=False)
+            if not self.question.cleaning.dropping:
+                at = first + int(np.argmin(there)) + 1
+                raise InvalidValue(f"every row must have a {name!r}, got none in row {at}")
+            here = there if here is None else here & there
+        return here
+
+    def _persons(self, column: "pyarrow.Array") -> NDArray[np.int64]:
+        from pyarrow import types
+
+        column = plain(column)
+        if types.is_integer(column.type):
+            numbers: NDArray[Any] = column.to_numpy()
+            return numbers.view(np.int64) if numbers.itemsize == 8 else numbers.astype(np.int64)
+        self._check_names(column, self.question.person)
+        return self.persons.of(column)[0]
+
+    def _groups(self, column: "pyarrow.Array") -> NDArray[np.int64]:
+        self._check_names(plain(column), self.question.group)
+        numbers, strange = self.groups.of(column)
+        if strange:
+            shown = ", ".join(map(repr, list(self.groups.numbers)[:5]))
+            raise InvalidValue(f"every group must be one of {shown}, got {strange[0]!r}")
+        if len(self.groups.numbers) > MOST_GROUPS:
+            raise InvalidValue(
+                f"there must be at most {MOST_GROUPS:,} groups, got more in column "
+                f"{self.question.group!r}"
+            )
+        return numbers
+
+    def _check_names(self, column: "pyarrow.Array", name: str | None) -> None:
+        from pyarrow import types
+
+        kind = column.type
+        kind = kind.value_type if types.is_dictionary(kind) else kind
+        if not (is_text(kind) or types.is_integer(kind) or types.is_boolean(kind)):
+            raise InvalidValue(f"column {name!r} must hold text or whole numbers, got {kind}")
+
+
+def group_order(names: "Iterator[Group] | list[Group]") -> list[Group]:
+    """Groups in the order in which they are shown: numbers by size, then words."""
+    return sorted(names, key=lambda name: (isinstance(name, str), name))

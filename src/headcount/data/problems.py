@@ -1,0 +1,90 @@
+"""What a look at all the rows found wrong, put into one line at the end."""
+
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from headcount.core.errors import InvalidValue
+
+if TYPE_CHECKING:
+    import pyarrow
+
+_SHOWN = 3
+
+
+@dataclass(frozen=True)
+class Problems:
+    """How many rows lack a value or hold one that does not fit, and the first few of them.
+
+    Those of parts add up, in the order of the rows.
+    """
+
+    missing: int = 0
+    first_missing: tuple[int, ...] = ()
+    outside: int = 0
+    first_outside: tuple[tuple[int, str], ...] = ()  # row and value
+
+    @classmethod
+    def of_missing(cls, rows: NDArray[np.int64]) -> "Problems":
+        return cls(missing=len(rows), first_missing=tuple(rows[:_SHOWN].tolist()))
+
+    @classmethod
+    def of_outside(
+        cls,
+        values: "pyarrow.Array",
+        places: NDArray[np.int64],
+        rows: NDArray[np.int64] | None,
+        first: int,
+    ) -> "Problems":
+        """Of the values at some places; `rows` are the rows of all, unless they are in a row."""
+        shown = places[:_SHOWN].tolist()
+        at = shown if rows is None else rows[shown].tolist()
+        texts = [value_text(values[place]) for place in shown]
+        pairs = tuple((row + first, text) for row, text in zip(at, texts, strict=True))
+        return cls(outside=len(places), first_outside=pairs)
+
+    @property
+    def any(self) -> bool:
+        return bool(self.missing or self.outside)
+
+    def __add__(self, other: "Problems") -> "Problems":
+        return Problems(
+            self.missing + other.missing,
+            (*self.first_missing, *other.first_missing)[:_SHOWN],
+            self.outside + other.outside,
+            (*self.first_outside, *other.first_outside)[:_SHOWN],
+        )
+
+    def refuse(self, allowed: str, unit: str = "person") -> None:
+        """Raise, if there are any: `allowed` says what fits, `unit` what a row is."""
+        if self.missing:
+            first, *others = (f"{unit} {row + 1}" for row in self.first_missing)
+            raise InvalidValue(
+                f"everyone must have a value, got none for {first}"
+                + _more(self.missing - 1, others),
+                hint="missing='drop' leaves such rows out, or give a value to fill in",
+            )
+        if self.outside:
+            first, *others = (f"{text} from {unit} {row + 1}" for row, text in self.first_outside)
+            raise InvalidValue(
+                f"every value must be {allowed}, got {first}" + _more(self.outside - 1, others)
+            )
+
+
+def _more(count: int, shown: list[str]) -> str:
+    if not count:
+        return ""
+    return f", and {count:,} more like it: {', '.join(shown)}" + ", …" * (count > len(shown))
+
+
+def value_text(value: Any) -> str:
+    """A value as it is shown; bytes that are no text among them."""
+    try:
+        plain = value.as_py()
+    except UnicodeDecodeError:
+        plain = value.as_buffer().to_pybytes()
+    shown = str(plain) if isinstance(plain, Decimal) else repr(plain)
+    return shown if len(shown) <= 40 else f"{shown[:37]}…"

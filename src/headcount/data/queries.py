@@ -1,0 +1,41 @@
+"""Rows that DuckDB finds: by the text of a query, or as a relation."""
+
+from typing import Any
+
+from headcount.core.errors import InvalidParameter, MissingPackage
+from headcount.data.frames import DATA, FrameRows
+from headcount.data.rows import Rows, unreadable
+
+_BATCH = 2**17
+
+
+def query_rows(query: str) -> Rows:
+    """The rows that a query finds, in files that it names."""
+    try:
+        import duckdb
+    except ImportError:
+        raise MissingPackage("queries need duckdb", hint="pip install 'headcount[sql]'") from None
+    if not isinstance(query, str) or not query.strip():
+        raise InvalidParameter(f"`query` must be the text of one SELECT, got {query!r}")
+    connection = duckdb.connect()
+    try:
+        kinds = [statement.type for statement in connection.extract_statements(query)]
+        if kinds != [duckdb.StatementType.SELECT]:
+            raise InvalidParameter(f"`query` must be the text of one SELECT, got {query!r}")
+        found = connection.sql(query)
+    except duckdb.Error as error:
+        raise unreadable("the query", error) from None
+    return relation_rows(found, "the query")
+
+
+def relation_rows(relation: Any, name: str = DATA) -> Rows:
+    import duckdb
+
+    def stream(columns: list[str]) -> Any:
+        quoted = ", ".join('"' + column.replace('"', '""') + '"' for column in columns)
+        try:
+            yield from relation.project(quoted).to_arrow_reader(_BATCH)
+        except duckdb.Error as error:
+            raise unreadable(name, error) from None
+
+    return FrameRows(relation.columns, stream, name=name)

@@ -1,0 +1,35 @@
+"""What is asked of a table: the columns, and which rows count how. Engines see nothing else."""
+
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from headcount.core.task import Task
+from headcount.data.cleaning import Cleaning
+
+# The name of a group; None is everybody, where nobody asked for groups.
+Group: TypeAlias = str | int | bool | None
+
+
+@dataclass(frozen=True)
+class Question:
+    """A task about a column, cleaned in one way, of all people or of each group.
+
+    With a `person` column at most `rows_per_person` rows of each person count, chosen at random.
+    `groups` are the declared ones; None means those that are found.
+    """
+
+    cleaning: Cleaning
+    person: str | None = None
+    rows_per_person: int = 1
+    group: str | None = None
+    groups: tuple[Group, ...] | None = None
+
+    @property
+    def task(self) -> Task:
+        return self.cleaning.task
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """All that has to be read, each once."""
+        named = (self.cleaning.column, self.person, self.group)
+        return tuple(dict.fromkeys(name for name in named if name is not None))

@@ -1,0 +1,53 @@
+"""One door for everything that holds rows."""
+
+import re
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from headcount.core.errors import InvalidParameter
+from headcount.data import files, frames, queries
+from headcount.data.rows import Rows, readable, require_pyarrow
+
+
+def rows_of(data: Any, query: str | None = None) -> Rows:
+    """The rows of a frame, an array, an iterable, a file, a folder, a pattern, or a query."""
+    require_pyarrow()
+    if query is not None:
+        if data is not None:
+            raise InvalidParameter("`query` must come without other data, got both")
+        return queries.query_rows(query)
+    if isinstance(data, str | Path):
+        if isinstance(data, str) and re.match(r"(?i)\s*(select|with|from)\s", data):
+            return queries.query_rows(data)
+        return files.file_rows(data)
+    with readable(frames.DATA):
+        return _rows_in_memory(data)
+
+
+def _rows_in_memory(data: Any) -> Rows:  # noqa: PLR0911
+    # Packages are known by name, so that none is loaded which the data do not come from.
+    package = type(data).__module__.partition(".")[0].removeprefix("_")
+    if isinstance(data, Rows):
+        return data
+    if package == "pandas":
+        return frames.pandas_rows(data)
+    if package == "polars":
+        return frames.polars_rows(data)
+    if package == "duckdb":
+        return queries.relation_rows(data)
+    if package == "pyarrow":
+        from pyarrow import dataset
+
+        if isinstance(data, dataset.Dataset):
+            return files.DatasetRows(frames.DATA, data)
+        return frames.arrow_rows(data)
+    if hasattr(data, "__arrow_c_stream__"):
+        return frames.arrow_rows(data)
+    if isinstance(data, np.ndarray | Mapping):
+        return frames.numpy_rows(data)
+    if isinstance(data, Iterable) and not isinstance(data, bytes):
+        return frames.iterable_rows(data)
+    raise frames.unknown(data)
