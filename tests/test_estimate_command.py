@@ -271,3 +271,69 @@ def test_bad_files_are_refused_in_a_line(
     assert err.count("\n") == 1
     assert len(err) < 400
     assert says in err
+
+
+# With a ledger --------------------------------------------------------------------------------
+
+
+@pytest.mark.usefixtures("people")
+def test_what_is_spent_is_recorded_and_refused_beyond_the_limit(headcount: Headcount) -> None:
+    limit = ["--dataset", "town", "--epsilon", "1"]
+    assert headcount("ledger", "create", "spent.db", *limit).status == 0
+    asked = ["estimate", "people.csv", "--column", "smoker", "--ledger", "spent.db"]
+    for epsilon in ("0.1", "0.2", "0.3", "0.4"):
+        done = headcount(*asked, "--epsilon", epsilon)
+        assert (done.status, done.err) == (0, "")
+        assert "recorded in: spent.db" in done.out
+    refused = headcount(*asked, "--epsilon", "1e-9")
+    assert refused.status == 4
+    assert refused.out == ""
+    assert refused.err.startswith("headcount: budget-exhausted: ")
+    assert refused.err.count("\n") == 1
+    shown = json.loads(headcount("ledger", "show", "spent.db", "--json").out)
+    (town,) = shown["datasets"]
+    assert [entry["epsilon"] for entry in town["entries"]] == [0.1, 0.2, 0.3, 0.4]
+    assert town["entries"][0]["note"]["column"] == "smoker"
+    assert town["entries"][0]["users"] == 2000
+
+
+@pytest.mark.usefixtures("people")
+def test_trusts_groups_and_people_are_recorded_together(headcount: Headcount) -> None:
+    limit = ["--dataset", "town", "--epsilon", "4", "--delta", "1e-5"]
+    assert headcount("ledger", "create", "spent.db", *limit).status == 0
+    asked = ["estimate", "people.parquet", "--column", "number", "--epsilon", "1"]
+    asked += ["--ledger", "spent.db", "--dataset", "town", "--json"]
+    for more in (
+        ["--trust", "local"],
+        ["--trust", "shuffle", "--delta", "1e-6"],
+        ["--group", "smoker"],
+        ["--person", "age", "--rows-per-person", "2"],
+    ):
+        done = headcount(*asked, *more)
+        assert (done.status, done.err) == (0, ""), more
+        assert json.loads(done.out)["recorded_in"] == "spent.db"
+    shown = json.loads(headcount("ledger", "show", "spent.db", "--json").out)
+    entries = shown["datasets"][0]["entries"]
+    assert [entry["trust"] for entry in entries] == ["local", "shuffle", "central", "central"]
+    assert "rows (up to 2) of one person" in entries[-1]["note"]["protected"]
+
+
+@pytest.mark.usefixtures("people")
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--ledger", "none.db"], "there must be a ledger"),
+        (["--ledger", "people.csv"], "must be a ledger"),
+        (["--ledger", "spent.db", "--dataset", "village"], "no data set 'village'"),
+        (["--dataset", "town"], "must come with a ledger"),
+        (["--ledger", "spent.db", "--seed", "1", "--not-private"], "without --not-private"),
+    ],
+)
+def test_ledgers_that_do_not_fit_are_one_line(
+    headcount: Headcount, arguments: list[str], message: str
+) -> None:
+    headcount("ledger", "create", "spent.db", "--dataset", "town", "--epsilon", "1")
+    done = headcount("estimate", "people.csv", "--column", "smoker", "--epsilon", "1", *arguments)
+    assert (done.status, done.out) == (2, "")
+    assert message in done.err
+    assert done.err.count("\n") == 1

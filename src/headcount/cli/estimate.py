@@ -44,6 +44,7 @@ from headcount.data.estimate import ENGINES
 from headcount.data.estimate import estimate as estimate_table
 from headcount.data.grouped import GroupedEstimate
 from headcount.data.release import Release
+from headcount.ledger.ledger import Ledger
 from headcount.planner.plan import Plan
 from headcount.plot import results
 from headcount.randomness.sources import SecureSource, SeededSource
@@ -136,6 +137,17 @@ def estimate(
     engine: Annotated[
         str, typer.Option(help=f"Where rows are read: {', '.join(ENGINES)}.")
     ] = "local",
+    ledger: Annotated[
+        str | None,
+        typer.Option(
+            help="Record what is spent in this ledger, a file or postgresql://…, before it is "
+            "released; refused beyond its limit."
+        ),
+    ] = None,
+    dataset: Annotated[
+        str | None,
+        typer.Option(help="Whose budget is spent. [default: the ledger's only data set]"),
+    ] = None,
     trust: Annotated[
         Trust | None,
         typer.Option(help="Who may see a value: the curator, or nobody. [default: central]"),
@@ -193,6 +205,9 @@ def estimate(
     """Estimate a statistic of a column, privately."""
     _check_place(path, column, query)
     source = _source(seed, not_private)
+    if ledger is not None and not_private:
+        raise InvalidParameter("--ledger must come without --not-private, which keeps no limit")
+    book = None if ledger is None else Ledger.open(ledger)
     confidence = checks.confidence(confidence)
     options = _options(option, calibration)
     budget: Budget | None = None
@@ -234,7 +249,8 @@ def estimate(
             protocol=protocol, honest=honest, query=query, missing=fill, outside=outside,
             bins=edges, person=person, rows_per_person=rows_per_person, group=group,
             groups=None if groups is None else labels_of(groups), engine=engine, source=source,
-            charge=releases.append, progress=step, options=options,
+            ledger=book, dataset=dataset, charge=releases.append, progress=step,
+            options=options,
         )  # fmt: skip
     if postprocess is not None:
         answer = answer.postprocess(postprocess)
@@ -242,6 +258,8 @@ def estimate(
     if out:
         results.save(answer, out, confidence, **kind)
     remarks = {} if plan is None else {"plan": planned.digest}
+    if book is not None:
+        remarks["recorded_in"] = book.store.shown
     if seed is not None:
         remarks["not_private"] = f"the randomness repeats with seed {seed}"
     if as_json:

@@ -4,6 +4,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from os import PathLike
 from typing import Any
 
 from headcount.core import checks
@@ -24,6 +25,7 @@ from headcount.data.parts import group_order
 from headcount.data.question import Group, Question
 from headcount.data.release import SHARE, Release, drawn_at_once, joint, release
 from headcount.data.sources import rows_of
+from headcount.ledger.ledger import Ledger
 from headcount.planner.plan import best_protocol
 from headcount.protocols.registry import protocol as protocol_by_name
 from headcount.protocols.registry import protocol_class
@@ -54,6 +56,8 @@ def estimate(
     groups: Sequence[Group] | None = None,
     engine: str | Engine = "local",
     source: Source | None = None,
+    ledger: Ledger | str | PathLike[str] | None = None,
+    dataset: str | None = None,
     charge: Callable[[Release], None] | None = None,
     progress: Callable[[str, float], None] = lambda step, share: None,
     options: Mapping[str, Any] | None = None,
@@ -88,6 +92,9 @@ def estimate(
             f"`rows_per_person` must come with `person` and without a protocol that was built "
             f"before, got {rows}"
         )
+    book = Ledger.open(ledger) if isinstance(ledger, str | PathLike) else ledger
+    if book is None and dataset is not None:
+        raise InvalidParameter(f"`dataset` must come with a ledger, got {dataset!r} alone")
     where = _engine(engine)
     if isinstance(where, LocalEngine):
         data = rows_of(data, query)
@@ -118,6 +125,13 @@ def estimate(
     progress("calibrating", 0.0)
     answers = _built(crowds, question, build, row_budget(budget, rows), built is not None)
     whole = joint(answer.release for answer in answers.values())
+    if book is not None:
+        users = sum(survey.users for survey in crowds.surveys.values())
+        note = {"column": column, "protected": whole.guarantee.neighbors}
+        book.charge(
+            dataset, whole.guarantee, whole.curve, note,
+            protocol=whole.name, task=whole.task.name, users=users,
+        )  # fmt: skip
     if charge is not None:
         charge(whole)
     found = _answered(crowds, answers, source, partial(progress, "randomizing"))

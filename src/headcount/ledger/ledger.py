@@ -191,10 +191,9 @@ def _pair(guarantee: Guarantee, curve: PrivacyCurve) -> tuple[float, float]:
         raise InvalidParameter(
             f"a guarantee must have epsilon >= 0 and delta in [0, 1], got ({epsilon:g}, {delta:g})"
         )
-    if guarantee.neighbors != Guarantee.neighbors:
+    if not guarantee.neighbors.startswith("replace "):  # a value, or all of a person's
         raise InvalidParameter(
-            f"a guarantee must be for neighbors that {Guarantee.neighbors!r}, "
-            f"got {guarantee.neighbors!r}"
+            f"a guarantee must be for neighbors that replace a value, got {guarantee.neighbors!r}"
         )
     if not is_kept(epsilon, delta, curve.delta):
         raise _worse(guarantee)
