@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-slow lint bench figures docs clean
+.PHONY: help demo test test-slow java lint bench figures docs clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' Makefile
@@ -11,11 +11,17 @@ help: ## List the targets
 demo: .venv/all ## One sensitive question under three trusts; saves headcount-demo.png
 	$(BIN)/headcount demo
 
-test: lint ## Check and test everything that is quick (under 10 minutes)
+test: lint java ## Check and test everything that is quick (under 10 minutes)
 	$(BIN)/python -m pytest -n 2 --dist worksteal -m "not slow"
 
-test-slow: .venv/dev ## Run the long tests as well
+test-slow: .venv/dev java ## Run the long tests as well
 	$(BIN)/python -m pytest -n 2
+
+java: # Spark's tests run a real one, which needs it
+	@command -v java > /dev/null || { \
+		as_root=$$(test "$$(id -u)" = 0 || command -v sudo) && \
+		$$as_root apt-get update --quiet && \
+		$$as_root apt-get install --yes --quiet --no-install-recommends default-jre-headless; }
 
 lint: .venv/dev ## Style, types and import rules
 	$(BIN)/ruff check .

@@ -82,7 +82,7 @@ def joint(releases: Iterable[Release]) -> Release:
 def drawn_at_once(protocol: Protocol, question: Question, users: int) -> bool:
     """Whether messages are so many that all of them should be drawn at once, and δ has room."""
     return (
-        question.cleaning.few_values
+        question.counting
         and protocol.trust is not Trust.CENTRAL
         and protocol.simulates_exactly
         and protocol.budget.delta > 0
