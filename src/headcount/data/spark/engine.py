@@ -17,23 +17,15 @@ from headcount.data.engine import Crowds, Engine, Progress, Survey
 from headcount.data.frames import DATA
 from headcount.data.parts import group_order
 from headcount.data.question import Group, Question
-from headcount.data.refusals import DiscreetCleaning, Refusal, joint, refuse
-from headcount.data.spark_columns import type_name
-from headcount.data.spark_frames import gathered, kept, mapped, needed, seed_of, spark_errors
-from headcount.data.spark_messages import messages, randomized, tallied
-from headcount.data.spark_steps import (
-    Choosing,
-    ChosenRows,
-    RawRows,
-    Reader,
-    Surveying,
-    Tallying,
-)
+from headcount.data.spark.columns import type_name
+from headcount.data.spark.frames import gathered, kept, mapped, needed, seed_of, spark_errors
+from headcount.data.spark.messages import messages, tallied
+from headcount.data.spark.refusals import DiscreetCleaning, Refusal, joint, refuse
+from headcount.data.spark.rows import ChosenRows, RawRows, Reader
+from headcount.data.spark.steps import Choosing, Surveying, Tallying
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
-
-__all__ = ["SparkCrowds", "SparkEngine", "randomized", "tallied"]
 
 
 class SparkEngine(Engine):

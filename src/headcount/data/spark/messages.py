@@ -12,10 +12,12 @@ from headcount.core.source import Source
 from headcount.core.tally import Tally
 from headcount.data.cleaning import Fill, cleaning
 from headcount.data.question import Group, Question
-from headcount.data.refusals import DiscreetCleaning
-from headcount.data.spark_columns import message_type
-from headcount.data.spark_frames import gathered, mapped, needed, seed_of, spark_errors, written
-from headcount.data.spark_steps import Counted, RawRows, Reader, Sending, Surveying
+from headcount.data.spark.columns import message_type
+from headcount.data.spark.frames import gathered, mapped, needed, seed_of, spark_errors, written
+from headcount.data.spark.refusals import DiscreetCleaning
+from headcount.data.spark.rows import RawRows, Reader
+from headcount.data.spark.sending import Counted, Sending
+from headcount.data.spark.steps import Surveying
 from headcount.randomness.sources import SecureSource, SeededSource
 
 if TYPE_CHECKING:
@@ -62,10 +64,10 @@ def tallied(frame: Any, protocol: Protocol, *, users: int | None = None) -> Tall
     """The tally of stored messages. `users` is how many people sent them; it can be left out where
     everybody sends the same number of messages, as in local trust.
     """
+    rows = needed(frame, [MESSAGE])
+    kinds: dict[Group, tuple[str, int | None]]
+    kinds = {None: (protocol.name, protocol.tally_modulus)}
     with spark_errors():
-        rows = needed(frame, [MESSAGE])
-        kinds: dict[Group, tuple[str, int | None]]
-        kinds = {None: (protocol.name, protocol.tally_modulus)}
         found = gathered(rows, Counted(protocol), "a message", kinds)
     sent, counts = found.get(None, (0, np.zeros(protocol.tally_size, dtype=np.int64)))
     each = protocol.fixed_messages

@@ -10,16 +10,13 @@ from headcount.core.errors import InvalidParameter, MissingPackage, UnreadableDa
 from headcount.core.source import Source
 from headcount.data.frames import DATA
 from headcount.data.question import Group
-from headcount.data.refusals import Refusal, refuse
 from headcount.data.rows import check_column, require_pyarrow
-from headcount.data.spark_steps import HOME, Adding, counts_of, home_rows
+from headcount.data.spark.home import HOME, Adding, Batches, counts_of, home_rows
+from headcount.data.spark.refusals import Refusal, refuse
 from headcount.randomness.sources import SecureSource, SeededSource
 
 if TYPE_CHECKING:
-    import pyarrow
     from pyspark.sql import DataFrame
-
-    Step = Callable[[Iterator[pyarrow.RecordBatch]], Iterator[pyarrow.RecordBatch]]
 
 
 def needed(data: Any, columns: Sequence[str]) -> "DataFrame":
@@ -44,7 +41,7 @@ def needed(data: Any, columns: Sequence[str]) -> "DataFrame":
         return data.select(*[functions.col(name).alias(f"c{at}") for at, name in enumerate(quoted)])
 
 
-def mapped(frame: "DataFrame", step: "Step", schema: str) -> "DataFrame":
+def mapped(frame: "DataFrame", step: Callable[[Batches], Batches], schema: str) -> "DataFrame":
     """What a step makes of every partition."""
     with warnings.catch_warnings():
         # Of pandas 3, of which nothing is used here: rows are Arrow's on both sides.
@@ -54,7 +51,7 @@ def mapped(frame: "DataFrame", step: "Step", schema: str) -> "DataFrame":
 
 def gathered(
     frame: "DataFrame",
-    step: "Step",
+    step: Callable[[Batches], Batches],
     allowed: str,
     kinds: Mapping[Group, tuple[str, int | None]] | None = None,
 ) -> dict[Group, tuple[int, Any]]:
@@ -105,12 +102,9 @@ def spark_errors(lacking: str = "") -> Iterator[None]:
 
     `lacking` is what Spark speaks of if it has no place to write to.
     """
-    from py4j.protocol import Py4JError
-    from pyspark.errors import PySparkException
-
     try:
         yield
-    except (PySparkException, Py4JError) as error:
+    except _failures() as error:
         lines = [line.strip() for line in str(error).splitlines() if line.strip()]
         traced = any(line.startswith("Traceback") for line in lines)
         reason = lines[-1 if traced else 0] if lines else type(error).__name__
@@ -120,3 +114,14 @@ def spark_errors(lacking: str = "") -> Iterator[None]:
                 hint="spark.sparkContext.setCheckpointDir(…), or the setting spark.checkpoint.dir",
             ) from None
         raise UnreadableData(f"Spark must be able to do its work, got: {reason}") from error
+
+
+def _failures() -> tuple[type[Exception], ...]:
+    """What Spark raises; a remote session has no Java beside it to raise anything."""
+    from pyspark.errors import PySparkException
+
+    try:
+        from py4j.protocol import Py4JError
+    except ImportError:
+        return (PySparkException,)
+    return PySparkException, Py4JError
