@@ -152,7 +152,8 @@ class GroupCurve(PrivacyCurve):
         with np.errstate(over="ignore", invalid="ignore"):
             steps = np.exp(np.multiply.outer(np.arange(self.size), each)).sum(axis=0)
             found = self.one.deltas(each) * steps * (1 + 1e-12 * self.size)
-        return np.minimum(1.0, np.nan_to_num(found, nan=0.0))
+        chained: NDArray[np.float64] = np.minimum(1.0, np.nan_to_num(found, nan=0.0))
+        return chained
 
     @cached_property
     def bends(self) -> NDArray[np.float64]:

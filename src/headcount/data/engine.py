@@ -4,8 +4,9 @@ Two steps, since a protocol is built for a crowd whose size is known:
 
 1. `Engine.survey` reads the rows once. It refuses those that do not fit the question, and counts
    people: in each group, and where a task has few values, by value. Surveys of parts add up.
-2. `Crowds.tallies` randomizes and counts, for protocols that need everybody's messages. Tallies of
-   parts add up as well. Who has few values is not asked again: see `data.estimate`.
+2. `Crowds.tallies` randomizes every row and counts, for tasks of many values. Tallies of parts add
+   up as well. Where values are few, their counts say all: rows are not read again, and
+   `data.estimate` makes the messages of a crowd with such counts.
 
 The local engine (`data.local`) is the default. Another one, on a cluster, cleans batches of rows by
 the same `Question`, and need not bring any row home.
@@ -27,10 +28,6 @@ from headcount.data.question import Group, Question
 
 # Called with the share of the rows that have been read, from 0 to 1.
 Progress = Callable[[float], None]
-
-# How many people are randomized with one source. Whoever changes it, or cuts a crowd elsewhere,
-# gets other messages from the same seed.
-PIECE = 2**17
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,9 +59,9 @@ class Crowds(ABC):
     ) -> Mapping[Group, Tally]:
         """The tally of the messages of each of these groups, by its protocol.
 
-        People come in the order of their rows, `PIECE` of a group at a time. The piece number i of
-        the group number g is randomized by `source.part(g).part(i)`, whatever the batches and
-        threads, with g counted among all groups of `surveys`.
+        People come in the order of their rows, `collecting.PIECE` of a group at a time. The piece
+        number i of the group number g is randomized by `source.part(g).part(i)`, whatever the
+        batches and threads, with g counted among all groups of `surveys`.
         """
 
 

@@ -15,6 +15,7 @@ from headcount.core.source import Source
 from headcount.core.tally import Tally
 from headcount.core.task import Task
 from headcount.data.cleaning import Fill, cleaning
+from headcount.data.collecting import collected, counted_pieces, works_alone
 from headcount.data.engine import Crowds, Engine, Survey
 from headcount.data.group_privacy import row_budget
 from headcount.data.grouped import GroupedEstimate
@@ -252,7 +253,7 @@ def _answered(
     }
     sent = {group: answers[group].protocol for group, tally in tallies.items() if tally is None}
     if sent:
-        tallies |= crowds.tallies(sent, source.part(_MESSAGES), progress)
+        tallies |= _sent(crowds, sent, source.part(_MESSAGES), progress)
     out = {}
     for at, (group, answer) in enumerate(answers.items()):
         tally = tallies[group]
@@ -261,6 +262,24 @@ def _answered(
         found = answer.protocol.estimate(tally, noise)
         out[group] = replace(found, guarantee=answer.release.guarantee)
     return out
+
+
+def _sent(
+    crowds: Crowds,
+    protocols: Mapping[Group, Protocol],
+    source: Source,
+    progress: Callable[[float], None],
+) -> Mapping[Group, Tally]:
+    """Tallies of messages: of everybody's own value, or where these are few, of their counts."""
+    if any(crowds.surveys[group].counts is None for group in protocols):
+        return crowds.tallies(protocols, source, progress)
+    pieces = (
+        (group, piece)
+        for at, (group, survey) in enumerate(crowds.surveys.items())
+        if group in protocols and survey.counts is not None
+        for piece in counted_pieces(protocols[group], survey.counts, source.part(at))
+    )
+    return collected(pieces, alone=works_alone(source))
 
 
 def _drawn(answer: _Answer, survey: Survey, source: Source) -> Tally | None:

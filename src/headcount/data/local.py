@@ -1,13 +1,10 @@
 """The default engine: this process, its threads, and no more memory than a few batches.
 
-One pass counts. Rows are kept, encoded, if they are few or cannot be read again; otherwise a second
-pass reads them anew for protocols that need everybody's messages.
+One pass counts. Of a task of many values, rows are kept, encoded, if they are few or cannot be read
+again; otherwise a second pass reads them anew.
 """
 
-import os
-from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
-from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -19,7 +16,8 @@ from headcount.core.protocol import Protocol
 from headcount.core.source import Source
 from headcount.core.tally import Tally
 from headcount.data.chosen import Chosen
-from headcount.data.engine import PIECE, Crowds, Engine, Progress, Survey
+from headcount.data.collecting import PIECE, Piece, collected, works_alone
+from headcount.data.engine import Crowds, Engine, Progress, Survey
 from headcount.data.parts import Numbering, Part, Parts, group_order
 from headcount.data.question import Group, Question
 from headcount.data.rows import Rows
@@ -54,7 +52,7 @@ class LocalEngine(Engine):
                 counting.add(part)
                 progress(share)
                 size += part.size
-                if kept is not None:
+                if kept is not None and not question.cleaning.few_values:
                     kept.append(part)
                     if rows.again and size > _KEPT:
                         kept = None
@@ -124,27 +122,12 @@ class LocalCrowds(Crowds):
     def tallies(
         self, protocols: Mapping[Group, Protocol], source: Source, progress: Progress
     ) -> Mapping[Group, Tally]:
-        # A source that says nothing of its parts may not be shared between threads.
-        alone = type(source).part is Source.part
-        parts: dict[Group, Source] = {
-            group: source.part(at) for at, group in enumerate(self.surveys)
-        }
-        waiting: deque[tuple[Group, Future[Tally]]] = deque()
-        out: dict[Group, Tally] = {}
-
-        def gather(most: int) -> None:
-            while len(waiting) > most:
-                group, future = waiting.popleft()
-                tally = future.result()
-                out[group] = out[group] + tally if group in out else tally
-
-        with ThreadPoolExecutor(1 if alone else os.cpu_count()) as pool:
-            for group, number, codes in pieces(self._parts(), protocols, self.groups, progress):
-                part = parts[group].part(number)
-                task = pool.submit(protocols[group].collect_encoded, codes, part)
-                waiting.append((group, task))
-                gather(0 if alone else 2 * (os.cpu_count() or 1))
-            gather(0)
+        sources = {group: source.part(at) for at, group in enumerate(self.surveys)}
+        made = (
+            (group, Piece(protocols[group], codes, sources[group].part(number)))
+            for group, number, codes in pieces(self._parts(), protocols, self.groups, progress)
+        )
+        out = collected(made, alone=works_alone(source))
         for group in protocols:
             seen, again = self.surveys[group].users, out[group].users if group in out else 0
             if seen != again:
@@ -157,8 +140,8 @@ class LocalCrowds(Crowds):
     def _parts(self) -> Iterable[tuple[Part, float]]:
         if self.kept is None:
             return Parts(self.rows, self.question, self.groups)
-        kept, self_kept = len(self.kept), self.kept
-        return ((part, (at + 1) / kept) for at, part in enumerate(self_kept))
+        kept = self.kept
+        return ((part, (at + 1) / len(kept)) for at, part in enumerate(kept))
 
 
 def pieces(

@@ -13,7 +13,7 @@ from headcount.data.question import Question
 
 # Of δ, for drawing all people's messages at once, which is near their law and not exactly it.
 SHARE = 2.0**-4
-_MANY = 2**24  # messages, beyond which they are drawn at once if that can be done
+_MANY = 2**22  # messages, beyond which they are drawn at once if that can be done
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,11 +80,13 @@ def joint(releases: Iterable[Release]) -> Release:
 
 
 def drawn_at_once(protocol: Protocol, question: Question, users: int) -> bool:
-    """Whether messages are so many that all of them should be drawn at once, and δ has room."""
+    """Whether messages are so many that all of them should be drawn at once, and δ has room: what
+    is pure stays so.
+    """
     return (
         question.counting
         and protocol.trust is not Trust.CENTRAL
         and protocol.simulates_exactly
-        and protocol.budget.delta > 0
+        and protocol.guarantee.delta > 0
         and users * protocol.messages_per_user > _MANY
     )

@@ -1,0 +1,103 @@
+"""Private answers about a large file, against the plain ones of two database engines."""
+
+import json
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+
+import headcount as hc
+from benchmarks.comparison import Comparison
+from benchmarks.stopwatch import race
+
+_ROWS = 10**8
+_PART = 10**7  # rows that are written at a time
+_BUCKETS = 100
+_BUDGET = hc.Budget(1.0, 1e-6)
+# What is asked, under which trust, and how many times the plain answer it may take.
+_CASES: tuple[tuple[str, hc.Task, str, str | None, float], ...] = (
+    ("bit", hc.Count(), "central", None, 1.5),
+    ("bucket", hc.Histogram(_BUCKETS), "central", None, 1.5),
+    ("bit", hc.Count(), "shuffle", None, 1.5),
+    ("bucket", hc.Histogram(_BUCKETS), "shuffle", None, 1.5),
+    ("bit", hc.Count(), "local", None, 3.0),
+    ("bucket", hc.Histogram(_BUCKETS), "local", "local.k-ary", 3.0),
+    ("bucket", hc.Histogram(_BUCKETS), "local", "local.hadamard", 3.0),
+)
+
+
+def table_comparisons(rows: int = _ROWS) -> Iterator[Comparison]:
+    """Each case on the same file, all in turn; and the most memory that one takes."""
+    with tempfile.TemporaryDirectory() as folder:
+        files = {name: _write(Path(folder), name, rows) for name in ("bit", "bucket")}
+        for name, file in files.items():
+            cases = [case for case in _CASES if case[0] == name]
+            ours = [partial(answer, file, task, trust, how) for _, task, trust, how, _ in cases]
+            *times, polars, duckdb = race(
+                *ours, partial(_by_polars, file), partial(_by_duckdb, file), rounds=3
+            )
+            peer, plain = min(("polars", polars), ("duckdb", duckdb), key=lambda pair: pair[1])
+            for (_, task, trust, how, most), time in zip(cases, times, strict=True):
+                subject = f"{task.name} of {rows:.0e} rows of Parquet, {how or trust}"
+                wanted = f"≥ 1/{most:g}"
+                yield Comparison.of_times(subject, time, f"group by in {peer}", plain, wanted)
+        for case, (name, task, trust, how, _) in enumerate(_CASES):
+            mebibytes = _memory(case, files[name]) / 2**20
+            yield Comparison(
+                f"memory of a {task.name} of {rows:.0e} rows of Parquet, {how or trust}",
+                f"{mebibytes:.0f} MiB",
+                "1 GiB",
+                "1024 MiB",
+                1024 / mebibytes,
+                "≥ 1",
+            )
+
+
+def answer(file: Path, task: hc.Task, trust: str, protocol: str | None) -> object:
+    return hc.estimate(file, task, column="value", budget=_BUDGET, trust=trust, protocol=protocol)
+
+
+def _write(folder: Path, name: str, rows: int) -> Path:
+    import pyarrow
+    from pyarrow import parquet
+
+    random = np.random.default_rng(1)
+    values = 2 if name == "bit" else _BUCKETS
+    file = folder / f"{name}.parquet"
+    schema = pyarrow.schema({"value": pyarrow.int64()})
+    with parquet.ParquetWriter(file, schema) as writer:
+        for start in range(0, rows, _PART):
+            part = random.integers(0, values, min(_PART, rows - start))
+            writer.write_table(pyarrow.table({"value": part}))
+    return file
+
+
+def _by_polars(file: Path) -> object:
+    import polars
+
+    return polars.scan_parquet(file).group_by("value").len().collect()
+
+
+def _by_duckdb(file: Path) -> object:
+    import duckdb
+
+    query = f"SELECT value, count(*) FROM '{file}' GROUP BY value"
+    return duckdb.connect().sql(query).fetchall()
+
+
+def _memory(case: int, file: Path) -> int:
+    code = f"from benchmarks.tables import most_memory; print(most_memory({case}, {str(file)!r}))"
+    found = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
+    return int(json.loads(found.stdout))
+
+
+def most_memory(case: int, file: str) -> int:
+    """Bytes that this process had at most, after one answer."""
+    _, task, trust, how, _ = _CASES[case]
+    answer(Path(file), task, trust, how)
+    lines = Path("/proc/self/status").read_text(encoding="utf-8").splitlines()
+    return 1024 * next(int(line.split()[1]) for line in lines if line.startswith("VmHWM"))

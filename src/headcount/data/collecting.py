@@ -1,0 +1,72 @@
+"""Messages of many people, made and counted piece by piece, on all cores.
+
+A piece is a fixed number of people with a source of its own, so that the same seed gives the same
+tally however rows came in batches, and whatever the number of threads.
+"""
+
+import os
+from collections import deque
+from collections.abc import Hashable, Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Any, NamedTuple, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from headcount.core.protocol import Protocol
+from headcount.core.source import Source
+from headcount.core.tally import Tally
+
+# How many people are randomized with one source. Whoever changes it gets other messages from the
+# same seed.
+PIECE = 2**17
+_Key = TypeVar("_Key", bound=Hashable)
+
+
+class Piece(NamedTuple):
+    """Encoded values of some people, and how they are randomized."""
+
+    protocol: Protocol
+    codes: NDArray[Any]
+    source: Source
+
+
+def collected(pieces: Iterable[tuple[_Key, Piece]], *, alone: bool) -> dict[_Key, Tally]:
+    """The tallies of pieces, added up by key; `alone` works on one at a time."""
+    workers = 1 if alone else os.cpu_count() or 1
+    waiting: deque[tuple[_Key, Future[Tally]]] = deque()
+    out: dict[_Key, Tally] = {}
+
+    def gather(most: int) -> None:
+        while len(waiting) > most:
+            key, future = waiting.popleft()
+            tally = future.result()
+            out[key] = out[key] + tally if key in out else tally
+
+    with ThreadPoolExecutor(workers) as pool:
+        for key, (protocol, codes, source) in pieces:
+            waiting.append((key, pool.submit(protocol.collect_encoded, codes, source)))
+            gather(0 if alone else 2 * workers)
+        gather(0)
+    return out
+
+
+def works_alone(source: Source) -> bool:
+    """Whether a source says nothing of its parts, which then may not be used at the same time."""
+    return type(source).part is Source.part
+
+
+def counted_pieces(
+    protocol: Protocol, counts: NDArray[np.int64], source: Source
+) -> Iterator[Piece]:
+    """The people of a crowd of whom `counts[v]` hold value v, in the order of values.
+
+    The order of people makes no difference to the law of their tally.
+    """
+    ends, dtype = np.cumsum(counts), np.min_scalar_type(len(counts) - 1)
+    for number, start in enumerate(range(0, int(ends[-1]), PIECE)):
+        stop = min(start + PIECE, int(ends[-1]))
+        first, last = np.searchsorted(ends, [start, stop - 1], side="right")
+        values = np.arange(first, last + 1)
+        inside = np.minimum(ends[values], stop) - np.maximum(ends[values] - counts[values], start)
+        yield Piece(protocol, np.repeat(values.astype(dtype), inside), source.part(number))
