@@ -88,6 +88,11 @@ class Protocol(ABC):
         checks.choice("calibration", self.calibration, ("exact", "paper"))
         self._check_users(self.crowd.users)
 
+    def __getstate__(self) -> dict[str, Any]:
+        """For other machines, which randomize and count: calibrated, without the proof of it."""
+        proof = ("curve", "guarantee", "bundled_curve")
+        return {name: state for name, state in vars(self).items() if name not in proof}
+
     # What a protocol states -------------------------------------------------------------------
 
     @property
