@@ -14,7 +14,7 @@ from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 from numpy.typing import NDArray
 
 import headcount as hc
-from benchmarks import oracles, peers
+from benchmarks import oracles, peers, tables
 from benchmarks.comparison import Comparison
 from benchmarks.stopwatch import race, seconds
 from headcount.randomness.draws import bernoulli
@@ -33,6 +33,7 @@ def all_comparisons() -> Iterator[Comparison]:
     yield from libraries()
     yield from oracles.oracle_comparisons()
     yield from oracles.memory_comparisons()
+    yield from tables.table_comparisons()
     yield from sparse_noise()
     yield from shares()
     yield from calibrations()

@@ -222,6 +222,8 @@ def estimate(
     _check_flags(
         asked, sampling=sampling, simultaneous=simultaneous, postprocess=postprocess, out=out
     )
+    if group is not None and out and out.suffix.lower() in results.DRAWN:
+        raise InvalidParameter(f"a figure must be of one group, got --group {group}; try .html")
     if plan is not None:
         with messages.status("calibrating"):
             protocol = planned.protocol()

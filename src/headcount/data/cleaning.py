@@ -8,7 +8,6 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import pairwise
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
@@ -17,6 +16,8 @@ from numpy.typing import NDArray
 from headcount.core import checks
 from headcount.core.errors import InvalidParameter, InvalidValue
 from headcount.core.task import Bounded, Count, Histogram, Task, task_from
+from headcount.data.bins import bin_names, edges_of
+from headcount.data.columns import is_number, is_text, no_number, numbers, plain, present
 from headcount.data.problems import Problems
 from headcount.data.rows import Kind
 
@@ -127,11 +128,11 @@ class Cleaning:
         from pyarrow import types
 
         column = plain(column)
-        here = _present(column, nan=self.missing != "error")
+        here = present(column, nan=self.missing != "error")
         some = column if here is None else column.filter(here)
         codes, wrong = self._codes(some)
         if wrong is not None and self.outside == "other":
-            none = _numbers(some) if types.is_floating(some.type) else None
+            none = numbers(some) if types.is_floating(some.type) else None
             other = wrong if none is None else wrong & ~np.isnan(none)
             codes = np.where(other, self._index.type(self.task.domain - 1), codes)
             wrong = wrong & ~other
@@ -161,23 +162,23 @@ class Cleaning:
             at = array.indices.to_numpy()
             return codes[at], None if wrong is None else wrong[at]
         text = is_text(kind)
-        if not text and not _is_number(kind):
+        if not text and not is_number(kind):
             raise InvalidValue(
                 f"column {self.column!r} must hold numbers, true/false or text, got {kind}"
             )
         if text != self._of_text:
             wanted = "text" if self._of_text else "numbers or true/false"
-            got = f"text like {array[0].as_py()!r}" if text else f"{kind} like {array[0].as_py()}"
+            got = f"text like {no_number(array)}" if text else f"{kind} like {array[0].as_py()}"
             raise InvalidValue(f"column {self.column!r} must hold {wanted}, got {got}")
         if text:
             return self._words(array)
         if self.edges:
-            return self._binned(_numbers(array))
+            return self._binned(numbers(array))
         task = self.asked
         listed = isinstance(task, Histogram) and not (task.open or isinstance(task.labels, int))
         if listed and types.is_integer(kind):
             return self._labels(array)
-        return self._numbers(_numbers(array))
+        return self._numbers(numbers(array))
 
     def _words(self, array: "pyarrow.Array") -> tuple[NDArray[Any], NDArray[np.bool_] | None]:
         assert isinstance(self.asked, Histogram)
@@ -278,8 +279,8 @@ def cleaning(
     if bins is not None:
         if task is not None:
             raise InvalidParameter(f"`bins` must come without a task, got a {task.name}")
-        edges = _edges(bins)
-        task = Histogram([*_bin_names(edges), *[OTHER] * (outside == "other")])
+        edges = edges_of(bins)
+        task = Histogram([*bin_names(edges), *[OTHER] * (outside == "other")])
         return _checked(Cleaning(column, task, task, missing, outside, edges))
     if task is None:
         raise InvalidParameter("there must be a task or `bins`, got neither")
@@ -308,80 +309,3 @@ def _checked(made: Cleaning) -> Cleaning:
     if made.missing not in ("error", "drop"):
         _ = made.fill
     return made
-
-
-def _edges(bins: Sequence[float]) -> tuple[float, ...]:
-    given = list(bins) if isinstance(bins, Iterable) and not isinstance(bins, str) else [bins]
-    whole = all(isinstance(edge, int | np.integer) for edge in given)
-    edges = tuple(int(edge) if whole else checks.real("bins", edge) for edge in given)
-    rising = all(one < other for one, other in pairwise(edges))
-    if len(edges) < 3 or not rising or (whole and max(map(abs, edges)) >= 2**62):
-        raise InvalidParameter(f"`bins` must be 3 or more edges, rising, got {list(bins)!r}")
-    return edges
-
-
-def _bin_names(edges: Sequence[float]) -> list[str]:
-    shown = [str(edge) if isinstance(edge, int) else f"{edge:.12g}" for edge in edges]
-    closed = ")" * (len(edges) - 2) + "]"
-    return [
-        f"[{low}, {high}{end}" for (low, high), end in zip(pairwise(shown), closed, strict=True)
-    ]
-
-
-def plain(column: "pyarrow.Array") -> "pyarrow.Array":
-    """The same values in a layout that Arrow can search: no views, no runs, no own types."""
-    import pyarrow
-    from pyarrow import compute, types
-
-    if isinstance(column, pyarrow.ExtensionArray):
-        column = column.storage
-    if types.is_run_end_encoded(column.type):
-        column = compute.run_end_decode(column)
-    if types.is_dictionary(column.type):
-        listed = column.dictionary
-        if not listed.null_count and (is_text(listed.type) or _is_number(listed.type)):
-            return column
-        column = column.cast(column.type.value_type)
-    if types.is_string_view(column.type):
-        column = column.cast(pyarrow.large_string())
-    return column
-
-
-def is_text(kind: "pyarrow.DataType") -> bool:
-    from pyarrow import types
-
-    return bool(types.is_string(kind) or types.is_large_string(kind))
-
-
-def _is_number(kind: "pyarrow.DataType") -> bool:
-    from pyarrow import types
-
-    tests = (types.is_boolean, types.is_integer, types.is_floating, types.is_decimal)
-    return any(test(kind) for test in tests)
-
-
-def _numbers(array: "pyarrow.Array") -> NDArray[Any]:
-    """As NumPy has them; decimals as whole numbers, or as floats."""
-    import pyarrow
-    from pyarrow import types
-
-    if types.is_decimal(array.type):
-        try:
-            array = array.cast(pyarrow.int64())
-        except pyarrow.ArrowInvalid:
-            array = array.cast(pyarrow.float64())
-    values: NDArray[Any] = array.to_numpy(zero_copy_only=False)
-    return values
-
-
-def _present(column: "pyarrow.Array", *, nan: bool) -> "pyarrow.Array | None":
-    """Which rows have a value, if not all have; NaN is none, if that is asked for."""
-    from pyarrow import compute, types
-
-    floating = nan and types.is_floating(column.type)
-    if not column.null_count and not floating:
-        return None
-    here = column.is_valid()
-    if floating:
-        here = compute.and_(here, compute.invert(column.fill_null(0).is_nan()))
-    return here if here.false_count else None

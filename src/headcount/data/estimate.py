@@ -85,7 +85,8 @@ def estimate(
               person.
     group     ask the same of each group: those named, or those found. Groups, and how many people
               each has, are public; the budget is spent once, since a value is in one group only.
-    charge    is told what will be spent, before anything random happens; it may refuse.
+    charge    is told what will be spent, before anything random happens but the choice of a
+              person's rows; it may refuse.
     """
     built = protocol if isinstance(protocol, Protocol) else None
     task, budget = _settings(built, task, budget, bins)
@@ -121,7 +122,8 @@ def estimate(
         if built is not None
         else _builder(question.task, trust, protocol, honest, options or {})
     )
-    source = source or SecureSource()
+    source = SecureSource() if source is None else source
+    checks.instance("source", source, Source)
     crowds = where.survey(data, question, source.part(_CHOICE), partial(progress, "reading"))
     progress("calibrating", 0.0)
     answers = _built(crowds, question, build, row_budget(budget, rows), built is not None)

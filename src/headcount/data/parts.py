@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headcount.core.errors import InvalidValue
-from headcount.data.cleaning import is_text, plain
+from headcount.data.columns import is_text, plain
 from headcount.data.problems import Problems
 from headcount.data.question import Group, Question
 from headcount.data.rows import Batch, Kind, Rows
@@ -96,42 +96,38 @@ class Parts:
         return kinds
 
     def _part(self, batch: "pyarrow.RecordBatch", first: int) -> tuple[Part, Problems]:
-        question, problems = self.question, Problems()
+        question = self.question
+        cleaned = question.cleaning.clean(batch.column(question.cleaning.column), first)
+        codes, kept = cleaned.codes, cleaned.kept
         named = [name for name in (question.person, question.group) if name]
+        if not named:
+            return Part(codes), cleaned.problems
         here = self._named(batch, named, first)
         if here is not None:
-            batch = batch.filter(here)
-        cleaned = question.cleaning.clean(batch.column(question.cleaning.column), first)
-        problems += cleaned.problems
-        if not named:
-            return Part(cleaned.codes), problems
-        persons, groups = None, None
-        if question.person:
-            persons = self._persons(batch.column(question.person))
-        if question.group:
-            groups = self._groups(batch.column(question.group))
-        if cleaned.kept is not None:
-            persons, groups = (
-                None if array is None else array[cleaned.kept] for array in (persons, groups)
-            )
-        return Part(cleaned.codes, persons, groups), problems
+            codes = codes[here if kept is None else here[kept]]
+            kept = here if kept is None else kept & here
+        if kept is not None:
+            batch = batch.filter(kept)
+        persons = self._persons(batch.column(question.person)) if question.person else None
+        groups = self._groups(batch.column(question.group)) if question.group else None
+        return Part(codes, persons, groups), cleaned.problems
 
     def _named(
         self, batch: "pyarrow.RecordBatch", named: list[str], first: int
-    ) -> "pyarrow.Array | None":
-        """Which rows have a person and a group; all must, unless rows without are left out."""
-        from pyarrow import compute
-
+    ) -> NDArray[np.bool_] | None:
+        """Which rows have a person and a group, if not all; they must, unless rows without a value
+        are left out.
+        """
         here = None
         for name in named:
             column = batch.column(name)
             if not column.null_count:
                 continue
-            there = column.is_valid()
+            there: NDArray[np.bool_] = column.is_valid().to_numpy(zero_copy_only=False)
             if not self.question.cleaning.dropping:
-                at = first + there.index(False).as_py() + 1
+                at = first + int(np.argmin(there)) + 1
                 raise InvalidValue(f"every row must have a {name!r}, got none in row {at}")
-            here = there if here is None else compute.and_(here, there)
+            here = there if here is None else here & there
         return here
 
     def _persons(self, column: "pyarrow.Array") -> NDArray[np.int64]:

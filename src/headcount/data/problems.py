@@ -1,6 +1,7 @@
 """What a look at all the rows found wrong, put into one line at the end."""
 
 from dataclasses import dataclass
+from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -49,7 +50,7 @@ class Problems:
         """Of the values at some places; `rows` are the rows of all, unless they are in a row."""
         shown = places[:_SHOWN].tolist()
         at = shown if rows is None else rows[shown].tolist()
-        texts = [_text(values[place]) for place in shown]
+        texts = [value_text(values[place]) for place in shown]
         pairs = tuple((row + first, text) for row, text in zip(at, texts, strict=True))
         return cls(outside=len(places), first_outside=pairs)
 
@@ -89,11 +90,11 @@ def _more(count: int, shown: list[str]) -> str:
     return f", and {count:,} more like it: {', '.join(shown)}" + ", …" * (count > len(shown))
 
 
-def _text(value: Any) -> str:
+def value_text(value: Any) -> str:
     """A value as it is shown; bytes that are no text among them."""
     try:
         plain = value.as_py()
     except UnicodeDecodeError:
         plain = value.as_buffer().to_pybytes()
-    shown = repr(plain)
+    shown = str(plain) if isinstance(plain, Decimal) else repr(plain)
     return shown if len(shown) <= 40 else f"{shown[:37]}…"

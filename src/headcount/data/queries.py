@@ -16,13 +16,15 @@ def query_rows(query: str) -> Rows:
     except ImportError:
         raise MissingPackage("queries need duckdb", hint="pip install 'headcount[sql]'") from None
     if not isinstance(query, str) or not query.strip():
-        raise InvalidParameter(f"`query` must be the text of a SELECT, got {query!r}")
+        raise InvalidParameter(f"`query` must be the text of one SELECT, got {query!r}")
+    connection = duckdb.connect()
     try:
-        found = duckdb.connect().sql(query)
+        kinds = [statement.type for statement in connection.extract_statements(query)]
+        if kinds != [duckdb.StatementType.SELECT]:
+            raise InvalidParameter(f"`query` must be the text of one SELECT, got {query!r}")
+        found = connection.sql(query)
     except duckdb.Error as error:
         raise unreadable("the query", error) from None
-    if found is None:
-        raise InvalidParameter(f"`query` must be the text of a SELECT, got {query!r}")
     return relation_rows(found, "the query")
 
 

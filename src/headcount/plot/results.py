@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from headcount.core.errors import MissingPackage, UnreadableData
+from headcount.core.errors import InvalidParameter, MissingPackage, UnreadableData
 from headcount.core.estimate import Estimate
 from headcount.data.grouped import GroupedEstimate
 from headcount.plot import figures
@@ -52,8 +52,9 @@ def save(
     kind = {"sampling": sampling, "simultaneous": simultaneous}
     ending = path.suffix.lower()
     if ending in DRAWN:
-        first = result if isinstance(result, Estimate) else next(iter(result.values()))
-        figures.save(figures.density_figure(first, confidence, **kind), path)
+        if not isinstance(result, Estimate):
+            raise InvalidParameter("a figure must be of one estimate, got those of several groups")
+        figures.save(figures.density_figure(result, confidence, **kind), path)
         return
     try:
         if ending == ".json":

@@ -47,7 +47,10 @@ def respond(
     blind = bernoulli(source, len(values), among * weight).view(np.bool_)
     if 4 * among * weight > WHOLE:  # most of them: a number for everybody is quicker
         reports = uniform(source, len(values), among, dtype.type)
-        np.copyto(reports, values, casting="unsafe", where=~blind)
+        # All bits of those who tell the truth, and none of the others: quicker than to choose.
+        honest = blind.astype(dtype) - dtype.type(1)
+        honest &= reports ^ values.astype(dtype, copy=False)
+        reports ^= honest
         return reports
     reports = values.astype(dtype)
     lies = np.flatnonzero(blind)

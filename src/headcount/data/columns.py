@@ -1,0 +1,80 @@
+"""Columns of Arrow, as NumPy and the search for labels need them."""
+
+from typing import TYPE_CHECKING, Any
+
+from numpy.typing import NDArray
+
+from headcount.data.problems import value_text
+
+if TYPE_CHECKING:
+    import pyarrow
+
+
+def plain(column: "pyarrow.Array") -> "pyarrow.Array":
+    """The same values in a layout that Arrow can search: no views, no runs, no own types."""
+    import pyarrow
+    from pyarrow import compute, types
+
+    if isinstance(column, pyarrow.ExtensionArray):
+        column = column.storage
+    if types.is_run_end_encoded(column.type):
+        column = compute.run_end_decode(column)
+    if types.is_dictionary(column.type):
+        listed = column.dictionary
+        if not listed.null_count and (is_text(listed.type) or is_number(listed.type)):
+            return column
+        column = column.cast(column.type.value_type)
+    if types.is_string_view(column.type):
+        column = column.cast(pyarrow.large_string())
+    return column
+
+
+def is_text(kind: "pyarrow.DataType") -> bool:
+    from pyarrow import types
+
+    return bool(types.is_string(kind) or types.is_large_string(kind))
+
+
+def is_number(kind: "pyarrow.DataType") -> bool:
+    from pyarrow import types
+
+    tests = (types.is_boolean, types.is_integer, types.is_floating, types.is_decimal)
+    return any(test(kind) for test in tests)
+
+
+def no_number(words: "pyarrow.Array") -> str:
+    """The first word that is not a number: among numbers, it is what made all of them text."""
+    for word in words:
+        shown = value_text(word)
+        try:
+            float(shown.strip("'"))
+        except ValueError:
+            return shown
+    return value_text(words[0])
+
+
+def numbers(array: "pyarrow.Array") -> NDArray[Any]:
+    """As NumPy has them; decimals as whole numbers, or as floats."""
+    import pyarrow
+    from pyarrow import types
+
+    if types.is_decimal(array.type):
+        try:
+            array = array.cast(pyarrow.int64())
+        except pyarrow.ArrowInvalid:
+            array = array.cast(pyarrow.float64())
+    values: NDArray[Any] = array.to_numpy(zero_copy_only=False)
+    return values
+
+
+def present(column: "pyarrow.Array", *, nan: bool) -> "pyarrow.Array | None":
+    """Which rows have a value, if not all have; NaN is none, if that is asked for."""
+    from pyarrow import compute, types
+
+    floating = nan and types.is_floating(column.type)
+    if not column.null_count and not floating:
+        return None
+    here = column.is_valid()
+    if floating:
+        here = compute.and_(here, compute.invert(column.fill_null(0).is_nan()))
+    return here if here.false_count else None
