@@ -29,9 +29,8 @@ probabilities. NumPy and the libraries below do neither: what is compared is the
   faster of the same two libraries, which were timed with fewer people on the same data and their
   time multiplied.
 - *memory*: the most that a process had.
-- *rows of Parquet*: `hc.estimate` on a file of whole numbers, reading and checking included, against
-  the plain count of each value of the same file by the faster of polars and DuckDB. All use every
-  core.
+- *rows of Parquet*: `hc.estimate` on a file of whole numbers, reading and checking included,
+  against the plain count of each value of the same file by the faster of polars and DuckDB.
 - *randomize shuffle.correlated*: noise that few people send, against one message each, and against
   a call for each person.
 - *calibrate*: from a budget to parameters, against the time that was allowed for it.
@@ -40,9 +39,10 @@ probabilities. NumPy and the libraries below do neither: what is compared is the
 - *simulate*: a tally drawn without making messages, against making them.
 - *Random bytes*: the source against the bare cipher; 1 would be the cipher's own speed.
 
-But for those on files, all ran in one process on one thread, each the best of several calls that took turns, after one
-that did not count. The messages in *simulate* alone were timed once. "Times faster" is the peer's
-time over headcount's. "Wanted" is what was aimed at; – means that nothing was.
+All ran in one process on one thread, but for those on files, which use all cores. Each is the best
+of several calls that took turns, after one that did not count. The messages in *simulate* alone
+were timed once. "Times faster" is the peer's time over headcount's. "Wanted" is what was aimed at;
+– means that nothing was.
 """
 
 

@@ -308,6 +308,8 @@ def test_settings_are_checked() -> None:
         ({"protocol": "magic"}, "`protocol` must be one of"),
         ({"protocol": "central.geometric", "trust": "local"}, "`trust` must be central"),
         ({"options": {"rate": 1}}, "`rate` must come with a protocol"),
+        ({"engine": Halves()}, "`column` must be named with the engine halves"),
+        ({"engine": Halves(), "query": "SELECT 1"}, "`query` must be asked of the local engine"),
         ({"column": "valu"}, r"did you mean 'value'\?"),
         ({"source": 5}, "`source` must be a Source, got 5"),
     ):

@@ -262,17 +262,19 @@ def test_groups_are_answered_apart() -> None:
         assert "<table>" in found._repr_html_()
 
 
-def test_the_budget_is_charged_once_for_the_worst_group() -> None:
+@pytest.mark.parametrize(("small", "sizes"), [("A", [60, 540]), ("Z", [540, 60])])
+def test_the_budget_is_charged_once_for_the_worst_group(small: str, sizes: list[int]) -> None:
     charged: list[Release] = []
     data = town()
-    data["city"] = np.where(np.arange(600) < 60, "tiny", "large")
+    data["city"] = np.where(np.arange(600) < 60, small, "M")
     found = hc.estimate(
         data, hc.Count(), column="smokes", group="city", budget=hc.Budget(1, 1e-3),
         protocol="shuffle.zero-exact", charge=charged.append,
     )  # fmt: skip
     assert isinstance(found, hc.GroupedEstimate)
     (release,) = charged
-    assert [protocol.crowd.users for protocol in release.protocols] == [540, 60]
+    assert [protocol.crowd.users for protocol in release.protocols] == sizes
+    assert found[small].guarantee.delta != found["M"].guarantee.delta
     assert release.guarantee == found.guarantee
     assert release.guarantee.delta == max(one.guarantee.delta for one in found.values())
     for epsilon in (0.0, 0.3, 1.0, 2.0):

@@ -57,6 +57,12 @@ def test_places(headcount: Headcount, tmp_path: Path, place: str) -> None:
 
 
 @pytest.mark.usefixtures("town")
+def test_a_file_with_the_name_of_a_query(headcount: Headcount, tmp_path: Path) -> None:
+    (tmp_path / "town.parquet").rename(tmp_path / "from town.parquet")
+    assert asked(headcount, "from town.parquet", "--column", "smoker", *SURE)["users"] == 900
+
+
+@pytest.mark.usefixtures("town")
 def test_queries(headcount: Headcount, tmp_path: Path) -> None:
     query = "SELECT smoker FROM 'folder/*.parquet' WHERE age >= 50"
     people = truth(tmp_path)

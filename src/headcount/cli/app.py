@@ -50,6 +50,8 @@ for command, examples in (
         (
             "headcount estimate people.csv --column smoker --task count --epsilon 1",
             "headcount estimate people.csv --column smoker --plan plan.json",
+            "headcount estimate ages.csv --column age --bins 0,18,65,120 --epsilon 1",
+            "headcount estimate --query \"SELECT smoker FROM 'people.csv'\" --epsilon 1",
         ),
     ),
     (

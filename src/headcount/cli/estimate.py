@@ -230,7 +230,7 @@ def estimate(
     releases: list[Release] = []
     with progress("estimating") as step:
         answer = estimate_table(
-            None if path is None else str(path), wanted, column=column, budget=budget, trust=trust,
+            path, wanted, column=column, budget=budget, trust=trust,
             protocol=protocol, honest=honest, query=query, missing=fill, outside=outside,
             bins=edges, person=person, rows_per_person=rows_per_person, group=group,
             groups=None if groups is None else labels_of(groups), engine=engine, source=source,

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from headcount.core.source import Source
 from headcount.data.parts import Part
 
-_SPARE = 2**20  # rows that are looked at together, at least
+_SPARE = 2**22  # rows that are looked at together, at least
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,7 +57,8 @@ class Chosen:
         whole = _joined(self._pieces)
         persons = whole.part.persons
         assert persons is not None
-        order = np.lexsort((whole.further, whole.keys, persons))
+        further = [whole.further] if whole.further.any() else []
+        order = np.lexsort((*further, whole.keys, persons))
         while len(equal := self._equal(whole, persons, order)):
             whole.further[equal] = self._source.integers(len(equal), np.uint64)
             order = np.lexsort((whole.further, whole.keys, persons))
