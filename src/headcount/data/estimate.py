@@ -101,16 +101,10 @@ def estimate(
         data = rows_of(data, query)
         column = data.only_column() if column is None else column
     elif query is not None:
-<<<<<<< HEAD
-        raise InvalidParameter(f"`query` must be left to the local engine, got {where.name}")
-    if column is None:
-        raise InvalidParameter("`column` must be named for this engine, got none")
-    trust = _trust(trust, protocol)
-=======
         raise InvalidParameter(f"`query` must be asked of the local engine, got {where.name}")
     if column is None:
         raise InvalidParameter(f"`column` must be named with the engine {where.name}, got none")
->>>>>>> data
+    trust = _trust(trust, protocol)
     question = Question(
         cleaning(column, task, missing=missing, outside=outside, bins=bins),
         person,
