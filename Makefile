@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-slow lint postgres bench figures docs clean
+.PHONY: help demo test test-slow java postgres lint bench figures docs clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' Makefile
@@ -11,11 +11,19 @@ help: ## List the targets
 demo: .venv/all ## One sensitive question under three trusts; saves headcount-demo.png
 	$(BIN)/headcount demo
 
-test: lint postgres ## Check and test everything that is quick (under 10 minutes)
+test: lint java postgres ## Check and test everything that is quick (under 10 minutes)
 	$(BIN)/python -m pytest -n 2 --dist worksteal -m "not slow"
 
-test-slow: .venv/dev postgres ## Run the long tests as well
+test-slow: .venv/dev java postgres ## Run the long tests as well
 	$(BIN)/python -m pytest -n 2
+
+# Spark's tests run a real one, which needs Java.
+java:
+	@command -v java >/dev/null || \
+	{ test "$$(id -u)" = 0 && apt-get update --quiet && \
+	apt-get install --yes --quiet --no-install-recommends default-jre-headless; } || \
+	{ echo "The tests need Java 17 or later: install Debian's package 'default-jre-headless'" >&2; \
+	exit 1; }
 
 lint: .venv/dev ## Style, types and import rules
 	$(BIN)/ruff check .

@@ -40,7 +40,6 @@ from headcount.core.source import Source
 from headcount.core.table import number
 from headcount.core.task import Task
 from headcount.data.cleaning import cleaning
-from headcount.data.estimate import ENGINES
 from headcount.data.estimate import estimate as estimate_table
 from headcount.data.grouped import GroupedEstimate
 from headcount.data.release import Release
@@ -134,9 +133,6 @@ def estimate(
             help="Instead of a file: a query for DuckDB, like SELECT smoker FROM 'people.csv'."
         ),
     ] = None,
-    engine: Annotated[
-        str, typer.Option(help=f"Where rows are read: {', '.join(ENGINES)}.")
-    ] = "local",
     ledger: Annotated[
         str | None,
         typer.Option(
@@ -248,7 +244,7 @@ def estimate(
             path, wanted, column=column, budget=budget, trust=trust,
             protocol=protocol, honest=honest, query=query, missing=fill, outside=outside,
             bins=edges, person=person, rows_per_person=rows_per_person, group=group,
-            groups=None if groups is None else labels_of(groups), engine=engine, source=source,
+            groups=None if groups is None else labels_of(groups), source=source,
             ledger=book, dataset=dataset, charge=releases.append, progress=step,
             options=options,
         )  # fmt: skip

@@ -88,6 +88,11 @@ class Protocol(ABC):
         checks.choice("calibration", self.calibration, ("exact", "paper"))
         self._check_users(self.crowd.users)
 
+    def __getstate__(self) -> dict[str, Any]:
+        """For other machines, which randomize and count: calibrated, without the proof of it."""
+        proof = ("curve", "guarantee", "bundled_curve")
+        return {name: state for name, state in vars(self).items() if name not in proof}
+
     # What a protocol states -------------------------------------------------------------------
 
     @property
@@ -351,8 +356,16 @@ class Protocol(ABC):
 
     def randomize(self, values: ArrayLike, source: Source) -> Messages:
         """Each person's messages; one person is a vector of one."""
+        return self.randomize_encoded(self.task.encode(values), source)
+
+    def randomize_encoded(self, encoded: NDArray[Any], source: Source) -> Messages:
+        """`randomize` for values that the task has encoded before."""
         self._check_source(source)
-        return self._randomize(self.task.encode(values), source)
+        return self._randomize(encoded, source)
+
+    def count(self, payload: NDArray[Any]) -> NDArray[np.int64]:
+        """What some messages of a crowd add to its tally, where whose they are is not known."""
+        return self._tally(self.alphabet.messages(payload))
 
     def tally(self, batch: Batch) -> Tally:
         """Counts that are all the analyzer needs. Tallies of parts add up to that of the whole."""

@@ -69,6 +69,7 @@ class Engine(ABC):
     """Where rows are read. An engine has no state: a name, and what it does."""
 
     name: str
+    remote: bool = False  # whether rows are on other machines, which need not trust this one
 
     @abstractmethod
     def survey(self, data: Any, question: Question, source: Source, progress: Progress) -> Crowds:

@@ -32,7 +32,15 @@ from headcount.protocols.registry import protocol_class
 from headcount.randomness.sources import Owing, SecureSource
 
 MOST_ROWS_PER_PERSON = 1000
-ENGINES: dict[str, Callable[[], Engine]] = {"local": LocalEngine}
+
+
+def _spark_engine() -> Engine:
+    from headcount.data.spark import SparkEngine
+
+    return SparkEngine()
+
+
+ENGINES: dict[str, Callable[[], Engine]] = {"local": LocalEngine, "spark": _spark_engine}
 # Parts of the source: which rows of a person count, messages, messages drawn at once, noise.
 _CHOICE, _MESSAGES, _TOTALS, _NOISE = range(4)
 
@@ -54,7 +62,7 @@ def estimate(
     rows_per_person: int = 1,
     group: str | None = None,
     groups: Sequence[Group] | None = None,
-    engine: str | Engine = "local",
+    engine: str | Engine | None = None,
     source: Source | None = None,
     ledger: Ledger | str | PathLike[str] | None = None,
     dataset: str | None = None,
@@ -68,9 +76,9 @@ def estimate(
         estimate("people/*.parquet", bins=[0, 18, 65, 120], column="age", budget=Budget(1))
         estimate(query="SELECT smoker FROM 'people.csv'", task=Count(), budget=Budget(1))
 
-    data      a frame of pandas or polars, anything of Arrow, NumPy arrays, an iterable, a relation
-              of DuckDB, a file, a folder or a pattern of files (CSV, Parquet, JSON lines), or the
-              text of a query (`query`).
+    data      a frame of pandas, polars or Spark, anything of Arrow, NumPy arrays, an iterable, a
+              relation of DuckDB, a file, a folder or a pattern of files (CSV, Parquet, JSON
+              lines), or the text of a query (`query`).
     task      the question; with `bins`, edges of buckets for numbers, it is left out.
     trust     central, unless said otherwise; the protocol with the least error, or a `protocol` by
               name with its `options`, or one that was built before, with its task and budget.
@@ -95,7 +103,7 @@ def estimate(
     book = Ledger.open(ledger) if isinstance(ledger, str | PathLike) else ledger
     if book is None and dataset is not None:
         raise InvalidParameter(f"`dataset` must come with a ledger, got {dataset!r} alone")
-    where = _engine(engine)
+    where = _engine(engine, data)
     if isinstance(where, LocalEngine):
         data = rows_of(data, query)
         column = data.only_column() if column is None else column
@@ -103,12 +111,14 @@ def estimate(
         raise InvalidParameter(f"`query` must be asked of the local engine, got {where.name}")
     if column is None:
         raise InvalidParameter(f"`column` must be named with the engine {where.name}, got none")
+    trust = _trust(trust, protocol)
     question = Question(
         cleaning(column, task, missing=missing, outside=outside, bins=bins),
         person,
         rows,
         group,
         _declared(group, groups),
+        values_stay=where.remote and trust is not Trust.CENTRAL,
     )
     if built is not None and built.task != question.task:
         raise InvalidParameter(
@@ -162,9 +172,13 @@ def _settings(
     return task, budget
 
 
-def _engine(engine: str | Engine) -> Engine:
+def _engine(engine: str | Engine | None, data: Any) -> Engine:
+    """The one that is asked for, or that of the data."""
     if isinstance(engine, Engine):
         return engine
+    if engine is None:
+        # Known by name, so that Spark is not loaded for other data.
+        engine = "spark" if type(data).__module__.startswith("pyspark.") else "local"
     return ENGINES[checks.choice("engine", engine, list(ENGINES))]()
 
 
@@ -178,20 +192,27 @@ def _declared(group: str | None, groups: Sequence[Group] | None) -> tuple[Group,
     return tuple(group_order(list(groups)))
 
 
-def _builder(
-    task: Task, trust: Trust | str | None, name: Any, honest: int | None, options: Mapping[str, Any]
-) -> Callable[[Budget, int], Protocol]:
-    """What makes the protocol that is asked for by name or by trust, for a crowd of any size."""
+def _trust(trust: Trust | str | None, protocol: str | Protocol | None) -> Trust:
+    """The one that is asked for, or the protocol's; central, if nobody says otherwise."""
     if trust is not None:
         trust = Trust(checks.choice("trust", trust, list(Trust)))
+    if protocol is None:
+        return trust or Trust.CENTRAL
+    needed = protocol.trust if isinstance(protocol, Protocol) else protocol_class(protocol).trust
+    if trust not in (None, needed):
+        name = protocol.name if isinstance(protocol, Protocol) else protocol
+        raise InvalidParameter(f"`trust` must be {needed} with {name}, got {trust}")
+    return needed
+
+
+def _builder(
+    task: Task, trust: Trust, name: Any, honest: int | None, options: Mapping[str, Any]
+) -> Callable[[Budget, int], Protocol]:
+    """What makes the protocol that is asked for by name or by trust, for a crowd of any size."""
     if name is None:
         if options:
             raise InvalidParameter(f"`{next(iter(options))}` must come with a protocol, got none")
-        return lambda budget, users: best_protocol(
-            task, budget, Crowd(users, honest), trust or Trust.CENTRAL
-        )
-    if trust not in (None, needed := protocol_class(name).trust):
-        raise InvalidParameter(f"`trust` must be {needed} with {name}, got {trust}")
+        return lambda budget, users: best_protocol(task, budget, Crowd(users, honest), trust)
     return lambda budget, users: protocol_by_name(
         name, task, budget, Crowd(users, honest), **options
     )

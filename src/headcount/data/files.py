@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from headcount.core.errors import UnreadableData
-from headcount.data.rows import Batch, Kind, Kinds, Rows, readable
+from headcount.data.rows import Batch, Kind, Kinds, Rows, check_column, readable
 
 if TYPE_CHECKING:
     import pyarrow
@@ -145,7 +145,7 @@ class _TextRows(Rows):
         with self._open(file, {}) as reader:
             schema = reader.schema
         for column in columns:
-            self._check(column, schema.names)
+            check_column(column, schema.names, self.name)
         types = {name: _type(schema.field(name).type, kinds.get(name)) for name in columns}
         with file.open("rb") as stream, self._open(stream, types) as reader:
             for batch in reader:

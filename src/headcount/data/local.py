@@ -36,7 +36,7 @@ class LocalEngine(Engine):
         if question.groups is not None:
             groups = Numbering({name: at for at, name in enumerate(question.groups)}, closed=True)
         parts = Parts(rows, question, groups)
-        counting = _Counting(question, groups)
+        counting = Counting(question, groups)
         if question.person is not None:
             chosen = Chosen(question.rows_per_person, source)
             for part, share in parts:
@@ -66,7 +66,7 @@ class LocalEngine(Engine):
 
 
 @dataclass(eq=False)
-class _Counting:
+class Counting:
     """How many people there are in each group, and with each value where these are few."""
 
     question: Question
@@ -75,7 +75,7 @@ class _Counting:
 
     @property
     def _values(self) -> int:
-        return self.question.task.domain if self.question.cleaning.few_values else 1
+        return self.question.task.domain if self.question.counting else 1
 
     def add(self, part: Part) -> None:
         groups = max(1, len(self.groups.numbers))
@@ -107,7 +107,7 @@ class _Counting:
             counts = by_group[at] if at < len(by_group) else np.zeros(self._values, dtype=np.int64)
             users = int(counts.sum())
             if users or self.groups.closed:
-                out[name] = Survey(users, counts if self.question.cleaning.few_values else None)
+                out[name] = Survey(users, counts if self.question.counting else None)
         return out if any(survey.users for survey in out.values()) else {}
 
 
@@ -123,11 +123,11 @@ class LocalCrowds(Crowds):
         self, protocols: Mapping[Group, Protocol], source: Source, progress: Progress
     ) -> Mapping[Group, Tally]:
         sources = {group: source.part(at) for at, group in enumerate(self.surveys)}
-        pieces = (
+        made = (
             (group, Piece(protocols[group], codes, sources[group].part(number)))
-            for group, number, codes in self._pieces(protocols, progress)
+            for group, number, codes in pieces(self._parts(), protocols, self.groups, progress)
         )
-        out = collected(pieces, alone=works_alone(source))
+        out = collected(made, alone=works_alone(source))
         for group in protocols:
             seen, again = self.surveys[group].users, out[group].users if group in out else 0
             if seen != again:
@@ -137,31 +137,6 @@ class LocalCrowds(Crowds):
                 )
         return out
 
-    def _pieces(
-        self, wanted: Iterable[Group], progress: Progress
-    ) -> Iterator[tuple[Group, int, NDArray[Any]]]:
-        """Encoded values, as many at a time as a piece has, whatever the batches are."""
-        cutters = {group: _Cutter() for group in wanted}
-        names = {at: name for name, at in self.groups.numbers.items()}
-        for part, share in self._parts():
-            if part.groups is None:
-                split: Iterable[tuple[Group, NDArray[Any]]] = [(None, part.codes)]
-            else:
-                order = np.argsort(part.groups, kind="stable")
-                found, firsts = np.unique(part.groups[order], return_index=True)
-                pieces = np.split(part.codes[order], firsts[1:])
-                split = [
-                    (names[at], codes) for at, codes in zip(found.tolist(), pieces, strict=True)
-                ]
-            for group, codes in split:
-                if group in cutters:
-                    for number, piece in cutters[group].add(codes):
-                        yield group, number, piece
-            progress(share)
-        for group, cutter in cutters.items():
-            for number, piece in cutter.rest():
-                yield group, number, piece
-
     def _parts(self) -> Iterable[tuple[Part, float]]:
         if self.kept is None:
             return Parts(self.rows, self.question, self.groups)
@@ -169,7 +144,34 @@ class LocalCrowds(Crowds):
         return ((part, (at + 1) / len(kept)) for at, part in enumerate(kept))
 
 
-class _Cutter:
+def pieces(
+    parts: Iterable[tuple[Part, float]],
+    wanted: Iterable[Group],
+    groups: Numbering,
+    progress: Progress,
+) -> Iterator[tuple[Group, int, NDArray[Any]]]:
+    """Encoded values, as many at a time as a piece has, whatever the batches are."""
+    cutters = {group: Cutter() for group in wanted}
+    names = {at: name for name, at in groups.numbers.items()}
+    for part, share in parts:
+        if part.groups is None:
+            split: Iterable[tuple[Group, NDArray[Any]]] = [(None, part.codes)]
+        else:
+            order = np.argsort(part.groups, kind="stable")
+            found, firsts = np.unique(part.groups[order], return_index=True)
+            cut = np.split(part.codes[order], firsts[1:])
+            split = [(names[at], codes) for at, codes in zip(found.tolist(), cut, strict=True)]
+        for group, codes in split:
+            if group in cutters:
+                for number, piece in cutters[group].add(codes):
+                    yield group, number, piece
+        progress(share)
+    for group, cutter in cutters.items():
+        for number, piece in cutter.rest():
+            yield group, number, piece
+
+
+class Cutter:
     """Arrays of any length in, arrays of `PIECE` out."""
 
     def __init__(self) -> None:

@@ -15,6 +15,14 @@ if TYPE_CHECKING:
 _SHOWN = 3
 
 
+class DoesNotFit(InvalidValue):
+    """Rows that must be refused, with what is to be added up before others are told of them."""
+
+    def __init__(self, message: str, problems: "Problems", *, hint: str = "") -> None:
+        super().__init__(message, hint=hint)
+        self.problems = problems
+
+
 @dataclass(frozen=True)
 class Problems:
     """How many rows lack a value or hold one that does not fit, and the first few of them.
@@ -62,15 +70,17 @@ class Problems:
         """Raise, if there are any: `allowed` says what fits, `unit` what a row is."""
         if self.missing:
             first, *others = (f"{unit} {row + 1}" for row in self.first_missing)
-            raise InvalidValue(
+            raise DoesNotFit(
                 f"everyone must have a value, got none for {first}"
                 + _more(self.missing - 1, others),
+                self,
                 hint="missing='drop' leaves such rows out, or give a value to fill in",
             )
         if self.outside:
             first, *others = (f"{text} from {unit} {row + 1}" for row, text in self.first_outside)
-            raise InvalidValue(
-                f"every value must be {allowed}, got {first}" + _more(self.outside - 1, others)
+            raise DoesNotFit(
+                f"every value must be {allowed}, got {first}" + _more(self.outside - 1, others),
+                self,
             )
 
 

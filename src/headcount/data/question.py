@@ -15,7 +15,8 @@ class Question:
     """A task about a column, cleaned in one way, of all people or of each group.
 
     With a `person` column at most `rows_per_person` rows of each person count, chosen at random.
-    `groups` are the declared ones; None means those that are found.
+    `groups` are the declared ones; None means those that are found. With `values_stay`, numbers of
+    people are all that leaves the place where the rows are.
     """
 
     cleaning: Cleaning
@@ -23,6 +24,12 @@ class Question:
     rows_per_person: int = 1
     group: str | None = None
     groups: tuple[Group, ...] | None = None
+    values_stay: bool = False
+
+    @property
+    def counting(self) -> bool:
+        """Whether a survey counts people by value."""
+        return self.cleaning.few_values and not self.values_stay
 
     @property
     def task(self) -> Task:

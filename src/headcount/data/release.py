@@ -84,7 +84,7 @@ def drawn_at_once(protocol: Protocol, question: Question, users: int) -> bool:
     is pure stays so.
     """
     return (
-        question.cleaning.few_values
+        question.counting
         and protocol.trust is not Trust.CENTRAL
         and protocol.simulates_exactly
         and protocol.guarantee.delta > 0

@@ -45,7 +45,7 @@ class Rows(ABC):
         with readable(self.name, self.wanted):
             names = self.columns
             for column in columns:
-                self._check(column, names)
+                check_column(column, names, self.name)
             yield from self._batches(columns, kinds)
 
     def only_column(self) -> str:
@@ -59,16 +59,17 @@ class Rows(ABC):
             )
         return names[0]
 
-    def _check(self, column: str, names: Sequence[str]) -> None:
-        found = names.count(column)
-        if found == 1:
-            return
-        near = get_close_matches(column, names, n=1)
-        raise UnreadableData(
-            f"{self.name} must have a column {column!r}, "
-            f"got {'it twice' if found else _listed(names)}",
-            hint=f"did you mean {near[0]!r}?" if near and not found else "",
-        )
+
+def check_column(column: str, names: Sequence[str], holder: str) -> None:
+    """Refuse what is not there once; `holder` is what has the columns."""
+    found = names.count(column)
+    if found == 1:
+        return
+    near = get_close_matches(column, names, n=1)
+    raise UnreadableData(
+        f"{holder} must have a column {column!r}, got {'it twice' if found else _listed(names)}",
+        hint=f"did you mean {near[0]!r}?" if near and not found else "",
+    )
 
 
 def _listed(names: Sequence[str]) -> str:

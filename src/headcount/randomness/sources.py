@@ -11,7 +11,7 @@ import os
 import threading
 from abc import abstractmethod
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 from cryptography.hazmat.primitives.ciphers import Cipher, CipherContext, algorithms, modes
@@ -95,17 +95,21 @@ class SeededSource(_Keystream):
 
     def __init__(self, seed: int) -> None:
         number = checks.whole("seed", seed, low=0, high=2**64 - 1)
-        self._set(hashlib.sha256(b"headcount seeded source" + number.to_bytes(8, "little")))
+        self._set(
+            hashlib.sha256(b"headcount seeded source" + number.to_bytes(8, "little")).digest()
+        )
 
-    def _set(self, digest: "hashlib._Hash") -> None:
-        self._key = digest.digest()
+    def _set(self, key: bytes) -> None:
+        self._key = key
         self._only = _keystream(self._key, bytes(16))
         self._lock = threading.Lock()
 
     def part(self, number: int) -> "SeededSource":
-        source = SeededSource.__new__(SeededSource)
-        source._set(hashlib.sha256(b"part" + self._key + number.to_bytes(8, "little")))
-        return source
+        return _keyed(hashlib.sha256(b"part" + self._key + number.to_bytes(8, "little")).digest())
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """For another process: a copy that begins anew, of which parts are of use."""
+        return _keyed, (self._key,)
 
     def fill(self, buffer: NDArray[np.uint8]) -> None:
         with self._lock:
@@ -113,3 +117,9 @@ class SeededSource(_Keystream):
 
     def _stream(self, size: int) -> CipherContext:
         return self._only
+
+
+def _keyed(key: bytes) -> SeededSource:
+    source = SeededSource.__new__(SeededSource)
+    source._set(key)
+    return source

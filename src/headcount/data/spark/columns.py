@@ -1,0 +1,87 @@
+"""NumPy's numbers as columns of Spark, which has none without a sign.
+
+The next larger type holds them; of 64 bits, the type with a sign holds the same bits.
+"""
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from headcount.core.errors import InvalidValue
+from headcount.core.messages import Alphabet
+
+if TYPE_CHECKING:
+    import pyarrow
+
+_SIGNED = {"uint8": "int16", "uint16": "int32", "uint32": "int64", "uint64": "int64"}
+_NAMES = {
+    "int8": "tinyint",
+    "int16": "smallint",
+    "int32": "int",
+    "int64": "bigint",
+    "float64": "double",
+}
+
+
+def type_name(dtype: np.dtype[Any]) -> str:
+    """What Spark calls a column of such numbers."""
+    return _NAMES[_SIGNED.get(dtype.name, dtype.name)]
+
+
+def stored(array: NDArray[Any]) -> NDArray[Any]:
+    """As Spark holds them."""
+    return array.astype(_SIGNED.get(array.dtype.name, array.dtype.name), copy=False)
+
+
+def restored(array: NDArray[Any], dtype: np.dtype[Any]) -> NDArray[Any]:
+    """As they were; refused if they were never such numbers."""
+    if dtype.kind == "f" or array.dtype == dtype:
+        return array.astype(dtype, copy=False)
+    if dtype != np.uint64 and array.size:
+        limits, low, high = np.iinfo(dtype), array.min(), array.max()
+        if low < limits.min or high > limits.max:
+            raise InvalidValue(f"messages must be {dtype} each, got some from {low} to {high}")
+    return array.astype(dtype)
+
+
+def message_type(alphabet: Alphabet) -> str:
+    """Of a column of messages: a number each, or an array of as many as a message has."""
+    name = type_name(alphabet.dtype)
+    return name if len(alphabet.columns) == 1 else f"array<{name}>"
+
+
+def message_column(payload: NDArray[Any]) -> "pyarrow.Array":
+    import pyarrow
+
+    if payload.ndim == 1:
+        return pyarrow.array(stored(payload))
+    count, width = payload.shape
+    ends = np.arange(0, (count + 1) * width, width, dtype=np.int32)
+    flat = pyarrow.array(stored(np.ascontiguousarray(payload).reshape(-1)))
+    return pyarrow.ListArray.from_arrays(pyarrow.array(ends), flat)
+
+
+def payload_of(column: "pyarrow.Array", alphabet: Alphabet) -> NDArray[Any]:
+    """The messages that a column holds."""
+    from pyarrow import types
+
+    width, kind, numbers = len(alphabet.columns), column.type, column
+    many = types.is_list(kind) or types.is_large_list(kind)
+    if many:
+        numbers = column.flatten()
+    fits = many == (width > 1) and types.is_integer(numbers.type)
+    if not fits or column.null_count or numbers.null_count or len(numbers) != width * len(column):
+        raise InvalidValue(
+            f"messages must be {width} whole number(s) each, none of them missing, got {kind}"
+        )
+    if many and not column.value_lengths().unique().equals(_lengths(width, len(column))):
+        raise InvalidValue(f"messages must be {width} numbers each, got different numbers of them")
+    payload = restored(numbers.to_numpy(zero_copy_only=False), alphabet.dtype)
+    return payload.reshape(-1, width) if width > 1 else payload
+
+
+def _lengths(width: int, rows: int) -> "pyarrow.Array":
+    import pyarrow
+
+    return pyarrow.array([width] if rows else [], type=pyarrow.int32())

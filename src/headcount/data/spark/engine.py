@@ -1,0 +1,108 @@
+"""The engine for frames of Spark: rows stay with the executors, small sums come home.
+
+In central trust the driver is the curator's: what comes home are counts of people by value, or sums
+of values. In shuffle and local trust each executor stands for the people whose rows it has: numbers
+of people come home, and tallies of messages. See docs/spark.md for who is trusted with what.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from headcount.core.errors import InvalidValue, UnreadableData
+from headcount.core.protocol import Protocol
+from headcount.core.source import Source
+from headcount.core.tally import Tally
+from headcount.data.engine import Crowds, Engine, Progress, Survey
+from headcount.data.frames import DATA
+from headcount.data.parts import group_order
+from headcount.data.question import Group, Question
+from headcount.data.spark.columns import type_name
+from headcount.data.spark.frames import gathered, kept, mapped, needed, seed_of, spark_errors
+from headcount.data.spark.messages import messages, tallied
+from headcount.data.spark.refusals import DiscreetCleaning, Refusal, joint, refuse
+from headcount.data.spark.rows import ChosenRows, RawRows, Reader
+from headcount.data.spark.steps import Choosing, Surveying, Tallying
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+
+class SparkEngine(Engine):
+    name = "spark"
+    remote = True
+
+    def survey(self, data: Any, question: Question, source: Source, progress: Progress) -> Crowds:
+        if question.values_stay:
+            question = replace(question, cleaning=DiscreetCleaning.of(question.cleaning))
+        progress(0.0)
+        rows, reader = needed(data, question.columns), RawRows(question)
+        allowed = question.cleaning.allowed
+        with spark_errors():
+            chosen: Reader = reader
+            if question.person is not None:
+                rows, chosen = _chosen(rows, question, source), ChosenRows(question)
+            found = gathered(rows, Surveying(chosen), allowed)
+        surveys = {group: Survey(*found[group]) for group in group_order(list(found))}
+        if not any(survey.users for survey in surveys.values()):
+            raise InvalidValue(
+                f"column {question.cleaning.column!r} of {DATA} must have at least one row with a "
+                "value, got none"
+            )
+        progress(1.0)
+        return SparkCrowds(rows, chosen, surveys)
+
+
+def _chosen(rows: "DataFrame", question: Question, source: Source) -> "DataFrame":
+    """The rows that count, of each person, encoded and kept: another choice would be others."""
+    assert question.person is not None
+    seed = seed_of(source)
+    together = rows.repartition(f"c{question.columns.index(question.person)}")
+    if seed is not None:  # then the order of rows matters, which Spark leaves to chance
+        together = together.sortWithinPartitions(*together.columns)
+    schema = f"code {type_name(question.cleaning.dtype)}, name string, refusal string"
+    found = kept(mapped(together, Choosing(question, seed), schema))
+    refusals = found.where("refusal IS NOT NULL").select("refusal").toArrow()
+    refused = joint(map(Refusal.from_json, refusals.column("refusal").to_pylist()))
+    if refused is not None:
+        refuse(refused, question.cleaning.allowed)
+    return found.select("code", "name")
+
+
+@dataclass(frozen=True, eq=False)
+class SparkCrowds(Crowds):
+    rows: "DataFrame"
+    reader: Reader
+    surveys: Mapping[Group, Survey]
+
+    def tallies(
+        self, protocols: Mapping[Group, Protocol], source: Source, progress: Progress
+    ) -> Mapping[Group, Tally]:
+        """As the interface says, but pieces are those of a partition: its number p comes first, in
+        `source.part(p).part(g).part(i)`.
+        """
+        seed, groups = seed_of(source), tuple(self.surveys)
+        allowed = self.reader.question.cleaning.allowed
+        # What is withheld depends on the messages of all partitions.
+        mixed = {group: one for group, one in protocols.items() if one.least_copies > 1}
+        plain = {group: one for group, one in protocols.items() if group not in mixed}
+        tallies: dict[Group, Tally] = {}
+        progress(0.0)
+        with spark_errors():
+            if plain:
+                kinds = {group: (one.name, one.tally_modulus) for group, one in plain.items()}
+                step = Tallying(self.reader, groups, plain, seed)
+                for group, (users, counts) in gathered(self.rows, step, allowed, kinds).items():
+                    tallies[group] = Tally(counts, users, *kinds[group])
+            for group, one in mixed.items():
+                sent = messages(self.rows, self.reader, one, seed, groups, group, ordered=False)
+                tallies[group] = tallied(sent, one, users=self.surveys[group].users)
+        progress(1.0)
+        for group in protocols:
+            seen, again = self.surveys[group].users, tallies[group].users if group in tallies else 0
+            if seen != again:
+                raise UnreadableData(
+                    f"{DATA} must have the same rows when read again, "
+                    f"got {again:,} people instead of {seen:,}"
+                )
+        return tallies

@@ -1,0 +1,91 @@
+"""What an executor does where messages themselves are kept: it makes them, or counts them."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from headcount.core.errors import HeadcountError
+from headcount.core.protocol import Protocol
+from headcount.core.source import Source
+from headcount.core.tally import Tally
+from headcount.data.local import Cutter, pieces
+from headcount.data.question import Group
+from headcount.data.spark.columns import message_column, payload_of
+from headcount.data.spark.home import Batches, home, home_batch
+from headcount.data.spark.refusals import Refusal
+from headcount.data.spark.rows import Reader, numbering, partition_source, quietly
+from headcount.randomness.sources import SeededSource
+
+if TYPE_CHECKING:
+    import pyarrow
+
+_ROWS = 2**16  # of a batch that is made here
+
+
+@dataclass(frozen=True)
+class Sending:
+    """The messages of a group, one a row; if mixed, with keys to sort them by."""
+
+    reader: Reader
+    groups: tuple[Group, ...]
+    group: Group
+    protocol: Protocol
+    mixed: bool
+    seed: SeededSource | None
+
+    def __call__(self, batches: Batches) -> Batches:
+        source = partition_source(self.seed).part(self.groups.index(self.group))
+        names = numbering(self.groups if self.reader.question.group else None)
+        parts = self.reader.parts(batches, names)
+        for _, number, codes in pieces(parts, [self.group], names, quietly):
+            part = source.part(number)
+            for start in range(0, len(codes), _ROWS):
+                messages = self.protocol.randomize_encoded(codes[start : start + _ROWS], part)
+                payload = messages.payload
+                if self.protocol.least_copies > 1:
+                    # Whoever sent several could make a rare message pass.
+                    payload = payload[np.repeat(messages.counts <= 1, messages.counts)]
+                payload = self.protocol.alphabet.messages(payload)
+                for at in range(0, len(payload), _ROWS):
+                    yield self._batch(payload[at : at + _ROWS], part)
+
+    def _batch(self, payload: NDArray[Any], source: Source) -> "pyarrow.RecordBatch":
+        import pyarrow
+
+        arrays = [message_column(payload)]
+        if self.mixed:
+            keys = source.integers(2 * len(payload), np.uint64).view(np.int64).reshape(2, -1)
+            arrays += [pyarrow.array(key) for key in keys]
+        return pyarrow.RecordBatch.from_arrays(arrays, ["message", "key", "tie"][: len(arrays)])
+
+
+@dataclass(frozen=True)
+class Counted:
+    """What stored messages add to a tally; `users` are how many messages there are."""
+
+    protocol: Protocol
+
+    def __call__(self, batches: Batches) -> Batches:
+        alphabet, cutter, sent = self.protocol.alphabet, Cutter(), 0
+        total: Tally | None = None
+        try:
+            for payload in self._pieces(batches, cutter):
+                alphabet.messages(payload)
+                sent += len(payload)
+                counts = self.protocol.count(payload)
+                tally = Tally(counts, 1, self.protocol.name, self.protocol.tally_modulus)
+                total = tally if total is None else total + tally
+        except HeadcountError as error:
+            yield home_batch(None, None, None, Refusal(error.message, error.hint, None).to_json())
+            return
+        if total is not None:
+            yield home(None, sent, total.counts)
+
+    def _pieces(self, batches: Batches, cutter: Cutter) -> Iterator[NDArray[Any]]:
+        for batch in batches:
+            payload = payload_of(batch.column(0), self.protocol.alphabet)
+            yield from (piece for _, piece in cutter.add(payload))
+        yield from (piece for _, piece in cutter.rest())
