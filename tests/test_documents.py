@@ -54,8 +54,14 @@ def pages() -> dict[str, str]:
 
 
 @pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: path.name)
-def test_python_examples_run(path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """And rows of tables that they print are those of the page."""
+def test_python_examples_run(
+    path: Path,
+    capsys: pytest.CaptureFixture[str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """In an empty folder; and rows of tables that they print are those of the page."""
+    monkeypatch.chdir(tmp_path)
     names: dict[str, Any] = {"__name__": "example"}
     for block in blocks(path, "python"):
         exec(compile(block, path.name, "exec"), names)
