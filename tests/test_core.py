@@ -62,7 +62,7 @@ def test_errors_are_one_family_with_codes_of_their_own() -> None:
     ]
     assert len(kinds) >= 8
     assert len({kind.code for kind in kinds}) == len(kinds)
-    assert {kind.exit_status for kind in kinds} == {2, 3}
+    assert {kind.exit_status for kind in kinds} == {2, 3, 4}
     assert str(hc.UnknownName("no such thing")) == "no such thing"
     assert str(hc.Infeasible("no", nearest={"users": 5})) == "no (nearest feasible: users=5)"
 
