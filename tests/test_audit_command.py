@@ -31,6 +31,8 @@ def fails(data):
 def unsendable(data):
     return lambda: data
 """
+# Wrong once in ten million runs.
+CERTAIN = ["--runs", "20000", "--confidence", "0.9999999"]
 PAIR = ["--dataset", "[0, 1, 1]", "--neighbor", "[0, 0, 1]"]
 
 
@@ -41,14 +43,14 @@ def mine(tmp_path: Path) -> None:
 
 
 def test_a_protocol_is_measured(headcount: Headcount) -> None:
-    done = headcount("audit", "local.randomized-response", "--epsilon", "1", "--runs", "20000")
+    done = headcount("audit", "local.randomized-response", "--epsilon", "1", *CERTAIN)
     assert (done.status, done.err) == (0, "")
     assert done.out.startswith("Consistent: no event showed less privacy than was claimed")
     assert "violations that so many runs would show" in done.out
-    asked = ["audit", "local.k-ary", "--buckets", "3", "--epsilon", "1", "--runs", "20000"]
+    asked = ["audit", "local.k-ary", "--buckets", "3", "--epsilon", "1", *CERTAIN]
     found = json.loads(headcount(*asked, "--json").out)
     assert found["verdict"] == "consistent"
-    assert 0.8 < found["epsilon"] < 1.0
+    assert 0.5 < found["epsilon"] < 1.0
     assert found["claim"] == pytest.approx(1)
 
 

@@ -316,3 +316,25 @@ def test_settings_are_checked() -> None:
         given: dict[str, Any] = {"budget": hc.Budget(1), **settings}
         with pytest.raises(hc.HeadcountError, match=says):
             hc.estimate(BITS, hc.Count(), **given)
+
+
+def test_what_is_drawn_at_once_is_judged_as_it_is_calibrated() -> None:
+    """With what is left of δ, a larger set is chosen, whose tallies cannot be drawn exactly: every
+    report names as many buckets, and the numbers of a tally add up to that.
+    """
+    options = {"local": "local.subset"}
+    budget, people = hc.Budget(0.0017203838213765464, 1e-6), 5_000_000
+    task = hc.Histogram(10)
+    full = hc.protocol("shuffle.amplified", task, budget, hc.Crowd(people), **options)
+    less = hc.protocol(
+        "shuffle.amplified", task, hc.Budget(budget.epsilon, 0.9375e-6), hc.Crowd(people), **options
+    )
+    assert full.simulates_exactly
+    assert not less.simulates_exactly  # or this tests nothing
+    found = hc.estimate(
+        np.arange(people) % 10, task, budget=budget, protocol="shuffle.amplified", options=options,
+        source=hc.SeededSource(4),
+    )  # fmt: skip
+    assert isinstance(found, hc.Estimate)
+    assert found.value.sum() == pytest.approx(people, rel=1e-9)
+    assert found.guarantee.delta <= budget.delta

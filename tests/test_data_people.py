@@ -4,6 +4,7 @@ import itertools
 import math
 from collections import Counter
 from fractions import Fraction
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -257,7 +258,7 @@ def test_groups_are_answered_apart() -> None:
         assert "groups, and how many people each has, are not hidden" in found.guarantee.neighbors
         assert len(found.table().rows) == 3
         assert found.table().columns[0] == column
-        assert [row[column] for row in found.to_dict()["groups"]] == list(found)
+        assert [row["group"] for row in found.to_dict()["groups"]] == list(found)
         assert "3 groups, 600 people" in str(found)
         assert "<table>" in found._repr_html_()
 
@@ -389,3 +390,44 @@ def test_group_curve_bounds_what_it_is_for(size: int, lost: float) -> None:
     assert deltas == sorted(deltas, reverse=True)
     assert group.delta(size * 0.4 + 1e-9) <= (0.0 if not lost else lost * size * math.exp(2)) + 1e-9
     assert group.delta(50.0) <= lost * size * math.exp(2)  # it does not rise again
+
+
+def test_who_refuses_a_charge_spares_the_ledger(tmp_path: Path) -> None:
+    ledger = hc.Ledger.create(tmp_path / "spent.db")
+    ledger.create_dataset("town", hc.Budget(1))
+
+    def refuse(release: Release) -> None:
+        raise hc.InvalidParameter("no")
+
+    asked: dict[str, Any] = {"budget": hc.Budget(1), "ledger": ledger}
+    with pytest.raises(hc.InvalidParameter, match="no"):
+        hc.estimate([0, 1] * 50, hc.Count(), charge=refuse, **asked)
+    assert not ledger.spending().entries
+    hc.estimate([0, 1] * 50, hc.Count(), **asked)
+    assert len(ledger.spending().entries) == 1
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"ledger": 5}, "`ledger` must be a Ledger"),
+        ({"options": 3}, "`options` must be a Mapping"),
+        ({"group": "g", "groups": 5}, "`groups` must come with"),
+        ({"group": "g", "groups": "ab"}, "`groups` must come with"),
+        ({"group": "g", "groups": [None, 1]}, "`groups` must come with"),
+        ({"group": "g", "groups": [1, "1"]}, "`groups` must come with"),
+        ({"dataset": "town"}, "must come with a ledger"),
+    ],
+)
+def test_settings_that_are_none_are_refused(settings: dict[str, Any], message: str) -> None:
+    table = {"v": np.array([0, 1]), "g": np.array([1, 2])}
+    with pytest.raises(hc.InvalidParameter, match=message):
+        hc.estimate(table, hc.Count(), column="v", budget=hc.Budget(1), **settings)
+
+
+def test_a_crowd_that_a_protocol_was_not_built_for_costs_nothing() -> None:
+    charged: list[Release] = []
+    protocol = hc.protocol("shuffle.zero-exact", hc.Count(), hc.Budget(1, 1e-3), hc.Crowd(1000))
+    with pytest.raises(hc.CrowdMismatch):
+        hc.estimate([0, 1] * 50, protocol=protocol, charge=charged.append)
+    assert not charged

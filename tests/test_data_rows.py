@@ -147,9 +147,9 @@ def expected() -> dict[str, Any]:
 @pytest.fixture
 def pieces(monkeypatch: pytest.MonkeyPatch) -> None:
     """Many pieces of a crowd, though it is small."""
-    from headcount.data import collecting, local
+    from headcount.data import collecting, cutting
 
-    for module in (collecting, local):
+    for module in (collecting, cutting):
         monkeypatch.setattr(module, "PIECE", 256)
 
 

@@ -72,14 +72,14 @@ def test_python_examples_run(
         assert not line.startswith("| ") or line in stated
 
 
+def test_first_commands_of_a_newcomer_run(tmp_path: Path) -> None:
+    """Of the README, those about a first table; the slow tests run all."""
+    run_commands(commands(ROOT / "README.md")[:3], tmp_path)
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize(
-    "path",
-    [
-        pytest.param(path, marks=[pytest.mark.slow] * (path.name != "README.md"))
-        for path in DOCUMENTS
-        if commands(path)
-    ],
-    ids=lambda path: path.name,
+    "path", [path for path in DOCUMENTS if commands(path)], ids=lambda path: path.name
 )
 def test_commands_run(path: Path, tmp_path: Path) -> None:
     run_commands(commands(path), tmp_path)

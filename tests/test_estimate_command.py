@@ -123,7 +123,7 @@ def test_persons_and_groups(headcount: Headcount, tmp_path: Path) -> None:
     )
     answer = asked(headcount, *smoker, "--group", "city", *SURE)
     sums = people.groupby("city").smoker.sum()
-    assert {one["city"]: one["value"] for one in answer["groups"]} == sums.to_dict()
+    assert {one["group"]: one["value"] for one in answer["groups"]} == sums.to_dict()
     shown = headcount("estimate", *smoker, "--group", "city", "--epsilon", "1").out
     assert re.search(r"^Bonn +\d+ +central", shown, flags=re.MULTILINE)
     assert "2 groups, 900 people" in shown
@@ -135,7 +135,7 @@ def test_persons_and_groups(headcount: Headcount, tmp_path: Path) -> None:
         assert refused.status == 2
         assert says in refused.err
     named = asked(headcount, *smoker, "--group", "city", "--groups", "Ulm,Bonn", *SURE)
-    assert [one["city"] for one in named["groups"]] == ["Bonn", "Ulm"]
+    assert [one["group"] for one in named["groups"]] == ["Bonn", "Ulm"]
 
 
 @pytest.mark.usefixtures("town")
@@ -337,3 +337,42 @@ def test_ledgers_that_do_not_fit_are_one_line(
     assert (done.status, done.out) == (2, "")
     assert message in done.err
     assert done.err.count("\n") == 1
+
+
+@pytest.mark.usefixtures("people")
+def test_what_cannot_be_saved_is_refused_before_it_is_spent(
+    headcount: Headcount, tmp_path: Path
+) -> None:
+    headcount("ledger", "create", "spent.db", "--dataset", "town", "--epsilon", "1")
+    (tmp_path / "taken.json").mkdir()
+    asked = ["estimate", "people.csv", "--column", "smoker", "--epsilon", "1"]
+    done = headcount(*asked, "--ledger", "spent.db", "--out", "taken.json")
+    assert (done.status, done.out) == (2, "")
+    assert "must be a place to write to" in done.err
+    shown = json.loads(headcount("ledger", "show", "spent.db", "--json").out)
+    assert shown["datasets"][0]["entries"] == []
+
+
+def test_groups_of_files_go_by_their_text(headcount: Headcount, tmp_path: Path) -> None:
+    folder = tmp_path / "parts"
+    folder.mkdir()
+    (folder / "a.csv").write_text("v,g\n" + "1,1\n" * 30)
+    (folder / "b.csv").write_text("v,g\n" + "0,1\n0,x\n" * 20)
+    asked = ["estimate", "parts", "--column", "v", "--group", "g", "--epsilon", "1", "--json"]
+    for more in ([], ["--groups", "1,x"]):
+        found = json.loads(headcount(*asked, *more).out)
+        assert found["grouped_by"] == "g"
+        assert [(one["group"], one["users"]) for one in found["groups"]] == [("1", 50), ("x", 20)]
+    done = headcount(*asked, "--groups", "1")
+    assert done.status == 2
+    assert "every group must be one of" in done.err
+
+
+@pytest.mark.usefixtures("people")
+@pytest.mark.parametrize("flag", ["--group", "--person"])
+def test_what_is_public_is_not_the_question(headcount: Headcount, flag: str) -> None:
+    done = headcount(
+        "estimate", "people.csv", "--column", "smoker", flag, "smoker", "--epsilon", "1"
+    )
+    assert (done.status, done.out) == (2, "")
+    assert "`column` must be another one" in done.err

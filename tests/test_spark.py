@@ -251,6 +251,7 @@ def test_every_piece_of_a_group_of_a_partition_has_its_part_of_a_seed(spark: Spa
         assert np.array_equal(tallies[team].counts, expected)
 
 
+@slow
 def test_the_page_says_what_can_be_done(
     spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -407,6 +408,7 @@ def test_bad_data_are_refused_in_one_line(
     assert "\n" not in str(refused.value)
 
 
+@slow
 def test_odd_names_of_columns_are_names(spark: SparkSession) -> None:
     frame = frame_of(spark, {"a.b `c`": [0, 1, 1]}, 1)
     survey = asked(SparkEngine(), frame, Question(cleaning("a.b `c`", hc.Count()))).surveys[None]
@@ -669,6 +671,7 @@ def lossy(spark: SparkSession, values: list[int]) -> DataFrame:
     return mapped(frame_of(spark, {"value": values}), failing, "value bigint")
 
 
+@slow
 def test_a_task_that_runs_twice_counts_once(spark: SparkSession) -> None:
     values = [0, 1, 1] * 400
     question = Question(cleaning("value", hc.Histogram(3)), values_stay=True)
@@ -689,6 +692,7 @@ def test_messages_of_a_task_that_runs_twice_are_written_once(spark: SparkSession
     assert np.array_equal(one, other)
 
 
+@slow
 def test_work_that_fails_for_good_is_one_line(spark: SparkSession) -> None:
     def broken(batches: Iterator[pyarrow.RecordBatch]) -> Iterator[pyarrow.RecordBatch]:
         raise OSError("no such disk")

@@ -139,11 +139,11 @@ def exact_audit(
         values = _values(target) if values is None else values
         if claim is None:
             claim, delta = promised(target, Trust(checks.choice("view", view, tuple(Trust))), delta)
+    elif not callable(target):
+        raise InvalidParameter(f"`target` must be a protocol or a function, got {target!r}")
     delta = 0.0 if delta is None else checks.real("delta", delta)
-    if values is None or not 2 <= len(set(values)) <= MOST_VALUES:
-        raise InvalidParameter(
-            f"`values` must be 2 to {MOST_VALUES} that people may hold, got {values}"
-        )
+    claim = None if claim is None else checks.real("claim", claim)
+    values = _listed(values)
     seen = Trust(checks.choice("view", view or Trust.LOCAL, tuple(Trust)))
     people = 1 if seen is Trust.LOCAL else checks.whole("users", users, low=1, high=MOST_PEOPLE)
     law_of, rare = _view(target, values, seen)
@@ -168,6 +168,17 @@ def _values(protocol: Protocol) -> Sequence[Any]:
     raise InvalidParameter(f"`values` must be given where there is no list, got none for {task}")
 
 
+def _listed(values: Any) -> Sequence[Any]:
+    try:
+        if 2 <= len(set(values)) <= MOST_VALUES:
+            return list(values)
+    except TypeError:
+        pass
+    raise InvalidParameter(
+        f"`values` must be 2 to {MOST_VALUES} that people may hold, got {values!r}"
+    )
+
+
 def _view(
     target: Protocol | Callable[[Any], Law], values: Sequence[Any], seen: Trust
 ) -> tuple[Callable[[tuple[Any, ...]], Law], Fraction]:
@@ -178,16 +189,37 @@ def _view(
             return _Releases(target, laws).view, rare
         return _Crowds(laws, target.least_copies if seen is Trust.SHUFFLE else 1).view, rare
     if seen is Trust.CENTRAL:
-        cached = lru_cache(maxsize=MOST_DATASETS)(lambda dataset: _checked(target(dataset)))
+        cached = lru_cache(maxsize=MOST_DATASETS)(lambda dataset: _asked(target, dataset))
         return cached, Fraction(0)
-    return _Crowds({value: _checked(target(value)) for value in values}, 1).view, Fraction(0)
+    return _Crowds({value: _sent(target, value) for value in values}, 1).view, Fraction(0)
 
 
-def _checked(law: Law) -> Law:
-    total = sum(law.values(), Fraction(0))
-    if not all(isinstance(chance, Fraction | int) for chance in law.values()) or total != 1:
-        raise InvalidParameter(f"a law must have fractions that add up to 1, got {float(total)}")
+def _asked(target: Callable[[Any], Law], value: Any) -> Law:
+    """The law that a function of somebody else's gives."""
+    try:
+        law = dict(target(value))
+    except Exception as error:  # whatever it is
+        raise InvalidParameter(
+            f"a law must be given for {value!r}, got {type(error).__name__}: {error}"
+        ) from error
+    chances = list(law.values())
+    exact = all(isinstance(chance, Fraction | int) and chance >= 0 for chance in chances)
+    if not exact or sum(chances, Fraction(0)) != 1:
+        raise InvalidParameter(
+            f"a law must have fractions that add up to 1, none negative, got {chances}"
+        )
     return law
+
+
+def _sent(target: Callable[[Any], Law], value: Any) -> Law:
+    """The same of messages, without their order."""
+    law = _asked(target, value)
+    try:
+        return {tuple((message, int(count)) for message, count in bag): law[bag] for bag in law}
+    except (TypeError, ValueError):
+        raise InvalidParameter(
+            f"a law must be of messages, ((message, copies), …), got {next(iter(law))!r}"
+        ) from None
 
 
 def _stated(protocol: Protocol, values: Sequence[Any]) -> tuple[dict[Any, Law], Fraction]:

@@ -128,11 +128,13 @@ def _shuffled(
     for start in range(0, count, at_once):
         runs = min(at_once, count - start)
         sent = protocol.randomize(list(dataset) * runs, source)
-        seen.append((_counted if few else _tallied)(protocol, sent, runs, source))
+        seen.append(
+            _counted(protocol, sent, runs) if few else _tallied(protocol, sent, runs, source)
+        )
     return np.concatenate(seen)
 
 
-def _counted(protocol: Protocol, sent: Messages, runs: int, source: Source) -> NDArray[Any]:
+def _counted(protocol: Protocol, sent: Messages, runs: int) -> NDArray[Any]:
     copies = _copies(protocol, sent, runs)
     if protocol.fixed_messages == 1:
         return copies
@@ -161,10 +163,8 @@ def _size(column: range) -> int:
 
 def _copies(protocol: Protocol, sent: Messages, runs: int) -> NDArray[np.int64]:
     people = sent.users // runs
-    payload, counts = sent.payload, np.asarray(sent.counts)
-    if protocol.least_copies > 1:  # whoever sends several is not heard
-        payload = payload[np.repeat(counts <= 1, counts)]
-        counts = np.where(counts <= 1, counts, 0)
+    sent = sent if protocol.least_copies == 1 else sent.only_single()
+    payload, counts = sent.payload, sent.counts
     columns = protocol.alphabet.columns
     code = np.zeros(len(payload), dtype=np.int64)
     for column, values in zip(columns, payload.reshape(len(payload), -1).T, strict=True):

@@ -251,8 +251,6 @@ def estimate(
     if postprocess is not None:
         answer = answer.postprocess(postprocess)
     kind = {"sampling": sampling, "simultaneous": simultaneous}
-    if out:
-        results.save(answer, out, confidence, **kind)
     remarks = {} if plan is None else {"plan": planned.digest}
     if book is not None:
         remarks["recorded_in"] = book.store.shown
@@ -261,11 +259,25 @@ def estimate(
     if as_json:
         known = facts(releases[0].protocols[0]) if isinstance(answer, Estimate) else {}
         print_json({**answer.to_dict(confidence, **kind), **known, **remarks})
-        return
+    else:
+        _show(answer, releases[0], confidence, kind, remarks, out)
+    if out:  # last: what was spent is shown, even if it cannot be saved
+        results.save(answer, out, confidence, **kind)
+
+
+def _show(
+    answer: Estimate | GroupedEstimate,
+    release: Release,
+    confidence: float,
+    kind: dict[str, bool],
+    remarks: dict[str, str],
+    out: Path | None,
+) -> None:
     print_table(answer.table(confidence, **kind))
-    _print_cost(releases[0], answer, confidence, kind)
+    _print_cost(release, answer, confidence, kind)
     if out:
-        remarks["figure" if out.suffix.lower() in results.DRAWN else "saved"] = str(out)
+        place = "figure" if out.suffix.lower() in results.DRAWN else "saved"
+        remarks = {**remarks, place: str(out)}
     for what, remark in remarks.items():
         console.print(f"{what.replace('_', ' ')}: {remark}", soft_wrap=True)
 

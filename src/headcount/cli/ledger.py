@@ -9,9 +9,10 @@ from typing import Annotated, Any
 import typer
 
 from headcount.cli.arguments import AsJson, Epsilon
-from headcount.cli.output import console, json_text, messages, print_json, print_table
+from headcount.cli.output import console, messages, print_json, print_table
 from headcount.core.budget import Budget
-from headcount.core.errors import InvalidParameter, MissingPackage, UnreadableData
+from headcount.core.errors import InvalidParameter, MissingPackage
+from headcount.core.writing import json_text, written
 from headcount.ledger.ledger import Ledger
 from headcount.ledger.spending import Spending
 
@@ -82,17 +83,13 @@ def export(
     if out.suffix not in _KINDS:
         raise InvalidParameter(f"an export must end in {', '.join(_KINDS)}, got {out.name!r}")
     found = _spendings(place, dataset)
-    try:
+    with written(out):
         if out.suffix == ".json":
             out.write_text(json_text(_document(found)) + "\n", encoding="utf-8")
         elif out.suffix == ".csv":
             out.write_text(_csv(_rows(found)), encoding="utf-8", newline="")
         else:
             _write_parquet(_rows(found), out)
-    except OSError as error:
-        raise UnreadableData(
-            f"{str(out)!r} must be a place to write to, got: {error.strerror}"
-        ) from None
     console.print(f"exported: {out}", soft_wrap=True)
 
 

@@ -1,7 +1,5 @@
 """How results reach the user: tables and pictures for people, one JSON document for programs."""
 
-import json
-import math
 import os
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -15,6 +13,7 @@ from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeEl
 from headcount.core.estimate import Estimate
 from headcount.core.protocol import Protocol
 from headcount.core.table import Table
+from headcount.core.writing import json_text
 
 console = Console(highlight=False, markup=False)
 messages = Console(
@@ -25,19 +24,6 @@ messages = Console(
 def print_json(document: Mapping[str, Any]) -> None:
     """One JSON document on standard output."""
     print(json_text(document))
-
-
-def json_text(document: Mapping[str, Any]) -> str:
-    """JSON has no infinity: it becomes null."""
-    return json.dumps(_finite(document), indent=2, ensure_ascii=False, allow_nan=False)
-
-
-def _finite(value: Any) -> Any:
-    if isinstance(value, Mapping):
-        return {key: _finite(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [_finite(item) for item in value]
-    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def print_table(table: Table) -> None:

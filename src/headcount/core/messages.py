@@ -160,6 +160,12 @@ class Messages(Batch):
         payload = np.insert(self.payload, np.repeat(ends, copies), extra, axis=0)
         return Messages(payload, self.users, counts)
 
+    def only_single(self) -> "Messages":
+        """Without those of people who sent several, who could make a rare message pass."""
+        single = self.counts <= 1
+        payload = self.payload[np.repeat(single, self.counts)]
+        return Messages(payload, self.users, np.where(single, self.counts, 0))
+
     @classmethod
     def receive(cls, data: bytes, alphabet: Alphabet) -> "Messages":
         """One person's bundle, back from the bytes that `to_bytes` gave."""

@@ -86,7 +86,7 @@ class Protocol(ABC):
         if not self.answers(self.task):
             raise self.other_task(self.task, self.tasks)
         checks.choice("calibration", self.calibration, ("exact", "paper"))
-        self._check_users(self.crowd.users)
+        self.check_users(self.crowd.users)
 
     def __getstate__(self) -> dict[str, Any]:
         """For other machines, which randomize and count: calibrated, without the proof of it."""
@@ -378,6 +378,16 @@ class Protocol(ABC):
             )
         return self._as_tally(self._tally(payload), batch.users)
 
+    def check_users(self, users: int) -> None:
+        """Refuse a crowd that the guarantee does not cover, or that a tally has no room for."""
+        if users < self.crowd.users:
+            raise CrowdMismatch(
+                f"{self.name} was built for at least {self.crowd.users} people, got {users}",
+                hint="build it for the crowd that takes part",
+            )
+        if users > self.most_users:
+            raise CrowdMismatch(f"{self.name} holds at most {self.most_users} people, got {users}")
+
     def collect(self, values: ArrayLike, source: Source) -> Tally:
         """`tally(randomize(values, source))`, some people at a time, so that messages take little
         memory. Nothing is shuffled in between.
@@ -397,7 +407,7 @@ class Protocol(ABC):
         `source` is used in central trust alone, where the noise is added now, and every call is a
         release of its own; left out, it is the secure one.
         """
-        self._check_users(tally.users)
+        self.check_users(tally.users)
         self._check_tally(tally)
         unbiased = self._unbiased(tally, source)
         raw = Estimate(
@@ -467,15 +477,6 @@ class Protocol(ABC):
     def _check_source(self, source: Source) -> None:
         if not isinstance(source, Source):
             raise InvalidParameter(f"`source` must be a SecureSource or a Source, got {source!r}")
-
-    def _check_users(self, users: int) -> None:
-        if users < self.crowd.users:
-            raise CrowdMismatch(
-                f"{self.name} was built for at least {self.crowd.users} people, got {users}",
-                hint="build it for the crowd that takes part",
-            )
-        if users > self.most_users:
-            raise CrowdMismatch(f"{self.name} holds at most {self.most_users} people, got {users}")
 
     def _check_tally(self, tally: Tally) -> None:
         if tally.protocol != self.name:

@@ -5,9 +5,9 @@ refused is counted and not raised, so that the refusal can speak of all the data
 """
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
@@ -193,7 +193,7 @@ class Cleaning:
         """By Arrow's own search, which does not turn numbers beyond 2^53 into floats."""
         from pyarrow import compute
 
-        labels, places = self._label_set(array.type)
+        labels, places = _label_set(self.asked, array.type, self._index)
         found = compute.index_in(array, value_set=labels)
         wrong = None
         if found.null_count:
@@ -203,18 +203,6 @@ class Cleaning:
         if not len(labels):
             return np.zeros(len(array), dtype=self._index), wrong
         return places[at], wrong
-
-    def _label_set(self, kind: "pyarrow.DataType") -> tuple["pyarrow.Array", NDArray[Any]]:
-        """The labels that such a column can hold, and the number of the bucket of each."""
-        import pyarrow
-
-        assert isinstance(self.asked, Histogram)
-        buckets: Iterable[tuple[int, Any]] = enumerate(self.asked.buckets)
-        if not is_text(kind):
-            limits = np.iinfo(kind.to_pandas_dtype())
-            buckets = [(at, x) for at, x in buckets if limits.min <= x <= limits.max]
-        places, labels = zip(*buckets, strict=True) if (buckets := list(buckets)) else ((), ())
-        return pyarrow.array(labels, type=kind), np.array(places, dtype=self._index)
 
     def _binned(self, values: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.bool_] | None]:
         assert self.edges
@@ -309,3 +297,18 @@ def _checked(made: Cleaning) -> Cleaning:
     if made.missing not in ("error", "drop"):
         _ = made.fill
     return made
+
+
+@lru_cache(maxsize=8)
+def _label_set(
+    task: Histogram, kind: "pyarrow.DataType", index: np.dtype[Any]
+) -> tuple["pyarrow.Array", NDArray[Any]]:
+    """The labels that such a column can hold, and the number of the bucket of each."""
+    import pyarrow
+
+    buckets = list(enumerate(task.buckets))
+    if not is_text(kind):
+        limits = np.iinfo(kind.to_pandas_dtype())
+        buckets = [(at, x) for at, x in buckets if limits.min <= int(x) <= limits.max]
+    places, labels = zip(*buckets, strict=True) if buckets else ((), ())
+    return pyarrow.array(labels, type=kind), np.array(places, dtype=index)

@@ -13,14 +13,14 @@ the same `Question`, and need not bring any row home.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from headcount.core.errors import InvalidValue
+from headcount.core.errors import InvalidValue, UnreadableData
 from headcount.core.protocol import Protocol
 from headcount.core.source import Source
 from headcount.core.tally import Tally
@@ -42,6 +42,22 @@ class Survey:
             raise InvalidValue("surveys must be of one question to be added, got different ones")
         counts = None if self.counts is None or other.counts is None else self.counts + other.counts
         return Survey(self.users + other.users, counts)
+
+
+def check_same(
+    surveys: Mapping[Group, Survey],
+    tallies: Mapping[Group, Tally],
+    wanted: Iterable[Group],
+    name: str,
+) -> None:
+    """Refuse tallies of other people than were surveyed: rows changed in between."""
+    for group in wanted:
+        seen, again = surveys[group].users, tallies[group].users if group in tallies else 0
+        if seen != again:
+            raise UnreadableData(
+                f"{name} must have the same rows when read again, "
+                f"got {again:,} people instead of {seen:,}"
+            )
 
 
 class Crowds(ABC):

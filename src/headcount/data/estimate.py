@@ -89,8 +89,13 @@ def estimate(
               person.
     group     ask the same of each group: those named, or those found. Groups, and how many people
               each has, are public; the budget is spent once, since a value is in one group only.
+    ledger    where it is recorded, as a spending of `dataset`, before it is released; refused if
+              the limit of the data set would be exceeded.
     charge    is told what will be spent, before anything random happens but the choice of a
               person's rows; it may refuse.
+    engine    that of the data, unless it is named: "local", or "spark" for its frames.
+    source    of random bits, secure unless given.
+    progress  is called with a step and the share of it that is done.
     """
     built = protocol if isinstance(protocol, Protocol) else None
     task, budget = _settings(built, task, budget, bins)
@@ -103,6 +108,9 @@ def estimate(
     book = Ledger.open(ledger) if isinstance(ledger, str | PathLike) else ledger
     if book is None and dataset is not None:
         raise InvalidParameter(f"`dataset` must come with a ledger, got {dataset!r} alone")
+    if book is not None:
+        checks.instance("ledger", book, Ledger)
+    checks.instance("options", options or {}, Mapping)
     where = _engine(engine, data)
     if isinstance(where, LocalEngine):
         data = rows_of(data, query)
@@ -111,6 +119,11 @@ def estimate(
         raise InvalidParameter(f"`query` must be asked of the local engine, got {where.name}")
     if column is None:
         raise InvalidParameter(f"`column` must be named with the engine {where.name}, got none")
+    if column in (person, group):
+        raise InvalidParameter(
+            f"`column` must be another one than those of persons and groups, which are not hidden, "
+            f"got {column!r} twice"
+        )
     trust = _trust(trust, protocol)
     question = Question(
         cleaning(column, task, missing=missing, outside=outside, bins=bins),
@@ -135,6 +148,8 @@ def estimate(
     progress("calibrating", 0.0)
     answers = _built(crowds, question, build, row_budget(budget, rows), built is not None)
     whole = joint(answer.release for answer in answers.values())
+    if charge is not None:
+        charge(whole)
     if book is not None:
         users = sum(survey.users for survey in crowds.surveys.values())
         note = {"column": column, "protected": whole.guarantee.neighbors}
@@ -142,8 +157,6 @@ def estimate(
             dataset, whole.guarantee, whole.curve, note,
             protocol=whole.name, task=whole.task.name, users=users,
         )  # fmt: skip
-    if charge is not None:
-        charge(whole)
     found = _answered(crowds, answers, source, partial(progress, "randomizing"))
     if group is None:
         return found[None]
@@ -185,11 +198,14 @@ def _engine(engine: str | Engine | None, data: Any) -> Engine:
 def _declared(group: str | None, groups: Sequence[Group] | None) -> tuple[Group, ...] | None:
     if groups is None:
         return None
-    if group is None or not groups or len(set(groups)) < len(groups):
+    listed = isinstance(groups, Sequence) and not isinstance(groups, str)
+    names = list(groups) if listed else []
+    words = all(isinstance(name, str | int) for name in names)
+    if group is None or not names or not words or len({str(name) for name in names}) < len(names):
         raise InvalidParameter(
-            f"`groups` must come with `group`, one or more, each once, got {list(groups)}"
+            f"`groups` must come with `group`: words or whole numbers, each once, got {groups!r}"
         )
-    return tuple(group_order(list(groups)))
+    return tuple(group_order(names))
 
 
 def _trust(trust: Trust | str | None, protocol: str | Protocol | None) -> Trust:
@@ -249,12 +265,15 @@ def _answer(
     if not survey.users:
         raise Infeasible("there must be at least one person in every group that is named, got none")
     found = build(budget, survey.users)
+    found.check_users(survey.users)  # before anything is charged
     if as_it_is or not drawn_at_once(found, question, survey.users):
         return _Answer(found, release(found, question, 0.0))
-    # A little of δ is put aside, and the protocol calibrated for the rest.
+    # A little of δ is put aside, and the protocol calibrated for the rest; it may be another one.
     reserve = SHARE * budget.delta
-    found = build(replace(budget, delta=budget.delta - reserve * (1 + 1e-12)), survey.users)
-    return _Answer(found, release(found, question, reserve), reserve)
+    less = build(replace(budget, delta=budget.delta - reserve * (1 + 1e-12)), survey.users)
+    if not drawn_at_once(less, question, survey.users):
+        return _Answer(found, release(found, question, 0.0))
+    return _Answer(less, release(less, question, reserve), reserve)
 
 
 def _answered(

@@ -1,6 +1,6 @@
 """Rows of what is in memory already, or comes as a stream: frames, arrays, iterables."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import chain, islice
 from typing import TYPE_CHECKING, Any
 
@@ -24,7 +24,7 @@ class FrameRows(Rows):
     def __init__(
         self,
         columns: Sequence[str],
-        stream: "Callable[[list[str]], pyarrow.RecordBatchReader]",
+        stream: "Callable[[list[str]], Iterable[pyarrow.RecordBatch]]",
         count: int | None = None,
         name: str = DATA,
     ) -> None:
@@ -33,10 +33,6 @@ class FrameRows(Rows):
     @property
     def columns(self) -> Sequence[str]:
         return self._columns
-
-    @property
-    def count(self) -> int | None:
-        return self._count
 
     def _batches(self, columns: Sequence[str], kinds: Kinds) -> Iterator[Batch]:
         read = 0
@@ -152,6 +148,8 @@ def iterable_rows(data: Any) -> Rows:
         values = start if once else iter(data)
         while chunk := list(islice(values, _CHUNK)):
             if records:
+                if not all(isinstance(row, Mapping) for row in chunk):
+                    raise InvalidValue("rows must all be mappings if the first is, got others")
                 arrays = [pyarrow.array([row.get(name) for row in chunk]) for name in columns]
             else:
                 arrays = [pyarrow.array(chunk)]

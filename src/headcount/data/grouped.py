@@ -68,9 +68,9 @@ class GroupedEstimate(Mapping[Group, Estimate]):
         kind = {"sampling": sampling, "simultaneous": simultaneous}
         return {
             "task": self.task,
-            "group": self.group,
+            "grouped_by": self.group,
             "groups": [
-                {self.group: group, **estimate.to_dict(confidence, **kind)}
+                {"group": group, **estimate.to_dict(confidence, **kind)}
                 for group, estimate in self.items()
             ],
             "users": self.users,

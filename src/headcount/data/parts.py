@@ -44,21 +44,29 @@ class Part:
 
 @dataclass(eq=False)
 class Numbering:
-    """Names that get numbers in the order in which they come; whole numbers are their own."""
+    """Names that get numbers in the order in which they come."""
 
     numbers: dict[Any, int] = field(default_factory=dict)
     closed: bool = False  # whether there are no others
+
+    @classmethod
+    def of_groups(cls, groups: "tuple[Group, ...] | None") -> "Numbering":
+        """Of the declared groups, or of those that will be found."""
+        if groups is None:
+            return cls()
+        return cls({name: at for at, name in enumerate(groups)}, closed=True)
 
     def of(self, column: "pyarrow.Array") -> tuple[NDArray[np.int64], list[Any]]:
         """Everybody's number; and the names that are no member of a closed list, numbered −1."""
         listed = plain(column).dictionary_encode()
         names = listed.dictionary.to_pylist()
-        strange = [name for name in names if self.closed and name not in self.numbers]
-        if not self.closed:
-            for name in names:
-                self.numbers.setdefault(name, len(self.numbers))
-        found = np.array([self.numbers.get(name, -1) for name in names], dtype=np.int64)
-        return found[listed.indices.to_numpy()], strange
+        if self.closed:  # by what they look like: files have no types
+            known = {str(name): at for name, at in self.numbers.items()}
+            numbers = [known.get(str(name), -1) for name in names]
+        else:
+            numbers = [self.numbers.setdefault(name, len(self.numbers)) for name in names]
+        strange = [name for name, at in zip(names, numbers, strict=True) if at < 0]
+        return np.array(numbers, dtype=np.int64)[listed.indices.to_numpy()], strange
 
 
 @dataclass(eq=False)
@@ -91,8 +99,9 @@ class Parts:
         kinds = {}
         if self.question.cleaning.kind:
             kinds[self.question.cleaning.column] = self.question.cleaning.kind
-        if self.question.person:
-            kinds[self.question.person] = "text"
+        for named in (self.question.person, self.question.group):
+            if named:
+                kinds[named] = "text"
         return kinds
 
     def _part(self, batch: "pyarrow.RecordBatch", first: int) -> tuple[Part, Problems]:

@@ -31,11 +31,6 @@ class Rows(ABC):
     def columns(self) -> Sequence[str]:
         """The names of all columns."""
 
-    @property
-    def count(self) -> int | None:
-        """How many rows there are, if that is known without reading them."""
-        return None
-
     @abstractmethod
     def _batches(self, columns: Sequence[str], kinds: Kinds) -> Iterator[Batch]:
         """Batches with these columns."""

@@ -4,8 +4,9 @@ It fits if either of two sums does:
 
 Plain       Σε ≤ limit ε and Σδ ≤ limit δ, in rational numbers, of the shortest decimal text of each
             float: ten charges of 0.1 fill a limit of 1, and what is left can be spent to the last
-            digit. A float is within half a unit of its text, so that this holds a limit to one part
-            in 2^52. It holds however later charges are chosen.
+            digit. A float is within half a unit of its text, and a curve, which rounds up, may be a
+            little above a guarantee that was proved without rounding: so this holds a limit to one
+            part in 10^11 of ε and in 10^8 of δ. It holds however later charges are chosen.
 Composed    δ(limit ε) ≤ limit δ for the composed privacy-loss distributions, rounded to the private
             side. It may allow many times as much. It holds if the curves that are charged are not
             chosen by what came out before; questions may be (see `accounting.composition`).
@@ -31,8 +32,8 @@ if TYPE_CHECKING:
 
 _COMPOSITION = "headcount.accounting.composition"  # which takes seconds to load
 _MOST_RELEASES = 10**6  # that are composed; more would drown in numerical error
-# By how much a curve, which rounds up, may be above a guarantee that was proved without rounding.
-_MORE_EPSILON, _MORE_DELTA = 1e-11, 1e-15
+# By how much a curve may be above a guarantee: relative, so that no charge is for nothing.
+_MORE_EPSILON, _MORE_DELTA = 1e-11, 1e-8
 
 
 @dataclass(frozen=True)
@@ -195,7 +196,7 @@ def _composed(releases: tuple[tuple[DominatingLaw, int], ...]) -> "ComposedCurve
 
 def is_kept(epsilon: float, delta: float, curve: Callable[[float], float]) -> bool:
     """Whether a curve is nowhere worse than the pair says, but for rounding."""
-    return curve(epsilon * (1 + _MORE_EPSILON) + _MORE_EPSILON) <= delta + _MORE_DELTA
+    return curve(epsilon * (1 + _MORE_EPSILON)) <= delta * (1 + _MORE_DELTA)
 
 
 def exactly(number: float) -> Fraction:

@@ -91,6 +91,12 @@ class Spending:
             pairs.append((self.remaining_epsilon, self.remaining_delta))
         left = " or ".join(f"ε = {epsilon!r} at δ = {delta!r}" for epsilon, delta in pairs)
         notes.append(f"remaining: {left}")
+        protected = {str(one.note["protected"]) for one in self.entries if "protected" in one.note}
+        if len(protected) > 1:
+            notes.append(
+                "Entries protect different things, and the sum holds for what all of them protect: "
+                + "; or ".join(sorted(protected))
+            )
         if self.composed:
             notes.append(
                 "Privacy-loss distributions are composed: this holds if how much to spend was not "

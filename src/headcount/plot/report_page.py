@@ -1,19 +1,16 @@
 """The privacy report as a figure, and as a file: text, JSON, a page, or the figure alone."""
 
-import json
 from dataclasses import replace
 from html import escape
-from io import StringIO
 from pathlib import Path
 
 from headcount.auditor.report import PrivacyReport
-from headcount.core.errors import InvalidParameter, UnreadableData
+from headcount.core.errors import InvalidParameter
+from headcount.core.writing import check_writable, json_text, written
 from headcount.plot.lines import Points, panel
+from headcount.plot.page import drawing, page
 from headcount.plot.style import (
     FORMATS,
-    GRAY,
-    GRID,
-    INK,
     PANEL_WIDTH,
     Axis,
     Figure,
@@ -25,16 +22,6 @@ from headcount.plot.style import (
 
 REPORT_FORMATS = (".txt", ".json", ".html", *(kind for kind in FORMATS if kind != ".html"))
 _GUESSING: Points = ((0.0, 0.0), (1.0, 1.0))
-_STYLE = f"""
-body {{ font-family: 'Liberation Sans', Arial, Helvetica, sans-serif; color: {INK};
-  max-width: 70em; margin: 2em auto; padding: 0 1em; line-height: 1.5; }}
-h1 {{ font-size: 1.5em; }}
-table {{ border-collapse: collapse; }}
-tr {{ border-bottom: 1px solid {GRID}; }}
-figure {{ margin: 2em 0; }}
-figcaption {{ color: {GRAY}; }}
-svg {{ max-width: 100%; height: auto; }}
-"""
 
 
 def report_figure(report: PrivacyReport) -> Figure:
@@ -90,10 +77,7 @@ def check_report_path(path: Path) -> None:
         raise InvalidParameter(
             f"a report must end in {', '.join(REPORT_FORMATS)}, got {path.name!r}"
         )
-    if kind in FORMATS:
-        check_path(path)
-    elif not path.absolute().parent.is_dir():
-        raise UnreadableData(f"there must be a folder {str(path.parent)!r} to write to, got none")
+    (check_path if kind in FORMATS else check_writable)(path)
 
 
 def save_report(report: PrivacyReport, path: Path) -> None:
@@ -106,39 +90,15 @@ def save_report(report: PrivacyReport, path: Path) -> None:
     if kind == ".txt":
         text = f"{report}\n"
     elif kind == ".json":
-        text = json.dumps(report.to_dict(), indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+        text = json_text(report.to_dict()) + "\n"
     else:
         text = _page(report)
-    try:
+    with written(path):
         path.write_text(text, encoding="utf-8")
-    except OSError as error:
-        raise UnreadableData(
-            f"{str(path)!r} must be a place to write to, got: {error.strerror}"
-        ) from None
 
 
 def _page(report: PrivacyReport) -> str:
-    drawing = StringIO()
-    report_figure(report).save(drawing, format="svg")
-    title = escape(report.title)
     said = "\n".join(f"<li>{escape(sentence)}</li>" for sentence in report.sentences)
-    return f"""<!DOCTYPE html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width">
-<title>{title}</title>
-<style>{_STYLE}</style>
-</head>
-<body>
-<h1>{title}</h1>
-<ul>
-{said}
-</ul>
-{replace(report.table(), title="", notes=()).html()}
-<figure>
-{drawing.getvalue()}
-</figure>
-</body>
-</html>
-"""
+    table = replace(report.table(), title="", notes=()).html()
+    drawn = drawing(report_figure(report))
+    return page(report.title, f"<ul>\n{said}\n</ul>\n{table}\n{drawn}")

@@ -1,42 +1,28 @@
 """Answers as files: JSON, a Parquet table, a page that holds all it needs, or a figure."""
 
 import json
-import math
-from collections.abc import Mapping
 from dataclasses import replace
-from html import escape
-from io import StringIO
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from headcount.core.errors import InvalidParameter, MissingPackage, UnreadableData
+from headcount.core.errors import InvalidParameter, MissingPackage
 from headcount.core.estimate import Estimate
+from headcount.core.writing import check_writable, json_text, written
 from headcount.data.grouped import GroupedEstimate
 from headcount.plot import figures
-from headcount.plot.style import GRAY, GRID, INK
+from headcount.plot.page import drawing, page
 
 DRAWN = (".png", ".svg", ".pdf")
-_WRITTEN = (".json", ".parquet", ".html")
-_STYLE = f"""
-body {{ font-family: 'Liberation Sans', Arial, Helvetica, sans-serif; color: {INK};
-  max-width: 70em; margin: 2em auto; padding: 0 1em; line-height: 1.5; }}
-h1 {{ font-size: 1.5em; }}
-table {{ border-collapse: collapse; }}
-tr {{ border-bottom: 1px solid {GRID}; }}
-figure {{ margin: 2em 0; }}
-figcaption {{ color: {GRAY}; }}
-svg {{ max-width: 100%; height: auto; }}
-"""
 
 
 def check_path(path: Path) -> None:
     """Refuse a file that cannot become a result, before the work that would fill it."""
-    if path.suffix.lower() not in _WRITTEN:
+    if path.suffix.lower() in (".json", ".parquet"):
+        check_writable(path)
+    else:
         figures.check_path(path)
-    elif not path.absolute().parent.is_dir():
-        raise UnreadableData(f"there must be a folder {str(path.parent)!r} to write to, got none")
 
 
 def save(
@@ -56,27 +42,14 @@ def save(
             raise InvalidParameter("a figure must be of one estimate, got those of several groups")
         figures.save(figures.density_figure(result, confidence, **kind), path)
         return
-    try:
+    with written(path):
         if ending == ".json":
-            text = json.dumps(_finite(result.to_dict(confidence, **kind)), indent=2) + "\n"
+            text = json_text(result.to_dict(confidence, **kind)) + "\n"
             path.write_text(text, encoding="utf-8")
         elif ending == ".html":
             path.write_text(_page(result, confidence, kind), encoding="utf-8")
         else:
             _write_table(result, path, confidence, kind)
-    except OSError as error:
-        raise UnreadableData(
-            f"{str(path)!r} must be a place to write to, got: {error.strerror or error}"
-        ) from None
-
-
-def _finite(value: Any) -> Any:
-    """JSON has no infinity: it becomes null."""
-    if isinstance(value, Mapping):
-        return {key: _finite(item) for key, item in value.items()}
-    if isinstance(value, list):
-        return [_finite(item) for item in value]
-    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def _estimates(result: Estimate | GroupedEstimate) -> list[tuple[Any, Estimate]]:
@@ -124,35 +97,17 @@ def _write_table(
 
 
 def _page(result: Estimate | GroupedEstimate, confidence: float, kind: dict[str, bool]) -> str:
-    table, promise = result.table(confidence, **kind), result.guarantee
-    title = f"A {result.task} of {result.users:,} people"
-    drawings = "\n".join(
-        f"<figure>\n{_drawing(estimate, confidence, kind)}\n"
-        f"<figcaption>{escape('' if group is None else str(group))}</figcaption></figure>"
+    table = replace(result.table(confidence, **kind), title="").html()
+    promised = f"<h2>What is promised</h2>\n{result.guarantee.table().html()}"
+    drawn = [
+        drawing(_figure(estimate, confidence, kind), "" if group is None else str(group))
         for group, estimate in _estimates(result)
         if estimate.buckets is not None
-    )
-    return f"""<!DOCTYPE html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width">
-<title>{escape(title)}</title>
-<style>{_STYLE}</style>
-</head>
-<body>
-<h1>{escape(title)}</h1>
-{replace(table, title="").html()}
-<h2>What is promised</h2>
-{promise.table().html()}
-{drawings}
-</body>
-</html>
-"""
+    ]
+    title = f"A {result.task} of {result.users:,} people"
+    return page(title, "\n".join([table, promised, *drawn]))
 
 
-def _drawing(estimate: Estimate, confidence: float, kind: dict[str, bool]) -> str:
+def _figure(estimate: Estimate, confidence: float, kind: dict[str, bool]) -> figures.Figure:
     draw = figures.density_figure if estimate.task == "density" else figures.histogram_figure
-    out = StringIO()
-    draw(estimate, confidence, **kind).save(out, format="svg")
-    return out.getvalue()
+    return draw(estimate, confidence, **kind)

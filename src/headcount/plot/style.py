@@ -12,6 +12,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast
 
 from headcount.core.errors import InvalidParameter, MissingPackage, UnreadableData
+from headcount.core.writing import check_writable
 
 if TYPE_CHECKING:
     import altair
@@ -46,8 +47,7 @@ def check_path(path: Path) -> None:
     """Refuse a file that cannot become a figure, before the work that would fill it."""
     if path.suffix.lower() not in FORMATS:
         raise InvalidParameter(f"a figure must end in {', '.join(FORMATS)}, got {path.name!r}")
-    if not path.absolute().parent.is_dir():
-        raise UnreadableData(f"there must be a folder {str(path.parent)!r} to write to, got none")
+    check_writable(path)
     for package in ("altair", "vl_convert"):
         if find_spec(package) is None:
             raise _missing()

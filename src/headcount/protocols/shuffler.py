@@ -21,10 +21,7 @@ def shuffle(
     Dummies are left out if they are named; with such protocols they must
     be, since their number would tell how many messages were withheld.
     """
-    payload = messages.payload
-    if least_copies > 1:
-        # Whoever sent several could make a rare message pass.
-        payload = payload[np.repeat(messages.counts <= 1, messages.counts)]
+    payload = messages.payload if least_copies == 1 else messages.only_single().payload
     if dummy is not None:
         rows = payload.reshape(-1, len(dummy))
         payload = payload[(rows != np.array(dummy, dtype=payload.dtype)).any(axis=1)]

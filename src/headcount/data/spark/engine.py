@@ -9,11 +9,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from headcount.core.errors import InvalidValue, UnreadableData
+from headcount.core.errors import InvalidValue
 from headcount.core.protocol import Protocol
 from headcount.core.source import Source
 from headcount.core.tally import Tally
-from headcount.data.engine import Crowds, Engine, Progress, Survey
+from headcount.data.engine import Crowds, Engine, Progress, Survey, check_same
 from headcount.data.frames import DATA
 from headcount.data.parts import group_order
 from headcount.data.question import Group, Question
@@ -98,11 +98,5 @@ class SparkCrowds(Crowds):
                 sent = messages(self.rows, self.reader, one, seed, groups, group, ordered=False)
                 tallies[group] = tallied(sent, one, users=self.surveys[group].users)
         progress(1.0)
-        for group in protocols:
-            seen, again = self.surveys[group].users, tallies[group].users if group in tallies else 0
-            if seen != again:
-                raise UnreadableData(
-                    f"{DATA} must have the same rows when read again, "
-                    f"got {again:,} people instead of {seen:,}"
-                )
+        check_same(self.surveys, tallies, protocols, DATA)
         return tallies

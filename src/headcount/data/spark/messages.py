@@ -6,7 +6,7 @@ import numpy as np
 
 from headcount.core import checks
 from headcount.core.budget import Trust
-from headcount.core.errors import CrowdMismatch, InvalidParameter, InvalidValue
+from headcount.core.errors import InvalidParameter, InvalidValue
 from headcount.core.protocol import Protocol
 from headcount.core.source import Source
 from headcount.core.tally import Tally
@@ -56,7 +56,7 @@ def randomized(
     with spark_errors():
         found = gathered(rows, Surveying(reader), policy.allowed)
         people = found[None][0] if found else 0
-        _check_users(protocol, people)
+        protocol.check_users(people)
         return messages(rows, reader, protocol, seed)
 
 
@@ -109,16 +109,3 @@ def messages(
         common = copies.where(copies["count"] >= protocol.least_copies).select(MESSAGE)
         sent = sent.join(common, MESSAGE, "left_semi")
     return (sent.orderBy("key", "tie") if ordered else sent).select(MESSAGE)
-
-
-def _check_users(protocol: Protocol, people: int) -> None:
-    """More people than a protocol was built for are fine, except where rare messages are withheld,
-    which depends on how many may be dishonest.
-    """
-    wanted = protocol.crowd.users
-    if people < wanted or (people > wanted and protocol.least_copies > 1):
-        least = "" if protocol.least_copies > 1 else "at least "
-        raise CrowdMismatch(
-            f"{protocol.name} was built for {least}{wanted:,} people, got {people:,}",
-            hint="build it for the crowd that takes part",
-        )

@@ -10,7 +10,7 @@ import numpy as np
 from headcount.core.source import Source
 from headcount.data.frames import StreamRows
 from headcount.data.parts import Numbering, Part, Parts
-from headcount.data.question import Group, Question
+from headcount.data.question import Question
 from headcount.data.spark.columns import restored
 from headcount.data.spark.home import Batches
 from headcount.randomness.sources import SecureSource, SeededSource
@@ -25,12 +25,6 @@ def partition_source(seed: SeededSource | None) -> Source:
     task = TaskContext.get()
     assert task is not None
     return seed.part(task.partitionId())
-
-
-def numbering(groups: tuple[Group, ...] | None) -> Numbering:
-    if groups is None:
-        return Numbering()
-    return Numbering({name: at for at, name in enumerate(groups)}, closed=True)
 
 
 class Reader(Protocol):

@@ -11,12 +11,13 @@ from headcount.core.errors import HeadcountError
 from headcount.core.protocol import Protocol
 from headcount.core.source import Source
 from headcount.core.tally import Tally
-from headcount.data.local import Cutter, pieces
+from headcount.data.cutting import Cutter, pieces
+from headcount.data.parts import Numbering
 from headcount.data.question import Group
 from headcount.data.spark.columns import message_column, payload_of
 from headcount.data.spark.home import Batches, home, home_batch
 from headcount.data.spark.refusals import Refusal
-from headcount.data.spark.rows import Reader, numbering, partition_source, quietly
+from headcount.data.spark.rows import Reader, partition_source, quietly
 from headcount.randomness.sources import SeededSource
 
 if TYPE_CHECKING:
@@ -38,17 +39,15 @@ class Sending:
 
     def __call__(self, batches: Batches) -> Batches:
         source = partition_source(self.seed).part(self.groups.index(self.group))
-        names = numbering(self.groups if self.reader.question.group else None)
+        names = Numbering.of_groups(self.groups if self.reader.question.group else None)
         parts = self.reader.parts(batches, names)
         for _, number, codes in pieces(parts, [self.group], names, quietly):
             part = source.part(number)
             for start in range(0, len(codes), _ROWS):
                 messages = self.protocol.randomize_encoded(codes[start : start + _ROWS], part)
-                payload = messages.payload
                 if self.protocol.least_copies > 1:
-                    # Whoever sent several could make a rare message pass.
-                    payload = payload[np.repeat(messages.counts <= 1, messages.counts)]
-                payload = self.protocol.alphabet.messages(payload)
+                    messages = messages.only_single()
+                payload = self.protocol.alphabet.messages(messages.payload)
                 for at in range(0, len(payload), _ROWS):
                     yield self._batch(payload[at : at + _ROWS], part)
 

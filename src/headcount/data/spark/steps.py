@@ -15,12 +15,14 @@ from headcount.core.errors import HeadcountError
 from headcount.core.protocol import Protocol
 from headcount.core.tally import Tally
 from headcount.data.chosen import Chosen
-from headcount.data.local import Counting, pieces
+from headcount.data.counting import Counting
+from headcount.data.cutting import pieces
+from headcount.data.parts import Numbering
 from headcount.data.question import Group, Question
 from headcount.data.spark.columns import stored
 from headcount.data.spark.home import Batches, home, refused
 from headcount.data.spark.refusals import Refusal
-from headcount.data.spark.rows import RawRows, Reader, numbering, partition_source, quietly
+from headcount.data.spark.rows import RawRows, Reader, partition_source, quietly
 from headcount.randomness.sources import SeededSource
 
 _ROWS = 2**16  # of a batch that is made here
@@ -34,7 +36,7 @@ class Surveying:
 
     def __call__(self, batches: Batches) -> Batches:
         question = self.reader.question
-        groups = numbering(question.groups)
+        groups = Numbering.of_groups(question.groups)
         counting = Counting(question, groups)
         try:
             for part, _ in self.reader.parts(batches, groups):
@@ -56,7 +58,7 @@ class Choosing:
     def __call__(self, batches: Batches) -> Batches:
         import pyarrow
 
-        groups = numbering(self.question.groups)
+        groups = Numbering.of_groups(self.question.groups)
         chosen = Chosen(self.question.rows_per_person, partition_source(self.seed))
         columns = ["code", "name", "refusal"]
         try:
@@ -93,7 +95,7 @@ class Tallying:
     def __call__(self, batches: Batches) -> Batches:
         source = partition_source(self.seed)
         sources = {group: source.part(at) for at, group in enumerate(self.groups)}
-        names = numbering(self.groups if self.reader.question.group else None)
+        names = Numbering.of_groups(self.groups if self.reader.question.group else None)
         tallies: dict[Group, Tally] = {}
         try:
             parts = self.reader.parts(batches, names)

@@ -183,8 +183,8 @@ class SampleThreshold(Protocol):
     def least_copies(self) -> int:
         return self._calibrated[1] + self.crowd.users - self.crowd.honest
 
-    def _check_users(self, users: int) -> None:
-        super()._check_users(users)
+    def check_users(self, users: int) -> None:
+        super().check_users(users)
         if users > self.crowd.users:
             raise CrowdMismatch(
                 f"{self.name} must know how many may be dishonest: it was built for "

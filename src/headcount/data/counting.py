@@ -1,0 +1,61 @@
+"""Surveys, part by part."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from headcount.core.errors import InvalidValue
+from headcount.data.engine import Survey
+from headcount.data.parts import Numbering, Part, group_order
+from headcount.data.question import Group, Question
+
+_MOST_CELLS = 2**26  # groups times values
+
+
+@dataclass(eq=False)
+class Counting:
+    """How many people there are in each group, and with each value where these are few."""
+
+    question: Question
+    groups: Numbering
+    counts: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
+
+    @property
+    def _values(self) -> int:
+        return self.question.task.domain if self.question.counting else 1
+
+    def add(self, part: Part) -> None:
+        groups = max(1, len(self.groups.numbers))
+        if groups * self._values > _MOST_CELLS:
+            raise InvalidValue(
+                f"groups times buckets must be at most {_MOST_CELLS:,}, "
+                f"got {groups:,} times {self._values:,}"
+            )
+        if self._values == 1 and part.groups is None:
+            found = np.array([len(part.codes)])
+        else:
+            cells: NDArray[Any] = part.codes if self._values > 1 else np.zeros(1, dtype=np.int64)
+            if part.groups is not None:
+                cells = part.groups * self._values + cells
+            found = np.bincount(cells, minlength=groups * self._values)
+        if len(self.counts) < len(found):
+            self.counts = np.concatenate(
+                [self.counts, np.zeros(len(found) - len(self.counts), dtype=np.int64)]
+            )
+        self.counts[: len(found)] += found
+
+    def surveys(self) -> dict[Group, Survey]:
+        """Of each group that has people or was declared, in order."""
+        numbers: Mapping[Group, int] = self.groups.numbers if self.question.group else {None: 0}
+        by_group = self.counts.reshape(-1, self._values)
+        out: dict[Group, Survey] = {}
+        for name in group_order([*numbers]) if self.question.group else [None]:
+            at = numbers[name]
+            counts = by_group[at] if at < len(by_group) else np.zeros(self._values, dtype=np.int64)
+            users = int(counts.sum())
+            if users or self.groups.closed:
+                out[name] = Survey(users, counts if self.question.counting else None)
+        return out if any(survey.users for survey in out.values()) else {}
