@@ -28,6 +28,10 @@ def bit(x):
 def fails(data):
     raise RuntimeError("no idea")
 
+def chatty(data):
+    print("hello")
+    return noisy(data)
+
 def unsendable(data):
     return lambda: data
 """
@@ -66,6 +70,8 @@ def test_a_function_of_ones_own_is_refuted(headcount: Headcount) -> None:
     )
     assert sound["verdict"] == "consistent"
     assert sound["epsilon"] > 0.8
+    chatty = headcount("audit", "mine.py:chatty", *PAIR, "--runs", "2000", "--json")
+    assert json.loads(chatty.out)["runs"] > 0
     unclaimed = json.loads(headcount("audit", "mine.py:fast", "--batch", *PAIR, "--json").out)
     assert unclaimed["verdict"] == "no claim"
 
@@ -122,7 +128,8 @@ def test_a_promise_is_put_into_words(headcount: Headcount, tmp_path: Path) -> No
         (["mine.py:noisy"], "--dataset and --neighbor must be given"),
         (["mine.py:noisy", "--dataset", "[0]"], "must come together"),
         (["mine.py:noisy", "--dataset", "[0", "--neighbor", "[1]"], "must be JSON"),
-        (["mine.py:noisy", "--report"], "--epsilon must be given"),
+        (["mine.py:noisy", "--report"], "--report must come with a protocol"),
+        (["mine.py:noisy", "--dataset", "[0]", "--neighbor", "[0]"], "must differ"),
         (["mine.py:both", "--exact"], "`values` must be"),
         (["local.k-ary", "--epsilon", "1"], "must have --buckets"),
         (["local.randomized-response"], "--epsilon must be given"),

@@ -5,6 +5,7 @@ import importlib.util
 import json
 import sys
 from collections.abc import Callable
+from contextlib import AbstractContextManager, redirect_stdout
 from pathlib import Path
 from types import ModuleType
 from typing import Annotated, Any
@@ -50,7 +51,7 @@ def audit(
     ],
     epsilon: Annotated[
         float | None,
-        typer.Option(help="What a protocol is built for, or what a function claims."),
+        typer.Option(help="What a protocol is built for, or what a function claims to keep."),
     ] = None,
     delta: Delta = 0.0,
     users: Annotated[int, typer.Option(help="How many people take part.")] = 8,
@@ -131,26 +132,30 @@ def audit(
             chosen = protocol(target, asked, budget, crowd, **options)
         claim, at = None, None
     else:
-        chosen = function_of(target)
+        if report:
+            raise InvalidParameter(
+                f"--report must come with a protocol, whose promise it explains, got {target!r}"
+            )
+        with _quiet():
+            chosen = function_of(target)
         claim, at = epsilon, delta
-        if pair is None and not exact and not report:
+        if pair is None and not exact:
             raise InvalidParameter(
                 "--dataset and --neighbor must be given for a function: two that differ in one "
                 "person, as JSON"
             )
     found: Audit | ExactAudit | PrivacyReport
-    if report:
-        source = chosen if isinstance(chosen, Protocol) else _claimed(epsilon, delta)
-        found = privacy_report(source, secret=secret, thresholds=limits)
+    if report and isinstance(chosen, Protocol):
+        found = privacy_report(chosen, secret=secret, thresholds=limits)
         if out:
             save_report(found, out)
     elif exact:
         held = None if values is None else _json("values", values)
         crowd_of = None if isinstance(chosen, Protocol) else users
-        with messages.status("listing"):
+        with messages.status("listing"), _quiet():
             found = exact_audit(chosen, held, users=crowd_of, view=view, delta=at, claim=claim)
     else:
-        with progress("auditing") as step:
+        with progress("auditing") as step, _quiet():
             found = measured(
                 chosen,
                 None if pair is None else [pair],
@@ -169,6 +174,11 @@ def audit(
     print_table(found.table())
     if out:
         console.print(f"\nreport: {out}", soft_wrap=True)
+
+
+def _quiet() -> AbstractContextManager[Any]:
+    """Whatever a function prints goes with the progress: the answer stands alone."""
+    return redirect_stdout(sys.stderr)
 
 
 def _claimed(epsilon: float | None, delta: float) -> Budget:
@@ -220,7 +230,10 @@ def _pair(dataset: str | None, neighbor: str | None) -> tuple[Any, Any] | None:
         return None
     if dataset is None or neighbor is None:
         raise InvalidParameter("--dataset and --neighbor must come together, got one of them")
-    return _json("dataset", dataset), _json("neighbor", neighbor)
+    one, other = _json("dataset", dataset), _json("neighbor", neighbor)
+    if one == other:
+        raise InvalidParameter(f"--neighbor must differ from --dataset, got {neighbor} twice")
+    return one, other
 
 
 def _json(name: str, text: str) -> Any:

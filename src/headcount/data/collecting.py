@@ -19,7 +19,7 @@ from headcount.core.tally import Tally
 
 # How many people are randomized with one source. Whoever changes it gets other messages from the
 # same seed.
-PIECE = 2**17
+PIECE = 2**20
 _Key = TypeVar("_Key", bound=Hashable)
 
 

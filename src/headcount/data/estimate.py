@@ -9,7 +9,7 @@ from typing import Any
 
 from headcount.core import checks
 from headcount.core.budget import Budget, Crowd, Trust
-from headcount.core.errors import HeadcountError, Infeasible, InvalidParameter
+from headcount.core.errors import HeadcountError, InvalidParameter, InvalidValue
 from headcount.core.estimate import Estimate
 from headcount.core.protocol import Protocol
 from headcount.core.source import Source
@@ -263,7 +263,9 @@ def _answer(
     as_it_is: bool,
 ) -> _Answer:
     if not survey.users:
-        raise Infeasible("there must be at least one person in every group that is named, got none")
+        raise InvalidValue(
+            "there must be at least one person in every group that is named, got none"
+        )
     found = build(budget, survey.users)
     found.check_users(survey.users)  # before anything is charged
     if as_it_is or not drawn_at_once(found, question, survey.users):

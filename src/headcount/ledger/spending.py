@@ -58,7 +58,8 @@ class Spending:
         """The latest entries; what was spent and what remains below."""
         shown = self.entries[-_SHOWN:]
         return Table(
-            title=f"{self.dataset}: {len(self.entries):,} entries, limit "
+            title=f"{self.dataset}: {len(self.entries):,} "
+            f"{'entry' if len(self.entries) == 1 else 'entries'}, limit "
             f"ε = {self.limit.epsilon:g}, δ = {self.limit.delta:g}",
             columns=("entry", "time", "protocol", "task", "trust", "ε", "δ", "times"),
             rows=tuple(

@@ -20,6 +20,8 @@ from typing import Any, TypeVar
 FOLDER = "HEADCOUNT_CACHE"  # the variable that names another folder
 _UNREADABLE = (LookupError, TypeError, ValueError, AttributeError, RecursionError)
 Parsed = TypeVar("Parsed")
+# The planner's own room, and those that it may import.
+_ROOMS = ("planner", "protocols", "randomness", "accounting", "theory", "core")
 _MOST = 20_000  # answers, of which the older half is forgotten
 
 
@@ -55,16 +57,17 @@ def folder() -> Path:
 
 @cache
 def _code() -> str:
-    """What computes the answers: every line of the package, and the libraries under it."""
+    """What computes the answers: every line of the rooms below, and the libraries under them."""
     found = hashlib.sha256()
     for library in ("numpy", "scipy"):  # by a file of each: to import SciPy takes longer
         spec = find_spec(library)
         if spec and spec.origin:
             found.update(Path(spec.origin).with_name("version.py").read_bytes())
     package = Path(__file__).parents[1]
-    for path in sorted(package.rglob("*.py")):
-        found.update(str(path.relative_to(package)).encode())
-        found.update(path.read_bytes())
+    for room in _ROOMS:
+        for path in sorted((package / room).rglob("*.py")):
+            found.update(str(path.relative_to(package)).encode())
+            found.update(path.read_bytes())
     return found.hexdigest()
 
 

@@ -21,8 +21,11 @@ def check_path(path: Path) -> None:
     """Refuse a file that cannot become a result, before the work that would fill it."""
     if path.suffix.lower() in (".json", ".parquet"):
         check_writable(path)
-    else:
+    elif path.suffix.lower() in figures.FORMATS:
         figures.check_path(path)
+    else:
+        kinds = ", ".join(dict.fromkeys((".json", ".parquet", ".html", *DRAWN)))
+        raise InvalidParameter(f"a result must end in {kinds}, got {path.name!r}")
 
 
 def save(
