@@ -292,6 +292,7 @@ def test_numerical_error_is_charged() -> None:
     assert composed.epsilon(composed.numerical_error / 2) == math.inf
 
 
+@pytest.mark.slow
 def test_composed_inverse_is_private() -> None:
     """A loss far out stretches the grid; the inverse must not gather its rounding errors."""
     s = 0.6224

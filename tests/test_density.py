@@ -273,7 +273,7 @@ def test_bins_that_are_correlated_have_their_exact_error(order: int) -> None:
         pytest.param(
             LOCAL, 1.0, 90, {"histogram": "local.unary-optimized"}, marks=pytest.mark.slow
         ),
-        (LOCAL, 1.0, 90, {"histogram": "local.hadamard"}),
+        pytest.param(LOCAL, 1.0, 90, {"histogram": "local.hadamard"}, marks=pytest.mark.slow),
         pytest.param(LOCAL, 2.0, 5000, {"calibration": "paper"}, marks=pytest.mark.slow),
         pytest.param(SHUFFLE, 1.0, 2000, {}, marks=pytest.mark.slow),
         (SHUFFLE, 2.0, 60, {}),

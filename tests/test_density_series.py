@@ -493,6 +493,7 @@ def test_integrated_squared_error_falls_as_it_should(smoothness: float) -> None:
     assert np.mean(runs) == pytest.approx(errors[crowds.index(users)], rel=0.15)
 
 
+@pytest.mark.slow
 def test_intervals_hold_as_often_as_they_say() -> None:
     users, runs, source = 20_000, 1500, hc.SeededSource(12)
     protocol = build(1.0, users, hc.Density(-3, 5, points=40))

@@ -469,6 +469,7 @@ def test_bad_cells_are_refused(cells: Any) -> None:
         hashed(hc.Histogram(3), 100, cells=cells)
 
 
+@pytest.mark.slow
 def test_infeasible_requests_are_refused() -> None:
     with pytest.raises(hc.Infeasible, match="needs delta above 0") as caught:
         hashed(hc.Histogram(3), 100, hc.Budget(1))

@@ -442,6 +442,7 @@ def margin_of(name: str, task: hc.Task, budget: hc.Budget, crowd: hc.Crowd) -> f
 SHARES = {"count": 0.01, "sum": 0.05, "mean": 0.05, "histogram": 0.03, "density": 0.5}
 
 
+@pytest.mark.slow
 @some_tasks
 def test_the_smallest_epsilon_is_the_smallest(task: hc.Task) -> None:
     crowd, margin = hc.Crowd(2000, 1900), hc.Margin(SHARES[task.name], share=True)

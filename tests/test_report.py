@@ -166,6 +166,7 @@ def test_bad_thresholds_are_refused(limits: dict[str, float]) -> None:
         hc.Thresholds(**limits)
 
 
+@pytest.mark.slow
 def test_every_format_is_written(tmp_path: Path) -> None:
     protocol = hc.protocol("shuffle.zero-exact", hc.Count(), hc.Budget(1, 1e-6), hc.Crowd(1000))
     found = hc.privacy_report(protocol, secret=SECRET)

@@ -513,6 +513,7 @@ def test_local_messages_are_one_row_a_person_and_follow_the_law(
     assert np.array_equal(tally.counts, np.bincount(kept, minlength=4))
 
 
+@slow
 def test_shuffled_messages_are_in_an_order_that_says_nothing(
     spark: SparkSession, tmp_path: Path
 ) -> None:

@@ -434,6 +434,7 @@ def test_bundles_of_correlated_sums_hold_what_is_sent(levels: int) -> None:
     assert total.sum() == len(own)
 
 
+@pytest.mark.slow
 def test_wishes_of_correlated_sums() -> None:
     def wish(**options: Any) -> Any:
         return build("shuffle.correlated-sum", hc.Sum(0, 2, whole=True), 1000, **options)
