@@ -2,6 +2,7 @@
 
 import os
 import platform
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -10,7 +11,7 @@ import numpy as np
 import headcount as hc
 from benchmarks import accuracy, audits
 from benchmarks.comparison import Comparison
-from benchmarks.comparisons import all_comparisons
+from benchmarks.comparisons import SECTIONS
 
 _PAGE = Path(__file__).parents[1] / "docs" / "benchmarks.md"
 _HEADINGS = ("what", "headcount", "peer", "peer's", "times faster", "wanted")
@@ -80,13 +81,31 @@ def table(rows: Sequence[Sequence[str]]) -> str:
     )
 
 
+def known_rows() -> list[tuple[str, ...]]:
+    """The lines that the page has now."""
+    lines = [line for line in _PAGE.read_text(encoding="utf-8").splitlines() if line[:2] == "| "]
+    return [tuple(cell.strip() for cell in line.strip("|").split("|")) for line in lines[2:]]
+
+
 def main() -> None:
-    accuracy.write()
-    audits.write()
+    """Everything; or only the sections that are named, whose lines are put in place of the old."""
+    named = sys.argv[1:]
+    if unknown := set(named) - set(SECTIONS):
+        sys.exit(f"sections must be among {', '.join(SECTIONS)}, got {', '.join(unknown)}")
+    if not named:
+        accuracy.write()
+        audits.write()
     rows = []
-    for comparison in all_comparisons():
-        rows.append(cells(comparison))
-        print(f"measured: {comparison.subject} / {comparison.peer}", flush=True)
+    for section in named or SECTIONS:
+        for comparison in SECTIONS[section]():
+            rows.append(cells(comparison))
+            print(f"measured: {comparison.subject} / {comparison.peer}", flush=True)
+    if named:
+        fresh = {row[0] for row in rows}
+        old = known_rows()
+        at = next((at for at, row in enumerate(old) if row[0] in fresh), len(old))
+        kept = [row for row in old[at:] if row[0] not in fresh]
+        rows = [*old[:at], *rows, *kept]
     measured = table(rows)
     print(f"\n{measured}\n{machine()}")
     _PAGE.parent.mkdir(exist_ok=True)

@@ -5,7 +5,7 @@ import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any
 
@@ -25,21 +25,6 @@ _LIE_WEIGHT = int(2**64 / (1 + math.exp(_EPSILON)))
 _PEOPLE = 10**8
 _FEWER_PEOPLE = 10**6  # for peers that make a call for each person
 _MORE_PEOPLE = 10**9
-
-
-def all_comparisons() -> Iterator[Comparison]:
-    yield from secure_bits()
-    yield from whole_path()
-    yield from libraries()
-    yield from oracles.oracle_comparisons()
-    yield from oracles.memory_comparisons()
-    yield from tables.table_comparisons()
-    yield from sparse_noise()
-    yield from shares()
-    yield from calibrations()
-    yield from plans()
-    yield from simulations()
-    yield from keystream()
 
 
 def secure_bits() -> Iterator[Comparison]:
@@ -225,3 +210,19 @@ def _simulate(protocol: hc.Protocol) -> hc.Tally:
     users = protocol.crowd.users
     table.cache_clear()
     return protocol.simulate([users - users * 3 // 10, users * 3 // 10], hc.SecureSource())
+
+
+SECTIONS: dict[str, Callable[[], Iterator[Comparison]]] = {
+    "bits": secure_bits,
+    "path": whole_path,
+    "libraries": libraries,
+    "oracles": oracles.oracle_comparisons,
+    "memory": oracles.memory_comparisons,
+    "tables": tables.table_comparisons,
+    "noise": sparse_noise,
+    "shares": shares,
+    "calibrations": calibrations,
+    "plans": plans,
+    "simulations": simulations,
+    "keystream": keystream,
+}
