@@ -32,8 +32,9 @@ if TYPE_CHECKING:
 
 _COMPOSITION = "headcount.accounting.composition"  # which takes seconds to load
 _MOST_RELEASES = 10**6  # that are composed; more would drown in numerical error
-# By how much a curve may be above a guarantee: relative, so that no charge is for nothing.
-_MORE_EPSILON, _MORE_DELTA = 1e-11, 1e-8
+# By how much a curve may be above a guarantee: a share of it, so that no charge is for nothing, and
+# of δ no more than that in all.
+_MORE_EPSILON, _SHARE, _MORE_DELTA = 1e-11, 1e-8, 1e-15
 
 
 @dataclass(frozen=True)
@@ -196,7 +197,8 @@ def _composed(releases: tuple[tuple[DominatingLaw, int], ...]) -> "ComposedCurve
 
 def is_kept(epsilon: float, delta: float, curve: Callable[[float], float]) -> bool:
     """Whether a curve is nowhere worse than the pair says, but for rounding."""
-    return curve(epsilon * (1 + _MORE_EPSILON)) <= delta * (1 + _MORE_DELTA)
+    more = min(_MORE_DELTA, _SHARE * delta)
+    return curve(epsilon * (1 + _MORE_EPSILON)) <= delta + more
 
 
 def exactly(number: float) -> Fraction:
