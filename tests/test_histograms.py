@@ -14,6 +14,8 @@ from scipy import stats
 
 import headcount as hc
 from enumeration import log_likelihood_ratio
+from headcount.core.messages import Batch
+from headcount.core.tally import Tally
 
 ALARM = 1e-6
 Array = np.ndarray[Any, Any]
@@ -356,12 +358,25 @@ def test_rare_values_are_withheld_by_the_shuffler() -> None:
     batch = hc.shuffle(messages, source, least_copies=protocol.least_copies)
     assert set(np.unique(messages.payload)) >= {0, 1, 2}
     assert set(np.unique(batch.payload)) == {0, 1}
-    # The analyzer does not rely on it.
-    for tally in (protocol.tally(batch), protocol.tally(messages)):
+    for tally in (protocol.tally(batch), protocol.collect(values, source)):
         estimate = protocol.estimate(tally)
         assert estimate.value[2:].tolist() == [0, 0, 0]
         assert estimate.postprocessing == ("threshold",)
         assert [9000, 980, 10, 10, 0] in estimate.interval(0.9999)
+
+
+def test_an_analyzer_refuses_rare_messages_that_no_shuffler_withheld() -> None:
+    protocol = build("shuffle.sample-threshold", hc.Histogram(3), 200)
+    few = protocol.least_copies - 1
+    passed = np.repeat(np.arange(2, dtype=np.uint8), [few + 1, few])
+    with pytest.raises(hc.InvalidValue, match=f"must withhold .*got {few} copies of one"):
+        protocol.tally(Batch(passed, 200))
+    counts = np.array([few + 1, few, 0])
+    with pytest.raises(hc.InvalidValue, match="must withhold"):
+        protocol.estimate(Tally(counts, 200, protocol.name))
+    withheld = protocol.withhold(Tally(counts, 200, protocol.name))
+    assert withheld.counts.tolist() == [few + 1, 0, 0]
+    assert protocol.tally(Batch(passed[: few + 1], 200)).counts.tolist() == [few + 1, 0, 0]
 
 
 def test_cheaters_raise_the_threshold() -> None:

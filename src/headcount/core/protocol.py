@@ -9,7 +9,7 @@ its law, its calibration, its estimator and its error; everything else is derive
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from fractions import Fraction
 from functools import cached_property, reduce
 from operator import add
@@ -368,7 +368,10 @@ class Protocol(ABC):
         return self._tally(self.alphabet.messages(payload))
 
     def tally(self, batch: Batch) -> Tally:
-        """Counts that are all the analyzer needs. Tallies of parts add up to that of the whole."""
+        """Counts that are all the analyzer needs. Tallies of parts add up to that of the whole.
+
+        Rare messages that the shuffler had to withhold are refused in the batch of a whole crowd.
+        """
         payload = self.alphabet.messages(batch.payload)
         sent = len(payload)
         if self.fixed_messages and sent != self.fixed_messages * batch.users:
@@ -376,7 +379,18 @@ class Protocol(ABC):
                 f"{batch.users} people must send {self.fixed_messages} message(s) each "
                 f"with {self.name}, got {sent}"
             )
-        return self._as_tally(self._tally(payload), batch.users)
+        tally = self._as_tally(self._tally(payload), batch.users)
+        if batch.users >= self.crowd.users:  # a part may have few copies of any message
+            self._check_withheld(tally)
+        return tally
+
+    def withhold(self, tally: Tally) -> Tally:
+        """The tally of what a shuffler passes on: without messages that have too few copies.
+
+        It is for whoever plays all roles at once, and counts messages before it mixes them.
+        """
+        counts = np.where(tally.counts >= self.least_copies, tally.counts, 0)
+        return tally if self.least_copies == 1 else replace(tally, counts=counts)
 
     def check_users(self, users: int) -> None:
         """Refuse a crowd that the guarantee does not cover, or that a tally has no room for."""
@@ -389,17 +403,22 @@ class Protocol(ABC):
             raise CrowdMismatch(f"{self.name} holds at most {self.most_users} people, got {users}")
 
     def collect(self, values: ArrayLike, source: Source) -> Tally:
-        """`tally(randomize(values, source))`, some people at a time, so that messages take little
-        memory. Nothing is shuffled in between.
+        """The tally of everybody's messages, made for some people at a time to save memory.
+
+        Nothing is shuffled in between: the order of messages makes no difference to a tally. Rare
+        messages are withheld if the protocol asks for it.
         """
-        return self.collect_encoded(self.task.encode(values), source)
+        return self.withhold(self.collect_encoded(self.task.encode(values), source))
 
     def collect_encoded(self, encoded: NDArray[Any], source: Source) -> Tally:
-        """`collect` for values that the task has encoded before."""
+        """`collect` for encoded values of a part of the crowd. Nothing is withheld yet: whether a
+        message is rare, the tally of the whole crowd tells.
+        """
         self._check_source(source)
         starts = range(0, len(encoded), _PEOPLE)
         pieces = (self._randomize(encoded[at : at + _PEOPLE], source) for at in starts)
-        return reduce(add, map(self.tally, pieces))
+        tallies = (self._as_tally(self.count(sent.payload), sent.users) for sent in pieces)
+        return reduce(add, tallies)
 
     def estimate(self, tally: Tally, source: Source | None = None) -> Estimate:
         """The private answer.
@@ -434,7 +453,7 @@ class Protocol(ABC):
         """
         self._check_source(source)
         held = self.task.holding(counts)
-        return self._as_tally(self._simulate(held, source), held.users)
+        return self.withhold(self._as_tally(self._simulate(held, source), held.users))
 
     def _promise(
         self, method: str, *, delta: float = 0.0, exact: bool = True, epsilon: float | None = None
@@ -489,4 +508,15 @@ class Protocol(ABC):
             raise InvalidValue(
                 f"a tally of {self.name} must be {self.tally_size} count(s), none negative, "
                 f"got {tally.counts.size} from {tally.counts.min(initial=0)} up"
+            )
+        self._check_withheld(tally)
+
+    def _check_withheld(self, tally: Tally) -> None:
+        """Refuse messages that no shuffler may pass on, since they would tell of few people."""
+        rare = tally.counts[(tally.counts > 0) & (tally.counts < self.least_copies)]
+        if rare.size:
+            raise InvalidValue(
+                f"the shuffler must withhold messages of {self.name} with fewer than "
+                f"{self.least_copies} copies, got {rare[0]} copies of one",
+                hint="pass least_copies=protocol.least_copies to shuffle",
             )

@@ -296,7 +296,7 @@ def _answered(
         tally = tallies[group]
         assert tally is not None
         noise = source.part(_NOISE).part(at)
-        found = answer.protocol.estimate(tally, noise)
+        found = answer.protocol.estimate(answer.protocol.withhold(tally), noise)
         out[group] = replace(found, guarantee=answer.release.guarantee)
     return out
 

@@ -262,14 +262,11 @@ class SampleThreshold(Protocol):
         return Messages(sent, len(encoded), taking_part)
 
     def _unbiased(self, tally: Tally, source: Source | None) -> Answer:
-        return self._kept(tally.counts) / float(self._rate)
-
-    def _kept(self, counts: NDArray[np.int64]) -> NDArray[np.int64]:
-        return np.where(counts >= self.least_copies, counts, 0)
+        return tally.counts / float(self._rate)
 
     def _postprocessing(self, tally: Tally) -> tuple[str, Callable[[Answer], Answer]] | None:
         return "threshold", lambda value: value  # already done, by the shuffler
 
     def _simulate(self, held: Holding, source: Source) -> NDArray[np.int64]:
         sampled = [int(binomial(source, int(people), self._rate)[0]) for people in held.counts]
-        return self._kept(np.array(sampled))
+        return np.array(sampled)
