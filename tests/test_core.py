@@ -1,8 +1,11 @@
 """Budgets, crowds, messages, tallies, estimates: what they accept, and how they refuse."""
 
+import copy
 import json
 import math
+import pickle
 import typing
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -52,6 +55,35 @@ def test_plain_types_come_out() -> None:
     assert hc.Crowd(8).honest == 8
     assert hc.Crowd(1e3).users == 1000  # type: ignore[arg-type]
     assert hc.Budget(1) == hc.Budget(1.0, 0.0)
+
+
+def _every_error(kind: type[hc.HeadcountError]) -> Iterator[type[hc.HeadcountError]]:
+    yield kind
+    for child in kind.__subclasses__():
+        yield from _every_error(child)
+
+
+def test_errors_survive_copying_and_other_processes() -> None:
+    from headcount.data.problems import DoesNotFit, Problems
+
+    room = {"epsilon": 0.5, "delta": 0.0}
+    made: dict[type, Any] = {
+        hc.BudgetExhausted: lambda m: hc.BudgetExhausted(m, remaining=room, limit={"epsilon": 1}),
+        hc.Infeasible: lambda m: hc.Infeasible(m, nearest={"rate": 0.25}),
+        DoesNotFit: lambda m: DoesNotFit(m, Problems(missing=2, first_missing=(7,)), hint="why"),
+    }
+    kinds = list(_every_error(hc.HeadcountError))
+    assert {*made} < {*kinds}
+    for kind in kinds:
+        make = made.get(kind, lambda message, kind=kind: kind(message, hint="what to do"))
+        error = make("something must hold")
+        for other in (pickle.loads(pickle.dumps(error)), copy.copy(error), copy.deepcopy(error)):
+            assert type(other) is kind
+            assert (str(other), other.args, vars(other)) == (str(error), error.args, vars(error))
+            assert other == error
+            assert hash(other) == hash(error)
+        assert error != make("something else must hold")
+        assert error != ValueError("something must hold")
 
 
 def test_errors_are_one_family_with_codes_of_their_own() -> None:

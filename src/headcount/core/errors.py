@@ -5,7 +5,7 @@ prints message and hint on one line and leaves with the class's `exit_status`.
 """
 
 from collections.abc import Mapping
-from typing import ClassVar
+from typing import Any, ClassVar
 
 
 class HeadcountError(Exception):
@@ -21,6 +21,27 @@ class HeadcountError(Exception):
 
     def __str__(self) -> str:
         return f"{self.message} ({self.hint})" if self.hint else self.message
+
+    # An exception is copied and pickled by calling its class with `args`, which lacks the named
+    # parameters of `__init__`; so that an error raised in another process would be lost there.
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _remade, (type(self), self.args, vars(self))
+
+    def __eq__(self, other: object) -> bool:
+        return type(self) is type(other) and vars(self) == vars(other)
+
+    def __hash__(self) -> int:
+        return hash((type(self), self.message))
+
+
+def _remade(
+    kind: type[HeadcountError], args: tuple[Any, ...], state: dict[str, Any]
+) -> HeadcountError:
+    """An error from its parts, without calling its `__init__`."""
+    error = kind.__new__(kind, *args)
+    vars(error).update(state)
+    return error
 
 
 class InvalidParameter(HeadcountError, ValueError):
