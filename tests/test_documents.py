@@ -218,3 +218,18 @@ def test_examples_of_the_reference_run(pages: dict[str, str], tmp_path: Path) ->
     """With the files that other pages make."""
     made = [line for path in DOCUMENTS for line in commands(path) if re.search(r" > \S+$", line)]
     run_commands([*made, *commands(pages["commands.md"])], tmp_path)
+
+
+def test_delta_is_explained_truly_everywhere() -> None:
+    """It is no chance that the protection fails: an event of chance 2δ may exceed e^ε."""
+    sources = [*ROOT.glob("src/**/*.py"), *(page for page in DOCUMENTS if page.stem != "auditing")]
+    wrong = r"but\s+for\s+a\s+chance\s+of\s+δ|chance\s+(of|that)\s[^.]*(larger\s+loss|weaker|fails)"
+    assert [path for path in sources if re.search(wrong, path.read_text())] == []
+    true = "times as likely with one person's value as with any other value in its place, plus"
+    whole: Any = get_command(app)
+    for command in (*whole.commands.values(), *whole.commands["ledger"].commands.values()):
+        helps = [option.help for option in command.params if option.name == "delta"]
+        assert all(true in text for text in helps), command.name
+    assert "times as likely with it as with any other value in its place, plus" in " ".join(
+        (ROOT / "README.md").read_text().split()
+    )

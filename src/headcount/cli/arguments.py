@@ -31,7 +31,10 @@ TaskName = Annotated[
 Epsilon = Annotated[float, typer.Option(help="Privacy loss that may be spent, above 0.")]
 Delta = Annotated[
     float,
-    typer.Option(help="Chance of a larger loss, in [0, 1). Without it, shuffling gains nothing."),
+    typer.Option(
+        help="Any event is at most e^epsilon times as likely with one person's value as with any "
+        "other value in its place, plus delta; in [0, 1). Without it, shuffling gains nothing."
+    ),
 ]
 Honest = Annotated[
     int | None,

@@ -39,7 +39,11 @@ def create(
     dataset: Annotated[str, typer.Option(help="A name for the new data set.")],
     epsilon: Epsilon,
     delta: Annotated[
-        float, typer.Option(help="Chance of a larger loss that all releases together may have.")
+        float,
+        typer.Option(
+            help="Any event about all releases together is at most e^epsilon times as likely with "
+            "one person's value as with any other value in its place, plus delta; in [0, 1)."
+        ),
     ] = 0.0,
 ) -> None:
     """Add a data set and its limit.

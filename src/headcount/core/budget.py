@@ -26,7 +26,9 @@ class Trust(StrEnum):
 class Budget:
     """The most that may be spent on one question: (epsilon, delta)-differential privacy.
 
-    delta = 0, the default, is the strictest: pure privacy. Protocols that cannot give it say so.
+    Any event is at most e^epsilon times as likely with one person's value as with any other value
+    in its place, plus delta. delta = 0, the default, is the strictest: pure privacy. Protocols that
+    cannot give it say so.
     """
 
     epsilon: float
