@@ -24,7 +24,6 @@ class Audited:
     relation: str = "any two values"
     delta: float = 0.0
     runs: int = 60_000
-    view: str = "local"
     reason: str = ""
 
 

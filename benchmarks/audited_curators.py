@@ -24,7 +24,7 @@ def diffprivlib() -> Iterator[Audited]:
 def _case(name: str, epsilon: float, mechanism: Any, **more: Any) -> Audited:
     asked = {"pairs": [(0, 1)], "relation": _MOVED, **more}
     sample = each(mechanism.randomise)
-    return Audited("diffprivlib", name, epsilon, sample, view="central", **asked)
+    return Audited("diffprivlib", name, epsilon, sample, **asked)
 
 
 def _laplace() -> Iterator[Audited]:
@@ -84,16 +84,14 @@ def _whole() -> Iterator[Audited]:
 
     pair = ([0, 1, 1], [1, 0, 0])
     related = "utilities that differ by 1 each"
-    yield Audited(
-        "diffprivlib", "Exponential, 3 choices", 1.0, best, [pair], related, view="central"
-    )
+    yield Audited("diffprivlib", "Exponential, 3 choices", 1.0, best, [pair], related)
 
 
 def _tools() -> Iterator[Audited]:
     from diffprivlib import tools
 
     replaced, added = "one person replaced", "one person added"
-    runs: dict[str, Any] = {"runs": 8000, "view": "central"}
+    runs: dict[str, Any] = {"runs": 8000}
     yield Audited(
         "diffprivlib",
         "count_nonzero",
@@ -160,7 +158,7 @@ def opendp() -> Iterator[Audited]:
 
     floats = dp.vector_domain(dp.atom_domain(T=float, nan=False))
     whole = dp.vector_domain(dp.atom_domain(T=int))
-    central: dict[str, Any] = {"view": "central", "relation": _MOVED}
+    central: dict[str, Any] = {"relation": _MOVED}
     for scale in (1.0, 10.0):
         laplace = dp.m.make_laplace(floats, dp.l1_distance(T=float), scale=scale)
         claim = laplace.map(1.0)
@@ -174,7 +172,6 @@ def opendp() -> Iterator[Audited]:
         many(laplace),
         [(1e15, 1e15 + 1)],
         "answers 1e15 and 1e15 + 1",
-        view="central",
     )
     for scale in (0.2, 1.0, 10.0):
         geometric = dp.m.make_laplace(whole, dp.l1_distance(T=int), scale=scale)

@@ -233,3 +233,11 @@ def test_delta_is_explained_truly_everywhere() -> None:
     assert "times as likely with it as with any other value in its place, plus" in " ".join(
         (ROOT / "README.md").read_text().split()
     )
+
+
+def test_tables_fit_a_page() -> None:
+    """A page of the site has room for nine columns, where cells are short."""
+    for path in DOCUMENTS:
+        for line in path.read_text().splitlines():
+            if line.startswith("|") and set(line) <= set("|-: "):
+                assert line.count("|") - 1 <= 9, f"{path.name}: {line}"

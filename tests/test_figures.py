@@ -1,5 +1,7 @@
 """Every figure: a valid chart, in every kind of file, that says and colors what it should."""
 
+import colorsys
+import itertools
 import json
 import math
 import re
@@ -13,8 +15,10 @@ import numpy as np
 import pytest
 
 import headcount as hc
+from commands import Headcount
 from headcount.core.errors import InvalidParameter, MissingPackage, UnreadableData
 from headcount.plot import figures
+from headcount.plot.palette import colors, trust_color
 
 LINES = {
     "central": [(100.0, 2.0), (1000.0, 2.0), (10_000.0, 2.0)],
@@ -191,7 +195,9 @@ def test_what_has_one_label_has_one_color() -> None:
     labels = ["central", "local", "peers' library"]
     assert all(scale["domain"] == labels for scale in scales(chart, "color"))
     ranges = {tuple(scale["range"]) for scale in scales(chart, "color")}
-    assert ranges == {figures.COLORS[:3]}  # of lines, points and bars
+    (range_,) = ranges  # of lines, points and bars
+    assert range_[:2] == (trust_color(hc.Trust.CENTRAL), trust_color(hc.Trust.LOCAL))
+    assert len(set(range_)) == 3
     (shapes,) = {tuple(scale["range"]) for scale in scales(chart, "shape")}
     assert len(set(shapes)) == 3
     (dashes,) = scales(chart, "strokeDash")
@@ -201,7 +207,115 @@ def test_what_has_one_label_has_one_color() -> None:
     chart = figures.curve_figure("Many", many)
     pairs = zip(scales(chart, "color")[0]["range"], scales(chart, "shape")[0]["range"], strict=True)
     assert len(set(pairs)) == 20
-    assert len(set(figures.COLORS)) == len(figures.COLORS)
+    assert len(set(scales(chart, "color")[0]["range"])) == 20
+
+
+def contrast_with_white(color: str) -> float:
+    """By the definition of the Web Content Accessibility Guidelines."""
+    parts = [int(color[at : at + 2], 16) / 255 for at in (1, 3, 5)]
+    linear = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in parts]
+    return 1.05 / (float(np.dot([0.2126, 0.7152, 0.0722], linear)) + 0.05)
+
+
+def test_colors_follow_the_trust_and_never_repeat() -> None:
+    names = hc.protocol_names()
+    found = dict(zip(names, colors(names), strict=True))
+    assert len(set(found.values())) == len(names) > 25
+    assert all(contrast_with_white(color) >= 3 for color in found.values())
+    for trust in hc.Trust:
+        (alone,) = colors([f"{trust}.only-one, 1,000 people"])
+        assert alone == trust_color(trust) == colors([trust])[0]
+    # A hue belongs to one trust, however many protocols of others are drawn with it.
+    hues = {
+        trust: {round(colorsys.rgb_to_hsv(*channels(found[name]))[0], 2) for name in names
+                if name.startswith(trust)}
+        for trust in hc.Trust
+    }  # fmt: skip
+    assert not hues[hc.Trust.CENTRAL] & hues[hc.Trust.SHUFFLE]
+    assert not hues[hc.Trust.CENTRAL] & hues[hc.Trust.LOCAL]
+    assert not hues[hc.Trust.SHUFFLE] & hues[hc.Trust.LOCAL]
+
+
+def channels(color: str) -> tuple[float, float, float]:
+    red, green, blue = (int(color[at : at + 2], 16) / 255 for at in (1, 3, 5))
+    return red, green, blue
+
+
+def bars_of(estimate: hc.Estimate) -> list[dict[str, Any]]:
+    return [row for row in records(figures.histogram_figure(estimate, 0.95)) if "top" in row]
+
+
+def test_bars_are_as_wide_as_their_bins() -> None:
+    ages = np.arange(2000) % 120
+    bins = [0, 18, 30, 65, 120]
+    found = hc.estimate(ages, bins=bins, budget=hc.Budget(1), source=hc.SeededSource(1))
+    assert isinstance(found, hc.Estimate)
+    assert found.edges == tuple(bins)
+    assert found.to_dict()["edges"] == bins
+    rows = bars_of(found)[:4]
+    assert [(row["left"], row["right"]) for row in rows] == list(itertools.pairwise(bins))
+    for row in rows:
+        width = row["right"] - row["left"]
+        assert row["top"] * width == pytest.approx(row["people"])
+        assert row["bottom"] * width == pytest.approx(row["low"])
+    chart = figures.histogram_figure(found, 0.95).to_dict()
+    assert "x2" in chart["layer"][0]["encoding"]
+    others = hc.estimate(
+        ages, bins=[0, 18, 30], outside="other", budget=hc.Budget(1), source=hc.SeededSource(1)
+    )
+    assert isinstance(others, hc.Estimate)
+    assert len({row["bucket"] for row in bars_of(others)}) == 2
+    said = figures.histogram_figure(others, 0.95).to_dict()["title"]["subtitle"]
+    assert re.search(r"other: [\d,.]+ people", " ".join(said))
+
+
+def test_bars_of_a_density_table_begin_at_the_left() -> None:
+    """In a page as in a terminal; and in groups, where another column comes first."""
+    values = np.concatenate([np.full(900, 0.2), np.linspace(0, 1, 100)])
+    estimate = asked("central.geometric", hc.Density(0, 1), values)
+    table = estimate.table()
+    *_, heading = re.findall(r"<th style=\"text-align:(\w+)", table.html())
+    cells = re.findall(r'<td style="text-align:(\w+)[^>]*>(█*)</td>', table.html())
+    assert heading == "left"
+    assert {side for side, bar in cells if bar} == {"left"}
+    rows = table.lines()[1:]
+    (start,) = {row.index("█") for row in rows if "█" in row}
+    assert all(row.rstrip("█ ") == row[:start].rstrip() for row in rows)
+    by_group = hc.estimate(
+        {"x": values, "side": np.arange(1000) % 2}, hc.Density(0, 1), column="x", group="side",
+        budget=hc.Budget(1),
+    )  # fmt: skip
+    assert by_group.table().bars
+
+
+def test_a_bar_ends_within_its_interval() -> None:
+    """Unbiased estimates of empty buckets may be negative; their intervals are not."""
+    task = hc.Histogram(40)
+    found = asked("central.geometric", task, np.zeros(50, dtype=int))
+    interval = found.interval(0.95)
+    assert (found.value < interval.low).any()
+    rows = bars_of(found)
+    assert all(row["bottom"] <= row["top"] <= row["above"] for row in rows)
+    assert {row["people"] for row in rows} == set(found.value.tolist())
+    said = " ".join(figures.histogram_figure(found, 0.95).to_dict()["title"]["subtitle"])
+    assert "outside what is possible; a bar ends within its interval" in said
+
+
+def test_a_drawn_curve_is_as_round_as_the_real_one(
+    headcount: Headcount, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Between any two neighboring points of the line, the curve is within a pixel of it."""
+    drawn: dict[str, Any] = {}
+    monkeypatch.setattr(figures, "save", lambda figure, path: drawn.update(figure=figure))
+    arguments = "curve shuffle.zero-exact --users 1000 --epsilon 1 --delta 1e-6 --out c.png"
+    assert headcount(*arguments.split()).status == 0
+    line = sorted({(row["x"], row["y"]) for row in records(drawn["figure"])})
+    budget, crowd = hc.Budget(1, 1e-6), hc.Crowd(1000)
+    curve = hc.protocol("shuffle.zero-exact", hc.Count(), budget, crowd).curve
+    for (x, y), (next_x, next_y) in itertools.pairwise(line):
+        chord = math.sqrt(y * next_y)  # the middle of a line on a logarithmic axis
+        off = math.log10(chord / curve.delta((x + next_x) / 2))
+        assert abs(off) * 400 / 12 < 1  # twelve powers of ten are 400 pixels high
 
 
 def test_trusts_have_the_same_color_in_both_panels() -> None:

@@ -1,8 +1,9 @@
 """`headcount curve`: every (epsilon, delta) that a protocol satisfies."""
 
-from collections.abc import Callable
+import typing
 from typing import Annotated
 
+import numpy as np
 import typer
 
 from headcount.cli.arguments import (
@@ -30,6 +31,8 @@ from headcount.core.protocol import Protocol
 from headcount.core.table import Table
 from headcount.plot import figures
 from headcount.protocols.registry import protocol, protocol_names
+
+_POINTS = 200  # of the line that is drawn
 
 
 def curve(
@@ -69,13 +72,13 @@ def curve(
             Crowd(users, honest),
             **{"calibration": calibration, **options_of(option)},
         )
-        epsilon_at = chosen.curve.epsilon if releases == 1 else _composed(chosen, releases)
-        points = [(epsilon_at(value), value) for value in deltas]
+        asked = chosen.curve if releases == 1 else _composed(chosen, releases)
+        points = [(asked.epsilon(value), value) for value in deltas]
+        line = _line(asked, points) if out else []
     if out:
         label = name if releases == 1 else f"{name}, {releases} releases"
-        finite = [point for point in points if point[0] < float("inf")]
         title = f"Privacy curve, {chosen.crowd.honest:,} honest people"
-        figures.save(figures.curve_figure(title, {label: finite}), out)
+        figures.save(figures.curve_figure(title, {label: line}), out)
     if as_json:
         curve_points = [{"epsilon": point[0], "delta": point[1]} for point in points]
         print_json({"protocol": name, "releases": releases, "curve": curve_points, **facts(chosen)})
@@ -91,7 +94,24 @@ def curve(
         console.print(f"\nfigure: {out}", soft_wrap=True)
 
 
-def _composed(chosen: Protocol, releases: int) -> Callable[[float], float]:
+class _Curve(typing.Protocol):
+    """What a protocol and a composition have in common."""
+
+    def delta(self, epsilon: float) -> float: ...
+
+    def epsilon(self, delta: float) -> float: ...
+
+
+def _composed(chosen: Protocol, releases: int) -> _Curve:
     from headcount.accounting.composition import compose  # takes a second or more
 
-    return compose([(chosen.curve, releases)]).epsilon
+    return compose([(chosen.curve, releases)])
+
+
+def _line(curve: _Curve, points: list[tuple[float, float]]) -> list[tuple[float, float]]:
+    """The same curve with so many points that it looks as round as it is."""
+    finite = [epsilon for epsilon, _ in points if epsilon < float("inf")]
+    if not finite:
+        return []
+    between = np.linspace(finite[0], finite[-1], _POINTS).tolist()
+    return [(epsilon, curve.delta(epsilon)) for epsilon in sorted({*finite, *between})]

@@ -91,10 +91,11 @@ def _density(estimate: "Estimate", confidence: float, sampling: bool, simultaneo
                 number(float(grid[at]), step),
                 number(float(estimate.value[at]), error),
                 f"{number(interval.low[at], error)} to {number(interval.high[at], error)}",
-                ("█" * round(_BAR * max(0.0, float(estimate.value[at])) / largest)).ljust(_BAR),
+                "█" * round(_BAR * max(0.0, float(estimate.value[at])) / largest),
             )
             for at in places
         ),
         words=0,
+        bars=True,
         notes=tuple(notes),
     )

@@ -113,6 +113,7 @@ class Estimate:
     whole: bool
     error_law: ErrorLaw = field(repr=False)
     buckets: Sequence[int | str | float] | None = None
+    edges: tuple[float, ...] | None = None  # between the buckets of a histogram of numbers
     total: float | None = None  # what the numbers of the answer add up to, where that is known
     postprocessing: tuple[str, ...] = ()
     unbiased_value: Answer = math.nan
@@ -263,7 +264,8 @@ class Estimate:
     def to_dict(
         self, confidence: float = 0.95, *, sampling: bool = False, simultaneous: bool = False
     ) -> dict[str, Any]:
-        named = {} if self.buckets is None else {"buckets": list(self.buckets)}
+        named: dict[str, Any] = {} if self.buckets is None else {"buckets": list(self.buckets)}
+        named |= {} if self.edges is None else {"edges": list(self.edges)}
         return {
             "task": self.task,
             "protocol": self.protocol,

@@ -14,13 +14,18 @@ _STYLE = "text-align:{};padding:0.15em 0.9em 0.15em 0;white-space:nowrap"
 
 @dataclass(frozen=True)
 class Table:
-    """Rows of words; the first `words` columns are aligned to the left, numbers to the right."""
+    """Rows of words and numbers.
+
+    The first `words` columns are aligned to the left, and so are `bars`, the last column of a table
+    that draws one; numbers are aligned to the right.
+    """
 
     columns: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
     title: str = ""
     notes: tuple[str, ...] = ()
     words: int = 1
+    bars: bool = False
     spare: tuple[str, ...] = ()  # columns to do without where there is no room, in this order
 
     def within(self, width: int) -> "Table":
@@ -48,11 +53,14 @@ class Table:
         lines = (self.columns, *self.rows)
         return [max(len(line[at]) for line in lines) for at in range(len(self.columns))]
 
+    def _is_left(self, column: int) -> bool:
+        return column < self.words or (self.bars and column == len(self.columns) - 1)
+
     def lines(self) -> list[str]:
         """Heading and rows."""
         return [
             _GAP.join(
-                cell.ljust(width) if at < self.words else cell.rjust(width)
+                cell.ljust(width) if self._is_left(at) else cell.rjust(width)
                 for at, (cell, width) in enumerate(zip(line, self._widths, strict=True))
             ).rstrip()
             for line in (self.columns, *self.rows)
@@ -72,7 +80,7 @@ class Table:
 
     def html(self) -> str:
         def line(cells: tuple[str, ...], tag: str) -> str:
-            sides = ("left" if at < self.words else "right" for at in range(len(cells)))
+            sides = ("left" if self._is_left(at) else "right" for at in range(len(cells)))
             return "".join(
                 f'<{tag} style="{_STYLE.format(side)}">{escape(cell)}</{tag}>'
                 for cell, side in zip(cells, sides, strict=True)

@@ -157,7 +157,8 @@ def estimate(
             dataset, whole.guarantee, whole.curve, note,
             protocol=whole.name, task=whole.task.name, users=users,
         )  # fmt: skip
-    found = _answered(crowds, answers, source, partial(progress, "randomizing"))
+    edges = question.cleaning.edges
+    found = _answered(crowds, answers, edges, source, partial(progress, "randomizing"))
     if group is None:
         return found[None]
     return GroupedEstimate(group, found, whole.guarantee)
@@ -281,6 +282,7 @@ def _answer(
 def _answered(
     crowds: Crowds,
     answers: Mapping[Group, _Answer],
+    edges: tuple[float, ...] | None,
     source: Source,
     progress: Callable[[float], None],
 ) -> dict[Group, Estimate]:
@@ -297,7 +299,7 @@ def _answered(
         assert tally is not None
         noise = source.part(_NOISE).part(at)
         found = answer.protocol.estimate(answer.protocol.withhold(tally), noise)
-        out[group] = replace(found, guarantee=answer.release.guarantee)
+        out[group] = replace(found, guarantee=answer.release.guarantee, edges=edges)
     return out
 
 

@@ -59,6 +59,7 @@ class GroupedEstimate(Mapping[Group, Estimate]):
                 for row in table.rows
             ),
             words=1,
+            bars=first.bars,
             notes=tuple(dict.fromkeys(note for table in tables.values() for note in table.notes)),
         )
 

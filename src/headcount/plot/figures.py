@@ -5,11 +5,12 @@ from collections.abc import Mapping, Sequence
 from itertools import chain
 from typing import Any
 
-from headcount.core.estimate import Estimate
+from headcount.core.estimate import Estimate, Interval
+from headcount.core.table import number
 from headcount.planner.comparison import AXIS_TITLES, Comparison
 from headcount.plot.lines import Measured, Points, numbers, panel
+from headcount.plot.palette import colors, markers, trust_color
 from headcount.plot.style import (
-    COLORS,
     FORMATS,
     GRAY,
     HEIGHT,
@@ -20,11 +21,9 @@ from headcount.plot.style import (
     Axis,
     Figure,
     check_path,
-    colors,
     finish,
     legend,
     load_altair,
-    markers,
     rows,
     save,
     zoom,
@@ -33,7 +32,6 @@ from headcount.plot.style import (
 MOST_BARS = 50
 
 __all__ = [
-    "COLORS",
     "FORMATS",
     "Figure",
     "check_path",
@@ -118,10 +116,10 @@ def rate_figure(title: str, panels: Mapping[str, Mapping[str, Points]]) -> Figur
     """Errors against the size of the crowd, on two logarithmic scales; a panel for each case."""
     alt = load_altair()
     charts = []
-    for number, (name, lines) in enumerate(panels.items()):
+    for at, (name, lines) in enumerate(panels.items()):
         x = Axis.of("people in the crowd", numbers(lines.values(), 0), log=True)
         y = Axis.of("mean integrated squared error", numbers(lines.values(), 1), log=True)
-        chart = panel(x, y, lines, name=f"zoom{number}", width=PANEL_WIDTH)
+        chart = panel(x, y, lines, name=f"zoom{at}", width=PANEL_WIDTH)
         charts.append(chart.properties(title=name))
     # Each panel has labels of its own.
     side_by_side = alt.hconcat(*charts, spacing=40).resolve_scale(
@@ -155,7 +153,7 @@ def density_figure(
     ]
 
     def key(channel: type[Any], field: str, **symbol: Any) -> Any:
-        scale = alt.Scale(range=[COLORS[0]])
+        scale = alt.Scale(range=[trust_color(estimate.guarantee.trust)])
         shown = legend([field], WIDTH, symbolSize=150, **symbol)
         return channel(field, type="nominal", scale=scale, legend=shown)
 
@@ -202,43 +200,83 @@ def density_figure(
 def histogram_figure(
     estimate: Estimate, confidence: float, *, sampling: bool = False, simultaneous: bool = False
 ) -> Figure:
-    """Buckets as bars with their intervals: all in their order, or the largest if they are many."""
+    """Buckets as bars with their intervals: all in their order, or the largest if they are many.
+
+    Bars of bins are as wide as the bins, and their areas show how many people there are.
+    """
     alt = load_altair()
     interval = estimate.interval(confidence, sampling=sampling, simultaneous=simultaneous)
     place = {bucket: at for at, bucket in enumerate(estimate.buckets or ())}
-    many = len(place) > MOST_BARS
+    edges = estimate.edges
+    many = len(place) > MOST_BARS and edges is None
     shown = [bucket for bucket, _ in estimate.largest(MOST_BARS)] if many else [*place]
-    bars = [
-        {
-            "bucket": str(bucket),
-            "zero": 0.0,
-            **_finite(value=estimate.value[at], low=interval.low[at], high=interval.high[at]),
-        }
-        for bucket in shown
-        for at in (place[bucket],)
-    ]
-    at = [place[bucket] for bucket in shown]
-    ends = [end for one in (estimate.value, interval.low, interval.high) for end in one[at]]
+    if edges is not None:
+        shown = shown[: len(edges) - 1]  # one for everything else has no place on the axis
+    bars = [_bar(estimate, interval, str(bucket), place[bucket]) for bucket in shown]
+    ends = [bar[end] for bar in bars for end in ("top", "bottom", "above") if bar[end] is not None]
     kept = ", all at once" * simultaneous
-    y = Axis.of(f"people ({100 * confidence:.10g} % intervals{kept})", [0.0, *ends], log=False)
-    x = alt.X("bucket", type="nominal", title=None, sort=[bar["bucket"] for bar in bars])
+    unit = "people" if edges is None else "people per unit of value"
+    y = Axis.of(f"{unit} ({100 * confidence:.10g} % intervals{kept})", [0.0, *ends], log=False)
     data = alt.Chart(rows(bars))
     told = [
         alt.Tooltip("bucket", type="nominal", title=" "),
-        y.tooltip("value", "estimate"),
-        y.tooltip("low", "from"),
-        y.tooltip("high", "to"),
+        alt.Tooltip("people", type="quantitative", title="estimate", format=",.6~r"),
+        alt.Tooltip("low", type="quantitative", title="from", format=",.6~r"),
+        alt.Tooltip("high", type="quantitative", title="to", format=",.6~r"),
     ]
+    if edges is None:
+        across = {"x": alt.X("bucket", type="nominal", title=None, sort=[str(b) for b in shown])}
+        middle = across
+    else:
+        x = Axis("value", float(edges[0]), float(edges[-1]), log=False)
+        across = {"x": x.channel("x", "left"), "x2": "right"}
+        middle = {"x": x.channel("x", "middle")}
+    color = trust_color(estimate.guarantee.trust)
     chart = alt.layer(
-        data.mark_bar(color=COLORS[0], opacity=0.5, clip=True).encode(
-            x=x, y=y.channel("y", "value"), y2="zero", tooltip=told
+        data.mark_bar(color=color, opacity=0.5, stroke="white", clip=True).encode(
+            **across, y=y.channel("y", "top"), y2="zero", tooltip=told
         ),
         data.mark_rule(color=INK, strokeWidth=1.5, clip=True).encode(
-            x=x, y=y.channel("y", "low"), y2="high"
+            **middle, y=y.channel("y", "bottom"), y2="above"
         ),
     ).properties(width=WIDTH, height=HEIGHT)
     title = f"Histogram of {estimate.users:,} people, {estimate.guarantee.trust} trust"
-    return finish(chart, title, f"the {MOST_BARS} largest of {len(place):,} buckets" * many)
+    return finish(chart, title, "; ".join(_histogram_remarks(estimate, interval, shown)))
+
+
+def _bar(estimate: Estimate, interval: Interval, bucket: str, at: int) -> dict[str, Any]:
+    """A bucket's bar. It ends within its interval, where an unbiased estimate need not lie."""
+    low, high = float(interval.low[at]), float(interval.high[at])
+    people = float(estimate.value[at])
+    edges = estimate.edges
+    left, right = (0.0, 1.0) if edges is None else (float(edges[at]), float(edges[at + 1]))
+    width = right - left
+    return {
+        "bucket": bucket,
+        "left": left,
+        "right": right,
+        "middle": (left + right) / 2,
+        "zero": 0.0,
+        **_finite(people=people, low=low, high=high),
+        **_finite(top=min(max(people, low), high) / width, bottom=low / width, above=high / width),
+    }
+
+
+def _histogram_remarks(
+    estimate: Estimate, interval: Interval, shown: Sequence[int | str | float]
+) -> list[str]:
+    """What the bars do not say."""
+    buckets = list(estimate.buckets or ())
+    outside = int(((estimate.value < interval.low) | (estimate.value > interval.high)).sum())
+    remarks = []
+    if estimate.edges is None and len(shown) < len(buckets):
+        remarks.append(f"the {len(shown)} largest of {len(buckets):,} buckets")
+    elif len(shown) < len(buckets):
+        remarks.append(f"{buckets[-1]}: {number(float(estimate.value[-1]))} people")
+    if outside:
+        estimates = "1 estimate lies" if outside == 1 else f"{outside:,} estimates lie"
+        remarks.append(f"{estimates} outside what is possible; a bar ends within its interval")
+    return remarks
 
 
 def trust_figure(

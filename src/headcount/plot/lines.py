@@ -5,18 +5,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain, cycle, islice
 from typing import Any, TypeAlias
 
-from headcount.plot.style import (
-    GRAY,
-    HEIGHT,
-    WIDTH,
-    Axis,
-    colors,
-    legend,
-    load_altair,
-    markers,
-    rows,
-    zoom,
-)
+from headcount.plot.palette import colors, markers
+from headcount.plot.style import GRAY, HEIGHT, WIDTH, Axis, legend, load_altair, rows, zoom
 
 Points: TypeAlias = Sequence[tuple[float, float]]
 Measured: TypeAlias = Sequence[tuple[float, float, float, float]]  # x, y, low, high

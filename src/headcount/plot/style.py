@@ -6,7 +6,6 @@ import textwrap
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
-from itertools import cycle, islice
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast
@@ -18,17 +17,6 @@ if TYPE_CHECKING:
     import altair
 
 FORMATS = (".png", ".svg", ".pdf", ".html")
-# Okabe and Ito's palette: distinct for color-blind readers, and in print.
-COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00")
-MARKERS = (  # one more, so that pairs repeat late
-    "circle",
-    "square",
-    "diamond",
-    "triangle-up",
-    "triangle-down",
-    "cross",
-    "triangle-left",
-)
 INK, GRAY, GRID = "#222222", "#767676", "#E6E6E6"
 WIDTH, HEIGHT = 640, 400  # of the only panel, in pixels
 PANEL_WIDTH = 480  # of one of several
@@ -94,14 +82,6 @@ def _missing() -> MissingPackage:
     return MissingPackage(
         "figures need altair and vl-convert-python", hint="pip install 'headcount[plot]'"
     )
-
-
-def colors(labels: Sequence[str]) -> list[str]:
-    return list(islice(cycle(COLORS), len(labels)))
-
-
-def markers(labels: Sequence[str]) -> list[str]:
-    return list(islice(cycle(MARKERS), len(labels)))
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,74 @@
+"""Colors and markers of the series in a figure: no color occurs twice, and each trust has its own.
+
+Protocols of one trust are shades of one hue, so that a reader sees the trust before the name.
+"""
+
+import re
+from collections.abc import Sequence
+from itertools import cycle, islice
+
+import numpy as np
+
+from headcount.core.budget import Trust
+
+# Okabe and Ito's palette: distinct for color-blind readers, and in print.
+COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00")
+MARKERS = (  # one more, so that pairs repeat late
+    "circle",
+    "square",
+    "diamond",
+    "triangle-up",
+    "triangle-down",
+    "cross",
+    "triangle-left",
+)
+# From dark to light; the color in the middle stands for the trust itself. All are at least three
+# times as dark as a white page, as accessibility asks of lines.
+_SHADES = {
+    Trust.CENTRAL: ("#002B49", COLORS[0], "#4795CE"),
+    Trust.SHUFFLE: ("#5C2300", COLORS[1], "#C65A8E"),
+    Trust.LOCAL: ("#003D2E", COLORS[2], "#5E9A1E"),
+}
+_OTHER_SHADES = ("#221155", "#6A4FB3", "#9A86CF")  # beside trusts
+
+
+def trust_of(label: str) -> Trust | None:
+    """The trust that a label begins with, as names of protocols do."""
+    found = re.match(rf"({'|'.join(Trust)})\b", label)
+    return Trust(found[1]) if found else None
+
+
+def trust_color(trust: Trust) -> str:
+    return _SHADES[trust][1]
+
+
+def colors(labels: Sequence[str]) -> list[str]:
+    """A color for each label."""
+    trusts = [trust_of(label) for label in labels]
+    shades = {trust: iter(_ramp(_SHADES[trust], trusts.count(trust))) for trust in Trust}
+    others = trusts.count(None)
+    if others == len(labels):
+        free = list(COLORS) if others <= len(COLORS) else _ramp(COLORS, others)
+    else:
+        free = _ramp(_OTHER_SHADES, others)
+    rest = iter(free)
+    return [next(rest) if trust is None else next(shades[trust]) for trust in trusts]
+
+
+def markers(labels: Sequence[str]) -> list[str]:
+    return list(islice(cycle(MARKERS), len(labels)))
+
+
+def _ramp(stops: Sequence[str], count: int) -> list[str]:
+    """So many colors at equal distances along the way through the stops; a single one is the
+    middle.
+    """
+    places = np.linspace(0, len(stops) - 1, count) if count > 1 else np.array([len(stops) // 2])
+    channels = [
+        np.interp(places, range(len(stops)), [int(stop[at : at + 2], 16) for stop in stops])
+        for at in (1, 3, 5)
+    ]
+    return [
+        "#" + "".join(f"{round(float(value)):02X}" for value in color)
+        for color in zip(*channels, strict=True)
+    ]
