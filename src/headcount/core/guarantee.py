@@ -4,13 +4,13 @@ import math
 from abc import ABC, abstractmethod
 from dataclasses import asdict, dataclass
 from decimal import ROUND_CEILING, Context
-from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from headcount.core.budget import Trust
+from headcount.core.cached import cached_property
 from headcount.core.table import Table
 
 PLAIN_NEIGHBORS = "replace one person's value"

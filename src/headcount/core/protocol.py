@@ -11,7 +11,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, fields
 from fractions import Fraction
-from functools import cached_property, reduce
+from functools import reduce
 from operator import add
 from statistics import NormalDist
 from typing import Any, ClassVar, Literal, TypeAlias
@@ -21,6 +21,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from headcount.core import checks
 from headcount.core.budget import MOST_USERS, Budget, Crowd, Trust
+from headcount.core.cached import cached_property
 from headcount.core.errors import CrowdMismatch, Infeasible, InvalidParameter, InvalidValue
 from headcount.core.estimate import Answer, ErrorLaw, Estimate
 from headcount.core.guarantee import Guarantee, NearCurve, PrivacyCurve
