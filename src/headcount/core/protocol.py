@@ -9,7 +9,7 @@ its law, its calibration, its estimator and its error; everything else is derive
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from fractions import Fraction
 from functools import reduce
 from operator import add
@@ -353,7 +353,7 @@ class Protocol(ABC):
             payload = self._randomize(encoded, source).payload
         if len(payload) < size:
             payload = np.concatenate([payload, self.alphabet.padding(size - len(payload))])
-        return Messages(payload, 1, np.array([size]))
+        return Messages(payload, 1, np.array([size]), secure=source.secure)
 
     def randomize(self, values: ArrayLike, source: Source) -> Messages:
         """Each person's messages; one person is a vector of one."""
@@ -362,7 +362,7 @@ class Protocol(ABC):
     def randomize_encoded(self, encoded: NDArray[Any], source: Source) -> Messages:
         """`randomize` for values that the task has encoded before."""
         self._check_source(source)
-        return self._randomize(encoded, source)
+        return replace(self._randomize(encoded, source), secure=source.secure)
 
     def count(self, payload: NDArray[Any]) -> NDArray[np.int64]:
         """What some messages of a crowd add to its tally, where whose they are is not known."""
@@ -377,7 +377,7 @@ class Protocol(ABC):
                 f"{batch.users} people must send {self.fixed_messages} message(s) each "
                 f"with {self.name}, got {sent}"
             )
-        return self._as_tally(self._tally(payload), batch.users)
+        return self._as_tally(self._tally(payload), batch.users, batch.secure)
 
     def check_users(self, users: int) -> None:
         """Refuse a crowd that the guarantee does not cover, or that a tally has no room for."""
@@ -397,9 +397,8 @@ class Protocol(ABC):
 
     def collect_encoded(self, encoded: NDArray[Any], source: Source) -> Tally:
         """`collect` for values that the task has encoded before."""
-        self._check_source(source)
         starts = range(0, len(encoded), _PEOPLE)
-        pieces = (self._randomize(encoded[at : at + _PEOPLE], source) for at in starts)
+        pieces = (self.randomize_encoded(encoded[at : at + _PEOPLE], source) for at in starts)
         return reduce(add, map(self.tally, pieces))
 
     def estimate(self, tally: Tally, source: Source | None = None) -> Estimate:
@@ -410,13 +409,14 @@ class Protocol(ABC):
         """
         self.check_users(tally.users)
         self._check_tally(tally)
+        noise_is_secure = self.trust is not Trust.CENTRAL or source is None or source.secure
         unbiased = self._unbiased(tally, source)
         raw = Estimate(
             task=self.task.name,
             protocol=self.name,
             value=self._answer(tally.users, unbiased),
             users=tally.users,
-            guarantee=self.guarantee,
+            guarantee=replace(self.guarantee, secure=tally.secure and noise_is_secure),
             answer_range=self._answer_range(tally.users),
             whole=self.task.whole_answers,
             error_law=self._error_law(tally.users, unbiased),
@@ -435,7 +435,7 @@ class Protocol(ABC):
         """
         self._check_source(source)
         held = self.task.holding(counts)
-        return self._as_tally(self._simulate(held, source), held.users)
+        return self._as_tally(self._simulate(held, source), held.users, source.secure)
 
     def _promise(
         self, method: str, *, delta: float = 0.0, exact: bool = True, epsilon: float | None = None
@@ -472,8 +472,8 @@ class Protocol(ABC):
                 f"{self.crowd.honest} honest people"
             )
 
-    def _as_tally(self, counts: NDArray[np.int64], users: int) -> Tally:
-        return Tally(counts, users, self.name, self.tally_modulus)
+    def _as_tally(self, counts: NDArray[np.int64], users: int, secure: bool) -> Tally:
+        return Tally(counts, users, self.name, self.tally_modulus, secure)
 
     def _check_source(self, source: Source) -> None:
         if not isinstance(source, Source):

@@ -195,8 +195,7 @@ def density_figure(
             ],
         ),
     ).properties(width=WIDTH, height=HEIGHT)
-    title = f"Density of {estimate.users:,} people, {estimate.guarantee.trust} trust"
-    return finish(chart, title)
+    return finish(chart, _title("Density", estimate))
 
 
 def histogram_figure(
@@ -237,8 +236,13 @@ def histogram_figure(
             x=x, y=y.channel("y", "low"), y2="high"
         ),
     ).properties(width=WIDTH, height=HEIGHT)
-    title = f"Histogram of {estimate.users:,} people, {estimate.guarantee.trust} trust"
-    return finish(chart, title, f"the {MOST_BARS} largest of {len(place):,} buckets" * many)
+    largest = f"the {MOST_BARS} largest of {len(place):,} buckets" * many
+    return finish(chart, _title("Histogram", estimate), largest)
+
+
+def _title(kind: str, estimate: Estimate) -> str:
+    kept = f"{estimate.guarantee.trust} trust" if estimate.guarantee.secure else "not private"
+    return f"{kind} of {estimate.users:,} people, {kept}"
 
 
 def trust_figure(
@@ -310,7 +314,8 @@ def trust_figure(
     side_by_side = alt.hconcat(left, right, spacing=40).resolve_scale(
         color="independent", shape="independent"
     )
-    return finish(side_by_side, title, width=2 * PANEL_WIDTH)
+    kept = all(estimate.guarantee.secure for estimate in estimates)
+    return finish(side_by_side, title if kept else f"{title}, not private", width=2 * PANEL_WIDTH)
 
 
 def _finite(**numbers: float) -> dict[str, float | None]:

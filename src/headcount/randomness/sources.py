@@ -66,6 +66,8 @@ class _Keyed:
 class SecureSource(_Keystream):
     """Cryptographically secure bits. Safe to share between threads and across forks."""
 
+    secure = True
+
     def __init__(self) -> None:
         self._of_thread = threading.local()
 
@@ -87,6 +89,7 @@ class Owing(Source):
 
     def __init__(self, source: Source) -> None:
         self._source = source
+        self.secure = source.secure
         self.owed = 0.0
 
     def fill(self, buffer: NDArray[np.uint8]) -> None:
