@@ -326,7 +326,10 @@ def test_trusts_groups_and_people_are_recorded_together(headcount: Headcount) ->
         (["--ledger", "people.csv"], "must be a ledger"),
         (["--ledger", "spent.db", "--dataset", "village"], "no data set 'village'"),
         (["--dataset", "town"], "must come with a ledger"),
-        (["--ledger", "spent.db", "--seed", "1", "--not-private"], "without --not-private"),
+        (
+            ["--ledger", "spent.db", "--seed", "1", "--not-private"],
+            "must come with a secure source",
+        ),
     ],
 )
 def test_ledgers_that_do_not_fit_are_one_line(

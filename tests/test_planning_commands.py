@@ -212,11 +212,8 @@ def test_seeds_repeat_and_are_called_not_private(headcount: Headcount) -> None:
     ]
     one, same, other = (headcount(*arguments, "--seed", seed, "--json").out for seed in "778")
     assert one == same != other
-    assert "seed 7" in json.loads(one)["not_private"]
-    assert (
-        "not private: the randomness repeats with seed 7"
-        in headcount(*arguments, "--seed", "7").out
-    )
+    assert "seed" in json.loads(one)["not_private"]
+    assert "not private" in headcount(*arguments, "--seed", "7").out
 
 
 @pytest.mark.usefixtures("people")

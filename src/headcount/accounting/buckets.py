@@ -10,13 +10,13 @@ exactly; bounding the two buckets one by one would cost about twice the noise.
 """
 
 from dataclasses import dataclass, field
-from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
 from headcount.accounting.divergence import PairCurve
 from headcount.accounting.laws import UNIT, Law
+from headcount.core.cached import cached_property
 from headcount.core.guarantee import PrivacyCurve
 
 _BENDS = 20_000

@@ -25,7 +25,7 @@ from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field, replace
 from decimal import Context, Decimal
 from fractions import Fraction
-from functools import cached_property, lru_cache, partial
+from functools import lru_cache, partial
 from typing import cast
 
 import numpy as np
@@ -44,6 +44,7 @@ from headcount.accounting.losses import (
     plan_for,
     products_for,
 )
+from headcount.core.cached import cached_property
 from headcount.core.guarantee import PrivacyCurve
 
 _MOST_MASSES = 1 << 22  # of a law

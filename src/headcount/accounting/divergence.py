@@ -7,12 +7,12 @@ HS_ε ≤ δ for every ordered pair of neighbors. Everything here rounds up.
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
 from headcount.accounting.laws import UNIT, Law
+from headcount.core.cached import cached_property
 from headcount.core.guarantee import PrivacyCurve
 
 _BENDS = 500  # of a curve that has more than can be listed

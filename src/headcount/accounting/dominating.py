@@ -14,12 +14,12 @@ import struct
 import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
 from headcount.core import checks
+from headcount.core.cached import cached_property
 from headcount.core.errors import InvalidParameter
 from headcount.core.guarantee import PrivacyCurve
 

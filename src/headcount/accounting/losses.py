@@ -29,13 +29,13 @@ Numerics    By Parseval the sum is that of products of the transforms, which are
 import math
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import fft
 
 from headcount.accounting.laws import UNIT, Law
+from headcount.core.cached import cached_property
 
 _LEAST_MASS = 1e-250  # of a law; smaller masses count as cut off
 _ROUGH = 1e-11  # losses that are out of order by less are rounded up into it

@@ -24,7 +24,7 @@ Limits      δ ≥ p^τ, the infinite loss at c = τ, with equality for large ε
 import math
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import cached_property, lru_cache
+from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
@@ -34,6 +34,7 @@ from headcount.accounting.calibration import least_private
 from headcount.accounting.laws import TAIL, UNIT
 from headcount.core import checks
 from headcount.core.budget import MOST_EPSILON, MOST_USERS
+from headcount.core.cached import cached_property
 from headcount.core.errors import InvalidParameter
 from headcount.core.guarantee import PrivacyCurve
 

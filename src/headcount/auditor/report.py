@@ -277,6 +277,8 @@ def privacy_report(
     secret = checks.whole("secret", secret, low=2, high=MOST_USERS)
     checks.instance("thresholds", thresholds, Thresholds)
     promise = source.guarantee if isinstance(source, Protocol) else source
+    if isinstance(promise, Guarantee) and not promise.secure:
+        raise InvalidParameter(f"a guarantee must be kept to be reported, got: {promise.warning}")
     epsilon, delta = _checked(promise)
     # With 2δ ≥ 1 nothing would be said: then only what holds always counts.
     chance = 2 * delta if delta < 1 / 2 else 0.0

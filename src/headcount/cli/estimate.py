@@ -201,8 +201,6 @@ def estimate(
     """Estimate a statistic of a column, privately."""
     _check_place(path, column, query)
     source = _source(seed, not_private)
-    if ledger is not None and not_private:
-        raise InvalidParameter("--ledger must come without --not-private, which keeps no limit")
     book = None if ledger is None else Ledger.open(ledger)
     confidence = checks.confidence(confidence)
     options = _options(option, calibration)
@@ -254,10 +252,10 @@ def estimate(
     remarks = {} if plan is None else {"plan": planned.digest}
     if book is not None:
         remarks["recorded_in"] = book.store.shown
-    if seed is not None:
-        remarks["not_private"] = f"the randomness repeats with seed {seed}"
     if as_json:
         known = facts(releases[0].protocols[0]) if isinstance(answer, Estimate) else {}
+        if not answer.guarantee.secure:
+            remarks["not_private"] = answer.guarantee.warning
         print_json({**answer.to_dict(confidence, **kind), **known, **remarks})
     else:
         _show(answer, releases[0], confidence, kind, remarks, out)

@@ -1,5 +1,6 @@
 """Estimates as people read them: a number, the largest buckets, or some points of a density."""
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from headcount.core.guarantee import rounded_up
@@ -17,10 +18,13 @@ def answer_table(
 ) -> Table:
     """What fits the kind of answer."""
     if estimate.task == "density":
-        return _density(estimate, confidence, sampling, simultaneous)
-    if estimate.buckets is not None:
-        return _histogram(estimate, confidence, simultaneous)
-    return _number(estimate, confidence, sampling)
+        table = _density(estimate, confidence, sampling, simultaneous)
+    elif estimate.buckets is not None:
+        table = _histogram(estimate, confidence, simultaneous)
+    else:
+        table = _number(estimate, confidence, sampling)
+    warning = estimate.guarantee.warning
+    return replace(table, notes=(warning, *table.notes)) if warning else table
 
 
 def _number(estimate: "Estimate", confidence: float, sampling: bool) -> Table:
@@ -36,8 +40,10 @@ def _number(estimate: "Estimate", confidence: float, sampling: bool) -> Table:
                 number(estimate.value, error),
                 f"{number(interval.low, error)} to {number(interval.high, error)}",
                 number(error, error),
-                rounded_up(guarantee.epsilon),
-                rounded_up(guarantee.delta),
+                *(
+                    rounded_up(spent) if guarantee.secure else "not kept"
+                    for spent in (guarantee.epsilon, guarantee.delta)
+                ),
             ),
         ),
         notes=(note,) if note else (),

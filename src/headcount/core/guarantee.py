@@ -4,16 +4,20 @@ import math
 from abc import ABC, abstractmethod
 from dataclasses import asdict, dataclass
 from decimal import ROUND_CEILING, Context
-from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from headcount.core.budget import Trust
+from headcount.core.cached import cached_property
 from headcount.core.table import Table
 
 PLAIN_NEIGHBORS = "replace one person's value"
+_INSECURE = (
+    "not private, since the random bits were not secure: "
+    "whoever knows their seed can take the noise away"
+)
 
 
 @dataclass(frozen=True)
@@ -24,6 +28,7 @@ class Guarantee:
     rounded up; otherwise (epsilon, delta) is a proven upper bound. `method` names the computation
     or the theorem. `honest` is how many people it relies on to follow the protocol, at the most:
     in shuffle trust their noise hides each other; in local trust a person's own is enough.
+    Unless all random bits were `secure`, none of it is kept, and `warning` says so.
     """
 
     epsilon: float
@@ -33,9 +38,15 @@ class Guarantee:
     method: str
     honest: int
     neighbors: str = PLAIN_NEIGHBORS
+    secure: bool = True
+
+    @property
+    def warning(self) -> str:
+        """Why nothing is kept of what is promised; empty where all of it is."""
+        return "" if self.secure else _INSECURE
 
     def to_dict(self) -> dict[str, Any]:
-        return asdict(self)
+        return {**asdict(self), **({"warning": self.warning} if self.warning else {})}
 
     def table(self) -> Table:
         return Table(
@@ -46,20 +57,27 @@ class Guarantee:
                     rounded_up(self.epsilon),
                     rounded_up(self.delta),
                     f"{self.honest:,}",
-                    "exactly" if self.exact else "as an upper bound",
+                    self._computed,
                 ),
             ),
-            title=f"Differential privacy: {self.neighbors}, and nobody can tell",
+            title=self.warning or f"Differential privacy: {self.neighbors}, and nobody can tell",
             notes=(self.method,),
         )
+
+    @property
+    def _computed(self) -> str:
+        if not self.secure:
+            return "not kept"
+        return "exactly" if self.exact else "as an upper bound"
 
     def _repr_html_(self) -> str:
         return self.table().html()
 
     def __str__(self) -> str:
-        kind = "exact" if self.exact else "upper bound"
-        pair = f"({rounded_up(self.epsilon)}, {rounded_up(self.delta)})"
-        return f"{pair}-DP, {self.trust} trust, {kind}"
+        promised = f"({rounded_up(self.epsilon)}, {rounded_up(self.delta)})-DP, {self.trust} trust"
+        if not self.secure:
+            return f"not private; with secure random bits {promised}"
+        return f"{promised}, {'exact' if self.exact else 'upper bound'}"
 
 
 def rounded_up(value: float) -> str:

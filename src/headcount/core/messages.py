@@ -103,10 +103,15 @@ class Alphabet:
 
 @dataclass(frozen=True, eq=False)
 class Batch:
-    """Messages of `users` people, as the analyzer is handed them: whose is whose is not said."""
+    """Messages of `users` people, as the analyzer is handed them: whose is whose is not said.
+
+    `secure` is whether all random bits behind them were, as far as is known: messages that come
+    as bytes say nothing of it.
+    """
 
     payload: NDArray[Any] = field(repr=False)
     users: int
+    secure: bool = field(default=True, kw_only=True)
 
     def __post_init__(self) -> None:
         if self.users < 1:
@@ -145,6 +150,7 @@ class Messages(Batch):
             np.concatenate([part.payload for part in listed]),
             sum(part.users for part in listed),
             np.concatenate([part.counts for part in listed]),
+            secure=all(part.secure for part in listed),
         )
 
     def plus(self, people: NDArray[np.integer], extra: NDArray[Any]) -> "Messages":
@@ -158,13 +164,14 @@ class Messages(Batch):
         counts = self.counts.astype(np.min_scalar_type(most))
         counts[senders] += copies.astype(counts.dtype)
         payload = np.insert(self.payload, np.repeat(ends, copies), extra, axis=0)
-        return Messages(payload, self.users, counts)
+        return Messages(payload, self.users, counts, secure=self.secure)
 
     def only_single(self) -> "Messages":
         """Without those of people who sent several, who could make a rare message pass."""
         single = self.counts <= 1
         payload = self.payload[np.repeat(single, self.counts)]
-        return Messages(payload, self.users, np.where(single, self.counts, 0))
+        kept = np.where(single, self.counts, 0)
+        return Messages(payload, self.users, kept, secure=self.secure)
 
     @classmethod
     def receive(cls, data: bytes, alphabet: Alphabet) -> "Messages":
@@ -191,14 +198,17 @@ class Messages(Batch):
         if not 0 <= person < self.users:
             raise IndexError(person)
         start = int(self.counts[:person].sum(dtype=np.int64))
-        stop = start + int(self.counts[person])
-        return Messages(self.payload[start:stop], 1, self.counts[person : person + 1])
+        return self._bundle(person, start)
 
     def __iter__(self) -> Iterator["Messages"]:
-        stop = 0
+        start = 0
         for person in range(self.users):
-            start, stop = stop, stop + int(self.counts[person])
-            yield Messages(self.payload[start:stop], 1, self.counts[person : person + 1])
+            yield self._bundle(person, start)
+            start += int(self.counts[person])
+
+    def _bundle(self, person: int, start: int) -> "Messages":
+        payload = self.payload[start : start + int(self.counts[person])]
+        return Messages(payload, 1, self.counts[person : person + 1], secure=self.secure)
 
 
 def _sums_through(counts: NDArray[np.integer], places: NDArray[np.integer]) -> NDArray[np.int64]:

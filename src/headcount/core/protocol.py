@@ -11,7 +11,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, fields, replace
 from fractions import Fraction
-from functools import cached_property, reduce
+from functools import reduce
 from operator import add
 from statistics import NormalDist
 from typing import Any, ClassVar, Literal, TypeAlias
@@ -21,6 +21,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from headcount.core import checks
 from headcount.core.budget import MOST_USERS, Budget, Crowd, Trust
+from headcount.core.cached import cached_property
 from headcount.core.errors import CrowdMismatch, Infeasible, InvalidParameter, InvalidValue
 from headcount.core.estimate import Answer, ErrorLaw, Estimate
 from headcount.core.guarantee import Guarantee, NearCurve, PrivacyCurve
@@ -352,7 +353,7 @@ class Protocol(ABC):
             payload = self._randomize(encoded, source).payload
         if len(payload) < size:
             payload = np.concatenate([payload, self.alphabet.padding(size - len(payload))])
-        return Messages(payload, 1, np.array([size]))
+        return Messages(payload, 1, np.array([size]), secure=source.secure)
 
     def randomize(self, values: ArrayLike, source: Source) -> Messages:
         """Each person's messages; one person is a vector of one."""
@@ -361,7 +362,7 @@ class Protocol(ABC):
     def randomize_encoded(self, encoded: NDArray[Any], source: Source) -> Messages:
         """`randomize` for values that the task has encoded before."""
         self._check_source(source)
-        return self._randomize(encoded, source)
+        return replace(self._randomize(encoded, source), secure=source.secure)
 
     def count(self, payload: NDArray[Any]) -> NDArray[np.int64]:
         """What some messages of a crowd add to its tally, where whose they are is not known."""
@@ -379,7 +380,7 @@ class Protocol(ABC):
                 f"{batch.users} people must send {self.fixed_messages} message(s) each "
                 f"with {self.name}, got {sent}"
             )
-        tally = self._as_tally(self._tally(payload), batch.users)
+        tally = self._as_tally(self._tally(payload), batch.users, batch.secure)
         if batch.users >= self.crowd.users:  # a part may have few copies of any message
             self._check_withheld(tally)
         return tally
@@ -417,8 +418,8 @@ class Protocol(ABC):
         self._check_source(source)
         starts = range(0, len(encoded), _PEOPLE)
         pieces = (self._randomize(encoded[at : at + _PEOPLE], source) for at in starts)
-        tallies = (self._as_tally(self.count(sent.payload), sent.users) for sent in pieces)
-        return reduce(add, tallies)
+        tallies = (self._as_tally(self.count(sent.payload), sent.users, True) for sent in pieces)
+        return replace(reduce(add, tallies), secure=source.secure)
 
     def estimate(self, tally: Tally, source: Source | None = None) -> Estimate:
         """The private answer.
@@ -428,13 +429,14 @@ class Protocol(ABC):
         """
         self.check_users(tally.users)
         self._check_tally(tally)
+        noise_is_secure = self.trust is not Trust.CENTRAL or source is None or source.secure
         unbiased = self._unbiased(tally, source)
         raw = Estimate(
             task=self.task.name,
             protocol=self.name,
             value=self._answer(tally.users, unbiased),
             users=tally.users,
-            guarantee=self.guarantee,
+            guarantee=replace(self.guarantee, secure=tally.secure and noise_is_secure),
             answer_range=self._answer_range(tally.users),
             whole=self.task.whole_answers,
             error_law=self._error_law(tally.users, unbiased),
@@ -453,7 +455,8 @@ class Protocol(ABC):
         """
         self._check_source(source)
         held = self.task.holding(counts)
-        return self.withhold(self._as_tally(self._simulate(held, source), held.users))
+        tally = self._as_tally(self._simulate(held, source), held.users, source.secure)
+        return self.withhold(tally)
 
     def _promise(
         self, method: str, *, delta: float = 0.0, exact: bool = True, epsilon: float | None = None
@@ -490,8 +493,8 @@ class Protocol(ABC):
                 f"{self.crowd.honest} honest people"
             )
 
-    def _as_tally(self, counts: NDArray[np.int64], users: int) -> Tally:
-        return Tally(counts, users, self.name, self.tally_modulus)
+    def _as_tally(self, counts: NDArray[np.int64], users: int, secure: bool) -> Tally:
+        return Tally(counts, users, self.name, self.tally_modulus, secure)
 
     def _check_source(self, source: Source) -> None:
         if not isinstance(source, Source):

@@ -8,7 +8,13 @@ from numpy.typing import DTypeLike, NDArray
 
 
 class Source(ABC):
-    """A stream of independent fair bits; `headcount.randomness` has a secure and a seeded one."""
+    """A stream of independent fair bits; `headcount.randomness` has a secure and a seeded one.
+
+    `secure` says that nobody can know or guess the bits. What is made from others is not private,
+    and is marked so: messages, tallies, estimates and their guarantees carry the same word.
+    """
+
+    secure: bool = False
 
     @abstractmethod
     def fill(self, buffer: NDArray[np.uint8]) -> None:

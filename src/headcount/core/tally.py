@@ -13,13 +13,15 @@ class Tally:
     """Counts over the messages of `users` people. The tally of a whole is the sum of its parts'.
 
     Where messages are shares modulo some number up to 2^63, so are the counts, and they are added
-    modulo it; without a `modulus` they are plain numbers.
+    modulo it; without a `modulus` they are plain numbers. `secure` is whether all random bits
+    behind the messages were, as far as is known.
     """
 
     counts: NDArray[np.int64]
     users: int
     protocol: str
     modulus: int | None = None
+    secure: bool = True
 
     def __post_init__(self) -> None:
         if self.counts.dtype != np.int64 or self.counts.ndim != 1:
@@ -42,4 +44,5 @@ class Tally:
         if self.modulus is not None:
             # Two residues below 2^63 fit 64 bits without a sign.
             total = (total.view(np.uint64) % np.uint64(self.modulus)).view(np.int64)
-        return Tally(total, self.users + other.users, self.protocol, self.modulus)
+        secure = self.secure and other.secure
+        return Tally(total, self.users + other.users, self.protocol, self.modulus, secure)

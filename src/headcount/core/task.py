@@ -6,7 +6,6 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from fractions import Fraction
-from functools import cached_property
 from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
@@ -14,6 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from headcount.core import checks
 from headcount.core.budget import MOST_USERS
+from headcount.core.cached import cached_property
 from headcount.core.errors import InvalidParameter, InvalidValue
 from headcount.core.estimate import Answer
 from headcount.core.values import bad_value, vector

@@ -7,13 +7,14 @@ refused is counted and not raised, so that the refusal can speak of all the data
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from headcount.core import checks
+from headcount.core.cached import cached_property
 from headcount.core.errors import InvalidParameter, InvalidValue
 from headcount.core.task import Bounded, Count, Histogram, Task, task_from
 from headcount.data.bins import bin_names, edges_of

@@ -108,8 +108,15 @@ def estimate(
     book = Ledger.open(ledger) if isinstance(ledger, str | PathLike) else ledger
     if book is None and dataset is not None:
         raise InvalidParameter(f"`dataset` must come with a ledger, got {dataset!r} alone")
+    source = SecureSource() if source is None else source
+    checks.instance("source", source, Source)
     if book is not None:
         checks.instance("ledger", book, Ledger)
+        if not source.secure:
+            raise InvalidParameter(
+                "`ledger` must come with a secure source, since others keep nothing of what would "
+                f"be recorded, got a {type(source).__name__}"
+            )
     checks.instance("options", options or {}, Mapping)
     where = _engine(engine, data)
     if isinstance(where, LocalEngine):
@@ -142,8 +149,6 @@ def estimate(
         if built is not None
         else _builder(question.task, trust, protocol, honest, options or {})
     )
-    source = SecureSource() if source is None else source
-    checks.instance("source", source, Source)
     crowds = where.survey(data, question, source.part(_CHOICE), partial(progress, "reading"))
     progress("calibrating", 0.0)
     answers = _built(crowds, question, build, row_budget(budget, rows), built is not None)
@@ -161,7 +166,8 @@ def estimate(
     found = _answered(crowds, answers, edges, source, partial(progress, "randomizing"))
     if group is None:
         return found[None]
-    return GroupedEstimate(group, found, whole.guarantee)
+    secure = all(estimate.guarantee.secure for estimate in found.values())
+    return GroupedEstimate(group, found, replace(whole.guarantee, secure=secure))
 
 
 @dataclass(frozen=True, eq=False)
@@ -299,7 +305,8 @@ def _answered(
         assert tally is not None
         noise = source.part(_NOISE).part(at)
         found = answer.protocol.estimate(answer.protocol.withhold(tally), noise)
-        out[group] = replace(found, guarantee=answer.release.guarantee, edges=edges)
+        promise = replace(answer.release.guarantee, secure=found.guarantee.secure)
+        out[group] = replace(found, guarantee=promise, edges=edges)
     return out
 
 

@@ -2,11 +2,11 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from glob import glob, has_magic
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from headcount.core.cached import cached_property
 from headcount.core.errors import UnreadableData
 from headcount.data.rows import Batch, Kind, Kinds, Rows, check_column, readable
 

@@ -20,12 +20,13 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from functools import cached_property, lru_cache
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from headcount.accounting.divergence import PointCurve
 from headcount.accounting.dominating import STEP, DominatingLaw
 from headcount.core.budget import Budget
+from headcount.core.cached import cached_property
 
 if TYPE_CHECKING:
     from headcount.accounting.composition import ComposedCurve

@@ -191,6 +191,8 @@ def _pair(guarantee: Guarantee, curve: PrivacyCurve) -> tuple[float, float]:
         raise InvalidParameter(
             f"a guarantee must have epsilon >= 0 and delta in [0, 1], got ({epsilon:g}, {delta:g})"
         )
+    if not guarantee.secure:
+        raise InvalidParameter(f"a guarantee must be kept to be charged, got: {guarantee.warning}")
     if not guarantee.neighbors.startswith("replace "):  # a value, or all of a person's
         raise InvalidParameter(
             f"a guarantee must be for neighbors that replace a value, got {guarantee.neighbors!r}"

@@ -193,8 +193,7 @@ def density_figure(
             ],
         ),
     ).properties(width=WIDTH, height=HEIGHT)
-    title = f"Density of {estimate.users:,} people, {estimate.guarantee.trust} trust"
-    return finish(chart, title)
+    return finish(chart, _title("Density", estimate))
 
 
 def histogram_figure(
@@ -240,8 +239,8 @@ def histogram_figure(
             **middle, y=y.channel("y", "bottom"), y2="above"
         ),
     ).properties(width=WIDTH, height=HEIGHT)
-    title = f"Histogram of {estimate.users:,} people, {estimate.guarantee.trust} trust"
-    return finish(chart, title, "; ".join(_histogram_remarks(estimate, interval, shown)))
+    remarks = "; ".join(_histogram_remarks(estimate, interval, shown))
+    return finish(chart, _title("Histogram", estimate), remarks)
 
 
 def _bar(estimate: Estimate, interval: Interval, bucket: str, at: int) -> dict[str, Any]:
@@ -277,6 +276,11 @@ def _histogram_remarks(
         estimates = "1 estimate lies" if outside == 1 else f"{outside:,} estimates lie"
         remarks.append(f"{estimates} outside what is possible; a bar ends within its interval")
     return remarks
+
+
+def _title(kind: str, estimate: Estimate) -> str:
+    kept = f"{estimate.guarantee.trust} trust" if estimate.guarantee.secure else "not private"
+    return f"{kind} of {estimate.users:,} people, {kept}"
 
 
 def trust_figure(
@@ -348,7 +352,8 @@ def trust_figure(
     side_by_side = alt.hconcat(left, right, spacing=40).resolve_scale(
         color="independent", shape="independent"
     )
-    return finish(side_by_side, title, width=2 * PANEL_WIDTH)
+    kept = all(estimate.guarantee.secure for estimate in estimates)
+    return finish(side_by_side, title if kept else f"{title}, not private", width=2 * PANEL_WIDTH)
 
 
 def _finite(**numbers: float) -> dict[str, float | None]:

@@ -16,7 +16,6 @@ Error       Difference of two NB(n/h, a): two-sided geometric noise of ε1 if ev
 import math
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import cached_property
 from itertools import product
 
 import numpy as np
@@ -26,6 +25,7 @@ from headcount.accounting import laws
 from headcount.accounting.buckets import MovedCurve
 from headcount.accounting.divergence import PairCurve
 from headcount.accounting.laws import UNIT, Law
+from headcount.core.cached import cached_property
 from headcount.core.guarantee import NearCurve, PrivacyCurve
 from headcount.core.protocol import MOST_BUNDLES, RARE
 from headcount.core.source import Source

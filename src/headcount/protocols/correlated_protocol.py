@@ -11,10 +11,10 @@ Options     ε1 near ε is near central error and costs messages. One may state 
 import math
 from abc import abstractmethod
 from dataclasses import dataclass
-from functools import cached_property
 from typing import ClassVar, Generic, TypeVar
 
 from headcount.core import checks
+from headcount.core.cached import cached_property
 from headcount.core.errors import Infeasible, InvalidParameter
 from headcount.core.protocol import Protocol
 

@@ -24,7 +24,6 @@ import math
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from functools import cached_property
 from statistics import NormalDist
 from typing import Any, ClassVar
 
@@ -33,6 +32,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from headcount.core import checks
+from headcount.core.cached import cached_property
 from headcount.core.errors import Infeasible, InvalidParameter
 from headcount.core.estimate import Answer, DensityError, ErrorLaw
 from headcount.core.messages import Messages

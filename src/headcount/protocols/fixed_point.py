@@ -12,13 +12,14 @@ Error       u²·(variance of S + Σ f(1−f)), f = t − ⌊t⌋: at most n/4 b
 import math
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import cached_property, lru_cache, partial
+from functools import lru_cache, partial
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import special
 
+from headcount.core.cached import cached_property
 from headcount.core.source import Source
 from headcount.core.task import Bounded, Holding
 from headcount.protocols.geometric_error import GeometricError

@@ -19,7 +19,7 @@ Messages    1.
 from abc import abstractmethod
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import cached_property, lru_cache
+from functools import lru_cache
 from statistics import NormalDist
 from typing import ClassVar
 
@@ -30,6 +30,7 @@ from headcount.accounting import laws
 from headcount.accounting.divergence import PairCurve
 from headcount.accounting.laws import UNIT, Law
 from headcount.core.budget import Trust
+from headcount.core.cached import cached_property
 from headcount.core.errors import Infeasible
 from headcount.core.estimate import Answer
 from headcount.core.guarantee import Guarantee

@@ -7,7 +7,6 @@ import math
 from abc import abstractmethod
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
@@ -15,6 +14,7 @@ from numpy.typing import NDArray
 
 from headcount.core import checks
 from headcount.core.budget import MOST_USERS, Crowd
+from headcount.core.cached import cached_property
 from headcount.core.messages import Messages
 from headcount.core.protocol import BundleLaw, Protocol
 from headcount.core.source import Source

@@ -12,12 +12,12 @@ from abc import abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import cached_property
 from statistics import NormalDist
 
 import numpy as np
 from numpy.typing import NDArray
 
+from headcount.core.cached import cached_property
 from headcount.core.messages import Messages
 from headcount.core.protocol import BundleLaw
 from headcount.core.source import Source

@@ -7,12 +7,12 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
 from headcount.core.budget import Trust
+from headcount.core.cached import cached_property
 from headcount.core.guarantee import Guarantee
 from headcount.core.source import Source
 from headcount.core.task import Bounded, Holding

@@ -9,13 +9,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from decimal import Decimal, localcontext
 from fractions import Fraction
-from functools import cached_property, lru_cache
+from functools import lru_cache
 from itertools import count, islice
 
 import numpy as np
 from numpy.typing import NDArray
 
 from headcount.core import checks
+from headcount.core.cached import cached_property
 from headcount.core.errors import InvalidParameter
 from headcount.core.source import Source
 from headcount.randomness.discrete_laplace import coin, exponential_coin, geometric

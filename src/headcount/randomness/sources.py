@@ -10,7 +10,7 @@ import hashlib
 import os
 import threading
 from abc import abstractmethod
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 import numpy as np
@@ -28,6 +28,13 @@ _REKEY_AFTER: Final = 1 << 30  # bytes of one key
 _forks: list[None] = []
 if hasattr(os, "register_at_fork"):  # there is no fork on Windows
     os.register_at_fork(after_in_child=lambda: _forks.append(None))
+
+
+def _process() -> tuple[int, int]:
+    """Another one in every process: its id catches forks made behind Python's back, and the forks
+    counted catch an id that is used again.
+    """
+    return os.getpid(), len(_forks)
 
 
 def _keystream(key: bytes, nonce: bytes) -> CipherContext:
@@ -59,6 +66,8 @@ class _Keyed:
 class SecureSource(_Keystream):
     """Cryptographically secure bits. Safe to share between threads and across forks."""
 
+    secure = True
+
     def __init__(self) -> None:
         self._of_thread = threading.local()
 
@@ -66,8 +75,7 @@ class SecureSource(_Keystream):
         return SecureSource()
 
     def _stream(self, size: int) -> CipherContext:
-        # The process id catches forks made behind Python's back, the forks counted a reused id.
-        process = (os.getpid(), len(_forks))
+        process = _process()
         keyed: _Keyed | None = getattr(self._of_thread, "keyed", None)
         if keyed is None or keyed.process != process or keyed.bytes_left < size:
             stream = _keystream(os.urandom(32), os.urandom(16))
@@ -81,6 +89,7 @@ class Owing(Source):
 
     def __init__(self, source: Source) -> None:
         self._source = source
+        self.secure = source.secure
         self.owed = 0.0
 
     def fill(self, buffer: NDArray[np.uint8]) -> None:
@@ -90,8 +99,20 @@ class Owing(Source):
         self.owed += variation
 
 
+@dataclass(frozen=True)
+class _Shared:
+    """A keystream that the threads of one process share."""
+
+    stream: CipherContext
+    lock: threading.Lock = field(default_factory=threading.Lock)
+
+
 class SeededSource(_Keystream):
-    """Repeatable bits, for tests and simulations. NOT private: whoever knows the seed knows all."""
+    """Repeatable bits, for tests and simulations. NOT private: whoever knows the seed knows all.
+
+    A forked child goes on where its parent was. If another thread was drawing just then, whose
+    lock nobody can open in the child, the child begins anew.
+    """
 
     def __init__(self, seed: int) -> None:
         number = checks.whole("seed", seed, low=0, high=2**64 - 1)
@@ -101,8 +122,7 @@ class SeededSource(_Keystream):
 
     def _set(self, key: bytes) -> None:
         self._key = key
-        self._only = _keystream(self._key, bytes(16))
-        self._lock = threading.Lock()
+        self._of_process = {_process(): _Shared(_keystream(key, bytes(16)))}
 
     def part(self, number: int) -> "SeededSource":
         return _keyed(hashlib.sha256(b"part" + self._key + number.to_bytes(8, "little")).digest())
@@ -112,11 +132,20 @@ class SeededSource(_Keystream):
         return _keyed, (self._key,)
 
     def fill(self, buffer: NDArray[np.uint8]) -> None:
-        with self._lock:
+        with self._shared.lock:
             super().fill(buffer)
 
     def _stream(self, size: int) -> CipherContext:
-        return self._only
+        return self._shared.stream
+
+    @property
+    def _shared(self) -> _Shared:
+        process = _process()
+        if process not in self._of_process:
+            *_, parents = self._of_process.values()
+            begun = _keystream(self._key, bytes(16)) if parents.lock.locked() else parents.stream
+            self._of_process.setdefault(process, _Shared(begun))  # by the first thread that asks
+        return self._of_process[process]
 
 
 def _keyed(key: bytes) -> SeededSource:

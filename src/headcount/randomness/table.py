@@ -4,13 +4,13 @@ from bisect import bisect_right
 from collections.abc import Sequence
 from decimal import Decimal
 from fractions import Fraction
-from functools import cached_property
 from itertools import accumulate
 
 import numpy as np
 from numpy.typing import NDArray
 
 from headcount.accounting.laws import UNIT, Law
+from headcount.core.cached import cached_property
 from headcount.core.errors import InvalidParameter
 from headcount.core.source import Source
 from headcount.randomness.draws import WHOLE

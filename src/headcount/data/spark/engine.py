@@ -93,10 +93,11 @@ class SparkCrowds(Crowds):
                 kinds = {group: (one.name, one.tally_modulus) for group, one in plain.items()}
                 step = Tallying(self.reader, groups, plain, seed)
                 for group, (users, counts) in gathered(self.rows, step, allowed, kinds).items():
-                    tallies[group] = Tally(counts, users, *kinds[group])
+                    tallies[group] = Tally(counts, users, *kinds[group], source.secure)
             for group, one in mixed.items():
                 sent = messages(self.rows, self.reader, one, seed, groups, group, ordered=False)
-                tallies[group] = tallied(sent, one, users=self.surveys[group].users)
+                tally = tallied(sent, one, users=self.surveys[group].users)
+                tallies[group] = replace(tally, secure=source.secure)
         progress(1.0)
         check_same(self.surveys, tallies, protocols, DATA)
         return tallies

@@ -16,7 +16,6 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
@@ -24,6 +23,7 @@ from numpy.typing import NDArray
 
 from headcount.accounting.geometric import listed_law, moved_curve
 from headcount.core.budget import Trust
+from headcount.core.cached import cached_property
 from headcount.core.guarantee import Guarantee, PrivacyCurve
 from headcount.core.messages import Alphabet, Messages
 from headcount.core.protocol import MOST_BUNDLES, BundleLaw

@@ -14,7 +14,6 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import cached_property
 from itertools import product
 from typing import Any, ClassVar
 
@@ -24,6 +23,7 @@ from numpy.typing import NDArray
 from headcount.accounting.buckets import MovedCurve
 from headcount.accounting.geometric import listed_law, moved_laws
 from headcount.core.budget import Trust
+from headcount.core.cached import cached_property
 from headcount.core.estimate import Answer
 from headcount.core.guarantee import Guarantee, PrivacyCurve
 from headcount.core.messages import Alphabet, Messages

@@ -18,7 +18,6 @@ Messages    1 of the oracle; of the paper K whole numbers.
 from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import cached_property
 from itertools import product
 from math import prod
 from typing import Any
@@ -30,6 +29,7 @@ from headcount.accounting.buckets import MovedCurve
 from headcount.accounting.divergence import SymmetricCurve
 from headcount.accounting.geometric import moved_laws
 from headcount.core.budget import Budget, Trust
+from headcount.core.cached import cached_property
 from headcount.core.errors import InvalidParameter
 from headcount.core.estimate import Answer, ErrorLaw
 from headcount.core.guarantee import Guarantee, NearCurve

@@ -30,7 +30,6 @@ import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import cached_property
 from itertools import product
 from typing import Any
 
@@ -40,6 +39,7 @@ from numpy.typing import NDArray
 from headcount.accounting.divergence import PointCurve
 from headcount.core import checks
 from headcount.core.budget import Trust
+from headcount.core.cached import cached_property
 from headcount.core.errors import InvalidParameter
 from headcount.core.estimate import Answer, DensityError, NormalError
 from headcount.core.guarantee import Guarantee

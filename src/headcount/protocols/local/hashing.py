@@ -20,7 +20,7 @@ import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import cached_property, reduce
+from functools import reduce
 from itertools import product
 from typing import Any
 
@@ -28,6 +28,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headcount.core import checks
+from headcount.core.cached import cached_property
 from headcount.core.messages import Alphabet, Messages
 from headcount.core.protocol import MOST_BUNDLES, BundleLaw
 from headcount.core.source import Source

@@ -19,7 +19,6 @@ Messages    1: the bits 0 and 1, or 2 + an output.
 from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -28,6 +27,7 @@ from numpy.typing import NDArray
 from headcount.accounting.divergence import PairCurve
 from headcount.accounting.laws import UNIT, Law
 from headcount.core.budget import MOST_USERS
+from headcount.core.cached import cached_property
 from headcount.core.messages import Alphabet, Messages
 from headcount.core.protocol import Bundle, BundleLaw
 from headcount.core.source import Source

@@ -14,12 +14,12 @@ Messages    1 of a bucket.
 from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from headcount.core.cached import cached_property
 from headcount.core.messages import Alphabet, Messages
 from headcount.core.protocol import BundleLaw
 from headcount.core.source import Source

@@ -19,7 +19,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from decimal import Decimal, localcontext
 from fractions import Fraction
-from functools import cached_property, lru_cache
+from functools import lru_cache
 from itertools import accumulate
 from typing import Any
 
@@ -30,6 +30,7 @@ from headcount.accounting.divergence import SymmetricCurve
 from headcount.accounting.geometric import moved_delta
 from headcount.accounting.laws import UNIT
 from headcount.core.budget import Trust
+from headcount.core.cached import cached_property
 from headcount.core.errors import Infeasible
 from headcount.core.estimate import NormalError
 from headcount.core.guarantee import Guarantee

@@ -10,12 +10,12 @@ Messages    1 of 1 bit.
 """
 
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
 from headcount.core.budget import Trust
+from headcount.core.cached import cached_property
 from headcount.core.task import Count
 from headcount.protocols.local.randomized_response import RandomizedResponse
 from headcount.protocols.response_sum import CountedSum

@@ -12,13 +12,13 @@ Messages    1 of 1 bit.
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
 
 from headcount.accounting.divergence import PairCurve
 from headcount.accounting.laws import UNIT, Law
 from headcount.core.budget import Trust
+from headcount.core.cached import cached_property
 from headcount.core.guarantee import Guarantee
 from headcount.protocols.flipped_bits import FlippedBits
 from headcount.protocols.responses import lie_weight

@@ -20,13 +20,14 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import cached_property, lru_cache
+from functools import lru_cache
 from itertools import combinations
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from headcount.core.cached import cached_property
 from headcount.core.errors import InvalidValue
 from headcount.core.messages import Alphabet, Messages
 from headcount.core.protocol import MOST_BUNDLES, BundleLaw

@@ -14,7 +14,7 @@ Messages    Those of the local protocol. If shuffler and analyzer collude, ε0 i
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import lru_cache
 from typing import Any, ClassVar
 
 import numpy as np
@@ -29,6 +29,7 @@ from headcount.accounting.amplification import (
 )
 from headcount.accounting.divergence import SymmetricCurve
 from headcount.core.budget import MOST_EPSILON, MOST_USERS, Budget, Crowd, Trust
+from headcount.core.cached import cached_property
 from headcount.core.errors import Infeasible, InvalidParameter
 from headcount.core.estimate import Answer, ErrorLaw
 from headcount.core.guarantee import Guarantee, PrivacyCurve

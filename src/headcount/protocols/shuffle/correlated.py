@@ -16,7 +16,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import cached_property, lru_cache
+from functools import lru_cache
 from typing import Any, ClassVar
 
 import numpy as np
@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 
 from headcount.accounting.laws import Law
 from headcount.core.budget import Budget, Crowd, Trust
+from headcount.core.cached import cached_property
 from headcount.core.guarantee import Guarantee, PrivacyCurve
 from headcount.core.messages import Alphabet, Messages
 from headcount.core.protocol import RESERVED, BundleLaw, Calibration

@@ -20,7 +20,7 @@ import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import cached_property, lru_cache
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,6 +33,7 @@ from headcount.accounting.correlated_sums import (
 )
 from headcount.accounting.divergence import PointCurve
 from headcount.core.budget import Trust
+from headcount.core.cached import cached_property
 from headcount.core.errors import Infeasible
 from headcount.core.guarantee import Guarantee, NearCurve, PrivacyCurve
 from headcount.core.messages import Alphabet, Messages

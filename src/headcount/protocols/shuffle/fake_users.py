@@ -15,7 +15,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import cached_property, lru_cache
+from functools import lru_cache
 from itertools import combinations_with_replacement
 from typing import Any
 
@@ -26,6 +26,7 @@ from headcount.accounting import laws
 from headcount.accounting.buckets import MovedCurve
 from headcount.accounting.calibration import least_private
 from headcount.core.budget import Budget, Trust
+from headcount.core.cached import cached_property
 from headcount.core.errors import Infeasible
 from headcount.core.guarantee import Guarantee, NearCurve, PrivacyCurve
 from headcount.core.messages import Alphabet, Messages

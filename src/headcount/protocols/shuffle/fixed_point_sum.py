@@ -16,7 +16,7 @@ Messages    1 of k + 1 levels. If shuffler and analyzer collude, ε0 is left.
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from functools import cached_property, lru_cache
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 from headcount.accounting.amplification import Amplification, BinaryResponse, Blanket
 from headcount.accounting.divergence import SymmetricCurve
 from headcount.core.budget import MOST_EPSILON, Budget, Trust
+from headcount.core.cached import cached_property
 from headcount.core.guarantee import Guarantee
 from headcount.core.protocol import Calibration, Protocol
 from headcount.core.task import MOST_BUCKETS, Histogram

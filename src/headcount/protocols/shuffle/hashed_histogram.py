@@ -33,7 +33,6 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -41,6 +40,7 @@ from numpy.typing import NDArray
 
 from headcount.accounting import laws
 from headcount.core import checks
+from headcount.core.cached import cached_property
 from headcount.core.errors import InvalidParameter
 from headcount.core.guarantee import Guarantee
 from headcount.core.messages import Alphabet, Messages

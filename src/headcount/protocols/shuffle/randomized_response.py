@@ -19,11 +19,12 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import cached_property, lru_cache
+from functools import lru_cache
 
 from headcount.accounting.amplification import BinaryResponse, flip_delta
 from headcount.accounting.divergence import SymmetricCurve
 from headcount.core.budget import Budget, Trust
+from headcount.core.cached import cached_property
 from headcount.core.guarantee import Guarantee
 from headcount.core.protocol import Calibration
 from headcount.protocols.flipped_bits import FlippedBits

@@ -20,7 +20,7 @@ import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import cached_property, lru_cache
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -36,6 +36,7 @@ from headcount.accounting.sampling import (
 )
 from headcount.core import checks
 from headcount.core.budget import MOST_USERS, Budget, Trust
+from headcount.core.cached import cached_property
 from headcount.core.errors import CrowdMismatch, Infeasible, InvalidParameter
 from headcount.core.estimate import Answer
 from headcount.core.guarantee import Guarantee

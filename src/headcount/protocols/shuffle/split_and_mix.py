@@ -20,7 +20,6 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,6 +27,7 @@ from numpy.typing import NDArray
 from headcount.accounting.geometric import moved_curve
 from headcount.accounting.laws import UNIT
 from headcount.core.budget import MOST_USERS, Trust
+from headcount.core.cached import cached_property
 from headcount.core.errors import Infeasible
 from headcount.core.guarantee import Guarantee, NearCurve
 from headcount.core.messages import Alphabet, Messages

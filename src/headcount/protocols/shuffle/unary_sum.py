@@ -17,7 +17,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import cached_property, lru_cache
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -27,6 +27,7 @@ from headcount.accounting.amplification import EVERY_DATASET, flip_delta, unary_
 from headcount.accounting.divergence import SymmetricCurve
 from headcount.accounting.laws import UNIT
 from headcount.core.budget import Budget, Trust
+from headcount.core.cached import cached_property
 from headcount.core.errors import Infeasible
 from headcount.core.guarantee import Guarantee
 from headcount.core.messages import Alphabet, Messages

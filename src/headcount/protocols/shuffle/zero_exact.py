@@ -18,7 +18,7 @@ import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import cached_property, lru_cache
+from functools import lru_cache
 from typing import ClassVar, Literal
 
 import numpy as np
@@ -31,6 +31,7 @@ from headcount.accounting.divergence import PairCurve
 from headcount.accounting.laws import Law
 from headcount.core import checks
 from headcount.core.budget import Budget, Trust
+from headcount.core.cached import cached_property
 from headcount.core.errors import Infeasible
 from headcount.core.estimate import Answer
 from headcount.core.guarantee import Guarantee, PrivacyCurve
