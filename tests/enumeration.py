@@ -97,12 +97,12 @@ def crowd_view(protocol: Protocol, holding: Counts) -> View:
     laws = laws_of(protocol)
     messages = kinds(laws)
     by_value = [as_counts(law, messages) for law in laws]
-    shape = _shape(by_value, sum(holding))
+    shape = shape_of(by_value, sum(holding))
     view: View
     if sum(holding) * prod(shape) * max(map(len, by_value)) <= _FEW:
         view = _exact_view(by_value, holding)
     else:
-        view = _grid_view(by_value, holding, shape)
+        view = grid_view(by_value, holding, shape)
     return _withheld(view, protocol.least_copies)
 
 
@@ -110,10 +110,10 @@ def crowd_view(protocol: Protocol, holding: Counts) -> View:
 def tally_view(protocol: Protocol, holding: Counts) -> View:
     """The law of the tally in local trust, where messages are many but tallies are short."""
     by_value = tally_laws(protocol)
-    shape = _shape(by_value, sum(holding))
+    shape = shape_of(by_value, sum(holding))
     if sum(holding) * prod(shape) * max(map(len, by_value)) <= _FEW:
         return _exact_view(by_value, holding)
-    return _grid_view(by_value, holding, shape)
+    return grid_view(by_value, holding, shape)
 
 
 @lru_cache(maxsize=256)
@@ -131,7 +131,7 @@ def tally_laws(protocol: Protocol) -> list[dict[Counts, Fraction]]:
     return out
 
 
-def _shape(by_value: list[dict[Counts, Fraction]], people: int) -> tuple[int, ...]:
+def shape_of(by_value: list[dict[Counts, Fraction]], people: int) -> tuple[int, ...]:
     """How often each message can occur, and never."""
     largest = [max(column) for column in zip(*(c for law in by_value for c in law), strict=True)]
     return tuple(most * people + 1 for most in largest)
@@ -145,9 +145,9 @@ def is_small(protocol: Protocol) -> bool:
     if max(map(len, laws)) > 1500:
         return False
     if protocol.trust is Trust.LOCAL:
-        return prod(_shape(tally_laws(protocol), protocol.crowd.users)) <= 300_000
+        return prod(shape_of(tally_laws(protocol), protocol.crowd.users)) <= 300_000
     by_value = [as_counts(law, kinds(laws)) for law in laws]
-    return prod(_shape(by_value, protocol.crowd.users)) <= 300_000
+    return prod(shape_of(by_value, protocol.crowd.users)) <= 300_000
 
 
 def _exact_view(by_value: list[dict[Counts, Fraction]], holding: Counts) -> dict[Counts, Fraction]:
@@ -163,7 +163,7 @@ def _exact_view(by_value: list[dict[Counts, Fraction]], holding: Counts) -> dict
     return view
 
 
-def _grid_view(
+def grid_view(
     by_value: list[dict[Counts, Fraction]], holding: Counts, shape: tuple[int, ...]
 ) -> NDArray[np.float64]:
     transforms = []

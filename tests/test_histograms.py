@@ -3,6 +3,7 @@
 Divergences of two buckets are computed here from scipy's laws and plain sums, not by accounting.
 """
 
+import itertools
 import math
 from collections import Counter
 from fractions import Fraction
@@ -12,6 +13,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
+import enumeration
 import headcount as hc
 from enumeration import log_likelihood_ratio
 from headcount.core.messages import Batch
@@ -438,3 +440,55 @@ def test_few_people_add_much_noise(users: int) -> None:
     assert protocol.guarantee.delta <= 1e-15
     estimates = [hc.run(protocol, [1] * users, hc.SeededSource(i)).value for i in range(300)]
     assert abs(np.mean(estimates) - users) < 5 * protocol.standard_error() / math.sqrt(300)
+
+
+@pytest.mark.parametrize(
+    ("name", "task", "epsilon", "delta"),
+    [
+        ("shuffle.fake-users", hc.Histogram(2), 1, 0.1),
+        ("shuffle.correlated", hc.Count(), 2, 0.05),
+    ],
+)
+def test_an_estimate_from_bundles_states_what_bundles_keep(
+    name: str, task: hc.Task, epsilon: float, delta: float
+) -> None:
+    """Bundles that do not fit are drawn anew, which exceeds the plain view's δ by a little."""
+    people, source = 2, hc.SecureSource()
+    protocol = build(name, task, people, epsilon=epsilon, delta=delta)
+    sent = [protocol.bundle(value, source).to_bytes() for value in range(people)]
+    received = hc.Messages.join(hc.Messages.receive(data, protocol.alphabet) for data in sent)
+    halves = [protocol.tally(half) for half in received]
+    batch = hc.shuffle(received, source)
+    drawn = redrawn_delta(protocol)
+    assert drawn > protocol.guarantee.delta  # which is exact for messages without bundles
+    for tally in (protocol.tally(batch), protocol.tally(received), halves[0] + halves[1]):
+        promise = protocol.estimate(tally).guarantee
+        assert drawn <= promise.delta <= delta
+        assert not promise.exact
+        assert f"bundles of {protocol.slots} slots" in promise.method
+    plain = protocol.estimate(protocol.tally(protocol.randomize([0, 1], source)))
+    assert plain.guarantee == protocol.guarantee
+    assert protocol.guarantee.exact
+
+
+def redrawn_delta(protocol: hc.Protocol) -> float:
+    """Of all crowds and neighbors, if everybody draws until the messages fit into the slots."""
+    laws = enumeration.laws_of(protocol)
+    kinds = enumeration.kinds(laws)
+    by_value = []
+    for law in laws:
+        counts = enumeration.as_counts(law, kinds)
+        fitting = {sent: chance for sent, chance in counts.items() if sum(sent) <= protocol.slots}
+        total = sum(fitting.values())
+        by_value.append({sent: chance / total for sent, chance in fitting.items()})
+    people, shape = protocol.crowd.users, enumeration.shape_of(by_value, protocol.crowd.users)
+
+    def view(others: tuple[int, ...], value: int) -> Any:
+        holding = tuple(count + (at == value) for at, count in enumerate(others))
+        return enumeration.grid_view(by_value, holding, shape)
+
+    return max(
+        float(enumeration.hockey_stick(view(others, x), view(others, y), protocol.budget.epsilon))
+        for others in enumeration.datasets(people - 1, len(laws))
+        for x, y in itertools.permutations(range(len(laws)), 2)
+    )

@@ -722,10 +722,11 @@ def test_protocols_travel_calibrated(name: str) -> None:
     tasks = (hc.Count(), hc.Mean(0, 10), hc.Histogram(5), hc.Density(0, 10))
     task = next(task for task in tasks if name in hc.protocol_names(task))
     protocol = some(name, task)
-    _ = protocol.guarantee, protocol.curve, protocol.slots  # with all that was computed
+    # With all that was computed.
+    _ = protocol.guarantee, protocol.curve, protocol.bundled_guarantee
     copy = pickle.loads(pickle.dumps(protocol))
     assert copy == protocol
-    known = set(vars(protocol)) - {"curve", "guarantee", "bundled_curve"}
+    known = set(vars(protocol)) - {"curve", "guarantee", "bundled_guarantee"}
     assert set(vars(copy)) == known  # nothing is computed again
     one, other = (p.randomize([0, 1] * 50, hc.SeededSource(1)).payload for p in (protocol, copy))
     assert np.array_equal(one, other)

@@ -7,7 +7,7 @@ and throws the boundaries away.
 """
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -106,12 +106,14 @@ class Batch:
     """Messages of `users` people, as the analyzer is handed them: whose is whose is not said.
 
     `secure` is whether all random bits behind them were, as far as is known: messages that come
-    as bytes say nothing of it.
+    as bytes say nothing of it. `bundled` is whether people may have drawn their messages anew until
+    they fitted a bundle, as with bytes from elsewhere they may.
     """
 
     payload: NDArray[Any] = field(repr=False)
     users: int
     secure: bool = field(default=True, kw_only=True)
+    bundled: bool = field(default=False, kw_only=True)
 
     def __post_init__(self) -> None:
         if self.users < 1:
@@ -151,6 +153,7 @@ class Messages(Batch):
             sum(part.users for part in listed),
             np.concatenate([part.counts for part in listed]),
             secure=all(part.secure for part in listed),
+            bundled=any(part.bundled for part in listed),
         )
 
     def plus(self, people: NDArray[np.integer], extra: NDArray[Any]) -> "Messages":
@@ -164,14 +167,13 @@ class Messages(Batch):
         counts = self.counts.astype(np.min_scalar_type(most))
         counts[senders] += copies.astype(counts.dtype)
         payload = np.insert(self.payload, np.repeat(ends, copies), extra, axis=0)
-        return Messages(payload, self.users, counts, secure=self.secure)
+        return replace(self, payload=payload, counts=counts)
 
     def only_single(self) -> "Messages":
         """Without those of people who sent several, who could make a rare message pass."""
         single = self.counts <= 1
         payload = self.payload[np.repeat(single, self.counts)]
-        kept = np.where(single, self.counts, 0)
-        return Messages(payload, self.users, kept, secure=self.secure)
+        return replace(self, payload=payload, counts=np.where(single, self.counts, 0))
 
     @classmethod
     def receive(cls, data: bytes, alphabet: Alphabet) -> "Messages":
@@ -185,7 +187,7 @@ class Messages(Batch):
         if len(alphabet.columns) > 1:
             payload = payload.reshape(-1, len(alphabet.columns))
         alphabet.messages(payload)  # refuses what is none
-        return cls(payload, 1, np.array([len(payload)], dtype=np.int64))
+        return cls(payload, 1, np.array([len(payload)], dtype=np.int64), bundled=True)
 
     def to_bytes(self) -> bytes:
         """One person's bundle for the wire: its messages, little-endian, nothing else."""
@@ -208,7 +210,7 @@ class Messages(Batch):
 
     def _bundle(self, person: int, start: int) -> "Messages":
         payload = self.payload[start : start + int(self.counts[person])]
-        return Messages(payload, 1, self.counts[person : person + 1], secure=self.secure)
+        return replace(self, payload=payload, users=1, counts=self.counts[person : person + 1])
 
 
 def _sums_through(counts: NDArray[np.integer], places: NDArray[np.integer]) -> NDArray[np.int64]:

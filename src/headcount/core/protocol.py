@@ -91,7 +91,7 @@ class Protocol(ABC):
 
     def __getstate__(self) -> dict[str, Any]:
         """For other machines, which randomize and count: calibrated, without the proof of it."""
-        proof = ("curve", "guarantee", "bundled_curve")
+        proof = ("curve", "guarantee", "bundled_guarantee")
         return {name: state for name, state in vars(self).items() if name not in proof}
 
     # What a protocol states -------------------------------------------------------------------
@@ -337,6 +337,26 @@ class Protocol(ABC):
         """The curve with bundles of the least size; at the budget's epsilon it keeps its delta."""
         return NearCurve(self.curve, self.crowd.honest * self.overflow(self.slots))
 
+    @cached_property
+    def bundled_guarantee(self) -> Guarantee:
+        """The guarantee with bundles of one size, which an estimate from bundles states.
+
+        A bundle that does not fit is drawn anew: its law is not exactly that of the messages.
+        """
+        try:
+            overflow = self.overflow(self.slots)
+        except Infeasible:  # nobody can have made a bundle
+            overflow = 0.0
+        if not overflow:
+            return self.guarantee
+        plain = self.guarantee
+        return replace(
+            plain,
+            delta=self.bundled_curve.delta(plain.epsilon),
+            exact=False,
+            method=f"{plain.method}; bundles of {self.slots:,} slots, drawn until they fit",
+        )
+
     def bundle(self, value: object, source: Source, *, slots: int | None = None) -> Messages:
         """One person's messages, filled up with dummies to a number that says nothing.
 
@@ -353,7 +373,7 @@ class Protocol(ABC):
             payload = self._randomize(encoded, source).payload
         if len(payload) < size:
             payload = np.concatenate([payload, self.alphabet.padding(size - len(payload))])
-        return Messages(payload, 1, np.array([size]), secure=source.secure)
+        return Messages(payload, 1, np.array([size]), secure=source.secure, bundled=True)
 
     def randomize(self, values: ArrayLike, source: Source) -> Messages:
         """Each person's messages; one person is a vector of one."""
@@ -380,7 +400,7 @@ class Protocol(ABC):
                 f"{batch.users} people must send {self.fixed_messages} message(s) each "
                 f"with {self.name}, got {sent}"
             )
-        tally = self._as_tally(self._tally(payload), batch.users, batch.secure)
+        tally = self._as_tally(self._tally(payload), batch.users, batch.secure, batch.bundled)
         if batch.users >= self.crowd.users:  # a part may have few copies of any message
             self._check_withheld(tally)
         return tally
@@ -430,13 +450,14 @@ class Protocol(ABC):
         self.check_users(tally.users)
         self._check_tally(tally)
         noise_is_secure = self.trust is not Trust.CENTRAL or source is None or source.secure
+        promise = self.bundled_guarantee if tally.bundled else self.guarantee
         unbiased = self._unbiased(tally, source)
         raw = Estimate(
             task=self.task.name,
             protocol=self.name,
             value=self._answer(tally.users, unbiased),
             users=tally.users,
-            guarantee=replace(self.guarantee, secure=tally.secure and noise_is_secure),
+            guarantee=replace(promise, secure=tally.secure and noise_is_secure),
             answer_range=self._answer_range(tally.users),
             whole=self.task.whole_answers,
             error_law=self._error_law(tally.users, unbiased),
@@ -493,8 +514,10 @@ class Protocol(ABC):
                 f"{self.crowd.honest} honest people"
             )
 
-    def _as_tally(self, counts: NDArray[np.int64], users: int, secure: bool) -> Tally:
-        return Tally(counts, users, self.name, self.tally_modulus, secure)
+    def _as_tally(
+        self, counts: NDArray[np.int64], users: int, secure: bool, bundled: bool = False
+    ) -> Tally:
+        return Tally(counts, users, self.name, self.tally_modulus, secure, bundled)
 
     def _check_source(self, source: Source) -> None:
         if not isinstance(source, Source):

@@ -1,6 +1,6 @@
 """What the analyzer keeps of the messages: a few integers that add up."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,8 +13,8 @@ class Tally:
     """Counts over the messages of `users` people. The tally of a whole is the sum of its parts'.
 
     Where messages are shares modulo some number up to 2^63, so are the counts, and they are added
-    modulo it; without a `modulus` they are plain numbers. `secure` is whether all random bits
-    behind the messages were, as far as is known.
+    modulo it; without a `modulus` they are plain numbers. `secure` and `bundled`
+    are those of the messages.
     """
 
     counts: NDArray[np.int64]
@@ -22,6 +22,7 @@ class Tally:
     protocol: str
     modulus: int | None = None
     secure: bool = True
+    bundled: bool = False
 
     def __post_init__(self) -> None:
         if self.counts.dtype != np.int64 or self.counts.ndim != 1:
@@ -44,5 +45,10 @@ class Tally:
         if self.modulus is not None:
             # Two residues below 2^63 fit 64 bits without a sign.
             total = (total.view(np.uint64) % np.uint64(self.modulus)).view(np.int64)
-        secure = self.secure and other.secure
-        return Tally(total, self.users + other.users, self.protocol, self.modulus, secure)
+        return replace(
+            self,
+            counts=total,
+            users=self.users + other.users,
+            secure=self.secure and other.secure,
+            bundled=self.bundled or other.bundled,
+        )

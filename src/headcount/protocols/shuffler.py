@@ -29,4 +29,5 @@ def shuffle(
         _, where, copies = np.unique(payload, axis=0, return_inverse=True, return_counts=True)
         payload = payload[copies[where] >= least_copies]
     order = permutation(source, len(payload))
-    return Batch(payload[order], messages.users, secure=messages.secure and source.secure)
+    secure = messages.secure and source.secure
+    return Batch(payload[order], messages.users, secure=secure, bundled=messages.bundled)
