@@ -223,15 +223,16 @@ def exactly(value: Fraction) -> mpmath.mpf:
     return mpmath.mpf(value.numerator) / value.denominator
 
 
-def neighboring_views(protocol: Protocol) -> list[tuple[View, View]]:
-    """Every ordered pair of views that differ in one honest person's value.
+def neighboring_views(protocol: Protocol, honest: int | None = None) -> list[tuple[View, View]]:
+    """Every ordered pair of views that differ in one honest person's value, where so many people
+    are honest; left out, as many as the protocol relies on.
 
     Dishonest people may tell the adversary all they sent, so only the honest ones' messages hide
     anybody. In local trust the view is one person's bundle.
     """
     if protocol.trust is Trust.LOCAL:
         return list(permutations(laws_of(protocol), 2))
-    values, people = range(len(asked(protocol))), protocol.crowd.honest
+    values, people = range(len(asked(protocol))), honest or protocol.crowd.honest
     pairs: list[tuple[View, View]] = []
     for others in datasets(people - 1, len(values)):
         with_each = [
@@ -242,8 +243,9 @@ def neighboring_views(protocol: Protocol) -> list[tuple[View, View]]:
     return pairs
 
 
-def worst_delta(protocol: Protocol, epsilon: float) -> mpmath.mpf:
-    return max(hockey_stick(one, other, epsilon) for one, other in neighboring_views(protocol))
+def worst_delta(protocol: Protocol, epsilon: float, honest: int | None = None) -> mpmath.mpf:
+    pairs = neighboring_views(protocol, honest)
+    return max(hockey_stick(one, other, epsilon) for one, other in pairs)
 
 
 def geometric_mass(epsilon: float, z: int) -> mpmath.mpf:

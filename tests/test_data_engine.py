@@ -232,6 +232,7 @@ class _Both(Crowds):
     def __init__(self, crowds: list[Crowds]) -> None:
         self._crowds = crowds
         self.surveys = {None: crowds[0].surveys[None] + crowds[1].surveys[None]}
+        self.people = sum(crowd.people for crowd in crowds)
 
     def tallies(
         self, protocols: Mapping[Group, hc.Protocol], source: hc.Source, progress: Progress

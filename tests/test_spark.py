@@ -481,6 +481,42 @@ def test_missing_values_are_dropped_before_rows_are_chosen(spark: SparkSession) 
     assert (found.users, found.counts.tolist()) == (100, [0, 100])  # type: ignore[union-attr]
 
 
+# Who is relied on --------------------------------------------------------------------------------
+
+GAPS: dict[str, Any] = {
+    "person": [None if at == 7 else f"p{at % 90}" for at in range(180)],
+    "value": [None if at % 90 < 8 else at % 2 for at in range(180)],
+    "city": [None if at == 3 else ["Bonn", "Ulm"][at % 2] for at in range(180)],
+}
+
+
+@pytest.mark.parametrize(
+    ("person", "rows"), [(None, 1), ("person", 2), pytest.param("person", 1, marks=slow)]
+)
+def test_all_people_are_counted_as_by_the_local_engine(
+    spark: SparkSession, person: str | None, rows: int
+) -> None:
+    question = Question(cleaning("value", hc.Count(), missing="drop"), person, rows, "city")
+    here = asked(LocalEngine(), pyarrow.table(GAPS), question)
+    there = asked(SparkEngine(), frame_of(spark, GAPS), question)
+    # Of 90 people, one row has no name, and may be another person's.
+    assert here.people == there.people == (180 if person is None else 91)
+
+
+def test_what_is_relied_on_and_a_seed_are_said(spark: SparkSession) -> None:
+    found = hc.estimate(
+        frame_of(spark, GAPS), hc.Count(), column="value", budget=hc.Budget(1, 1e-3),
+        protocol="shuffle.randomized-response", group="city", missing="drop", honest=160,
+        source=hc.SeededSource(1),
+    )  # fmt: skip
+    assert isinstance(found, hc.GroupedEstimate)
+    assert [one.guarantee.honest for one in found.values()] == [
+        one.users - 20 for one in found.values()
+    ]
+    assert found.guarantee.honest == 160
+    assert not found.guarantee.secure
+
+
 # Stored messages ---------------------------------------------------------------------------------
 
 

@@ -423,6 +423,16 @@ class Protocol(ABC):
         if users > self.most_users:
             raise CrowdMismatch(f"{self.name} holds at most {self.most_users} people, got {users}")
 
+    def check_crowd(self, crowd: Crowd) -> None:
+        """Refuse people among whom fewer are honest than the guarantee relies on, too."""
+        self.check_users(crowd.users)
+        if self.trust is Trust.SHUFFLE and crowd.honest < self.crowd.honest:
+            raise CrowdMismatch(
+                f"{self.name} was built for at least {self.crowd.honest} honest people, "
+                f"got {crowd.honest} of {crowd.users} who surely are",
+                hint="build it for the crowd that takes part",
+            )
+
     def collect(self, values: ArrayLike, source: Source) -> Tally:
         """The tally of everybody's messages, made for some people at a time to save memory.
 

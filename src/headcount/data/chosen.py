@@ -6,7 +6,7 @@ stay, since keys that are equal are told apart by further keys. Memory is that o
 stay, and as many more.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -51,7 +51,7 @@ class Chosen:
         if not self._pieces:
             return None
         self._sort_out()
-        return replace(self._pieces[0].part, persons=None)
+        return self._pieces[0].part
 
     def _sort_out(self) -> None:
         whole = _joined(self._pieces)

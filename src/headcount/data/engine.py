@@ -64,10 +64,12 @@ class Crowds(ABC):
     """People who were surveyed, and whose rows can be read again.
 
     `surveys` are those of each group, sorted by name; of everybody under None, where there are no
-    groups.
+    groups. `people` are all people of the table, each once: those who have no value, and are left
+    out of every survey, too. Rows without a name in the person column are a person each.
     """
 
     surveys: Mapping[Group, Survey]
+    people: int
 
     @abstractmethod
     def tallies(

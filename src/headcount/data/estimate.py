@@ -20,6 +20,7 @@ from headcount.data.collecting import collected, counted_pieces, works_alone
 from headcount.data.engine import Crowds, Engine, Survey
 from headcount.data.group_privacy import row_budget
 from headcount.data.grouped import GroupedEstimate
+from headcount.data.honesty import Honest, Honesty, check_honest
 from headcount.data.local import LocalEngine
 from headcount.data.parts import group_order
 from headcount.data.question import Group, Question
@@ -53,7 +54,7 @@ def estimate(
     budget: Budget | None = None,
     trust: Trust | str | None = None,
     protocol: str | Protocol | None = None,
-    honest: int | None = None,
+    honest: Honest = None,
     query: str | None = None,
     missing: Fill = "error",
     outside: str = "error",
@@ -82,6 +83,9 @@ def estimate(
     task      the question; with `bins`, edges of buckets for numbers, it is left out.
     trust     central, unless said otherwise; the protocol with the least error, or a `protocol` by
               name with its `options`, or one that was built before, with its task and budget.
+    honest    how many of all people of the table surely follow the protocol; left out, everybody.
+              The others may all be in one group. Or, without `person`, a mapping that says it for
+              each group. In shuffle trust, guarantees rely on these alone.
     missing   "error", "drop" (then who has no value is not hidden), or a value to fill in.
     outside   "error", "clamp" (numbers and bins), or "other" (one more bucket).
     person    the column that says whose row it is. At most `rows_per_person` rows of each count,
@@ -144,15 +148,17 @@ def estimate(
         raise InvalidParameter(
             f"the task must be that of the protocol, {built.task}, got {question.task}"
         )
+    check_honest(honest, question)
     build = (
-        (lambda budget, users: built)
+        (lambda budget, crowd: built)
         if built is not None
-        else _builder(question.task, trust, protocol, honest, options or {})
+        else _builder(question.task, trust, protocol, options or {})
     )
     crowds = where.survey(data, question, source.part(_CHOICE), partial(progress, "reading"))
     progress("calibrating", 0.0)
-    answers = _built(crowds, question, build, row_budget(budget, rows), built is not None)
-    whole = joint(answer.release for answer in answers.values())
+    honesty = Honesty(honest, crowds, question, trust)
+    answers = _built(honesty, build, row_budget(budget, rows), built is not None)
+    whole = joint({name: one.release for name, one in answers.items()}, crowds, question)
     if charge is not None:
         charge(whole)
     if book is not None:
@@ -229,32 +235,34 @@ def _trust(trust: Trust | str | None, protocol: str | Protocol | None) -> Trust:
 
 
 def _builder(
-    task: Task, trust: Trust, name: Any, honest: int | None, options: Mapping[str, Any]
-) -> Callable[[Budget, int], Protocol]:
-    """What makes the protocol that is asked for by name or by trust, for a crowd of any size."""
+    task: Task, trust: Trust, name: Any, options: Mapping[str, Any]
+) -> Callable[[Budget, Crowd], Protocol]:
+    """What makes the protocol that is asked for by name or by trust, for any crowd."""
     if name is None:
         if options:
             raise InvalidParameter(f"`{next(iter(options))}` must come with a protocol, got none")
-        return lambda budget, users: best_protocol(task, budget, Crowd(users, honest), trust)
-    return lambda budget, users: protocol_by_name(
-        name, task, budget, Crowd(users, honest), **options
-    )
+        return lambda budget, crowd: best_protocol(task, budget, crowd, trust)
+    return lambda budget, crowd: protocol_by_name(name, task, budget, crowd, **options)
 
 
 def _built(
-    crowds: Crowds,
-    question: Question,
-    build: Callable[[Budget, int], Protocol],
+    honesty: Honesty,
+    build: Callable[[Budget, Crowd], Protocol],
     budget: Budget,
     as_it_is: bool,
 ) -> dict[Group, _Answer]:
     """The protocol of every group; where one has none, that group is named."""
     out: dict[Group, _Answer] = {}
-    for group, survey in crowds.surveys.items():
+    for group, survey in honesty.crowds.surveys.items():
         try:
-            out[group] = _answer(survey, question, build, budget, as_it_is)
+            if not survey.users:
+                raise InvalidValue(
+                    "there must be at least one person in every group that is named, got none"
+                )
+            crowd = honesty.crowd(group)
+            out[group] = _answer(crowd, honesty.question, build, budget, as_it_is)
         except HeadcountError as error:
-            if question.group is None:
+            if honesty.question.group is None:
                 raise
             error.args = (f"group {group!r} of {survey.users:,} people: {error.message}",)
             error.message = error.args[0]
@@ -263,24 +271,20 @@ def _built(
 
 
 def _answer(
-    survey: Survey,
+    crowd: Crowd,
     question: Question,
-    build: Callable[[Budget, int], Protocol],
+    build: Callable[[Budget, Crowd], Protocol],
     budget: Budget,
     as_it_is: bool,
 ) -> _Answer:
-    if not survey.users:
-        raise InvalidValue(
-            "there must be at least one person in every group that is named, got none"
-        )
-    found = build(budget, survey.users)
-    found.check_users(survey.users)  # before anything is charged
-    if as_it_is or not drawn_at_once(found, question, survey.users):
+    found = build(budget, crowd)
+    found.check_crowd(crowd)  # before anything is charged
+    if as_it_is or not drawn_at_once(found, question, crowd.users):
         return _Answer(found, release(found, question, 0.0))
     # A little of δ is put aside, and the protocol calibrated for the rest; it may be another one.
     reserve = SHARE * budget.delta
-    less = build(replace(budget, delta=budget.delta - reserve * (1 + 1e-12)), survey.users)
-    if not drawn_at_once(less, question, survey.users):
+    less = build(replace(budget, delta=budget.delta - reserve * (1 + 1e-12)), crowd)
+    if not drawn_at_once(less, question, crowd.users):
         return _Answer(found, release(found, question, 0.0))
     return _Answer(less, release(less, question, reserve), reserve)
 

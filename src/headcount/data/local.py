@@ -5,7 +5,7 @@ again; otherwise a second pass reads them anew.
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from headcount.core.errors import InvalidValue
@@ -33,15 +33,17 @@ class LocalEngine(Engine):
         groups = Numbering.of_groups(question.groups)
         parts = Parts(rows, question, groups)
         counting = Counting(question, groups)
+        persons = None
         if question.person is not None:
             chosen = Chosen(question.rows_per_person, source)
             for part, share in parts:
                 chosen.add(part)
                 progress(share)
             whole = chosen.part()
-            kept: list[Part] | None = [] if whole is None else [whole]
+            kept: list[Part] | None = []
             if whole is not None:
                 counting.add(whole)
+                kept, persons = [replace(whole, persons=None)], whole.persons
         else:
             kept, size = [], 0
             for part, share in parts:
@@ -58,7 +60,11 @@ class LocalEngine(Engine):
                 f"column {question.cleaning.column!r} of {rows.name} must have at least one row "
                 f"with a value, got none"
             )
-        return LocalCrowds(rows, question, groups, surveys, kept)
+        if persons is None:
+            people = parts.left_out.rows + sum(survey.users for survey in surveys.values())
+        else:
+            people = parts.left_out.besides(persons)
+        return LocalCrowds(rows, question, groups, surveys, people, kept)
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,6 +73,7 @@ class LocalCrowds(Crowds):
     question: Question
     groups: Numbering
     surveys: Mapping[Group, Survey]
+    people: int
     kept: list[Part] | None
 
     def tallies(

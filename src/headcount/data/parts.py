@@ -43,6 +43,18 @@ class Part:
 
 
 @dataclass(eq=False)
+class LeftOut:
+    """Rows that do not count, since something is missing in them: how many, or whose."""
+
+    rows: int = 0  # of which is not known whose they are
+    persons: list[NDArray[np.int64]] = field(default_factory=list)
+
+    def besides(self, persons: NDArray[np.int64]) -> int:
+        """How many people there are with these and those who were left out."""
+        return self.rows + len(np.unique(np.concatenate([persons, *self.persons])))
+
+
+@dataclass(eq=False)
 class Numbering:
     """Names that get numbers in the order in which they come."""
 
@@ -77,10 +89,12 @@ class Parts:
     question: Question
     groups: Numbering
     persons: Numbering = field(default_factory=Numbering)
+    left_out: LeftOut = field(default_factory=LeftOut)
 
     def __iter__(self) -> Iterator[tuple[Part, float]]:
         """Parts, and the share of the rows that have been read."""
         problems, first = Problems(), 0
+        self.left_out = LeftOut()
         batches: Iterator[Batch] = self.rows.batches(self.question.columns, self._kinds)
         for batch, share in batches:
             part, found = self._part(batch, first)
@@ -110,12 +124,14 @@ class Parts:
         codes, kept = cleaned.codes, cleaned.kept
         named = [name for name in (question.person, question.group) if name]
         if not named:
+            self.left_out.rows += batch.num_rows - len(codes)
             return Part(codes), cleaned.problems
         here = self._named(batch, named, first)
         if here is not None:
             codes = codes[here if kept is None else here[kept]]
             kept = here if kept is None else kept & here
         if kept is not None:
+            self._leave_out(batch.filter(~kept))
             batch = batch.filter(kept)
         persons = self._persons(batch.column(question.person)) if question.person else None
         groups = self._groups(batch.column(question.group)) if question.group else None
@@ -138,6 +154,14 @@ class Parts:
                 raise InvalidValue(f"every row must have a {name!r}, got none in row {at}")
             here = there if here is None else here & there
         return here
+
+    def _leave_out(self, batch: "pyarrow.RecordBatch") -> None:
+        if self.question.person is None:
+            self.left_out.rows += batch.num_rows
+            return
+        column = batch.column(self.question.person)
+        self.left_out.rows += column.null_count
+        self.left_out.persons.append(np.unique(self._persons(column.drop_null())))
 
     def _persons(self, column: "pyarrow.Array") -> NDArray[np.int64]:
         from pyarrow import types

@@ -1,15 +1,17 @@
 """What is about to be released: all that a record of what was spent has to know."""
 
 import math
-from collections.abc import Iterable
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from headcount.core.budget import Trust
 from headcount.core.guarantee import GroupCurve, Guarantee, NearCurve, PrivacyCurve, WorstCurve
 from headcount.core.protocol import Protocol
 from headcount.core.task import Task
+from headcount.data.engine import Crowds
 from headcount.data.group_privacy import person_guarantee
-from headcount.data.question import Question
+from headcount.data.honesty import relied_on
+from headcount.data.question import Group, Question
 
 # Of δ, for drawing all people's messages at once, which is near their law and not exactly it.
 SHARE = 2.0**-4
@@ -60,19 +62,26 @@ def release(protocol: Protocol, question: Question, reserve: float) -> Release:
     return Release((protocol,), replace(guarantee, neighbors=neighbors), curve)
 
 
-def joint(releases: Iterable[Release]) -> Release:
+def joint(releases: Mapping[Group, Release], crowds: Crowds, question: Question) -> Release:
     """Of several groups: a person's value is in one of them, and it may be any."""
-    every = list(releases)
+    every = list(releases.values())
     first = every[0]
+    if question.group is None:
+        return first
     promises = [one.guarantee for one in every]
     alike = len({promise.epsilon for promise in promises}) == 1
-    methods = dict.fromkeys(promise.method for promise in promises)
+    methods = [*dict.fromkeys(promise.method for promise in promises)]
+    honest = min(promise.honest for promise in promises)
+    if first.guarantee.trust is Trust.SHUFFLE:
+        needed = {group: one.guarantee.honest for group, one in releases.items()}
+        honest, words = relied_on(needed, crowds, question)
+        methods.append(words)
     guarantee = replace(
         first.guarantee,
         epsilon=max(promise.epsilon for promise in promises),
         delta=max(promise.delta for promise in promises),
         exact=alike and all(promise.exact for promise in promises),
-        honest=min(promise.honest for promise in promises),
+        honest=honest,
         method="; ".join(methods),
     )
     curve = first.curve if len(every) == 1 else WorstCurve(tuple(one.curve for one in every))

@@ -36,12 +36,12 @@ class SparkEngine(Engine):
         if question.values_stay:
             question = replace(question, cleaning=DiscreetCleaning.of(question.cleaning))
         progress(0.0)
-        rows, reader = needed(data, question.columns), RawRows(question)
+        raw = rows = needed(data, question.columns)
         allowed = question.cleaning.allowed
         with spark_errors():
-            chosen: Reader = reader
+            chosen: Reader = RawRows(question)
             if question.person is not None:
-                rows, chosen = _chosen(rows, question, source), ChosenRows(question)
+                rows, chosen = _chosen(raw, question, source), ChosenRows(question)
             found = gathered(rows, Surveying(chosen), allowed)
         surveys = {group: Survey(*found[group]) for group in group_order(list(found))}
         if not any(survey.users for survey in surveys.values()):
@@ -49,8 +49,24 @@ class SparkEngine(Engine):
                 f"column {question.cleaning.column!r} of {DATA} must have at least one row with a "
                 "value, got none"
             )
+        with spark_errors():
+            people = _people(raw, question, surveys)
         progress(1.0)
-        return SparkCrowds(rows, chosen, surveys)
+        return SparkCrowds(rows, chosen, surveys, people)
+
+
+def _people(raw: "DataFrame", question: Question, surveys: Mapping[Group, Survey]) -> int:
+    """All people of the table. Rows are read again only where surveys do not say it."""
+    rows = sum(survey.users for survey in surveys.values())
+    each = question.rows_per_person
+    if each == 1 and not question.cleaning.dropping:
+        return rows
+    if question.person is None:
+        return max(rows, raw.count())
+    person = f"c{question.columns.index(question.person)}"
+    persons = raw.select(person).distinct().where(f"{person} IS NOT NULL").count()
+    nameless = raw.where(f"{person} IS NULL").count()
+    return max(-(-rows // each), persons + nameless)
 
 
 def _chosen(rows: "DataFrame", question: Question, source: Source) -> "DataFrame":
@@ -74,6 +90,7 @@ class SparkCrowds(Crowds):
     rows: "DataFrame"
     reader: Reader
     surveys: Mapping[Group, Survey]
+    people: int
 
     def tallies(
         self, protocols: Mapping[Group, Protocol], source: Source, progress: Progress

@@ -1,0 +1,132 @@
+"""On how many honest people a guarantee relies: in each group, and of everybody.
+
+`honest` counts all people of a table. Those who may be dishonest may all be in one group, and those
+who are left out for want of a value may all be honest. So if D people may be dishonest and nobody
+has more than k rows, a group of n rows surely has n − kD honest ones. The other way round, a group
+that relies on h of its n rows keeps its promise as long as at most (n − h)/k people are dishonest.
+
+This matters in shuffle trust alone. Elsewhere a person relies on nobody else's noise.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+from headcount.core import checks
+from headcount.core.budget import Crowd, Trust
+from headcount.core.cached import cached_property
+from headcount.core.errors import Infeasible, InvalidParameter
+from headcount.data.engine import Crowds
+from headcount.data.question import Group, Question
+
+# Of all people; or of each group, by its name. None means that everybody is.
+Honest: TypeAlias = int | Mapping[Group, int] | None
+_LISTED = 5  # groups that are named one by one
+
+
+def check_honest(honest: Honest, question: Question) -> None:
+    """Refuse what cannot be said of this question, before rows are read."""
+    if isinstance(honest, Mapping) and (question.group is None or question.person is not None):
+        raise InvalidParameter(
+            "`honest` must be a number, unless there are groups and a row is a person; "
+            f"got {dict(honest)!r}"
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class Honesty:
+    """What is said of the people who were surveyed, and what it means for each group."""
+
+    said: Honest
+    crowds: Crowds
+    question: Question
+    trust: Trust
+    _least: Mapping[Group, int] = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "_least", self._surely())  # or refuses what is said
+
+    def crowd(self, group: Group) -> Crowd:
+        """The people of a group, with as many honest ones as it surely has."""
+        least = self._least[group]
+        if least < 1:
+            raise self._nobody(group)
+        return Crowd(self._users[group], least)
+
+    @cached_property
+    def _users(self) -> dict[Group, int]:
+        return {group: survey.users for group, survey in self.crowds.surveys.items()}
+
+    def _surely(self) -> dict[Group, int]:
+        """How many honest rows each group surely has; it may be none."""
+        if self.said is None:
+            return self._users
+        shuffled = self.trust is Trust.SHUFFLE
+        if isinstance(self.said, Mapping):
+            said = self._by_group(self.said)
+            absent = self._absent if shuffled else 0  # each may have been in any group
+            return {group: min(rows, said[group] - absent) for group, rows in self._users.items()}
+        number = self._number(self.said)
+        if not shuffled:
+            return {group: min(rows, number) for group, rows in self._users.items()}
+        dishonest = self.question.rows_per_person * (self.crowds.people - number)
+        return {group: rows - dishonest for group, rows in self._users.items()}
+
+    @property
+    def _absent(self) -> int:
+        """People without a value, where a row is a person."""
+        return self.crowds.people - sum(self._users.values())
+
+    def _number(self, said: int) -> int:
+        return checks.whole("honest", said, low=1, high=self.crowds.people)
+
+    def _by_group(self, said: Mapping[Group, int]) -> dict[Group, int]:
+        by_name = {str(group): number for group, number in said.items()}  # files have no types
+        names = {str(group) for group in self._users}
+        if by_name.keys() != names:
+            odd = min(by_name.keys() ^ names)
+            wrong = "which has no people" if odd in by_name else "of which it says nothing"
+            raise InvalidParameter(f"`honest` must say it of each group, got {odd!r}, {wrong}")
+        return {
+            group: checks.whole(
+                f"honest[{group!r}]", by_name[str(group)], low=1, high=rows + self._absent
+            )
+            for group, rows in self._users.items()
+        }
+
+    def _nobody(self, group: Group) -> Infeasible:
+        """The refusal where nobody in a group can be relied on."""
+        if isinstance(self.said, Mapping) or self.said is None:
+            return Infeasible(
+                f"all honest people may be among the {self._absent:,} who have no value; "
+                f"`honest` must be at least {self._absent + 1:,} in this group"
+            )
+        people, rows = self.crowds.people, self._users[group]
+        enough = people - (rows - 1) // self.question.rows_per_person
+        may_map = self.question.group is not None and self.question.person is None
+        return Infeasible(
+            f"{people - self._number(self.said):,} of {people:,} people may be dishonest, and all "
+            f"{rows:,} here may be among them; `honest` must be at least {enough:,}"
+            + ", or say it for each group: honest={group: people}"
+            * may_map
+        )
+
+
+def relied_on(honest: Mapping[Group, int], crowds: Crowds, question: Question) -> tuple[int, str]:
+    """How many of all people must be honest for groups that rely on so many of their rows; and in
+    words, what each of them relies on.
+    """
+    spare = min(crowds.surveys[group].users - needed for group, needed in honest.items())
+    least, most = min(honest.values()), max(honest.values())
+    who = "people" if question.rows_per_person == 1 else "people's rows"
+    if least == most:
+        words = f"relies on {least:,} honest {who} in each group"
+    elif len(honest) <= _LISTED:
+        each = [f"{needed:,} in {group!r}" for group, needed in honest.items()]
+        words = f"relies on honest {who}: {', '.join(each)}"
+    else:
+        words = (
+            f"relies on {least:,} to {most:,} honest {who} in a group, as the guarantee of each "
+            "group says"
+        )
+    return crowds.people - spare // question.rows_per_person, words
