@@ -19,6 +19,7 @@ from headcount.accounting.composition import compose
 from headcount.accounting.divergence import PairCurve, SymmetricCurve, hockey_stick
 from headcount.accounting.laws import Law, binomial
 from headcount.accounting.smooth import binomial_lemma, smoothness_delta
+from headcount.accounting.two_binomials import TwoBinomials
 from headcount.core.guarantee import NearCurve
 
 # Laws ---------------------------------------------------------------------------------------
@@ -55,6 +56,33 @@ def test_certain_binomials() -> None:
     for p, start in ((Fraction(0), 0), (Fraction(1), 9)):
         law = binomial(9, p)
         assert (law.start, law.mass.tolist(), law.slack, law.tail) == (start, [1.0], 0.0, 0.0)
+
+
+@pytest.mark.parametrize("chances", [(3, 1), (5, 4), (199, 1), (100, 0), (200, 3)])
+@pytest.mark.parametrize("trials", [(0, 3), (1, 1), (7, 0), (20, 31), (90, 10)])
+def test_tails_of_two_binomials_are_rounded_up_by_little(
+    trials: tuple[int, int], chances: tuple[int, int]
+) -> None:
+    """Against exact rationals, for all numbers; the precision is asked for, or relative."""
+    success = [Fraction(chance, 200) for chance in chances]
+    masses = [Fraction(1)]
+    for p in [success[0]] * trials[0] + [success[1]] * trials[1]:
+        masses = [
+            (1 - p) * stays + p * rises
+            for stays, rises in zip([*masses, Fraction()], [Fraction(), *masses], strict=True)
+        ]
+    numbers = np.arange(-1.0, sum(trials) + 2)
+    tails = [float(sum(masses[max(0, int(m)) :], Fraction())) for m in numbers]
+    alike = tuple(np.full(len(numbers), float(trial)) for trial in trials)
+    law = TwoBinomials(
+        (alike[0], alike[1]),
+        (float(success[0]), float(success[1])),
+        (float(1 - success[0]), float(1 - success[1])),
+    )
+    for precision in (0.1, 1e-4, 1e-15):
+        found = law.at_least(numbers, precision)
+        assert (found >= np.array(tails) * (1 - 4e-16)).all()
+        assert (found <= np.array(tails) * (1 + 1e-10) + max(1e-6 * precision, 1e-15)).all()
 
 
 @settings(max_examples=50)

@@ -6,6 +6,7 @@ from fractions import Fraction
 import mpmath
 import numpy as np
 import pytest
+from scipy import stats
 
 import headcount as hc
 from enumeration import binomial_mass, laws_of
@@ -121,6 +122,72 @@ def test_zero_exact_answers_nobody_with_certainty() -> None:
     assert all(hc.run(protocol, [0] * 1000, source).value == 0 for _ in range(100))
     above = protocol.estimate(hc.Tally(np.array([1001]), 1000, protocol.name))
     assert above.value == above.unbiased_value > 0
+
+
+def thresholded_errors(users: int, q: Fraction, counts: range) -> list[Fraction]:
+    """Mean squared errors of |y| − np if |y| > n, else of 0, by all outcomes in exact rationals."""
+    withheld = [math.comb(users, m) * q**m * (1 - q) ** (users - m) for m in range(users + 1)]
+
+    def squared(count: int, m: int) -> Fraction:
+        return (users * q - m if m < count else Fraction(-count)) ** 2
+
+    return [
+        sum((chance * squared(count, m) for m, chance in enumerate(withheld)), Fraction())
+        for count in counts
+    ]
+
+
+@pytest.mark.parametrize(("users", "delta"), [(12, 0.1), (40, 0.01)])
+def test_thresholded_counts_state_the_worst_error_that_is_possible(
+    users: int, delta: float
+) -> None:
+    """Point by point: the largest of all counts that can have sent so many messages."""
+    protocol = zero_exact(1, delta, users, analyzer="zero-exact")
+    exact = thresholded_errors(users, withheld(protocol), range(users + 1))
+    for count in range(users + 1):
+        stated = protocol.standard_error([users - count, count])
+        assert stated == pytest.approx(math.sqrt(exact[count]), rel=1e-9, abs=1e-12)
+    assert protocol.standard_error() == pytest.approx(math.sqrt(max(exact)), rel=1e-9)
+    for messages in range(2 * users + 1):
+        estimate = protocol.estimate(hc.Tally(np.array([messages]), users, protocol.name))
+        # A count of c sends c messages at least and n + c at most.
+        possible = exact[max(0, messages - users) : min(users, messages) + 1]
+        assert estimate.standard_error == pytest.approx(math.sqrt(max(possible)), rel=1e-9)
+
+
+@pytest.mark.parametrize("name", ["shuffle.zero-exact", "shuffle.zero-exact-histogram"])
+def test_small_counts_do_not_state_the_error_of_large_ones(name: str) -> None:
+    """20,000 people, ε = 1: the answer is off by 20 to 30 where 20 to 40 people are counted."""
+    users, buckets = 20_000, 5
+    task = hc.Histogram(buckets) if name.endswith("histogram") else COUNT
+    budget, crowd = hc.Budget(1, 1e-6), hc.Crowd(users)
+    protocol = hc.protocol(name, task, budget, crowd, analyzer="zero-exact")
+    plain = hc.protocol(name, task, budget, crowd)
+    q = 1 - protocol.parameters["p"]
+    missing = np.arange(0, 300)
+    chances = stats.binom.pmf(missing, users, q)
+    likely = missing[chances > 1e-13]
+    worst, wide = 0.0, 0.0
+    for count in (0, 1, 5, 10, 20, 30, 40, 50, 60, 80, 120, 400, 10_000):
+        answers = np.where(missing < count, count + users * q - missing, 0)
+        error = math.sqrt(float(np.sum(chances * (answers - count) ** 2)))
+        worst = max(worst, error)
+        tally = np.zeros((len(likely), protocol.tally_size), dtype=np.int64)
+        tally[:, 0] = count + users - likely
+        estimates = [protocol.estimate(hc.Tally(row, users, protocol.name)) for row in tally]
+        stated = np.array([np.ravel(e.standard_error)[0] for e in estimates])
+        assert (stated >= error * (1 - 1e-6)).all()
+        if count >= 400:
+            assert stated == pytest.approx(plain.standard_error(), rel=1e-3)
+        wide = max(wide, stated.max())
+        for confidence in (0.5, 0.95, 0.999):
+            ends = [e.interval(confidence) for e in estimates]
+            held = [np.ravel(i.low)[0] <= count <= np.ravel(i.high)[0] for i in ends]
+            assert chances[likely][held].sum() >= confidence - 1e-9
+    assert worst > 3 * plain.standard_error()
+    assert worst * (1 - 1e-9) <= protocol.standard_error() < 1.1 * worst
+    assert wide == pytest.approx(protocol.standard_error())
+    assert protocol.expected_error == protocol.standard_error()  # what plans rank by
 
 
 @pytest.mark.parametrize("beta", [0.5, 0.05, 1e-4])

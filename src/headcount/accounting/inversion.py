@@ -131,7 +131,7 @@ class Flips:
     def _logs(self, tilt: float, angles: Reals) -> NDArray[np.complex128]:
         """By ln a(θ + iu) = ln a(θ) + ln(1 + p(e^{iu} − 1))."""
         p = self._tilted(tilt)
-        log, phase = _polar(-2 * p * np.sin(angles / 2) ** 2, p * np.sin(angles))
+        log, phase = polar(-2 * p * np.sin(angles / 2) ** 2, p * np.sin(angles))
         return self._log(tilt) + log + 1j * phase
 
     def _rates(self, tilt: float) -> tuple[float, float, float]:
@@ -277,7 +277,7 @@ def positive_part(n: int, gain: Reals, mass: Reals) -> float:
     x, y = np.array([x, x - above @ real]), np.array([y, y - above @ imaginary])
     kept = (2 * x + x**2 + y**2).max(axis=0) > math.expm1(-120 / n)
     x, y, u, share = x[:, kept], y[:, kept], u[kept], share[kept]
-    log, phase = _polar(x, y)
+    log, phase = polar(x, y)
     turn = noise**2 * theta * u - 2 * np.arctan2(u, theta)
     powers = np.exp(n * log) * np.cos(n * phase + turn)
     total = float((powers[0] - powers[1]) @ share) + left_out
@@ -315,7 +315,7 @@ def _tilt(n: int, gain: Reals, mass: Reals) -> float:
     return high
 
 
-def _polar(x: Reals, y: Reals) -> tuple[Reals, Reals]:
+def polar(x: Reals, y: Reals) -> tuple[Reals, Reals]:
     """The log modulus and the angle of z = 1 + x + iy; near z = 1 to relative precision."""
     square = 2 * x + x**2 + y**2
     near = square > -0.5

@@ -33,6 +33,11 @@ class Law:
     def stop(self) -> int:
         return self.start + len(self.mass)
 
+    @property
+    def values(self) -> NDArray[np.int64]:
+        """Those in the window."""
+        return np.arange(self.start, self.stop)
+
     def shift(self, by: int) -> "Law":
         """The law of X + by."""
         return replace(self, start=self.start + by)

@@ -100,8 +100,9 @@ class Estimate:
     """A private answer. It contains nothing that the guarantee does not cover.
 
     `value` is unbiased unless `postprocessing` names what was done to it; `unbiased_value` is what
-    it was before. `standard_error` and intervals are those of the unbiased value. For a histogram
-    these are vectors, in the order of `buckets`.
+    it was before. Intervals are those of the unbiased value. `standard_error` is that of the
+    protocol's own answer; what `postprocess` changes later is not in it. For a histogram these are
+    vectors, in the order of `buckets`.
     """
 
     task: str
@@ -124,7 +125,11 @@ class Estimate:
 
     @property
     def standard_error(self) -> Answer:
-        """Standard deviation of the privacy noise in the unbiased value."""
+        """Root mean squared error by privacy noise of what the protocol answers.
+
+        Where that depends on the truth, a protocol states the error that its answer makes likely;
+        with the zero-exact analyzers, the largest that is possible.
+        """
         return _shaped(self.error_law.standard_error, self.value)
 
     @property

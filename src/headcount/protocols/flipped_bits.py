@@ -15,8 +15,6 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import NDArray
 
-from headcount.accounting import laws
-from headcount.core.estimate import NormalError
 from headcount.core.messages import Alphabet, Messages
 from headcount.core.protocol import BundleLaw, Protocol
 from headcount.core.source import Source
@@ -29,32 +27,30 @@ from headcount.randomness.totals import binomial
 
 @dataclass(frozen=True)
 class FlipError:
-    """The error of the estimate, (lies of zeros − lies of ones − their mean)/(1 − 2q).
-
-    Its variance is the same for all data. It is most lopsided when all hold the same value; then
-    the lies are Bin(n, q), one way or the other, and the wider side of that law serves for all.
-    """
+    """The error of the estimate ĉ: Σy is Bin(c, 1−q) + Bin(n−c, q)."""
 
     users: int
     lie: Fraction
+    value: float
 
     @property
-    def _spread(self) -> Fraction:
-        """How far one report more moves the estimate."""
-        return 1 / (1 - 2 * self.lie)
+    def _slope(self) -> Fraction:
+        """How much more often those who are counted report a 1."""
+        return 1 - 2 * self.lie
 
     @property
     def standard_error(self) -> float:
-        return math.sqrt(self.users * self.lie * (1 - self.lie) * self._spread**2)
+        """The same for all data."""
+        return math.sqrt(self.users * self.lie * (1 - self.lie) / self._slope**2)
 
     def margins(self, confidence: float) -> tuple[float, float]:
-        mean = self.users * self.lie
-        if mean > 10**8:  # normal to any precision that matters, and too large to tabulate
-            return NormalError(self.standard_error, float(self._spread)).margins(confidence)
-        low, high = laws.binomial(self.users, self.lie).central_interval(confidence)
-        # Other data put the errors elsewhere between two steps: a step more covers them too.
-        margin = float((max(high - mean, mean - low) + 1) * self._spread)
-        return margin, margin
+        from headcount.protocols.supported_counts import supported_counts  # loads SciPy
+
+        ones = round(Fraction(self.value) * self._slope + self.users * self.lie)
+        low, high = supported_counts(
+            self.users, 1 - self.lie, self.lie, np.array([ones]), confidence
+        )
+        return float(high[0] - self.value), float(self.value - low[0])
 
 
 @dataclass(frozen=True)
@@ -84,7 +80,7 @@ class FlippedBits(Protocol):
         return {((value, 1),): 1 - lie, ((1 - value, 1),): lie}
 
     def _standard_error(self, users: int, held: Holding | None) -> float:
-        return FlipError(users, self._lie_probability).standard_error
+        return FlipError(users, self._lie_probability, 0.0).standard_error
 
     def _randomize(self, encoded: NDArray[np.uint8], source: Source) -> Messages:
         reports = bernoulli(source, len(encoded), self._lie)
@@ -100,7 +96,7 @@ class FlippedBits(Protocol):
         return float(Fraction(numerator, WHOLE - 2 * self._lie))
 
     def _error_law(self, users: int, value: float) -> FlipError:
-        return FlipError(users, self._lie_probability)
+        return FlipError(users, self._lie_probability, value)
 
     def _simulate(self, held: Holding, source: Source) -> NDArray[np.int64]:
         lies = [int(binomial(source, int(n), self._lie_probability)[0]) for n in held.counts]

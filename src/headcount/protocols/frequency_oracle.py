@@ -19,14 +19,11 @@ Messages    1.
 from abc import abstractmethod
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import lru_cache
-from statistics import NormalDist
 from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from headcount.accounting import laws
 from headcount.accounting.divergence import PairCurve
 from headcount.accounting.laws import UNIT, Law
 from headcount.core.budget import Trust
@@ -38,11 +35,8 @@ from headcount.core.protocol import Protocol
 from headcount.core.source import Source
 from headcount.core.tally import Tally
 from headcount.core.task import Histogram, Holding, Task
-from headcount.protocols.bounded_normal import count_interval
 from headcount.protocols.responses import ratio_epsilon
 from headcount.randomness.totals import binomial, groups
-
-_NORMAL = 2 / 3  # of z³, in deviations of N: from there on it is taken to be normal
 
 
 @dataclass(frozen=True)
@@ -79,9 +73,7 @@ class Support:
 class SupportError:
     """The error of a bucket with the estimate ĉ: N is Bin(c, p) + Bin(n−c, q).
 
-    N is taken to be normal, with the variance that c itself would give, and c to be in its bounds
-    (`bounded_normal`), which is right for small counts too. Where N varies by a few reports only,
-    c is in the interval if neither N or fewer nor N or more is too improbable, exactly.
+    Intervals follow from that law exactly: see `supported_counts`.
     """
 
     users: int
@@ -120,47 +112,17 @@ class SupportError:
         return spread
 
     def margins(self, confidence: float) -> tuple[Answer, Answer]:
-        low, high = count_interval(self.value, self.users, self._spread, confidence)
-        step = 0.5 / self._slope  # for N is whole
-        low, high = low - step, high + step
-        # Where N is too lopsided to be taken for normal so far out: a third moment of about
-        # variance(N) moves the tails at z deviations by z³/6√variance(N) of themselves.
-        z = NormalDist().inv_cdf((1 + confidence) / 2)
-        few = np.flatnonzero(self._variance(self._likely) < (_NORMAL * z**3) ** 2)
+        from headcount.protocols.supported_counts import supported_counts  # loads SciPy
+
         expected = self.users * float(self.support.other)
-        reports = np.rint(self.value[few] * self._slope + expected).astype(int)
-        found, where = np.unique(reports, return_inverse=True)
-        spare = (1 - confidence) / 2
-        limits = [likely_counts(self.users, self.support, int(n), spare) for n in found]
-        if limits:
-            low[few], high[few] = np.array(limits, dtype=np.float64)[where].T
+        reports = np.rint(self.value * self._slope + expected).astype(np.int64)
+        low, high = supported_counts(
+            self.users, self.support.own, self.support.other, reports, confidence
+        )
         return high - self.value, self.value - low
 
     def _spread(self, count: Answer) -> Answer:
         return np.sqrt(self._variance(count)) / self._slope
-
-
-@lru_cache(maxsize=2**14)
-def likely_counts(users: int, support: Support, reports: int, spare: float) -> tuple[int, int]:
-    """The least and the largest count with which neither so many reports or more nor so many or
-    fewer are too improbable. More people in a bucket make more reports that support it.
-    """
-
-    def law(count: int) -> Law:
-        others = laws.binomial(users - count, support.other)
-        return laws.binomial(count, support.own).plus(others)
-
-    low, high = -1, users  # the first is too few
-    while high - low > 1:
-        middle = (low + high) // 2
-        enough = law(middle).above(reports - 1) > spare
-        low, high = (low, middle) if enough else (middle, high)
-    least, low, high = high, 0, users + 1  # the last is too many
-    while high - low > 1:
-        middle = (low + high) // 2
-        enough = law(middle).mirror().above(-reports - 1) > spare
-        low, high = (middle, high) if enough else (low, middle)
-    return least, max(least, low)
 
 
 @dataclass(frozen=True)

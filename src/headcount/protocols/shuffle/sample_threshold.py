@@ -245,8 +245,7 @@ class SampleThreshold(Protocol):
 
     def _squared_error(self, people: int) -> float:
         law, rate = laws.binomial(people, self._rate), float(self._rate)
-        sampled = np.arange(law.start, law.stop)
-        answers = np.where(sampled >= self.least_copies, sampled / rate, 0.0)
+        answers = np.where(law.values >= self.least_copies, law.values / rate, 0.0)
         return float(law.mass @ np.square(answers - people))
 
     def _error_law(self, users: int, value: Answer) -> SampledError:

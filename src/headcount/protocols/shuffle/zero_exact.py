@@ -9,7 +9,8 @@ Privacy     The view is |y| = c + Bin(n, p) and nothing else, so all neighbors a
             δ = max HS_ε of Bin(h, q) against itself moved by 1, both ways, computed exactly.
             Paper: q = (50/(ε²h)) ln(2/δ) for h ≥ (100/ε²) ln(2/δ).
 Error       Unbiased: variance npq, whatever the data. Zero-exact, with M ~ Bin(n, q) the noise
-            messages not sent: E[(nq−M)²; M < c] + c² P(M ≥ c).
+            messages not sent: E[(nq−M)²; M < c] + c² P(M ≥ c). That depends on c, so an estimate
+            states the largest of all c that can have sent |y| messages.
 Messages    x + p of nothing but their presence. Their number betrays x to whoever can count one
             person's, so local ε is infinite.
 """
@@ -109,6 +110,65 @@ class MissingNoise:
         low, high = _missing(self.users, self.weight).central_interval(confidence)
         mean = float(self.users * Fraction(self.weight, WHOLE))
         return high - mean, mean - low
+
+
+@dataclass(frozen=True)
+class ThresholdedErrors:
+    """Mean squared errors of the zero-exact answer, by the true count."""
+
+    users: int
+    weight: int
+
+    @cached_property
+    def _law(self) -> Law:
+        return _missing(self.users, self.weight)
+
+    def of(self, counts: NDArray[np.int64]) -> NDArray[np.float64]:
+        """E[(nq−M)²; M < c] + c² P(M ≥ c)."""
+        law = self._law
+        squares = np.square(float(self.users * Fraction(self.weight, WHOLE)) - law.values)
+        below = np.clip(counts - law.start, 0, len(squares))  # entries with M < c
+        seen = np.concatenate([[0.0], np.cumsum(squares * law.mass)])[below]
+        hidden = np.concatenate([np.cumsum(law.mass[::-1])[::-1], [0.0]])[below]
+        errors: NDArray[np.float64] = seen + np.square(counts.astype(np.float64)) * hidden
+        return errors
+
+    def worst(self, low: NDArray[np.int64], high: NDArray[np.int64]) -> NDArray[np.float64]:
+        """The largest of all counts from `low` to `high`, in each place."""
+        # Below the law's window the error is c, above it that of M: so the largest is at an end,
+        # or in the window.
+        window = np.append(self._law.values, self._law.stop)
+        errors = self.of(window)
+        first, last = (np.clip(ends - window[0], 0, len(window)) for ends in (low, high + 1))
+        inside = [errors[a:b].max(initial=0.0) for a, b in zip(first, last, strict=True)]
+        worst: NDArray[np.float64] = np.maximum(np.maximum(self.of(low), self.of(high)), inside)
+        return worst
+
+
+@dataclass(frozen=True, eq=False)
+class ThresholdedNoise(MissingNoise):
+    """The error of the zero-exact answer, by the unbiased count of each bucket.
+
+    Intervals are those of the unbiased count, and hold whatever is answered.
+    """
+
+    unbiased: Answer
+
+    @property
+    def standard_error(self) -> Answer:
+        """The root mean squared error; of all true counts that can have sent so many messages, the
+        largest.
+        """
+        law = _missing(self.users, self.weight)
+        mean = float(self.users * Fraction(self.weight, WHOLE))
+        # |y| − n = ĉ − nq, and c = |y| − n + M.
+        over, where = np.unique(np.rint(np.asarray(self.unbiased) - mean), return_inverse=True)
+        low, high = over + law.start, over + law.stop - 1
+        none = (high < 0) | (low > self.users)  # nobody who follows would have sent so many
+        low = np.where(none, 0, np.maximum(low, 0)).astype(np.int64)
+        high = np.where(none, self.users, np.minimum(high, self.users)).astype(np.int64)
+        worst = ThresholdedErrors(self.users, self.weight).worst(low, high)
+        return np.sqrt(worst)[where].reshape(np.shape(self.unbiased))
 
 
 @dataclass(frozen=True)
@@ -230,16 +290,12 @@ class ZeroExact(Protocol):
     def _standard_error(self, users: int, held: Holding | None) -> float:
         if self.analyzer == "unbiased":
             return MissingNoise(users, self._weight).standard_error
-        law = _missing(users, self._weight)
-        missing = np.arange(law.start, law.stop)
-        squares = np.square(float(users * self._withheld) - missing)
-        # Below the window the error is c itself, above it the unbiased one: the worst is inside.
-        window = np.arange(law.start, min(law.stop, users) + 1)
-        candidates = window if held is None else self._held(held.counts)
-        below = np.clip(candidates - law.start, 0, len(missing))  # entries with M < c
-        seen = np.concatenate([[0.0], np.cumsum(squares * law.mass)])[below]
-        hidden = np.concatenate([np.cumsum(law.mass[::-1])[::-1], [0.0]])[below]
-        return math.sqrt(float(np.max(seen + np.square(candidates.astype(float)) * hidden)))
+        errors = ThresholdedErrors(users, self._weight)
+        if held is None:
+            largest = errors.worst(np.array([0]), np.array([users]))
+        else:
+            largest = errors.of(self._held(held.counts))
+        return math.sqrt(float(np.max(largest)))
 
     def _randomize(self, encoded: NDArray[np.uint8], source: Source) -> Messages:
         counts = bernoulli(source, len(encoded), WHOLE - self._weight)
@@ -263,7 +319,9 @@ class ZeroExact(Protocol):
         return (1.0, self.parameters["p"])[slots] if slots < 2 else 0.0
 
     def _error_law(self, users: int, value: Answer) -> MissingNoise:
-        return MissingNoise(users, self._weight)
+        if self.analyzer == "unbiased":
+            return MissingNoise(users, self._weight)
+        return ThresholdedNoise(users, self._weight, value)
 
     def _simulate(self, held: Holding, source: Source) -> NDArray[np.int64]:
         users = held.users

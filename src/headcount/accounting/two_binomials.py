@@ -1,0 +1,147 @@
+"""Tails of a sum of two binomials, for many such sums at once.
+
+Notation    N ~ Bin(c, p) + Bin(c', p'), M(s) = E[e^{sN}], m a number above the mean of N.
+Numerics    For any θ > 0 and period k, P(N ≥ m) is near
+
+                (1/k) Σ_j M(s_j) e^{−s_j m}/(1 − e^{−s_j}),  s_j = θ + 2πij/k.
+
+            The period folds in e^{jθk}·P(N ≥ m+jk) for all j ≠ 0. These are at most e^{−θk} below,
+            and above, by Chernoff's bound, M((1+h)θ)·e^{−(1+h)θm − hθk}. Frequencies left out have
+            |M(s)| ≤ M(θ)·e^{−v(1−cos Im s)}, with v the variance of N tilted by θ. What is folded
+            in makes the sum larger; what is left out, and rounding, are added to it.
+"""
+
+import math
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import special
+
+from headcount.accounting.inversion import polar
+from headcount.accounting.laws import UNIT
+
+Reals: TypeAlias = NDArray[np.float64]
+_SPARE = 16.0  # e^−16 of the precision wanted is folded in, and left out
+_LARGEST_TILT = 4.0
+_TILTS = 4  # steps to a good one
+_RISES = (1.0, 0.5, 0.25, 0.125)  # the h that are tried
+_BLOCK = 1024  # sums that are computed at a time
+_TINY = 1e-300
+
+
+@dataclass(frozen=True)
+class TwoBinomials:
+    """Laws of N: for each, the trials of both kinds; for all, the chances that trials of both kinds
+    succeed and fail.
+    """
+
+    trials: tuple[Reals, Reals]
+    success: tuple[float, float]
+    failure: tuple[float, float]
+
+    @property
+    def mean(self) -> Reals:
+        return self._sum(*self.success)
+
+    @property
+    def variance(self) -> Reals:
+        return self._sum(*(p * q for p, q in zip(self.success, self.failure, strict=True)))
+
+    def at_least(self, numbers: Reals, precision: float) -> Reals:
+        """P(N ≥ m) for each m, rounded up: by less than a millionth of `precision`, and by what
+        floats round.
+        """
+        above, tails = numbers > self.mean, np.empty(len(numbers))
+        tails[above] = self._where(above)._beyond(numbers[above], precision)[0]
+        # Else by how many trials fail: more than all − m.
+        failing = TwoBinomials(self.trials, self.failure, self.success)._where(~above)
+        fewer = self._sum(1.0, 1.0)[~above] - numbers[~above] + 1
+        found, error = failing._beyond(fewer, precision)
+        tails[~above] = np.minimum(1 - found + error, 1.0)
+        return tails
+
+    def _where(self, some: NDArray[np.bool_] | NDArray[np.int64]) -> "TwoBinomials":
+        one, two = self.trials
+        return TwoBinomials((one[some], two[some]), self.success, self.failure)
+
+    def _sum(self, one: Reals | float, two: Reals | float) -> Reals:
+        """Of what each trial of the two kinds adds."""
+        return self.trials[0] * one + self.trials[1] * two
+
+    def _log(self, tilt: Reals) -> Reals:
+        """The logarithm ln M(θ)."""
+        return self._sum(*(np.log1p(p * np.expm1(tilt)) for p in self.success))
+
+    def _tilted(self, tilt: Reals) -> tuple[Reals, Reals]:
+        """The chances of success, tilted."""
+        one, two = (
+            p / np.maximum(p + q * np.exp(-tilt), _TINY)
+            for p, q in zip(self.success, self.failure, strict=True)
+        )
+        return one, two
+
+    def _tilt(self, numbers: Reals) -> Reals:
+        """About the θ that makes m the mean, or one that is two deviations up: then terms are about
+        as small as the tail. Odds are moved by θ exactly where both kinds are alike.
+        """
+        most, deviation = self._sum(1.0, 1.0), np.sqrt(self.variance)
+        wanted = np.minimum(np.maximum(numbers, self.mean + 2 * deviation), most - 0.5) / most
+        tilt = np.zeros(len(numbers))
+        for _ in range(_TILTS):
+            one, two = self._tilted(tilt)
+            share = np.clip(self._sum(one, two) / most, _TINY, 1 - UNIT)
+            spread = self._sum(one * (1 - one), two * (1 - two)) / most
+            rise = np.maximum(spread / (share * (1 - share)), _TINY)
+            tilt = tilt + (special.logit(wanted) - special.logit(share)) / rise
+            tilt = np.clip(tilt, 0.5 / (1 + deviation), _LARGEST_TILT)
+        return tilt
+
+    def _beyond(self, numbers: Reals, precision: float) -> tuple[Reals, Reals]:
+        """The tails above the mean, rounded up, and by how much at most."""
+        spare = _SPARE - math.log(precision)
+        tilt = self._tilt(numbers)
+        bound = self._log(tilt) - tilt * numbers - np.log(-np.expm1(-tilt))  # of the tail's log
+        tails = np.full(len(numbers), math.exp(-spare))
+        errors = tails.copy()
+        likely = (bound > -spare) & (numbers <= self._sum(1.0, 1.0))
+        images = [
+            (spare + self._log((1 + h) * tilt) - (1 + h) * tilt * numbers) / (h * tilt)
+            for h in _RISES
+        ]
+        period = np.ceil(np.maximum(spare / tilt, np.min(images, axis=0)))
+        one, two = self._tilted(tilt)
+        variance = np.maximum(self._sum(one * (1 - one), two * (1 - two)), _TINY)
+        cut = np.arccos(np.maximum(1 - (spare + np.maximum(bound, 0.0)) / variance, -1.0))
+        nodes = np.ceil(cut * period / (2 * math.pi))
+        order = np.flatnonzero(likely)[np.argsort(nodes[likely])]
+        for start in range(0, len(order), _BLOCK):
+            at = order[start : start + _BLOCK]
+            tails[at], errors[at] = self._where(at)._inverted(
+                numbers[at], tilt[at], period[at], nodes[at].max(), math.exp(-spare)
+            )
+        return tails, errors
+
+    def _inverted(
+        self, numbers: Reals, tilt: Reals, period: Reals, nodes: float, left_out: float
+    ) -> tuple[Reals, Reals]:
+        """The sums over frequencies, rounded up, and by how much at most."""
+        place = np.arange(nodes + 1)[:, None]
+        angle = 2 * math.pi / period * place
+        # Both signs of a frequency add the same; at half the period there is only one.
+        weight = np.where(place == 0, 1.0, 2.0) * (2 * place < period) + (2 * place == period)
+        size, phase = np.zeros(angle.shape), -angle * numbers
+        for trials, p in zip(self.trials, self._tilted(tilt), strict=True):
+            log, turn = polar(-2 * p * np.sin(angle / 2) ** 2, p * np.sin(angle))
+            size += trials * log
+            phase += trials * turn
+        kernel = 1 / -np.expm1(-(tilt + 1j * angle))
+        share = weight * np.exp(size) / period
+        scale = np.exp(self._log(tilt) - tilt * numbers)
+        total = scale * np.sum(share * (np.exp(1j * phase) * kernel).real, axis=0)
+        one, two = self._tilted(tilt)
+        terms = (tilt + angle[-1]) * (numbers + self._sum(one, two))
+        wrong = UNIT * (64 + nodes + 16 * terms) * scale * np.sum(share * np.abs(kernel), axis=0)
+        # As much again is folded in on each side, in all less than twice.
+        return np.clip(total + wrong + left_out, 0.0, 1.0), 2 * wrong + 5 * left_out
