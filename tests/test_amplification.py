@@ -7,7 +7,9 @@ import math
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 from fractions import Fraction
+from functools import partial
 from itertools import combinations_with_replacement, permutations
+from typing import Any
 
 import mpmath
 import numpy as np
@@ -32,8 +34,9 @@ View = dict[tuple[int, ...], Fraction]  # by how often each message occurs
 
 
 def e_to_the(power: float) -> Fraction:
-    """e^power to 45 digits."""
-    return Fraction(mpmath.nstr(mpmath.exp(mpmath.mpf(power)), 45))
+    """e^power to 44 digits, rounded down: a matrix of it is private, exactly."""
+    nearest = Fraction(mpmath.nstr(mpmath.exp(mpmath.mpf(power)), 45))
+    return nearest * (1 - Fraction(1, 10**44))
 
 
 def exactly(value: Fraction | int) -> mpmath.mpf:
@@ -255,8 +258,11 @@ def blanket_truths(rows: Sequence[Row], honest: int, epsilons: Sequence[float]) 
     return [max(column) for column in zip(*totals, strict=True)]
 
 
+LN_4 = math.nextafter(math.log(4), 2.0)
+
+
 def lopsided(_: float = 0.0) -> list[Row]:
-    """Three values, four messages, no symmetry; ε₀ = ln 4."""
+    """Three values, four messages, no symmetry; ε₀ = ln 4, which `LN_4` rounds up."""
     sixtieths = [[4, 20, 24, 12], [16, 8, 24, 12], [6, 20, 6, 28]]
     return [[Fraction(chance, 60) for chance in row] for row in sixtieths]
 
@@ -265,7 +271,7 @@ def lopsided(_: float = 0.0) -> list[Row]:
 @pytest.mark.parametrize(
     ("rows", "local", "blanket"),
     [
-        (lopsided(), math.log(4), lambda honest: Blanket.of(honest, lopsided)),
+        (lopsided(), LN_4, lambda honest: Blanket.of(honest, lopsided)),
         (k_ary_rows(2, 2.0), 2.0, lambda honest: Blanket.k_ary(honest, 2)),
         (k_ary_rows(4, 2.0), 2.0, lambda honest: Blanket.k_ary(honest, 4)),
     ],
@@ -382,7 +388,7 @@ def test_no_k_ary_view_shows_more_than_stated(k: int, honest: int) -> None:
 
 
 def test_a_lopsided_randomizer_shows_no_more_than_stated() -> None:
-    local, epsilons = math.log(4), (0.0, 0.3, 0.8, 1.3)
+    local, epsilons = LN_4, (0.0, 0.3, 0.8, 1.3)
     for honest in (1, 2, 4):
         for epsilon, truth in zip(epsilons, view_deltas(lopsided(), honest, epsilons), strict=True):
             blanket = Blanket.of(honest, lopsided).delta(local, epsilon)
@@ -470,6 +476,84 @@ def test_a_matrix_and_its_formula_agree() -> None:
 def test_matrices_that_are_no_private_randomizers(rows: Sequence[Sequence[float]]) -> None:
     with pytest.raises(InvalidParameter, match="randomizer"):
         Blanket.of(10, lambda _: rows).delta(2.0, 0.5)
+
+
+def response_rows(ratio: Fraction) -> list[Row]:
+    truth, lie = ratio / (1 + ratio), 1 / (1 + ratio)
+    return [[truth, lie], [lie, truth]]
+
+
+def given(
+    rows: Sequence[Sequence[Fraction | float]], _: float
+) -> Sequence[Sequence[Fraction | float]]:
+    return rows
+
+
+def every_question(crowd: Amplification) -> list[Callable[[], float]]:
+    """All of which take it for certain that the randomizer is 1-private."""
+    return [
+        lambda: crowd.delta(1.0, 0.5),
+        lambda: crowd.delta(1.0, 1.0),
+        lambda: crowd.delta(1.0, 2.0),
+        lambda: crowd.epsilon(1.0, 0.0),
+        lambda: crowd.epsilon(1.0, 0.01),
+        lambda: crowd.local_epsilon(1.0, 0.0),
+        lambda: crowd.local_epsilon(1.0, 0.01),
+    ]
+
+
+def test_a_randomizer_is_checked_whatever_is_asked() -> None:
+    """Also where only ε₀ would count, and to the last digit where chances are fractions."""
+    e_less = e_to_the(1.0)
+    e_more = e_less * (1 + Fraction(3, 10**44))
+    broken: list[Sequence[Sequence[Fraction | float]]] = [
+        [[Fraction(1), Fraction(0)], [Fraction(0), Fraction(1)]],
+        [[1.0, 0.0], [0.0, 1.0]],
+        [[0.9, 0.1], [0.1, 0.9]],
+        response_rows(e_more),
+        [[float(chance) for chance in row] for row in response_rows(e_more + Fraction(1, 10**10))],
+        [[Fraction(1, 2), Fraction(1, 2) - Fraction(1, 2**60)]] * 2,  # some of it is missing
+    ]
+    for rows in broken:
+        for question in every_question(Blanket.of(100, partial(given, rows))):
+            with pytest.raises(InvalidParameter, match="randomizer"):
+                question()
+    for question in every_question(Blanket.of(100, lambda _: response_rows(e_less))):
+        assert question() >= 0
+    assert Blanket.of(100, lambda _: response_rows(e_less)).delta(1.0, 1.0) == 0
+    for huge in (1e4, 1e300):
+        assert Blanket.of(100, lambda _: response_rows(Fraction(10**4000))).delta(huge, huge) == 0
+
+
+def test_floats_that_round_a_private_law_count_as_less_private() -> None:
+    """Some of them are not 1-private by a hair, and nobody knows of the law that they round."""
+    rows = [[float(chance) for chance in row] for row in response_rows(e_to_the(1.0))]
+    crowd = Blanket.of(100, lambda _: rows)
+    assert 0 < crowd.delta(1.0, 1.0) < 1e-10
+    assert crowd.delta(1.0, 1.0 + 1e-11) == 0
+    assert 1 < crowd.epsilon(1.0, 0.0) < 1 + 1e-11
+    rounded = Blanket.of(
+        100,
+        lambda local: [[float(chance) for chance in row] for row in response_rows(e_to_the(local))],
+    )
+    most = rounded.local_epsilon(1.0, 0.0)
+    assert 1 - 1e-11 < most < 1
+    assert rounded.delta(most, 1.0) == 0
+    assert rounded.local_epsilon(1.0, 1e-6) > 1
+    with pytest.raises(InvalidParameter, match="must give fractions"):
+        rounded.local_epsilon(0.0, 0.0)
+
+
+@pytest.mark.parametrize("randomizer", [None, [[0.5, 0.5], [0.5, 0.5]], "k-ary"])
+def test_what_is_no_function_is_no_randomizer(randomizer: Any) -> None:
+    with pytest.raises(InvalidParameter, match="`randomizer` must be a function"):
+        Blanket.of(100, randomizer)
+
+
+@pytest.mark.parametrize("rows", [None, 5, [5, 6], [], "ab", [["x", "y"], ["y", "x"]]])
+def test_what_is_no_matrix_is_refused(rows: Any) -> None:
+    with pytest.raises(InvalidParameter, match="randomizer"):
+        Blanket.of(100, lambda _: rows).delta(1.0, 1.0)
 
 
 # The three questions ------------------------------------------------------------------------

@@ -1,6 +1,10 @@
 """The audit lab: exact values that are known, and everything broken is found."""
 
 import math
+import os
+import signal
+import sys
+from collections.abc import Callable
 from fractions import Fraction
 from itertools import pairwise
 from typing import Any
@@ -13,10 +17,10 @@ import enumeration
 import headcount as hc
 from broken_mechanisms import BATTERY, TRUTH, Broken
 from broken_protocols import PROTOCOLS, VIEWS, BrokenProtocol
-from headcount.auditor.bounds import lower_chance, lower_epsilon, smallest_seen, upper_chance
+from headcount.auditor.bounds import lower_chance, upper_chance
 from headcount.auditor.events import best_event
 from headcount.auditor.losses import least_loss
-from headcount.auditor.readings import last_bits
+from headcount.auditor.readings import last_bits, same
 from headcount.auditor.views import view_of
 
 THIRD = Fraction(1, 3)
@@ -332,13 +336,172 @@ def test_mechanisms_that_are_called_once_a_run_and_several_pairs() -> None:
     assert {tuple(found.dataset), tuple(found.neighbor)} == {(0, 0), (0, 1)}
 
 
-def test_what_could_have_been_seen() -> None:
-    seen = smallest_seen(1.0, 0.0, 100_000, 0.01)
-    assert 1 < seen < 1.05
-    lie = 1 / (1 + math.exp(seen))
-    hits = round(100_000 * (1 - lie))
-    assert lower_epsilon(hits, 100_000 - hits, 100_000, 0, 0.01) == pytest.approx(1, abs=1e-3)
-    assert smallest_seen(1.0, 0.0, 100, 0.01) > 1.3
+Base = Callable[[np.random.Generator, int, int], Any]
+
+
+def a_response(generator: np.random.Generator, value: int, runs: int) -> Any:
+    return np.where(generator.random(runs) < TRUTH, value, 1 - value)
+
+
+def whole_noise(generator: np.random.Generator, value: int, runs: int) -> Any:
+    up, down = (generator.geometric(1 - 1 / math.e, runs) for _ in range(2))
+    return value + up - down
+
+
+def real_noise(generator: np.random.Generator, value: int, runs: int) -> Any:
+    return np.rint((value + generator.laplace(0, 1, runs)) * 2**20) / 2**20
+
+
+def with_words(generator: np.random.Generator, value: int, runs: int) -> Any:
+    """Each run has a word of its own beside the answer, so that few outputs are ever the same."""
+    words = generator.integers(0, 10 * runs, runs).tolist()
+    answers = a_response(generator, value, runs).tolist()
+    return [(answer, f"word {word}") for answer, word in zip(answers, words, strict=True)]
+
+
+@pytest.mark.parametrize(
+    ("base", "secret"),
+    [
+        *((base, 777) for base in (a_response, whole_noise, real_noise, with_words)),
+        *((a_response, secret) for secret in (None, "told", (), math.nan)),
+    ],
+)
+def test_leaks_are_found_as_often_as_stated(base: Base, secret: Any) -> None:
+    """Planted with the very chance that is stated, in what keeps the claim. It is rare: all other
+    events are more promising.
+    """
+    asked: dict[str, Any] = {"claim": 1.0, "runs": 2000, "batch": True}
+
+    def audited(seed: int, chance: float) -> hc.Audit:
+        source = np.random.default_rng(seed)
+
+        def leaky(value: int, runs: int) -> Any:
+            outputs = list(base(source, value, runs))
+            for at in np.flatnonzero(value * source.random(runs) > 1 - chance):
+                outputs[at] = secret
+            return outputs
+
+        return hc.audit(leaky, [(0, 1)], **asked)
+
+    chance = audited(0, 0.0).smallest_leak
+    assert chance is not None
+    assert 0.03 < chance < 0.07
+    found = [audited(seed, chance).refuted for seed in range(30)]
+    assert sum(found) >= 27
+
+
+@pytest.mark.parametrize(("claim", "delta"), [(1.0, 0.0), (1.0, 0.02), (3.0, 0.0), (0.1, 0.0)])
+def test_violations_are_found_as_often_as_stated(claim: float, delta: float) -> None:
+    asked: dict[str, Any] = {"claim": claim, "delta": delta, "runs": 8000, "batch": True}
+
+    def audited(seed: int, lie: float, leak: float) -> hc.Audit:
+        source = np.random.default_rng(seed)
+
+        def broken(value: int, runs: int) -> Any:
+            outputs = np.where(source.random(runs) < lie, 1 - value, value)
+            return np.where(value * source.random(runs) > 1 - leak, 7, outputs)
+
+        return hc.audit(broken, [(0, 1)], **asked)
+
+    stated = audited(0, 0.5, 0.0)
+    assert stated.smallest_seen is not None
+    assert stated.smallest_leak is not None
+    lie = (1 - delta) / (1 + math.exp(stated.smallest_seen))
+    assert sum(audited(seed, lie, 0.0).refuted for seed in range(100)) >= 90
+    sound = 1 / (1 + math.exp(claim))
+    assert sum(audited(seed, sound, stated.smallest_leak).refuted for seed in range(100)) >= 90
+
+
+def test_a_leak_of_one_in_a_thousand_is_found() -> None:
+    """Of 100,000 runs, which once missed it more often than not."""
+    for seed in range(6):
+        source = np.random.default_rng(seed)
+
+        def leaky(value: int, runs: int, source: np.random.Generator = source) -> Any:
+            told = source.random(runs) < 0.001
+            return np.where(told, 2 + value, a_response(source, value, runs))
+
+        found = hc.audit(leaky, [(0, 1)], claim=1.0, runs=100_000, batch=True)
+        assert found.refuted
+        assert found.event in ("output 2", "output 3")
+
+
+def test_too_few_runs_promise_nothing() -> None:
+    found = hc.audit(coin, [(0, 1)], claim=8.0, runs=1000, batch=True)
+    assert found.smallest_seen == math.inf
+    assert found.smallest_leak == math.inf
+    assert (found.to_dict()["smallest_seen"], found.to_dict()["power"]) == (None, 0.9)
+    assert "no chance is large enough" in str(found)
+
+
+def test_outputs_that_are_equal_and_no_others_are_the_same() -> None:
+    """-1 and -2 have the same hash, and two NaN have not."""
+    assert len(set(same([[-1], [-2], (-1,), "-1", [math.nan], [float("nan")]]))) == 4
+
+
+def test_what_was_not_seen_at_first_is_no_error() -> None:
+    """An answer of another kind in one of 500 runs."""
+    for other in (None, "word", (), 0.5, 10**20, [1]):
+        source = np.random.default_rng(4)
+        for usual in (0, 0.25, [1, 2], "yes"):
+
+            def moody(
+                _: int, source: np.random.Generator = source, usual: Any = usual, other: Any = other
+            ) -> Any:
+                return other if source.random() < 0.002 else usual
+
+            assert not hc.audit(moody, [(0, 1)], claim=0.1, runs=1000).refuted
+
+
+@pytest.mark.parametrize("view", ["local", "shuffle", "central"])
+@pytest.mark.parametrize("batch", [False, True])
+def test_what_says_nothing_is_not_audited(view: str, batch: bool) -> None:
+    def silent(_: Any, runs: int = 0) -> Any:
+        return [None] * runs if batch else None
+
+    with pytest.raises(hc.InvalidParameter, match="must give something, got None"):
+        hc.audit(silent, [([0], [1])], claim=1.0, view=view, runs=1000, batch=batch)
+    law = {None: Fraction(1)} if view == "central" else {((None, 1),): Fraction(1)}
+    with pytest.raises(hc.InvalidParameter, match="must be of something, got None"):
+        hc.exact_audit(lambda _: law, [0, 1], users=2, view=view)
+
+
+@pytest.mark.parametrize("parallel", [False, True])
+@pytest.mark.parametrize(
+    ("mechanism", "message"),
+    [
+        (lambda _: [{}], "numbers, words or lists of them"),
+        (lambda _: object(), "numbers, words or lists of them"),
+        (lambda _: 10**400, "that a float can hold, got one of 1329 bits"),
+        (lambda _: [1, [10**5000]], "that a float can hold"),
+        (lambda _: sys.exit(3), "got SystemExit: 3"),
+        (lambda _: 1 / 0, "got ZeroDivisionError"),
+    ],
+)
+def test_outputs_that_cannot_be_read(mechanism: Any, message: str, parallel: bool) -> None:
+    with pytest.raises(hc.InvalidParameter, match=message):
+        hc.audit(mechanism, [(0, 1)], claim=1.0, runs=1000, parallel=parallel)
+
+
+class Unwilling:
+    """Comes out of a process, but not into another."""
+
+    def __reduce__(self) -> Any:
+        return int, ("no number",)
+
+
+@pytest.mark.parametrize(
+    ("mechanism", "message"),
+    [
+        (lambda _: os._exit(0), "must not stop the process that runs it, got exit status 0"),
+        (lambda _: os._exit(7), "got exit status 7"),
+        (lambda _: os.kill(os.getpid(), signal.SIGKILL), "got signal 9"),
+        (lambda _: Unwilling(), "a mechanism must give outputs, got ValueError"),
+    ],
+)
+def test_a_side_that_dies_is_reported(mechanism: Any, message: str) -> None:
+    with pytest.raises(hc.InvalidParameter, match=message):
+        hc.audit(mechanism, [(0, 1)], claim=1.0, runs=1000, parallel=True)
 
 
 def test_readings_find_what_tells() -> None:
@@ -380,6 +543,11 @@ def test_estimates_are_seen_beside_messages() -> None:
         ({"claim": 1.0, "runs": 10}, "`runs` must be between"),
         ({"claim": 1.0, "confidence": 1.0}, "strictly in"),
         ({"claim": 1.0, "datasets": []}, "pairs of neighbors"),
+        ({"claim": 1.0, "datasets": [0, 1]}, "pairs of neighbors"),
+        ({"claim": 1.0, "datasets": 5}, "pairs of neighbors"),
+        ({"claim": 1.0, "datasets": "ab"}, "pairs of neighbors"),
+        ({"claim": 1.0, "view": "shuffle"}, "lists of people's values in this view"),
+        ({"claim": 1.0, "view": "shuffle", "datasets": [([], [1])]}, "lists of people's values"),
     ],
 )
 def test_bad_audits_are_refused(settings: dict[str, Any], message: str) -> None:

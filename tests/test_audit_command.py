@@ -8,6 +8,8 @@ import pytest
 from commands import Headcount
 
 MINE = """
+import os
+import sys
 from fractions import Fraction
 import numpy as np
 
@@ -34,6 +36,24 @@ def chatty(data):
 
 def unsendable(data):
     return lambda: data
+
+def told(x):
+    return {((x, 1),): Fraction(1)}
+
+def silent(data):
+    pass
+
+def dictionary(data):
+    return [{}]
+
+def huge(data):
+    return 10**400
+
+def leaves(data):
+    sys.exit(0)
+
+def dies(data):
+    os._exit(0)
 """
 # Wrong once in ten million runs.
 CERTAIN = ["--runs", "20000", "--confidence", "0.9999999"]
@@ -44,13 +64,14 @@ PAIR = ["--dataset", "[0, 1, 1]", "--neighbor", "[0, 0, 1]"]
 def mine(tmp_path: Path) -> None:
     (tmp_path / "mine.py").write_text(MINE)
     (tmp_path / "broken.py").write_text("import no_such_package")
+    (tmp_path / "leaving.py").write_text("import sys; sys.exit(0)")
 
 
 def test_a_protocol_is_measured(headcount: Headcount) -> None:
     done = headcount("audit", "local.randomized-response", "--epsilon", "1", *CERTAIN)
     assert (done.status, done.err) == (0, "")
     assert done.out.startswith("Consistent: no event showed less privacy than was claimed")
-    assert "violations that so many runs would show" in done.out
+    assert "found by at least 90 % of such audits: a randomized response, ε ≥ 1." in done.out
     asked = ["audit", "local.k-ary", "--buckets", "3", "--epsilon", "1", *CERTAIN]
     found = json.loads(headcount(*asked, "--json").out)
     assert found["verdict"] == "consistent"
@@ -62,9 +83,10 @@ def test_a_protocol_is_measured(headcount: Headcount) -> None:
 def test_a_function_of_ones_own_is_refuted(headcount: Headcount) -> None:
     asked = ["audit", "mine.py:noisy", "--epsilon", "1", *PAIR, "--runs", "20000"]
     done = headcount(*asked)
-    assert (done.status, done.err) == (0, "")
+    assert (done.status, done.err) == (1, "")
     assert done.out.startswith("Refuted: less privacy than was claimed")
     assert "last bits" in done.out
+    assert headcount(*asked, "--json").status == 1
     sound = json.loads(
         headcount("audit", "mine.py:fast", "--batch", *PAIR, "--epsilon", "1", "--json").out
     )
@@ -100,16 +122,24 @@ def test_all_outcomes_are_listed(headcount: Headcount) -> None:
     alone = json.loads(headcount(*law, "--epsilon", "1", "--json").out)
     assert alone["view"] == "local"
     assert alone["verdict"] == "kept"  # one person's two messages have no order either
+    wrong = ["audit", "mine.py:told", "--exact", "--values", "[0, 1]", "--epsilon", "1"]
+    done = headcount(*wrong)
+    assert (done.status, done.err) == (1, "")
+    assert done.out.startswith("Refuted: ")
+    assert json.loads(headcount(*wrong, "--json").out)["refuted"]
 
 
 def test_a_promise_is_put_into_words(headcount: Headcount, tmp_path: Path) -> None:
     asked = ["audit", "shuffle.zero-exact", "--epsilon", "1", "--delta", "1e-6", "--users", "1000"]
     done = headcount(*asked, "--report", "--out", "report.html", "--threshold", "odds=2")
-    assert (done.status, done.err) == (0, "")
+    assert (done.status, done.err) == (1, "")
     assert done.out.startswith("Beyond your thresholds (odds)")
     assert "report: report.html" in done.out
     assert (tmp_path / "report.html").read_text().startswith("<!DOCTYPE html>")
-    found = json.loads(headcount(*asked, "--report", "--secret", "50", "--json").out)
+    assert headcount(*asked, "--report", "--threshold", "odds=2", "--json").status == 1
+    within = headcount(*asked, "--report", "--secret", "50", "--json")
+    assert within.status == 0
+    found = json.loads(within.out)
     assert found["secret"] == 50
     assert found["within"]
 
@@ -125,6 +155,19 @@ def test_a_promise_is_put_into_words(headcount: Headcount, tmp_path: Path) -> No
         (["no_such_module:f", *PAIR], "must load as Python"),
         (["mine.py:fails", *PAIR], "got RuntimeError: no idea"),
         (["mine.py:unsendable", *PAIR], "pickle"),
+        (["mine.py:silent", *PAIR, "--runs", "2000"], "must give something, got None"),
+        (["mine.py:dictionary", *PAIR], "must give numbers, words or lists of them"),
+        (["mine.py:huge", *PAIR], "must give numbers that a float can hold"),
+        (["mine.py:leaves", *PAIR], "got SystemExit: 0"),
+        (["mine.py:dies", *PAIR], "must not stop the process that runs it, got exit status 0"),
+        (["leaving.py:f", *PAIR], "must load as Python, got SystemExit: 0"),
+        (["mine.py:leaves", "--exact", "--values", "[0, 1]"], "got SystemExit: 0"),
+        (["mine.py:dies", "--exact", "--values", "[0, 1]"], "must not stop the process"),
+        (
+            ["mine.py:bit", "--view", "shuffle", "--dataset", "0", "--neighbor", "1"],
+            "`datasets` must be lists of people's values in this view, such as [0, 1], got 0",
+        ),
+        (["mine.py:bit", "--dataset", "[" * 10**5, "--neighbor", "1"], "must be JSON"),
         (["mine.py:noisy"], "--dataset and --neighbor must be given"),
         (["mine.py:noisy", "--dataset", "[0]"], "must come together"),
         (["mine.py:noisy", "--dataset", "[0", "--neighbor", "[1]"], "must be JSON"),

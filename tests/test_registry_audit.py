@@ -123,7 +123,7 @@ def test_no_promise_is_refuted(promise: Promise) -> None:
     protocol = built(promise.name, promise.task)
     found = hc.audit(protocol, view=promise.view, runs=promise.runs, confidence=CONFIDENCE)
     assert not found.refuted, found
-    # More than a fifth above the claim would have been seen about half of the time.
+    # A response of a fifth above the claim would have been seen by nine of ten audits.
     assert found.claim is not None
     assert found.smallest_seen is not None
     assert found.smallest_seen < 1.2 * found.claim

@@ -38,7 +38,10 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from decimal import MAX_EMAX, MIN_EMIN, Context, Decimal
 from fractions import Fraction
+from functools import lru_cache
+from numbers import Rational
 
 import numpy as np
 
@@ -54,6 +57,7 @@ _NEGLIGIBLE = 1e-40  # a δ for which blocks of datasets need not be halved
 MOST_BITS = 2**20  # of one person
 _MOST_LOCAL = 300.0  # beyond, a local guarantee is none, and e^(2ε₀) no float
 _LEAST_STEP = 1e-15  # of a search near 0
+_LOOSE = 2.0**-40  # by which floats may exceed ε₀; counted as if they did
 
 Classes = tuple[tuple[float, float, float], ...]
 
@@ -88,11 +92,15 @@ class Amplification(ABC):
         """A lower bound on `_delta`, to search with."""
         return self._delta(local_epsilon, epsilon)
 
+    def _pure_epsilon(self, local_epsilon: float) -> float:
+        """The ε from which on δ is 0: ε₀, which a randomizer that is given may not keep."""
+        return local_epsilon
+
     def delta(self, local_epsilon: float, epsilon: float) -> float:
         """The least δ known for this ε, rounded up."""
         local = _at_least_0("local_epsilon", local_epsilon)
         epsilon = _at_least_0("epsilon", epsilon)
-        if epsilon >= local:
+        if epsilon >= self._pure_epsilon(local):
             return 0.0
         if local > _MOST_LOCAL:
             return 1.0
@@ -100,28 +108,39 @@ class Amplification(ABC):
         return max(self._delta(local, epsilon), LEAST_FLOAT)
 
     def epsilon(self, local_epsilon: float, delta: float) -> float:
-        """The least ε known for this δ; at most ε₀."""
+        """The least ε known for this δ; at most ε₀, but for the rounding of floats."""
         local, delta = _at_least_0("local_epsilon", local_epsilon), _probability("delta", delta)
+        pure = self._pure_epsilon(local)
         if delta == 0 or local > _MOST_LOCAL:
-            return local
+            return pure
         return _search(
-            lambda epsilon: self._quick_delta(local, epsilon) if epsilon < local else 0.0,
+            lambda epsilon: self._quick_delta(local, epsilon) if epsilon < pure else 0.0,
             lambda epsilon: self.delta(local, epsilon),
             delta,
-            private=local,
+            private=pure,
             towards=0.0,
         )
 
     def local_epsilon(self, epsilon: float, delta: float) -> float:
-        """The largest ε₀ known that the crowd makes (ε, δ)-private; at least ε."""
+        """The largest ε₀ known that the crowd makes (ε, δ)-private; at least ε, but for the
+        rounding of floats.
+        """
         epsilon, delta = _at_least_0("epsilon", epsilon), _probability("delta", delta)
+        private = epsilon
+        if self.delta(private, epsilon) > delta:
+            private = max(0.0, epsilon - 2 * _LOOSE * max(1.0, epsilon))
+            if self.delta(private, epsilon) > delta:
+                raise InvalidParameter(
+                    "`randomizer` must give fractions for so little privacy loss, got floats with "
+                    f"epsilon={epsilon:g} and delta={delta:g}"
+                )
         if delta == 0 or epsilon >= _MOST_LOCAL:
-            return epsilon
+            return private
         return _search(
             lambda local: self._quick_delta(local, epsilon) if epsilon < local else 0.0,
             lambda local: self.delta(local, epsilon),
             delta,
-            private=epsilon,
+            private=private,
             towards=min(epsilon + 64, _MOST_LOCAL),
         )
 
@@ -259,10 +278,13 @@ class Blanket(Amplification):
     """A randomizer with finitely many messages, hidden by what all its laws have in common.
 
     `pairs` maps ε₀ to the ordered pairs of values to look at. A pair is given by classes of
-    messages with the same R_x/ω and R_x'/ω: the sum of their ω, and these two ratios.
+    messages with the same R_x/ω and R_x'/ω: the sum of their ω, and these two ratios. `pure` maps
+    ε₀ to an ε that no ratio of two chances of a message exceeds. Both refuse a law that is not
+    ε₀-private.
     """
 
     pairs: Callable[[float], Sequence[Classes]] = field(repr=False)
+    pure: Callable[[float], float] = field(repr=False)
 
     exact = False
     method = "privacy blanket (Balle, Bell, Gascón, Nissim 2019)"
@@ -277,14 +299,27 @@ class Blanket(Amplification):
             omega = 1 / (ratio + (k - 1))
             return [((omega, ratio, 1.0), (omega, 1.0, ratio), ((k - 2) * omega, 1.0, 1.0))]
 
-        return cls(honest, pairs)
+        return cls(honest, pairs, pure=float)  # that of the formula, which floats round
 
     @classmethod
     def of(
         cls, honest: int, randomizer: Callable[[float], Sequence[Sequence[Fraction | float]]]
     ) -> "Blanket":
-        """`randomizer(ε₀)[x][y]` is R_x(y), a fraction, or a float good to one part in 2^50."""
-        return cls(honest, lambda local_epsilon: _pairs(randomizer(local_epsilon), local_epsilon))
+        """`randomizer(ε₀)[x][y]` is R_x(y), a fraction, or a float good to one part in 2^50.
+
+        Fractions must be ε₀-private exactly. Floats may miss it by 2^−40, and then δ is 0 only from
+        an ε on that is larger by that.
+        """
+        if not callable(randomizer):
+            raise InvalidParameter(
+                "`randomizer` must be a function that gives a matrix for every local_epsilon, "
+                f"got {type(randomizer).__name__}"
+            )
+        known = lru_cache(maxsize=8)(lambda local: _given(randomizer(local), local))
+        return cls(honest, lambda local: _pairs(known(local)[0]), lambda local: known(local)[1])
+
+    def _pure_epsilon(self, local_epsilon: float) -> float:
+        return self.pure(local_epsilon)
 
     def _delta(self, local_epsilon: float, epsilon: float) -> float:
         pairs = self.pairs(local_epsilon)
@@ -323,22 +358,73 @@ def clones_closed_form(honest: int, local_epsilon: float, delta: float) -> float
     return math.log1p(math.tanh(local / 2) * gain) * (1 + 16 * UNIT)
 
 
-def _pairs(rows: Sequence[Sequence[Fraction | float]], local_epsilon: float) -> list[Classes]:
-    """The classes of every ordered pair of values, each kind of pair once."""
-    for chance in (chance for row in rows for chance in row):
-        checks.real("randomizer", chance)
-    table = [[Fraction(chance) for chance in row] for row in rows]
-    if len(table) < 2 or len({len(row) for row in table}) > 1:
-        raise InvalidParameter("`randomizer` must give two rows or more, all of one length")
-    if any(abs(float(sum(row) - 1)) > 2.0**-40 for row in table):
-        raise InvalidParameter("`randomizer` must give rows that sum to 1")
-    columns = list(zip(*table, strict=True))
-    largest = Fraction(math.exp(local_epsilon) * (1 + 2.0**-40))
-    if any(min(column) < 0 or max(column) > largest * min(column) for column in columns):
+def _given(rows: object, local_epsilon: float) -> tuple[list[list[Fraction]], float]:
+    """Laws that are ε₀-private, and an ε that no ratio of two chances of a message exceeds."""
+    table, exactly = _matrix(rows)
+    # A float may be off by one part in 2^50: two of them by 2^−49, which counts against it.
+    blur = Fraction(0 if exactly else 2.0**-49)
+    pure = local_epsilon if exactly else math.nextafter(local_epsilon + _LOOSE, math.inf)
+    for chances in zip(*table, strict=True):
+        least, most = min(chances), max(chances)
+        private = not _above_exp(most / least * (1 + blur), pure) if least > 0 else most == 0
+        if least < 0 or not private:
+            raise InvalidParameter(
+                "`randomizer` must give no message a chance below 0, or more than e^local_epsilon "
+                "times as large for one value as for another, got a law that does at "
+                f"{local_epsilon!r}"
+            )
+    return table, pure
+
+
+def _matrix(rows: object) -> tuple[list[list[Fraction]], bool]:
+    """Laws, a row for each value; and whether all of their chances are fractions."""
+    try:
+        given = [list(row) for row in rows]  # type: ignore[attr-defined]
+    except TypeError:
         raise InvalidParameter(
-            "`randomizer` must give no message a chance below 0, or more than e^local_epsilon "
-            f"times as large for one value as for another, got a law that does at {local_epsilon:g}"
-        )
+            f"`randomizer` must give rows of chances, got {type(rows).__name__}"
+        ) from None
+    if len(given) < 2 or len({len(row) for row in given}) > 1:
+        raise InvalidParameter("`randomizer` must give two rows or more, all of one length")
+    exactly = all(isinstance(chance, Rational) for row in given for chance in row)
+    table = [
+        [
+            Fraction(chance)
+            if isinstance(chance, Rational)
+            else Fraction(checks.real("randomizer", chance))
+            for chance in row
+        ]
+        for row in given
+    ]
+    off = max(abs(sum(row, Fraction(0)) - 1) for row in table)
+    if off > (0 if exactly else 2.0**-40):
+        raise InvalidParameter("`randomizer` must give rows that sum to 1")
+    return table, exactly
+
+
+def _above_exp(ratio: Fraction, exponent: float) -> bool:
+    """Whether ratio > e^exponent, by as many digits as that takes: e^x is irrational but for e^0,
+    so that they never agree in all.
+    """
+    if exponent == 0 or ratio <= 1:
+        return ratio > 1
+    digits = 30
+    while True:
+        context = Context(prec=digits, Emax=MAX_EMAX, Emin=MIN_EMIN, traps=[])
+        power = context.exp(Decimal(exponent))
+        found = context.divide(Decimal(ratio.numerator), Decimal(ratio.denominator))
+        # 1 and a little: more than what rounding takes from both and from their products.
+        more = context.add(Decimal(1), context.scaleb(Decimal(1), 3 - digits))
+        if power > context.multiply(found, more):
+            return False
+        if found > context.multiply(power, more):
+            return True
+        digits *= 2
+
+
+def _pairs(table: list[list[Fraction]]) -> list[Classes]:
+    """The classes of every ordered pair of values, each kind of pair once."""
+    columns = list(zip(*table, strict=True))
     kinds = set()
     for x, here in enumerate(table):
         for there in table[:x] + table[x + 1 :]:

@@ -4,6 +4,8 @@ Some runs choose an event, by what is seen most on one side and least on the oth
 afterwards, count it. Clopper and Pearson's bounds of both chances give an ε that is certainly below
 the true one, but for a chance of 1 − confidence. Every round has twice the runs of the one before,
 which it learns from, and an own share of what may go wrong: the audit may stop at any of them.
+Beside the event, every output is counted that only one side gave before: a leak may be rare, and
+other events more promising. `power` says how small a violation is surely found.
 """
 
 import math
@@ -13,14 +15,16 @@ from typing import Any
 
 import numpy as np
 
-from headcount.auditor.bounds import lower_epsilon, smallest_seen
-from headcount.auditor.events import Event, best_event
-from headcount.auditor.readings import Outputs
+from headcount.auditor.bounds import lower_epsilon
+from headcount.auditor.events import Event, Leaks, best_event, leaks
+from headcount.auditor.power import POWER, smallest_leak, smallest_response
+from headcount.auditor.readings import Outputs, checked, says_nothing
 from headcount.auditor.sampling import Sampler, sampler
 from headcount.auditor.views import crowd_of, neighbors, promised, view_of
 from headcount.core import checks
 from headcount.core.budget import Trust
 from headcount.core.errors import InvalidParameter
+from headcount.core.guarantee import rounded_up
 from headcount.core.protocol import Protocol
 from headcount.core.source import Source
 from headcount.core.table import Table
@@ -37,8 +41,9 @@ class Audit:
     """What was claimed, and what was measured.
 
     `epsilon` is below the true one with the confidence. A claim below it is refuted; one above is
-    consistent with it, no more. `smallest_seen` is about the least violation that so many runs
-    would have shown.
+    consistent with it, no more. Which violations on these two datasets such an audit finds, with a
+    probability of `power` at least: a randomized response of ε ≥ `smallest_seen`, and an output
+    that one of them gives with a chance of `smallest_leak` or more and the other never.
     """
 
     claim: float | None
@@ -52,6 +57,8 @@ class Audit:
     dataset: Any
     neighbor: Any
     smallest_seen: float | None  # without a claim there is nothing to violate
+    smallest_leak: float | None
+    power: float = POWER
 
     @property
     def refuted(self) -> bool:
@@ -64,8 +71,7 @@ class Audit:
 
     def to_dict(self) -> dict[str, Any]:
         found = {"verdict": self.verdict, **asdict(self)}
-        seen = self.smallest_seen
-        return {**found, "smallest_seen": None if seen is None or math.isinf(seen) else seen}
+        return {name: None if value == math.inf else value for name, value in found.items()}
 
     def table(self) -> Table:
         claim = "none" if self.claim is None else f"{self.claim:.4g}"
@@ -79,11 +85,8 @@ class Audit:
             f"seen with a chance of {self.chance:.4g} for {self.dataset!r}",
             f"and of {self.other_chance:.4g} for {self.neighbor!r}",
         ]
-        if self.smallest_seen is not None and not self.refuted:
-            least = "none" if math.isinf(self.smallest_seen) else f"ε ≥ {self.smallest_seen:.4g}"
-            notes.append(
-                f"violations that so many runs would show, about half of the time: {least}"
-            )
+        if self.claim is not None and not self.refuted:
+            notes += self._surely_found
         return Table(
             ("claimed ε", "at δ", "measured ε, at least", "confidence", "runs on each side"),
             (
@@ -98,6 +101,20 @@ class Audit:
             title=title,
             notes=tuple(notes),
             words=0,
+        )
+
+    @property
+    def _surely_found(self) -> tuple[str, str]:
+        leak = "no chance is large enough"
+        if self.smallest_leak is not None and math.isfinite(self.smallest_leak):
+            leak = f"chance ≥ {rounded_up(self.smallest_leak)}"
+        response = "no ε is large enough"
+        if self.smallest_seen is not None and math.isfinite(self.smallest_seen):
+            response = f"ε ≥ {rounded_up(self.smallest_seen)}"
+        often = f"found by at least {100 * self.power:g} % of such audits"
+        return (
+            f"{often}: an output that one of these two gives and the other never, {leak}",
+            f"{often}: a randomized response, {response}",
         )
 
     def __str__(self) -> str:
@@ -152,18 +169,44 @@ def audit(
         raise InvalidParameter(f"a claim must have ε ≥ 0 and δ in [0, 1), got {claim}, {delta}")
     confidence = checks.confidence(confidence)
     runs = checks.whole("runs", runs, low=2 * FIRST_RUNS, high=MOST_RUNS)
-    if not datasets or any(len(pair) != 2 for pair in datasets):
-        raise InvalidParameter(f"`datasets` must be pairs of neighbors, got {datasets}")
+    listed = seen is Trust.SHUFFLE or (seen is Trust.CENTRAL and isinstance(target, Protocol))
+    pairs = _pairs(datasets, listed=listed)
     with sampler(mechanism, parallel=parallel) as both:
-        return _audited(both, datasets, claim, delta, runs, confidence, progress)
+        return _audited(both, pairs, claim, delta, runs, confidence, progress)
+
+
+def _pairs(datasets: Any, *, listed: bool) -> list[tuple[Any, Any]]:
+    """Pairs of datasets; each is a list of people's values if it is `listed`."""
+    if not _is_list(datasets) or not all(_is_list(pair) and len(pair) == 2 for pair in datasets):
+        raise InvalidParameter(
+            "`datasets` must be pairs of neighbors, such as [([0, 1], [0, 0])], got "
+            f"{checks.shown(datasets)}"
+        )
+    for dataset in (dataset for pair in datasets for dataset in pair):
+        if listed and not _is_list(dataset):
+            raise InvalidParameter(
+                "`datasets` must be lists of people's values in this view, such as [0, 1], got "
+                f"{checks.shown(dataset)}"
+            )
+    return [(one, other) for one, other in datasets]
+
+
+def _is_list(given: Any) -> bool:
+    array = isinstance(given, np.ndarray) and given.ndim > 0
+    return (array or isinstance(given, list | tuple)) and len(given) > 0
 
 
 def _called(target: Callable[..., Any], batch: bool) -> Callable[[Any, int], Outputs]:
     def sample(dataset: Any, count: int) -> Outputs:
-        found = target(dataset, count) if batch else [target(dataset) for _ in range(count)]
-        if len(found) != count:
-            raise InvalidParameter(f"a mechanism must give {count} outputs, got {len(found)}")
-        return found
+        if not batch:
+            return [target(dataset) for _ in range(count)]
+        found = target(dataset, count)
+        if not _is_list(found) or len(found) != count:
+            raise InvalidParameter(
+                f"a mechanism must give a list of {count} outputs, got {checks.shown(found)}"
+            )
+        outputs: Outputs = found
+        return outputs
 
     return sample
 
@@ -178,54 +221,101 @@ def _audited(
     progress: Callable[[str, float], None],
 ) -> Audit:
     sizes = _rounds(runs)
-    chosen = []
-    for number, (one, other) in enumerate(datasets):
+    shares = [(1 - confidence) * share for share in _shares(len(sizes) - 1)]
+    silent = True
+
+    def seen(pair: tuple[Any, Any], count: int) -> tuple[Outputs, Outputs]:
+        nonlocal silent
+        one, other = map(checked, both(*pair, count))
+        silent = silent and says_nothing(one) and says_nothing(other)
+        return one, other
+
+    learned, event = [], []
+    for number, pair in enumerate(datasets):
         progress("trying pairs of datasets", sizes[0] / runs * number / len(datasets))
-        chosen.append(best_event(*both(one, other, sizes[0]), delta))
-    at = max(range(len(datasets)), key=lambda pair: chosen[pair].promise)
-    event, (dataset, neighbor) = chosen[at], datasets[at]
-    best = _Measured(0.0, event, 0.0, 0.0)
-    done, wrong = sizes[0], 1 - confidence
-    for number, size in enumerate(sizes[1:], 1):
-        hits, learned = [0, 0], _Learned()
+        learned.append(seen(pair, sizes[0]))
+        event.append(best_event(*learned[-1], delta))
+    at = max(range(len(datasets)), key=lambda pair: event[pair].promise)
+    found = _Round(event[at], leaks(*learned[at]))
+    best = _Measured(0.0, str(event[at]), event[at].swapped, 0.0, 0.0)
+    done = sizes[0]
+    for size, wrong in zip(sizes[1:], shares, strict=True):
+        outputs = _Learned()
         for start in range(0, size, _AT_ONCE):
-            progress(f"by {event.reading.name}", (done + start) / runs)
-            outputs = both(dataset, neighbor, min(_AT_ONCE, size - start))
-            for side, found in enumerate(outputs[::-1] if event.swapped else outputs):
-                hits[side] += event.hits(found)
-            learned.add(outputs)
+            progress(f"by {found.event.reading.name}", (done + start) / runs)
+            some = seen(datasets[at], min(_AT_ONCE, size - start))
+            found.count(some)
+            outputs.add(some)
+        measured = found.measured(size, delta, wrong)
+        best = measured if measured.epsilon > best.epsilon or done == sizes[0] else best
         done += size
-        # 1/2 + 1/6 + 1/12 + … = 1: a share for each round, however many there are.
-        share = wrong / (number * (number + 1))
-        epsilon = lower_epsilon(hits[0], hits[1], size, delta, share)
-        if epsilon > best.epsilon or number == 1:
-            best = _Measured(epsilon, event, hits[0] / size, hits[1] / size)
         if claim is not None and best.epsilon > claim:
             break
         if done < sum(sizes):
-            event = best_event(*learned.sides(), delta)
-    sides = (neighbor, dataset) if best.event.swapped else (dataset, neighbor)
+            found = _Round(best_event(*outputs.sides(), delta), leaks(*outputs.sides()))
+    if silent:
+        raise InvalidParameter("a mechanism must give something, got None from every run")
+    dataset, neighbor = datasets[at][::-1] if best.swapped else datasets[at]
+    # Of the last round, whose two parts have half of its share each.
+    planned = min(sizes[-2], _LEARNED), sizes[-1], shares[-1] / 2
     return Audit(
         claim=claim,
         delta=delta,
         confidence=confidence,
         epsilon=best.epsilon,
         runs=done,
-        event=str(best.event),
+        event=best.event,
         chance=best.chance,
         other_chance=best.other_chance,
-        dataset=sides[0],
-        neighbor=sides[1],
-        smallest_seen=None if claim is None else smallest_seen(claim, delta, sizes[-1], share),
+        dataset=dataset,
+        neighbor=neighbor,
+        smallest_seen=None if claim is None else smallest_response(claim, delta, *planned),
+        smallest_leak=None if claim is None else smallest_leak(claim, delta, *planned),
     )
 
 
 @dataclass(frozen=True)
 class _Measured:
     epsilon: float
-    event: Event
+    event: str
+    swapped: bool
     chance: float
     other_chance: float
+
+
+class _Round:
+    """What is counted in a round: the most promising event, and leaks."""
+
+    def __init__(self, event: Event, told: Leaks) -> None:
+        self.event, self._leaks = event, told
+        self._event_hits = [0, 0]
+        self._leak_hits = np.zeros((2, len(told.codes)), dtype=np.int64)
+
+    def count(self, outputs: tuple[Outputs, Outputs]) -> None:
+        for side, found in enumerate(outputs):
+            self._event_hits[side] += self.event.hits(found)
+            self._leak_hits[side] += self._leaks.hits(found)
+
+    def measured(self, runs: int, delta: float, wrong: float) -> _Measured:
+        """The largest ε that was shown. The event and all leaks have half of `wrong` each."""
+        hits, others = self._event_hits[::-1] if self.event.swapped else self._event_hits
+        epsilon = lower_epsilon(hits, others, runs, delta, wrong / 2)
+        chances = hits / runs, others / runs
+        best = _Measured(epsilon, str(self.event), self.event.swapped, *chances)
+        swapped = self._leaks.swapped
+        ours, theirs = np.where(swapped, self._leak_hits[::-1], self._leak_hits)
+        # No bounds of chances show more than these.
+        most = np.maximum(ours / runs - delta, 0.0) / (np.maximum(theirs, 0.5) / runs)
+        for at in np.argsort(-most, kind="stable"):
+            if most[at] <= math.exp(best.epsilon):
+                break
+            share = wrong / 2 * float(self._leaks.shares[at])
+            epsilon = lower_epsilon(int(ours[at]), int(theirs[at]), runs, delta, share)
+            if epsilon > best.epsilon:
+                output = checks.shown(self._leaks.outputs[at])
+                chances = float(ours[at] / runs), float(theirs[at] / runs)
+                best = _Measured(epsilon, f"output {output}", bool(swapped[at]), *chances)
+        return best
 
 
 class _Learned:
@@ -255,3 +345,12 @@ def _rounds(runs: int) -> list[int]:
     while sizes[0] >= 2 * FIRST_RUNS:
         sizes.insert(0, sizes[0] // 2)
     return sizes if len(sizes) > 1 else [runs - sizes[0], sizes[0]]
+
+
+def _shares(rounds: int) -> list[float]:
+    """What may go wrong in each that counts, in all 1: half of it in the last, which has most runs,
+    and of the other half 1/2, 1/6, 1/12, … in the others.
+    """
+    if rounds == 1:
+        return [1.0]
+    return [*(1 / (2 * number * (number + 1)) for number in range(1, rounds)), 1 / 2]

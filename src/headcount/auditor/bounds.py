@@ -1,7 +1,6 @@
 """Certified lower bounds on ε from counted events (Clopper, Pearson 1934)."""
 
 import math
-from functools import lru_cache
 
 
 def lower_chance(hits: int, runs: int, wrong: float) -> float:
@@ -27,25 +26,3 @@ def lower_epsilon(hits: int, other_hits: int, runs: int, delta: float, wrong: fl
     return (
         max(math.log(above / upper_chance(other_hits, runs, wrong / 2)), 0.0) if above > 0 else 0.0
     )
-
-
-@lru_cache(maxsize=256)
-def smallest_seen(claim: float, delta: float, runs: int, wrong: float) -> float:
-    """The ε of a randomized response that such an audit finds to be above the claim, about half of
-    the time; `inf` if none.
-    """
-
-    def found(epsilon: float) -> float:
-        lie = (1 - delta) / (1 + math.exp(epsilon))
-        hits = round(runs * (1 - lie))
-        return lower_epsilon(hits, runs - hits, runs, delta, wrong)
-
-    low, high = claim, claim + 1
-    while found(high) <= claim:
-        low, high = high, 2 * high
-        if high > 50:
-            return math.inf
-    for _ in range(40):
-        middle = (low + high) / 2
-        low, high = (low, middle) if found(middle) > claim else (middle, high)
-    return high

@@ -2,11 +2,14 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from headcount.auditor.readings import Codes, Outputs, Reading, readings
+from headcount.auditor.readings import Codes, Outputs, Reading, readings, same
+
+_TWICE = 2  # what was seen once on one side only is no event yet
 
 
 @dataclass(frozen=True)
@@ -60,12 +63,61 @@ def _event(
     place[order] = np.arange(len(codes))
     hits, other_hits = (np.cumsum(_counted(reading.read(side), codes, place)) for side in tried)
     runs = len(tried[0])
-    # About what bounds would leave of it: three deviations of both.
+    shown = promise(hits, other_hits, runs, delta)
+    at = int(np.argmax(shown))
+    return Event(reading, codes[order[: at + 1]], swapped, float(shown[at]))
+
+
+def promise(
+    hits: NDArray[Any], other_hits: NDArray[Any], runs: int, delta: float
+) -> NDArray[np.float64]:
+    """About the ε that bounds would leave of such counts: three deviations of both."""
     low = (hits - 3 * np.sqrt(hits + 1)) / runs - delta
     high = (other_hits + 3 * np.sqrt(other_hits + 1) + 3) / runs
-    promise = np.log(np.maximum(low, 1e-300) / high)
-    at = int(np.argmax(promise))
-    return Event(reading, codes[order[: at + 1]], swapped, float(promise[at]))
+    shown: NDArray[np.float64] = np.log(np.maximum(low, 1e-300) / high)
+    return shown
+
+
+@dataclass(frozen=True, eq=False)
+class Leaks:
+    """Outputs, by rising codes, that one side gave twice or more and the other never.
+
+    Each has a share of what may go wrong, in proportion to how often it was seen; they add up to 1.
+    `swapped` if the other side gave it.
+    """
+
+    codes: Codes
+    swapped: NDArray[np.bool_]
+    shares: NDArray[np.float64]
+    outputs: tuple[Any, ...]
+
+    def hits(self, outputs: Outputs) -> NDArray[np.int64]:
+        """How often each occurs."""
+        places = np.arange(len(self.codes))
+        return _counted(same(outputs), self.codes, places) if len(places) else places
+
+
+def leaks(outputs: Outputs, others: Outputs) -> Leaks:
+    """What may tell the two sides apart for certain."""
+    sides = [
+        np.unique(same(side), return_index=True, return_counts=True) for side in (outputs, others)
+    ]
+    codes, counts, swapped, found = [], [], [], []
+    for number, side in enumerate((outputs, others)):
+        seen, first, often = sides[number]
+        alone = (often >= _TWICE) & ~np.isin(seen, sides[1 - number][0])
+        codes.append(seen[alone])
+        counts.append(often[alone])
+        swapped.append(np.full(alone.sum(), number == 1))
+        found += [side[at] for at in first[alone]]
+    order = np.argsort(np.concatenate(codes))
+    often = np.concatenate(counts)[order]
+    return Leaks(
+        np.concatenate(codes)[order],
+        np.concatenate(swapped)[order],
+        often / max(1, often.sum()),
+        tuple(found[at] for at in order),
+    )
 
 
 def _counted(found: Codes, codes: Codes, place: NDArray[np.int64]) -> NDArray[np.int64]:

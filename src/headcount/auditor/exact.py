@@ -150,12 +150,23 @@ def exact_audit(
     in_order = seen is Trust.CENTRAL and not isinstance(target, Protocol)
     worst: ExactAudit | None = None
     exactly = Fraction(delta)
+    silent = True
     for dataset, neighbor in _neighbors(values, people, in_order=in_order):
+        silent = silent and all(map(_nothing, law_of(dataset)))
         loss = _certain(law_of(dataset), law_of(neighbor), exactly, people * rare)
         if worst is None or loss > worst.loss:
             worst = ExactAudit(seen, people, delta, claim, dataset, neighbor, loss)
     assert worst is not None
+    if silent:
+        raise InvalidParameter("a law must be of something, got None as the only outcome")
     return worst
+
+
+def _nothing(outcome: Any) -> bool:
+    """Whether it is None, or messages that all are."""
+    if isinstance(outcome, tuple) and outcome:
+        return all(isinstance(part, tuple) and part and part[0] is None for part in outcome)
+    return outcome is None
 
 
 def _values(protocol: Protocol) -> Sequence[Any]:
@@ -198,7 +209,7 @@ def _asked(target: Callable[[Any], Law], value: Any) -> Law:
     """The law that a function of somebody else's gives."""
     try:
         law = dict(target(value))
-    except Exception as error:  # whatever it is
+    except (Exception, SystemExit) as error:  # whatever it is
         raise InvalidParameter(
             f"a law must be given for {value!r}, got {type(error).__name__}: {error}"
         ) from error

@@ -3,9 +3,11 @@
 An audit tries all of them where it may, and keeps the one that tells most. None of them needs to
 know the mechanism: a number may tell by its size, by being exactly one of few, or by its last bits;
 several numbers by each, by their order, their sum, how many they are, by odds that add up what each
-of them tells, or all together.
+of them tells, or all together. A reading is made for some outputs and reads all others too: what it
+does not know, such as a word among numbers, has a code as well.
 """
 
+import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -15,6 +17,8 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from headcount.core.errors import InvalidParameter
+
 # One for each run: a sequence of anything, or an array whose rows they are.
 Outputs: TypeAlias = Sequence[Any] | NDArray[Any]
 Codes: TypeAlias = NDArray[np.int64]
@@ -22,6 +26,9 @@ MOST_PARTS = 64  # numbers of one output that are looked at by themselves
 _BINS = 512  # into which sizes are put, at most
 _COARSE = 32  # the same where many numbers are put together
 _NAMED = 6  # codes that a description lists
+_MOST_BITS = 1023  # of a whole number that a float can hold
+_NO_NUMBER = np.iinfo(np.int64).min  # the code of what is no whole number
+_MINUS_ONE, _NAN = object(), object()  # -1 has the hash of -2, and NaN that of no other NaN
 
 
 @dataclass(frozen=True)
@@ -36,14 +43,41 @@ class Reading:
         return f"{self.name} {self.say(codes)}".strip()
 
 
+def checked(outputs: Outputs) -> Outputs:
+    """Outputs that can be read: numbers, words, anything else with a hash, or lists of these."""
+    if isinstance(outputs, np.ndarray):
+        if outputs.dtype.kind in "iufb":
+            return outputs
+        outputs = outputs.tolist()
+    try:
+        for output in outputs:
+            hash(_plain(output))
+    except (TypeError, RecursionError) as error:
+        raise InvalidParameter(
+            "a mechanism must give numbers, words or lists of them, got something else: "
+            f"{type(error).__name__}: {error}"
+        ) from None
+    return outputs
+
+
+def says_nothing(outputs: Outputs) -> bool:
+    """Whether all of them are None, or lists of None."""
+
+    def nothing(output: Any) -> bool:
+        listed = isinstance(output, list | tuple) and len(output) > 0
+        return all(map(nothing, output)) if listed else output is None
+
+    return not isinstance(outputs, np.ndarray) and all(map(nothing, outputs))
+
+
 def readings(outputs: Outputs, others: Outputs) -> Iterator[Reading]:
     """Readings that fit, made for these outputs of both sides."""
     arrays = isinstance(outputs, np.ndarray) and isinstance(others, np.ndarray)
     both = np.concatenate([outputs, others]) if arrays else [*outputs, *others]
     if _all_numbers(both):
-        yield from _of_numbers("", np.asarray, both)
+        yield from _of_numbers("", _numbers_of, both)
         return
-    yield Reading("everything", _whole, _one_of)
+    yield Reading("everything", same, _one_of)
     if isinstance(both, np.ndarray):
         least = both.shape[1] if both.ndim == 2 else 0
     elif all(isinstance(one, list | tuple | np.ndarray) for one in both):
@@ -59,55 +93,81 @@ def readings(outputs: Outputs, others: Outputs) -> Iterator[Reading]:
         yield from _of_odds(outputs, others, min(least, MOST_PARTS))
 
 
+def _is_number(output: Any) -> bool:
+    return isinstance(output, int | float | np.integer | np.floating | np.bool_)
+
+
 def _all_numbers(outputs: Outputs) -> bool:
     if isinstance(outputs, np.ndarray):
         return outputs.ndim == 1 and outputs.dtype.kind in "iufb"
-    return all(isinstance(one, int | float | np.number | np.bool_) for one in outputs)
+    return all(map(_is_number, outputs))
 
 
-def _part(outputs: Outputs, at: int) -> Any:
-    return outputs[:, at] if isinstance(outputs, np.ndarray) else [one[at] for one in outputs]
+def _numbers_of(outputs: Outputs) -> NDArray[Any]:
+    """NaN for each that is no number."""
+    if _all_numbers(outputs):
+        array = np.asarray(outputs)
+        if array.dtype.kind in "iufb":  # else some are beyond 64 bits
+            return array
+    return np.array([float(one) if _is_number(one) else np.nan for one in outputs])
 
 
-def _sums(outputs: Outputs) -> Any:
+def _part(outputs: Outputs, at: int) -> Outputs:
     if isinstance(outputs, np.ndarray):
-        return outputs.sum(axis=1)
-    return [sum(one) if _all_numbers(one) else None for one in outputs]
+        return outputs[:, at]
+    return [one[at] if _has(one, at) else None for one in outputs]
+
+
+def _has(output: Any, at: int) -> bool:
+    return isinstance(output, list | tuple | np.ndarray) and len(output) > at
+
+
+def _sums(outputs: Outputs) -> Outputs:
+    if isinstance(outputs, np.ndarray):
+        summed: NDArray[Any] = outputs.sum(axis=1)
+        return summed
+    return [sum(one) if _has(one, 0) and _all_numbers(one) else None for one in outputs]
 
 
 def _sizes(outputs: Outputs) -> Codes:
-    return np.array([len(one) for one in outputs], dtype=np.int64)
+    listed = (isinstance(one, list | tuple | np.ndarray) for one in outputs)
+    sizes = [len(one) if yes else -1 for one, yes in zip(outputs, listed, strict=True)]
+    return np.array(sizes, dtype=np.int64)
 
 
 def _without_order(outputs: Outputs) -> Codes:
-    return _whole([tuple(sorted(one, key=repr)) for one in outputs])
+    return same([tuple(sorted(one, key=repr)) if _has(one, 0) else one for one in outputs])
 
 
-def _of_numbers(prefix: str, numbers: Callable[[Outputs], Any], both: Outputs) -> Iterator[Reading]:
+def _of_numbers(
+    prefix: str, listed: Callable[[Outputs], Outputs], both: Outputs
+) -> Iterator[Reading]:
     """By size, by being equal, and by the last bits of a float; nothing of what is no number."""
-    listed = numbers(both)
-    if not _all_numbers(listed):
+    if not _all_numbers(listed(both)):
         return
-    known = np.asarray(listed)
+    known = _numbers_of(listed(both))
+
+    def numbers(given: Outputs) -> NDArray[Any]:
+        return _numbers_of(listed(given))
 
     def name(kind: str) -> str:
         return f"{prefix} {kind}".strip()
 
     if _are_whole(known) and len(np.unique(known)) <= _BINS:
-        yield Reading(name("value"), lambda given: np.asarray(numbers(given), np.int64), _numbers)
+        yield Reading(name("value"), lambda given: _as_whole(numbers(given)), _numbers)
         return
     yield _by_size(name("size"), numbers, known)
     if known.dtype.kind == "f":
         yield Reading(
             name("last bits"),
-            lambda given: last_bits(np.asarray(numbers(given))),
+            lambda given: last_bits(numbers(given)),
             lambda codes: (
                 f"a multiple of 2^{codes[0]}"
                 if len(codes) == 1
                 else f"{len(codes)} powers of two, from 2^{codes[0]} to 2^{codes[-1]}"
             ),
         )
-        yield Reading(name("exact value"), lambda given: _bits(np.asarray(numbers(given))), _one_of)
+        yield Reading(name("exact value"), lambda given: _bits(numbers(given)), _one_of)
 
 
 def _are_whole(numbers: NDArray[Any]) -> bool:
@@ -116,11 +176,18 @@ def _are_whole(numbers: NDArray[Any]) -> bool:
     )
 
 
-def _by_size(name: str, numbers: Callable[[Outputs], Any], known: NDArray[Any]) -> Reading:
+def _as_whole(numbers: NDArray[Any]) -> Codes:
+    if numbers.dtype.kind in "iub":
+        return numbers.astype(np.int64)
+    whole = (np.abs(numbers) < 2**53) & (numbers == np.rint(numbers))
+    return np.where(whole, np.where(whole, numbers, 0).astype(np.int64), _NO_NUMBER)
+
+
+def _by_size(name: str, numbers: Callable[[Outputs], NDArray[Any]], known: NDArray[Any]) -> Reading:
     edges = _edges(known.astype(np.float64), _BINS)
     return Reading(
         name,
-        lambda given: np.searchsorted(edges, np.asarray(numbers(given), dtype=np.float64)),
+        lambda given: np.searchsorted(edges, numbers(given).astype(np.float64)),
         partial(_ranges, edges=edges),
     )
 
@@ -144,7 +211,7 @@ def _of_odds(outputs: Outputs, others: Outputs, parts: int) -> Iterator[Reading]
         return
     tables = []
     for one, other in zip(*sides, strict=True):
-        ours, theirs = (np.asarray(part, dtype=np.float64) for part in (one, other))
+        ours, theirs = (_numbers_of(part).astype(np.float64) for part in (one, other))
         edges = _edges(np.concatenate([ours, theirs]), _COARSE)
         seen, beside = (
             np.bincount(np.searchsorted(edges, part), minlength=len(edges) + 1)
@@ -152,10 +219,10 @@ def _of_odds(outputs: Outputs, others: Outputs, parts: int) -> Iterator[Reading]
         )
         tables.append((edges, np.log((seen + 1) / (beside + 1))))
 
-    def odds(given: Outputs) -> Any:
+    def odds(given: Outputs) -> NDArray[Any]:
         total = np.zeros(len(given))
         for at, (edges, said) in enumerate(tables):
-            part = np.asarray(_part(given, at), dtype=np.float64)
+            part = _numbers_of(_part(given, at)).astype(np.float64)
             total += said[np.searchsorted(edges, part)]
         return total
 
@@ -179,18 +246,32 @@ def last_bits(numbers: NDArray[Any]) -> Codes:
     return places
 
 
-def _whole(outputs: Outputs) -> Codes:
-    """A number for each different output."""
+def same(outputs: Outputs) -> Codes:
+    """One number for all outputs that are equal."""
     if isinstance(outputs, np.ndarray):
+        if outputs.ndim == 1:
+            return _bits(outputs) if outputs.dtype.kind == "f" else outputs.astype(np.int64)
         rows = np.ascontiguousarray(outputs.reshape(len(outputs), -1))
         outputs = rows.view(np.dtype((np.void, rows.itemsize * rows.shape[1])))[:, 0].tolist()
     return np.array([hash(_plain(one)) for one in outputs], dtype=np.int64)
 
 
 def _plain(output: Any) -> Any:
+    """What has the same hash if and only if it is equal, for all that can be told."""
     if isinstance(output, np.ndarray):
-        return output.tobytes()
-    return tuple(map(_plain, output)) if isinstance(output, list | tuple) else output
+        return output.tobytes() if output.dtype.kind in "iufb" else _plain(output.tolist())
+    if isinstance(output, list | tuple):
+        return tuple(map(_plain, output))
+    if isinstance(output, int) and output.bit_length() > _MOST_BITS:
+        raise InvalidParameter(
+            "a mechanism must give numbers that a float can hold, got one of "
+            f"{output.bit_length()} bits"
+        )
+    if output is not None and getattr(type(output), "__hash__", None) is object.__hash__:
+        raise TypeError(f"no two of type {type(output).__name__} are equal")
+    if isinstance(output, float | np.floating) and math.isnan(output):
+        return _NAN
+    return _MINUS_ONE if _is_number(output) and output == -1 else output
 
 
 def _one_of(codes: Codes) -> str:

@@ -10,7 +10,6 @@ import signal
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from multiprocessing.connection import Connection
-from multiprocessing.context import ForkProcess
 from typing import Any, TypeAlias
 
 from headcount.auditor.readings import Outputs
@@ -20,36 +19,76 @@ from headcount.core.errors import HeadcountError, InvalidParameter
 Mechanism: TypeAlias = Callable[[Any, int], Outputs]
 # The same of both datasets.
 Sampler: TypeAlias = Callable[[Any, Any, int], tuple[Outputs, Outputs]]
+_CAN_FORK = "fork" in multiprocessing.get_all_start_methods()
 
 
 @contextmanager
 def sampler(mechanism: Mechanism, *, parallel: bool) -> Iterator[Sampler]:
     """Runs a mechanism on pairs of datasets; `parallel` where processes can be forked."""
-    if not parallel or "fork" not in multiprocessing.get_all_start_methods():
+    if not parallel or not _CAN_FORK:
         yield lambda one, other, count: (_run(mechanism, one, count), _run(mechanism, other, count))
         return
-    context = multiprocessing.get_context("fork")
-    ends: list[Connection] = []
-    sides: list[ForkProcess] = []
+    with _Apart(mechanism) as first, _Apart(mechanism) as second:
 
-    def both(one: Any, other: Any, count: int) -> tuple[Outputs, Outputs]:
-        for end, dataset in zip(ends, (one, other), strict=True):
-            end.send((dataset, count))
-        return _received(ends[0]), _received(ends[1])
+        def both(one: Any, other: Any, count: int) -> tuple[Outputs, Outputs]:
+            first.ask(one, count)
+            second.ask(other, count)
+            return first.answer(), second.answer()
 
-    try:
-        for _ in range(2):
-            ours, theirs = context.Pipe()
-            side = context.Process(target=_serve, args=(mechanism, theirs), daemon=True)
-            side.start()
-            theirs.close()  # or its end would never be noticed
-            ends.append(ours)
-            sides.append(side)
         yield both
-    finally:
-        for side in sides:
-            side.terminate()
-            side.join()
+
+
+def apart(work: Callable[[], Any]) -> Any:
+    """What a function gives that may stop the process: it has one of its own where that can be."""
+    if not _CAN_FORK:
+        return work()
+    with _Apart(work) as process:
+        process.ask()
+        return process.answer()
+
+
+class _Apart:
+    """A process that calls a function whenever it is asked."""
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        context = multiprocessing.get_context("fork")
+        self._end, theirs = context.Pipe()
+        self._process = context.Process(target=_serve, args=(function, theirs), daemon=True)
+        self._process.start()
+        theirs.close()  # or its end would never be noticed
+
+    def __enter__(self) -> "_Apart":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._process.kill()
+        self._process.join()
+
+    def ask(self, *arguments: Any) -> None:
+        try:
+            self._end.send(arguments)
+        except OSError:
+            raise self._stopped() from None
+
+    def answer(self) -> Any:
+        try:
+            good, found = self._end.recv()
+        except (EOFError, OSError):
+            raise self._stopped() from None
+        except Exception as error:  # of an output that undoes its own pickling
+            raise InvalidParameter(
+                f"a mechanism must give outputs, got {type(error).__name__}: {error}"
+            ) from None
+        if not good:
+            raise InvalidParameter(found)
+        return found
+
+    def _stopped(self) -> InvalidParameter:
+        self._process.join(timeout=1)
+        status = self._process.exitcode
+        how = "a closed pipe" if status is None else f"exit status {status}"
+        how = f"signal {-status}" if status is not None and status < 0 else how
+        return InvalidParameter(f"a mechanism must not stop the process that runs it, got {how}")
 
 
 def _run(mechanism: Mechanism, dataset: Any, count: int) -> Outputs:
@@ -57,29 +96,24 @@ def _run(mechanism: Mechanism, dataset: Any, count: int) -> Outputs:
         return mechanism(dataset, count)
     except HeadcountError:
         raise
-    except Exception as error:  # of a mechanism that is not ours: whatever it is
+    except (Exception, SystemExit) as error:  # of a mechanism that is not ours: whatever it is
         raise InvalidParameter(
             f"a mechanism must give outputs, got {type(error).__name__}: {error}"
         ) from error
 
 
-def _serve(mechanism: Mechanism, end: Connection) -> None:
-    """One side: outputs for every question, until it is stopped."""
+def _serve(function: Callable[..., Any], end: Connection) -> None:
+    """Answers every question, until it is stopped."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the process that asks is interrupted, and stops
     while True:
-        dataset, count = end.recv()
         try:
-            end.send((True, _run(mechanism, dataset, count)))
-        except Exception as error:  # outputs that no pipe can take, too
+            arguments = end.recv()
+        except EOFError:  # the process that asks is gone
+            return
+        try:
+            end.send((True, function(*arguments)))
+        except HeadcountError as error:
             end.send((False, str(error)))
-
-
-def _received(end: Connection) -> Outputs:
-    try:
-        good, found = end.recv()
-    except EOFError:
-        raise InvalidParameter("a mechanism must not stop the process that runs it") from None
-    if not good:
-        raise InvalidParameter(found)
-    outputs: Outputs = found
-    return outputs
+        except BaseException as error:  # outputs that no pipe can take, too
+            got = f"{type(error).__name__}: {error}"
+            end.send((False, f"a mechanism must give outputs, got {got}"))

@@ -18,9 +18,9 @@ from headcount.cli.plan import plan
 app = typer.Typer(
     name="headcount",
     help="Count a crowd without looking at anyone: estimates with differential privacy.",
-    epilog="Exit status: 0 done, 2 bad usage or input, 3 not feasible within the budget, "
-    "4 budget exhausted, 130 interrupted. NO_COLOR turns colors off; HEADCOUNT_CACHE names the "
-    "folder of plans that were computed before.",
+    epilog="Exit status: 0 done, 1 a claim refuted or thresholds exceeded, 2 bad usage or input, "
+    "3 not feasible within the budget, 4 budget exhausted, 130 interrupted. NO_COLOR turns colors "
+    "off; HEADCOUNT_CACHE names the folder of plans that were computed before.",
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )

@@ -16,6 +16,7 @@ from headcount.auditor.audit import Audit
 from headcount.auditor.audit import audit as measured
 from headcount.auditor.exact import ExactAudit, exact_audit
 from headcount.auditor.report import PrivacyReport, Thresholds, privacy_report
+from headcount.auditor.sampling import apart
 from headcount.cli.arguments import (
     AsJson,
     Buckets,
@@ -34,6 +35,7 @@ from headcount.cli.arguments import (
 )
 from headcount.cli.output import console, messages, print_json, print_table, progress
 from headcount.core.budget import Budget, Crowd, Trust
+from headcount.core.checks import shown
 from headcount.core.errors import InvalidParameter, UnreadableData
 from headcount.core.protocol import Protocol
 from headcount.plot.report_page import check_report_path, save_report
@@ -117,7 +119,10 @@ def audit(
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Measure the privacy of a protocol or of a function of yours, or say what it means."""
+    """Measure the privacy of a protocol or of a function of yours, or say what it means.
+
+    The exit status is 1 if a claim is refuted, or if a report is beyond its thresholds.
+    """
     _check_mode(exact=exact, report=report, values=values, threshold=threshold, out=out)
     limits = Thresholds.of(options_of(threshold))
     if out:
@@ -152,8 +157,12 @@ def audit(
     elif exact:
         held = None if values is None else _json("values", values)
         crowd_of = None if isinstance(chosen, Protocol) else users
+
+        def listed() -> ExactAudit:
+            return exact_audit(chosen, held, users=crowd_of, view=view, delta=at, claim=claim)
+
         with messages.status("listing"), _quiet():
-            found = exact_audit(chosen, held, users=crowd_of, view=view, delta=at, claim=claim)
+            found = listed() if isinstance(chosen, Protocol) else apart(listed)
     else:
         with progress("auditing") as step, _quiet():
             found = measured(
@@ -170,10 +179,16 @@ def audit(
             )
     if as_json:
         print_json(found.to_dict())
-        return
-    print_table(found.table())
-    if out:
-        console.print(f"\nreport: {out}", soft_wrap=True)
+    else:
+        print_table(found.table())
+        if out:
+            console.print(f"\nreport: {out}", soft_wrap=True)
+    raise typer.Exit(_status(found))
+
+
+def _status(found: Audit | ExactAudit | PrivacyReport) -> int:
+    """1 if a claim is refuted, or a report beyond its thresholds."""
+    return int(not found.within if isinstance(found, PrivacyReport) else found.refuted)
 
 
 def _quiet() -> AbstractContextManager[Any]:
@@ -219,7 +234,7 @@ def _module(place: str) -> ModuleType:
         return module
     except UnreadableData:
         raise
-    except Exception as error:  # of code that is not ours: whatever it is
+    except (Exception, SystemExit) as error:  # of code that is not ours: whatever it is
         raise UnreadableData(
             f"{place} must load as Python, got {type(error).__name__}: {error}"
         ) from None
@@ -239,9 +254,9 @@ def _pair(dataset: str | None, neighbor: str | None) -> tuple[Any, Any] | None:
 def _json(name: str, text: str) -> Any:
     try:
         return json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         raise InvalidParameter(
-            f"--{name} must be JSON, such as '[0, 1, 1]', got {text!r}"
+            f"--{name} must be JSON, such as '[0, 1, 1]', got {shown(text)}"
         ) from None
 
 

@@ -1,22 +1,36 @@
 """Checks of parameters that several nouns share: they return the value in its plain type."""
 
 import math
+import reprlib
 from collections.abc import Sequence
 
 import numpy as np
 
 from headcount.core.errors import InvalidParameter
 
+_shorter = reprlib.Repr()
+_shorter.maxstring = _shorter.maxother = 60
+
+
+def shown(value: object) -> str:
+    """What was got, on one short line, whatever it is."""
+    plain = value.item() if isinstance(value, np.generic) else value
+    try:
+        return " ".join(_shorter.repr(plain).split())
+    except Exception:  # of an object that is not ours, or a number of too many digits
+        return f"a {type(value).__name__}"
+
 
 def real(name: str, value: object) -> float:
-    """A finite real number; bools and strings are not numbers."""
+    """A finite real number; bools, strings and arrays are not numbers."""
     not_numbers = bool | np.bool_ | str | bytes | complex
-    if isinstance(value, not_numbers) or not hasattr(value, "__float__"):
-        raise InvalidParameter(f"`{name}` must be a real number, got {value!r}")
+    scalar = not isinstance(value, np.ndarray) or value.ndim == 0
+    if isinstance(value, not_numbers) or not hasattr(value, "__float__") or not scalar:
+        raise InvalidParameter(f"`{name}` must be a real number, got {shown(value)}")
     try:
         number = float(value)
     except (TypeError, ValueError, OverflowError):
-        raise InvalidParameter(f"`{name}` must be a real number, got {value!r}") from None
+        raise InvalidParameter(f"`{name}` must be a real number, got {shown(value)}") from None
     if not math.isfinite(number):
         raise InvalidParameter(f"`{name}` must be finite, got {number}")
     return number
@@ -27,12 +41,15 @@ def whole(name: str, value: object, *, low: int, high: int) -> int:
     if isinstance(value, bool | np.bool_) or not hasattr(value, "__index__"):
         number = real(name, value)
         if not number.is_integer():
-            raise InvalidParameter(f"`{name}` must be a whole number, got {value!r}")
+            raise InvalidParameter(f"`{name}` must be a whole number, got {shown(value)}")
         integer = int(number)
     else:
-        integer = value.__index__()
+        try:
+            integer = value.__index__()
+        except TypeError:  # of an array with several numbers, or with none that is whole
+            raise InvalidParameter(f"`{name}` must be a whole number, got {shown(value)}") from None
     if not low <= integer <= high:
-        raise InvalidParameter(f"`{name}` must be between {low} and {high}, got {integer}")
+        raise InvalidParameter(f"`{name}` must be between {low} and {high}, got {shown(integer)}")
     return integer
 
 
@@ -47,11 +64,11 @@ def confidence(value: object) -> float:
 def instance(name: str, value: object, kind: type) -> None:
     """One of our own nouns."""
     if not isinstance(value, kind):
-        raise InvalidParameter(f"`{name}` must be a {kind.__name__}, got {value!r}")
+        raise InvalidParameter(f"`{name}` must be a {kind.__name__}, got {shown(value)}")
 
 
 def choice(name: str, value: object, choices: Sequence[str]) -> str:
     """One of a few words."""
     if not isinstance(value, str) or value not in choices:
-        raise InvalidParameter(f"`{name}` must be one of {', '.join(choices)}, got {value!r}")
+        raise InvalidParameter(f"`{name}` must be one of {', '.join(choices)}, got {shown(value)}")
     return value
