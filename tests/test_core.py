@@ -57,7 +57,7 @@ def test_plain_types_come_out() -> None:
 def test_errors_are_one_family_with_codes_of_their_own() -> None:
     kinds = [
         kind
-        for kind in vars(hc).values()
+        for kind in (getattr(hc, name) for name in hc.__all__)
         if isinstance(kind, type) and issubclass(kind, hc.HeadcountError)
     ]
     assert len(kinds) >= 8
