@@ -23,7 +23,7 @@ from headcount.core.budget import Trust
 from headcount.core.errors import InvalidParameter
 from headcount.core.protocol import Protocol
 from headcount.core.source import Source
-from headcount.core.table import Table
+from headcount.core.table import Table, short
 from headcount.randomness.sources import SecureSource
 
 FIRST_RUNS = 500
@@ -68,7 +68,7 @@ class Audit:
         return {**found, "smallest_seen": None if seen is None or math.isinf(seen) else seen}
 
     def table(self) -> Table:
-        claim = "none" if self.claim is None else f"{self.claim:.4g}"
+        claim = "none" if self.claim is None else f"{short(self.claim, 4)}"
         title = {
             "refuted": "Refuted: less privacy than was claimed",
             "consistent": "Consistent: no event showed less privacy than was claimed",
@@ -76,11 +76,13 @@ class Audit:
         }[self.verdict]
         notes = [
             f"event: {self.event}",
-            f"seen with a chance of {self.chance:.4g} for {self.dataset!r}",
-            f"and of {self.other_chance:.4g} for {self.neighbor!r}",
+            f"seen with a chance of {short(self.chance, 4)} for {self.dataset!r}",
+            f"and of {short(self.other_chance, 4)} for {self.neighbor!r}",
         ]
         if self.smallest_seen is not None and not self.refuted:
-            least = "none" if math.isinf(self.smallest_seen) else f"ε ≥ {self.smallest_seen:.4g}"
+            least = (
+                "none" if math.isinf(self.smallest_seen) else f"ε ≥ {short(self.smallest_seen, 4)}"
+            )
             notes.append(
                 f"violations that so many runs would show, about half of the time: {least}"
             )
@@ -89,7 +91,7 @@ class Audit:
             (
                 (
                     claim,
-                    f"{self.delta:g}",
+                    f"{short(self.delta)}",
                     f"{math.floor(self.epsilon * 1e4) / 1e4:.4f}",
                     f"{self.confidence:.10g}",
                     f"{self.runs:,}",

@@ -12,6 +12,7 @@ from headcount.cli.arguments import AsJson, Epsilon
 from headcount.cli.output import console, messages, print_json, print_table
 from headcount.core.budget import Budget
 from headcount.core.errors import InvalidParameter, MissingPackage
+from headcount.core.table import short
 from headcount.core.writing import json_text, written
 from headcount.ledger.ledger import Ledger
 from headcount.ledger.spending import Spending
@@ -50,7 +51,8 @@ def create(
     limit = Budget(epsilon, delta)
     Ledger.create(place).create_dataset(dataset, limit)
     console.print(
-        f"{dataset}: at most ε = {limit.epsilon:g}, δ = {limit.delta:g}, for all releases together",
+        f"{dataset}: at most ε = {short(limit.epsilon)}, δ = {short(limit.delta)}, for all "
+        "releases together",
         soft_wrap=True,
     )
 

@@ -16,7 +16,7 @@ from headcount.core import checks
 from headcount.core.budget import Budget, Crowd, Trust
 from headcount.core.errors import HeadcountError, Infeasible, InvalidParameter, UnreadableData
 from headcount.core.protocol import Protocol
-from headcount.core.table import Table, size
+from headcount.core.table import Table, short, size
 from headcount.core.task import Density, Task, task_from
 from headcount.planner.cache import cached, digest
 from headcount.planner.candidate import Candidate, Refusal, assess
@@ -134,7 +134,9 @@ class Plan:
 
     def _notes(self) -> Iterator[str]:
         for refusal in self.refused:
-            settings = ", ".join(f"{name}={value:g}" for name, value in refusal.feasible.items())
+            settings = ", ".join(
+                f"{name}={short(value)}" for name, value in refusal.feasible.items()
+            )
             advice = f" (feasible with {settings})" if settings else ""
             yield f"refused: {refusal}{advice}"
         asked = {one.trust for one in self.candidates} | {one.trust for one in self.refused}
@@ -315,7 +317,7 @@ def plan(
     for one in sorted(candidates, key=lambda candidate: candidate.expected_error):
         reason = _unfit(one, max_messages, exact)
         if reason is None and margin and one.margin > margin.allowed(task, crowd.users):
-            reason = f"its margin is ±{one.margin:.4g}, and {margin} was asked for"
+            reason = f"its margin is ±{short(one.margin, 4)}, and {margin} was asked for"
         if reason is None:
             fitting.append(one)
         else:
@@ -352,7 +354,7 @@ def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 def described(budget: Budget, crowd: Crowd) -> str:
     """A budget and a crowd in words."""
-    return f"{crowd_words(crowd)}, ε = {budget.epsilon:g}, δ = {budget.delta:g}"
+    return f"{crowd_words(crowd)}, ε = {short(budget.epsilon)}, δ = {short(budget.delta)}"
 
 
 def crowd_words(crowd: Crowd) -> str:
@@ -370,8 +372,8 @@ def _unfit(candidate: Candidate, max_messages: float | None, exact: bool) -> str
     """Why a candidate is not among those that were asked for."""
     if max_messages is not None and candidate.messages_per_user > max_messages:
         return (
-            f"a person sends {candidate.messages_per_user:.4g} messages, and no more than "
-            f"{max_messages:g} were asked for"
+            f"a person sends {short(candidate.messages_per_user, 4)} messages, and no more than "
+            f"{short(max_messages)} were asked for"
         )
     if exact and not candidate.guarantee.exact:
         return "its guarantee is an upper bound, and exact ones were asked for"
