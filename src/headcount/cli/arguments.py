@@ -1,5 +1,6 @@
 """What commands are told: options that several of them share, and what they mean."""
 
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -10,6 +11,8 @@ from headcount.core.budget import Trust
 from headcount.core.errors import InvalidParameter
 from headcount.core.task import TASKS, Count, Density, Histogram, Mean, Sum, Task
 from headcount.protocols.registry import protocol_class, protocol_names
+
+_MOST_SHOWN = 40  # characters of what was said
 
 
 def complete_protocol(incomplete: str) -> list[str]:
@@ -74,10 +77,38 @@ Options = Annotated[
         "name is answered with the right ones.",
     ),
 ]
-AsJson = Annotated[bool, typer.Option("--json", help="One JSON document on standard output.")]
+AsJson = Annotated[
+    bool, typer.Option("--json", help="One JSON document on standard output, also of an error.")
+]
 FigureOut = Annotated[
     Path | None, typer.Option("--out", help="Also save a figure: .png, .svg, .pdf or .html.")
 ]
+
+
+def given_options(context: typer.Context) -> dict[str, Any]:
+    """What was said on the command line, by the name of the option."""
+    return {
+        parameter.opts[0]: context.params[parameter.name]
+        for parameter in context.command.params
+        if parameter.name in context.params
+        and (source := context.get_parameter_source(parameter.name)) is not None
+        and source.name == "COMMANDLINE"
+    }
+
+
+def check_matters(
+    given: Mapping[str, Any], rules: Iterable[tuple[bool, Sequence[str], str]]
+) -> None:
+    """Refuse options that would change nothing.
+
+    A rule is whether some options matter, these, and what they must do where they do not.
+    """
+    for matters, options, how in rules:
+        for option in options:
+            if option in given and not matters:
+                value = given[option]
+                words = value if isinstance(value, list) else ["it" if value is True else value]
+                raise InvalidParameter(f"{option} must {how}, got {' '.join(map(str, words))}")
 
 
 def question(
@@ -122,7 +153,7 @@ def question(
     if buckets is None:
         raise InvalidParameter("a histogram must have --buckets, got none")
     if buckets.strip().isdecimal() and not open_buckets:
-        return Histogram(int(buckets))
+        return Histogram(whole_number("buckets", buckets))
     return Histogram(labels_of(buckets), open=open_buckets)
 
 
@@ -130,7 +161,20 @@ def labels_of(text: str) -> list[int | str]:
     """Labels between commas: whole numbers, if all of them are."""
     labels = [label.strip() for label in text.split(",")]
     whole = all(label.isdecimal() for label in labels)
-    return [int(label) for label in labels] if whole else [*labels]
+    return [whole_number("buckets", label) for label in labels] if whole else [*labels]
+
+
+def whole_number(name: str, text: str) -> int:
+    """Of no more digits than Python reads."""
+    try:
+        return int(text)
+    except ValueError:
+        raise InvalidParameter(f"`{name}` must be whole numbers, got {cut(text)}") from None
+
+
+def cut(text: str) -> str:
+    """What was said, in quotes, or the beginning of it."""
+    return repr(text if len(text) <= _MOST_SHOWN else f"{text[:_MOST_SHOWN]}…")
 
 
 def number_of(name: str, text: str) -> float:
@@ -138,7 +182,7 @@ def number_of(name: str, text: str) -> float:
     try:
         return int(text) if text.lstrip("+-").isdecimal() else float(text)
     except ValueError:
-        raise InvalidParameter(f"`{name}` must be numbers, got {text!r}") from None
+        raise InvalidParameter(f"`{name}` must be numbers, got {cut(text)}") from None
 
 
 def filling(text: str, task: Task | None) -> str | float:

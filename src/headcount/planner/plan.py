@@ -7,6 +7,7 @@ it names the plan, and tells if the file was changed.
 """
 
 import json
+import stat
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -18,6 +19,7 @@ from headcount.core.errors import HeadcountError, Infeasible, InvalidParameter, 
 from headcount.core.protocol import Protocol
 from headcount.core.table import Table, short, size
 from headcount.core.task import Density, Task, task_from
+from headcount.core.writing import write_file
 from headcount.planner.cache import cached, digest
 from headcount.planner.candidate import Candidate, Refusal, assess
 from headcount.planner.margin import Margin
@@ -25,6 +27,7 @@ from headcount.protocols.registry import protocol, protocol_class, protocol_name
 from headcount.theory import Bound, bounds
 
 FORMAT, VERSION = "headcount.plan", 1
+MOST_BYTES = 2**28  # of a saved plan
 MANY_MESSAGES = 100  # more than that is not recommended, if anything else is feasible
 
 
@@ -232,18 +235,13 @@ class Plan:
     def save(self, path: Path | str) -> None:
         """Write a JSON file that `load` reads."""
         text = json.dumps(self.to_dict(), indent=2, ensure_ascii=False, allow_nan=False)
-        try:
-            Path(path).write_text(text + "\n", encoding="utf-8")
-        except OSError as error:
-            raise UnreadableData(
-                f"{str(path)!r} must be a place to write to, got: {error.strerror}"
-            ) from None
+        write_file(Path(path), text + "\n")
 
     @classmethod
     def load(cls, path: Path | str) -> "Plan":
         """The plan that was saved there."""
         try:
-            document = json.loads(Path(path).read_text(encoding="utf-8"), object_pairs_hook=_once)
+            document = json.loads(_contents(Path(path)).decode(), object_pairs_hook=_once)
         except OSError as error:
             raise UnreadableData(f"{str(path)!r} must be a plan, got: {error.strerror}") from None
         except (ValueError, RecursionError):
@@ -343,6 +341,17 @@ def best_protocol(task: Task, budget: Budget, crowd: Crowd, trust: Trust | str) 
 def trust_of(trust: Trust | str | None) -> Trust | None:
     """A trust by its name."""
     return None if trust is None else Trust(checks.choice("trust", trust, list(Trust)))
+
+
+def _contents(path: Path) -> bytes:
+    """All of a file of an ordinary size: no pipe to wait for, and nothing endless."""
+    if not stat.S_ISREG(path.stat().st_mode):
+        raise OSError(None, "no regular file")
+    with path.open("rb") as file:
+        found = file.read(MOST_BYTES + 1)
+    if len(found) > MOST_BYTES:
+        raise OSError(None, f"more than {MOST_BYTES:,} bytes")
+    return found
 
 
 def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
