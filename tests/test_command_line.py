@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -10,6 +11,8 @@ from typing import Any
 import pytest
 
 from commands import Headcount
+from headcount.cli import estimate
+from headcount.planner import plan
 
 
 @pytest.mark.usefixtures("people")
@@ -301,10 +304,15 @@ def test_refusals_are_one_line(
     for extra in ([], ["--json"]):
         outcome = headcount(*arguments, *extra)
         assert outcome.status == status
-        assert outcome.out == ""
         assert outcome.err.count("\n") == 1
         assert outcome.err.startswith(f"headcount: {code}: ")
         assert says in outcome.err
+        if extra:  # a document as well
+            error = json.loads(outcome.out)["error"]
+            assert (error["code"], error["exit_status"]) == (code, status)
+            assert " ".join(error["message"].split()) in outcome.err
+        else:
+            assert outcome.out == ""
     assert sorted(tmp_path.iterdir()) == before
 
 
@@ -322,7 +330,7 @@ CURVE = ["curve", "shuffle.zero-exact", "--users", "1000", "--epsilon", "1", "--
 def test_curve(headcount: Headcount, tmp_path: Path) -> None:
     status, out, err = headcount(*CURVE)
     assert (status, err) == (0, "")
-    assert "1e-06         1\n" in out
+    assert "1e-6         1\n" in out
     answer = json.loads(headcount(*CURVE, "--json").out)
     points = {point["delta"]: point["epsilon"] for point in answer["curve"]}
     assert points[1e-6] == pytest.approx(1)
@@ -379,8 +387,8 @@ def test_demo(headcount: Headcount, tmp_path: Path) -> None:
     answer = json.loads(headcount("demo", "--json", "--out", "town.svg").out)
     widths = [e["interval"]["high"] - e["interval"]["low"] for e in answer["estimates"]]
     assert widths == sorted(widths)
-    for estimate in answer["estimates"]:
-        assert abs(estimate["value"] - answer["truth"]) < 8 * estimate["standard_error"]
+    for found in answer["estimates"]:
+        assert abs(found["value"] - answer["truth"]) < 8 * found["standard_error"]
 
 
 def test_help_lists_every_option_with_a_text(headcount: Headcount) -> None:
@@ -437,12 +445,179 @@ def test_an_impossible_estimate_is_explained(headcount: Headcount) -> None:
 
 def test_import_is_light() -> None:
     """What is heavy loads when it is used."""
-    heavy = ["scipy", "altair", "vl_convert", "pyarrow", "typer", "rich", "dp_accounting", "pandas"]
+    heavy = ["numpy", "cryptography", "scipy", "altair", "vl_convert", "pyarrow", "typer", "rich"]
+    heavy += ["dp_accounting", "pandas"]
     program = f"import sys, headcount; print([m for m in {heavy} if m in sys.modules])"
     done = subprocess.run(
         [sys.executable, "-c", program], capture_output=True, text=True, check=True
     )
     assert done.stdout.strip() == "[]"
+
+
+# What goes wrong ---------------------------------------------------------------------------------
+
+
+def test_options_that_change_nothing_are_refused(headcount: Headcount) -> None:
+    asked = ["estimate", "people.csv", "--column", "smoker", "--epsilon", "1"]
+    planned = ["estimate", "people.csv", "--column", "smoker", "--plan", "plan.json"]
+    protocol = ["audit", "local.randomized-response", "--epsilon", "1"]
+    function = ["audit", "mine.py:lie", "--dataset", "0", "--neighbor", "1"]
+    plan = ["plan", "count", "--epsilon", "1"]
+    compare = ["compare", "count", "--protocols", "central.geometric"]
+    for arguments, says in (
+        ([*asked, "--rows-per-person", "1"], "--rows-per-person must come with --person, got 1"),
+        ([*asked, "--groups", "a,b"], "--groups must come with --group, got a,b"),
+        ([*asked, "--dataset", "town"], "--dataset must come with a ledger, got town"),
+        ([*asked, "--bins", "0,1,2", "--low", "0"], "--low must come without --bins, got 0.0"),
+        ([*asked, "--bins", "0,1", "--task", "sum"], "--task must be a histogram with --bins"),
+        ([*planned, "--delta", "0"], "--delta must be left to the plan, got 0.0"),
+        ([*planned, "--open"], "--open must be left to the plan, got it"),
+        ([*planned, "--honest", "9"], "--honest must be left to the plan, got 9"),
+        ([*plan, "--max-messages", "0"], "--max-messages must come with --users and --epsilon"),
+        ([*plan, "--dishonest", "0%,1%"], "--dishonest must be one share without --users or"),
+        (
+            [*plan, "--users", "9", "--prices", "--trust", "local"],
+            "--prices must come without --trust, got it",
+        ),
+        (
+            [*plan, "--users", "9", "--dishonest", "0%,1%", "--margin", "1%"],
+            "--margin must come with one share of dishonest people, got 1%",
+        ),
+        ([*compare, "--seed", "1"], "--seed must come with --runs, got 1"),
+        ([*compare, "--users", "100"], "--users must be among --values, got 100"),
+        (
+            [*compare, "--over", "epsilon", "--epsilon", "2"],
+            "--epsilon must be among --values, got 2.0",
+        ),
+        ([*protocol, "--secret", "5"], "--secret must come with --report, got 5"),
+        ([*protocol, "--values", "[0]"], "--values must come with --exact, got [0]"),
+        ([*protocol, "--exact", "--runs", "9"], "--runs must come without --exact, got 9"),
+        ([*protocol, "--exact", "--dataset", "0"], "--dataset must come without --exact, got 0"),
+        (
+            [*protocol, "--report", "--confidence", "0.9"],
+            "--confidence must come without --report, got 0.9",
+        ),
+        ([*protocol, "--report", "--view", "local"], "--view must come without --report"),
+        ([*protocol, "--batch"], "--batch must come with a function, got it"),
+        ([*function, "--honest", "3"], "--honest must come with a protocol, got 3"),
+        ([*function, "--option", "a=1"], "--option must come with a protocol, got a=1"),
+        ([*function, "--users", "3"], "--users must come with a protocol or --exact, got 3"),
+    ):
+        status, out, err = headcount(*arguments)
+        assert (status, out) == (2, ""), arguments
+        assert says in err, (arguments, err)
+        assert err.count("\n") == 1
+
+
+def test_deltas_are_short_but_for_what_remains(headcount: Headcount, people: None) -> None:
+    delta = "1.23456789012345e-7"
+    headcount("ledger", "create", "spent.db", "--dataset", "a", "--epsilon", "1", "--delta", "1e-6")
+    asked = ["estimate", "people.csv", "--column", "smoker", "--trust", "shuffle", "--delta", delta]
+    asked += ["--ledger", "spent.db", "--epsilon"]
+    assert headcount(*asked, "0.5").status == 0
+    refused = headcount(*asked, "0.9")
+    assert refused.status == 4
+    was, left = refused.err.split(" is left of its limit ")
+    assert re.search(r"epsilon=0\.9, delta=1\.\d{1,3}e-7 was asked", was)
+    assert left == "epsilon=1, delta=1e-6\n"
+    shown = headcount("ledger", "show", "spent.db").out
+    assert "limit ε = 1, δ = 1e-6" in shown
+    assert "e-0" not in shown
+
+
+def test_memory_that_runs_out_is_one_line(
+    headcount: Headcount, people: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def greedy(*arguments: Any, **more: Any) -> None:
+        raise MemoryError
+
+    monkeypatch.setattr(estimate, "estimate_table", greedy)
+    asked = ["estimate", "people.csv", "--column", "smoker", "--epsilon", "1"]
+    status, out, err = headcount(*asked)
+    assert (status, out) == (2, "")
+    assert err == "headcount: out-of-memory: it needs more memory than there is\n"
+    error = json.loads(headcount(*asked, "--json").out)["error"]
+    assert (error["code"], error["exit_status"]) == ("out-of-memory", 2)
+
+
+def test_a_fault_of_ours_shows_where_it_is(
+    headcount: Headcount, people: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def wrong(*arguments: Any, **more: Any) -> None:
+        raise RuntimeError("so wrong")
+
+    monkeypatch.setattr(estimate, "estimate_table", wrong)
+    shown = headcount("estimate", "people.csv", "--column", "smoker", "--epsilon", "1")
+    assert (shown.status, shown.out) == (1, "")
+    *_, where, last = shown.err.splitlines()
+    assert where == "RuntimeError: so wrong"
+    assert "please report it" in last
+
+
+def test_paths_that_cannot_be_read_are_named(headcount: Headcount, people: None) -> None:
+    long = 300 * "x"
+    for arguments in (
+        ["estimate", f"{long}.csv", "--column", "smoker", "--epsilon", "1"],
+        ["estimate", "people.csv", "--column", "a", "--epsilon", "1", "--ledger", f"{long}.db"],
+        ["estimate", "people.csv", "--column", "a", "--plan", f"{long}.json"],
+        ["ledger", "show", f"{long}.db"],
+    ):
+        status, out, err = headcount(*arguments)
+        assert (status, out) == (2, "")
+        assert err.startswith("headcount: unreadable-data: ")
+        assert long in err
+        assert err.count("\n") == 1
+        assert "output" not in err
+
+
+def test_plans_that_never_end_are_refused(
+    headcount: Headcount, people: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    os.mkfifo("pipe.json")
+    Path("zero.json").symlink_to("/dev/zero")
+    Path("large.json").write_text(1001 * " ")
+    monkeypatch.setattr(plan, "MOST_BYTES", 1000)
+    for name, says in (
+        ("pipe.json", "'pipe.json' must be a plan, got: no regular file"),
+        ("zero.json", "'zero.json' must be a plan, got: no regular file"),
+        ("large.json", "'large.json' must be a plan, got: more than 1,000 bytes"),
+    ):
+        shown = headcount("estimate", "people.csv", "--column", "smoker", "--plan", name)
+        assert (shown.status, shown.out) == (2, "")
+        assert says in shown.err
+
+
+def test_numbers_of_thousands_of_digits(headcount: Headcount, people: None) -> None:
+    digits = 5000 * "9"
+    asked = ["estimate", "people.csv", "--column", "smoker", "--epsilon", "1"]
+    for more in (["--buckets", digits], ["--buckets", f"1,{digits}"], ["--missing", digits]):
+        status, out, err = headcount(*asked, *more)
+        assert (status, out) == (2, "")
+        assert err.startswith("headcount: invalid-parameter: ")
+        assert len(err) < 300
+    nested = 100_000 * "["
+    shown = headcount("audit", "mine.py:lie", "--dataset", nested, "--neighbor", "1")
+    assert shown.status == 2
+    assert "--dataset must be JSON" in shown.err
+
+
+def test_an_interrupt_while_packages_load_is_one_line() -> None:
+    program = """
+import signal, sys
+class Slow:
+    def find_spec(self, name, path=None, target=None):
+        if name == "rich.progress":
+            signal.raise_signal(signal.SIGINT)
+sys.meta_path.insert(0, Slow())
+sys.argv = ["headcount", "--version"]
+from headcount.cli.main import main
+main()
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, done.stdout) == (130, "")
+    assert done.stderr == "headcount: interrupted: stopped before it was done\n"
 
 
 def test_core_works_without_the_extras(tmp_path: Path) -> None:

@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 
 import headcount as hc
 from headcount.core.estimate import NormalError
+from headcount.core.table import exact, number, short, size
 
 
 @pytest.mark.parametrize(
@@ -89,7 +90,7 @@ def test_errors_survive_copying_and_other_processes() -> None:
 def test_errors_are_one_family_with_codes_of_their_own() -> None:
     kinds = [
         kind
-        for kind in vars(hc).values()
+        for kind in (getattr(hc, name) for name in hc.__all__)
         if isinstance(kind, type) and issubclass(kind, hc.HeadcountError)
     ]
     assert len(kinds) >= 8
@@ -359,10 +360,10 @@ def test_postprocessing_is_marked_and_the_unbiased_value_stays() -> None:
 
 def test_guarantee_in_words() -> None:
     guarantee = hc.Guarantee(0.5, 1e-6, hc.Trust.SHUFFLE, False, "somebody's theorem", 90)
-    assert str(guarantee) == "(0.5, 1e-06)-DP, shuffle trust, upper bound"
+    assert str(guarantee) == "(0.5, 1e-6)-DP, shuffle trust, upper bound"
     # What is shown never promises more than what holds.
     tight = hc.Guarantee(0.30000049, 1.0000001e-6, hc.Trust.LOCAL, True, "x", 1)
-    assert str(tight).startswith("(0.3001, 1.001e-06)")
+    assert str(tight).startswith("(0.3001, 1.001e-6)")
     plain = hc.Guarantee(0.1, 0.0, hc.Trust.LOCAL, True, "x", 1)
     assert str(plain).startswith("(0.1, 0)")
     assert guarantee.to_dict()["neighbors"] == "replace one person's value"
@@ -499,3 +500,14 @@ def test_a_crowd_that_sends_nothing_is_shuffled() -> None:
         batch = hc.shuffle(nothing, hc.SeededSource(1), least_copies=least, dummy=dummy)
         assert len(batch.payload) == 0
         assert batch.users == 4
+
+
+def test_numbers_are_short_and_never_below_zero_by_nothing() -> None:
+    assert [number(-0.0), number(-0.04, 1.0), size(-0.0), short(-0.0), exact(-0.0)] == [
+        "0", "0.0", "0", "0", "0",
+    ]  # fmt: skip
+    assert [short(1e-6), short(1.5e30), size(2.5e-7), exact(1e-6)] == [
+        "1e-6", "1.5e30", "2.5e-7", "1e-6",
+    ]  # fmt: skip
+    assert exact(7.002947800229682e-07) == "7.002947800229682e-7"
+    assert float(exact(0.1 + 0.2)) == 0.1 + 0.2

@@ -357,7 +357,7 @@ def test_entries_say_what_was_asked(place: str) -> None:
     assert found.note == {"column": "smoker"}
     assert found.time.endswith("+00:00")
     assert json.loads(json.dumps(ledger.spending().to_dict()))["entries"][0]["id"] == entry.id
-    assert "ε = 0.25 at δ = 1e-06" in str(ledger.spending())
+    assert "ε = 0.25 at δ = 1e-6" in str(ledger.spending())
     assert "<table>" in ledger.spending()._repr_html_()
 
 
@@ -828,7 +828,7 @@ def test_commands(headcount: Headcount, tmp_path: Path) -> None:
     create = ["ledger", "create", "spent.db", "--dataset"]
     done = headcount(*create, "people", "--epsilon", "3", "--delta", "1e-6")
     assert (done.status, done.err) == (0, "")
-    assert done.out == "people: at most ε = 3, δ = 1e-06, for all releases together\n"
+    assert done.out == "people: at most ε = 3, δ = 1e-6, for all releases together\n"
     again = headcount(*create, "people", "--epsilon", "30")
     assert (again.status, again.out) == (2, "")
     assert "'people' must be new in spent.db, got one with a limit of epsilon=3.0" in again.err
@@ -840,9 +840,9 @@ def test_commands(headcount: Headcount, tmp_path: Path) -> None:
     shown = headcount("ledger", "show", "spent.db")
     assert (shown.status, shown.err) == (0, "")
     for wanted in (
-        "people: 25 entries, limit ε = 3, δ = 1e-06", "local.randomized-response",
+        "people: 25 entries, limit ε = 3, δ = 1e-6", "local.randomized-response",
         "5 earlier entries are not shown", "spent: ε = 2.", "machines: 0 entries",
-        "remaining: ε = 1.0 at δ = 0.0",
+        "remaining: ε = 1 at δ = 0",
     ):  # fmt: skip
         assert wanted in shown.out
     one = headcount("ledger", "show", "spent.db", "--dataset", "machines", "--json")

@@ -7,49 +7,48 @@ shuffle trust models. Start with `plan(...)`, `protocol(...)` and `run(...)`.
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from headcount.core.budget import Budget, Crowd, Trust
-from headcount.core.errors import (
-    BudgetExhausted,
-    CrowdMismatch,
-    HeadcountError,
-    Infeasible,
-    InvalidParameter,
-    InvalidValue,
-    MissingPackage,
-    UnknownName,
-    UnreadableData,
-)
-from headcount.core.estimate import Estimate, Interval
-from headcount.core.guarantee import Guarantee, PrivacyCurve
-from headcount.core.messages import Alphabet, Batch, Messages
-from headcount.core.protocol import Protocol
-from headcount.core.source import Source
-from headcount.core.tally import Tally
-from headcount.core.task import Count, Density, Histogram, Mean, Sum, Task
-from headcount.planner.candidate import Candidate, Refusal
-from headcount.planner.comparison import Comparison, compare
-from headcount.planner.margin import Margin
-from headcount.planner.needs import (
-    Needs,
-    dishonest_plans,
-    needed_crowd,
-    needed_epsilon,
-    price_of_trust,
-)
-from headcount.planner.plan import Plan, best_protocol, plan
-from headcount.protocols.registry import protocol, protocol_names
-from headcount.protocols.run import run
-from headcount.protocols.shuffler import shuffle
-from headcount.randomness.sources import SecureSource, SeededSource
-from headcount.theory import Bound, bounds, survey_worth
-
 if TYPE_CHECKING:
     from headcount.auditor.audit import Audit, audit
     from headcount.auditor.exact import ExactAudit, exact_audit
     from headcount.auditor.report import PrivacyReport, Thresholds, privacy_report
+    from headcount.core.budget import Budget, Crowd, Trust
+    from headcount.core.errors import (
+        BudgetExhausted,
+        CrowdMismatch,
+        HeadcountError,
+        Infeasible,
+        InvalidParameter,
+        InvalidValue,
+        MissingPackage,
+        UnknownName,
+        UnreadableData,
+    )
+    from headcount.core.estimate import Estimate, Interval
+    from headcount.core.guarantee import Guarantee, PrivacyCurve
+    from headcount.core.messages import Alphabet, Batch, Messages
+    from headcount.core.protocol import Protocol
+    from headcount.core.source import Source
+    from headcount.core.tally import Tally
+    from headcount.core.task import Count, Density, Histogram, Mean, Sum, Task
     from headcount.data.estimate import estimate
     from headcount.data.grouped import GroupedEstimate
     from headcount.ledger.ledger import Ledger
+    from headcount.planner.candidate import Candidate, Refusal
+    from headcount.planner.comparison import Comparison, compare
+    from headcount.planner.margin import Margin
+    from headcount.planner.needs import (
+        Needs,
+        dishonest_plans,
+        needed_crowd,
+        needed_epsilon,
+        price_of_trust,
+    )
+    from headcount.planner.plan import Plan, best_protocol, plan
+    from headcount.protocols.registry import protocol, protocol_names
+    from headcount.protocols.run import run
+    from headcount.protocols.shuffler import shuffle
+    from headcount.randomness.sources import SecureSource, SeededSource
+    from headcount.theory import Bound, bounds, survey_worth
 
 __version__ = "0.1.0"
 
@@ -116,25 +115,76 @@ __all__ = [
     "survey_worth",
 ]
 
-# Rooms that planning and running protocols do without: they load when they are asked for.
-_LATER = {
+# Every name loads when it is asked for, with what it needs: the command line must be able to answer
+# Ctrl-C before that.
+_PLACES = {
+    "Alphabet": "headcount.core.messages",
     "Audit": "headcount.auditor.audit",
+    "Batch": "headcount.core.messages",
+    "Bound": "headcount.theory",
+    "Budget": "headcount.core.budget",
+    "BudgetExhausted": "headcount.core.errors",
+    "Candidate": "headcount.planner.candidate",
+    "Comparison": "headcount.planner.comparison",
+    "Count": "headcount.core.task",
+    "Crowd": "headcount.core.budget",
+    "CrowdMismatch": "headcount.core.errors",
+    "Density": "headcount.core.task",
+    "Estimate": "headcount.core.estimate",
     "ExactAudit": "headcount.auditor.exact",
     "GroupedEstimate": "headcount.data.grouped",
+    "Guarantee": "headcount.core.guarantee",
+    "HeadcountError": "headcount.core.errors",
+    "Histogram": "headcount.core.task",
+    "Infeasible": "headcount.core.errors",
+    "Interval": "headcount.core.estimate",
+    "InvalidParameter": "headcount.core.errors",
+    "InvalidValue": "headcount.core.errors",
     "Ledger": "headcount.ledger.ledger",
+    "Margin": "headcount.planner.margin",
+    "Mean": "headcount.core.task",
+    "Messages": "headcount.core.messages",
+    "MissingPackage": "headcount.core.errors",
+    "Needs": "headcount.planner.needs",
+    "Plan": "headcount.planner.plan",
+    "PrivacyCurve": "headcount.core.guarantee",
     "PrivacyReport": "headcount.auditor.report",
+    "Protocol": "headcount.core.protocol",
+    "Refusal": "headcount.planner.candidate",
+    "SecureSource": "headcount.randomness.sources",
+    "SeededSource": "headcount.randomness.sources",
+    "Source": "headcount.core.source",
+    "Sum": "headcount.core.task",
+    "Tally": "headcount.core.tally",
+    "Task": "headcount.core.task",
     "Thresholds": "headcount.auditor.report",
+    "Trust": "headcount.core.budget",
+    "UnknownName": "headcount.core.errors",
+    "UnreadableData": "headcount.core.errors",
     "audit": "headcount.auditor.audit",
+    "best_protocol": "headcount.planner.plan",
+    "bounds": "headcount.theory",
+    "compare": "headcount.planner.comparison",
+    "dishonest_plans": "headcount.planner.needs",
     "estimate": "headcount.data.estimate",
     "exact_audit": "headcount.auditor.exact",
+    "needed_crowd": "headcount.planner.needs",
+    "needed_epsilon": "headcount.planner.needs",
+    "plan": "headcount.planner.plan",
+    "price_of_trust": "headcount.planner.needs",
     "privacy_report": "headcount.auditor.report",
+    "protocol": "headcount.protocols.registry",
+    "protocol_names": "headcount.protocols.registry",
+    "run": "headcount.protocols.run",
+    "shuffle": "headcount.protocols.shuffler",
+    "survey_worth": "headcount.theory",
 }
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _LATER:
+    if name not in _PLACES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    found = getattr(import_module(_LATER[name]), name)
+    found = getattr(import_module(_PLACES[name]), name)
     globals()[name] = found
     return found
 

@@ -50,6 +50,7 @@ from headcount.accounting.laws import LEAST_FLOAT, UNIT
 from headcount.core import checks
 from headcount.core.budget import MOST_USERS
 from headcount.core.errors import InvalidParameter
+from headcount.core.table import short
 
 EVERY_DATASET = 10_000  # honest people's bits: so far δ is the maximum over datasets itself
 _TOLERANCE = 1e-4  # how far above it δ may be for larger crowds, relatively
@@ -351,7 +352,7 @@ def clones_closed_form(honest: int, local_epsilon: float, delta: float) -> float
     if local > _MOST_LOCAL or 16 * log * math.exp(local) > honest:
         raise InvalidParameter(
             "`local_epsilon` must be at most ln(honest/(16 ln(4/delta))) for the closed form, "
-            f"got {local:g} with honest={honest} and delta={delta:g}"
+            f"got {short(local)} with honest={honest} and delta={short(delta)}"
         )
     ratio = math.exp(local)
     gain = 8 * math.sqrt(ratio * log / honest) + 8 * ratio / honest

@@ -13,6 +13,7 @@ import numpy as np
 
 from headcount.accounting.laws import UNIT, Law
 from headcount.core.errors import InvalidParameter
+from headcount.core.table import short
 
 
 def smoothness_delta(law: Law, epsilon: float, distance: int = 1) -> float:
@@ -47,8 +48,8 @@ def binomial_lemma(
     mean = gamma * trials
     if distance > alpha * mean / 2:
         raise InvalidParameter(
-            f"the lemma needs `distance` of at most alpha*gamma*trials/2 = {alpha * mean / 2:g}, "
-            f"got {distance}"
+            f"the lemma needs `distance` of at most alpha*gamma*trials/2 = "
+            f"{short(alpha * mean / 2)}, got {distance}"
         )
     delta = math.exp(-(alpha**2) * mean / 8) + math.exp(-(alpha**2) * mean / (8 + 2 * alpha))
     return math.log((1 + alpha) / (1 - alpha)), delta

@@ -27,7 +27,7 @@ from headcount.core.errors import InvalidParameter
 from headcount.core.guarantee import rounded_up
 from headcount.core.protocol import Protocol
 from headcount.core.source import Source
-from headcount.core.table import Table
+from headcount.core.table import Table, short
 from headcount.randomness.sources import SecureSource
 
 FIRST_RUNS = 500
@@ -74,7 +74,7 @@ class Audit:
         return {name: None if value == math.inf else value for name, value in found.items()}
 
     def table(self) -> Table:
-        claim = "none" if self.claim is None else f"{self.claim:.4g}"
+        claim = "none" if self.claim is None else f"{short(self.claim, 4)}"
         title = {
             "refuted": "Refuted: less privacy than was claimed",
             "consistent": "Consistent: no event showed less privacy than was claimed",
@@ -82,8 +82,8 @@ class Audit:
         }[self.verdict]
         notes = [
             f"event: {self.event}",
-            f"seen with a chance of {self.chance:.4g} for {self.dataset!r}",
-            f"and of {self.other_chance:.4g} for {self.neighbor!r}",
+            f"seen with a chance of {short(self.chance, 4)} for {self.dataset!r}",
+            f"and of {short(self.other_chance, 4)} for {self.neighbor!r}",
         ]
         if self.claim is not None and not self.refuted:
             notes += self._surely_found
@@ -92,7 +92,7 @@ class Audit:
             (
                 (
                     claim,
-                    f"{self.delta:g}",
+                    f"{short(self.delta)}",
                     f"{math.floor(self.epsilon * 1e4) / 1e4:.4f}",
                     f"{self.confidence:.10g}",
                     f"{self.runs:,}",

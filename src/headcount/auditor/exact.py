@@ -22,7 +22,7 @@ from headcount.core.budget import Trust
 from headcount.core.errors import InvalidParameter
 from headcount.core.messages import Batch
 from headcount.core.protocol import Bundle, Protocol
-from headcount.core.table import Table
+from headcount.core.table import Table, short
 from headcount.core.task import Bounded
 
 Counts: TypeAlias = tuple[int, ...]
@@ -70,9 +70,9 @@ class ExactAudit:
             ("claimed ε", "at δ", "least ε", "view", "people"),
             (
                 (
-                    "none" if self.claim is None else f"{self.claim:.6g}",
-                    f"{self.delta:g}",
-                    "none is enough" if self.loss.ratio is None else f"{self.epsilon:.6g}",
+                    "none" if self.claim is None else f"{short(self.claim)}",
+                    f"{short(self.delta)}",
+                    "none is enough" if self.loss.ratio is None else f"{short(self.epsilon)}",
                     str(self.view),
                     str(self.users),
                 ),
@@ -80,8 +80,8 @@ class ExactAudit:
             title=title,
             notes=(
                 f"event: {self._shown_event}",
-                f"it has a chance of {float(self.loss.chance):.6g} for {self.dataset}",
-                f"and of {float(self.loss.other_chance):.6g} for {self.neighbor}",
+                f"it has a chance of {short(float(self.loss.chance))} for {self.dataset}",
+                f"and of {short(float(self.loss.other_chance))} for {self.neighbor}",
             ),
             words=0,
         )

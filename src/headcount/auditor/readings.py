@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headcount.core.errors import InvalidParameter
+from headcount.core.table import short
 
 # One for each run: a sequence of anything, or an array whose rows they are.
 Outputs: TypeAlias = Sequence[Any] | NDArray[Any]
@@ -294,7 +295,7 @@ def _ranges(codes: Codes, edges: NDArray[np.float64]) -> str:
 
 def _range(first: int, last: int, edges: NDArray[np.float64]) -> str:
     if first == 0:
-        return f"at most {edges[min(last, len(edges) - 1)]:.4g}"
+        return f"at most {short(edges[min(last, len(edges) - 1)], 4)}"
     if last >= len(edges) - 1:
-        return f"above {edges[first - 1]:.4g}"
-    return f"from {edges[first - 1]:.4g} to {edges[last]:.4g}"
+        return f"above {short(edges[first - 1], 4)}"
+    return f"from {short(edges[first - 1], 4)} to {short(edges[last], 4)}"

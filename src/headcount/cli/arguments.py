@@ -1,5 +1,6 @@
 """What commands are told: options that several of them share, and what they mean."""
 
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -77,10 +78,38 @@ Options = Annotated[
         "name is answered with the right ones.",
     ),
 ]
-AsJson = Annotated[bool, typer.Option("--json", help="One JSON document on standard output.")]
+AsJson = Annotated[
+    bool, typer.Option("--json", help="One JSON document on standard output, also of an error.")
+]
 FigureOut = Annotated[
     Path | None, typer.Option("--out", help="Also save a figure: .png, .svg, .pdf or .html.")
 ]
+
+
+def given_options(context: typer.Context) -> dict[str, Any]:
+    """What was said on the command line, by the name of the option."""
+    return {
+        parameter.opts[0]: context.params[parameter.name]
+        for parameter in context.command.params
+        if parameter.name in context.params
+        and (source := context.get_parameter_source(parameter.name)) is not None
+        and source.name == "COMMANDLINE"
+    }
+
+
+def check_matters(
+    given: Mapping[str, Any], rules: Iterable[tuple[bool, Sequence[str], str]]
+) -> None:
+    """Refuse options that would change nothing.
+
+    A rule is whether some options matter, these, and what they must do where they do not.
+    """
+    for matters, options, how in rules:
+        for option in options:
+            if option in given and not matters:
+                value = given[option]
+                words = value if isinstance(value, list) else ["it" if value is True else value]
+                raise InvalidParameter(f"{option} must {how}, got {' '.join(map(str, words))}")
 
 
 def question(
@@ -125,7 +154,7 @@ def question(
     if buckets is None:
         raise InvalidParameter("a histogram must have --buckets, got none")
     if buckets.strip().isdecimal() and not open_buckets:
-        return Histogram(int(buckets))
+        return Histogram(whole_number("buckets", buckets))
     return Histogram(labels_of(buckets), open=open_buckets)
 
 
@@ -133,7 +162,17 @@ def labels_of(text: str) -> list[int | str]:
     """Labels between commas: whole numbers, if all of them are."""
     labels = [label.strip() for label in text.split(",")]
     whole = all(label.isdecimal() for label in labels)
-    return [int(label) for label in labels] if whole else [*labels]
+    return [whole_number("buckets", label) for label in labels] if whole else [*labels]
+
+
+def whole_number(name: str, text: str) -> int:
+    """Of no more digits than Python reads."""
+    try:
+        return int(text)
+    except ValueError:
+        raise InvalidParameter(
+            f"`{name}` must be whole numbers, got {checks.shown(text)}"
+        ) from None
 
 
 def number_of(name: str, text: str) -> float:
@@ -141,7 +180,7 @@ def number_of(name: str, text: str) -> float:
     try:
         return int(text) if text.lstrip("+-").isdecimal() else float(text)
     except ValueError:
-        raise InvalidParameter(f"`{name}` must be numbers, got {text!r}") from None
+        raise InvalidParameter(f"`{name}` must be numbers, got {checks.shown(text)}") from None
 
 
 def filling(text: str, task: Task | None) -> str | float:

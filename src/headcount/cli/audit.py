@@ -30,10 +30,12 @@ from headcount.cli.arguments import (
     Smoothness,
     Whole,
     asked_of,
+    check_matters,
     complete_protocol,
+    given_options,
     options_of,
 )
-from headcount.cli.output import console, messages, print_json, print_table, progress
+from headcount.cli.output import console, deliver, messages, print_table, progress
 from headcount.core.budget import Budget, Crowd, Trust
 from headcount.core.checks import shown
 from headcount.core.errors import InvalidParameter, UnreadableData
@@ -41,8 +43,15 @@ from headcount.core.protocol import Protocol
 from headcount.plot.report_page import check_report_path, save_report
 from headcount.protocols.registry import protocol, protocol_names
 
+_OF_RUNS = ("--dataset", "--neighbor", "--batch", "--runs", "--confidence")
+_OF_PROTOCOL = (
+    "--report", "--honest", "--calibration", "--buckets", "--open", "--low", "--high", "--whole",
+    "--smoothness", "--option",
+)  # fmt: skip
+
 
 def audit(
+    context: typer.Context,
     target: Annotated[
         str,
         typer.Argument(
@@ -123,7 +132,7 @@ def audit(
 
     The exit status is 1 if a claim is refuted, or if a report is beyond its thresholds.
     """
-    _check_mode(exact=exact, report=report, values=values, threshold=threshold, out=out)
+    _check_usage(given_options(context), of_protocol=target in protocol_names())
     limits = Thresholds.of(options_of(threshold))
     if out:
         check_report_path(out)
@@ -152,8 +161,6 @@ def audit(
     found: Audit | ExactAudit | PrivacyReport
     if report and isinstance(chosen, Protocol):
         found = privacy_report(chosen, secret=secret, thresholds=limits)
-        if out:
-            save_report(found, out)
     elif exact:
         held = None if values is None else _json("values", values)
         crowd_of = None if isinstance(chosen, Protocol) else users
@@ -177,18 +184,30 @@ def audit(
                 parallel=True,
                 progress=step,
             )
-    if as_json:
-        print_json(found.to_dict())
-    else:
-        print_table(found.table())
-        if out:
-            console.print(f"\nreport: {out}", soft_wrap=True)
+    deliver(
+        found.to_dict,
+        lambda saved: _show(found, saved),
+        as_json=as_json,
+        out=out,
+        save=lambda place: _save(found, place),
+    )
     raise typer.Exit(_status(found))
 
 
 def _status(found: Audit | ExactAudit | PrivacyReport) -> int:
     """1 if a claim is refuted, or a report beyond its thresholds."""
     return int(not found.within if isinstance(found, PrivacyReport) else found.refuted)
+
+
+def _save(found: Audit | ExactAudit | PrivacyReport, place: Path) -> None:
+    assert isinstance(found, PrivacyReport)
+    save_report(found, place)
+
+
+def _show(found: Audit | ExactAudit | PrivacyReport, saved: Path | None) -> None:
+    print_table(found.table())
+    if saved:
+        console.print(f"\nreport: {saved}", soft_wrap=True)
 
 
 def _quiet() -> AbstractContextManager[Any]:
@@ -260,15 +279,20 @@ def _json(name: str, text: str) -> Any:
         ) from None
 
 
-def _check_mode(
-    *, exact: bool, report: bool, values: str | None, threshold: list[str] | None, out: Path | None
-) -> None:
+def _check_usage(given: dict[str, Any], *, of_protocol: bool) -> None:
+    """Refuse options that would change nothing."""
+    exact, report = "--exact" in given, "--report" in given
     if exact and report:
         raise InvalidParameter("--exact and --report must not come together, got both")
-    for flag, given, mode, present in (
-        ("--values", values, "--exact", exact),
-        ("--threshold", threshold, "--report", report),
-        ("--out", out, "--report", report),
-    ):
-        if given and not present:
-            raise InvalidParameter(f"{flag} must come with {mode}, got it alone")
+    check_matters(
+        given,
+        [
+            (exact, ["--values"], "come with --exact"),
+            (report, ["--threshold", "--secret", "--out"], "come with --report"),
+            (not exact, _OF_RUNS, "come without --exact"),
+            (not report, [*_OF_RUNS, "--view"], "come without --report"),
+            (of_protocol, _OF_PROTOCOL, "come with a protocol"),
+            (of_protocol or exact, ["--users"], "come with a protocol or --exact"),
+            (not of_protocol, ["--batch"], "come with a function"),
+        ],
+    )

@@ -1,5 +1,6 @@
 """`headcount compare`: protocols side by side, as a table and a figure."""
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -15,16 +16,18 @@ from headcount.cli.arguments import (
     Smoothness,
     TaskName,
     Whole,
+    check_matters,
     complete_protocol,
+    given_options,
     listed,
     question,
     share,
 )
-from headcount.cli.output import console, print_json, print_table, progress
+from headcount.cli.output import console, deliver, print_table, progress
 from headcount.core.budget import Budget, Trust
 from headcount.core.errors import Infeasible, InvalidParameter
 from headcount.core.task import Task
-from headcount.planner.comparison import AXES
+from headcount.planner.comparison import AXES, Comparison
 from headcount.planner.comparison import compare as compared
 from headcount.planner.needs import crowd_with
 from headcount.plot import figures
@@ -33,6 +36,7 @@ from headcount.randomness.sources import SecureSource, SeededSource
 
 
 def compare(
+    context: typer.Context,
     task: TaskName,
     protocols: Annotated[
         str | None,
@@ -73,6 +77,15 @@ def compare(
     as_json: AsJson = False,
 ) -> None:
     """Compare errors of protocols over crowd sizes, epsilons, buckets or messages."""
+    check_matters(
+        given_options(context),
+        [
+            (runs > 0, ["--seed"], "come with --runs"),
+            (protocols is None or over != "users", ["--users"], "be among --values"),
+            (protocols is None or over != "epsilon", ["--epsilon"], "be among --values"),
+            (protocols is None or over != "buckets", ["--buckets"], "be among --values"),
+        ],
+    )
     if out:
         figures.check_path(out)
     if task in ("sum", "mean", "density") and low is None and high is None:
@@ -95,14 +108,19 @@ def compare(
         )
     if not any(one.points for one in found.series):
         raise Infeasible(next(why for one in found.series for why in one.refused.values()))
-    if out:
-        figures.save(figures.error_figure(found), out)
-    if as_json:
-        print_json(found.to_dict())
-        return
+    deliver(
+        found.to_dict,
+        lambda saved: _show(found, saved),
+        as_json=as_json,
+        out=out,
+        save=lambda place: figures.save(figures.error_figure(found), place),
+    )
+
+
+def _show(found: Comparison, saved: Path | None) -> None:
     print_table(found.table())
-    if out:
-        console.print(f"\nfigure: {out}", soft_wrap=True)
+    if saved:
+        console.print(f"\nfigure: {saved}", soft_wrap=True)
 
 
 def _named(text: str, task: Task) -> list[str]:

@@ -1,6 +1,8 @@
 """`headcount curve`: every (epsilon, delta) that a protocol satisfies."""
 
+import math
 import typing
+from pathlib import Path
 from typing import Annotated
 
 import numpy as np
@@ -24,11 +26,11 @@ from headcount.cli.arguments import (
     complete_protocol,
     options_of,
 )
-from headcount.cli.output import console, facts, messages, print_json, print_table
+from headcount.cli.output import console, deliver, facts, messages, print_table
 from headcount.core import checks
 from headcount.core.budget import Budget, Crowd
 from headcount.core.protocol import Protocol
-from headcount.core.table import Table
+from headcount.core.table import Table, short
 from headcount.plot import figures
 from headcount.protocols.registry import protocol, protocol_names
 
@@ -75,23 +77,36 @@ def curve(
         asked = chosen.curve if releases == 1 else _composed(chosen, releases)
         points = [(asked.epsilon(value), value) for value in deltas]
         line = _line(asked, points) if out else []
-    if out:
-        label = name if releases == 1 else f"{name}, {releases} releases"
-        title = f"Privacy curve, {chosen.crowd.honest:,} honest people"
-        figures.save(figures.curve_figure(title, {label: line}), out)
-    if as_json:
-        curve_points = [{"epsilon": point[0], "delta": point[1]} for point in points]
-        print_json({"protocol": name, "releases": releases, "curve": curve_points, **facts(chosen)})
-        return
+    deliver(
+        lambda: {
+            "protocol": name,
+            "releases": releases,
+            "curve": [{"epsilon": at, "delta": value} for at, value in points],
+            **facts(chosen),
+        },
+        lambda saved: _show(points, saved),
+        as_json=as_json,
+        out=out,
+        save=lambda place: figures.save(_figure(chosen, releases, line), place),
+    )
+
+
+def _figure(chosen: Protocol, releases: int, line: list[tuple[float, float]]) -> figures.Figure:
+    label = chosen.name if releases == 1 else f"{chosen.name}, {releases} releases"
+    title = f"Privacy curve, {chosen.crowd.honest:,} honest people"
+    return figures.curve_figure(title, {label: line})
+
+
+def _show(points: list[tuple[float, float]], saved: Path | None) -> None:
     rows = (
-        (f"{point[1]:.0e}", f"{point[0]:.6g}" if point[0] < float("inf") else "none")
-        for point in points
+        (short(value), short(epsilon) if epsilon < math.inf else "none")
+        for epsilon, value in points
     )
     print_table(Table(("delta", "epsilon"), tuple(rows), words=0))
-    if any(point[0] == float("inf") for point in points):
+    if any(epsilon == math.inf for epsilon, _ in points):
         console.print("\nnone: no epsilon is known for so small a delta", soft_wrap=True)
-    if out:
-        console.print(f"\nfigure: {out}", soft_wrap=True)
+    if saved:
+        console.print(f"\nfigure: {saved}", soft_wrap=True)
 
 
 class _Curve(typing.Protocol):

@@ -9,8 +9,10 @@ import typer
 from numpy.typing import NDArray
 
 from headcount.cli.arguments import AsJson
-from headcount.cli.output import console, interval_picture, print_json, print_table, progress
+from headcount.cli.output import console, deliver, interval_picture, print_table, progress
 from headcount.core.budget import Budget, Crowd, Trust
+from headcount.core.estimate import Estimate
+from headcount.core.table import short
 from headcount.core.task import Count
 from headcount.planner.plan import best_protocol, plan
 from headcount.plot import figures
@@ -54,14 +56,21 @@ def demo(
         for trust in Trust
     }
     title = f"Who drove after drinking? {PEOPLE:,} people, ε = 1"
-    figures.save(figures.trust_figure(title, truth, estimates, errors), out)
-    if as_json:
-        print_json({"truth": truth, "estimates": [e.to_dict() for e in estimates]})
-        return
+    figure = figures.trust_figure(title, truth, estimates, errors)
+    deliver(
+        lambda: {"truth": truth, "estimates": [e.to_dict() for e in estimates]},
+        lambda saved: _show(truth, estimates, saved),
+        as_json=as_json,
+        out=out,
+        save=lambda place: figures.save(figure, place),
+    )
+
+
+def _show(truth: int, estimates: list[Estimate], saved: Path | None) -> None:
     console.print(
         f"{PEOPLE:,} people of a made-up town: who drove after drinking last month?\n"
         f"{truth:,} did, and nobody should learn who. Asked under three trusts, "
-        f"epsilon {BUDGET.epsilon:g}:\n"
+        f"epsilon {short(BUDGET.epsilon)}:\n"
     )
     tables = [estimate.table() for estimate in estimates]
     print_table(replace(tables[0], rows=tuple(row for table in tables for row in table.rows)))
@@ -71,5 +80,6 @@ def demo(
         "\ncentral: a curator sees every answer and adds noise."
         "\nshuffle: people add a little noise, and a shuffler mixes their messages."
         "\nlocal:   people lie now and then; nobody has to be trusted at all."
-        f"\n\nfigure: {out}"
     )
+    if saved:
+        console.print(f"\nfigure: {saved}", soft_wrap=True)

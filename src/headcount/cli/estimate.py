@@ -18,9 +18,11 @@ from headcount.cli.arguments import (
     Options,
     Smoothness,
     Whole,
+    check_matters,
     complete_protocol,
     complete_task,
     filling,
+    given_options,
     labels_of,
     listed,
     number_of,
@@ -28,7 +30,8 @@ from headcount.cli.arguments import (
     options_of,
     question,
 )
-from headcount.cli.output import console, facts, messages, print_json, print_table, progress
+from headcount.cli.interrupts import unbroken
+from headcount.cli.output import console, deliver, facts, messages, print_table, progress
 from headcount.core import checks
 from headcount.core.budget import Budget, Trust
 from headcount.core.errors import InvalidParameter
@@ -36,20 +39,32 @@ from headcount.core.estimate import Estimate
 from headcount.core.guarantee import PLAIN_NEIGHBORS
 from headcount.core.postprocessing import STEPS, check_step
 from headcount.core.protocol import Protocol
-from headcount.core.source import Source
-from headcount.core.table import number
+from headcount.core.table import number, short
 from headcount.core.task import Task
+from headcount.core.writing import check_apart
 from headcount.data.cleaning import cleaning
 from headcount.data.estimate import estimate as estimate_table
+from headcount.data.files import belongs_to
 from headcount.data.grouped import GroupedEstimate
+from headcount.data.queries import files_named
 from headcount.data.release import Release
 from headcount.ledger.ledger import Ledger
 from headcount.planner.plan import Plan
 from headcount.plot import results
 from headcount.randomness.sources import SecureSource, SeededSource
 
+_PAID = "headcount: the answer is paid for and comes first; Ctrl-C again gives it up"
+_NOT_OF_BINS = (
+    "--buckets", "--open", "--low", "--high", "--whole", "--clamp", "--smoothness",
+)  # fmt: skip
+_IN_PLAN = (
+    "--task", "--epsilon", "--delta", *_NOT_OF_BINS, "--bins", "--trust", "--honest",
+    "--calibration", "--option",
+)  # fmt: skip
+
 
 def estimate(
+    context: typer.Context,
     path: Annotated[
         Path | None,
         typer.Argument(
@@ -199,32 +214,27 @@ def estimate(
     as_json: AsJson = False,
 ) -> None:
     """Estimate a statistic of a column, privately."""
-    _check_place(path, column, query)
-    source = _source(seed, not_private)
+    _check_usage(given_options(context))
+    if out is not None:
+        _check_apart(out, path, query, plan, ledger)
+    source = SecureSource() if seed is None else SeededSource(seed)
     book = None if ledger is None else Ledger.open(ledger)
     confidence = checks.confidence(confidence)
     options = _options(option, calibration)
     budget: Budget | None = None
     protocol: str | Protocol | None = name
-    if plan is None:
-        wanted = _wanted(
-            task or (only_task(name) if name and not bins else None),
-            bins, buckets, open_buckets, low, high, whole, clamp, smoothness,
-        )  # fmt: skip
-        budget = _budget(epsilon, delta, name, options)
-    else:
-        _left_to_plan(
-            {
-                "--task": task, "--epsilon": epsilon, "--delta": delta or None,
-                "--buckets": buckets, "--open": open_buckets, "--low": low, "--high": high,
-                "--whole": whole, "--clamp": clamp, "--smoothness": smoothness, "--trust": trust,
-                "--honest": honest, "--calibration": calibration, "--option": option,
-                "--bins": bins,
-            }
-        )  # fmt: skip
+    wanted: Task | None = None  # bins make it
+    if plan is not None:
         planned = Plan.load(plan)
         planned = planned.choose(name) if name else planned
         wanted = planned.task
+    else:
+        if bins is None:
+            wanted = question(
+                task or (only_task(name) if name else None), buckets, open_buckets, low, high,
+                whole, clamp, smoothness,
+            )  # fmt: skip
+        budget = _budget(epsilon, delta, name, options)
     edges = None if bins is None else [number_of("bins", edge) for edge in listed(bins)]
     fill = filling(missing, wanted)
     asked = cleaning(column or "", wanted, missing=fill, outside=outside, bins=edges).task
@@ -233,34 +243,56 @@ def estimate(
     )
     if group is not None and out and out.suffix.lower() in results.DRAWN:
         raise InvalidParameter(f"a figure must be of one group, got --group {group}; try .html")
+    remarks: dict[str, str] = {}
     if plan is not None:
+        remarks["plan"] = planned.digest
         with messages.status("calibrating"):
             protocol = planned.protocol()
-    releases: list[Release] = []
-    with progress("estimating") as step:
-        answer = estimate_table(
-            path, wanted, column=column, budget=budget, trust=trust,
-            protocol=protocol, honest=honest, query=query, missing=fill, outside=outside,
-            bins=edges, person=person, rows_per_person=rows_per_person, group=group,
-            groups=None if groups is None else labels_of(groups), source=source,
-            ledger=book, dataset=dataset, charge=releases.append, progress=step,
-            options=options,
-        )  # fmt: skip
-    if postprocess is not None:
-        answer = answer.postprocess(postprocess)
-    kind = {"sampling": sampling, "simultaneous": simultaneous}
-    remarks = {} if plan is None else {"plan": planned.digest}
     if book is not None:
         remarks["recorded_in"] = book.store.shown
-    if as_json:
-        known = facts(releases[0].protocols[0]) if isinstance(answer, Estimate) else {}
-        if not answer.guarantee.secure:
-            remarks["not_private"] = answer.guarantee.warning
-        print_json({**answer.to_dict(confidence, **kind), **known, **remarks})
-    else:
-        _show(answer, releases[0], confidence, kind, remarks, out)
-    if out:  # last: what was spent is shown, even if it cannot be saved
-        results.save(answer, out, confidence, **kind)
+    kind = {"sampling": sampling, "simultaneous": simultaneous}
+    releases: list[Release] = []
+    with unbroken(_PAID) as begin:
+
+        def charge(release: Release) -> None:
+            releases.append(release)
+            if book is not None:
+                begin()
+
+        with progress("estimating") as step:
+            answer = estimate_table(
+                path, wanted, column=column, budget=budget, trust=trust,
+                protocol=protocol, honest=honest, query=query, missing=fill, outside=outside,
+                bins=edges, person=person, rows_per_person=rows_per_person, group=group,
+                groups=None if groups is None else labels_of(groups), source=source,
+                ledger=book, dataset=dataset, charge=charge, progress=step,
+                options=options,
+            )  # fmt: skip
+        if postprocess is not None:
+            answer = answer.postprocess(postprocess)
+        _deliver(answer, releases[0], confidence, kind, remarks, out, as_json)
+
+
+def _deliver(
+    answer: Estimate | GroupedEstimate,
+    release: Release,
+    confidence: float,
+    kind: dict[str, bool],
+    remarks: dict[str, str],
+    out: Path | None,
+    as_json: bool,
+) -> None:
+    known = facts(release.protocols[0]) if isinstance(answer, Estimate) else {}
+    if not answer.guarantee.secure:
+        known["not_private"] = answer.guarantee.warning
+    deliver(
+        lambda: {**answer.to_dict(confidence, **kind), **known, **remarks},
+        lambda saved: _show(answer, release, confidence, kind, remarks, saved),
+        as_json=as_json,
+        out=out,
+        save=lambda place: results.save(answer, place, confidence, **kind),
+        paid=True,
+    )
 
 
 def _show(
@@ -269,23 +301,60 @@ def _show(
     confidence: float,
     kind: dict[str, bool],
     remarks: dict[str, str],
-    out: Path | None,
+    saved: Path | None,
 ) -> None:
     print_table(answer.table(confidence, **kind))
     _print_cost(release, answer, confidence, kind)
-    if out:
-        place = "figure" if out.suffix.lower() in results.DRAWN else "saved"
-        remarks = {**remarks, place: str(out)}
+    if saved:
+        place = "figure" if saved.suffix.lower() in results.DRAWN else "saved"
+        remarks = {**remarks, place: str(saved)}
     for what, remark in remarks.items():
         console.print(f"{what.replace('_', ' ')}: {remark}", soft_wrap=True)
 
 
-def _check_place(path: Path | None, column: str | None, query: str | None) -> None:
-    """Refuse what is no usage: a file and its column, or a query."""
-    if (path is None) == (query is None):
+def _check_apart(
+    out: Path, path: Path | None, query: str | None, plan: Path | None, ledger: str | None
+) -> None:
+    """Refuse to save over anything that is read, or that would be read the next time."""
+    check_apart(
+        out,
+        {
+            "the plan": [] if plan is None else [plan],
+            "the ledger": [] if ledger is None else [Path(ledger)],
+            "the data of the query": [] if query is None else files_named(query),
+        },
+    )
+    if path is not None and belongs_to(out, path):
+        raise InvalidParameter(
+            f"--out must be no file of the data at {str(path)!r}, got {str(out)!r}"
+        )
+
+
+def _check_usage(given: dict[str, Any]) -> None:
+    """Refuse options that do not go together, or that would change nothing."""
+    if ("path" in given) == ("--query" in given):
         raise typer.BadParameter("a file or --query must be given, and not both")
-    if query is None and column is None:
+    if "path" in given and "--column" not in given:
         raise typer.BadParameter("--column must be given with a file")
+    if ("--seed" in given) != ("--not-private" in given):
+        raise InvalidParameter(
+            "--seed and --not-private must come together: with a known seed anyone can take the "
+            "noise away again"
+        )
+    if "--ledger" in given and "--not-private" in given:
+        raise InvalidParameter("--ledger must come without --not-private, which keeps no limit")
+    bins, task = "--bins" in given, given.get("--task", "histogram")
+    check_matters(
+        given,
+        [
+            ("--plan" not in given, _IN_PLAN, "be left to the plan"),
+            (not bins, _NOT_OF_BINS, "come without --bins"),
+            (not bins or task == "histogram", ["--task"], "be a histogram with --bins"),
+            ("--person" in given, ["--rows-per-person"], "come with --person"),
+            ("--group" in given, ["--groups"], "come with --group"),
+            ("--ledger" in given, ["--dataset"], "come with a ledger"),
+        ],
+    )
 
 
 def _options(option: list[str] | None, calibration: str | None) -> dict[str, Any]:
@@ -295,24 +364,6 @@ def _options(option: list[str] | None, calibration: str | None) -> dict[str, Any
             raise InvalidParameter("`calibration` must be given once, got it twice")
         options["calibration"] = calibration
     return options
-
-
-def _wanted(task: str | None, bins: str | None, *settings: Any) -> Task | None:
-    """The task, unless bins make it."""
-    if bins is None:
-        return question(task, *settings)
-    if task not in (None, "histogram") or any(settings):
-        raise InvalidParameter("--bins must come without --buckets, --low or another task")
-    return None
-
-
-def _source(seed: int | None, not_private: bool) -> Source:
-    if (seed is not None) != not_private:
-        raise InvalidParameter(
-            "--seed and --not-private must come together: with a known seed anyone can take the "
-            "noise away again"
-        )
-    return SecureSource() if seed is None else SeededSource(seed)
 
 
 def _budget(
@@ -325,19 +376,13 @@ def _budget(
     return Budget(epsilon, delta)
 
 
-def _left_to_plan(given: dict[str, Any]) -> None:
-    for flag, value in given.items():
-        if value is not None and value is not False:
-            raise InvalidParameter(f"{flag} must be left to the plan, got {value}")
-
-
 def _print_cost(
     release: Release, answer: Estimate | GroupedEstimate, confidence: float, kind: dict[str, bool]
 ) -> None:
     promise, spent = answer.guarantee, "spent"
     if isinstance(answer, Estimate):
         steps = answer.postprocessing
-        sent = f"{release.protocols[0].messages_per_user:.4g} message(s) each"
+        sent = f"{short(release.protocols[0].messages_per_user, 4)} message(s) each"
         marked = f", post-processed: {' and '.join(steps)}" if steps else ""
         console.print(f"\n{release.name}, {number(answer.users)} people, {sent}{marked}")
     else:

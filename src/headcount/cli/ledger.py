@@ -9,10 +9,11 @@ from typing import Annotated, Any
 import typer
 
 from headcount.cli.arguments import AsJson, Epsilon
-from headcount.cli.output import console, messages, print_json, print_table
+from headcount.cli.output import console, deliver, messages, print_table
 from headcount.core.budget import Budget
 from headcount.core.errors import InvalidParameter, MissingPackage
-from headcount.core.writing import json_text, written
+from headcount.core.table import short
+from headcount.core.writing import check_apart, check_writable, json_text, write_file
 from headcount.ledger.ledger import Ledger
 from headcount.ledger.spending import Spending
 
@@ -54,7 +55,8 @@ def create(
     limit = Budget(epsilon, delta)
     Ledger.create(place).create_dataset(dataset, limit)
     console.print(
-        f"{dataset}: at most ε = {limit.epsilon:g}, δ = {limit.delta:g}, for all releases together",
+        f"{dataset}: at most ε = {short(limit.epsilon)}, δ = {short(limit.delta)}, for all "
+        "releases together",
         soft_wrap=True,
     )
 
@@ -63,9 +65,10 @@ def create(
 def show(place: Place, dataset: OneDataset = None, as_json: AsJson = False) -> None:
     """Show entries, what they come to, and what remains."""
     found = _spendings(place, dataset)
-    if as_json:
-        print_json(_document(found))
-        return
+    deliver(lambda: _document(found), lambda saved: _show(found), as_json=as_json)
+
+
+def _show(found: list[Spending]) -> None:
     for at, one in enumerate(found):
         if at:
             console.print()
@@ -86,15 +89,25 @@ def export(
     """Save all entries to a file."""
     if out.suffix not in _KINDS:
         raise InvalidParameter(f"an export must end in {', '.join(_KINDS)}, got {out.name!r}")
+    check_apart(out, {"the ledger": [Path(place)]})
+    check_writable(out)
     found = _spendings(place, dataset)
-    with written(out):
-        if out.suffix == ".json":
-            out.write_text(json_text(_document(found)) + "\n", encoding="utf-8")
-        elif out.suffix == ".csv":
-            out.write_text(_csv(_rows(found)), encoding="utf-8", newline="")
-        else:
-            _write_parquet(_rows(found), out)
-    console.print(f"exported: {out}", soft_wrap=True)
+    deliver(
+        lambda: _document(found),
+        lambda saved: console.print(f"exported: {saved}", soft_wrap=True) if saved else None,
+        as_json=False,
+        out=out,
+        save=lambda path: _export(found, path),
+    )
+
+
+def _export(found: list[Spending], out: Path) -> None:
+    if out.suffix == ".json":
+        write_file(out, json_text(_document(found)) + "\n")
+    elif out.suffix == ".csv":
+        write_file(out, _csv(_rows(found)))
+    else:
+        write_file(out, _parquet(_rows(found)))
 
 
 def _spendings(place: str, dataset: str | None) -> list[Spending]:
@@ -135,7 +148,7 @@ def _csv(rows: list[dict[str, Any]]) -> str:
     return text.getvalue()
 
 
-def _write_parquet(rows: list[dict[str, Any]], out: Path) -> None:
+def _parquet(rows: list[dict[str, Any]]) -> bytes:
     try:
         import pyarrow
         from pyarrow import parquet
@@ -146,4 +159,6 @@ def _write_parquet(rows: list[dict[str, Any]], out: Path) -> None:
     schema = pyarrow.schema(
         [(column, pyarrow.type_for_alias(kind)) for column, kind in _COLUMNS.items()]
     )
+    out = io.BytesIO()
     parquet.write_table(pyarrow.Table.from_pylist(rows, schema=schema), out)
+    return out.getvalue()

@@ -2,43 +2,71 @@
 
 import io
 import sys
+import traceback
+from contextlib import suppress
 
-from headcount.core.errors import HeadcountError
-
-_INTERRUPTED = 130
+from headcount.cli.interrupts import INTERRUPTED, at_once
+from headcount.cli.refusals import BUG, refusal_of
+from headcount.core.errors import HeadcountError, MissingPackage
+from headcount.core.writing import json_text
 
 
 def main() -> None:
     """Entry point of the `headcount` command."""
-    try:
-        import typer
-
-        from headcount.cli.app import app
-    except ImportError as error:
-        if (error.name or "").partition(".")[0] not in ("typer", "rich"):
-            raise
-        sys.exit(_refuse("missing-package", "the command line: pip install 'headcount[cli]'", 2))
+    with at_once(str(refusal_of(KeyboardInterrupt()))):
+        try:
+            from headcount.cli.app import app
+            from headcount.cli.output import standard_output
+        except ImportError as error:
+            if (error.name or "").partition(".")[0] not in ("typer", "rich"):
+                raise
+            missing = MissingPackage("the command line: pip install 'headcount[cli]'")
+            sys.exit(_explained(missing))
 
     if sys.stdout is None:
-        sys.exit(2)  # nowhere to put an answer that would cost budget
+        sys.exit(HeadcountError.exit_status)  # nowhere to put an answer that would cost budget
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")  # old terminals lack a few of the characters
+    standard_output.answered = False
     try:
         status = app(standalone_mode=False)
-        sys.stdout.flush()
-        if status == _INTERRUPTED:
-            _refuse("interrupted", "stopped before it was done", _INTERRUPTED)
-    except HeadcountError as error:
-        status = _refuse(error.code, str(error), error.exit_status)
-    except typer.TyperException as error:
-        status = _refuse("usage", error.format_message(), error.exit_code)
-    except OSError as error:
-        status = _refuse("unwritable", f"the output could not be written: {error.strerror}", 2)
-        sys.stdout = None  # or Python would try again, and complain, when it stops
+        if status == INTERRUPTED:
+            raise KeyboardInterrupt
+        if sys.stdout is not None:
+            sys.stdout.flush()
+    except BaseException as error:
+        status = _explained(error, answered=standard_output.answered)
+        _let_go_of_output()
     sys.exit(status or 0)
 
 
-def _refuse(code: str, reason: str, status: int) -> int:
-    print(f"headcount: {code}: {' '.join(reason.split())}", file=sys.stderr)
-    return status
+def _explained(error: BaseException, *, answered: bool = False) -> int:
+    """Say what went wrong in one line, and with --json in a document; give the exit status."""
+    if isinstance(error, SystemExit):
+        # Who reads help through `head` has what they want.
+        early = isinstance(error.__context__, BrokenPipeError)
+        return 0 if early or not isinstance(error.code, int) else error.code
+    refusal = refusal_of(error, answered=answered)
+    if refusal.status == BUG:
+        traceback.print_exception(error)
+    if _wants_json() and not answered:
+        with suppress(OSError):
+            print(json_text(refusal.to_dict()))
+    with suppress(OSError):
+        print(refusal, file=sys.stderr)
+    return refusal.status
+
+
+def _wants_json() -> bool:
+    """Known before the options are read, which may be what is refused."""
+    return "--json" in sys.argv[1 : sys.argv.index("--") if "--" in sys.argv else None]
+
+
+def _let_go_of_output() -> None:
+    """Forget a standard output that takes nothing: Python would try again when it stops."""
+    try:
+        if sys.stdout is not None:
+            sys.stdout.flush()
+    except OSError:
+        sys.stdout = None

@@ -1,29 +1,128 @@
 """How results reach the user: tables and pictures for people, one JSON document for programs."""
 
 import os
+import shutil
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
+from headcount.cli.interrupts import unbroken
+from headcount.cli.refusals import refusal_of
+from headcount.core.errors import HeadcountError
 from headcount.core.estimate import Estimate
 from headcount.core.protocol import Protocol
 from headcount.core.table import Table
 from headcount.core.writing import json_text
 
-console = Console(highlight=False, markup=False)
-messages = Console(
-    stderr=True, highlight=False, markup=False
-)  # progress and remarks: never on standard output
+_WIDEST = 10_000
 
 
-def print_json(document: Mapping[str, Any]) -> None:
-    """One JSON document on standard output."""
-    print(json_text(document))
+def _console(*, stderr: bool = False) -> Console:
+    """Of the terminal's size; one that cannot be, such as COLUMNS=0, is left out of account."""
+    found = shutil.get_terminal_size()
+    width, height = min(found.columns, _WIDEST), min(found.lines, _WIDEST)
+    return Console(stderr=stderr, highlight=False, markup=False, width=width, height=height)
+
+
+console = _console()
+messages = _console(stderr=True)  # progress and remarks: never on standard output
+
+
+class Unwritable(HeadcountError):
+    """Standard output did not take an answer."""
+
+    code = "unwritable"
+
+
+@dataclass
+class StandardOutput:
+    """Whether it holds an answer: then nothing else may follow."""
+
+    answered: bool = False
+
+
+standard_output = StandardOutput()
+
+
+def deliver(
+    document: Callable[[], Mapping[str, Any]],
+    show: Callable[[Path | None], None],
+    *,
+    as_json: bool,
+    out: Path | None = None,
+    save: Callable[[Path], None] = lambda path: None,
+    paid: bool = False,
+    but: HeadcountError | None = None,
+) -> None:
+    """Save an answer, then print it: as its document, or as `show` prints it on the console, which
+    is told where it was saved.
+
+    An answer is printed even if it cannot be saved; what went wrong is raised afterwards. What can
+    be neither saved nor printed goes to standard error as JSON, if it was to be saved or was paid
+    for. A reader who stops early, as `head` does, is no error if nothing is lost by it. `but` is a
+    refusal that belongs to the answer, and is raised after it.
+    """
+    failure: BaseException | None = but
+    saved = None
+    with unbroken() as begin:
+        begin()
+        if out is not None:
+            try:
+                save(out)
+                saved = out
+            except BaseException as error:  # whatever it is, the answer comes first
+                failure = error
+        try:
+            sys.stdout.write(_text(document, show, saved, as_json, failure))
+            sys.stdout.flush()
+            standard_output.answered = True
+        except BaseException as error:
+            sys.stdout = None  # or Python tries again when it stops
+            lost = saved is None and (paid or out is not None)
+            if lost:
+                print(json_text(document()), file=sys.stderr, flush=True)
+            if not isinstance(error, OSError | MemoryError):
+                raise
+            if lost or not isinstance(error, BrokenPipeError):
+                raise Unwritable(_unprinted(error, failure, saved, lost)) from None
+    if failure is not None:
+        raise failure
+
+
+def _text(
+    document: Callable[[], Mapping[str, Any]],
+    show: Callable[[Path | None], None],
+    saved: Path | None,
+    as_json: bool,
+    failure: BaseException | None,
+) -> str:
+    """All that is printed, so that it is written at once."""
+    if as_json:
+        wrong = {} if failure is None else refusal_of(failure).to_dict()
+        return json_text({**document(), **wrong}) + "\n"
+    with console.capture() as captured:
+        show(saved)
+    return captured.get()
+
+
+def _unprinted(
+    error: OSError | MemoryError, failure: BaseException | None, saved: Path | None, lost: bool
+) -> str:
+    reason = getattr(error, "strerror", None) or "no memory left"
+    said = [f"the output could not be written: {reason}"]
+    if failure is not None:
+        said.append(refusal_of(failure).message)
+    if saved is not None:
+        said.append(f"the answer is saved in {str(saved)!r}")
+    elif lost:
+        said.append("the answer stands above, as JSON")
+    return "; ".join(said)
 
 
 def print_table(table: Table) -> None:

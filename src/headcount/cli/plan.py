@@ -2,7 +2,7 @@
 
 import math
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -19,23 +19,28 @@ from headcount.cli.arguments import (
     Smoothness,
     TaskName,
     Whole,
+    check_matters,
     complete_protocol,
+    given_options,
     listed,
     question,
     share,
 )
-from headcount.cli.output import console, print_json, print_table, progress
+from headcount.cli.output import console, deliver, print_table, progress
 from headcount.core.budget import Budget, Crowd, Trust
-from headcount.core.errors import Infeasible, InvalidParameter
-from headcount.core.table import Table, size
+from headcount.core.errors import HeadcountError, Infeasible, InvalidParameter
+from headcount.core.table import Table, short, size
 from headcount.core.task import Task
 from headcount.planner import needs
 from headcount.planner.margin import Margin
 from headcount.planner.plan import Plan
 from headcount.planner.plan import plan as make_plan
 
+_OF_ONE_PLAN = ("--out", "--protocol", "--prices", "--max-messages", "--exact")
+
 
 def plan(
+    context: typer.Context,
     task: TaskName,
     users: Annotated[int | None, typer.Option(help="How many people take part, at least.")] = None,
     epsilon: Annotated[
@@ -104,19 +109,12 @@ def plan(
     if honest is not None and shares:
         raise InvalidParameter("--honest or --dishonest must be given, got both")
     _check_saving(out, trust, name)
-    single = {
-        "--out": out, "--protocol": name, "--prices": prices, "--max-messages": max_messages,
-        "--exact": exact,
-    }  # fmt: skip
+    _check_usage(given_options(context), len(shares))
     if users is None or epsilon is None:
-        _refuse({**single, "--honest": honest}, "--users and --epsilon")
-        if len(shares) > 1:
-            raise InvalidParameter(f"one share must be `dishonest` here, got {dishonest}")
         _ask(asked, users, epsilon, delta, wanted, shares[0] if shares else 0.0, trust, as_json)
         return
     budget = Budget(epsilon, delta)
     if len(shares) > 1:
-        _refuse({**single, "--margin": margin}, "one share of dishonest people")
         _compare_honesty(asked, budget, users, shares, confidence, trust, as_json)
         return
     crowd = needs.crowd_with(users, shares[0]) if shares else Crowd(users, honest)
@@ -127,16 +125,39 @@ def plan(
         )  # fmt: skip
         found = found.choose(name) if name else found
         paid = needs.price_of_trust(found, step) if prices else []
-    if out is not None:
-        _ = found.best  # nothing is saved that cannot be run
-        found.save(out)
-    if as_json:
-        priced = {"prices": [one.to_dict() for one in paid]} if prices else {}
-        print_json({**found.to_dict(), **priced})
-    else:
-        _show(found, paid, out)
-    if found.chosen is None:
-        _ = found.best  # says why
+    refusal = _refusal(found)
+    priced = {"prices": [one.to_dict() for one in paid]} if prices else {}
+    deliver(
+        lambda: {**found.to_dict(), **priced},
+        lambda saved: _show(found, paid, saved),
+        as_json=as_json,
+        out=out if refusal is None else None,  # nothing is saved that cannot be run
+        save=found.save,
+        but=refusal,
+    )
+
+
+def _check_usage(given: dict[str, Any], shares: int) -> None:
+    """Refuse options that would change nothing."""
+    one_plan = "--users" in given and "--epsilon" in given
+    check_matters(
+        given,
+        [
+            (one_plan, [*_OF_ONE_PLAN, "--honest"], "come with --users and --epsilon"),
+            (one_plan or shares <= 1, ["--dishonest"], "be one share without --users or --epsilon"),
+            (shares <= 1, [*_OF_ONE_PLAN, "--margin"], "come with one share of dishonest people"),
+            ("--trust" not in given, ["--prices"], "come without --trust"),
+        ],
+    )
+
+
+def _refusal(found: Plan) -> HeadcountError | None:
+    """Why no protocol will do, if none does."""
+    try:
+        _ = found.best
+    except HeadcountError as reason:
+        return reason
+    return None
 
 
 def _check_saving(out: Path | None, trust: Trust | None, name: str | None) -> None:
@@ -151,13 +172,7 @@ def _check_saving(out: Path | None, trust: Trust | None, name: str | None) -> No
         )
 
 
-def _refuse(given: dict[str, object], needed: str) -> None:
-    for flag, value in given.items():
-        if value:
-            raise InvalidParameter(f"{flag} must come with {needed}, got {value}")
-
-
-def _show(found: Plan, paid: list[needs.Price], out: Path | None) -> None:
+def _show(found: Plan, paid: list[needs.Price], saved: Path | None) -> None:
     if found.candidates:
         print_table(found.table())
     if paid:
@@ -165,9 +180,9 @@ def _show(found: Plan, paid: list[needs.Price], out: Path | None) -> None:
         _, *others = paid
         for price in others:
             console.print(f"price: {price}", soft_wrap=True)
-    if out is not None:
+    if saved is not None:
         console.print(
-            f"\nsaved: {out}, which runs {found.best.protocol}; digest {found.digest[:12]}",
+            f"\nsaved: {saved}, which runs {found.best.protocol}; digest {found.digest[:12]}",
             soft_wrap=True,
         )
 
@@ -207,13 +222,13 @@ def _ask(
                 task, Budget(epsilon, delta), margin, dishonest=dishonest, trust=trust,
                 progress=step,
             )  # fmt: skip
-    if as_json:
-        print_json(found.to_dict())
-    elif found.answers:
-        print_table(found.table())
-    if not found.answers:
-        reason = f"no protocol does: {found.refused[0]}" if found.refused else f"none for {task}"
-        raise Infeasible(reason)
+    reason = f"no protocol does: {found.refused[0]}" if found.refused else f"none for {task}"
+    deliver(
+        found.to_dict,
+        lambda saved: print_table(found.table()) if found.answers else None,
+        as_json=as_json,
+        but=None if found.answers else Infeasible(reason),
+    )
 
 
 def _compare_honesty(
@@ -229,26 +244,31 @@ def _compare_honesty(
         plans = needs.dishonest_plans(
             task, budget, users, shares, confidence=confidence, trust=trust, progress=step
         )
-    if as_json:
-        print_json({"plans": [{"dishonest": one, **p.to_dict()} for one, p in plans.items()]})
-        return
+    deliver(
+        lambda: {"plans": [{"dishonest": one, **p.to_dict()} for one, p in plans.items()]},
+        lambda saved: print_table(_honesty_table(task, budget, users, confidence, plans)),
+        as_json=as_json,
+    )
+
+
+def _honesty_table(
+    task: Task, budget: Budget, users: int, confidence: float, plans: dict[float, Plan]
+) -> Table:
     names = sorted({one.protocol for found in plans.values() for one in found.candidates})
     first = next(iter(plans.values()))
     names.sort(key=lambda name: _margins(first).get(name, math.inf))
     rows = tuple(
         (name, *(_shown(_margins(found).get(name)) for found in plans.values())) for name in names
     )
-    title = f"{task}: ± {100 * confidence:.4g} %, {users:,} people, ε = {budget.epsilon:g}, "
-    print_table(
-        Table(
-            ("protocol", *(f"{100 * one:g} % dishonest" for one in plans)),
-            rows,
-            title=title + f"δ = {budget.delta:g}",
-            notes=(
-                "Noise is made for the honest people alone; what the others do to the answer "
-                "itself is in no margin.",
-            ),
-        )
+    title = f"{task}: ± {100 * confidence:.4g} %, {users:,} people, ε = {short(budget.epsilon)}, "
+    return Table(
+        ("protocol", *(f"{100 * one:g} % dishonest" for one in plans)),
+        rows,
+        title=title + f"δ = {short(budget.delta)}",
+        notes=(
+            "Noise is made for the honest people alone; what the others do to the answer "
+            "itself is in no margin.",
+        ),
     )
 
 

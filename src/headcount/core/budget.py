@@ -5,6 +5,7 @@ from enum import StrEnum
 
 from headcount.core import checks
 from headcount.core.errors import InvalidParameter
+from headcount.core.table import short
 
 # Counts up to here are exact as 64-bit integers and as floats, several messages a person included.
 MOST_USERS = 2**50
@@ -40,13 +41,16 @@ class Budget:
             raise InvalidParameter(f"`epsilon` must be positive and finite, got {epsilon}")
         if not LEAST_EPSILON <= epsilon <= MOST_EPSILON:
             raise InvalidParameter(
-                f"`epsilon` must be between {LEAST_EPSILON:g} and {MOST_EPSILON:g}, got {epsilon}"
+                f"`epsilon` must be between {short(LEAST_EPSILON)} and {short(MOST_EPSILON)}, "
+                f"got {epsilon}"
             )
         delta = checks.real("delta", self.delta)
         if not 0 <= delta < 1:
             raise InvalidParameter(f"`delta` must be at least 0 and below 1, got {delta}")
         if 0 < delta < LEAST_DELTA:
-            raise InvalidParameter(f"`delta` must be 0 or at least {LEAST_DELTA:g}, got {delta}")
+            raise InvalidParameter(
+                f"`delta` must be 0 or at least {short(LEAST_DELTA)}, got {delta}"
+            )
         object.__setattr__(self, "epsilon", epsilon)
         object.__setattr__(self, "delta", delta)
 

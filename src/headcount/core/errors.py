@@ -7,6 +7,8 @@ prints message and hint on one line and leaves with the class's `exit_status`.
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
+from headcount.core.table import exact
+
 
 class HeadcountError(Exception):
     """Anything that Headcount refuses to do."""
@@ -94,7 +96,7 @@ class Infeasible(HeadcountError):
 
     def __init__(self, message: str, *, nearest: Mapping[str, float] | None = None) -> None:
         self.nearest = dict(nearest or {})
-        settings = ", ".join(f"{name}={value}" for name, value in self.nearest.items())
+        settings = ", ".join(f"{name}={exact(value)}" for name, value in self.nearest.items())
         super().__init__(message, hint=f"nearest feasible: {settings}" if settings else "")
 
 

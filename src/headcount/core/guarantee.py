@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from headcount.core.budget import Trust
 from headcount.core.cached import cached_property
-from headcount.core.table import Table
+from headcount.core.table import Table, short
 
 PLAIN_NEIGHBORS = "replace one person's value"
 _INSECURE = (
@@ -83,7 +83,7 @@ class Guarantee:
 def rounded_up(value: float) -> str:
     """An epsilon or delta in four digits that promise no more than the number itself."""
     shown = Context(prec=4, rounding=ROUND_CEILING).create_decimal(repr(value))
-    return f"{float(shown):g}"
+    return short(float(shown))
 
 
 class PrivacyCurve(ABC):

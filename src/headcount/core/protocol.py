@@ -27,6 +27,7 @@ from headcount.core.estimate import Answer, ErrorLaw, Estimate
 from headcount.core.guarantee import Guarantee, NearCurve, PrivacyCurve
 from headcount.core.messages import Alphabet, Batch, Messages
 from headcount.core.source import Source
+from headcount.core.table import short
 from headcount.core.tally import Tally
 from headcount.core.task import Counts, Histogram, Holding, Task
 
@@ -324,7 +325,8 @@ class Protocol(ABC):
             if enough >= MOST_SLOTS:
                 raise Infeasible(
                     f"{self.name} has no bundles of up to {MOST_SLOTS} messages that surely fit "
-                    f"within delta={self.budget.delta:g} at epsilon={self.budget.epsilon:g}"
+                    f"within delta={short(self.budget.delta)} at "
+                    f"epsilon={short(self.budget.epsilon)}"
                 )
             few, enough = enough, 2 * enough
         while enough - few > 1:
@@ -511,7 +513,7 @@ class Protocol(ABC):
         """The refusal of a paper's parameters."""
         return Infeasible(
             f"the paper's parameters for {self.name} do not keep epsilon="
-            f"{self.budget.epsilon:g}, delta={self.budget.delta:g} with "
+            f"{short(self.budget.epsilon)}, delta={short(self.budget.delta)} with "
             f"{self.crowd.honest} honest people; the exact calibration does"
         )
 
@@ -520,7 +522,7 @@ class Protocol(ABC):
         if self.curve.delta(self.budget.epsilon) > self.budget.delta:
             raise Infeasible(
                 f"{self.name} cannot draw its noise exactly enough for epsilon="
-                f"{self.budget.epsilon:g}, delta={self.budget.delta:g} with "
+                f"{short(self.budget.epsilon)}, delta={short(self.budget.delta)} with "
                 f"{self.crowd.honest} honest people"
             )
 

@@ -98,13 +98,28 @@ def number(value: float, error: float = 1.0) -> str:
     if not math.isfinite(value):
         return "none" if math.isnan(value) else "∞"
     if value == round(value) or (abs(value) >= 1e6 and error >= 0.5):
-        return f"{value:,.0f}"
+        return f"{value:z,.0f}"
     places = 1 if error >= 0.5 or not error else min(15, 1 - math.floor(math.log10(error)))
-    return f"{value:,.{places}f}"
+    return f"{value:z,.{places}f}"
 
 
 def size(value: float) -> str:
     """A number with four digits, or all that it has before the point."""
     if not math.isfinite(value):
         return number(value)
-    return f"{value:,.0f}" if abs(value) >= 1e4 and abs(value) < 1e15 else f"{value:.4g}"
+    return f"{value:,.0f}" if abs(value) >= 1e4 and abs(value) < 1e15 else short(value, 4)
+
+
+def short(value: float, digits: int = 6) -> str:
+    """A number with a few digits, as people write it: 1e-6 and 1e30, and no zero below zero."""
+    return _plain(f"{value:z.{digits}g}")
+
+
+def exact(value: float) -> str:
+    """A number with all of its digits, where the last one matters; written as `short` does."""
+    return _plain(repr(value + 0.0).removesuffix(".0"))
+
+
+def _plain(text: str) -> str:
+    mantissa, e, power = text.partition("e")
+    return f"{mantissa}e{int(power)}" if e else text

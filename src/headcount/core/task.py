@@ -16,6 +16,7 @@ from headcount.core.budget import MOST_USERS
 from headcount.core.cached import cached_property
 from headcount.core.errors import InvalidParameter, InvalidValue
 from headcount.core.estimate import Answer
+from headcount.core.table import short
 from headcount.core.values import bad_value, vector
 
 MOST_BUCKETS = 2**24  # of which there can be a count each
@@ -338,8 +339,8 @@ class Bounded(Task):
             number = checks.real(name, bound)
             if number and not LEAST_REAL <= abs(number) <= MOST_REAL:
                 raise InvalidParameter(
-                    f"`{name}` must be 0 or between {LEAST_REAL:g} and {MOST_REAL:g} in size, "
-                    f"got {number:g}"
+                    f"`{name}` must be 0 or between {short(LEAST_REAL)} and {short(MOST_REAL)} "
+                    f"in size, got {short(number)}"
                 )
             bounds.append(number)
         if not bounds[0] < bounds[1]:
@@ -383,7 +384,7 @@ class Bounded(Task):
         if not isinstance(counts, Mapping) or not counts:
             raise InvalidValue(
                 f"true counts of numbers must say how many people hold each value, as in "
-                f"{{{self.low:g}: 600, {self.high:g}: 400}}, got {counts!r}"
+                f"{{{short(self.low)}: 600, {short(self.high)}: 400}}, got {counts!r}"
             )
         values = self.encode(list(counts))
         array = _array(list(counts.values()))
@@ -466,7 +467,7 @@ class Density(Bounded):
         if not LEAST_SMOOTHNESS <= found <= MOST_SMOOTHNESS:
             raise InvalidParameter(
                 f"`smoothness` must be between {LEAST_SMOOTHNESS} and {MOST_SMOOTHNESS}, "
-                f"got {found:g}"
+                f"got {short(found)}"
             )
         object.__setattr__(self, "smoothness", found)
         object.__setattr__(self, "points", checks.whole("points", points, low=2, high=MOST_POINTS))
@@ -477,7 +478,7 @@ class Density(Bounded):
         return settings
 
     def __str__(self) -> str:
-        return f"{super().__str__()}, smoothness {self.smoothness:g}"
+        return f"{super().__str__()}, smoothness {short(self.smoothness)}"
 
     @cached_property
     def grid(self) -> NDArray[np.float64]:

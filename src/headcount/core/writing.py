@@ -1,13 +1,18 @@
-"""Results on their way into files: JSON, and one refusal for places that cannot be written to."""
+"""Results on their way into files, whole or not at all; and refusals of places that cannot be
+written to.
+"""
 
 import json
 import math
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+import os
+import secrets
+import stat
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from headcount.core.errors import UnreadableData
+from headcount.core.errors import InvalidParameter, UnreadableData
 
 
 def json_text(document: Mapping[str, Any]) -> str:
@@ -20,24 +25,107 @@ def _finite(value: Any) -> Any:
         return {key: _finite(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
         return [_finite(item) for item in value]
-    return None if isinstance(value, float) and not math.isfinite(value) else value
+    if isinstance(value, float):
+        return value + 0.0 if math.isfinite(value) else None  # which makes 0 of −0
+    return value
+
+
+def write_file(path: Path, contents: str | bytes) -> None:
+    """Make a file, or replace one, in one step: it holds all of this, or what it held before.
+
+    The contents go into a temporary file in the same folder, onto the disk, and then take the
+    name. A file that is replaced keeps its permissions. A symbolic link stays, and what it points
+    to is replaced. Devices and pipes are written to as they are.
+    """
+    data = contents.encode() if isinstance(contents, str) else contents
+    with _written(path):
+        before = _status(path)
+        if before is not None and not stat.S_ISREG(before.st_mode):
+            path.write_bytes(data)
+            return
+        place = Path(os.path.realpath(path))
+        with _temporary(place.parent) as temporary:
+            with temporary.open("xb") as file:
+                file.write(data)
+                file.flush()
+                os.fsync(file.fileno())
+            if before is not None:
+                with suppress(OSError):  # only root can give a file to somebody else
+                    os.chown(temporary, before.st_uid, before.st_gid)
+                temporary.chmod(stat.S_IMODE(before.st_mode))
+            temporary.replace(place)
+        _sync_folder(place.parent)
 
 
 def check_writable(path: Path) -> None:
     """Refuse a place that cannot be written to, before the work that would fill it; what is there
     stays as it is.
     """
-    if not path.absolute().parent.is_dir():
-        raise UnreadableData(f"there must be a folder {str(path.parent)!r} to write to, got none")
-    new = not path.exists()
-    with written(path):
-        path.open("ab").close()
-        if new:
-            path.unlink()
+    with _written(path):
+        before = _status(path)
+        folder = Path(os.path.realpath(path)).parent
+        if before is None and not folder.is_dir():
+            shown = str(folder if path.is_symlink() else path.parent)
+            raise UnreadableData(f"there must be a folder {shown!r} to write to, got none")
+        if before is not None and stat.S_ISDIR(before.st_mode):
+            raise IsADirectoryError(None, "a folder")
+        # They are only asked: to open a pipe would wait for its reader.
+        if before is not None and not os.access(path, os.W_OK):
+            raise PermissionError(None, "a file that may not be written to")
+        replaced = before is None or stat.S_ISREG(before.st_mode)
+        if replaced and not os.access(folder, os.W_OK | os.X_OK):
+            raise PermissionError(None, "a folder that may not be written to")
+
+
+def check_apart(out: Path, inputs: Mapping[str, Iterable[Path]]) -> None:
+    """Refuse an output that would replace what is read, by whatever name; inputs come by what they
+    are.
+    """
+    for what, paths in inputs.items():
+        if any(same_file(out, path) for path in paths):
+            raise InvalidParameter(
+                f"--out must be another file than {what}, which it would replace, got {str(out)!r}"
+            )
+
+
+def same_file(one: Path, other: Path) -> bool:
+    """By whatever name or link; not if there is none."""
+    try:
+        return one.samefile(other)
+    except OSError:
+        return False
 
 
 @contextmanager
-def written(path: Path) -> Iterator[None]:
+def _temporary(folder: Path) -> Iterator[Path]:
+    """A name for a new file in a folder; nothing of that name is left behind."""
+    path = folder / f".headcount-{secrets.token_hex(8)}.tmp"
+    try:
+        yield path
+    finally:
+        path.unlink(missing_ok=True)
+
+
+def _status(path: Path) -> os.stat_result | None:
+    """What is there, behind links; None if there is nothing."""
+    try:
+        return path.stat()
+    except FileNotFoundError:
+        return None
+
+
+def _sync_folder(folder: Path) -> None:
+    """So that the new name outlives a power cut, where folders can be synced."""
+    with suppress(OSError):
+        opened = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(opened)
+        finally:
+            os.close(opened)
+
+
+@contextmanager
+def _written(path: Path) -> Iterator[None]:
     """What goes wrong while a file is written becomes a refusal of one line."""
     try:
         yield

@@ -1,13 +1,16 @@
 """Rows of files: CSV, Parquet and JSON lines; one file, a folder of them, or a pattern."""
 
+import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from fnmatch import fnmatch
 from glob import glob, has_magic
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from headcount.core.cached import cached_property
 from headcount.core.errors import UnreadableData
+from headcount.core.writing import same_file
 from headcount.data.rows import Batch, Kind, Kinds, Rows, check_column, readable
 
 if TYPE_CHECKING:
@@ -61,6 +64,16 @@ def _files(place: Path | str) -> list[Path]:
     if not found or not found[0].is_file():
         raise UnreadableData(f"there must be a file at {str(place)!r}, got none")
     return found
+
+
+def belongs_to(file: Path, place: Path | str) -> bool:
+    """Whether a file is among those at a place, or would be once it is written."""
+    if any(same_file(file, found) for found in _files(place)):
+        return True
+    path, name = Path(os.path.realpath(place)), Path(os.path.realpath(file))
+    if path.is_dir():
+        return name.is_relative_to(path) and name.suffix.lower() in ENDINGS
+    return has_magic(str(place)) and fnmatch(str(name), str(path).replace("**/", "*"))
 
 
 class DatasetRows(Rows):

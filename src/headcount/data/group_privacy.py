@@ -13,6 +13,7 @@ from fractions import Fraction
 from headcount.core.budget import LEAST_DELTA, Budget
 from headcount.core.errors import Infeasible
 from headcount.core.guarantee import Guarantee
+from headcount.core.table import short
 
 
 def row_budget(budget: Budget, rows: int) -> Budget:
@@ -23,8 +24,9 @@ def row_budget(budget: Budget, rows: int) -> Budget:
     delta = _below(Fraction(budget.delta) / _chain(epsilon, rows))
     if budget.delta and delta < LEAST_DELTA:
         raise Infeasible(
-            f"{rows} rows of a person need a delta of {LEAST_DELTA:g} for each, "
-            f"got {delta:.3g} from delta={budget.delta:g} at epsilon={budget.epsilon:g}"
+            f"{rows} rows of a person need a delta of {short(LEAST_DELTA)} for each, "
+            f"got {short(delta, 3)} from delta={short(budget.delta)} at "
+            f"epsilon={short(budget.epsilon)}"
         )
     return Budget(epsilon, delta)
 

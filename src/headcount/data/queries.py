@@ -1,5 +1,8 @@
 """Rows that DuckDB finds: by the text of a query, or as a relation."""
 
+import re
+from glob import glob
+from pathlib import Path
 from typing import Any
 
 from headcount.core.errors import InvalidParameter, MissingPackage
@@ -26,6 +29,12 @@ def query_rows(query: str) -> Rows:
     except duckdb.Error as error:
         raise unreadable("the query", error) from None
     return relation_rows(found, "the query")
+
+
+def files_named(query: str) -> list[Path]:
+    """Files that stand in the text of a query in quotes, by name or by pattern."""
+    quoted = (one or other for one, other in re.findall(r"'([^']+)'|\"([^\"]+)\"", query))
+    return [Path(name) for text in quoted for name in glob(text, recursive=True)]  # noqa: PTH207
 
 
 def relation_rows(relation: Any, name: str = DATA) -> Rows:

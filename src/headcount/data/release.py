@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from headcount.core.budget import Trust
 from headcount.core.guarantee import GroupCurve, Guarantee, NearCurve, PrivacyCurve, WorstCurve
 from headcount.core.protocol import Protocol
+from headcount.core.table import short
 from headcount.core.task import Task
 from headcount.data.engine import Crowds
 from headcount.data.group_privacy import person_guarantee
@@ -46,7 +47,7 @@ def release(protocol: Protocol, question: Question, reserve: float) -> Release:
             guarantee,
             delta=math.nextafter(guarantee.delta + reserve, 1.0),
             exact=False,
-            method=f"{guarantee.method}; {reserve:.2g} of δ for drawing all messages at once",
+            method=f"{guarantee.method}; {short(reserve, 2)} of δ for drawing all messages at once",
         )
     rows = question.rows_per_person
     guarantee = person_guarantee(guarantee, rows)

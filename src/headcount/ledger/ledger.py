@@ -27,7 +27,8 @@ from headcount.accounting.dominating import DominatingLaw
 from headcount.core import checks
 from headcount.core.budget import MOST_USERS, Budget, Trust
 from headcount.core.errors import BudgetExhausted, InvalidParameter, UnreadableData
-from headcount.core.guarantee import Guarantee, PrivacyCurve
+from headcount.core.guarantee import Guarantee, PrivacyCurve, rounded_up
+from headcount.core.table import exact, short
 from headcount.ledger.account import Account, Charge, is_kept
 from headcount.ledger.books import MAKE_ONE, Books
 from headcount.ledger.entry import MOST_TIMES, Entry, noted, words
@@ -189,7 +190,8 @@ def _pair(guarantee: Guarantee, curve: PrivacyCurve) -> tuple[float, float]:
     delta = checks.real("delta", guarantee.delta)
     if epsilon < 0 or not 0 <= delta <= 1:
         raise InvalidParameter(
-            f"a guarantee must have epsilon >= 0 and delta in [0, 1], got ({epsilon:g}, {delta:g})"
+            f"a guarantee must have epsilon >= 0 and delta in [0, 1], "
+            f"got ({short(epsilon)}, {short(delta)})"
         )
     if not guarantee.secure:
         raise InvalidParameter(f"a guarantee must be kept to be charged, got: {guarantee.warning}")
@@ -215,9 +217,9 @@ def _exhausted(name: str, account: Account, asked: Charge) -> BudgetExhausted:
     often = f" {asked.times:,} times" if asked.times > 1 else ""
     limit = account.limit
     return BudgetExhausted(
-        f"epsilon={asked.epsilon!r}, delta={asked.delta!r} was asked{often} of data set {name!r}, "
-        f"but epsilon={room!r} at delta={delta!r} is left of its limit epsilon={limit.epsilon!r}, "
-        f"delta={limit.delta!r}",
+        f"epsilon={rounded_up(asked.epsilon)}, delta={rounded_up(asked.delta)} was asked{often} "
+        f"of data set {name!r}, but epsilon={exact(room)} at delta={exact(delta)} is left of its "
+        f"limit epsilon={exact(limit.epsilon)}, delta={exact(limit.delta)}",
         remaining={"epsilon": room, "delta": delta},
         limit=asdict(limit),
     )

@@ -6,7 +6,7 @@ from typing import Any
 from headcount.core.budget import Budget
 from headcount.core.errors import MissingPackage
 from headcount.core.guarantee import rounded_up
-from headcount.core.table import Table
+from headcount.core.table import Table, exact, short
 from headcount.ledger.account import Account
 from headcount.ledger.entry import Entry
 
@@ -60,7 +60,7 @@ class Spending:
         return Table(
             title=f"{self.dataset}: {len(self.entries):,} "
             f"{'entry' if len(self.entries) == 1 else 'entries'}, limit "
-            f"ε = {self.limit.epsilon:g}, δ = {self.limit.delta:g}",
+            f"ε = {short(self.limit.epsilon)}, δ = {short(self.limit.delta)}",
             columns=("entry", "time", "protocol", "task", "trust", "ε", "δ", "times"),
             rows=tuple(
                 (
@@ -84,13 +84,18 @@ class Spending:
         before = len(self.entries) - shown
         notes = [f"{before:,} earlier entries are not shown."] if before else []
         notes.append(
-            f"spent: ε = {rounded_up(self.epsilon)} at δ = {self.limit.delta:g}"
-            + (f", δ = {rounded_up(self.delta)} at ε = {self.limit.epsilon:g}" * (self.delta > 0))
+            f"spent: ε = {rounded_up(self.epsilon)} at δ = {short(self.limit.delta)}"
+            + (
+                f", δ = {rounded_up(self.delta)} at ε = {short(self.limit.epsilon)}"
+                * (self.delta > 0)
+            )
         )
         pairs = [(self.pure_remaining, 0.0)]
         if self.remaining_delta:
             pairs.append((self.remaining_epsilon, self.remaining_delta))
-        left = " or ".join(f"ε = {epsilon!r} at δ = {delta!r}" for epsilon, delta in pairs)
+        left = " or ".join(
+            f"ε = {exact(epsilon)} at δ = {exact(delta)}" for epsilon, delta in pairs
+        )
         notes.append(f"remaining: {left}")
         protected = {str(one.note["protected"]) for one in self.entries if "protected" in one.note}
         if len(protected) > 1:

@@ -18,7 +18,7 @@ from headcount.core.budget import Budget, Crowd, Trust
 from headcount.core.errors import Infeasible, InvalidParameter
 from headcount.core.protocol import Protocol
 from headcount.core.source import Source
-from headcount.core.table import Table, size
+from headcount.core.table import Table, short, size
 from headcount.core.task import Bounded, Count, Counts, Density, Histogram, Task
 from headcount.planner.plan import plan
 from headcount.protocols.registry import protocol, protocol_class, protocol_names
@@ -96,8 +96,8 @@ class Comparison:
         parts = {
             "users": f"{self.crowd.users:,} people",
             "honest": f"{100 * honest:.4g} % of people honest" if honest < 1 else "",
-            "epsilon": f"ε = {self.budget.epsilon:g}",
-            "delta": f"δ = {self.budget.delta:g}",
+            "epsilon": f"ε = {short(self.budget.epsilon)}",
+            "delta": f"δ = {short(self.budget.delta)}",
             "buckets": "" if isinstance(self.task, Count) else str(self.task),
         }
         return ", ".join(part for name, part in parts.items() if part and name != self.axis)
@@ -260,7 +260,7 @@ def _series(
             place = built.messages_per_user if axis == "messages" else float(at)
             points.append(_point(built, place, runs, source))
         except Infeasible as refusal:
-            refused[f"{at:g}"] = str(refusal)
+            refused[f"{short(at)}"] = str(refusal)
     points.sort(key=lambda point: point.at)
     return Series(label, name, found.trust, tuple(points), refused)
 

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from headcount.core import checks
 from headcount.core.errors import InvalidParameter
+from headcount.core.table import short
 from headcount.core.task import Task
 
 
@@ -23,7 +24,7 @@ class Margin:
     def __post_init__(self) -> None:
         size = checks.real("margin", self.size)
         if size <= 0:
-            raise InvalidParameter(f"`margin` must be positive, got {size:g}")
+            raise InvalidParameter(f"`margin` must be positive, got {short(size)}")
         if self.share and size >= 1:
             raise InvalidParameter(f"`margin` must be below the whole, 100 %, got {size:.0%}")
         checks.confidence(self.confidence)
@@ -33,7 +34,7 @@ class Margin:
         return self.size * whole(task, users) if self.share else self.size
 
     def __str__(self) -> str:
-        return f"±{100 * self.size:g} %" if self.share else f"±{self.size:g}"
+        return f"±{100 * self.size:g} %" if self.share else f"±{short(self.size)}"
 
 
 def whole(task: Task, users: int) -> float:

@@ -14,7 +14,7 @@ from headcount.core import checks
 from headcount.core.budget import Budget, Crowd, Trust
 from headcount.core.errors import InvalidParameter
 from headcount.core.guarantee import rounded_up
-from headcount.core.table import Table, size
+from headcount.core.table import Table, short, size
 from headcount.core.task import Density, Task
 from headcount.planner.candidate import Candidate, Refusal, assess
 from headcount.planner.margin import Margin, whole
@@ -147,7 +147,7 @@ def needed_epsilon(
         around = _around(excess, start[0])
         if around is None:
             nearest = min(asked, key=lambda found: _excess(found, allowed))
-            return _refusal(nearest, margin, f"epsilon is {MOST_ASKED:g} at most")
+            return _refusal(nearest, margin, f"epsilon is {short(MOST_ASKED)} at most")
         low, epsilon = around
         epsilon = _least(excess, low, epsilon) if low else epsilon
         for less in (epsilon / 2, epsilon / 4):  # where the law of an interval changes
@@ -158,7 +158,7 @@ def needed_epsilon(
         assert isinstance(found, Candidate)
         return Need(name, found.trust, epsilon, crowd.users, None, found)
 
-    known = f"{crowd_words(crowd)}, δ = {delta:g}"
+    known = f"{crowd_words(crowd)}, δ = {short(delta)}"
     return _answers(task, margin, "epsilon", known, trust, attempt, progress)
 
 
@@ -198,7 +198,9 @@ def needed_crowd(
             if useful and excess(people) > _FALLING * excess(people / 10):
                 break  # more people are no help
         if excess(people) > 1:
-            return _refusal(ask(people), margin, f"and more than {people:g} people are no help")
+            return _refusal(
+                ask(people), margin, f"and more than {short(people)} people are no help"
+            )
         users = round(people if people == 1 else _least(excess, people / 10, people, integers=True))
         found = ask(users)
         assert isinstance(found, Candidate)
@@ -207,7 +209,7 @@ def needed_crowd(
         return Need(name, found.trust, budget.epsilon, users, most, found)
 
     honest = f"{100 * (1 - dishonest):.4g} % honest, " if dishonest else ""
-    known = f"{honest}ε = {budget.epsilon:g}, δ = {budget.delta:g}"
+    known = f"{honest}ε = {short(budget.epsilon)}, δ = {short(budget.delta)}"
     return _answers(task, margin, "users", known, trust, attempt, progress)
 
 
@@ -244,7 +246,9 @@ def _excess(found: Candidate | Refusal, allowed: float) -> float:
 def _refusal(found: Candidate | Refusal, margin: Margin, reach: str) -> Refusal:
     if isinstance(found, Refusal):
         return found
-    reason = f"its margin is ±{found.margin:.4g} at least, and {margin} was asked for; {reach}"
+    reason = (
+        f"its margin is ±{short(found.margin, 4)} at least, and {margin} was asked for; {reach}"
+    )
     return Refusal(found.protocol, found.trust, reason)
 
 

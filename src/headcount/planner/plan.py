@@ -7,6 +7,7 @@ it names the plan, and tells if the file was changed.
 """
 
 import json
+import stat
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -16,8 +17,9 @@ from headcount.core import checks
 from headcount.core.budget import Budget, Crowd, Trust
 from headcount.core.errors import HeadcountError, Infeasible, InvalidParameter, UnreadableData
 from headcount.core.protocol import Protocol
-from headcount.core.table import Table, size
+from headcount.core.table import Table, short, size
 from headcount.core.task import Density, Task, task_from
+from headcount.core.writing import write_file
 from headcount.planner.cache import cached, digest
 from headcount.planner.candidate import Candidate, Refusal, assess
 from headcount.planner.margin import Margin
@@ -25,6 +27,7 @@ from headcount.protocols.registry import protocol, protocol_class, protocol_name
 from headcount.theory import Bound, bounds
 
 FORMAT, VERSION = "headcount.plan", 1
+MOST_BYTES = 2**28  # of a saved plan
 MANY_MESSAGES = 100  # more than that is not recommended, if anything else is feasible
 
 
@@ -134,7 +137,9 @@ class Plan:
 
     def _notes(self) -> Iterator[str]:
         for refusal in self.refused:
-            settings = ", ".join(f"{name}={value:g}" for name, value in refusal.feasible.items())
+            settings = ", ".join(
+                f"{name}={short(value)}" for name, value in refusal.feasible.items()
+            )
             advice = f" (feasible with {settings})" if settings else ""
             yield f"refused: {refusal}{advice}"
         asked = {one.trust for one in self.candidates} | {one.trust for one in self.refused}
@@ -230,18 +235,13 @@ class Plan:
     def save(self, path: Path | str) -> None:
         """Write a JSON file that `load` reads."""
         text = json.dumps(self.to_dict(), indent=2, ensure_ascii=False, allow_nan=False)
-        try:
-            Path(path).write_text(text + "\n", encoding="utf-8")
-        except OSError as error:
-            raise UnreadableData(
-                f"{str(path)!r} must be a place to write to, got: {error.strerror}"
-            ) from None
+        write_file(Path(path), text + "\n")
 
     @classmethod
     def load(cls, path: Path | str) -> "Plan":
         """The plan that was saved there."""
         try:
-            document = json.loads(Path(path).read_text(encoding="utf-8"), object_pairs_hook=_once)
+            document = json.loads(_contents(Path(path)).decode(), object_pairs_hook=_once)
         except OSError as error:
             raise UnreadableData(f"{str(path)!r} must be a plan, got: {error.strerror}") from None
         except (ValueError, RecursionError):
@@ -315,7 +315,7 @@ def plan(
     for one in sorted(candidates, key=lambda candidate: candidate.expected_error):
         reason = _unfit(one, max_messages, exact)
         if reason is None and margin and one.margin > margin.allowed(task, crowd.users):
-            reason = f"its margin is ±{one.margin:.4g}, and {margin} was asked for"
+            reason = f"its margin is ±{short(one.margin, 4)}, and {margin} was asked for"
         if reason is None:
             fitting.append(one)
         else:
@@ -343,6 +343,17 @@ def trust_of(trust: Trust | str | None) -> Trust | None:
     return None if trust is None else Trust(checks.choice("trust", trust, list(Trust)))
 
 
+def _contents(path: Path) -> bytes:
+    """All of a file of an ordinary size: no pipe to wait for, and nothing endless."""
+    if not stat.S_ISREG(path.stat().st_mode):
+        raise OSError(None, "no regular file")
+    with path.open("rb") as file:
+        found = file.read(MOST_BYTES + 1)
+    if len(found) > MOST_BYTES:
+        raise OSError(None, f"more than {MOST_BYTES:,} bytes")
+    return found
+
+
 def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     """Of a JSON object: what stands there twice may be read in two ways."""
     if len({key for key, _ in pairs}) < len(pairs):
@@ -352,7 +363,7 @@ def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 def described(budget: Budget, crowd: Crowd) -> str:
     """A budget and a crowd in words."""
-    return f"{crowd_words(crowd)}, ε = {budget.epsilon:g}, δ = {budget.delta:g}"
+    return f"{crowd_words(crowd)}, ε = {short(budget.epsilon)}, δ = {short(budget.delta)}"
 
 
 def crowd_words(crowd: Crowd) -> str:
@@ -370,8 +381,8 @@ def _unfit(candidate: Candidate, max_messages: float | None, exact: bool) -> str
     """Why a candidate is not among those that were asked for."""
     if max_messages is not None and candidate.messages_per_user > max_messages:
         return (
-            f"a person sends {candidate.messages_per_user:.4g} messages, and no more than "
-            f"{max_messages:g} were asked for"
+            f"a person sends {short(candidate.messages_per_user, 4)} messages, and no more than "
+            f"{short(max_messages)} were asked for"
         )
     if exact and not candidate.guarantee.exact:
         return "its guarantee is an upper bound, and exact ones were asked for"

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from headcount.auditor.report import PrivacyReport
 from headcount.core.errors import InvalidParameter
-from headcount.core.writing import check_writable, json_text, written
+from headcount.core.writing import check_writable, json_text, write_file
 from headcount.plot.lines import Points, panel
 from headcount.plot.page import drawing, page
 from headcount.plot.style import (
@@ -93,8 +93,7 @@ def save_report(report: PrivacyReport, path: Path) -> None:
         text = json_text(report.to_dict()) + "\n"
     else:
         text = _page(report)
-    with written(path):
-        path.write_text(text, encoding="utf-8")
+    write_file(path, text)
 
 
 def _page(report: PrivacyReport) -> str:

@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import replace
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +10,7 @@ import numpy as np
 
 from headcount.core.errors import InvalidParameter, MissingPackage
 from headcount.core.estimate import Estimate
-from headcount.core.writing import check_writable, json_text, written
+from headcount.core.writing import check_writable, json_text, write_file
 from headcount.data.grouped import GroupedEstimate
 from headcount.plot import figures
 from headcount.plot.page import drawing, page
@@ -45,23 +46,19 @@ def save(
             raise InvalidParameter("a figure must be of one estimate, got those of several groups")
         figures.save(figures.density_figure(result, confidence, **kind), path)
         return
-    with written(path):
-        if ending == ".json":
-            text = json_text(result.to_dict(confidence, **kind)) + "\n"
-            path.write_text(text, encoding="utf-8")
-        elif ending == ".html":
-            path.write_text(_page(result, confidence, kind), encoding="utf-8")
-        else:
-            _write_table(result, path, confidence, kind)
+    if ending == ".json":
+        write_file(path, json_text(result.to_dict(confidence, **kind)) + "\n")
+    elif ending == ".html":
+        write_file(path, _page(result, confidence, kind))
+    else:
+        write_file(path, _parquet(result, confidence, kind))
 
 
 def _estimates(result: Estimate | GroupedEstimate) -> list[tuple[Any, Estimate]]:
     return [(None, result)] if isinstance(result, Estimate) else [*result.items()]
 
 
-def _write_table(
-    result: Estimate | GroupedEstimate, path: Path, confidence: float, kind: dict[str, bool]
-) -> None:
+def _parquet(result: Estimate | GroupedEstimate, confidence: float, kind: dict[str, bool]) -> bytes:
     """A row for each number; the guarantee is in the table's metadata."""
     try:
         import pyarrow
@@ -96,7 +93,9 @@ def _write_table(
         "guarantee": result.guarantee.to_dict(),
     }
     table = pyarrow.concat_tables(tables).replace_schema_metadata({"headcount": json.dumps(about)})
-    parquet.write_table(table, path)
+    out = BytesIO()
+    parquet.write_table(table, out)
+    return out.getvalue()
 
 
 def _page(result: Estimate | GroupedEstimate, confidence: float, kind: dict[str, bool]) -> str:

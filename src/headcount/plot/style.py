@@ -6,12 +6,13 @@ import textwrap
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
+from io import BytesIO, StringIO
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast
 
-from headcount.core.errors import InvalidParameter, MissingPackage, UnreadableData
-from headcount.core.writing import check_writable
+from headcount.core.errors import InvalidParameter, MissingPackage
+from headcount.core.writing import check_writable, write_file
 
 if TYPE_CHECKING:
     import altair
@@ -45,22 +46,19 @@ def save(figure: Figure, path: Path) -> None:
     """Write a figure; its ending says as what. HTML holds all that it needs, without a network."""
     check_path(path)
     kind = cast(Literal["png", "svg", "pdf", "html"], path.suffix.lower()[1:])
-    try:
-        figure.save(
-            path,
-            format=kind,
-            scale_factor=2 if kind == "png" else 1,
-            inline=kind == "html",
-            embed_options={
-                "renderer": "svg",
-                "actions": {"export": True, "source": False, "compiled": False, "editor": False},
-            },
-            json_kwds={"cls": _ScriptEncoder},
-        )
-    except OSError as error:
-        raise UnreadableData(
-            f"{str(path)!r} must be a place to write to, got: {error.strerror}"
-        ) from None
+    out = StringIO() if kind in ("svg", "html") else BytesIO()
+    figure.save(
+        out,
+        format=kind,
+        scale_factor=2 if kind == "png" else 1,
+        inline=kind == "html",
+        embed_options={
+            "renderer": "svg",
+            "actions": {"export": True, "source": False, "compiled": False, "editor": False},
+        },
+        json_kwds={"cls": _ScriptEncoder},
+    )
+    write_file(path, out.getvalue())
 
 
 class _ScriptEncoder(json.JSONEncoder):

@@ -17,6 +17,7 @@ from headcount.core import checks
 from headcount.core.cached import cached_property
 from headcount.core.errors import Infeasible, InvalidParameter
 from headcount.core.protocol import Protocol
+from headcount.core.table import short
 
 _MOST_MESSAGES = 2.0**20
 _STEPS = 8
@@ -85,7 +86,8 @@ class CorrelatedProtocol(Protocol, Generic[Noise]):
         if largest < self.least_spare:
             least = 2.0001 * self.least_spare * self.budget.epsilon / self._most_epsilon1
             raise Infeasible(
-                f"{self.name} needs epsilon of at least {least:g}, got {self.budget.epsilon:g}",
+                f"{self.name} needs epsilon of at least {short(least)}, "
+                f"got {short(self.budget.epsilon)}",
                 nearest={"epsilon": least},
             )
         if self.max_messages is not None:
@@ -99,14 +101,15 @@ class CorrelatedProtocol(Protocol, Generic[Noise]):
         if epsilon1 > largest and self.error_ratio is not None:
             least_ratio = self._relative(largest)
             raise Infeasible(
-                f"{self.name} needs an error_ratio of at least {least_ratio:.6g}, "
-                f"got {self.error_ratio:g}",
+                f"{self.name} needs an error_ratio of at least {short(least_ratio)}, "
+                f"got {short(self.error_ratio)}",
                 nearest={"error_ratio": math.ceil(least_ratio * 1e6) / 1e6},
             )
         if epsilon1 > largest:
             raise Infeasible(
-                f"{self.name} needs epsilon1 of at most {largest:g} (nearer to "
-                f"{self._most_epsilon1:g} the laws of its noise are too long), got {epsilon1:.6g}",
+                f"{self.name} needs epsilon1 of at most {short(largest)} (nearer to "
+                f"{short(self._most_epsilon1)} the laws of its noise are too long), "
+                f"got {short(epsilon1)}",
                 nearest={"epsilon1": min(0.99 * self._most_epsilon1, largest)},
             )
         noise = self._calibrate(epsilon1)
@@ -114,13 +117,13 @@ class CorrelatedProtocol(Protocol, Generic[Noise]):
             if self.calibration == "paper":
                 raise self._not_private()
             raise Infeasible(
-                f"{self.name} finds no flood for epsilon={self.budget.epsilon:g}, "
-                f"delta={self.budget.delta:g}, epsilon1={epsilon1:g}"
+                f"{self.name} finds no flood for epsilon={short(self.budget.epsilon)}, "
+                f"delta={short(self.budget.delta)}, epsilon1={short(epsilon1)}"
             )
         if self._messages(noise) > _MOST_MESSAGES:
             fewer = math.ceil(self.crowd.honest * self._messages(noise) / _MOST_MESSAGES)
             raise Infeasible(
-                f"{self.name} needs {self._messages(noise):.3g} messages per person of "
+                f"{self.name} needs {short(self._messages(noise), 3)} messages per person of "
                 f"{self.crowd.honest} honest people, more than {_MOST_MESSAGES:.0f}",
                 nearest={"honest": fewer},
             )
@@ -135,8 +138,8 @@ class CorrelatedProtocol(Protocol, Generic[Noise]):
         if ratio <= self._dishonesty:
             least = self._relative(self._most_epsilon1 - self.least_spare)
             raise Infeasible(
-                f"{self.name} needs an error_ratio above {self._dishonesty:g} with "
-                f"{self.crowd.honest} honest of {self.crowd.users} people, got {ratio:g}",
+                f"{self.name} needs an error_ratio above {short(self._dishonesty)} with "
+                f"{self.crowd.honest} honest of {self.crowd.users} people, got {short(ratio)}",
                 nearest={"error_ratio": math.ceil(max(least, 1.01 * self._dishonesty) * 1e4) / 1e4},
             )
         halves = 2 * self._units
@@ -166,9 +169,9 @@ class CorrelatedProtocol(Protocol, Generic[Noise]):
             least, share = min((cost(other * self._most_epsilon1), other) for other in shares)
             if least > allowed:
                 raise Infeasible(
-                    f"{self.name} needs at least {least:.4g} messages per person for epsilon="
-                    f"{self.budget.epsilon:g}, delta={self.budget.delta:g} with "
-                    f"{self.crowd.honest} honest people, got max_messages={allowed:g}",
+                    f"{self.name} needs at least {short(least, 4)} messages per person for epsilon="
+                    f"{short(self.budget.epsilon)}, delta={short(self.budget.delta)} with "
+                    f"{self.crowd.honest} honest people, got max_messages={short(allowed)}",
                     nearest={"max_messages": math.ceil(least * 1000 + 1) / 1000},
                 )
         # The flood is about inverse to what ε1 leaves of ε.

@@ -33,6 +33,7 @@ from headcount.core.estimate import Answer
 from headcount.core.guarantee import Guarantee
 from headcount.core.protocol import Protocol
 from headcount.core.source import Source
+from headcount.core.table import short
 from headcount.core.tally import Tally
 from headcount.core.task import Histogram, Holding, Task
 from headcount.protocols.responses import ratio_epsilon
@@ -143,7 +144,7 @@ class FrequencyOracle(Protocol):
         if self.support.slope <= 0:
             raise Infeasible(
                 f"{self.name} needs a larger epsilon for {among} {kind}, "
-                f"got {self.budget.epsilon:g}",
+                f"got {short(self.budget.epsilon)}",
                 nearest={"epsilon": among * 2.0**-60},
             )
 

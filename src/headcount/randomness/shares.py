@@ -19,6 +19,7 @@ from headcount.core import checks
 from headcount.core.cached import cached_property
 from headcount.core.errors import InvalidParameter
 from headcount.core.source import Source
+from headcount.core.table import short
 from headcount.randomness.discrete_laplace import coin, exponential_coin, geometric
 from headcount.randomness.draws import successes, uniform_below
 from headcount.randomness.table import FINE, ThresholdTable
@@ -153,7 +154,9 @@ def _check(name: str, value: object, low: Fraction, high: int) -> None:
     if not isinstance(value, Fraction):
         raise InvalidParameter(f"`{name}` must be a Fraction, got {value!r}")
     if not low <= value <= high:
-        raise InvalidParameter(f"`{name}` must be between {float(low):g} and {high}, got {value}")
+        raise InvalidParameter(
+            f"`{name}` must be between {short(float(low))} and {high}, got {value}"
+        )
 
 
 @lru_cache(maxsize=64)

@@ -3,6 +3,7 @@
 from headcount.core import checks
 from headcount.core.budget import LEAST_EPSILON, MOST_USERS
 from headcount.core.errors import InvalidParameter
+from headcount.core.table import short
 from headcount.core.task import MOST_BUCKETS
 
 
@@ -18,6 +19,7 @@ def survey_worth(users: int, epsilon: float, buckets: int = 2) -> float:
     found = checks.real("epsilon", epsilon)
     if not LEAST_EPSILON <= found <= 1:
         raise InvalidParameter(
-            f"`epsilon` must be between {LEAST_EPSILON:g} and 1 to weigh a survey, got {found:g}"
+            f"`epsilon` must be between {short(LEAST_EPSILON)} and 1 to weigh a survey, "
+            f"got {short(found)}"
         )
     return users * found**2 / buckets

@@ -37,6 +37,7 @@ from headcount.core.guarantee import Guarantee
 from headcount.core.messages import Alphabet, Messages
 from headcount.core.protocol import MOST_BUNDLES, BundleLaw
 from headcount.core.source import Source
+from headcount.core.table import short
 from headcount.core.tally import Tally
 from headcount.core.task import Holding
 from headcount.protocols.fixed_point import RoundedError
@@ -133,7 +134,7 @@ class LaplaceMean(LevelProtocol):
             # 2L(1 + 45/ε) + 2 is then below.
             least = 2 * _REACH * self._levels / (_LONGEST - 2 * self._levels - 4)
             raise Infeasible(
-                f"{self.name} has no table for the noise of epsilon={self.budget.epsilon:g} "
+                f"{self.name} has no table for the noise of epsilon={short(self.budget.epsilon)} "
                 f"with {self._levels} level(s)",
                 nearest={"epsilon": least},
             )

@@ -36,6 +36,7 @@ from headcount.core.guarantee import Guarantee, PrivacyCurve
 from headcount.core.messages import Messages
 from headcount.core.protocol import BundleLaw, Calibration, Protocol
 from headcount.core.source import Source
+from headcount.core.table import short
 from headcount.core.tally import Tally
 from headcount.core.task import Bounded, Count, Density, Histogram, Holding, Mean, Sum, Task
 from headcount.protocols.inner import InnerProtocol
@@ -141,7 +142,7 @@ class Amplified(InnerProtocol):
             enough = 20 * math.log(4 / self.budget.delta) * math.exp(self.budget.epsilon)
             raise Infeasible(
                 f"the paper's closed form for {self.name} gains nothing for epsilon="
-                f"{self.budget.epsilon:g}, delta={self.budget.delta:g} with "
+                f"{short(self.budget.epsilon)}, delta={short(self.budget.delta)} with "
                 f"{self.crowd.honest} honest people",
                 nearest={"honest": math.ceil(enough)} if enough < MOST_USERS else None,
             )

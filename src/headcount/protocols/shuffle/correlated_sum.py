@@ -39,6 +39,7 @@ from headcount.core.guarantee import Guarantee, NearCurve, PrivacyCurve
 from headcount.core.messages import Alphabet, Messages
 from headcount.core.protocol import RESERVED, BundleLaw
 from headcount.core.source import Source
+from headcount.core.table import short
 from headcount.core.tally import Tally
 from headcount.core.task import Holding
 from headcount.protocols.correlated_protocol import CorrelatedProtocol
@@ -111,8 +112,8 @@ class CorrelatedSum(CorrelatedProtocol[CorrelatedSumNoise], NoisySum):
         noise = _calibrate(self._levels, self.budget.epsilon, delta, epsilon1, self._by_paper)
         if noise is not None and noise.messages > _MOST_NOISE and self._by_paper:
             raise Infeasible(
-                f"{self.name} needs {noise.messages:.3g} noise messages for {self._levels} levels "
-                f"by its paper, more than {_MOST_NOISE}",
+                f"{self.name} needs {short(noise.messages, 3)} noise messages for {self._levels} "
+                f"levels by its paper, more than {_MOST_NOISE}",
                 nearest={"levels": min(self._levels - 1, _MOST_EXACT_LEVELS)},
             )
         return noise

@@ -32,6 +32,7 @@ from headcount.core.guarantee import Guarantee, NearCurve, PrivacyCurve
 from headcount.core.messages import Alphabet, Messages
 from headcount.core.protocol import MOST_BUNDLES, RARE, RESERVED, BundleLaw, Calibration, Protocol
 from headcount.core.source import Source
+from headcount.core.table import short
 from headcount.core.tally import Tally
 from headcount.core.task import Histogram, Holding
 from headcount.randomness.draws import uniform
@@ -96,7 +97,7 @@ class FakeUsers(Protocol):
     @cached_property
     def _noise(self) -> Fraction:
         """μ."""
-        setting = f"epsilon={self.budget.epsilon:g}, delta={self.budget.delta:g}"
+        setting = f"epsilon={short(self.budget.epsilon)}, delta={short(self.budget.delta)}"
         if self.budget.delta == 0:
             raise Infeasible(
                 f"{self.name} needs delta above 0: it may happen that nobody sends noise",
@@ -112,7 +113,7 @@ class FakeUsers(Protocol):
         if self._cells * found > _MOST_MESSAGES * self.crowd.honest:
             raise Infeasible(
                 f"{self.name} must take at most {_MOST_MESSAGES:.0f} messages per person, got "
-                f"{float(self._cells * found / self.crowd.honest):.3g} for {setting} with "
+                f"{short(float(self._cells * found / self.crowd.honest), 3)} for {setting} with "
                 f"{self.crowd.honest} honest people",
                 nearest={"honest": self._enough(found)},
             )

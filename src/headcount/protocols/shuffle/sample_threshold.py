@@ -43,6 +43,7 @@ from headcount.core.guarantee import Guarantee
 from headcount.core.messages import Alphabet, Messages
 from headcount.core.protocol import BundleLaw, Calibration, Protocol
 from headcount.core.source import Source
+from headcount.core.table import short
 from headcount.core.tally import Tally
 from headcount.core.task import Histogram, Holding
 from headcount.randomness.draws import WHOLE, bernoulli
@@ -156,7 +157,7 @@ class SampleThreshold(Protocol):
         found = _calibrate(self.budget, self.rate, self.calibration)
         if found is not None:
             return found
-        setting = f"epsilon={self.budget.epsilon:g}, delta={self.budget.delta:g}"
+        setting = f"epsilon={short(self.budget.epsilon)}, delta={short(self.budget.delta)}"
         if not self.budget.delta:
             raise Infeasible(
                 f"{self.name} needs delta above 0: a whole bucket may take part",
@@ -170,7 +171,7 @@ class SampleThreshold(Protocol):
         smaller = _calibrate(self.budget, None, "exact")
         raise Infeasible(
             f"{self.name} finds no threshold up to {MOST_THRESHOLD} for {setting}"
-            + (f", rate={self.rate:g}" if self.rate else ""),
+            + (f", rate={short(self.rate)}" if self.rate else ""),
             nearest={"rate": math.floor(smaller[0] / WHOLE * 1e4) / 1e4}
             if smaller and self.rate
             else None,

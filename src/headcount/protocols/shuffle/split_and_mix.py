@@ -33,6 +33,7 @@ from headcount.core.guarantee import Guarantee, NearCurve
 from headcount.core.messages import Alphabet, Messages
 from headcount.core.protocol import RESERVED, BundleLaw
 from headcount.core.source import Source
+from headcount.core.table import short
 from headcount.core.tally import Tally
 from headcount.core.task import Holding
 from headcount.protocols.geometric_error import GeometricError
@@ -91,13 +92,13 @@ class SplitAndMix(NoisySum):
             most = int(self.budget.epsilon / LEAST_GAMMA)
             raise Infeasible(
                 f"{self.name} needs fewer than {self._levels} levels for epsilon="
-                f"{self.budget.epsilon:g}",
+                f"{short(self.budget.epsilon)}",
                 nearest={"precision": most} if most else None,
             )
         if 2 * self._room(self.crowd.users) > _MOST_MODULUS:
             raise Infeasible(
                 f"{self.name} needs a modulus above 2^63 for {self.crowd.users} people, "
-                f"{self._levels} levels and epsilon={self.budget.epsilon:g}"
+                f"{self._levels} levels and epsilon={short(self.budget.epsilon)}"
             )
         self._check_curve()
 

@@ -33,6 +33,7 @@ from headcount.core.guarantee import Guarantee
 from headcount.core.messages import Alphabet, Messages
 from headcount.core.protocol import BundleLaw, Calibration
 from headcount.core.source import Source
+from headcount.core.table import short
 from headcount.core.tally import Tally
 from headcount.core.task import Holding
 from headcount.protocols.level_protocol import level_sum
@@ -84,7 +85,7 @@ class UnarySum(ResponseSum):
         if 2 * self._lie >= WHOLE:
             raise Infeasible(
                 f"{self.name} needs a larger epsilon for {self._levels} bits, "
-                f"got {self.budget.epsilon:g}",
+                f"got {short(self.budget.epsilon)}",
                 nearest={"epsilon": self._levels * 2.0**-60},
             )
 

@@ -39,6 +39,7 @@ from headcount.core.guarantee import Guarantee, PrivacyCurve
 from headcount.core.messages import Alphabet, Messages
 from headcount.core.protocol import BundleLaw, Calibration, Protocol
 from headcount.core.source import Source
+from headcount.core.table import short
 from headcount.core.tally import Tally
 from headcount.core.task import Count, Holding, Task
 from headcount.randomness.draws import WHOLE, bernoulli
@@ -224,7 +225,7 @@ class ZeroExact(Protocol):
         few, enough = honest, 2 * honest
         while enough < _MOST_NOISE and not surely_works(enough):
             few, enough = enough, 2 * enough
-        setting = f"epsilon={budget.epsilon:g}, delta={budget.delta:g}"
+        setting = f"epsilon={short(budget.epsilon)}, delta={short(budget.delta)}"
         if enough >= _MOST_NOISE:
             return Infeasible(f"{self.name} needs more than {_MOST_NOISE} people for {setting}")
         while enough - few > 1:

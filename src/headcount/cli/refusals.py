@@ -1,0 +1,49 @@
+"""What went wrong: in one line for people, as a document for programs, and as an exit status."""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from headcount.cli.interrupts import INTERRUPTED
+from headcount.core.errors import HeadcountError
+
+BUG = 70  # the exit status of a fault that is ours, as sysexits.h numbers it
+_BAD = HeadcountError.exit_status
+
+
+@dataclass(frozen=True)
+class Refusal:
+    code: str
+    message: str
+    status: int = _BAD
+    more: dict[str, Any] = field(default_factory=dict)
+
+    def __str__(self) -> str:
+        hint = self.more.get("hint")
+        said = f"{self.message} ({hint})" if hint else self.message
+        return f"headcount: {self.code}: {' '.join(said.split())}"
+
+    def to_dict(self) -> dict[str, Any]:
+        known = {"code": self.code, "message": self.message, **self.more}
+        return {"error": {**known, "exit_status": self.status}}
+
+
+def refusal_of(error: BaseException, *, answered: bool = False) -> Refusal:
+    """What is said of an error; `answered` if it came after the answer."""
+    if isinstance(error, HeadcountError):
+        named = ("hint", "nearest", "remaining", "limit")
+        more = {name: found for name in named if (found := getattr(error, name, None))}
+        return Refusal(error.code, error.message, error.exit_status, more)
+    if isinstance(error, KeyboardInterrupt):
+        when = "after the answer" if answered else "before it was done"
+        return Refusal("interrupted", f"stopped {when}", INTERRUPTED)
+    if isinstance(error, MemoryError):
+        return Refusal("out-of-memory", "it needs more memory than there is")
+    if isinstance(error, OSError):
+        what = "reading or writing" if error.filename is None else repr(str(error.filename))
+        return Refusal("unreadable-data", f"{what} failed: {error.strerror or error}")
+    if hasattr(error, "format_message"):  # of the package that reads the options
+        return Refusal("usage", error.format_message(), getattr(error, "exit_code", _BAD))
+    name = type(error).__name__
+    return Refusal(
+        "bug", f"Headcount failed with {name}, which is no fault of yours: please report it", BUG
+    )
