@@ -206,7 +206,7 @@ def test_whatever_happens_while_it_is_saved_the_answer_is_printed(
     shown = headcount(*PAID, "--out", "r.json", "--json")
     assert json.loads(shown.out)["users"] == 2000
     bug = isinstance(error, RuntimeError)
-    assert shown.status == (1 if bug else 2)
+    assert shown.status == (70 if bug else 2)
     assert shown.err.splitlines()[-1].startswith(f"headcount: {'bug' if bug else 'out-of-memory'}:")
 
 

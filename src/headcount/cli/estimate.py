@@ -341,8 +341,6 @@ def _check_usage(given: dict[str, Any]) -> None:
             "--seed and --not-private must come together: with a known seed anyone can take the "
             "noise away again"
         )
-    if "--ledger" in given and "--not-private" in given:
-        raise InvalidParameter("--ledger must come without --not-private, which keeps no limit")
     bins, task = "--bins" in given, given.get("--task", "histogram")
     check_matters(
         given,
