@@ -1,72 +1,12 @@
-"""The way in: turns every refusal into one line and a documented exit status."""
+"""The way in. It loads little, so that Ctrl-C is soon answered in one line."""
 
-import io
-import sys
-import traceback
-from contextlib import suppress
-
-from headcount.cli.interrupts import INTERRUPTED, at_once
-from headcount.cli.refusals import BUG, refusal_of
-from headcount.core.errors import HeadcountError, MissingPackage
-from headcount.core.writing import json_text
+from headcount.cli.interrupts import at_once
 
 
 def main() -> None:
     """Entry point of the `headcount` command."""
-    with at_once(str(refusal_of(KeyboardInterrupt()))):
-        try:
-            from headcount.cli.app import app
-            from headcount.cli.output import standard_output
-        except ImportError as error:
-            if (error.name or "").partition(".")[0] not in ("typer", "rich"):
-                raise
-            missing = MissingPackage("the command line: pip install 'headcount[cli]'")
-            sys.exit(_explained(missing))
+    with at_once("headcount: interrupted: stopped before it was done"):
+        from headcount.cli.program import load, run
 
-    if sys.stdout is None:
-        sys.exit(HeadcountError.exit_status)  # nowhere to put an answer that would cost budget
-    for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(errors="replace")  # old terminals lack a few of the characters
-    standard_output.answered = False
-    try:
-        status = app(standalone_mode=False)
-        if status == INTERRUPTED:
-            raise KeyboardInterrupt
-        if sys.stdout is not None:
-            sys.stdout.flush()
-    except BaseException as error:
-        status = _explained(error, answered=standard_output.answered)
-        _let_go_of_output()
-    sys.exit(status or 0)
-
-
-def _explained(error: BaseException, *, answered: bool = False) -> int:
-    """Say what went wrong in one line, and with --json in a document; give the exit status."""
-    if isinstance(error, SystemExit):
-        # Who reads help through `head` has what they want.
-        early = isinstance(error.__context__, BrokenPipeError)
-        return 0 if early or not isinstance(error.code, int) else error.code
-    refusal = refusal_of(error, answered=answered)
-    if refusal.status == BUG:
-        traceback.print_exception(error)
-    if _wants_json() and not answered:
-        with suppress(OSError):
-            print(json_text(refusal.to_dict()))
-    with suppress(OSError):
-        print(refusal, file=sys.stderr)
-    return refusal.status
-
-
-def _wants_json() -> bool:
-    """Known before the options are read, which may be what is refused."""
-    return "--json" in sys.argv[1 : sys.argv.index("--") if "--" in sys.argv else None]
-
-
-def _let_go_of_output() -> None:
-    """Forget a standard output that takes nothing: Python would try again when it stops."""
-    try:
-        if sys.stdout is not None:
-            sys.stdout.flush()
-    except OSError:
-        sys.stdout = None
+        app = load()
+    run(app)
