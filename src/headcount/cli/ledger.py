@@ -13,7 +13,9 @@ from headcount.cli.output import console, messages, print_json, print_table
 from headcount.core.budget import Budget
 from headcount.core.errors import InvalidParameter, MissingPackage
 from headcount.core.writing import json_text, written
+from headcount.ledger.entry import words
 from headcount.ledger.ledger import Ledger
+from headcount.ledger.rule import Rule, Terms
 from headcount.ledger.spending import Spending
 
 Place = Annotated[
@@ -41,16 +43,25 @@ def create(
     delta: Annotated[
         float, typer.Option(help="Chance of a larger loss that all releases together may have.")
     ] = 0.0,
+    rule: Annotated[
+        Rule,
+        typer.Option(
+            help="composed: if all privacy curves are fixed before the first answer. adaptive: if "
+            "earlier answers choose the next release."
+        ),
+    ] = Rule.COMPOSED,
 ) -> None:
     """Add a data set and its limit.
 
-    The limit is for everything that is ever spent on it, and cannot be changed. A ledger is made
-    if there is none.
+    The limit is for everything that is ever spent on it. Limit and rule cannot be changed. A ledger
+    is made if there is none.
     """
-    limit = Budget(epsilon, delta)
-    Ledger.create(place).create_dataset(dataset, limit)
+    terms = Terms.of(Budget(epsilon, delta), rule)
+    words("dataset", dataset, least=1)  # before a file is made
+    Ledger.create(place).create_dataset(dataset, terms.limit, rule=rule)
     console.print(
-        f"{dataset}: at most ε = {limit.epsilon:g}, δ = {limit.delta:g}, for all releases together",
+        f"{dataset}: at most ε = {terms.limit.epsilon:g}, δ = {terms.limit.delta:g}, "
+        f"for all releases together\n{terms.condition}",
         soft_wrap=True,
     )
 
