@@ -13,6 +13,7 @@ import pytest
 
 import postgres
 from commands import Headcount, Outcome
+from ledgers import new_database
 
 os.environ["HEADCOUNT_CACHE"] = tempfile.mkdtemp(prefix="headcount-tests-")
 
@@ -68,3 +69,11 @@ def postgres_server() -> Iterator[str]:
     """The address of a PostgreSQL server that runs while the tests do."""
     with postgres.running() as url:
         yield url
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+def place(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """An empty place for a ledger."""
+    if request.param == "sqlite":
+        return str(tmp_path / "spent.db")
+    return new_database(request.getfixturevalue("postgres_server"))

@@ -1,4 +1,4 @@
-"""Processes that charge one ledger until they are killed, run as a program by test_ledger.py.
+"""Processes that charge one ledger until they are killed: a program of test_ledger_processes.py.
 
     python ledger_storm.py storm PLACE RELEASED PROCESSES KILLS SEED
     python ledger_storm.py crash PLACE STATEMENT before|after|never

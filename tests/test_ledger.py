@@ -1,27 +1,19 @@
-"""Ledgers, judged from outside: by their rows, exact laws of responses, and killed processes."""
+"""Ledgers, judged from outside: by their rows and exact laws of responses."""
 
 import contextlib
 import itertools
 import json
 import math
-import os
 import random
-import signal
-import sqlite3
-import subprocess
-import sys
 import tempfile
 import zlib
-from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections import Counter
 from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
-import mpmath
 import numpy as np
-import psycopg
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -31,96 +23,20 @@ import headcount as hc
 from commands import Headcount
 from headcount.accounting.divergence import PointCurve
 from headcount.accounting.dominating import DominatingLaw
-from headcount.ledger.entry import Entry
+from ledgers import (
+    NOBODY,
+    ask,
+    exact_delta,
+    exact_sum,
+    made,
+    mixed,
+    promise,
+    responses,
+    rows_of,
+    spend,
+)
 
-STORM = Path(__file__).with_name("ledger_storm.py")
-NOBODY: Any = "nobody"
-
-
-@pytest.fixture(params=["sqlite", "postgres"])
-def place(request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    """An empty place for a ledger."""
-    if request.param == "sqlite":
-        return str(tmp_path / "spent.db")
-    return new_database(request.getfixturevalue("postgres_server"))
-
-
-def new_database(server: str) -> str:
-    """Empty, and with defaults that are as bad as they can be."""
-    with psycopg.connect(server, autocommit=True) as connection:
-        for statement in (
-            "DROP SCHEMA IF EXISTS headcount CASCADE",
-            "ALTER DATABASE postgres SET default_transaction_isolation = 'serializable'",
-            "ALTER DATABASE postgres SET synchronous_commit = 'off'",
-        ):
-            connection.execute(statement)
-    return server
-
-
-def rows_of(place: str, statement: str) -> list[tuple[Any, ...]]:
-    """What the database itself says."""
-    if place.startswith("postgresql:"):
-        with psycopg.connect(place, options="-c search_path=headcount") as connection:
-            done = connection.execute(statement)
-            return done.fetchall() if done.description else []
-    with contextlib.closing(sqlite3.connect(place)) as file, file:
-        return file.execute(statement).fetchall()
-
-
-def made(place: str | Path, epsilon: float, delta: float = 0.0) -> hc.Ledger:
-    ledger = hc.Ledger.create(place)
-    ledger.create_dataset("people", hc.Budget(epsilon, delta))
-    return ledger
-
-
-def promise(epsilon: float, delta: float = 0.0) -> hc.Guarantee:
-    return hc.Guarantee(epsilon, delta, hc.Trust.LOCAL, True, "the worst one", 1)
-
-
-def spend(ledger: hc.Ledger, epsilon: float, delta: float = 0.0, **more: Any) -> Entry:
-    """The worst release of this pair."""
-    curve = PointCurve(epsilon, delta)
-    return ledger.charge(more.pop("name", None), promise(epsilon, delta), curve, **more)
-
-
-def responses(epsilon: float) -> hc.Protocol:
-    return hc.protocol("local.randomized-response", hc.Count(), hc.Budget(epsilon), hc.Crowd(10))
-
-
-def ask(ledger: hc.Ledger, protocol: hc.Protocol, name: str | None = None) -> Entry:
-    return ledger.charge(
-        name, protocol.guarantee, protocol.curve, {"column": "smoker"}, protocol=protocol.name,
-        task=str(protocol.task), users=protocol.crowd.users,
-    )  # fmt: skip
-
-
-def exact_delta(kinds: Sequence[tuple[float, int]], epsilon: float) -> mpmath.mpf:
-    """Of randomized responses, each repeated: all outcomes, with 50 digits.
-
-    Numbers are what their text says, and a limit is held to one part in 2^52.
-    """
-    with mpmath.workdps(50):
-        limit = mpmath.mpf(str(epsilon)) * (1 + mpmath.mpf(2) ** -52)
-        law = {mpmath.mpf(0): mpmath.mpf(1)}  # P by loss
-        for each, times in kinds:
-            loss = mpmath.mpf(str(each))
-            p = 1 / (1 + mpmath.exp(-loss))
-            parts = {
-                loss * (2 * k - times): mpmath.binomial(times, k) * p**k * (1 - p) ** (times - k)
-                for k in range(times + 1)
-            }
-            joined: defaultdict[mpmath.mpf, mpmath.mpf] = defaultdict(mpmath.mpf)
-            for (one, mass), (more, share) in itertools.product(law.items(), parts.items()):
-                joined[one + more] += mass * share
-            law = joined
-        return sum(p * (1 - mpmath.exp(limit - loss)) for loss, p in law.items() if loss > limit)
-
-
-def exact_sum(numbers: Iterable[float]) -> Fraction:
-    return sum((Fraction(str(number)) for number in numbers), Fraction())
-
-
-# What fits ------------------------------------------------------------------------------------
+# What fits ---------------------------------------------------------------------------------------
 
 
 def test_ten_tenths_are_one(place: str) -> None:
@@ -261,19 +177,6 @@ def test_what_remains_fits(tmp_path: Path, epsilon: float, delta: float) -> None
         spend(ledger, left, spare)
 
 
-def mixed() -> list[hc.Protocol]:
-    crowd = hc.Crowd(1000)
-    return [
-        hc.protocol("central.geometric", hc.Count(), hc.Budget(0.3), crowd),
-        hc.protocol("local.k-ary", hc.Histogram(4), hc.Budget(0.5), crowd),
-        hc.protocol("shuffle.zero-exact", hc.Count(), hc.Budget(1, 1e-8), crowd),
-        hc.protocol("shuffle.fake-users", hc.Histogram(3), hc.Budget(0.7, 1e-8), crowd),
-        hc.protocol("central.laplace", hc.Mean(0, 1), hc.Budget(0.3), crowd),
-        responses(0.1),
-        responses(0.1),
-    ]
-
-
 def test_order_and_reopening_do_not_matter(place: str, tmp_path: Path) -> None:
     """Of all trusts; the composed spend is no more than the sum, and never below any part."""
     ledger, charged = made(place, 2.5, 1e-6), mixed()
@@ -361,7 +264,7 @@ def test_entries_say_what_was_asked(place: str) -> None:
     assert "<table>" in ledger.spending()._repr_html_()
 
 
-# Who lies is refused --------------------------------------------------------------------------
+# Who lies is refused -----------------------------------------------------------------------------
 
 
 def test_a_curve_worse_than_its_guarantee_is_refused(tmp_path: Path) -> None:
@@ -423,199 +326,19 @@ def test_bad_places(place: Any) -> None:
         hc.Ledger.create(place)
 
 
-# What cannot be read --------------------------------------------------------------------------
+def test_no_charge_is_for_nothing(tmp_path: Path) -> None:
+    """A little more than was said, a billion times, is a lot."""
+    for limit in (0.0, 1e-6):
+        ledger = made(tmp_path / f"{limit}.db", 1, limit)
+        with pytest.raises(hc.InvalidParameter, match="worse"):
+            ledger.charge(None, promise(0.0), PointCurve(0.9e-11, 0.9e-15), times=10**9)
+        with pytest.raises(hc.InvalidParameter, match="worse"):
+            ledger.charge(None, promise(0.1), PointCurve(0.1 + 1e-11, 0.0))
+        with pytest.raises(hc.InvalidParameter, match="worse"):
+            ledger.charge(None, promise(0.1), PointCurve(0.1, 0.9e-15))
 
 
-@pytest.mark.parametrize(
-    "damage",
-    [
-        "UPDATE entries SET epsilon = 'much'",
-        "UPDATE entries SET epsilon = '-0.1'",
-        "UPDATE entries SET epsilon = 'nan'",
-        "UPDATE entries SET epsilon = '0.01'",  # less than its curve says
-        "UPDATE entries SET delta = '1e'",
-        "UPDATE entries SET times = 0",
-        "UPDATE entries SET times = -5",
-        "UPDATE entries SET curve = NULL",
-        "UPDATE datasets SET epsilon = 'inf'",
-        "UPDATE datasets SET delta = '2.0'",
-        "UPDATE headcount_ledger SET version = 2",
-        "DELETE FROM headcount_ledger",
-        "UPDATE curves SET law = 'abc'",
-    ],
-)
-def test_damage_refuses_every_charge(place: str, damage: str) -> None:
-    ledger = made(place, 1, 1e-6)
-    spend(ledger, 0.1)
-    spend(ledger, 0.2)
-    rows_of(place, damage)
-    for attempt in (lambda: spend(ledger, 0.001), ledger.spending):
-        with pytest.raises(hc.UnreadableData) as refused:
-            attempt()
-        assert "\n" not in str(refused.value)
-    assert rows_of(place, "SELECT COUNT(*) FROM entries") == [(2,)]
-
-
-@pytest.mark.parametrize(
-    "damage",
-    [
-        "UPDATE entries SET times = 'many'",
-        "UPDATE entries SET epsilon = 0.1",
-        "UPDATE entries SET number = 'first' WHERE epsilon = '0.2'",
-        "UPDATE entries SET curve = 'none'",
-        "DELETE FROM curves",
-        "UPDATE curves SET digest = 'abc' WHERE digest = (SELECT MAX(digest) FROM curves)",
-        "UPDATE curves SET law = substr(law, 1, 40)",
-        "UPDATE curves SET law = (SELECT MAX(law) FROM curves)",
-        "UPDATE curves SET law = (SELECT MIN(law) FROM curves)",
-        "DROP TABLE entries",
-    ],
-)
-def test_damage_that_sqlite_allows(tmp_path: Path, damage: str) -> None:
-    place = str(tmp_path / "spent.db")
-    ledger = made(place, 1, 1e-6)
-    spend(ledger, 0.1)
-    spend(ledger, 0.2)
-    rows_of(place, damage)
-    with pytest.raises(hc.UnreadableData):
-        spend(ledger, 0.001)
-
-
-@pytest.mark.parametrize("column", ["note", "trust"])
-def test_damaged_words_are_not_shown(place: str, column: str) -> None:
-    ledger = made(place, 1)
-    spend(ledger, 0.1)
-    rows_of(place, f"UPDATE entries SET {column} = '['")
-    with pytest.raises(hc.UnreadableData, match="every row of data set 'people'"):
-        ledger.spending()
-
-
-def test_what_is_no_ledger(tmp_path: Path, headcount: Headcount) -> None:
-    (tmp_path / "text.db").write_text("no database, but long enough for a heading" * 100)
-    (tmp_path / "empty.db").touch()
-    with contextlib.closing(sqlite3.connect(tmp_path / "other.db")) as other, other:
-        other.execute("CREATE TABLE entries (a)")
-    for name, wanted in (
-        ("missing.db", "there must be a ledger at 'missing.db', got none"),
-        ("text.db", "text.db must be a ledger, got another kind of file"),
-        ("empty.db", "empty.db must be a ledger, got none"),
-        ("other.db", "other.db must be a ledger, got none"),
-        (".", "must be a file that can be opened, got none"),
-    ):
-        done = headcount("ledger", "show", name)
-        assert (done.status, done.out, done.err.count("\n")) == (2, "", 1)
-        assert wanted in done.err
-    assert not (tmp_path / "missing.db").exists()
-    for name in ("text.db", "other.db", "no/such/folder.db"):
-        done = headcount("ledger", "create", name, "--dataset", "people", "--epsilon", "1")
-        assert (done.status, done.out, done.err.count("\n")) == (2, "", 1)
-    assert headcount("ledger", "create", "empty.db", "--dataset", "a", "--epsilon", "1").status == 0
-
-
-def as_another_user(work: Callable[[], None]) -> str:
-    """What a function raises in a process that is not root."""
-    receive, send = os.pipe()
-    child = os.fork()
-    if not child:
-        try:
-            if os.geteuid() == 0:
-                os.setuid(65534)
-            work()
-        except hc.HeadcountError as error:
-            os.write(send, str(error).encode())
-        finally:
-            os._exit(0)
-    os.close(send)
-    os.waitpid(child, 0)
-    with os.fdopen(receive) as told:
-        return told.read()
-
-
-@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
-def test_a_read_only_file_is_shown_but_not_charged(tmp_path: Path) -> None:
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "spent.db"
-        ledger = made(path, 1)
-        spend(ledger, 0.25)
-        path.chmod(0o444)
-        Path(folder).chmod(0o555)
-
-        def look() -> None:
-            assert len(hc.Ledger.open(path).spending().entries) == 1
-            spend(hc.Ledger.open(path), 0.25)
-
-        told = as_another_user(look)
-        Path(folder).chmod(0o755)
-    assert told == "spent.db must be writable, got a place that is read-only"
-
-
-def test_a_locked_file_is_waited_for(tmp_path: Path) -> None:
-    path = tmp_path / "spent.db"
-    made(path, 1)
-    ledger = hc.Ledger.open(path, wait=0.2)
-    with contextlib.closing(sqlite3.connect(path, isolation_level=None)) as other:
-        other.execute("BEGIN EXCLUSIVE")
-        with pytest.raises(hc.UnreadableData, match=r"must be free within 0\.2 s"):
-            spend(ledger, 0.1)
-    spend(ledger, 0.1)
-
-
-def test_a_locked_row_is_waited_for(postgres_server: str) -> None:
-    place = new_database(postgres_server)
-    made(place, 1)
-    ledger = hc.Ledger.open(place, wait=0.2)
-    with psycopg.connect(place) as other:
-        other.execute("SELECT * FROM headcount.datasets FOR UPDATE")
-        with pytest.raises(hc.UnreadableData, match=r"must be free within 0\.2 s"):
-            spend(ledger, 0.1)
-    spend(ledger, 0.1)
-
-
-def test_a_lost_server(postgres_server: str) -> None:
-    """While a charge is under way: it is not made, and what was said has no password."""
-    place = new_database(postgres_server)
-    ledger = made(place.replace("user=postgres", "user=postgres&password=geheim"), 1)
-
-    def cut_off() -> None:
-        with ledger.store.writing() as run:
-            ((own,),) = run("SELECT pg_backend_pid()", ())
-            run("INSERT INTO datasets VALUES ('a', '1.0', '0.0', '')", ())
-            with psycopg.connect(place, autocommit=True) as other:
-                other.execute("SELECT pg_terminate_backend(%s, 5000)", (own,))
-
-    with pytest.raises(hc.UnreadableData, match="must be reachable") as lost:
-        cut_off()
-    assert ledger.datasets == ["people"]
-    for address in (
-        "postgresql://someone:geheim@127.0.0.1:1/x",
-        "postgresql://someone:gehe%zzim@127.0.0.1:1/x",
-        "postgresql://someone:geheim@127.0.0.1:many/x",
-        "postgresql://[someone:geheim",
-    ):
-        with pytest.raises(hc.UnreadableData) as refused:
-            hc.Ledger.open(address)
-        for told in (str(refused.value), str(lost.value), repr(ledger)):
-            assert "gehe" not in told
-            assert "\n" not in told
-
-
-def test_a_user_who_may_not_write(postgres_server: str) -> None:
-    place = new_database(postgres_server)
-    spend(made(place, 1), 0.1)
-    name = f"reader_{os.getpid()}"
-    for statement in (
-        f"CREATE USER {name}",
-        f"GRANT USAGE ON SCHEMA headcount TO {name}",
-        f"GRANT SELECT ON ALL TABLES IN SCHEMA headcount TO {name}",
-    ):
-        rows_of(place, statement)
-    reader = hc.Ledger.open(place.replace("user=postgres", f"user={name}"))
-    assert len(reader.spending().entries) == 1
-    with pytest.raises(hc.UnreadableData, match="must be writable by its user: permission denied"):
-        spend(reader, 0.1)
-
-
-# Laws that are kept ---------------------------------------------------------------------------
+# Laws that are kept ------------------------------------------------------------------------------
 
 
 def test_laws_are_read_as_they_were_written() -> None:
@@ -643,192 +366,14 @@ def test_what_is_no_law_is_not_read() -> None:
             DominatingLaw.from_bytes(wrong)
 
 
-# Processes ------------------------------------------------------------------------------------
-
-
-def run_storm(place: str, folder: Path, processes: int, kills: int, seed: int) -> None:
-    ledger = hc.Ledger.create(place)
-    ledger.create_dataset("many", hc.Budget(40))
-    ledger.create_dataset("few", hc.Budget(0.1))
-    ledger.create_dataset("composed", hc.Budget(1, 1e-6))
-    released = folder / "released"
-    subprocess.run(
-        [sys.executable, STORM, "storm", place, released, str(processes), str(kills), str(seed)],
-        check=True,
-        timeout=900,
-        env={**os.environ, "OPENBLAS_NUM_THREADS": "1"},
-    )
-    entries = {
-        name: (dataset, float(epsilon))
-        for name, dataset, epsilon in rows_of(place, "SELECT id, dataset, epsilon FROM entries")
-    }
-    lines = [line.split() for line in released.read_text().splitlines()]
-    assert len(lines) == len({name for name, _, _ in lines}) > kills
-    for name, dataset, epsilon in lines:
-        assert entries[name] == (dataset, float(epsilon))
-    spent = {
-        dataset: Counter(epsilon for where, epsilon in entries.values() if where == dataset)
-        for dataset in ("many", "few", "composed")
-    }
-    assert exact_sum(spent["many"].elements()) == 40
-    assert exact_sum(spent["few"].elements()) == Fraction("0.1")
-    composed = sorted(spent["composed"].items())
-    assert exact_delta(composed, 1) <= 1e-6
-    assert exact_sum(spent["composed"].elements()) > 1
-    assert exact_delta([*composed, (0.02, 1)], 1) > 0.9e-6
-    numbers = rows_of(place, "SELECT COUNT(*), MAX(number) FROM entries GROUP BY dataset")
-    assert all(count == last for count, last in numbers)
-    for dataset in spent:
-        found = ledger.spending(dataset)
-        assert found.epsilon <= found.limit.epsilon
-        assert found.delta <= found.limit.delta
-
-
-def test_what_others_spend_meanwhile_counts(place: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Between the first look and the transaction."""
-    ledger = made(place, 1)
-    kind = type(ledger.store)
-    writing, others = kind.writing, [1.0]
-
-    @contextlib.contextmanager
-    def later(store: Any) -> Iterator[Any]:
-        while others:
-            spend(ledger, others.pop())
-        with writing(store) as run:
-            yield run
-
-    monkeypatch.setattr(kind, "writing", later)
-    with pytest.raises(hc.BudgetExhausted):
-        spend(ledger, 0.5)
-    assert rows_of(place, "SELECT epsilon FROM entries") == [("1.0",)]
-
-
-def test_killed_processes_never_overspend(tmp_path: Path) -> None:
-    run_storm(str(tmp_path / "spent.db"), tmp_path, processes=4, kills=4, seed=1)
-
-
-@pytest.mark.slow
-def test_hundreds_of_killed_processes_never_overspend(place: str, tmp_path: Path) -> None:
-    run_storm(place, tmp_path, processes=32, kills=200, seed=2)
-
-
-def crashed(place: Path, statement: int, when: str) -> int:
-    """How many statements a charge took; 0 if the process was killed at one."""
-    done = subprocess.run(
-        [sys.executable, STORM, "crash", place, str(statement), when],
-        check=False, capture_output=True, text=True,
-    )  # fmt: skip
-    if done.returncode == -signal.SIGKILL:
-        return 0
-    assert (done.returncode, done.stderr) == (0, "")
-    return int(done.stdout)
-
-
-def check_crashes(place: Path, latest: int) -> None:
-    """Killed at one of its latest statements, a charge is there once it is committed, as a whole,
-    and not before; and the next one works.
-    """
-    ledger = hc.Ledger.create(place)
-    ledger.create_dataset("few", hc.Budget(1, 1e-6))
-    spend(ledger, 0.001)
-    last = crashed(place, 0, "never")
-    entries = 2
-    for statement, when in itertools.product(
-        range(max(1, last - latest), last + 1), ("before", "after")
-    ):
-        assert crashed(place, statement, when) == 0
-        entries += (statement, when) == (last, "after")  # COMMIT
-        assert rows_of(str(place), "SELECT COUNT(*), MAX(number) FROM entries") == [(entries,) * 2]
-        entries += 1
-        assert spend(ledger, 0.001).number == entries == len(ledger.spending().entries)
-
-
-def test_killed_while_it_is_written(tmp_path: Path) -> None:
-    check_crashes(tmp_path / "spent.db", latest=1)
-
-
-@pytest.mark.slow
-def test_killed_at_any_statement(tmp_path: Path) -> None:
-    check_crashes(tmp_path / "spent.db", latest=1000)
-
-
-# Packages -------------------------------------------------------------------------------------
-
-
-def test_nothing_heavy_is_loaded_without_need(tmp_path: Path) -> None:
-    """Where plain sums fit, or no distribution could help."""
-    program = """
-import sys, headcount as hc
-from headcount.accounting.divergence import PointCurve
-assert "psycopg" not in sys.modules
-ledger = hc.Ledger.create("spent.db")
-ledger.create_dataset("people", hc.Budget(1, 1e-6))
-ledger.create_dataset("pure", hc.Budget(1))
-def spend(name, epsilon):
-    guarantee = hc.Guarantee(epsilon, 0.0, hc.Trust.LOCAL, True, "", 1)
-    return ledger.charge(name, guarantee, PointCurve(epsilon, 0.0))
-for _ in range(10):
-    spend("people", 0.1)
-    spend("pure", 0.1)
-try:
-    spend("pure", 0.1)
-except hc.BudgetExhausted:
-    assert "psycopg" not in sys.modules and "dp_accounting" not in sys.modules
-    sys.modules["dp_accounting"] = None
-    assert ledger.spending("people").pure_remaining == 0
-    spend("people", 0.1)
-"""
-    done = subprocess.run(
-        [sys.executable, "-c", program], cwd=tmp_path, capture_output=True, text=True, check=False
-    )
-    assert rows_of(str(tmp_path / "spent.db"), "SELECT COUNT(*) FROM entries") == [(20,)]
-    last = done.stderr.splitlines()[-1]
-    assert last.startswith("headcount.core.errors.MissingPackage: composition needs dp-accounting")
-
-
-def test_nothing_heavy_is_loaded_in_a_transaction(tmp_path: Path) -> None:
-    """Not even if others spend the last of the sum between the first look and the transaction."""
-    program = """
-import contextlib, sys, headcount as hc
-from headcount.accounting.divergence import PointCurve
-from headcount.ledger.sqlite import SqliteStore
-writing, others, seen = SqliteStore.writing, [0.1] * 10, []
-@contextlib.contextmanager
-def watched(store):
-    while others:
-        spend(others.pop())
-    before = "dp_accounting" in sys.modules
-    with writing(store) as run:
-        yield run
-        seen.append((before, "dp_accounting" in sys.modules))
-def spend(epsilon):
-    guarantee = hc.Guarantee(epsilon, 0.0, hc.Trust.LOCAL, True, "", 1)
-    return ledger.charge(None, guarantee, PointCurve(epsilon, 0.0))
-ledger = hc.Ledger.create("spent.db")
-ledger.create_dataset("people", hc.Budget(1, 1e-2))
-SqliteStore.writing = watched
-print(spend(0.1).number, seen == [(False, False)] * 11 + [(True, True)])
-"""
-    done = subprocess.run(
-        [sys.executable, "-c", program], cwd=tmp_path, capture_output=True, text=True, check=False
-    )
-    assert (done.stdout, done.stderr) == ("11 True\n", "")
-
-
-def test_a_missing_driver_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "psycopg", None)
-    with pytest.raises(hc.MissingPackage, match=r"pip install 'headcount\[postgres\]'"):
-        hc.Ledger.open("postgresql:///x")
-
-
-# Commands -------------------------------------------------------------------------------------
+# Commands ----------------------------------------------------------------------------------------
 
 
 def test_commands(headcount: Headcount, tmp_path: Path) -> None:
     create = ["ledger", "create", "spent.db", "--dataset"]
     done = headcount(*create, "people", "--epsilon", "3", "--delta", "1e-6")
     assert (done.status, done.err) == (0, "")
-    assert done.out == "people: at most ε = 3, δ = 1e-6, for all releases together\n"
+    assert done.out.startswith("people: at most ε = 3, δ = 1e-6, for all releases together\n")
     again = headcount(*create, "people", "--epsilon", "30")
     assert (again.status, again.out) == (2, "")
     assert "'people' must be new in spent.db, got one with a limit of epsilon=3.0" in again.err
@@ -870,18 +415,6 @@ def test_exports(headcount: Headcount, tmp_path: Path) -> None:
     for out in ("spending.txt", "no/folder.csv", "no/folder.parquet"):
         done = headcount("ledger", "export", "spent.db", "--out", out)
         assert (done.status, done.out, done.err.count("\n")) == (2, "", 1)
-
-
-def test_no_charge_is_for_nothing(tmp_path: Path) -> None:
-    """A little more than was said, a billion times, is a lot."""
-    for limit in (0.0, 1e-6):
-        ledger = made(tmp_path / f"{limit}.db", 1, limit)
-        with pytest.raises(hc.InvalidParameter, match="worse"):
-            ledger.charge(None, promise(0.0), PointCurve(0.9e-11, 0.9e-15), times=10**9)
-        with pytest.raises(hc.InvalidParameter, match="worse"):
-            ledger.charge(None, promise(0.1), PointCurve(0.1 + 1e-11, 0.0))
-        with pytest.raises(hc.InvalidParameter, match="worse"):
-            ledger.charge(None, promise(0.1), PointCurve(0.1, 0.9e-15))
 
 
 def test_what_is_protected_is_said_if_it_differs(tmp_path: Path) -> None:

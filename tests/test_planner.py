@@ -387,6 +387,28 @@ def test_a_broken_cache_is_none(own_cache: Path) -> None:
         assert hc.plan(hc.Count(), BUDGET, CROWD) == plan
 
 
+def test_a_damaged_cache_never_answers(own_cache: Path) -> None:
+    """Each bit of an answer flipped, in turn, and some elsewhere: it is computed anew."""
+    answer = {"error": 1.2345678, "users": 90123}
+
+    def ask() -> Any:
+        return cache.cached({"number": 1}, lambda: answer, dict)
+
+    assert ask() == answer
+    path = own_cache / "plans.sqlite"
+    data = path.read_bytes()
+    text = json.dumps(answer).encode()
+    start = data.index(text)
+    used = [8 * at + bit for at, byte in enumerate(data) if byte for bit in range(8)]
+    for bit in [*range(8 * start, 8 * (start + len(text))), *used[::40]]:
+        damaged = bytearray(data)
+        damaged[bit // 8] ^= 1 << bit % 8
+        for left in own_cache.glob("plans.sqlite*"):
+            left.unlink()
+        path.write_bytes(damaged)
+        assert ask() == answer
+
+
 def test_no_cache_makes_anyone_trust_more(own_cache: Path) -> None:
     """The answer for one trust, put where that for another one is looked for."""
     answers = {}

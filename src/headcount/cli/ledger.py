@@ -14,7 +14,9 @@ from headcount.core.budget import Budget
 from headcount.core.errors import InvalidParameter, MissingPackage
 from headcount.core.table import short
 from headcount.core.writing import check_apart, check_writable, json_text, write_file
+from headcount.ledger.entry import words
 from headcount.ledger.ledger import Ledger
+from headcount.ledger.rule import Rule, Terms
 from headcount.ledger.spending import Spending
 
 Place = Annotated[
@@ -46,17 +48,25 @@ def create(
             "one person's value as with any other value in its place, plus delta; in [0, 1)."
         ),
     ] = 0.0,
+    rule: Annotated[
+        Rule,
+        typer.Option(
+            help="composed: if all privacy curves are fixed before the first answer. adaptive: if "
+            "earlier answers choose the next release."
+        ),
+    ] = Rule.COMPOSED,
 ) -> None:
     """Add a data set and its limit.
 
-    The limit is for everything that is ever spent on it, and cannot be changed. A ledger is made
-    if there is none.
+    The limit is for everything that is ever spent on it. Limit and rule cannot be changed. A ledger
+    is made if there is none.
     """
-    limit = Budget(epsilon, delta)
-    Ledger.create(place).create_dataset(dataset, limit)
+    terms = Terms.of(Budget(epsilon, delta), rule)
+    words("dataset", dataset, least=1)  # before a file is made
+    Ledger.create(place).create_dataset(dataset, terms.limit, rule=rule)
     console.print(
-        f"{dataset}: at most ε = {short(limit.epsilon)}, δ = {short(limit.delta)}, for all "
-        "releases together",
+        f"{dataset}: at most ε = {short(terms.limit.epsilon)}, δ = {short(terms.limit.delta)}, "
+        f"for all releases together\n{terms.condition}",
         soft_wrap=True,
     )
 

@@ -1,118 +1,235 @@
 """The tables of a ledger, the same in every store: what is written, and how it is read back.
 
-Amounts are decimal text, times are UTC. A row that cannot be read is an `UnreadableData`, so that
-nothing is charged on top of what is not understood.
+Amounts are decimal text, times are UTC. Data sets are a chain of hashes, and so are the entries of
+each, which begins with the hash of its data set (`chain`). Where a chain ends, and how many there
+are, is kept apart from it. All of it is checked when a ledger is opened, and of what was checked
+only later entries are read again: sums come from checked rows and nothing else. A row that does not
+fit, or that cannot be read, is an `UnreadableData`, so that nothing is charged on top of it.
 """
 
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
+from typing import Any, TypeAlias
 
 from headcount.accounting.dominating import STEP, DominatingLaw
-from headcount.core.budget import MOST_USERS, Budget
+from headcount.core.budget import Budget
 from headcount.core.errors import InvalidParameter, UnknownName, UnreadableData
 from headcount.ledger.account import Account, Charge
+from headcount.ledger.chain import link
 from headcount.ledger.entry import MOST_TIMES, Entry, amount, count
+from headcount.ledger.rule import Rule, Terms
 from headcount.ledger.store import Run, Store
 
-VERSION = 1
+VERSION = 2
+_START = "headcount ledger"  # before the first data set
 _TABLES = (
-    "CREATE TABLE headcount_ledger (version INTEGER NOT NULL)",
+    "CREATE TABLE headcount_ledger (version INTEGER NOT NULL, datasets BIGINT NOT NULL, "
+    "head TEXT NOT NULL)",
     """CREATE TABLE datasets (
-        name TEXT PRIMARY KEY, epsilon TEXT NOT NULL, delta TEXT NOT NULL, time TEXT NOT NULL)""",
+        name TEXT PRIMARY KEY, number BIGINT NOT NULL UNIQUE, epsilon TEXT NOT NULL,
+        delta TEXT NOT NULL, rule TEXT NOT NULL, renyi_order TEXT, time TEXT NOT NULL,
+        entries BIGINT NOT NULL, head TEXT NOT NULL)""",
     "CREATE TABLE curves (digest TEXT PRIMARY KEY, law {bytes} NOT NULL)",
     """CREATE TABLE entries (
         id TEXT PRIMARY KEY, dataset TEXT NOT NULL REFERENCES datasets (name),
         number BIGINT NOT NULL, time TEXT NOT NULL, protocol TEXT NOT NULL, trust TEXT NOT NULL,
         task TEXT NOT NULL, epsilon TEXT NOT NULL, delta TEXT NOT NULL, times BIGINT NOT NULL,
         users BIGINT, curve TEXT REFERENCES curves (digest), note TEXT NOT NULL,
-        UNIQUE (dataset, number))""",
-    "CREATE INDEX charges ON entries (dataset, epsilon, delta, curve, times)",
+        hash TEXT NOT NULL, UNIQUE (dataset, number))""",
 )
+_TERMS = "name, number, epsilon, delta, rule, renyi_order, time"
 _COLUMNS = (
     "id, dataset, number, time, protocol, trust, task, epsilon, delta, times, users, curve, note"
 )
+_NUMBER, _EPSILON, _DELTA, _TIMES, _CURVE = 2, 7, 8, 9, 11  # among these
 MAKE_ONE = "`headcount ledger create` makes one"
+_EARLIER = "an earlier version of Headcount made it, and can show it"
 _READING = (ValueError, TypeError, RecursionError)
+Row: TypeAlias = tuple[Any, ...]
+
+
+@dataclass(frozen=True)
+class Dataset:
+    """A row that was checked; `hash` is where the chain of its entries begins."""
+
+    name: str
+    terms: Terms
+    hash: str
+
+
+@dataclass(frozen=True)
+class Record:
+    """The entries of a data set that were checked: how many, where the chain is, what they cost."""
+
+    dataset: Dataset
+    number: int
+    head: str
+    charges: dict[Row, Charge] = field(default_factory=dict, repr=False)  # by kind
+
+    @property
+    def account(self) -> Account:
+        return self.dataset.terms.account(tuple(self.charges.values()))
 
 
 @dataclass(frozen=True)
 class Books:
-    """The tables in one transaction."""
+    """The tables in one transaction, of which version and data sets were checked.
+
+    `known` has what was checked in earlier ones, by the hash of the data set.
+    """
 
     store: Store
     run: Run
+    datasets: dict[str, Dataset]
+    known: dict[str, Record]
 
-    def create(self) -> None:
+    @classmethod
+    def create(cls, store: Store, run: Run) -> None:
         """The tables, in an empty place; in a ledger, nothing."""
-        if not self.store.tables(self.run):
+        if not store.tables(run):
             for table in _TABLES:
-                self.run(table.format(bytes=self.store.bytes_type), ())
-            self.run("INSERT INTO headcount_ledger VALUES (?)", (VERSION,))
-        self.check()
+                run(table.format(bytes=store.bytes_type), ())
+            run("INSERT INTO headcount_ledger VALUES (?, 0, ?)", (VERSION, _START))
+
+    @classmethod
+    def read(cls, store: Store, run: Run, known: dict[str, Record]) -> "Books":
+        """Refuses what is no ledger, or one of another version, or damaged."""
+        if "headcount_ledger" not in store.tables(run):
+            raise UnreadableData(f"{store.shown} must be a ledger, got none", hint=MAKE_ONE)
+        versions = [row[0] for row in run("SELECT version FROM headcount_ledger", ())]
+        if versions != [VERSION]:
+            found = ", ".join(map(str, versions)) or "none"
+            raise UnreadableData(
+                f"{store.shown} must be a ledger of version {VERSION}, got {found}",
+                hint=_EARLIER if versions == [1] else "",
+            )
+        # In one statement, so that nobody adds a data set in between.
+        rows = run(
+            f"SELECT ledger.datasets, ledger.head, {_TERMS} FROM headcount_ledger AS ledger "
+            "LEFT JOIN datasets ON TRUE ORDER BY number",
+            (),
+        )
+        try:
+            found_sets = {one.name: one for one in _datasets(rows)}
+        except _READING as error:
+            raise UnreadableData(f"{store.shown} must be undamaged, got {error}") from None
+        return cls(store, run, dict(sorted(found_sets.items())), known)
 
     def check(self) -> None:
-        """Refuses what is no ledger, or one of another version."""
-        shown = self.store.shown
-        if "headcount_ledger" not in self.store.tables(self.run):
-            raise UnreadableData(f"{shown} must be a ledger, got none", hint=MAKE_ONE)
-        rows = self.run("SELECT version FROM headcount_ledger", ())
-        if rows != [(VERSION,)]:
-            found = ", ".join(str(row[0]) for row in rows) or "none"
-            raise UnreadableData(f"{shown} must be a ledger of version {VERSION}, got {found}")
-
-    def datasets(self) -> list[str]:
-        return [str(row[0]) for row in self.run("SELECT name FROM datasets ORDER BY name", ())]
+        """All entries of all data sets."""
+        for name in self.datasets:
+            self.record(name)
 
     def only(self, name: str | None) -> str:
         """The data set that is meant: by its name, or the only one."""
-        names = self.datasets()
-        if name is None and len(names) == 1:
-            return names[0]
-        known = ", ".join(names) or "none"
+        known = ", ".join(self.datasets) or "none"
+        if name is None and len(self.datasets) == 1:
+            return next(iter(self.datasets))
         if name is None:
             raise InvalidParameter(
                 f"a data set must be named unless there is exactly one, got {known}"
             )
-        if name not in names:
+        if name not in self.datasets:
             raise UnknownName(f"no data set {name!r} in {self.store.shown}, which has {known}")
         return name
 
-    def open_dataset(self, name: str, limit: Budget, time: str) -> None:
-        found = self.run("SELECT epsilon, delta FROM datasets WHERE name = ?", (name,))
-        if found:
+    def open_dataset(self, name: str, terms: Terms, time: str) -> None:
+        if name in self.datasets:
+            found = self.datasets[name].terms.limit
             raise InvalidParameter(
                 f"data set {name!r} must be new in {self.store.shown}, got one with a limit of "
-                f"epsilon={found[0][0]}, delta={found[0][1]}, which stays"
+                f"epsilon={found.epsilon!r}, delta={found.delta!r}, which stays"
             )
+        ((before,),) = self.run("SELECT head FROM headcount_ledger", ())
+        order = None if terms.order is None else repr(terms.order)
+        limit, number = terms.limit, len(self.datasets) + 1
+        row = (name, number, repr(limit.epsilon), repr(limit.delta), str(terms.rule), order, time)
+        head = link(before, row)
         self.run(
-            "INSERT INTO datasets VALUES (?, ?, ?, ?)",
-            (name, repr(limit.epsilon), repr(limit.delta), time),
+            f"INSERT INTO datasets ({_TERMS}, entries, head) VALUES (?, ?, ?, ?, ?, ?, ?, 0, ?)",
+            (*row, head),
         )
+        self.run("UPDATE headcount_ledger SET datasets = ?, head = ?", (number, head))
 
-    def account(self, name: str, *, locked: bool = False) -> Account:
-        """The limit and what was charged; `locked`, no other transaction charges until the end."""
-        lock = self.store.row_lock if locked else ""
-        rows = self.run(f"SELECT epsilon, delta FROM datasets WHERE name = ?{lock}", (name,))
-        groups = self.run(
-            "SELECT epsilon, delta, curve, times, COUNT(*) FROM entries WHERE dataset = ? "
-            "GROUP BY epsilon, delta, curve, times",
-            (name,),
-        )
+    def record(self, name: str, *, locked: bool = False) -> Record:
+        """What was charged; `locked`, no other transaction charges until the end."""
+        dataset = self.datasets[name]
+        ends = self._ends(name, locked=locked)
+        before = self.known.get(dataset.hash, Record(dataset, 0, dataset.hash))
+        rows = self._rows(name, before.number)
+        if before.number and not (rows and rows.pop(0)[-1] == before.head):  # another file, say
+            before, rows = Record(dataset, 0, dataset.hash), self._rows(name)
+        return self._checked(before, rows, ends)
+
+    def history(self, name: str) -> tuple[Account, tuple[Entry, ...]]:
+        """All entries, in the order in which they were charged, and what they come to."""
+        dataset = self.datasets[name]
+        ends, rows = self._ends(name), self._rows(name)
+        record = self._checked(Record(dataset, 0, dataset.hash), rows, ends)
         try:
-            ((epsilon, delta),) = rows
-            limit = Budget(amount(epsilon), amount(delta))
-            charges = tuple(self._charge(limit, *group) for group in groups)
+            return record.account, tuple(Entry.from_row(row[:-1]) for row in rows)
         except _READING as error:
             raise self._unreadable(name, error) from None
-        return Account(limit, charges)
 
-    def _charge(
-        self, limit: Budget, epsilon: object, delta: object, curve: object, times: object, rows: int
-    ) -> Charge:
+    def write(self, record: Record, entry: Entry, law: DominatingLaw | None) -> None:
+        """One more entry, read back before it counts."""
+        if law is not None:
+            self.run(
+                "INSERT INTO curves VALUES (?, ?) ON CONFLICT (digest) DO NOTHING",
+                (law.digest, law.to_bytes()),
+            )
+        row = entry.to_row()
+        head = link(record.head, row)
+        marks = ", ".join("?" for _ in row)
+        self.run(f"INSERT INTO entries ({_COLUMNS}, hash) VALUES ({marks}, ?)", (*row, head))
+        self.run(
+            "UPDATE datasets SET entries = ?, head = ? WHERE name = ?",
+            (entry.number, head, entry.dataset),
+        )
+        again = Books.read(self.store, self.run, self.known)
+        if again.record(entry.dataset).head != head:
+            raise self._unreadable(entry.dataset, ValueError("another entry than was written"))
+
+    def _ends(self, name: str, *, locked: bool = False) -> list[Row]:
+        lock = self.store.row_lock if locked else ""
+        return self.run(f"SELECT entries, head FROM datasets WHERE name = ?{lock}", (name,))
+
+    def _rows(self, name: str, first: int | None = None) -> list[Row]:
+        later, values = ("", (name,)) if not first else (" AND number >= ?", (name, first))
+        return self.run(
+            f"SELECT {_COLUMNS}, hash FROM entries WHERE dataset = ?{later} ORDER BY number", values
+        )
+
+    def _checked(self, before: Record, rows: list[Row], ends: list[Row]) -> Record:
+        """With these entries more; the chain must hold and end where it should."""
+        number, head = before.number, before.head
+        kinds: Counter[Row] = Counter()  # of releases
+        try:
+            for number, row in enumerate(rows, before.number + 1):
+                head = link(head, row[:-1])
+                if row[_NUMBER] != number or row[-1] != head:
+                    raise ValueError(f"a damaged entry {number}")
+                kinds[row[_EPSILON], row[_DELTA], row[_CURVE]] += count(row[_TIMES], MOST_TIMES)
+            if ends != [(number, head)]:
+                raise ValueError(f"{number} entries that end otherwise than was noted")
+            charges = dict(before.charges)
+            for kind, times in kinds.items():
+                charges[kind] = self._charge(charges.get(kind), before.dataset.terms, kind, times)
+        except _READING as error:
+            raise self._unreadable(before.dataset.name, error) from None
+        record = Record(before.dataset, number, head, charges)
+        self.known[before.dataset.hash] = record
+        return record
+
+    def _charge(self, before: Charge | None, terms: Terms, kind: Row, times: int) -> Charge:
+        if before is not None:
+            return replace(before, times=before.times + times)
+        epsilon, delta, curve = kind
         law = None if curve is None else self._law(curve)
-        number = count(times, MOST_TIMES) * int(rows)
-        charge = Charge(amount(epsilon), amount(delta), law, number)
-        if limit.delta and law is None:
+        charge = Charge(amount(epsilon), amount(delta), law, times)
+        if terms.limit.delta and law is None:
             raise ValueError("an entry without a curve")
         if not charge.is_sound:
             raise ValueError(f"an entry of epsilon={epsilon}, delta={delta} with a worse curve")
@@ -127,37 +244,28 @@ class Books:
             raise ValueError(f"a curve {digest!r} that is another one")
         return law
 
-    def entries(self, name: str) -> tuple[Entry, ...]:
-        """In the order in which they were charged."""
-        rows = self.run(
-            f"SELECT {_COLUMNS} FROM entries WHERE dataset = ? ORDER BY number", (name,)
-        )
-        try:
-            return tuple(Entry.from_row(row) for row in rows)
-        except _READING as error:
-            raise self._unreadable(name, error) from None
-
-    def next_number(self, name: str) -> int:
-        ((last,),) = self.run("SELECT MAX(number) FROM entries WHERE dataset = ?", (name,))
-        try:
-            return 1 if last is None else count(last, MOST_USERS) + 1
-        except ValueError as error:
-            raise self._unreadable(name, error) from None
-
-    def write(self, entry: Entry, law: DominatingLaw | None) -> None:
-        if law is not None:
-            self.run(
-                "INSERT INTO curves VALUES (?, ?) ON CONFLICT (digest) DO NOTHING",
-                (law.digest, law.to_bytes()),
-            )
-        row = entry.to_row()
-        marks = ", ".join("?" for _ in row)
-        self.run(f"INSERT INTO entries ({_COLUMNS}) VALUES ({marks})", row)
-
     def _unreadable(self, name: str, error: Exception) -> UnreadableData:
         return UnreadableData(
             f"every row of data set {name!r} in {self.store.shown} must be readable, got {error}"
         )
+
+
+def _datasets(rows: list[Row]) -> Iterator[Dataset]:
+    """From rows with the number of data sets and the end of their chain before each."""
+    noted, end = rows[0][:2]
+    head, found = _START, [row[2:] for row in rows if row[2] is not None]
+    for number, row in enumerate(found, 1):
+        head = link(head, row)
+        if row[1] != number:
+            raise ValueError(f"no data set {number}")
+        yield Dataset(row[0], _terms(*row[2:6]), head)
+    if (noted, end) != (len(found), head):
+        raise ValueError(f"{len(found)} data sets that end otherwise than was noted")
+
+
+def _terms(epsilon: object, delta: object, rule: str, order: object) -> Terms:
+    limit = Budget(amount(epsilon), amount(delta))
+    return Terms(limit, Rule(rule), None if order is None else amount(order))
 
 
 @lru_cache(maxsize=1024)

@@ -9,14 +9,15 @@ Charge first, release then. When `charge` returns, the charge is on disk, whatev
 process or the machine; a crash may waste budget, but never overspends it. Decision and record are
 one transaction, so that any number of processes and machines can share a ledger.
 
-Out of scope: whoever may write to the place can change what is written there. But nothing is
-charged on top of a row that cannot be read.
+A chain of hashes over all rows is checked when a ledger is opened, so that damage is refused. Out
+of scope: whoever may write to the place can change what is written there, hashes included, or put
+an older copy in its place.
 """
 
 import uuid
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from functools import partial
 from os import PathLike, fspath
@@ -30,9 +31,10 @@ from headcount.core.errors import BudgetExhausted, InvalidParameter, UnreadableD
 from headcount.core.guarantee import Guarantee, PrivacyCurve, rounded_up
 from headcount.core.table import exact, short
 from headcount.ledger.account import Account, Charge, is_kept
-from headcount.ledger.books import MAKE_ONE, Books
+from headcount.ledger.books import MAKE_ONE, Books, Record
 from headcount.ledger.entry import MOST_TIMES, Entry, noted, words
 from headcount.ledger.postgres import PostgresStore
+from headcount.ledger.rule import Rule, Terms
 from headcount.ledger.spending import Spending
 from headcount.ledger.sqlite import SqliteStore
 from headcount.ledger.store import Store
@@ -45,6 +47,15 @@ class Ledger:
     """Data sets with limits, and what was charged to each. `Ledger.open` or `Ledger.create` it."""
 
     store: Store
+    _known: dict[str, Record] = field(default_factory=dict, init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        if isinstance(self.store, str | PathLike):
+            place = fspath(self.store)
+            raise InvalidParameter(
+                f"a ledger must be opened, got `Ledger({place!r})`",
+                hint=f"`Ledger.open({place!r})`, or `Ledger.create({place!r})` for a new one",
+            )
 
     @classmethod
     def open(cls, place: str | PathLike[str], *, wait: float = WAIT) -> "Ledger":
@@ -57,31 +68,40 @@ class Ledger:
             raise UnreadableData(
                 f"there must be a ledger at {fspath(place)!r}, got none", hint=MAKE_ONE
             )
-        with ledger._reading():
-            return ledger
+        with ledger._reading() as books:
+            books.check()
+        return ledger
 
     @classmethod
     def create(cls, place: str | PathLike[str], *, wait: float = WAIT) -> "Ledger":
         """The same, made if there is nothing yet."""
         ledger = cls(_store(place, wait))
         with ledger.store.creating() as run:
-            Books(ledger.store, run).create()
+            Books.create(ledger.store, run)
+            Books.read(ledger.store, run, ledger._known).check()
         return ledger
 
     @property
     def datasets(self) -> list[str]:
         """Their names."""
         with self._reading() as books:
-            return books.datasets()
+            return list(books.datasets)
 
-    def create_dataset(self, name: str, limit: Budget) -> None:
-        """A new data set. Its limit can never be changed."""
+    def create_dataset(self, name: str, limit: Budget, *, rule: str = Rule.COMPOSED) -> None:
+        """A new data set. Its limit and its rule can never be changed.
+
+        composed  allows the most. It holds if the sequence of privacy curves (protocol, budget,
+                  crowd and options of each release) was fixed before the first answer.
+        adaptive  holds even if every next release, its curve included, is chosen by earlier
+                  answers.
+
+        Under a limit of δ = 0 both are plain sums, which hold either way.
+        """
         words("name", name, least=1)
         checks.instance("limit", limit, Budget)
+        terms = Terms.of(limit, Rule(checks.choice("rule", rule, list(Rule))))
         with self.store.creating() as run:
-            books = Books(self.store, run)
-            books.check()
-            books.open_dataset(name, limit, _now())
+            Books.read(self.store, run, self._known).open_dataset(name, terms, _now())
 
     def charge(
         self,
@@ -130,11 +150,12 @@ class Ledger:
             _ = account.adding(asked).fits
             entry = None
             with self._writing() as books:
-                account = books.account(name, locked=True)
+                record = books.record(name, locked=True)
+                account = record.account
                 after = account.adding(asked)
                 if after.is_ready and after.fits:
-                    entry = entry_of(number=books.next_number(name), time=_now())
-                    books.write(entry, law)
+                    entry = entry_of(number=record.number + 1, time=_now())
+                    books.write(record, entry, law)
             if entry is not None:
                 return entry
             if after.is_ready:
@@ -144,27 +165,23 @@ class Ledger:
         """Everything that was charged, what it comes to, and what is left."""
         with self._reading() as books:
             name = books.only(name)
-            account, entries = books.account(name), books.entries(name)
-        return Spending.of(name, account, entries)
+            account, entries = books.history(name)
+        return Spending.of(name, books.datasets[name].terms, account, entries)
 
     def _account(self, name: str | None) -> tuple[str, Account]:
         with self._reading() as books:
             name = books.only(name)
-            return name, books.account(name)
+            return name, books.record(name).account
 
     @contextmanager
     def _reading(self) -> Iterator[Books]:
         with self.store.reading() as run:
-            books = Books(self.store, run)
-            books.check()
-            yield books
+            yield Books.read(self.store, run, self._known)
 
     @contextmanager
     def _writing(self) -> Iterator[Books]:
         with self.store.writing() as run:
-            books = Books(self.store, run)
-            books.check()
-            yield books
+            yield Books.read(self.store, run, self._known)
 
 
 def _store(place: str | PathLike[str], wait: float) -> Store:

@@ -4,24 +4,35 @@ Charges of a data set wait for each other at its row (SELECT … FOR UPDATE), an
 the lock is what was committed before it: READ COMMITTED, whatever the server's default. A commit
 has reached the disk (synchronous_commit) when it returns; a server that is set not to sync its
 files (fsync = off), or that fails over to one that lags behind, may forget it.
+
+A server may fall silent: at the connection, or in the middle of a statement, where it cannot time
+itself out. So every statement has a deadline here as well, after which the connection is shut down.
+A charge whose commit was never answered may have been made: it is refused, and budget may be
+wasted.
 """
 
+import math
+import os
+import socket
+import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 from urllib.parse import urlsplit
 
 from headcount.core.errors import MissingPackage, UnreadableData
-from headcount.ledger.store import Run
+from headcount.ledger.store import Run, one_line
 
 _ONE_CREATOR = 0x6865616463  # the number of a lock
 _IDLE = 600  # seconds after which the server gives up a silent client, and its lock
+_GRACE = 3  # seconds more than others may keep a lock, for the server to say that they do
+_PROBES = 3  # of a connection on which nothing comes
 
 
 @dataclass(frozen=True)
 class PostgresStore:
-    """`wait`: for how many seconds others may keep a data set locked."""
+    """`wait`: for how many seconds others may keep a data set locked, or the server be silent."""
 
     url: str = field(repr=False)  # may hold a password
     wait: float
@@ -71,35 +82,38 @@ class PostgresStore:
                 "a ledger in PostgreSQL needs psycopg", hint="pip install 'headcount[postgres]'"
             ) from None
         try:
-            psycopg.conninfo.conninfo_to_dict(self.url)
+            address = psycopg.conninfo.make_conninfo(self.url, **self._limits)
         except psycopg.Error:  # which may quote a password
             raise UnreadableData(
                 f"{self.shown} must be like postgresql://user:password@host/database"
             ) from None
         try:
-            with psycopg.connect(
-                self.url, autocommit=True, connect_timeout=max(2, int(self.wait))
-            ) as connection:
+            # Left by an exception, the connection closes, and that rolls back.
+            with closing(psycopg.connect(address, autocommit=True)) as connection:
 
                 def run(statement: str, values: Any) -> list[tuple[Any, ...]]:
-                    done = connection.execute(statement.replace("?", "%s"), values or None)
-                    return done.fetchall() if done.description else []
+                    with self._answered(connection.fileno()):
+                        done = connection.execute(statement.replace("?", "%s"), values or None)
+                        return done.fetchall() if done.description else []
 
-                with connection.transaction():
-                    run(f"SET TRANSACTION ISOLATION LEVEL {kind}", ())
-                    for name, value in (
-                        ("search_path", "headcount, pg_catalog"),
-                        ("lock_timeout", f"{int(1000 * self.wait)}ms"),
-                        ("idle_in_transaction_session_timeout", f"{_IDLE}s"),
-                    ):
-                        run("SELECT set_config(?, ?, true)", (name, value))
-                    run(
-                        "SELECT set_config('synchronous_commit', 'on', true) "
-                        "WHERE current_setting('synchronous_commit') IN "
-                        "('off', 'local', 'remote_write')",
-                        (),
-                    )
-                    yield run
+                run(f"BEGIN ISOLATION LEVEL {kind}", ())
+                for name, value in (
+                    ("search_path", "headcount, pg_catalog"),
+                    ("lock_timeout", f"{max(1, int(1000 * self.wait))}ms"),  # 0 would be forever
+                    ("statement_timeout", f"{int(1000 * (self.wait + _GRACE / 2))}ms"),
+                    ("idle_in_transaction_session_timeout", f"{_IDLE}s"),
+                ):
+                    run("SELECT set_config(?, ?, true)", (name, value))
+                run(
+                    "SELECT set_config('synchronous_commit', 'on', true) "
+                    "WHERE current_setting('synchronous_commit') IN "
+                    "('off', 'local', 'remote_write')",
+                    (),
+                )
+                yield run
+                run("COMMIT", ())
+        except (psycopg.errors.ConnectionTimeout, psycopg.errors.QueryCanceled):
+            raise self._silent() from None
         except psycopg.errors.LockNotAvailable:
             raise UnreadableData(
                 f"{self.shown} must be free within {self.wait:g} s, got one that others keep locked"
@@ -109,15 +123,57 @@ class PostgresStore:
             psycopg.errors.ReadOnlySqlTransaction,
         ) as error:
             raise UnreadableData(
-                f"{self.shown} must be writable by its user: {_line(error)}"
+                f"{self.shown} must be writable by its user: {one_line(error)}"
             ) from None
         except psycopg.OperationalError as error:
-            raise UnreadableData(f"{self.shown} must be reachable: {_line(error)}") from None
+            raise UnreadableData(f"{self.shown} must be reachable: {one_line(error)}") from None
         except psycopg.Error as error:
             raise UnreadableData(
-                f"{self.shown} must be a ledger that can be read: {_line(error)}"
+                f"{self.shown} must be a ledger that can be read: {one_line(error)}"
             ) from None
 
+    @property
+    def _limits(self) -> dict[str, int]:
+        """For libpq, in seconds but for the last one."""
+        whole = self._deadline
+        return {
+            "connect_timeout": max(2, whole),
+            "keepalives": 1,
+            "keepalives_idle": max(1, whole // 2),
+            "keepalives_interval": max(1, whole // (2 * _PROBES)),
+            "keepalives_count": _PROBES,
+            "tcp_user_timeout": 1000 * whole,
+        }
 
-def _line(error: Exception) -> str:
-    return str(error).strip().partition("\n")[0] or type(error).__name__
+    @property
+    def _deadline(self) -> int:
+        return math.ceil(self.wait) + _GRACE
+
+    @contextmanager
+    def _answered(self, connection: int) -> Iterator[None]:
+        """Shuts a connection down if the server has not answered at the deadline."""
+        late = threading.Event()
+        with socket.socket(fileno=os.dup(connection)) as end:
+
+            def give_up() -> None:
+                late.set()
+                with suppress(OSError):  # it is closed already
+                    end.shutdown(socket.SHUT_RDWR)
+
+            timer = threading.Timer(self._deadline, give_up)
+            timer.daemon = True
+            timer.start()
+            try:
+                yield
+            except Exception:
+                if late.is_set():
+                    raise self._silent() from None
+                raise
+            finally:
+                timer.cancel()
+                timer.join()
+
+    def _silent(self) -> UnreadableData:
+        return UnreadableData(
+            f"{self.shown} must answer within {self._deadline} s, got a server that is silent"
+        )

@@ -9,6 +9,7 @@ from headcount.core.guarantee import rounded_up
 from headcount.core.table import Table, exact, short
 from headcount.ledger.account import Account
 from headcount.ledger.entry import Entry
+from headcount.ledger.rule import Rule, Terms
 
 _SHOWN = 20  # entries of a table
 
@@ -17,14 +18,17 @@ _SHOWN = 20  # entries of a table
 class Spending:
     """All entries of a data set, what they come to, and what is left.
 
-    `epsilon` was spent at the limit's δ, and `delta` at the limit's ε. Of a release of δ = 0 a
+    `epsilon` was spent at the limit's δ, and `delta` at the limit's ε: each is the least limit that
+    would have allowed the same, by the same rule. Of a release of δ = 0 a
     `pure_remaining` still fits, or of a release of `remaining_delta` a `remaining_epsilon`: one of
     the two, not both, and whatever the release; see `Account.room`. `composed` says whether
-    privacy-loss distributions were composed, or plain sums are all that was looked at.
+    privacy-loss distributions were composed. `condition` says when the rule holds.
     """
 
     dataset: str
     limit: Budget
+    rule: Rule
+    condition: str
     entries: tuple[Entry, ...]
     releases: int
     epsilon: float
@@ -35,15 +39,19 @@ class Spending:
     composed: bool
 
     @classmethod
-    def of(cls, dataset: str, account: Account, entries: tuple[Entry, ...]) -> "Spending":
+    def of(
+        cls, dataset: str, terms: Terms, account: Account, entries: tuple[Entry, ...]
+    ) -> "Spending":
         try:
-            composed = bool(account.limit.delta) and account.composed is not None
+            composed = account.is_composed
         except MissingPackage:  # plain sums say less, but nothing wrong
             account, composed = account.plainly, False
         spare = account.spare_delta
         return cls(
             dataset=dataset,
-            limit=account.limit,
+            limit=terms.limit,
+            rule=terms.rule,
+            condition=terms.condition,
             entries=entries,
             releases=account.releases,
             epsilon=account.epsilon,
@@ -103,11 +111,7 @@ class Spending:
                 "Entries protect different things, and the sum holds for what all of them protect: "
                 + "; or ".join(sorted(protected))
             )
-        if self.composed:
-            notes.append(
-                "Privacy-loss distributions are composed: this holds if how much to spend was not "
-                "chosen by earlier answers."
-            )
+        notes.append(self.condition)
         return notes
 
     def __str__(self) -> str:
@@ -122,7 +126,11 @@ class Spending:
             "limit": asdict(self.limit),
             "number": len(self.entries),
             "releases": self.releases,
-            "spent": {"epsilon": self.epsilon, "delta": self.delta},
+            "rule": str(self.rule),
+            "spent": [
+                {"epsilon": self.epsilon, "delta": self.limit.delta},
+                {"epsilon": self.limit.epsilon, "delta": self.delta},
+            ],
             "remaining": [
                 {"epsilon": self.pure_remaining, "delta": 0.0},
                 {"epsilon": self.remaining_epsilon, "delta": self.remaining_delta},

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import ClassVar, Literal
 
 from headcount.core.errors import UnreadableData
-from headcount.ledger.store import Run
+from headcount.ledger.store import Run, one_line
 
 _WRONG = {
     "SQLITE_CANTOPEN": "must be a file that can be opened, got none",
@@ -71,11 +71,11 @@ class SqliteStore:
                 # Left by an exception, the connection closes, and that rolls back.
                 yield lambda statement, values: connection.execute(statement, values).fetchall()
                 connection.execute("COMMIT")
-        except sqlite3.Error as error:
+        except (sqlite3.Error, UnicodeDecodeError) as error:  # the latter by text that is damaged
             raise UnreadableData(f"{self.shown} {self._wrong(error)}") from None
 
-    def _wrong(self, error: sqlite3.Error) -> str:
+    def _wrong(self, error: Exception) -> str:
         name = "_".join(getattr(error, "sqlite_errorname", "").split("_")[:2])
         if name in ("SQLITE_BUSY", "SQLITE_LOCKED"):
             return f"must be free within {self.wait:g} s, got one that others keep locked"
-        return _WRONG.get(name, f"must be a ledger that can be read: {error}")
+        return _WRONG.get(name, f"must be a ledger that can be read: {one_line(error)}")

@@ -35,3 +35,9 @@ class Store(Protocol):
 
     def tables(self, run: Run) -> set[str]:
         """The names of what is at the place."""
+
+
+def one_line(error: Exception) -> str:
+    """What a database says, as far as it can be shown in a line."""
+    first = str(error).strip().partition("\n")[0]
+    return "".join(letter for letter in first if letter.isprintable()) or type(error).__name__

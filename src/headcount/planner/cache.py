@@ -2,8 +2,9 @@
 
 One SQLite file holds them, keyed by the question and by the code that answers it: whatever changes
 in the package, or in NumPy and SciPy, is another key. It holds parameters and errors, never data,
-and nothing that is run: protocols are calibrated anew from their settings. Where there is no place
-to write, nothing is kept.
+and nothing that is run: protocols are calibrated anew from their settings. Before each answer
+stands a digest of it and of its key, so that a damaged one is computed anew. Where there is no
+place to write, nothing is kept.
 """
 
 import contextlib
@@ -18,10 +19,12 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 FOLDER = "HEADCOUNT_CACHE"  # the variable that names another folder
+_REFUSED = (sqlite3.Error, UnicodeDecodeError)  # by a file that is damaged, say
 _UNREADABLE = (LookupError, TypeError, ValueError, AttributeError, RecursionError)
 Parsed = TypeVar("Parsed")
 # The planner's own room, and those that it may import.
 _ROOMS = ("planner", "protocols", "randomness", "accounting", "theory", "core")
+_DIGITS = 64  # of a digest
 _MOST = 20_000  # answers, of which the older half is forgotten
 
 
@@ -74,7 +77,7 @@ def _code() -> str:
 @contextlib.contextmanager
 def _opened() -> Iterator[sqlite3.Connection | None]:
     store = None
-    with contextlib.suppress(OSError, sqlite3.Error, RuntimeError):  # no home folder: RuntimeError
+    with contextlib.suppress(OSError, RuntimeError, *_REFUSED):  # no home folder: RuntimeError
         place = folder()
         place.mkdir(parents=True, exist_ok=True)
         found = sqlite3.connect(place / "plans.sqlite", timeout=0.2)
@@ -89,17 +92,29 @@ def _opened() -> Iterator[sqlite3.Connection | None]:
 
 def _read(store: sqlite3.Connection | None, key: str) -> Any:
     if store is not None:
-        with contextlib.suppress(sqlite3.Error):
+        with contextlib.suppress(*_REFUSED):
             row = store.execute("SELECT answer FROM answers WHERE key = ?", (key,)).fetchone()
-            return json.loads(row[0]) if row else None
+            return json.loads(_unsealed(key, row[0])) if row else None
     return None
+
+
+def _sealed(key: str, answer: str) -> str:
+    return digest([key, answer]) + answer
+
+
+def _unsealed(key: str, stored: str) -> str:
+    """The answer; a ValueError if it is not what was written for this key."""
+    answer = stored[_DIGITS:]
+    if stored != _sealed(key, answer):
+        raise ValueError("a damaged answer")
+    return answer
 
 
 def _write(store: sqlite3.Connection | None, key: str, answer: str) -> None:
     if store is None:
         return
-    with contextlib.suppress(sqlite3.Error), store:
-        store.execute("INSERT OR REPLACE INTO answers VALUES (?, ?)", (key, answer))
+    with contextlib.suppress(*_REFUSED), store:
+        store.execute("INSERT OR REPLACE INTO answers VALUES (?, ?)", (key, _sealed(key, answer)))
         (last,) = store.execute("SELECT MAX(rowid) FROM answers").fetchone()
         (count,) = store.execute("SELECT COUNT(*) FROM answers").fetchone()
         if count > _MOST:

@@ -1,0 +1,92 @@
+"""The adaptive rule: a privacy filter, which is right however the next release is chosen.
+
+Σδ may come to half of the limit's δ. With that, it fits if Σε is within the limit, or if the Rényi
+divergences of all releases are, at one order that was fixed with the limit; the other half of δ is
+for these. `accounting.privacy_filter` has the proof.
+"""
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+
+from headcount.accounting import privacy_filter
+from headcount.accounting.divergence import PointCurve
+from headcount.accounting.dominating import STEP, DominatingLaw
+from headcount.core.cached import cached_property
+from headcount.ledger.account import (
+    Account,
+    Charge,
+    downward,
+    exactly,
+    less_a_step,
+    most_steps,
+    upward,
+)
+
+
+@dataclass(frozen=True)
+class AdaptiveAccount(Account):
+    order: float = math.nan  # of the divergences; none under a limit of δ = 0
+
+    @property
+    def plain_delta(self) -> Fraction:
+        return exactly(self.limit.delta) / privacy_filter.HALF
+
+    @property
+    def fits(self) -> bool:
+        return self.fits_plainly or (
+            self.sums[1] <= self.plain_delta and self.divergences <= self._allowance
+        )
+
+    @cached_property
+    def divergences(self) -> float:
+        """Their sum; infinite if one is not known."""
+        return math.fsum(
+            one.times * privacy_filter.divergence(one.law, one.epsilon, one.delta, self.order)
+            if one.law is not None
+            else math.inf
+            for one in self.charges
+        )
+
+    @cached_property
+    def _allowance(self) -> float:
+        if not self.limit.delta:
+            return -math.inf
+        return privacy_filter.allowance(self.order, self.limit.epsilon, self.limit.delta)
+
+    @property
+    def epsilon(self) -> float:
+        epsilons, deltas = self.sums
+        if deltas > self.plain_delta:
+            return math.inf
+        if not self.limit.delta:
+            return upward(epsilons)
+        filtered = privacy_filter.least_epsilon(self.order, self.divergences, self.limit.delta)
+        return min(upward(epsilons), filtered)
+
+    @property
+    def delta(self) -> float:
+        epsilons, deltas = self.sums
+        plain = min(1.0, upward(privacy_filter.HALF * deltas))
+        if epsilons <= exactly(self.limit.epsilon):
+            return plain
+        if not self.limit.delta:
+            return 1.0
+        filtered = privacy_filter.least_delta(self.order, self.divergences, self.limit.epsilon)
+        return max(plain, filtered)
+
+    @property
+    def spare_delta(self) -> float:
+        return downward(self.plain_delta - self.sums[1])
+
+    def room(self, delta: float) -> float:
+        return max(self.plain_room(delta), self._filtered_room(delta))
+
+    def _filtered_room(self, delta: float) -> float:
+        def fits(steps: int) -> bool:
+            law = DominatingLaw.of(PointCurve(steps * STEP, delta))
+            return self.adding(Charge(steps * STEP, delta, law, 1)).fits
+
+        if not self.limit.delta or not fits(1):
+            return 0.0
+        return less_a_step(most_steps(self.limit, fits))

@@ -1,0 +1,129 @@
+"""The composed rule: plain sums, or composed privacy-loss distributions.
+
+It fits if either does:
+
+Plain       Σε ≤ limit ε and Σδ ≤ limit δ (see `account`).
+Composed    δ(limit ε) ≤ limit δ for the composed privacy-loss distributions, rounded to the private
+            side. It may allow many times as much.
+
+The rule holds if the sequence of curves was fixed before the first answer: all that a curve depends
+on, which is protocol, budget, crowd and options. What is asked (of which column, say) may be chosen
+by earlier answers. Who chooses the next curve by them needs the adaptive rule (`adaptive`).
+"""
+
+import sys
+from collections import Counter
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+from headcount.accounting.divergence import PointCurve
+from headcount.accounting.dominating import STEP, DominatingLaw
+from headcount.core.cached import cached_property
+from headcount.ledger.account import (
+    Account,
+    Charge,
+    downward,
+    exactly,
+    less_a_step,
+    most_steps,
+    upward,
+)
+
+if TYPE_CHECKING:
+    from headcount.accounting.composition import ComposedCurve
+
+_COMPOSITION = "headcount.accounting.composition"  # which takes seconds to load
+_MOST_RELEASES = 10**6  # that are composed; more would drown in numerical error
+
+
+@dataclass(frozen=True)
+class ComposedAccount(Account):
+    @property
+    def is_ready(self) -> bool:
+        return self.fits_plainly or not self._may_fit or _COMPOSITION in sys.modules
+
+    @property
+    def is_composed(self) -> bool:
+        return bool(self.limit.delta) and self.composed is not None
+
+    @property
+    def fits(self) -> bool:
+        if self.fits_plainly:
+            return True
+        if not self._may_fit or self.composed is None:
+            return False
+        return self.composed.delta(self.limit.epsilon) <= self.limit.delta
+
+    @property
+    def _may_fit(self) -> bool:
+        """Whether it is worth composing: no single release exceeds the limit by itself."""
+        return self.limit.delta > 0 and not any(
+            one.law is None or one.law.delta(self.limit.epsilon) > self.limit.delta
+            for one in self.charges
+        )
+
+    @cached_property
+    def composed(self) -> "ComposedCurve | None":
+        """All releases together; None if there are none, or too many, or without laws."""
+        counts: Counter[DominatingLaw] = Counter()
+        for one in self.charges:
+            if one.law is None:
+                return None
+            counts[one.law] += one.times
+        if not 0 < counts.total() <= _MOST_RELEASES:
+            return None
+        return _composed(tuple(sorted(counts.items(), key=lambda item: item[0].digest)))
+
+    @property
+    def epsilon(self) -> float:
+        epsilons, deltas = self.sums
+        plain = upward(epsilons) if deltas <= self.plain_delta else float("inf")
+        if not self.limit.delta or self.composed is None:
+            return plain
+        return min(plain, self.composed.epsilon(self.limit.delta))
+
+    @property
+    def delta(self) -> float:
+        epsilons, deltas = self.sums
+        plain = upward(deltas) if epsilons <= exactly(self.limit.epsilon) else 1.0
+        if not self.limit.delta or self.composed is None:
+            return plain
+        return min(plain, self.composed.delta(self.limit.epsilon))
+
+    @property
+    def spare_delta(self) -> float:
+        """What plain sums leave, or half of what composition leaves."""
+        epsilons, deltas = self.sums
+        if epsilons < exactly(self.limit.epsilon) or self.composed is None:
+            return downward(self.plain_delta - deltas)
+        return max(0.0, self.limit.delta - self.composed.delta(self.limit.epsilon)) / 2
+
+    def room(self, delta: float) -> float:
+        return max(self.plain_room(delta), self._composed_room(delta))
+
+    def _composed_room(self, delta: float) -> float:
+        if not self.limit.delta or self.composed is None:
+            return 0.0
+        composed = self.composed
+
+        def seems_to_fit(steps: int) -> bool:
+            with_it = composed.delta_with(self.limit.epsilon, steps * STEP, delta)
+            return with_it <= self.limit.delta
+
+        def fits(steps: int) -> bool:
+            law = DominatingLaw.of(PointCurve(steps * STEP, delta))
+            return self.adding(Charge(steps * STEP, delta, law, 1)).fits
+
+        steps = most_steps(self.limit, seems_to_fit)
+        while steps > 1 and not fits(steps):  # the numerical error grew, too
+            steps -= 1 + steps // 100
+        return less_a_step(steps)
+
+
+@lru_cache(maxsize=8)
+def _composed(releases: tuple[tuple[DominatingLaw, int], ...]) -> "ComposedCurve":
+    """Kept, so that what was composed before a transaction need not be again in it."""
+    from headcount.accounting.composition import compose_laws
+
+    return compose_laws(releases)

@@ -1,0 +1,53 @@
+"""By which rule charges fit a limit: chosen with the limit, and never changed."""
+
+import math
+from dataclasses import dataclass
+from enum import StrEnum
+
+from headcount.accounting import privacy_filter
+from headcount.core.budget import Budget
+from headcount.ledger.account import Account, Charge
+from headcount.ledger.adaptive import AdaptiveAccount
+from headcount.ledger.composed import ComposedAccount
+
+
+class Rule(StrEnum):
+    """`composed` allows the most, and `adaptive` leaves the next release free."""
+
+    COMPOSED = "composed"
+    ADAPTIVE = "adaptive"
+
+
+@dataclass(frozen=True)
+class Terms:
+    """What may be spent, by which rule; `order` is that of an adaptive rule's divergences."""
+
+    limit: Budget
+    rule: Rule
+    order: float | None
+
+    @classmethod
+    def of(cls, limit: Budget, rule: Rule) -> "Terms":
+        if rule is Rule.COMPOSED or not limit.delta:
+            return cls(limit, rule, None)
+        return cls(limit, rule, privacy_filter.best_order(limit.epsilon, limit.delta))
+
+    def account(self, charges: tuple[Charge, ...]) -> Account:
+        if self.rule is Rule.COMPOSED:
+            return ComposedAccount(self.limit, charges)
+        return AdaptiveAccount(self.limit, charges, math.nan if self.order is None else self.order)
+
+    @property
+    def condition(self) -> str:
+        """When the limit holds, in one sentence."""
+        if not self.limit.delta:
+            return "Plain sums hold even if every next release is chosen by earlier answers."
+        if self.rule is Rule.COMPOSED:
+            return (
+                "The composed rule holds if the sequence of privacy curves (protocol, budget, "
+                "crowd and options of each release) was fixed before the first answer."
+            )
+        return (
+            "The adaptive rule holds even if every next release, its privacy curve included, is "
+            "chosen by earlier answers."
+        )
