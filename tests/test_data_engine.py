@@ -77,23 +77,23 @@ def test_simulations_that_are_not_exact_say_so() -> None:
 
 
 def test_people_from_counts_are_all_there(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("headcount.data.collecting.PIECE", 7)
+    monkeypatch.setattr("headcount.core.protocol.MOST_AT_ONCE", 7)
     counts = np.array([0, 5, 0, 16, 1, 0, 8, 0])
     protocol = histogram_protocol("local.k-ary", 8, 30)
     pieces = [*counted_pieces(protocol, counts, hc.SeededSource(1))]
     assert [len(piece.codes) for piece in pieces] == [7, 7, 7, 7, 2]
     everyone = np.concatenate([piece.codes for piece in pieces])
     assert np.array_equal(np.bincount(everyone, minlength=8), counts)
-    tally = collected(((0, piece) for piece in pieces), alone=False)[0]
+    tally = collected(((0, piece) for piece in pieces), workers=2)[0]
     assert (tally.users, tally.counts.sum()) == (30, 30)
 
 
 def test_errors_in_threads_reach_the_caller() -> None:
     protocol = histogram_protocol("central.geometric", 8, 30)
     pieces = [(0, piece) for piece in counted_pieces(protocol, np.full(9, 4), hc.SeededSource(1))]
-    for alone in (True, False):
+    for workers in (1, 2):
         with pytest.raises(hc.HeadcountError):
-            collected(pieces, alone=alone)
+            collected(pieces, workers)
 
 
 @pytest.fixture

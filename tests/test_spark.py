@@ -22,7 +22,6 @@ from scipy import stats
 import headcount as hc
 from headcount.core.source import Source
 from headcount.data.cleaning import cleaning
-from headcount.data.collecting import PIECE
 from headcount.data.engine import Crowds, Engine
 from headcount.data.local import LocalEngine
 from headcount.data.question import Question
@@ -245,9 +244,10 @@ def test_every_piece_of_a_group_of_a_partition_has_its_part_of_a_seed(spark: Spa
         for partition in (0, 1):
             ids = np.arange(partition * rows + team, (partition + 1) * rows, 2)
             values = (ids // 3 % 2).astype(np.uint8)
-            for number, start in enumerate(range(0, len(values), PIECE)):
+            size = protocol.people_at_once
+            for number, start in enumerate(range(0, len(values), size)):
                 part = source.part(partition).part(team).part(number)
-                expected += protocol.collect(values[start : start + PIECE], part).counts
+                expected += protocol.collect(values[start : start + size], part).counts
         assert np.array_equal(tallies[team].counts, expected)
 
 

@@ -39,7 +39,10 @@ RARE = Fraction(1, 2**50)  # bundles of less chance may be left out of a stated 
 MOST_BUNDLES = 10_000  # that a law lists
 Calibration: TypeAlias = Literal["exact", "paper"]
 MOST_SLOTS = 2**24
-_PEOPLE = 2**20  # whose messages are made at a time, where they are counted at once
+# How many people's messages are made at a time, and in how much memory, where they are counted at
+# once. Whoever changes these gets other messages from the same seed.
+MOST_AT_ONCE = 2**20
+_BYTES_AT_ONCE = 2**28
 # Of δ, where people send different numbers of messages: for bundles of one size, and for tables.
 RESERVED = 2.0**-10
 
@@ -254,6 +257,21 @@ class Protocol(ABC):
     def bits_per_message(self) -> int:
         return self.alphabet.bits
 
+    @property
+    def bytes_per_user(self) -> float:
+        """About how much memory it takes to make and count the messages of one person, at most:
+        numbers for the person, a few for each message, and some copies of the messages.
+        """
+        return 128 + self.messages_per_user * (64 + 4 * self.alphabet.bytes_per_message)
+
+    @cached_property
+    def people_at_once(self) -> int:
+        """How many people's messages are made and counted together: a power of two that fits into
+        a fixed amount of memory, so that it depends on the protocol alone.
+        """
+        fitting = max(1, int(_BYTES_AT_ONCE / self.bytes_per_user))
+        return min(MOST_AT_ONCE, 1 << (fitting.bit_length() - 1))
+
     def standard_error(self, counts: Counts | None = None) -> float:
         """Root mean squared error of the estimate by privacy noise, everyone following.
 
@@ -448,8 +466,9 @@ class Protocol(ABC):
         message is rare, the tally of the whole crowd tells.
         """
         self._check_source(source)
-        starts = range(0, len(encoded), _PEOPLE)
-        pieces = (self._randomize(encoded[at : at + _PEOPLE], source) for at in starts)
+        size = self.people_at_once
+        starts = range(0, len(encoded), size)
+        pieces = (self._randomize(encoded[at : at + size], source) for at in starts)
         tallies = (self._as_tally(self.count(sent.payload), sent.users, True) for sent in pieces)
         return replace(reduce(add, tallies), secure=source.secure)
 

@@ -1,12 +1,11 @@
 """Messages of many people, made and counted piece by piece, on all cores.
 
-A piece is a fixed number of people with a source of its own, so that the same seed gives the same
-tally however rows came in batches, and whatever the number of threads.
+A piece is as many people as their protocol takes at once, with a source of its own, so that the
+same seed gives the same tally however rows came in batches, and whatever the number of threads.
 """
 
-import os
 from collections import deque
-from collections.abc import Hashable, Iterable, Iterator
+from collections.abc import Hashable, Iterable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any, NamedTuple, TypeVar
 
@@ -16,10 +15,8 @@ from numpy.typing import NDArray
 from headcount.core.protocol import Protocol
 from headcount.core.source import Source
 from headcount.core.tally import Tally
+from headcount.data.memory import workers
 
-# How many people are randomized with one source. Whoever changes it gets other messages from the
-# same seed.
-PIECE = 2**20
 _Key = TypeVar("_Key", bound=Hashable)
 
 
@@ -31,9 +28,8 @@ class Piece(NamedTuple):
     source: Source
 
 
-def collected(pieces: Iterable[tuple[_Key, Piece]], *, alone: bool) -> dict[_Key, Tally]:
-    """The tallies of pieces, added up by key; `alone` works on one at a time."""
-    workers = 1 if alone else os.cpu_count() or 1
+def collected(pieces: Iterable[tuple[_Key, Piece]], workers: int) -> dict[_Key, Tally]:
+    """The tallies of pieces, added up by key; one worker has one of them at a time."""
     waiting: deque[tuple[_Key, Future[Tally]]] = deque()
     out: dict[_Key, Tally] = {}
 
@@ -46,14 +42,16 @@ def collected(pieces: Iterable[tuple[_Key, Piece]], *, alone: bool) -> dict[_Key
     with ThreadPoolExecutor(workers) as pool:
         for key, (protocol, codes, source) in pieces:
             waiting.append((key, pool.submit(protocol.collect_encoded, codes, source)))
-            gather(0 if alone else 2 * workers)
+            gather(2 * workers if workers > 1 else 0)
         gather(0)
     return out
 
 
-def works_alone(source: Source) -> bool:
-    """Whether a source says nothing of its parts, which then may not be used at the same time."""
-    return type(source).part is Source.part
+def workers_for(source: Source, protocols: Mapping[Any, Protocol], users: int) -> int:
+    """How many can work at once: one, if a source says nothing of its parts, which then may not be
+    used at the same time; else as many as there are cores, and memory for.
+    """
+    return 1 if type(source).part is Source.part else workers(protocols.values(), users)
 
 
 def counted_pieces(
@@ -64,8 +62,9 @@ def counted_pieces(
     The order of people makes no difference to the law of their tally.
     """
     ends, dtype = np.cumsum(counts), np.min_scalar_type(len(counts) - 1)
-    for number, start in enumerate(range(0, int(ends[-1]), PIECE)):
-        stop = min(start + PIECE, int(ends[-1]))
+    size = protocol.people_at_once
+    for number, start in enumerate(range(0, int(ends[-1]), size)):
+        stop = min(start + size, int(ends[-1]))
         first, last = np.searchsorted(ends, [start, stop - 1], side="right")
         values = np.arange(first, last + 1)
         inside = np.minimum(ends[values], stop) - np.maximum(ends[values] - counts[values], start)

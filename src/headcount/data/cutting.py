@@ -1,12 +1,12 @@
-"""Encoded values of groups, cut into pieces of one size, however rows came in batches."""
+"""Encoded values of groups, cut into pieces of one size each, however rows came in batches."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from headcount.data.collecting import PIECE
+from headcount.core.protocol import Protocol
 from headcount.data.engine import Progress
 from headcount.data.parts import Numbering, Part
 from headcount.data.question import Group
@@ -14,12 +14,12 @@ from headcount.data.question import Group
 
 def pieces(
     parts: Iterable[tuple[Part, float]],
-    wanted: Iterable[Group],
+    protocols: Mapping[Group, Protocol],
     groups: Numbering,
     progress: Progress,
 ) -> Iterator[tuple[Group, int, NDArray[Any]]]:
-    """Encoded values, as many at a time as a piece has, whatever the batches are."""
-    cutters = {group: Cutter() for group in wanted}
+    """Encoded values, as many at a time as their protocol takes, whatever the batches are."""
+    cutters = {group: Cutter(protocol.people_at_once) for group, protocol in protocols.items()}
     names = {at: name for name, at in groups.numbers.items()}
     for part, share in parts:
         if part.groups is None:
@@ -40,15 +40,16 @@ def pieces(
 
 
 class Cutter:
-    """Arrays of any length in, arrays of `PIECE` out."""
+    """Arrays of any length in, arrays of one length out."""
 
-    def __init__(self) -> None:
+    def __init__(self, length: int) -> None:
+        self._length = length
         self._arrays: list[NDArray[Any]] = []
         self._size = self._number = 0
 
     def add(self, array: NDArray[Any]) -> Iterator[tuple[int, NDArray[Any]]]:
-        while self._size + len(array) >= PIECE:
-            cut = PIECE - self._size
+        while self._size + len(array) >= self._length:
+            cut = self._length - self._size
             self._arrays.append(array[:cut])
             array = array[cut:]
             yield from self.rest()

@@ -77,7 +77,7 @@ class Crowds(ABC):
     ) -> Mapping[Group, Tally]:
         """The tally of the messages of each of these groups, by its protocol.
 
-        People come in the order of their rows, `collecting.PIECE` of a group at a time. The piece
+        People come in the order of their rows, `people_at_once` of a protocol at a time. The piece
         number i of the group number g is randomized by `source.part(g).part(i)`, whatever the
         batches and threads, with g counted among all groups of `surveys`.
         """

@@ -16,12 +16,13 @@ from headcount.core.source import Source
 from headcount.core.tally import Tally
 from headcount.core.task import Task
 from headcount.data.cleaning import Fill, cleaning
-from headcount.data.collecting import collected, counted_pieces, works_alone
+from headcount.data.collecting import collected, counted_pieces, workers_for
 from headcount.data.engine import Crowds, Engine, Survey
 from headcount.data.group_privacy import row_budget
 from headcount.data.grouped import GroupedEstimate
 from headcount.data.honesty import Honest, Honesty, check_honest
 from headcount.data.local import LocalEngine
+from headcount.data.memory import check_memory
 from headcount.data.parts import group_order
 from headcount.data.question import Group, Question
 from headcount.data.release import SHARE, Release, drawn_at_once, joint, release
@@ -158,6 +159,10 @@ def estimate(
     progress("calibrating", 0.0)
     honesty = Honesty(honest, crowds, question, trust)
     answers = _built(honesty, build, row_budget(budget, rows), built is not None)
+    check_memory(
+        {name: one.protocol for name, one in answers.items()},
+        {name: survey.users for name, survey in crowds.surveys.items()},
+    )
     whole = joint({name: one.release for name, one in answers.items()}, crowds, question)
     if charge is not None:
         charge(whole)
@@ -329,7 +334,8 @@ def _sent(
         if group in protocols and survey.counts is not None
         for piece in counted_pieces(protocols[group], survey.counts, source.part(at))
     )
-    return collected(pieces, alone=works_alone(source))
+    most = max(crowds.surveys[group].users for group in protocols)
+    return collected(pieces, workers_for(source, protocols, most))
 
 
 def _drawn(answer: _Answer, survey: Survey, source: Source) -> Tally | None:

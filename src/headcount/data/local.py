@@ -13,7 +13,7 @@ from headcount.core.protocol import Protocol
 from headcount.core.source import Source
 from headcount.core.tally import Tally
 from headcount.data.chosen import Chosen
-from headcount.data.collecting import Piece, collected, works_alone
+from headcount.data.collecting import Piece, collected, workers_for
 from headcount.data.counting import Counting
 from headcount.data.cutting import pieces
 from headcount.data.engine import Crowds, Engine, Progress, Survey, check_same
@@ -84,7 +84,8 @@ class LocalCrowds(Crowds):
             (group, Piece(protocols[group], codes, sources[group].part(number)))
             for group, number, codes in pieces(self._parts(), protocols, self.groups, progress)
         )
-        out = collected(made, alone=works_alone(source))
+        most = max(self.surveys[group].users for group in protocols)
+        out = collected(made, workers_for(source, protocols, most))
         check_same(self.surveys, out, protocols, self.rows.name)
         return out
 

@@ -41,10 +41,11 @@ class Sending:
         source = partition_source(self.seed).part(self.groups.index(self.group))
         names = Numbering.of_groups(self.groups if self.reader.question.group else None)
         parts = self.reader.parts(batches, names)
-        for _, number, codes in pieces(parts, [self.group], names, quietly):
+        size = min(_ROWS, self.protocol.people_at_once)
+        for _, number, codes in pieces(parts, {self.group: self.protocol}, names, quietly):
             part = source.part(number)
-            for start in range(0, len(codes), _ROWS):
-                messages = self.protocol.randomize_encoded(codes[start : start + _ROWS], part)
+            for start in range(0, len(codes), size):
+                messages = self.protocol.randomize_encoded(codes[start : start + size], part)
                 if self.protocol.least_copies > 1:
                     messages = messages.only_single()
                 payload = self.protocol.alphabet.messages(messages.payload)
@@ -68,7 +69,7 @@ class Counted:
     protocol: Protocol
 
     def __call__(self, batches: Batches) -> Batches:
-        alphabet, cutter, sent = self.protocol.alphabet, Cutter(), 0
+        alphabet, cutter, sent = self.protocol.alphabet, Cutter(self.protocol.people_at_once), 0
         total: Tally | None = None
         try:
             for payload in self._pieces(batches, cutter):

@@ -1,0 +1,83 @@
+"""How much memory an answer takes, found out before anything is spent on it.
+
+Messages are made and counted some people at a time, so that these take no more than
+`Protocol.people_at_once` allows on each core. What grows with the question is a tally and an answer
+for each group: a number for each bucket.
+"""
+
+import os
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+from headcount.core.errors import Infeasible
+from headcount.core.protocol import Protocol
+from headcount.data.question import Group
+
+_TALLY_BYTES = 48  # of each number of a tally, while messages are counted
+_ANSWER_BYTES = 512  # of each number of an answer, with its interval, until it is written
+_LIMITS = ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes")
+
+
+def memory_there() -> int:
+    """Bytes that this process may use: of the machine, of its container, of its own limit."""
+    known = [2**62]
+    if hasattr(os, "sysconf") and "SC_PHYS_PAGES" in os.sysconf_names:
+        known.append(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
+    for place in _LIMITS:
+        try:
+            known.append(int(Path(place).read_text()))
+        except (OSError, ValueError):  # there is none
+            continue
+    return min([*known, *_own_limit()])
+
+
+def _own_limit() -> list[int]:
+    """What is left of `ulimit -v`, if there is one."""
+    try:
+        import resource
+
+        used = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
+    except (ImportError, OSError):
+        return []
+    most, _ = resource.getrlimit(resource.RLIMIT_AS)
+    return [] if most == resource.RLIM_INFINITY else [max(0, most - used)]
+
+
+def workers(protocols: Iterable[Protocol], users: int) -> int:
+    """On how many cores messages can be made and counted at the same time."""
+    each = max(_piece(protocol, users) for protocol in protocols)
+    return max(1, min(os.cpu_count() or 1, memory_there() // (2 * each)))
+
+
+def check_memory(protocols: Mapping[Group, Protocol], users: Mapping[Group, int]) -> None:
+    """Refuse what does not fit, with what would: messages on one core, and all answers."""
+    pieces = max(_piece(protocol, users[group]) for group, protocol in protocols.items())
+    answers = sum(_answer(protocol) for protocol in protocols.values())
+    needed, there = pieces + answers, memory_there()
+    if needed <= there:
+        return
+    first = next(iter(protocols.values()))
+    numbers = sum(_numbers(protocol) for protocol in protocols.values())
+    fitting = int(numbers * max(0.0, there / needed))
+    raise Infeasible(
+        f"{first.name} needs about {_shown(needed)} of memory for an answer of {numbers:,} "
+        f"numbers, and there are {_shown(there)}; about {fitting:,} buckets in all would fit"
+    )
+
+
+def _piece(protocol: Protocol, users: int) -> int:
+    people = min(users, protocol.people_at_once)
+    return int(people * protocol.bytes_per_user) + _TALLY_BYTES * protocol.tally_size
+
+
+def _answer(protocol: Protocol) -> int:
+    return 8 * protocol.tally_size + _ANSWER_BYTES * _numbers(protocol)
+
+
+def _numbers(protocol: Protocol) -> int:
+    buckets = protocol.task.buckets
+    return 1 if buckets is None else len(buckets)
+
+
+def _shown(size: int) -> str:
+    return f"{size / 2**30:,.1f} GiB" if size >= 2**29 else f"{size / 2**20:,.0f} MiB"
