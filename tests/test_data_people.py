@@ -348,10 +348,10 @@ class Steps(PrivacyCurve):
     def __init__(self, loss: float, lost: float = 0.0) -> None:
         self.loss, self.lost = loss, lost
 
-    def delta(self, epsilon: float) -> float:
-        return float(self.deltas(np.array([epsilon]))[0])
+    def _delta(self, epsilon: float) -> float:
+        return float(self._deltas(np.array([epsilon]))[0])
 
-    def deltas(self, epsilons: NDArray[np.float64]) -> NDArray[np.float64]:
+    def _deltas(self, epsilons: NDArray[np.float64]) -> NDArray[np.float64]:
         p = 1 / (1 + math.exp(-self.loss))
         ratio = np.exp(epsilons)
         pure = np.maximum(0.0, p - ratio * (1 - p)) + np.maximum(0.0, 1 - p - ratio * p)

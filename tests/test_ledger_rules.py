@@ -37,13 +37,13 @@ class Listed(PrivacyCurve):
     def directions(self) -> tuple[Outcomes, Outcomes]:
         return self.outcomes, tuple((q, p) for p, q in self.outcomes)
 
-    def delta(self, epsilon: float) -> float:
+    def _delta(self, epsilon: float) -> float:
         return max(
             sum(max(0.0, p - math.exp(epsilon) * q) for p, q in outcomes)
             for outcomes in self.directions
         )
 
-    def deltas(self, epsilons: NDArray[np.float64]) -> NDArray[np.float64]:
+    def _deltas(self, epsilons: NDArray[np.float64]) -> NDArray[np.float64]:
         return np.array([self.delta(float(epsilon)) for epsilon in epsilons])
 
     @property

@@ -39,15 +39,15 @@ class MovedCurve(PrivacyCurve):
     def _second(self) -> PairCurve:
         return PairCurve(((self.left, self.held),))
 
-    def delta(self, epsilon: float) -> float:
+    def _delta(self, epsilon: float) -> float:
         losses, masses, tail = self._first
         # An infinite loss counts in full: e^−∞ times anything is nothing.
         beyond = np.maximum(epsilon - losses, -700.0)
         total = float(masses @ self._second.deltas(beyond)) * (1 + len(masses) * UNIT)
         return min(1.0, total * (1 + 8 * UNIT) + tail)
 
-    def deltas(self, epsilons: NDArray[np.float64]) -> NDArray[np.float64]:
-        return np.array([self.delta(float(epsilon)) for epsilon in epsilons])
+    def _deltas(self, epsilons: NDArray[np.float64]) -> NDArray[np.float64]:
+        return np.array([self._delta(float(epsilon)) for epsilon in epsilons])
 
     @cached_property
     def bends(self) -> NDArray[np.float64]:

@@ -405,10 +405,10 @@ class SumCurve(PrivacyCurve):
 
     noise: CorrelatedSumNoise
 
-    def delta(self, epsilon: float) -> float:
+    def _delta(self, epsilon: float) -> float:
         return self.noise.delta(epsilon)
 
-    def deltas(self, epsilons: NDArray[np.float64]) -> NDArray[np.float64]:
+    def _deltas(self, epsilons: NDArray[np.float64]) -> NDArray[np.float64]:
         points, known = self._points
         # At −ε it is 1 − e^−ε + e^−ε·δ(ε), as all pairs are there in both directions.
         sizes = np.minimum(np.abs(epsilons), points[-1])
@@ -417,7 +417,7 @@ class SumCurve(PrivacyCurve):
         mirrored: NDArray[np.float64] = (1 - factors + factors * lines) * (1 + 8 * UNIT)
         return np.minimum(mirrored, 1.0)
 
-    def epsilon(self, delta: float) -> float:
+    def _epsilon(self, delta: float) -> float:
         """As in any curve, but to one part in 10,000 only: δ takes a while."""
         points, known = self._points
         if known[0] <= delta:
@@ -431,7 +431,7 @@ class SumCurve(PrivacyCurve):
         sure = min(math.log(line) * (1 + 1e-12) + 1e-15, float(high))
         share = math.log(above / delta) / math.log(above / below)
         for near in (float(low + share * (high - low)) * (1 + step) for step in (1e-5, 1e-4)):
-            if near < sure and self.delta(near) <= delta:
+            if near < sure and self._delta(near) <= delta:
                 return near
         return sure
 

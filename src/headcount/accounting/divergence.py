@@ -59,10 +59,10 @@ class PairCurve(PrivacyCurve):
     def both_directions(cls, one: Law, other: Law) -> "PairCurve":
         return cls(((one, other), (other, one)))
 
-    def delta(self, epsilon: float) -> float:
+    def _delta(self, epsilon: float) -> float:
         return max(hockey_stick(upper, lower, epsilon) for upper, lower in self.pairs)
 
-    def deltas(self, epsilons: NDArray[np.float64]) -> NDArray[np.float64]:
+    def _deltas(self, epsilons: NDArray[np.float64]) -> NDArray[np.float64]:
         worst = np.zeros(len(epsilons))
         for losses, high, low, tail, blur in self._sorted:
             # How many losses exceed ε, or may, as they are known up to `blur`. One that does not
@@ -123,10 +123,10 @@ class PointCurve(PrivacyCurve):
     known_epsilon: float
     known_delta: float
 
-    def delta(self, epsilon: float) -> float:
-        return float(self.deltas(np.array([epsilon]))[0])
+    def _delta(self, epsilon: float) -> float:
+        return float(self._deltas(np.array([epsilon]))[0])
 
-    def deltas(self, epsilons: NDArray[np.float64]) -> NDArray[np.float64]:
+    def _deltas(self, epsilons: NDArray[np.float64]) -> NDArray[np.float64]:
         known = self.known_epsilon
         # (e^known − e^ε)/(1 + e^known), and 1 − e^ε below −known.
         response = -np.expm1(np.minimum(epsilons - known, 0.0)) / (1 + math.exp(-known))
@@ -153,10 +153,10 @@ class SymmetricCurve(PrivacyCurve):
     pure_epsilon: float
     steps: int = _BENDS
 
-    def delta(self, epsilon: float) -> float:
+    def _delta(self, epsilon: float) -> float:
         return self._mirrored(epsilon, self._known(abs(epsilon)))
 
-    def deltas(self, epsilons: NDArray[np.float64]) -> NDArray[np.float64]:
+    def _deltas(self, epsilons: NDArray[np.float64]) -> NDArray[np.float64]:
         sizes, at = np.unique(np.abs(epsilons), return_inverse=True)
         known = [self._known(float(size)) for size in sizes]  # once for both signs
         return np.array(
@@ -177,8 +177,8 @@ class SymmetricCurve(PrivacyCurve):
     def bends(self) -> NDArray[np.float64]:
         most = self.pure_epsilon
         # A δ that is less than that everywhere needs no search.
-        if self.steps >= _BENDS and self.delta(0.0) >= _LEAST_DELTA:
-            while self.delta(most / 2) < _LEAST_DELTA:
+        if self.steps >= _BENDS and self._delta(0.0) >= _LEAST_DELTA:
+            while self._delta(most / 2) < _LEAST_DELTA:
                 most /= 2
         return np.linspace(-most, most, min(self.steps, _BENDS) + 1)
 

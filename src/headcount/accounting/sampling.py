@@ -122,13 +122,13 @@ class ThresholdCurve(PrivacyCurve):
         exact = delta - 4 * _CUT <= attained * (1 + 1e-9)  # up to rounding
         return Worst(min(1.0, delta), exact, *pair)
 
-    def delta(self, epsilon: float) -> float:
+    def _delta(self, epsilon: float) -> float:
         known = self.worst(abs(epsilon)).delta
         if epsilon < 0:
             known = (math.exp(epsilon) * known - math.expm1(epsilon)) * (1 + 8 * UNIT)
         return min(1.0, known)
 
-    def deltas(self, epsilons: Array) -> Array:
+    def _deltas(self, epsilons: Array) -> Array:
         knots, values = self._knots
         size = np.abs(epsilons)
         # Knots to the right, points to the left, by more than the rounding: δ falls.

@@ -153,19 +153,22 @@ def audit(
         audit(protocol("shuffle.zero-exact", Count(), Budget(1, 0.01), Crowd(100)))
     """
     if isinstance(target, Protocol):
-        seen = Trust(checks.choice("view", view or target.trust, tuple(Trust)))
+        seen = Trust(checks.choice("view", target.trust if view is None else view, tuple(Trust)))
         datasets = neighbors(target, seen) if datasets is None else datasets
         if claim is None:
             claim, delta = promised(target, seen, delta)
-        mechanism = view_of(target, seen, source or SecureSource())
+        mechanism = view_of(target, seen, SecureSource() if source is None else source)
     elif callable(target):
-        seen = Trust(checks.choice("view", view or Trust.CENTRAL, tuple(Trust)))
+        seen = Trust(checks.choice("view", Trust.CENTRAL if view is None else view, tuple(Trust)))
         mechanism = _called(target, batch)
         mechanism = crowd_of(mechanism) if seen is Trust.SHUFFLE else mechanism
     else:
-        raise InvalidParameter(f"`target` must be a protocol or a function, got {target!r}")
+        raise InvalidParameter(
+            f"`target` must be a protocol or a function, got {checks.shown(target)}"
+        )
     delta = 0.0 if delta is None else checks.real("delta", delta)
-    if (claim is not None and not checks.real("claim", claim) >= 0) or not 0 <= delta < 1:
+    claim = None if claim is None else checks.real("claim", claim)
+    if (claim is not None and claim < 0) or not 0 <= delta < 1:
         raise InvalidParameter(f"a claim must have ε ≥ 0 and δ in [0, 1), got {claim}, {delta}")
     confidence = checks.confidence(confidence)
     runs = checks.whole("runs", runs, low=2 * FIRST_RUNS, high=MOST_RUNS)

@@ -134,17 +134,19 @@ def exact_audit(
         exact_audit(lambda x: {((x, 1), (1 - x, 1)): Fraction(1)}, [0, 1], users=3, view="shuffle")
     """
     if isinstance(target, Protocol):
-        view = view or target.trust
+        view = target.trust if view is None else view
         users = target.crowd.honest if users is None else users
         values = _values(target) if values is None else values
         if claim is None:
             claim, delta = promised(target, Trust(checks.choice("view", view, tuple(Trust))), delta)
     elif not callable(target):
-        raise InvalidParameter(f"`target` must be a protocol or a function, got {target!r}")
+        raise InvalidParameter(
+            f"`target` must be a protocol or a function, got {checks.shown(target)}"
+        )
     delta = 0.0 if delta is None else checks.real("delta", delta)
     claim = None if claim is None else checks.real("claim", claim)
     values = _listed(values)
-    seen = Trust(checks.choice("view", view or Trust.LOCAL, tuple(Trust)))
+    seen = Trust(checks.choice("view", Trust.LOCAL if view is None else view, tuple(Trust)))
     people = 1 if seen is Trust.LOCAL else checks.whole("users", users, low=1, high=MOST_PEOPLE)
     law_of, rare = _view(target, values, seen)
     in_order = seen is Trust.CENTRAL and not isinstance(target, Protocol)
@@ -186,7 +188,7 @@ def _listed(values: Any) -> Sequence[Any]:
     except TypeError:
         pass
     raise InvalidParameter(
-        f"`values` must be 2 to {MOST_VALUES} that people may hold, got {values!r}"
+        f"`values` must be 2 to {MOST_VALUES} that people may hold, got {checks.shown(values)}"
     )
 
 

@@ -70,10 +70,16 @@ class Thresholds:
     @classmethod
     def of(cls, limits: Mapping[str, float]) -> "Thresholds":
         """Some by name; the others as they are."""
+        if not isinstance(limits, Mapping):
+            raise InvalidParameter(
+                f"`limits` must be numbers by name, such as odds=5, got {checks.shown(limits)}"
+            )
         names = [entry.name for entry in fields(cls)]
         for name in limits:
             if name not in names:
-                raise UnknownName(f"a threshold must be one of {', '.join(names)}, got {name!r}")
+                raise UnknownName(
+                    f"a threshold must be one of {', '.join(names)}, got {checks.shown(name)}"
+                )
         return cls(**limits)
 
 
@@ -272,7 +278,7 @@ def privacy_report(
     """
     if not isinstance(source, Protocol | Guarantee | Budget):
         raise InvalidParameter(
-            f"`source` must be a protocol, a Guarantee or a Budget, got {source!r}"
+            f"`source` must be a protocol, a Guarantee or a Budget, got {checks.shown(source)}"
         )
     secret = checks.whole("secret", secret, low=2, high=MOST_USERS)
     checks.instance("thresholds", thresholds, Thresholds)

@@ -5,6 +5,7 @@ import reprlib
 from collections.abc import Sequence
 
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
 from headcount.core.errors import InvalidParameter
 
@@ -36,21 +37,41 @@ def real(name: str, value: object) -> float:
     return number
 
 
-def whole(name: str, value: object, *, low: int, high: int) -> int:
-    """An integer in [low, high]; 5.0 is taken for 5, and True is not a number."""
+def reals(name: str, values: ArrayLike) -> NDArray[np.float64]:
+    """A list of real numbers, which may be infinite."""
+    try:
+        array = np.asarray(values)
+    except ValueError:  # lists of different lengths
+        array = np.empty(0, dtype=object)
+    if array.ndim != 1 or array.dtype.kind not in "iuf":
+        raise InvalidParameter(f"`{name}` must be a list of real numbers, got {shown(values)}")
+    numbers = array.astype(np.float64)
+    if np.isnan(numbers).any():
+        raise InvalidParameter(f"`{name}` must be real numbers, got NaN among them")
+    return numbers
+
+
+def integer(name: str, value: object) -> int:
+    """A whole number; 5.0 is taken for 5, and True is not a number."""
     if isinstance(value, bool | np.bool_) or not hasattr(value, "__index__"):
         number = real(name, value)
         if not number.is_integer():
             raise InvalidParameter(f"`{name}` must be a whole number, got {shown(value)}")
-        integer = int(number)
+        found = int(number)
     else:
         try:
-            integer = value.__index__()
+            found = value.__index__()
         except TypeError:  # of an array with several numbers, or with none that is whole
             raise InvalidParameter(f"`{name}` must be a whole number, got {shown(value)}") from None
-    if not low <= integer <= high:
-        raise InvalidParameter(f"`{name}` must be between {low} and {high}, got {shown(integer)}")
-    return integer
+    return found
+
+
+def whole(name: str, value: object, *, low: int, high: int) -> int:
+    """An integer in [low, high]."""
+    found = integer(name, value)
+    if not low <= found <= high:
+        raise InvalidParameter(f"`{name}` must be between {low} and {high}, got {shown(found)}")
+    return found
 
 
 def confidence(value: object) -> float:
@@ -65,6 +86,13 @@ def instance(name: str, value: object, kind: type) -> None:
     """One of our own nouns."""
     if not isinstance(value, kind):
         raise InvalidParameter(f"`{name}` must be a {kind.__name__}, got {shown(value)}")
+
+
+def flag(name: str, value: object) -> bool:
+    """True or False, and nothing that only counts as one."""
+    if not isinstance(value, bool | np.bool_):
+        raise InvalidParameter(f"`{name}` must be True or False, got {shown(value)}")
+    return bool(value)
 
 
 def choice(name: str, value: object, choices: Sequence[str]) -> str:

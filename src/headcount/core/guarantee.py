@@ -9,8 +9,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from headcount.core import checks
 from headcount.core.budget import Trust
 from headcount.core.cached import cached_property
+from headcount.core.errors import InvalidParameter
 from headcount.core.table import Table, short
 
 PLAIN_NEIGHBORS = "replace one person's value"
@@ -90,12 +92,12 @@ class PrivacyCurve(ABC):
     """All the (epsilon, delta) that a mechanism satisfies, over all neighbors. It rounds up."""
 
     @abstractmethod
-    def delta(self, epsilon: float) -> float:
-        """The least delta known for this epsilon."""
+    def _delta(self, epsilon: float) -> float:
+        """See `delta`."""
 
     @abstractmethod
-    def deltas(self, epsilons: NDArray[np.float64]) -> NDArray[np.float64]:
-        """`delta` for many epsilons, negative ones too; it may round up a little more."""
+    def _deltas(self, epsilons: NDArray[np.float64]) -> NDArray[np.float64]:
+        """See `deltas`."""
 
     @property
     @abstractmethod
@@ -106,19 +108,35 @@ class PrivacyCurve(ABC):
         if these are all the losses.
         """
 
+    def delta(self, epsilon: float) -> float:
+        """The least delta known for this epsilon, which may be infinite."""
+        infinite = isinstance(epsilon, float) and math.isinf(epsilon)
+        return self._delta(epsilon if infinite else checks.real("epsilon", epsilon))
+
+    def deltas(self, epsilons: NDArray[np.float64]) -> NDArray[np.float64]:
+        """`delta` for many epsilons, negative ones too; it may round up a little more."""
+        return self._deltas(checks.reals("epsilons", epsilons))
+
     def epsilon(self, delta: float) -> float:
         """The least epsilon ≥ 0 known for this delta, to one part in 2^50; `inf` if there is none.
 
         It is on the private side: `delta(epsilon(d)) <= d`.
         """
+        number = checks.real("delta", delta)
+        if not 0 <= number <= 1:
+            raise InvalidParameter(f"`delta` must be between 0 and 1, got {number}")
+        return self._epsilon(number)
+
+    def _epsilon(self, delta: float) -> float:
+        """See `epsilon`."""
         low, high = 0.0, self.last
-        if self.delta(low) <= delta:
+        if self._delta(low) <= delta:
             return low
-        if self.delta(high) > delta:
+        if self._delta(high) > delta:
             return math.inf
         while high - low > high * 2.0**-50:
             middle = (low + high) / 2
-            low, high = (low, middle) if self.delta(middle) <= delta else (middle, high)
+            low, high = (low, middle) if self._delta(middle) <= delta else (middle, high)
         return high
 
     @property
@@ -133,10 +151,10 @@ class WorstCurve(PrivacyCurve):
 
     curves: tuple[PrivacyCurve, ...]
 
-    def delta(self, epsilon: float) -> float:
+    def _delta(self, epsilon: float) -> float:
         return max(curve.delta(epsilon) for curve in self.curves)
 
-    def deltas(self, epsilons: NDArray[np.float64]) -> NDArray[np.float64]:
+    def _deltas(self, epsilons: NDArray[np.float64]) -> NDArray[np.float64]:
         worst: NDArray[np.float64] = np.max([c.deltas(epsilons) for c in self.curves], axis=0)
         return worst
 
@@ -157,10 +175,10 @@ class GroupCurve(PrivacyCurve):
     one: PrivacyCurve
     size: int
 
-    def delta(self, epsilon: float) -> float:
-        return float(self.deltas(np.array([epsilon]))[0])
+    def _delta(self, epsilon: float) -> float:
+        return float(self._deltas(np.array([epsilon]))[0])
 
-    def deltas(self, epsilons: NDArray[np.float64]) -> NDArray[np.float64]:
+    def _deltas(self, epsilons: NDArray[np.float64]) -> NDArray[np.float64]:
         before = np.searchsorted(self.bends, epsilons, side="right")
         return np.minimum(self._chained(epsilons), self._least[before])
 
@@ -194,17 +212,17 @@ class NearCurve(PrivacyCurve):
     known: PrivacyCurve
     variation: float
 
-    def delta(self, epsilon: float) -> float:
+    def _delta(self, epsilon: float) -> float:
         return min(1.0, self.known.delta(epsilon) + float(self._charge(np.array(epsilon))))
 
-    def deltas(self, epsilons: NDArray[np.float64]) -> NDArray[np.float64]:
+    def _deltas(self, epsilons: NDArray[np.float64]) -> NDArray[np.float64]:
         return np.minimum(1.0, self.known.deltas(epsilons) + self._charge(epsilons))
 
     @property
     def bends(self) -> NDArray[np.float64]:
         return self.known.bends
 
-    def epsilon(self, delta: float) -> float:
+    def _epsilon(self, delta: float) -> float:
         """By the known curve's own way, which may be quicker: for what the charge leaves of δ."""
         epsilon = self.known.epsilon(delta)
         for _ in range(20):
@@ -215,9 +233,10 @@ class NearCurve(PrivacyCurve):
             if enough <= epsilon:
                 return epsilon
             epsilon = enough * (1 + 2.0**-40)
-        return super().epsilon(delta)
+        return super()._epsilon(delta)
 
     def _charge(self, epsilons: NDArray[np.float64]) -> NDArray[np.float64]:
-        with np.errstate(over="ignore"):
-            charge: NDArray[np.float64] = (1 + np.exp(epsilons)) * (self.variation * (1 + 1e-15))
+        # What holds for an ε holds beyond it, where e^ε is no float.
+        factor = 1 + np.exp(np.minimum(epsilons, 700.0))
+        charge: NDArray[np.float64] = factor * (self.variation * (1 + 1e-15))
         return charge

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from headcount.core import checks
 from headcount.core.errors import InvalidValue
 
 
@@ -59,6 +60,7 @@ class Alphabet:
 
     def messages(self, payload: NDArray[Any]) -> NDArray[Any]:
         """What a payload says: checked, and without its dummies."""
+        checks.instance("payload", payload, np.ndarray)
         width = payload.shape[1] if payload.ndim == 2 else 1
         if payload.dtype != self.dtype or payload.ndim > 2 or width != len(self.columns):
             raise InvalidValue(
@@ -116,7 +118,8 @@ class Batch:
     bundled: bool = field(default=False, kw_only=True)
 
     def __post_init__(self) -> None:
-        if self.users < 1:
+        checks.instance("payload", self.payload, np.ndarray)
+        if checks.whole("users", self.users, low=-(2**63), high=2**63) < 1:
             raise InvalidValue(f"a batch must be of at least one person, got {self.users}")
 
 
@@ -131,6 +134,7 @@ class Messages(Batch):
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        checks.instance("counts", self.counts, np.ndarray)
         if self.counts.shape != (self.users,):
             raise InvalidValue(
                 f"there must be a number of messages for each of {self.users} people, "

@@ -14,6 +14,7 @@ makes them look right makes them biased; each step marks its result, and `unbias
 import numpy as np
 from numpy.typing import NDArray
 
+from headcount.core import checks
 from headcount.core.errors import InvalidParameter, UnknownName
 
 STEPS: dict[str, tuple[str, ...]] = {
@@ -27,7 +28,9 @@ STEPS: dict[str, tuple[str, ...]] = {
 def check_step(name: str, task: str) -> None:
     """Refuse what is no step, or none for such a task."""
     if not isinstance(name, str) or name not in STEPS:
-        raise UnknownName(f"`postprocess` must be one of {', '.join(STEPS)}, got {name!r}")
+        raise UnknownName(
+            f"`postprocess` must be one of {', '.join(STEPS)}, got {checks.shown(name)}"
+        )
     if task not in STEPS[name]:
         kinds = " or ".join(STEPS[name])
         raise InvalidParameter(f"`postprocess` {name} must come with a {kinds}, got a {task}")

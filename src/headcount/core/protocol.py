@@ -377,17 +377,19 @@ class Protocol(ABC):
             method=f"{plain.method}; bundles of {self.slots:,} slots, drawn until they fit",
         )
 
-    def bundle(self, value: object, source: Source, *, slots: int | None = None) -> Messages:
+    def bundle(
+        self, value: Any, source: Source | None = None, *, slots: int | None = None
+    ) -> Messages:
         """One person's messages, filled up with dummies to a number that says nothing.
 
         All people's bundles have the same size: `slots`, or as few as the budget allows. A bundle
-        that would not fit is drawn anew.
+        that would not fit is drawn anew. Messages cannot be drawn without a `source`.
         """
-        self._check_source(source)
+        encoded = self.task.encode([value])
+        source = self._check_source(source)
         least = self.slots
         most = MOST_SLOTS if self.fixed_messages is None else least
         size = least if slots is None else checks.whole("slots", slots, low=least, high=most)
-        encoded = self.task.encode(np.array([value]))
         payload = self._randomize(encoded, source).payload
         while len(payload) > size:
             payload = self._randomize(encoded, source).payload
@@ -413,6 +415,7 @@ class Protocol(ABC):
 
         Rare messages that the shuffler had to withhold are refused in the batch of a whole crowd.
         """
+        checks.instance("batch", batch, Batch)
         payload = self.alphabet.messages(batch.payload)
         sent = len(payload)
         if self.fixed_messages and sent != self.fixed_messages * batch.users:
@@ -435,6 +438,7 @@ class Protocol(ABC):
 
     def check_users(self, users: int) -> None:
         """Refuse a crowd that the guarantee does not cover, or that a tally has no room for."""
+        users = checks.whole("users", users, low=-(2**63), high=2**63)
         if users < self.crowd.users:
             raise CrowdMismatch(
                 f"{self.name} was built for at least {self.crowd.users} people, got {users}",
@@ -478,6 +482,9 @@ class Protocol(ABC):
         `source` is used in central trust alone, where the noise is added now, and every call is a
         release of its own; left out, it is the secure one.
         """
+        checks.instance("tally", tally, Tally)
+        if source is not None:
+            self._check_source(source)
         self.check_users(tally.users)
         self._check_tally(tally)
         noise_is_secure = self.trust is not Trust.CENTRAL or source is None or source.secure
@@ -550,9 +557,12 @@ class Protocol(ABC):
     ) -> Tally:
         return Tally(counts, users, self.name, self.tally_modulus, secure, bundled)
 
-    def _check_source(self, source: Source) -> None:
+    def _check_source(self, source: Source | None) -> Source:
         if not isinstance(source, Source):
-            raise InvalidParameter(f"`source` must be a SecureSource or a Source, got {source!r}")
+            raise InvalidParameter(
+                f"`source` must be a SecureSource or a Source, got {checks.shown(source)}"
+            )
+        return source
 
     def _check_tally(self, tally: Tally) -> None:
         if tally.protocol != self.name:

@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from headcount.core import checks
 from headcount.core.errors import InvalidValue
 
 
@@ -25,12 +26,13 @@ class Tally:
     bundled: bool = False
 
     def __post_init__(self) -> None:
+        checks.instance("counts", self.counts, np.ndarray)
         if self.counts.dtype != np.int64 or self.counts.ndim != 1:
             raise InvalidValue(
                 f"a tally must be a vector of int64, "
                 f"got {self.counts.ndim} dimension(s) of {self.counts.dtype}"
             )
-        if self.users < 1:
+        if checks.whole("users", self.users, low=-(2**63), high=2**63) < 1:
             raise InvalidValue(f"a tally must be of at least one person, got {self.users}")
 
     def __add__(self, other: "Tally") -> "Tally":

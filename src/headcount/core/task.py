@@ -99,7 +99,7 @@ class Task(ABC):
         if not whole or array.min() < 0 or not 1 <= sum(array.tolist()) <= MOST_USERS:
             raise InvalidValue(
                 f"true counts must be {self.domain} whole numbers, none negative, of 1 to "
-                f"{MOST_USERS} people (how many hold each value), got {counts!r}"
+                f"{MOST_USERS} people (how many hold each value), got {checks.shown(counts)}"
             )
         return Holding(np.arange(self.domain), array.astype(np.int64))
 
@@ -162,9 +162,11 @@ class Histogram(Task):
     whole_answers = True
 
     def __init__(self, buckets: int | Iterable[int | str], *, open: bool = False) -> None:  # noqa: A002
+        opened = checks.flag("open", open)
+        buckets = buckets.tolist() if isinstance(buckets, np.ndarray) else buckets
         if isinstance(buckets, str) or not isinstance(buckets, Iterable):
             labels: tuple[int | str, ...] | int = checks.whole(
-                "buckets", buckets, low=1 if open else 2, high=MOST_BUCKETS
+                "buckets", buckets, low=1 if opened else 2, high=MOST_BUCKETS
             )
         else:
             labels = tuple(_label(bucket) for bucket in buckets)
@@ -179,7 +181,7 @@ class Histogram(Task):
                     "`buckets` must be different from each other, got some twice"
                 )
         object.__setattr__(self, "labels", labels)
-        object.__setattr__(self, "open", bool(open))
+        object.__setattr__(self, "open", opened)
         if self.open and any(not 0 <= key < 2**64 for key in self.buckets if isinstance(key, int)):
             raise InvalidParameter("`buckets` must be between 0 and 2^64 − 1 if open, got others")
         if self.domain < 2:
@@ -308,7 +310,8 @@ def _label(bucket: object) -> int | str:
     if isinstance(bucket, str) and bucket and bucket.encode(errors="replace").decode() == bucket:
         return str(bucket)  # half a character, which no file can hold, is no word
     if isinstance(bucket, bool | np.bool_) or not hasattr(bucket, "__index__"):
-        raise InvalidParameter(f"a bucket must be a word or a whole number, got {bucket!r}")
+        shown = checks.shown(bucket)
+        raise InvalidParameter(f"a bucket must be a word or a whole number, got {shown}")
     return int(bucket.__index__())
 
 
@@ -328,9 +331,7 @@ class Bounded(Task):
     def __init__(
         self, low: float, high: float, *, whole: bool = False, clamp: bool = False
     ) -> None:
-        for name, choice in (("whole", whole), ("clamp", clamp)):
-            if not isinstance(choice, bool | np.bool_):
-                raise InvalidParameter(f"`{name}` must be True or False, got {choice!r}")
+        whole, clamp = checks.flag("whole", whole), checks.flag("clamp", clamp)
         bounds: list[float] = []
         for name, bound in (("low", low), ("high", high)):
             if whole:
@@ -384,7 +385,7 @@ class Bounded(Task):
         if not isinstance(counts, Mapping) or not counts:
             raise InvalidValue(
                 f"true counts of numbers must say how many people hold each value, as in "
-                f"{{{short(self.low)}: 600, {short(self.high)}: 400}}, got {counts!r}"
+                f"{{{short(self.low)}: 600, {short(self.high)}: 400}}, got {checks.shown(counts)}"
             )
         values = self.encode(list(counts))
         array = _array(list(counts.values()))
@@ -392,7 +393,7 @@ class Bounded(Task):
         if not whole or array.min() < 0 or not 1 <= sum(array.tolist()) <= MOST_USERS:
             raise InvalidValue(
                 f"true counts must be whole numbers, none negative, of 1 to {MOST_USERS} people, "
-                f"got {counts!r}"
+                f"got {checks.shown(counts)}"
             )
         return Holding(values, array.astype(np.int64))
 
@@ -515,7 +516,7 @@ def task_from(document: object) -> Task:
     """The task that `Task.to_dict` wrote."""
     if not isinstance(document, Mapping) or document.get("name") not in TASKS:
         raise InvalidParameter(
-            f"a task must have a name, one of {', '.join(TASKS)}, got {document!r}"
+            f"a task must have a name, one of {', '.join(TASKS)}, got {checks.shown(document)}"
         )
     settings = {str(key): value for key, value in document.items() if key != "name"}
     kind = TASKS[document["name"]]

@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from headcount.core import checks
 from headcount.core.errors import InvalidValue
 
 
@@ -35,10 +36,6 @@ def vector(values: ArrayLike, *, strings: bool = False) -> NDArray[Any]:
     return array
 
 
-def _plain(value: Any) -> object:
-    return value.item() if isinstance(value, np.generic) else value
-
-
 def bad_value(
     array: NDArray[Any], wrong: NDArray[np.bool_], allowed: str, first: int
 ) -> InvalidValue:
@@ -47,5 +44,5 @@ def bad_value(
     others = f", and {more} more like it" if more else ""
     person = first + at + 1
     return InvalidValue(
-        f"every value must be {allowed}, got {_plain(array[at])!r} from person {person}{others}"
+        f"every value must be {allowed}, got {checks.shown(array[at])} from person {person}{others}"
     )

@@ -25,6 +25,7 @@ class Margin:
         size = checks.real("margin", self.size)
         if size <= 0:
             raise InvalidParameter(f"`margin` must be positive, got {short(size)}")
+        object.__setattr__(self, "share", checks.flag("share", self.share))
         if self.share and size >= 1:
             raise InvalidParameter(f"`margin` must be below the whole, 100 %, got {size:.0%}")
         checks.confidence(self.confidence)

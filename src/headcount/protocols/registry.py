@@ -3,8 +3,9 @@
 from importlib import import_module
 from typing import Any
 
+from headcount.core import checks
 from headcount.core.budget import Budget, Crowd, Trust
-from headcount.core.errors import InvalidParameter, UnknownName
+from headcount.core.errors import UnknownName
 from headcount.core.protocol import Protocol
 from headcount.core.task import Task
 
@@ -53,16 +54,19 @@ def protocol_class(name: str, task: Task | None = None) -> type[Protocol]:
 
 
 def _classes(name: str) -> list[type[Protocol]]:
-    if name not in _CLASSES:
-        raise UnknownName(f"`protocol` must be one of {', '.join(_CLASSES)}, got {name!r}")
+    if not isinstance(name, str) or name not in _CLASSES:
+        known = ", ".join(_CLASSES)
+        raise UnknownName(f"`protocol` must be one of {known}, got {checks.shown(name)}")
     places = (place.split(":") for place in _CLASSES[name].split())
     return [getattr(import_module(f"headcount.protocols.{file}"), noun) for file, noun in places]
 
 
 def protocol_names(task: Task | None = None, trust: Trust | None = None) -> list[str]:
     """The names of all protocols, or of those for one task, or of one trust."""
-    if not isinstance(task, Task | None):
-        raise InvalidParameter(f"`task` must be a Task, got {task!r}")
+    if task is not None:
+        checks.instance("task", task, Task)
+    if trust is not None:
+        checks.choice("trust", trust, tuple(Trust))
     return [
         name
         for name in _CLASSES

@@ -2,6 +2,7 @@
 
 from numpy.typing import ArrayLike
 
+from headcount.core import checks
 from headcount.core.budget import Trust
 from headcount.core.estimate import Estimate
 from headcount.core.protocol import Protocol
@@ -12,7 +13,8 @@ from headcount.randomness.sources import SecureSource
 
 def run(protocol: Protocol, values: ArrayLike, source: Source | None = None) -> Estimate:
     """Randomize, shuffle (in shuffle trust), tally, estimate. Randomness is secure unless given."""
-    source = source or SecureSource()
+    checks.instance("protocol", protocol, Protocol)
+    source = SecureSource() if source is None else source
     if protocol.trust is not Trust.SHUFFLE:
         return protocol.estimate(protocol.collect(values, source), source)
     messages = protocol.randomize(values, source)

@@ -28,6 +28,7 @@ from headcount.accounting.amplification import (
     clones_closed_form,
 )
 from headcount.accounting.divergence import SymmetricCurve
+from headcount.core import checks
 from headcount.core.budget import MOST_EPSILON, MOST_USERS, Budget, Crowd, Trust
 from headcount.core.cached import cached_property
 from headcount.core.errors import Infeasible, InvalidParameter
@@ -40,7 +41,7 @@ from headcount.core.table import short
 from headcount.core.tally import Tally
 from headcount.core.task import Bounded, Count, Density, Histogram, Holding, Mean, Sum, Task
 from headcount.protocols.inner import InnerProtocol
-from headcount.protocols.registry import protocol, protocol_class
+from headcount.protocols.registry import protocol, protocol_names
 
 _DEFAULTS: dict[type[Task], str] = {
     Count: "local.randomized-response",
@@ -113,13 +114,9 @@ class Amplified(InnerProtocol):
     local: str | None = None  # the local protocol's name; by default a response to the task
 
     def __post_init__(self) -> None:
-        super().__post_init__()
         if self.local is not None:
-            found = protocol_class(self.local, self.task)
-            if found.trust is not Trust.LOCAL or not found.answers(self.task):
-                raise InvalidParameter(
-                    f"`local` must be a local protocol for a {self.task.name}, got {self.local!r}"
-                )
+            checks.choice("local", self.local, protocol_names(self.task, Trust.LOCAL))
+        super().__post_init__()
         _ = self._inner  # an infeasible request is refused now, not at the first use
 
     @property
