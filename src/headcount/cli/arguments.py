@@ -122,23 +122,37 @@ def question(
     if buckets is None:
         raise InvalidParameter("a histogram must have --buckets, got none")
     if buckets.strip().isdecimal() and not open_buckets:
-        return Histogram(int(buckets))
-    return Histogram(labels_of(buckets), open=open_buckets)
+        return Histogram(_whole("buckets", buckets))
+    return Histogram(labels_of("buckets", buckets), open=open_buckets)
 
 
-def labels_of(text: str) -> list[int | str]:
+def labels_of(name: str, text: str) -> list[int | str]:
     """Labels between commas: whole numbers, if all of them are."""
     labels = [label.strip() for label in text.split(",")]
     whole = all(label.isdecimal() for label in labels)
-    return [int(label) for label in labels] if whole else [*labels]
+    return [_whole(name, label) for label in labels] if whole else [*labels]
+
+
+def _whole(name: str, text: str) -> int:
+    try:
+        return int(text)
+    except ValueError:  # Python reads no number of thousands of digits
+        raise _no_number(name, text) from None
 
 
 def number_of(name: str, text: str) -> float:
     """A whole number, or a real one."""
+    if text.lstrip("+-").isdecimal():
+        return _whole(name, text)
     try:
-        return int(text) if text.lstrip("+-").isdecimal() else float(text)
+        return float(text)
     except ValueError:
-        raise InvalidParameter(f"`{name}` must be numbers, got {text!r}") from None
+        raise _no_number(name, text) from None
+
+
+def _no_number(name: str, text: str) -> InvalidParameter:
+    shown = repr(text) if len(text) <= 40 else f"{text[:20]!r}… of {len(text):,} characters"
+    return InvalidParameter(f"`{name}` must be numbers, got {shown}")
 
 
 def filling(text: str, task: Task | None) -> str | float:

@@ -244,7 +244,7 @@ def estimate(
             path, wanted, column=column, budget=budget, trust=trust,
             protocol=protocol, honest=honest, query=query, missing=fill, outside=outside,
             bins=edges, person=person, rows_per_person=rows_per_person, group=group,
-            groups=None if groups is None else labels_of(groups), source=source,
+            groups=None if groups is None else labels_of("groups", groups), source=source,
             ledger=book, dataset=dataset, charge=releases.append, progress=step,
             options=options,
         )  # fmt: skip

@@ -346,7 +346,8 @@ class Protocol(ABC):
         least = self.slots
         most = MOST_SLOTS if self.fixed_messages is None else least
         size = least if slots is None else checks.whole("slots", slots, low=least, high=most)
-        encoded = self.task.encode(np.array([value]))
+        values: list[Any] = [value]
+        encoded = self.task.encode(values)
         payload = self._randomize(encoded, source).payload
         while len(payload) > size:
             payload = self._randomize(encoded, source).payload
