@@ -257,7 +257,7 @@ def bad(folder: Path) -> None:
         ("empty", [], "there must be a file of .csv, .parquet, .jsonl in 'empty', got none"),
         ("two", [], "files must be of one kind, got .csv, .parquet in two"),
         ("unlike", [], "unlike must be a readable .parquet file, got: "),
-        ("absent*.csv", [], "there must be a file at 'absent*.csv', got none"),
+        ("absent*.csv", [], "there must be a file or folder at 'absent*.csv', got none"),
     ],
     ids=lambda value: value if isinstance(value, str) and " " not in value else "",
 )

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pyarrow
 import pytest
-from pyspark import TaskContext
+from pyspark import SparkContext, TaskContext
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.classic.dataframe import DataFrame as ClassicFrame
@@ -783,3 +783,17 @@ def test_nothing_of_spark_is_loaded_before_it_is_used() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
+
+
+def test_a_stopped_session_is_refused(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
+    frame = frame_of(spark, {"v": [1, 0]})
+    monkeypatch.setattr(SparkContext, "_active_spark_context", None)  # as `stop` leaves it
+    with pytest.raises(hc.UnreadableData, match="Spark must be running, got a session that was"):
+        hc.estimate(frame, hc.Count(), column="v", budget=hc.Budget(1))
+
+
+def test_an_empty_name_is_the_name_of_a_column(spark: SparkSession) -> None:
+    frame = frame_of(spark, {"": ["a", "b", "a"], "v": [1, 0, 1]})
+    found = hc.estimate(frame, hc.Count(), column="v", group="", budget=hc.Budget(500))
+    assert isinstance(found, hc.GroupedEstimate)
+    assert {group: one.value for group, one in found.items()} == {"a": 2, "b": 0}

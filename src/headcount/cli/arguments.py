@@ -155,14 +155,14 @@ def question(
         raise InvalidParameter("a histogram must have --buckets, got none")
     if buckets.strip().isdecimal() and not open_buckets:
         return Histogram(whole_number("buckets", buckets))
-    return Histogram(labels_of(buckets), open=open_buckets)
+    return Histogram(labels_of("buckets", buckets), open=open_buckets)
 
 
-def labels_of(text: str) -> list[int | str]:
+def labels_of(name: str, text: str) -> list[int | str]:
     """Labels between commas: whole numbers, if all of them are."""
     labels = [label.strip() for label in text.split(",")]
     whole = all(label.isdecimal() for label in labels)
-    return [whole_number("buckets", label) for label in labels] if whole else [*labels]
+    return [whole_number(name, label) for label in labels] if whole else [*labels]
 
 
 def whole_number(name: str, text: str) -> int:
@@ -177,8 +177,10 @@ def whole_number(name: str, text: str) -> int:
 
 def number_of(name: str, text: str) -> float:
     """A whole number, or a real one."""
+    if text.lstrip("+-").isdecimal():
+        return whole_number(name, text)
     try:
-        return int(text) if text.lstrip("+-").isdecimal() else float(text)
+        return float(text)
     except ValueError:
         raise InvalidParameter(f"`{name}` must be numbers, got {checks.shown(text)}") from None
 

@@ -44,7 +44,7 @@ from headcount.core.task import Task
 from headcount.core.writing import check_apart
 from headcount.data.cleaning import cleaning
 from headcount.data.estimate import estimate as estimate_table
-from headcount.data.files import belongs_to
+from headcount.data.folders import belongs_to
 from headcount.data.grouped import GroupedEstimate
 from headcount.data.queries import files_named
 from headcount.data.release import Release
@@ -264,7 +264,7 @@ def estimate(
                 path, wanted, column=column, budget=budget, trust=trust,
                 protocol=protocol, honest=honest, query=query, missing=fill, outside=outside,
                 bins=edges, person=person, rows_per_person=rows_per_person, group=group,
-                groups=None if groups is None else labels_of(groups), source=source,
+                groups=None if groups is None else labels_of("groups", groups), source=source,
                 ledger=book, dataset=dataset, charge=charge, progress=step,
                 options=options,
             )  # fmt: skip

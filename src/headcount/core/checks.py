@@ -100,3 +100,8 @@ def choice(name: str, value: object, choices: Sequence[str]) -> str:
     if not isinstance(value, str) or value not in choices:
         raise InvalidParameter(f"`{name}` must be one of {', '.join(choices)}, got {shown(value)}")
     return value
+
+
+def is_utf8(text: str) -> bool:
+    """Whether a text has no half characters, which no file can hold."""
+    return text.encode(errors="replace").decode() == text

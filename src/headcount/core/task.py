@@ -17,7 +17,7 @@ from headcount.core.cached import cached_property
 from headcount.core.errors import InvalidParameter, InvalidValue
 from headcount.core.estimate import Answer
 from headcount.core.table import short
-from headcount.core.values import bad_value, vector
+from headcount.core.values import bad_value, vector, words
 
 MOST_BUCKETS = 2**24  # of which there can be a count each
 MOST_WHOLE = 2**61  # in size, of the bounds of whole numbers
@@ -202,10 +202,15 @@ class Histogram(Task):
 
     @cached_property
     def _order(self) -> tuple[NDArray[Any], NDArray[np.intp]]:
-        """The labels, sorted, and where each stands among the buckets."""
+        """The labels that are numbers, sorted, and where each stands among the buckets."""
         labels = np.array(self.buckets)
         order = np.argsort(labels)
         return labels[order], order
+
+    @cached_property
+    def _places(self) -> dict[int | str, int]:
+        """Where each label stands among the buckets."""
+        return {label: at for at, label in enumerate(self.buckets)}
 
     def encode(self, values: ArrayLike, *, first: int = 0) -> NDArray[Any]:
         """The number of everybody's bucket; with open ones, a 64-bit key of the value itself."""
@@ -225,22 +230,28 @@ class Histogram(Task):
             if wrong.any():
                 raise bad_value(array, wrong, f"a bucket from 0 to {self.labels - 1}", first)
             return array.astype(index, copy=False)
-        array = vector(values, strings=self._of_strings)
-        labels, order = self._order
-        at = np.minimum(np.searchsorted(labels, array), len(labels) - 1)
-        wrong = labels[at] != array
+        given: list[str] | NDArray[Any]
+        if self._of_strings:
+            given = words(values)
+            places = np.array([self._places.get(word, -1) for word in given])
+            wrong = places < 0
+        else:
+            given = vector(values)
+            labels, order = self._order
+            at = np.minimum(np.searchsorted(labels, given), len(labels) - 1)
+            places, wrong = order[at], labels[at] != given
         if wrong.any():
             shown = ", ".join(map(str, self.labels[:5])) + (", …" if len(self.labels) > 5 else "")
-            raise bad_value(array, wrong, f"one of {shown}", first)
-        return order[at].astype(index)
+            raise bad_value(given, wrong, f"one of {shown}", first)
+        return places.astype(index)
 
     def _keys(self, values: ArrayLike, first: int) -> NDArray[np.uint64]:
-        array = vector(values, strings=self._of_strings)
         if self._of_strings:
-            different, where = np.unique(array, return_inverse=True)
-            digests = [hashlib.blake2b(str(s).encode(), digest_size=8).digest() for s in different]
-            keys = np.frombuffer(b"".join(digests), dtype="<u8").astype(np.uint64)
-            return keys[where]
+            given = words(values)
+            digests = {word: _digest(word) for word in dict.fromkeys(given)}
+            joined = b"".join([digests[word] for word in given])
+            return np.frombuffer(joined, dtype="<u8").astype(np.uint64)
+        array = vector(values)
         # A list with numbers on both sides of 2^63 becomes floats, which lose digits.
         exact = np.asarray(values, dtype=object)
         if array.dtype.kind == "f" and all(isinstance(value, int) for value in exact):
@@ -306,13 +317,25 @@ def _as_real(given: NDArray[Any]) -> tuple[NDArray[np.float64], NDArray[np.bool_
     return array, np.isnan(array)
 
 
+def _digest(word: str) -> bytes:
+    try:
+        return hashlib.blake2b(word.encode(), digest_size=8).digest()
+    except UnicodeEncodeError:
+        raise InvalidValue(f"every value must be whole characters, got {word!r}") from None
+
+
 def _label(bucket: object) -> int | str:
-    if isinstance(bucket, str) and bucket and bucket.encode(errors="replace").decode() == bucket:
-        return str(bucket)  # half a character, which no file can hold, is no word
+    if isinstance(bucket, str) and bucket and checks.is_utf8(bucket):
+        return str(bucket)
     if isinstance(bucket, bool | np.bool_) or not hasattr(bucket, "__index__"):
         shown = checks.shown(bucket)
         raise InvalidParameter(f"a bucket must be a word or a whole number, got {shown}")
-    return int(bucket.__index__())
+    number = int(bucket.__index__())
+    if abs(number) >= 2**64:
+        raise InvalidParameter(
+            f"a bucket must be a whole number below 2^64 in size, got {checks.shown(number)}"
+        )
+    return number
 
 
 @dataclass(frozen=True, init=False)

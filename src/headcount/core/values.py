@@ -1,5 +1,6 @@
 """Checks of people's values that several tasks share."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -9,13 +10,29 @@ from headcount.core import checks
 from headcount.core.errors import InvalidValue
 
 
-def vector(values: ArrayLike, *, strings: bool = False) -> NDArray[Any]:
-    """Values as a non-empty vector of strings, or of bools or numbers; or an error that says
-    what came instead.
+def vector(values: ArrayLike) -> NDArray[Any]:
+    """Values as a non-empty vector of bools or numbers; or an error that says what came instead."""
+    array = _flat(values, "number")
+    if array.dtype.kind not in "biuf":
+        raise InvalidValue(f"values must be numbers or true/false, got {array.dtype} data")
+    return array
+
+
+def words(values: ArrayLike) -> list[str]:
+    """Values as a non-empty list of strings; or an error that says what came instead.
+
+    NumPy's own strings all take the room of the longest, and lose NULs at their end.
     """
-    wanted = "string" if strings else "number"
+    found: list[Any] = _flat(values, "string", object).tolist()
+    for one in found:
+        if not isinstance(one, str):
+            raise InvalidValue(f"values must be strings, got {type(one).__name__} data")
+    return found
+
+
+def _flat(values: ArrayLike, wanted: str, kind: type | None = None) -> NDArray[Any]:
     try:
-        array = np.asarray(values)
+        array = np.asarray(values, dtype=kind)
     except (ValueError, TypeError, OverflowError):
         raise InvalidValue(
             f"values must be a flat list of {wanted}s, got {type(values).__name__}"
@@ -26,18 +43,11 @@ def vector(values: ArrayLike, *, strings: bool = False) -> NDArray[Any]:
         )
     if not array.size:
         raise InvalidValue("there must be a value of at least one person, got none")
-    if strings:
-        if array.dtype.kind == "O" and all(isinstance(value, str) for value in array):
-            array = array.astype(np.str_)
-        if array.dtype.kind not in "UT":
-            raise InvalidValue(f"values must be strings, got {array.dtype} data")
-    elif array.dtype.kind not in "biuf":
-        raise InvalidValue(f"values must be numbers or true/false, got {array.dtype} data")
     return array
 
 
 def bad_value(
-    array: NDArray[Any], wrong: NDArray[np.bool_], allowed: str, first: int
+    array: Sequence[Any] | NDArray[Any], wrong: NDArray[np.bool_], allowed: str, first: int
 ) -> InvalidValue:
     at = int(np.argmax(wrong))
     more = int(np.count_nonzero(wrong)) - 1

@@ -15,7 +15,7 @@ def edges_of(bins: Sequence[float]) -> tuple[float, ...]:
     edges = tuple(int(edge) if whole else checks.real("bins", edge) for edge in given)
     rising = all(one < other for one, other in pairwise(edges))
     if len(edges) < 3 or not rising or (whole and max(map(abs, edges)) >= 2**62):
-        raise InvalidParameter(f"`bins` must be 3 or more edges, rising, got {bins!r}")
+        raise InvalidParameter(f"`bins` must be 3 or more edges, rising, got {checks.shown(bins)}")
     return edges
 
 

@@ -18,8 +18,8 @@ from headcount.core.cached import cached_property
 from headcount.core.errors import InvalidParameter, InvalidValue
 from headcount.core.task import Bounded, Count, Histogram, Task, task_from
 from headcount.data.bins import bin_names, edges_of
-from headcount.data.columns import is_number, is_text, no_number, numbers, plain, present
-from headcount.data.problems import Problems
+from headcount.data.columns import is_number, is_text, listed, no_number, numbers, plain, present
+from headcount.data.problems import Problems, few
 from headcount.data.rows import Kind
 
 if TYPE_CHECKING:
@@ -97,7 +97,7 @@ class Cleaning:
             codes, wrong = np.zeros(1), np.ones(1, dtype=np.bool_)
         if wrong is not None and wrong[0]:
             raise InvalidParameter(
-                f"`missing` must be error, drop or {self.allowed}, got {self.missing!r}"
+                f"`missing` must be error, drop or {self.allowed}, got {checks.shown(self.missing)}"
             )
         return codes[0]
 
@@ -114,8 +114,7 @@ class Cleaning:
                 return "a word" if self._of_text else "a whole number from 0 to 2^64 − 1"
             if isinstance(task.labels, int):
                 return f"a bucket from 0 to {task.labels - 1}"
-            shown = ", ".join(map(str, task.labels[:5]))
-            return f"one of {shown}{', …' * (len(task.labels) > 5)}"
+            return f"one of {few([str(label) for label in task.labels])}"
         return "0 or 1"
 
     @property
@@ -176,18 +175,16 @@ class Cleaning:
         if self.edges:
             return self._binned(numbers(array))
         task = self.asked
-        listed = isinstance(task, Histogram) and not (task.open or isinstance(task.labels, int))
-        if listed and types.is_integer(kind):
+        named = isinstance(task, Histogram) and not (task.open or isinstance(task.labels, int))
+        if named and types.is_integer(kind):
             return self._labels(array)
         return self._numbers(numbers(array))
 
     def _words(self, array: "pyarrow.Array") -> tuple[NDArray[Any], NDArray[np.bool_] | None]:
         assert isinstance(self.asked, Histogram)
         if self.asked.open:
-            listed = array.dictionary_encode()
-            words = [word.as_py() for word in listed.dictionary]
-            keys = self.asked.encode(np.array(words, dtype=np.str_))
-            return keys[listed.indices.to_numpy()], None
+            words, at = listed(array, self.column)
+            return self.asked.encode(words)[at], None
         return self._labels(array)
 
     def _labels(self, array: "pyarrow.Array") -> tuple[NDArray[Any], NDArray[np.bool_] | None]:

@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING, Any
 
 from numpy.typing import NDArray
 
+from headcount.core.errors import InvalidValue
 from headcount.data.problems import value_text
 
 if TYPE_CHECKING:
@@ -27,6 +28,17 @@ def plain(column: "pyarrow.Array") -> "pyarrow.Array":
     if types.is_string_view(column.type):
         column = column.cast(pyarrow.large_string())
     return column
+
+
+def listed(column: "pyarrow.Array", name: str) -> tuple[list[Any], NDArray[Any]]:
+    """The different values of the column of some name, and which of them every row has."""
+    found = plain(column).dictionary_encode()
+    try:
+        return found.dictionary.to_pylist(), found.indices.to_numpy()
+    except UnicodeDecodeError:
+        shown = map(value_text, found.dictionary)
+        wrong = next(text for text in shown if text.startswith("b"))  # bytes, and no words
+        raise InvalidValue(f"column {name!r} must hold text in UTF-8, got {wrong}") from None
 
 
 def is_text(kind: "pyarrow.DataType") -> bool:

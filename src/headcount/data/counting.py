@@ -49,10 +49,11 @@ class Counting:
 
     def surveys(self) -> dict[Group, Survey]:
         """Of each group that has people or was declared, in order."""
-        numbers: Mapping[Group, int] = self.groups.numbers if self.question.group else {None: 0}
+        grouped = self.question.group is not None
+        numbers: Mapping[Group, int] = self.groups.numbers if grouped else {None: 0}
         by_group = self.counts.reshape(-1, self._values)
         out: dict[Group, Survey] = {}
-        for name in group_order([*numbers]) if self.question.group else [None]:
+        for name in group_order([*numbers]) if grouped else [None]:
             at = numbers[name]
             counts = by_group[at] if at < len(by_group) else np.zeros(self._values, dtype=np.int64)
             users = int(counts.sum())

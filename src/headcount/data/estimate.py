@@ -131,11 +131,6 @@ def estimate(
         raise InvalidParameter(f"`query` must be asked of the local engine, got {where.name}")
     if column is None:
         raise InvalidParameter(f"`column` must be named with the engine {where.name}, got none")
-    if column in (person, group):
-        raise InvalidParameter(
-            f"`column` must be another one than those of persons and groups, which are not hidden, "
-            f"got {column!r} twice"
-        )
     trust = _trust(trust, protocol)
     question = Question(
         cleaning(column, task, missing=missing, outside=outside, bins=bins),
@@ -218,12 +213,18 @@ def _declared(group: str | None, groups: Sequence[Group] | None) -> tuple[Group,
         return None
     listed = isinstance(groups, Sequence) and not isinstance(groups, str)
     names = list(groups) if listed else []
-    words = all(isinstance(name, str | int) for name in names)
+    words = all(isinstance(name, str) or _is_short(name) for name in names)
     if group is None or not names or not words or len({str(name) for name in names}) < len(names):
         raise InvalidParameter(
-            f"`groups` must come with `group`: words or whole numbers, each once, got {groups!r}"
+            f"`groups` must come with `group`: words or whole numbers, each once, "
+            f"got {checks.shown(groups)}"
         )
     return tuple(group_order(names))
+
+
+def _is_short(name: object) -> bool:
+    """Whether it is a whole number that a column can hold."""
+    return isinstance(name, int) and abs(name) < 2**64
 
 
 def _trust(trust: Trust | str | None, protocol: str | Protocol | None) -> Trust:

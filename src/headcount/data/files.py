@@ -1,79 +1,46 @@
 """Rows of files: CSV, Parquet and JSON lines; one file, a folder of them, or a pattern."""
 
-import os
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
-from fnmatch import fnmatch
-from glob import glob, has_magic
+from io import BytesIO
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from secrets import token_hex
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import numpy as np
 
 from headcount.core.cached import cached_property
 from headcount.core.errors import UnreadableData
-from headcount.core.writing import same_file
+from headcount.data.folders import CSV, JSON, PACKED, PARQUET, ending, files_at
 from headcount.data.rows import Batch, Kind, Kinds, Rows, check_column, readable
 
 if TYPE_CHECKING:
     import pyarrow
 
-_PARQUET, _CSV, _JSON = (".parquet", ".pq"), (".csv",), (".jsonl", ".ndjson", ".json")
-ENDINGS = (".csv", ".parquet", ".jsonl", ".ndjson", ".json", ".pq")
+Types: TypeAlias = "dict[str, pyarrow.DataType]"
 _BATCH = 2**17  # rows of a Parquet file at a time
 _BLOCK = 2**22  # bytes of a text file at a time
+_DEEPEST = 100  # of lists and objects in each other
+_NO_MARKS = bytes({*range(256)} - {*b'"[]{}'})
+_STEPS = np.zeros(256, dtype=np.int8)
+_STEPS[[*b"[{"]], _STEPS[[*b"]}"]] = 1, -1
 _NONE = ["", "NULL", "null", "NaN", "nan"]
 
 
 def file_rows(place: Path | str) -> Rows:
     """The rows of all files at a place, which are of one kind."""
-    files = _files(place)
-    endings = {path.suffix.lower() for path in files}
+    files = files_at(place)
+    endings = {ending(file) for file in files}
     name = files[0].name if len(files) == 1 else str(place)
-    if endings <= {*_PARQUET}:
+    if endings <= {*PARQUET}:
         folder = Path(place)
         return ParquetRows(name, files, folder if folder.is_dir() else None)
-    if endings <= {*_CSV}:
+    if endings <= {*CSV}:
         return CsvRows(name, files)
-    if endings <= {*_JSON}:
+    if endings <= {*JSON}:
         return JsonRows(name, files)
     raise UnreadableData(f"files must be of one kind, got {', '.join(sorted(endings))} in {name}")
-
-
-def _files(place: Path | str) -> list[Path]:
-    path = Path(place)
-    if path.is_dir():
-        found = [
-            file
-            for file in sorted(path.rglob("*"))
-            if file.suffix.lower() in ENDINGS
-            and file.is_file()
-            and not any(part[0] in "._" for part in file.relative_to(path).parts)
-        ]
-        if not found:
-            raise UnreadableData(
-                f"there must be a file of {', '.join(ENDINGS[:3])} in {str(place)!r}, got none"
-            )
-        return found
-    if not path.exists() and has_magic(str(place)):
-        found = sorted(Path(name) for name in glob(str(place), recursive=True))  # noqa: PTH207
-        found = [file for file in found if file.is_file()]
-    else:
-        found = [path]
-    for file in found:
-        if file.suffix.lower() not in ENDINGS:
-            raise UnreadableData(f"a file must end in {' or '.join(ENDINGS)}, got {file.name!r}")
-    if not found or not found[0].is_file():
-        raise UnreadableData(f"there must be a file at {str(place)!r}, got none")
-    return found
-
-
-def belongs_to(file: Path, place: Path | str) -> bool:
-    """Whether a file is among those at a place, or would be once it is written."""
-    if any(same_file(file, found) for found in _files(place)):
-        return True
-    path, name = Path(os.path.realpath(place)), Path(os.path.realpath(file))
-    if path.is_dir():
-        return name.is_relative_to(path) and name.suffix.lower() in ENDINGS
-    return has_magic(str(place)) and fnmatch(str(name), str(path).replace("**/", "*"))
 
 
 class DatasetRows(Rows):
@@ -126,6 +93,22 @@ class ParquetRows(DatasetRows):
             partition_base_dir=folder,
         )
 
+    def _batches(self, columns: Sequence[str], kinds: Kinds) -> Iterator[Batch]:
+        """As of any dataset; but of a file that lacks a column Arrow would make empty values."""
+        from pyarrow import dataset
+
+        for fragment in self.dataset.get_fragments():
+            parted = dataset.get_partition_keys(fragment.partition_expression)
+            for column in columns:
+                if column not in parted:
+                    check_column(column, fragment.physical_schema.names, fragment.path)
+        yield from super()._batches(columns, kinds)
+
+    @property
+    def holder(self) -> str:
+        """Arrow takes the columns of the first file for those of all."""
+        return self.name if len(self._files) == 1 else str(self._files[0])
+
 
 @dataclass(frozen=True)
 class _TextRows(Rows):
@@ -136,33 +119,59 @@ class _TextRows(Rows):
 
     @cached_property
     def columns(self) -> Sequence[str]:
-        with self._open(self.files[0], {}) as reader:
-            names: list[str] = reader.schema.names
+        with readable(self.holder, self.wanted), _opened(self.files[0]) as (text, _):
+            names: list[str] = self._guess(text).names
             return names
 
+    @property
+    def holder(self) -> str:
+        return self._shown(self.files[0])
+
+    def _shown(self, file: Path) -> str:
+        return self.name if len(self.files) == 1 else str(file)
+
     def _batches(self, columns: Sequence[str], kinds: Kinds) -> Iterator[Batch]:
-        sizes = [file.stat().st_size for file in self.files]
+        sizes: list[int] = []
+        for file in self.files:
+            with readable(self._shown(file), self.wanted):
+                sizes.append(file.stat().st_size)
         done, whole = 0, max(1, sum(sizes))
         for file, size in zip(self.files, sizes, strict=True):
-            with readable(file.name, self.wanted):
-                for batch, place in self._read(file, columns, kinds):
+            with readable(self._shown(file), self.wanted):
+                for batch, place in self._file(file, columns, kinds):
                     yield batch, (done + min(place, size)) / whole
             done += size
 
-    def _open(self, file: Any, types: dict[str, Any]) -> Any:
-        raise NotImplementedError
-
-    def _read(
+    def _file(
         self, file: Path, columns: Sequence[str], kinds: Kinds
     ) -> "Iterator[tuple[pyarrow.RecordBatch, int]]":
-        with self._open(file, {}) as reader:
-            schema = reader.schema
+        """Batches of a file, and how many bytes of it have been read."""
+        with _opened(file) as (text, _):
+            schema = self._guess(text)
         for column in columns:
-            check_column(column, schema.names, self.name)
+            check_column(column, schema.names, self._shown(file))
         types = {name: _type(schema.field(name).type, kinds.get(name)) for name in columns}
-        with file.open("rb") as stream, self._open(stream, types) as reader:
-            for batch in reader:
-                yield batch.select(list(columns)), stream.tell()
+        with _opened(file) as (text, stored):
+            for batch in self._read(text, types, len(schema)):
+                yield batch.select(list(columns)), stored.tell()
+
+    def _guess(self, text: Any) -> "pyarrow.Schema":
+        """What the beginning looks like."""
+        raise NotImplementedError
+
+    def _read(self, text: Any, types: Types, width: int) -> "Iterator[pyarrow.RecordBatch]":
+        """Of each row, of `width` columns, those whose types are given."""
+        raise NotImplementedError
+
+
+@contextmanager
+def _opened(file: Path) -> Iterator[tuple[Any, Any]]:
+    """The text of a file, and the bytes as they are stored."""
+    import pyarrow
+
+    packed = PACKED.get(file.suffix.lower())
+    with file.open("rb") as stored:
+        yield pyarrow.CompressedInputStream(stored, packed) if packed else stored, stored
 
 
 def _type(guessed: "pyarrow.DataType", kind: Kind | None) -> "pyarrow.DataType":
@@ -180,31 +189,108 @@ def _type(guessed: "pyarrow.DataType", kind: Kind | None) -> "pyarrow.DataType":
 class CsvRows(_TextRows):
     wanted = "a readable .csv file"
 
-    def _open(self, file: Any, types: dict[str, Any]) -> Any:
-        from pyarrow import csv
+    def _guess(self, text: Any) -> "pyarrow.Schema":
+        with _csv(_CsvText(text, ""), {}) as reader:
+            return reader.schema
 
-        return csv.open_csv(
-            file,
-            read_options=csv.ReadOptions(block_size=_BLOCK),
-            # An empty line of a one-column file is a person without a value.
-            parse_options=csv.ParseOptions(ignore_empty_lines=False),
-            convert_options=csv.ConvertOptions(
-                strings_can_be_null=True, null_values=_NONE, column_types=types
-            ),
-        )
+    def _read(self, text: Any, types: Types, width: int) -> "Iterator[pyarrow.RecordBatch]":
+        """A row is added that has one column too many, and Arrow has to complain of it: otherwise
+        a quoted value had no end, and has swallowed all rows after it.
+        """
+        import pyarrow
+
+        mark = token_hex(16)
+        try:
+            with _csv(_CsvText(text, mark + "," * width), types) as reader:
+                yield from reader
+        except pyarrow.ArrowInvalid as error:
+            if mark in str(error):
+                return
+            raise
+        raise ValueError("a quoted value without its end")
+
+
+def _csv(text: "_CsvText", types: Types) -> Any:
+    from pyarrow import csv
+
+    return csv.open_csv(
+        text,
+        read_options=csv.ReadOptions(block_size=_BLOCK),
+        parse_options=csv.ParseOptions(
+            ignore_empty_lines=False,  # one in a file of one column is a person without a value
+            newlines_in_values=True,  # if they are quoted
+        ),
+        convert_options=csv.ConvertOptions(
+            strings_can_be_null=True,
+            null_values=_NONE,
+            column_types=types,
+            include_columns=list(types),
+        ),
+    )
+
+
+class _CsvText:
+    """The text of a CSV file in blocks, and a last row after it, in a block of its own.
+
+    No block ends between the two bytes of a line end: Arrow would forget the second one, although
+    it may be a part of somebody's value.
+    """
+
+    closed = False
+
+    def __init__(self, text: Any, last: str) -> None:
+        self._text, self._ahead, self._last = text, b"", last.encode()
+
+    def read(self, size: int) -> bytes:
+        block: bytes = self._ahead or self._text.read(size - 1)
+        self._ahead = self._text.read(size - 1) if block else b""
+        if block.endswith(b"\r") and self._ahead.startswith(b"\n"):
+            block, self._ahead = block + b"\n", self._ahead[1:] or self._text.read(size - 1)
+        if self._ahead:
+            return block
+        last, self._last = self._last, b""
+        self._ahead = last if block else b""
+        return block + b"\n" if last and not block.endswith((b"\r", b"\n")) else block
+
+    def close(self) -> None:
+        """Whoever opened the text closes it."""
 
 
 class JsonRows(_TextRows):
     wanted = "a readable file of JSON lines"
 
-    def _open(self, file: Any, types: dict[str, Any]) -> Any:
-        import pyarrow
-        from pyarrow import json
+    def _guess(self, text: Any) -> "pyarrow.Schema":
+        block: bytes = text.read(_BLOCK)
+        if len(block) == _BLOCK:
+            block = block[: block.rfind(b"\n") + 1] or block
+        # Arrow guesses by recursion, and the whole process would end if it went too deep.
+        if (depth := _depth(block)) > _DEEPEST:
+            raise ValueError(f"values that are nested {depth:,} deep")
+        with _json(BytesIO(block)) as reader:
+            return reader.schema
 
-        return json.open_json(
-            file,
-            read_options=json.ReadOptions(block_size=_BLOCK),
-            parse_options=json.ParseOptions(
-                explicit_schema=pyarrow.schema(types.items()) if types else None
-            ),
-        )
+    def _read(self, text: Any, types: Types, width: int) -> "Iterator[pyarrow.RecordBatch]":
+        import pyarrow
+
+        schema = pyarrow.schema(types.items())
+        with _json(text, explicit_schema=schema, unexpected_field_behavior="ignore") as reader:
+            yield from reader
+
+
+def _json(text: Any, **options: Any) -> Any:
+    from pyarrow import json
+
+    return json.open_json(
+        text,
+        read_options=json.ReadOptions(block_size=_BLOCK),
+        parse_options=json.ParseOptions(**options),
+    )
+
+
+def _depth(text: bytes) -> int:
+    """How deep lists and objects of JSON are nested."""
+    marks = text.replace(rb"\\", b"").replace(rb"\"", b"").translate(None, _NO_MARKS)
+    found = np.frombuffer(marks, dtype=np.uint8)
+    inside = np.cumsum(found == ord('"')) % 2 == 1  # a string
+    steps = np.where(inside, np.int8(0), _STEPS[found])
+    return int(np.cumsum(steps, dtype=np.int64).max(initial=0))

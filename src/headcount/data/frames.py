@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from headcount.core.errors import InvalidValue, UnreadableData
-from headcount.data.rows import Batch, Kinds, Rows
+from headcount.data.rows import Batch, Kinds, Rows, unreadable
 
 if TYPE_CHECKING:
     import pyarrow
@@ -64,19 +64,28 @@ def polars_rows(data: Any) -> Rows:
     if type(data).__name__ == "Series":
         data = data.to_frame(data.name or VALUE)
     if type(data).__name__ == "LazyFrame":
-        return FrameRows(
-            data.collect_schema().names(),
-            lambda columns: (
-                batch
-                for frame in data.select(columns).collect_batches()
-                for batch in frame.to_arrow().to_batches(max_chunksize=_BATCH)
-            ),
-        )
+        return _lazy_rows(data)
     return FrameRows(
         data.columns,
         lambda columns: data.select(columns).to_arrow().to_reader(max_chunksize=_BATCH),
         len(data),
     )
+
+
+def _lazy_rows(data: Any) -> Rows:
+    from polars.exceptions import PolarsError
+
+    def stream(columns: list[str]) -> Any:
+        try:
+            for frame in data.select(columns).collect_batches():
+                yield from frame.to_arrow().to_batches(max_chunksize=_BATCH)
+        except PolarsError as error:
+            raise unreadable(DATA, error) from None
+
+    try:
+        return FrameRows(data.collect_schema().names(), stream)
+    except PolarsError as error:
+        raise unreadable(DATA, error) from None
 
 
 def arrow_rows(data: Any) -> Rows:
@@ -109,7 +118,7 @@ def numpy_rows(data: Any) -> Rows:
     if isinstance(data, np.ndarray) and data.dtype.names:
         data = {name: data[name] for name in data.dtype.names}
     arrays = data if isinstance(data, Mapping) else {VALUE: data}
-    arrays = {str(name): np.asarray(array) for name, array in arrays.items()}
+    arrays = {str(name): np.asanyarray(array) for name, array in arrays.items()}
     shapes = {array.shape for array in arrays.values()}
     if len(shapes) != 1 or len(next(iter(shapes))) != 1:
         raise InvalidValue(
@@ -130,7 +139,9 @@ def _array(piece: np.ndarray[Any, Any]) -> "pyarrow.Array":
 
     if piece.dtype == np.bool_ and piece.view(np.uint8).max(initial=0) > 1:
         raise InvalidValue("true/false must be bytes of 0 or 1, got others")
-    return pyarrow.array(piece.tolist() if piece.dtype.kind in "OT" else piece)
+    mask = np.ma.getmaskarray(piece) if isinstance(piece, np.ma.MaskedArray) else None
+    values = np.asarray(piece)
+    return pyarrow.array(values.tolist() if piece.dtype.kind in "OT" else values, mask=mask)
 
 
 def iterable_rows(data: Any) -> Rows:

@@ -8,10 +8,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headcount.core.errors import InvalidValue
-from headcount.data.columns import is_text, plain
-from headcount.data.problems import Problems
+from headcount.data.columns import is_text, listed, plain
+from headcount.data.problems import Problems, few, short
 from headcount.data.question import Group, Question
-from headcount.data.rows import Batch, Kind, Rows
+from headcount.data.rows import Batch, Kind, Rows, readable
 
 if TYPE_CHECKING:
     import pyarrow
@@ -68,17 +68,23 @@ class Numbering:
             return cls()
         return cls({name: at for at, name in enumerate(groups)}, closed=True)
 
-    def of(self, column: "pyarrow.Array") -> tuple[NDArray[np.int64], list[Any]]:
-        """Everybody's number; and the names that are no member of a closed list, numbered −1."""
-        listed = plain(column).dictionary_encode()
-        names = listed.dictionary.to_pylist()
+    @classmethod
+    def of_found(cls, groups: "tuple[Group, ...]", question: Question) -> "Numbering":
+        """Of the groups that a survey found; of nobody, where nobody asked for groups."""
+        return cls.of_groups(None if question.group is None else groups)
+
+    def of(self, column: "pyarrow.Array", title: str) -> tuple[NDArray[np.int64], list[Any]]:
+        """Everybody's number, by the names in a column; and those names that are no member of a
+        closed list, numbered −1.
+        """
+        names, where = listed(column, title)
         if self.closed:  # by what they look like: files have no types
             known = {str(name): at for name, at in self.numbers.items()}
             numbers = [known.get(str(name), -1) for name in names]
         else:
             numbers = [self.numbers.setdefault(name, len(self.numbers)) for name in names]
         strange = [name for name, at in zip(names, numbers, strict=True) if at < 0]
-        return np.array(numbers, dtype=np.int64)[listed.indices.to_numpy()], strange
+        return np.array(numbers, dtype=np.int64)[where], strange
 
 
 @dataclass(eq=False)
@@ -97,12 +103,13 @@ class Parts:
         self.left_out = LeftOut()
         batches: Iterator[Batch] = self.rows.batches(self.question.columns, self._kinds)
         for batch, share in batches:
-            part, found = self._part(batch, first)
+            with readable(self.rows.name):
+                part, found = self._part(batch, first)
             problems += found
             first += batch.num_rows
             if not problems.any and len(part.codes):
                 yield part, share
-        unit = "row" if self.question.person else "person"
+        unit = "person" if self.question.person is None else "row"
         problems.refuse(self.question.cleaning.allowed, unit)
 
     @property
@@ -113,38 +120,33 @@ class Parts:
         kinds = {}
         if self.question.cleaning.kind:
             kinds[self.question.cleaning.column] = self.question.cleaning.kind
-        for named in (self.question.person, self.question.group):
-            if named:
-                kinds[named] = "text"
-        return kinds
+        return kinds | dict.fromkeys(self.question.public, "text")
 
     def _part(self, batch: "pyarrow.RecordBatch", first: int) -> tuple[Part, Problems]:
         question = self.question
         cleaned = question.cleaning.clean(batch.column(question.cleaning.column), first)
         codes, kept = cleaned.codes, cleaned.kept
-        named = [name for name in (question.person, question.group) if name]
-        if not named:
+        if not question.public:
             self.left_out.rows += batch.num_rows - len(codes)
             return Part(codes), cleaned.problems
-        here = self._named(batch, named, first)
+        here = self._named(batch, first)
         if here is not None:
             codes = codes[here if kept is None else here[kept]]
             kept = here if kept is None else kept & here
         if kept is not None:
             self._leave_out(batch.filter(~kept))
             batch = batch.filter(kept)
-        persons = self._persons(batch.column(question.person)) if question.person else None
-        groups = self._groups(batch.column(question.group)) if question.group else None
+        person, group = question.person, question.group
+        persons = None if person is None else self._persons(batch.column(person), person)
+        groups = None if group is None else self._groups(batch.column(group), group)
         return Part(codes, persons, groups), cleaned.problems
 
-    def _named(
-        self, batch: "pyarrow.RecordBatch", named: list[str], first: int
-    ) -> NDArray[np.bool_] | None:
+    def _named(self, batch: "pyarrow.RecordBatch", first: int) -> NDArray[np.bool_] | None:
         """Which rows have a person and a group, if not all; they must, unless rows without a value
         are left out.
         """
         here = None
-        for name in named:
+        for name in self.question.public:
             column = batch.column(name)
             if not column.null_count:
                 continue
@@ -161,38 +163,38 @@ class Parts:
             return
         column = batch.column(self.question.person)
         self.left_out.rows += column.null_count
-        self.left_out.persons.append(np.unique(self._persons(column.drop_null())))
+        persons = self._persons(column.drop_null(), self.question.person)
+        self.left_out.persons.append(np.unique(persons))
 
-    def _persons(self, column: "pyarrow.Array") -> NDArray[np.int64]:
+    def _persons(self, column: "pyarrow.Array", title: str) -> NDArray[np.int64]:
         from pyarrow import types
 
         column = plain(column)
         if types.is_integer(column.type):
             numbers: NDArray[Any] = column.to_numpy()
             return numbers.view(np.int64) if numbers.itemsize == 8 else numbers.astype(np.int64)
-        self._check_names(column, self.question.person)
-        return self.persons.of(column)[0]
+        self._check_names(column, title)
+        return self.persons.of(column, title)[0]
 
-    def _groups(self, column: "pyarrow.Array") -> NDArray[np.int64]:
-        self._check_names(plain(column), self.question.group)
-        numbers, strange = self.groups.of(column)
+    def _groups(self, column: "pyarrow.Array", title: str) -> NDArray[np.int64]:
+        self._check_names(plain(column), title)
+        numbers, strange = self.groups.of(column, title)
         if strange:
-            shown = ", ".join(map(repr, list(self.groups.numbers)[:5]))
-            raise InvalidValue(f"every group must be one of {shown}, got {strange[0]!r}")
+            shown = few([repr(name) for name in self.groups.numbers])
+            raise InvalidValue(f"every group must be one of {shown}, got {short(strange[0])}")
         if len(self.groups.numbers) > MOST_GROUPS:
             raise InvalidValue(
-                f"there must be at most {MOST_GROUPS:,} groups, got more in column "
-                f"{self.question.group!r}"
+                f"there must be at most {MOST_GROUPS:,} groups, got more in column {title!r}"
             )
         return numbers
 
-    def _check_names(self, column: "pyarrow.Array", name: str | None) -> None:
+    def _check_names(self, column: "pyarrow.Array", title: str) -> None:
         from pyarrow import types
 
         kind = column.type
         kind = kind.value_type if types.is_dictionary(kind) else kind
         if not (is_text(kind) or types.is_integer(kind) or types.is_boolean(kind)):
-            raise InvalidValue(f"column {name!r} must hold text or whole numbers, got {kind}")
+            raise InvalidValue(f"column {title!r} must hold text or whole numbers, got {kind}")
 
 
 def group_order(names: "Iterator[Group] | list[Group]") -> list[Group]:

@@ -5,6 +5,7 @@ from glob import glob
 from pathlib import Path
 from typing import Any
 
+from headcount.core.checks import is_utf8
 from headcount.core.errors import InvalidParameter, MissingPackage
 from headcount.data.frames import DATA, FrameRows
 from headcount.data.rows import Rows, unreadable
@@ -18,7 +19,7 @@ def query_rows(query: str) -> Rows:
         import duckdb
     except ImportError:
         raise MissingPackage("queries need duckdb", hint="pip install 'headcount[sql]'") from None
-    if not isinstance(query, str) or not query.strip():
+    if not isinstance(query, str) or not query.strip() or not is_utf8(query):
         raise InvalidParameter(f"`query` must be the text of one SELECT, got {query!r}")
     connection = duckdb.connect()
     try:

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from typing import TypeAlias
 
+from headcount.core.errors import InvalidParameter
 from headcount.core.task import Task
 from headcount.data.cleaning import Cleaning
 
@@ -26,6 +27,22 @@ class Question:
     groups: tuple[Group, ...] | None = None
     values_stay: bool = False
 
+    def __post_init__(self) -> None:
+        named = {"column": self.cleaning.column, "person": self.person, "group": self.group}
+        for role, name in named.items():
+            if not isinstance(name, str | None):
+                raise InvalidParameter(f"`{role}` must be the name of a column, got {name!r}")
+        if self.cleaning.column in self.public:
+            raise InvalidParameter(
+                f"`column` must be another one than those of persons and groups, which are not "
+                f"hidden, got {self.cleaning.column!r} twice"
+            )
+
+    @property
+    def public(self) -> tuple[str, ...]:
+        """The columns of persons and of groups, which are not hidden."""
+        return tuple(name for name in (self.person, self.group) if name is not None)
+
     @property
     def counting(self) -> bool:
         """Whether a survey counts people by value."""
@@ -38,5 +55,4 @@ class Question:
     @property
     def columns(self) -> tuple[str, ...]:
         """All that has to be read, each once."""
-        named = (self.cleaning.column, self.person, self.group)
-        return tuple(dict.fromkeys(name for name in named if name is not None))
+        return tuple(dict.fromkeys((self.cleaning.column, *self.public)))

@@ -35,12 +35,17 @@ class Rows(ABC):
     def _batches(self, columns: Sequence[str], kinds: Kinds) -> Iterator[Batch]:
         """Batches with these columns."""
 
+    @property
+    def holder(self) -> str:
+        """What has the columns, in refusals."""
+        return self.name
+
     def batches(self, columns: Sequence[str], kinds: Kinds) -> Iterator[Batch]:
         """Batches with these columns, each of which must be there, once."""
         with readable(self.name, self.wanted):
             names = self.columns
             for column in columns:
-                check_column(column, names, self.name)
+                check_column(column, names, self.holder)
             yield from self._batches(columns, kinds)
 
     def only_column(self) -> str:
@@ -69,7 +74,7 @@ def check_column(column: str, names: Sequence[str], holder: str) -> None:
 
 def _listed(names: Sequence[str]) -> str:
     more = f" and {len(names) - _LISTED:,} more" if len(names) > _LISTED else ""
-    return (", ".join(names[:_LISTED]) or "none") + more
+    return (", ".join(name or "''" for name in names[:_LISTED]) or "none") + more
 
 
 def require_pyarrow() -> None:

@@ -102,8 +102,14 @@ def spark_errors(lacking: str = "") -> Iterator[None]:
 
     `lacking` is what Spark speaks of if it has no place to write to.
     """
+    from pyspark.sql import SparkSession
+
     try:
         yield
+    except (AssertionError, AttributeError):
+        if SparkSession.getActiveSession() is not None:
+            raise
+        raise UnreadableData("Spark must be running, got a session that was stopped") from None
     except _failures() as error:
         lines = [line.strip() for line in str(error).splitlines() if line.strip()]
         traced = any(line.startswith("Traceback") for line in lines)

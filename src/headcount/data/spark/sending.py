@@ -39,7 +39,7 @@ class Sending:
 
     def __call__(self, batches: Batches) -> Batches:
         source = partition_source(self.seed).part(self.groups.index(self.group))
-        names = Numbering.of_groups(self.groups if self.reader.question.group else None)
+        names = Numbering.of_found(self.groups, self.reader.question)
         parts = self.reader.parts(batches, names)
         size = min(_ROWS, self.protocol.people_at_once)
         for _, number, codes in pieces(parts, {self.group: self.protocol}, names, quietly):

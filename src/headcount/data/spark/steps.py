@@ -95,7 +95,7 @@ class Tallying:
     def __call__(self, batches: Batches) -> Batches:
         source = partition_source(self.seed)
         sources = {group: source.part(at) for at, group in enumerate(self.groups)}
-        names = Numbering.of_groups(self.groups if self.reader.question.group else None)
+        names = Numbering.of_found(self.groups, self.reader.question)
         tallies: dict[Group, Tally] = {}
         try:
             parts = self.reader.parts(batches, names)

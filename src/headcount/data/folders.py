@@ -1,0 +1,119 @@
+"""Which files are at a place. Nobody's rows are left out in silence: everything there is read,
+or is refused by name, or is known to be no data by a name that begins with `.` or `_`.
+"""
+
+import os
+import stat
+from collections.abc import Iterator
+from fnmatch import fnmatch
+from glob import glob, has_magic
+from pathlib import Path
+
+from headcount.core.errors import UnreadableData
+from headcount.core.writing import same_file
+from headcount.data.rows import readable, unreadable
+
+PARQUET, CSV, JSON = (".parquet", ".pq"), (".csv",), (".jsonl", ".ndjson", ".json")
+# What Arrow can read compressed as a whole. Parquet files are compressed inside.
+PACKED = {".gz": "gzip", ".bz2": "bz2", ".zst": "zstd", ".lz4": "lz4", ".br": "brotli"}
+ENDINGS = (".csv", ".parquet", ".jsonl", ".ndjson", ".json", ".pq")
+
+
+def ending(file: Path) -> str:
+    """What a name says about the kind of a file; empty, if it is none that can be read."""
+    inner = file.with_suffix("") if file.suffix.lower() in PACKED else file
+    found = inner.suffix.lower()
+    return found if found in (*CSV, *JSON) or (inner is file and found in PARQUET) else ""
+
+
+def files_at(place: Path | str) -> list[Path]:
+    """A file, all files of a folder, or all that a pattern matches, in the order of names."""
+    with readable(str(place), "a readable file or folder"):
+        named = Path(place)
+        found = [named] if os.path.lexists(named) else _matches(str(place))
+        if not found:
+            raise UnreadableData(f"there must be a file or folder at {str(place)!r}, got none")
+        files = sorted({file for one in found for file in _files(one, ())})
+        if not files:
+            raise UnreadableData(
+                f"there must be a file of {', '.join(ENDINGS[:3])} in {str(place)!r}, got none"
+            )
+        _check_different(files)
+        return files
+
+
+def belongs_to(file: Path, place: Path | str) -> bool:
+    """Whether a file is among those at a place, or would be once it is written."""
+    if any(same_file(file, found) for found in files_at(place)):
+        return True
+    path, name = Path(os.path.realpath(place)), Path(os.path.realpath(file))
+    if path.is_dir():
+        return name.is_relative_to(path) and not any(map(_no_data, name.relative_to(path).parts))
+    return has_magic(str(place)) and fnmatch(str(name), str(path).replace("**/", "*"))
+
+
+def _files(path: Path, above: tuple[Path, ...]) -> Iterator[Path]:
+    """The file itself, or all files in the folder; `above` are the folders that it is in."""
+    try:
+        mode = path.stat().st_mode
+    except OSError as error:
+        if path.is_symlink():
+            raise UnreadableData(f"{path} must be a file or folder, got a link to none") from None
+        raise unreadable(str(path), error) from None
+    if stat.S_ISDIR(mode):
+        folder = path.resolve()
+        if folder in above:
+            raise UnreadableData(f"{path} must be a folder, got a link to one that it is in")
+        for name in _names(path):
+            if not _no_data(name):
+                yield from _files(path / name, (*above, folder))
+    elif not stat.S_ISREG(mode):
+        raise UnreadableData(f"{path} must be a file or folder, got something else")
+    elif not ending(path):
+        raise UnreadableData(
+            f"a file must end in {' or '.join(ENDINGS)}, got {str(path)!r}",
+            hint="in a folder, names that begin with . or _ are left out" if above else "",
+        )
+    else:
+        yield path
+
+
+def _names(folder: Path) -> list[str]:
+    try:
+        with os.scandir(folder) as entries:
+            return [entry.name for entry in entries]
+    except OSError as error:
+        raise unreadable(str(folder), error, "a readable folder") from None
+
+
+def _no_data(name: str) -> bool:
+    """Notes of other programs, as Spark and Arrow know them; but _name=value is a partition."""
+    return name.startswith(".") or (name.startswith("_") and "=" not in name)
+
+
+def _matches(pattern: str) -> list[Path]:
+    """What a pattern matches. `glob` skips folders that cannot be read: these are refused here."""
+    parts = Path(pattern).parts
+    first = next((at for at, part in enumerate(parts) if has_magic(part)), len(parts))
+    asked = any(map(_no_data, parts[first:]))  # a pattern may ask for such names itself
+
+    def found(wanted: Path) -> list[Path]:
+        every = (Path(name) for name in glob(str(wanted), recursive=True))  # noqa: PTH207
+        return [path for path in every if asked or not any(map(_no_data, path.parts[first:]))]
+
+    for at in range(first, len(parts)):
+        for folder in found(Path(*parts[:at])):
+            if folder.is_dir():
+                _names(folder)
+                if not os.access(folder, os.X_OK):
+                    raise UnreadableData(f"{folder} must be a readable folder, got no access")
+    return found(Path(pattern)) if first < len(parts) else []
+
+
+def _check_different(files: list[Path]) -> None:
+    """Refuse one file by two names: everybody in it would count twice."""
+    names: dict[Path, Path] = {}
+    for file in files:
+        other = names.setdefault(file.resolve(), file)
+        if other is not file:
+            raise UnreadableData(f"{other} and {file} must be two files, got one by two names")
