@@ -12,31 +12,44 @@ from fuzzing.lines import Line
 from fuzzing.runs import Ended, Fault, Nursery, Run, Stream
 from fuzzing.zoo import Zoo
 
-_PEOPLE: tuple[tuple[str, str | None], ...] = (("--column", "smoker"), ("--epsilon", "0.5"))
-_SPENDING = (*_PEOPLE, ("--ledger", "spent.db"))
-_ESTIMATE = Line(("estimate",), ("people.csv",), _SPENDING)
 JSON: tuple[str, str | None] = ("--json", None)
-SAVING = tuple(
-    Line(_ESTIMATE.words, _ESTIMATE.arguments, (*_SPENDING, ("--out", out), *more))
-    for out in ("new.json", "old.json", "new.parquet", "new.html", "old.html")
-    for more in ((), (JSON,))
+_SPENDING = (("--column", "smoker"), ("--epsilon", "0.5"), ("--ledger", "spent.db"))
+_LEDGER = (("--dataset", "others"), ("--epsilon", "1"))
+_PLAN = (("--users", "240"), ("--epsilon", "1"), ("--trust", "local"), ("--out", "old.json"))
+CHARGING = tuple(
+    Line(("estimate",), ("people.csv",), (*_SPENDING, *more))
+    for more in (
+        (),
+        (JSON,),
+        (("--out", "new.json"),),
+        (("--out", "old.json"), JSON),
+        (("--out", "new.parquet"),),
+        (("--out", "old.html"),),
+    )
 )
 WRITING = (
-    _ESTIMATE,
-    *SAVING,
-    Line(("ledger", "create"), ("fresh.db",), (("--dataset", "people"), ("--epsilon", "1"))),
-    Line(("ledger", "create"), ("spent.db",), (("--dataset", "others"), ("--epsilon", "1"))),
-    *(Line(("ledger", "export"), ("spent.db",), (("--out", out),))
-      for out in ("new.json", "old.json", "new.csv", "new.parquet")),
-    *(Line(("plan",), ("count",), (("--users", "240"), ("--epsilon", "1"), ("--trust", "local"),
-                                   ("--out", out)))
-      for out in ("new.json", "old.json")),
-    *(Line(("audit",), ("local.randomized-response",), (("--epsilon", "1"), ("--report", None),
-                                                        ("--out", out)))
-      for out in ("new.txt", "old.json", "old.html", "new.svg")),
-    Line(("curve",), ("local.randomized-response",), (("--epsilon", "1"), ("--users", "8"),
-                                                      ("--out", "new.png"))),
-)  # fmt: skip
+    *CHARGING,
+    Line(("ledger", "create"), ("fresh.db",), _LEDGER),
+    Line(("ledger", "create"), ("spent.db",), _LEDGER),
+    *(
+        Line(("ledger", "export"), ("spent.db",), (("--out", out),))
+        for out in ("old.json", "new.csv", "new.parquet")
+    ),
+    Line(("plan",), ("count",), _PLAN),
+    *(
+        Line(
+            ("audit",),
+            ("local.randomized-response",),
+            (("--epsilon", "1"), ("--report", None), ("--out", out)),
+        )
+        for out in ("new.txt", "old.html")
+    ),
+    Line(
+        ("curve",),
+        ("local.randomized-response",),
+        (("--epsilon", "1"), ("--users", "8"), ("--out", "new.png")),
+    ),
+)
 ENDINGS = (signal.SIGINT, signal.SIGTERM, signal.SIGKILL)
 
 

@@ -225,13 +225,15 @@ def _in_cache(line: Line, path: str) -> bool:
 def _ledgers(line: Line, ended: Ended, zoo: Zoo, changes: list[Change]) -> Iterator[str]:
     """Charged once for an answer, and never without."""
     book = book_of(line)
-    charges = charged(line, zoo)
-    if charges is None or book is None:
+    if book is None:
         return
-    written = any(change.path in _names(book, zoo) for change in changes)
+    written = [change for change in changes if change.path in _names(book, zoo)]
     if line.words == ("ledger", "create"):
         if written and ended.status != DONE:
-            yield "a ledger that was changed by a failure"
+            yield f"a failure that leaves a ledger {written[0].what}"
+        return
+    charges = charged(line, zoo)
+    if charges is None:
         return
     if written and charges == 0:
         yield "a ledger that was changed without a charge"

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from enum import Enum
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import typer
 
@@ -218,9 +218,18 @@ ABSURD = (
 )  # fmt: skip
 _FUNCTION_FILES = ("empty", "syntax", "latin", "fails", "leaves", "binary", "nul", "deep", "pipe",
                    "interrupts", "nowhere")  # fmt: skip
+_WHEREVER = ("new.json", *_BOUNDARY[Path])
 _PLACES = ("path", "plan", "ledger", "place", "out")
 
-Options = dict[str, str | Sequence[str] | None]
+
+class Somewhere(NamedTuple):
+    """A place of the zoo whose name ends so."""
+
+    ending: str
+
+
+Choice = str | Sequence[str] | Somewhere | None
+Options = dict[str, Choice]
 
 
 @dataclass(frozen=True)
@@ -228,13 +237,9 @@ class Recipe:
     """A line that works: of several values each does."""
 
     words: str
-    arguments: tuple[Sequence[str], ...]
+    arguments: tuple[Sequence[str] | Somewhere, ...]
     options: Options
     weight: int = 2
-
-
-def _one(choice: str | Sequence[str] | None, chance: random.Random) -> str | None:
-    return choice if choice is None or isinstance(choice, str) else chance.choice(choice)
 
 
 _BUDGET: Options = {"--epsilon": ("0.5", "1", "2"), "--delta": ("1e-6", "1e-3")}
@@ -419,18 +424,71 @@ RECIPES = (
 )
 
 
+_PAIR: Options = {"--dataset": "[0]", "--neighbor": "[1]", "--runs": "1000", "--epsilon": "1"}
+# Lines that mostly do not work: damaged files, and places that are no files.
+TRAPS = (
+    Recipe("estimate", (Somewhere(".csv"),), {**_SMOKERS}, 8),
+    Recipe("estimate", (Somewhere("l"),), {**_SMOKERS}, 4),
+    Recipe("estimate", (Somewhere(".parquet"),), {**_SMOKERS, "--ledger": _LEDGERS}, 3),
+    Recipe("estimate", (Somewhere(""),), {**_SMOKERS, "--ledger": _LEDGERS}, 4),
+    Recipe(
+        "estimate",
+        (Somewhere(".csv"),),
+        {"--column": "color", "--buckets": "red,green", "--open": None, "--epsilon": "1"},
+        4,
+    ),
+    Recipe("estimate", (Somewhere(".csv"),), {**_SMOKERS, "--group": ("city", "color", "")}, 4),
+    Recipe("estimate", (Somewhere(".csv"),), {**_SMOKERS, "--person": ("who", "city", "")}, 4),
+    Recipe("estimate", (_FILES,), {"--column": "smoker", "--plan": Somewhere(".json")}, 8),
+    Recipe("estimate", (_FILES,), {**_SMOKERS, "--ledger": Somewhere(".db")}, 8),
+    Recipe("estimate", (_FILES,), {**_SMOKERS, "--ledger": _LEDGERS, "--out": Somewhere("n")}, 6),
+    Recipe("estimate", (_FILES,), {**_SMOKERS, "--ledger": _LEDGERS, "--out": _WHEREVER}, 5),
+    Recipe("estimate", (_FILES,), {"--column": zoo.COLUMNS, "--epsilon": "1", "--buckets": ABSURD}),
+    Recipe("estimate", (_FILES,), {"--column": "age", "--epsilon": "1", "--bins": ABSURD}, 1),
+    Recipe(
+        "estimate", (), {"--query": PLAUSIBLE["query"], "--column": "smoker", "--epsilon": "1"}, 3
+    ),
+    Recipe("audit", (PLAUSIBLE["target"][-len(zoo.FUNCTIONS) - 1 :],), {**_PAIR}, 8),
+    Recipe("audit", ([f"{name}.py:lie" for name in _FUNCTION_FILES],), {**_PAIR}, 4),
+    Recipe("audit", (("mine.py:lie",),), {**_PAIR, "--dataset": ABSURD}, 2),
+    Recipe(
+        "audit", (("mine.py:law",),), {"--epsilon": "1", "--exact": None, "--values": ABSURD}, 2
+    ),
+    Recipe("ledger show", (Somewhere(".db"),), {}, 5),
+    Recipe("ledger export", (Somewhere(".db"),), {"--out": _WHEREVER}, 4),
+    Recipe("ledger export", (("spent.json",),), {"--out": Somewhere(".json")}, 2),
+    Recipe("ledger create", (Somewhere(".db"),), {"--dataset": "others", "--epsilon": "1"}, 3),
+    Recipe("ledger create", (("fresh.db",),), {"--dataset": ABSURD, "--epsilon": "1"}, 3),
+    Recipe(
+        "plan",
+        (("count",),),
+        {**_BUDGET, "--users": "240", "--trust": "local", "--out": Somewhere(".json")},
+        3,
+    ),
+    Recipe("curve", (("shuffle.amplified",),), {"--users": "8", **_BUDGET, "--option": ABSURD}, 1),
+)
+
+
 def lines(seed: str, count: int, places: Sequence[str]) -> list[Line]:
     """As many command lines, the same for the same seed; `places` are the names of the zoo."""
     chance = random.Random(seed)
     return [_line(chance, places) for _ in range(count)]
 
 
-def whole(recipe: Recipe, chance: random.Random) -> Line:
+def whole(recipe: Recipe, chance: random.Random, places: Sequence[str]) -> Line:
     """A recipe as it is."""
+
+    def one(choice: Choice) -> str | None:
+        if choice is None or isinstance(choice, str):
+            return choice
+        if isinstance(choice, Somewhere):
+            choice = [place for place in places if place.endswith(choice.ending)]
+        return chance.choice(choice)
+
     return Line(
         tuple(recipe.words.split()),
-        tuple(chance.choice(choices) for choices in recipe.arguments),
-        tuple((flag, _one(value, chance)) for flag, value in recipe.options.items()),
+        tuple(str(one(choice)) for choice in recipe.arguments),
+        tuple((flag, one(choice)) for flag, choice in recipe.options.items()),
     )
 
 
@@ -439,7 +497,9 @@ def _line(chance: random.Random, places: Sequence[str]) -> Line:
     if chance.random() < 0.12:
         line = maker.anything()
     else:
-        line = whole(chance.choices(RECIPES, [one.weight for one in RECIPES])[0], chance)
+        recipes = (*RECIPES, *TRAPS)
+        recipe = chance.choices(recipes, [one.weight for one in recipes])[0]
+        line = whole(recipe, chance, places)
         for _ in range(chance.choice((0, 0, 1, 1, 1, 2, 3))):
             line = maker.changed(line)
     known = commands().get(line.words)

@@ -64,7 +64,7 @@ class Ended:
     status: int
     out: bytes
     err: bytes
-    seconds: float
+    work: float  # seconds
     hung: bool = False
     place: str = ""
     struck: bool = False  # the fault was reached
@@ -180,11 +180,11 @@ def serve() -> None:
         readers = [threading.Thread(target=pipe.read) for pipe in reading]
         for reader in readers:
             reader.start()
-        status, hung = _watch(child, run, began)
+        status, work, hung = _watch(child, run, began)
         for reader in readers:
             reader.join()
         ended = Ended(
-            status, side.text(side.out), side.text(side.err), time.monotonic() - began, hung,
+            status, side.text(side.out), side.text(side.err), work, hung,
             side.text(side.place).decode(errors="replace"), bool(side.text(side.struck)),
         )  # fmt: skip
         side.close()
@@ -227,14 +227,15 @@ def _stream(kind: Stream, kept: BinaryIO, reading: list[_Pipe]) -> int | None:
     return writer
 
 
-def _watch(child: int, run: Run, began: float) -> tuple[int, bool]:
-    """How it ended, and whether it hung."""
+def _watch(child: int, run: Run, began: float) -> tuple[int, float, bool]:
+    """How it ended, how long it worked, and whether it hung."""
     pause, worked, since = 0.001, -1.0, time.monotonic()
     to_send = run.after
     while True:
-        found, status = os.waitpid(child, os.WNOHANG)
+        found, status, used = os.wait4(child, os.WNOHANG)
         if found:
-            return os.waitstatus_to_exitcode(status), False
+            work = used.ru_utime + used.ru_stime
+            return os.waitstatus_to_exitcode(status), work, False
         now = time.monotonic()
         if to_send and now - began >= to_send[0]:
             os.kill(child, to_send[1])
@@ -248,7 +249,7 @@ def _watch(child: int, run: Run, began: float) -> tuple[int, bool]:
                 time.sleep(0.2)
                 os.kill(child, signal.SIGKILL)
             _, status = os.waitpid(child, 0)
-            return os.waitstatus_to_exitcode(status), True
+            return os.waitstatus_to_exitcode(status), work, True
         pause = min(0.02, pause * 1.3, (to_send[0] - (now - began)) if to_send else 1.0)
         time.sleep(max(0.0, pause))
 

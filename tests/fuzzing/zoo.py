@@ -205,7 +205,7 @@ def nothing(data):
     return None
 def deep(data):
     found = []
-    for _ in range(100000):
+    for _ in range(2000):
         found = [found]
     return found
 def huge(data):
