@@ -289,7 +289,13 @@ RECIPES = (
     Recipe(
         "estimate",
         (_FILES,),
-        {"--column": "color", "--buckets": "red,green", "--open": None, "--epsilon": "1"},
+        {
+            "--column": "color",
+            "--buckets": "red,green",
+            "--open": None,
+            "--trust": "shuffle",
+            **_BUDGET,
+        },
         1,
     ),
     Recipe("estimate", (_FILES,), {"--column": "age", "--bins": "0,18,65,120", "--epsilon": "1"}),
@@ -359,7 +365,7 @@ RECIPES = (
     Recipe(
         "curve",
         (("shuffle.zero-exact", "local.randomized-response", "shuffle.randomized-response"),),
-        {"--users": ("8", "240"), **_BUDGET},
+        {"--users": ("240", "2000"), **_BUDGET},
         2,
     ),
     Recipe(
@@ -434,7 +440,13 @@ TRAPS = (
     Recipe(
         "estimate",
         (Somewhere(".csv"),),
-        {"--column": "color", "--buckets": "red,green", "--open": None, "--epsilon": "1"},
+        {
+            "--column": "color",
+            "--buckets": "red,green",
+            "--open": None,
+            "--trust": "shuffle",
+            **_BUDGET,
+        },
         4,
     ),
     Recipe("estimate", (Somewhere(".csv"),), {**_SMOKERS, "--group": ("city", "color", "")}, 4),
