@@ -105,6 +105,7 @@ PLANTED = {
     "half": "the output is not readable as .json",
     "input": "changed: 'people.csv'",
     "gone": "gone: 'people.csv'",
+    "process": "processes are left behind",
     "hang": "hangs",
     "busy": "hangs",
     "memory": "MemoryError",

@@ -120,7 +120,11 @@ def faulted(
 ) -> list[str]:  # fmt: skip
     """What is wrong after a fault: with what is said, with what is saved, and with the ledger."""
     killed = ending in (signal.SIGTERM, signal.SIGKILL) and ended.status == -ending
-    wrong = [] if killed else [*judge.streams(line, ended, lost=lost or bool(ending))]
+    wrong = (
+        ["processes are left behind"] * ended.left
+        if killed
+        else [*judge.streams(line, ended, lost=lost or bool(ending))]
+    )
     wrong += _ledger_is_whole(nest, zoo, line, killed=killed)
     changes = zoo.changes()
     may = judge.may_change(line, zoo)

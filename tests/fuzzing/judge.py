@@ -8,6 +8,7 @@ import io
 import json
 import os
 import re
+import signal
 import sqlite3
 from collections.abc import Iterator
 from contextlib import closing
@@ -51,7 +52,9 @@ def streams(line: Line, ended: Ended, *, lost: bool = False) -> Iterator[str]:
     if ended.hung:
         yield f"hangs: {_innermost(ended.place)}"
         return
-    if ended.status not in DOCUMENTED:
+    if ended.left:
+        yield "processes are left behind"
+    if ended.status not in (*DOCUMENTED, -signal.SIGINT):  # of which a shell says 130
         yield f"status {ended.status} is not documented"
     if ended.status == REFUTED and line.words != ("audit",):
         yield "status 1, which only audits have"

@@ -62,6 +62,13 @@ def _cut(name: str) -> None:
     place.write_bytes(place.read_bytes()[:-5])
 
 
+def _forks() -> None:
+    if not os.fork():
+        time.sleep(1000)
+        os._exit(0)
+    _real()
+
+
 def _busy() -> None:
     while True:
         pass
@@ -83,6 +90,7 @@ PLANTS: dict[str, Callable[[], None]] = {
     "half": _ends(lambda: _cut("new.json")),
     "input": _ends(lambda: _cut("people.csv")),
     "gone": _ends(lambda: Path("people.csv").unlink()),
+    "process": _forks,
     "hang": lambda: time.sleep(1000),
     "busy": _busy,
     "memory": lambda: print(len(bytearray(20 * 2**30))),

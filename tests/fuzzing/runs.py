@@ -68,6 +68,7 @@ class Ended:
     hung: bool = False
     place: str = ""
     struck: bool = False  # the fault was reached
+    left: bool = False  # processes that it had started were still there
 
 
 class Nursery:
@@ -181,11 +182,13 @@ def serve() -> None:
         for reader in readers:
             reader.start()
         status, work, hung = _watch(child, run, began)
+        left = _left(child)
         for reader in readers:
             reader.join()
         ended = Ended(
             status, side.text(side.out), side.text(side.err), work, hung,
             side.text(side.place).decode(errors="replace"), bool(side.text(side.struck)),
+            left,
         )  # fmt: skip
         side.close()
         pickle.dump(ended, answers)
@@ -238,7 +241,8 @@ def _watch(child: int, run: Run, began: float) -> tuple[int, float, bool]:
             return os.waitstatus_to_exitcode(status), work, False
         now = time.monotonic()
         if to_send and now - began >= to_send[0]:
-            os.kill(child, to_send[1])
+            # A terminal interrupts all processes of a command.
+            (os.killpg if to_send[1] == signal.SIGINT else os.kill)(child, to_send[1])
             to_send = None
         state, work = _work(child)
         if work != worked or state == "R":
@@ -254,6 +258,19 @@ def _watch(child: int, run: Run, began: float) -> tuple[int, float, bool]:
         time.sleep(max(0.0, pause))
 
 
+def _left(child: int) -> bool:
+    """Whether processes outlive the one that started them by a second; they are ended."""
+    for _ in range(20):
+        try:
+            os.killpg(child, 0)
+        except ProcessLookupError:
+            return False
+        time.sleep(0.05)
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(child, signal.SIGKILL)
+    return True
+
+
 def _work(child: int) -> tuple[str, float]:
     """Its state and its seconds of work, of all threads."""
     text = Path(f"/proc/{child}/stat").read_text()
@@ -263,6 +280,7 @@ def _work(child: int) -> tuple[str, float]:
 
 def _prepare(run: Run, ends: Mapping[int, int | None], side: _Side) -> None:
     """Turn a copy of the nursery into what a shell would have started."""
+    os.setsid()
     faulthandler.register(signal.SIGUSR1, side.place)
     os.chdir(run.folder)
     os.environ.clear()
