@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-slow java postgres lint bench figures docs clean
+.PHONY: help demo test test-slow java postgres compiler lint bench figures docs clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' Makefile
@@ -14,7 +14,7 @@ demo: .venv/all ## One sensitive question under three trusts; saves headcount-de
 test: lint java postgres ## Check and test everything that is quick (under 10 minutes)
 	$(BIN)/python -m pytest -n 2 --dist worksteal -m "not slow"
 
-test-slow: .venv/dev java postgres ## Run the long tests as well
+test-slow: .venv/dev java postgres compiler ## Run the long tests as well
 	$(BIN)/python -m pytest -n 2
 
 # Spark's tests run a real one, which needs Java.
@@ -38,6 +38,14 @@ postgres:
 	DEBIAN_FRONTEND=noninteractive apt-get install --yes --quiet postgresql; } || \
 	{ echo "The tests need a PostgreSQL server: install Debian's package 'postgresql'," \
 	"or have initdb and pg_ctl in PATH" >&2; exit 1; }
+
+# The fuzzer makes system calls fail by a small library in C.
+compiler:
+	@command -v cc >/dev/null || \
+	{ test "$$(id -u)" = 0 && apt-get update --quiet && \
+	apt-get install --yes --quiet --no-install-recommends gcc libc6-dev; } || \
+	{ echo "The slow tests need a C compiler: install Debian's packages 'gcc' and 'libc6-dev'" >&2; \
+	exit 1; }
 
 bench: .venv/bench ## Compare speed with peers, and write docs/benchmarks.md
 	$(BIN)/python -m benchmarks
