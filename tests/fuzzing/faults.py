@@ -92,7 +92,9 @@ def without_stream(
 ) -> list[str]:  # fmt: skip
     """Where a stream is full, closed or breaks."""
     ended = _run(nest, zoo, line, stdout=stdout, stderr=stderr, fresh=fresh)
-    wrong = faulted(nest, zoo, line, ended, lost=True, keep=True)
+    # Who leaves after a line was offered all of them: the command cannot know what is not read.
+    left = stdout == "pipe-one-line" and ended.status == judge.DONE and bool(ended.out)
+    wrong = faulted(nest, zoo, line, ended, lost=True, keep=True, answered=left)
     if stdout in ("full", "closed") and ended.status == judge.DONE:
         wrong.append("a success whose output is lost")
     if stderr == "kept" and ended.status > judge.REFUTED and not ended.err:
@@ -116,7 +118,7 @@ def _run(nest: Nursery, zoo: Zoo, line: Line, **settings: object) -> Ended:
 
 def faulted(
     nest: Nursery, zoo: Zoo, line: Line, ended: Ended, *, ending: int = 0, lost: bool = False,
-    keep: bool = False,
+    keep: bool = False, answered: bool = False,
 ) -> list[str]:  # fmt: skip
     """What is wrong after a fault: with what is said, with what is saved, and with the ledger."""
     killed = ending in (signal.SIGTERM, signal.SIGKILL) and ended.status == -ending
@@ -139,7 +141,7 @@ def faulted(
     charges = judge.charged(line, zoo)
     if charges not in (None, 0, 1):
         wrong.append(f"{charges} charges for one answer")
-    answered = saved or judge.answer_shown(ended)
+    answered = answered or saved or judge.answer_shown(ended)
     if charges and not ending and not answered:
         wrong.append("charged without an answer")
     if ended.status == judge.DONE and out is not None and not saved:

@@ -9,7 +9,7 @@ from typing import Any, NoReturn
 
 from headcount.cli.interrupts import INTERRUPTED
 from headcount.cli.refusals import BUG, refusal_of
-from headcount.core.errors import HeadcountError, MissingPackage
+from headcount.core.errors import MissingPackage, UnreadableData
 from headcount.core.writing import json_text
 
 
@@ -29,8 +29,8 @@ def run(app: Callable[..., Any]) -> NoReturn:
     """Run a command, say what went wrong, and leave with a status."""
     from headcount.cli.output import standard_output
 
-    if sys.stdout is None:
-        sys.exit(HeadcountError.exit_status)  # nowhere to put an answer that would cost budget
+    if sys.stdout is None:  # nowhere to put an answer that would cost budget
+        sys.exit(_explained(UnreadableData("standard output must be open, got a closed one")))
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")  # old terminals lack a few of the characters
