@@ -16,7 +16,7 @@ from headcount.core.table import Table
 from headcount.core.task import task_from
 from headcount.planner import cache
 from headcount.planner import plan as planning
-from headcount.planner.candidate import assess
+from headcount.planner.candidate import Candidate, assess
 from headcount.planner.comparison import example
 from headcount.planner.margin import whole
 
@@ -196,6 +196,108 @@ def test_the_best_sends_few_messages_if_it_can() -> None:
     many = hc.plan(hc.Count(), BUDGET, CROWD)
     assert [many.best_of(trust) is not None for trust in hc.Trust] == [True] * 3
     assert many.best == many.best_of(hc.Trust.CENTRAL)
+
+
+def best_within(name: str, task: hc.Task, limit: float, settings: list[dict[str, Any]]) -> float:
+    """The least error of settings with which a person sends no more than the limit."""
+    errors = []
+    for options in settings:
+        try:
+            built = hc.protocol(name, task, BUDGET, CROWD, **options)
+        except hc.Infeasible:
+            continue
+        if built.messages_per_user <= limit:
+            errors.append(built.standard_error())
+    return min(errors, default=math.inf)
+
+
+@pytest.mark.parametrize(
+    ("name", "task", "limits", "settings"),
+    [
+        (
+            "shuffle.correlated",
+            hc.Count(),
+            (1.12, 1.3, 1.9),
+            [{"epsilon1": part} for part in np.linspace(0.6, 0.98, 20).tolist()],
+        ),
+        (
+            "shuffle.correlated-histogram",
+            hc.Histogram(4),
+            (1.4, 2.2),
+            [{"epsilon1": part} for part in np.linspace(0.2, 0.49, 12).tolist()],
+        ),
+        (
+            "shuffle.hashed-histogram",
+            hc.Histogram(4),
+            (1.1, 3.0, 20.0),
+            [{"cells": 2**power} for power in range(1, 20)],
+        ),
+        (
+            "shuffle.unary-sum",
+            hc.Sum(0, 1),
+            (1.0, 7.5, 40.0, 150.0),
+            [{"bits": bits} for bits in (1, 2, 5, 7, 20, 40, 71, 100, 150)],
+        ),
+        (
+            "shuffle.unary-sum",
+            hc.Sum(0, 3, whole=True),
+            (2.0, 5.0, 7.0),
+            [{"bits": bits} for bits in range(1, 8)],
+        ),
+        (
+            "shuffle.split-and-mix",
+            hc.Sum(0, 1),
+            (7.0, 8.0, 9.0, 12.0),
+            [{"precision": 2**power} for power in range(10)] + [{}],
+        ),
+        (
+            "shuffle.sample-threshold",
+            hc.Histogram(4),
+            (0.1, 0.25),
+            [{"rate": part / 40} for part in range(1, 14)] + [{}],
+        ),
+    ],
+    ids=lambda part: part if isinstance(part, str) else "",
+)
+def test_plans_use_all_messages_that_are_allowed(
+    name: str, task: hc.Task, limits: tuple[float, ...], settings: list[dict[str, Any]]
+) -> None:
+    for limit in limits:
+        plan = planning._assess(name, task, BUDGET, CROWD, 0.95, limit)
+        assert isinstance(plan, Candidate), plan
+        best = best_within(name, task, limit, settings)
+        if plan.messages_per_user > limit:
+            assert best == math.inf
+            continue
+        assert plan.standard_error <= 1.01 * best
+        built = hc.protocol(name, task, BUDGET, CROWD, **dict(plan.options))
+        assert built.messages_per_user == plan.messages_per_user
+        assert dict(built.parameters) == dict(plan.parameters)
+
+
+def test_correlated_sums_take_the_levels_that_the_messages_allow() -> None:
+    name, task, crowd = "shuffle.correlated-sum", hc.Sum(0, 4, whole=True), hc.Crowd(40)
+    budget, limit = hc.Budget(4, 0.01), 2.2
+    plan = planning._assess(name, task, budget, crowd, 0.95, limit)
+    assert isinstance(plan, Candidate)
+    assert plan.messages_per_user <= limit
+    assert plan.parameters["levels"] == 2
+    fewer = hc.protocol(name, task, budget, crowd, levels=1, max_messages=limit)
+    assert plan.standard_error < fewer.standard_error()
+    with pytest.raises(hc.Infeasible, match="needs at least"):
+        hc.protocol(name, task, budget, crowd, levels=3, max_messages=limit)
+
+
+def test_saved_plans_with_a_limit_run_with_the_same_parameters(tmp_path: Path) -> None:
+    usual = hc.plan(hc.Count(), BUDGET, CROWD, trust="shuffle")
+    # The usual setting fits, and leaves messages unused.
+    limit = 1.5 * usual["shuffle.correlated"].messages_per_user
+    plan = hc.plan(hc.Count(), BUDGET, CROWD, trust="shuffle", max_messages=limit)
+    assert plan.best.standard_error < 0.99 * usual["shuffle.correlated"].standard_error
+    plan.save(tmp_path / "plan.json")
+    built = hc.Plan.load(tmp_path / "plan.json").protocol()
+    assert built.parameters == plan.best.parameters
+    assert built.messages_per_user <= limit
 
 
 def test_filters_say_why() -> None:

@@ -8,7 +8,7 @@ its law, its calibration, its estimator and its error; everything else is derive
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, fields, replace
 from fractions import Fraction
 from functools import reduce
@@ -69,6 +69,15 @@ class Protocol(ABC):
         """The names of the options: everything but task, budget and crowd."""
         given = ("task", "budget", "crowd")
         return tuple(field.name for field in fields(cls) if field.name not in given)
+
+    @classmethod
+    def settings_within(
+        cls, task: Task, budget: Budget, crowd: Crowd, max_messages: float
+    ) -> Iterator[dict[str, Any]]:
+        """Options among which are the best with which a person sends no more than this. Where no
+        option trades messages for error, none.
+        """
+        yield {}
 
     @classmethod
     def answers(cls, task: Task) -> bool:

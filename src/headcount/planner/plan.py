@@ -8,7 +8,7 @@ it names the plan, and tells if the file was changed.
 
 import json
 import stat
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -266,7 +266,8 @@ def plan(
     """Rank every protocol for a task, a budget and a crowd by its exact error.
 
     `trust`, `max_messages`, `exact` (guarantees that are no mere upper bounds) and `margin` leave
-    out what does not fit. Answers are kept on disk: asking again takes no time.
+    out what does not fit. What can trade messages for error uses those that are allowed.
+    Answers are kept on disk: asking again takes no time.
 
         found = plan(Mean(0, 120), Budget(1, 1e-6), Crowd(20_000))
         found.best, found.candidates, found.refused, found.protocol(), found.save("plan.json")
@@ -399,13 +400,17 @@ def _assess(
 ) -> Candidate | Refusal:
     """What it costs, or why it is refused and what would make it feasible.
 
-    A protocol that can trade messages for error is asked for no more than `max_messages`.
+    A protocol that can trade messages for error has the options of the least error with which a
+    person sends no more than `max_messages`.
     """
-    found = assess(name, task, budget, crowd, confidence)
-    if isinstance(found, Candidate) and max_messages is not None:
-        limited = "max_messages" in protocol_class(name, task).options()
-        if limited and found.messages_per_user > max_messages:
-            found = assess(name, task, budget, crowd, confidence, max_messages=max_messages)
+    settings: Iterable[Mapping[str, Any]] = ({},)
+    if max_messages is not None:
+        settings = protocol_class(name, task).settings_within(task, budget, crowd, max_messages)
+    tried = [assess(name, task, budget, crowd, confidence, **options) for options in settings]
+    candidates = [one for one in tried if isinstance(one, Candidate)]
+    fitting = [one for one in candidates if _unfit(one, max_messages, exact=False) is None]
+    best = min(fitting or candidates, key=lambda one: one.expected_error, default=None)
+    found = tried[0] if best is None else best
     if isinstance(found, Candidate) or found.feasible:
         return found
     for setting, others in _other_settings(budget, crowd):

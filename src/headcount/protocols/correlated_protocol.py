@@ -10,14 +10,17 @@ Options     ε1 near ε is near central error and costs messages. One may state 
 
 import math
 from abc import abstractmethod
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import ClassVar, Generic, TypeVar
+from typing import Any, ClassVar, Generic, TypeVar
 
 from headcount.core import checks
+from headcount.core.budget import Budget, Crowd
 from headcount.core.cached import cached_property
 from headcount.core.errors import Infeasible, InvalidParameter
 from headcount.core.protocol import Protocol
 from headcount.core.table import short
+from headcount.core.task import Task
 
 _MOST_MESSAGES = 2.0**20
 _STEPS = 8
@@ -51,6 +54,12 @@ class CorrelatedProtocol(Protocol, Generic[Noise]):
             object.__setattr__(self, name, number)
         _ = self._noise  # an infeasible request is refused now, not at the first use
         self._check_curve()
+
+    @classmethod
+    def settings_within(
+        cls, task: Task, budget: Budget, crowd: Crowd, max_messages: float
+    ) -> Iterator[dict[str, Any]]:
+        yield {"max_messages": max_messages}
 
     @abstractmethod
     def _calibrate(self, epsilon1: float) -> Noise | None:

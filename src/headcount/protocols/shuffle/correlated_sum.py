@@ -18,9 +18,9 @@ Messages    1 + (expected noise of all)/h, of about log2(3Δ/2) bits. Somebody w
 
 import math
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
-from functools import lru_cache
+from functools import cache, lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -74,7 +74,9 @@ class CorrelatedSum(CorrelatedProtocol[CorrelatedSumNoise], NoisySum):
     trust = Trust.SHUFFLE
     least_spare = 1e-2
 
-    levels: int | None = None  # by default up to 16, or 32 if these are all whole numbers
+    # By default up to 16, or 32 if these are all whole numbers. With `max_messages` it is the best
+    # number up to 32.
+    levels: int | None = None
 
     def _check_options(self) -> None:
         self._keep_levels("levels")
@@ -88,7 +90,34 @@ class CorrelatedSum(CorrelatedProtocol[CorrelatedSumNoise], NoisySum):
         users, epsilon = self.crowd.users, self.budget.epsilon
         enough = enough_levels(self._bounds, users, epsilon, _ROUNDING_SHARE)
         few = self._bounds.whole and enough <= _MANY_LEVELS
-        return enough if few else min(enough, _USUAL_LEVELS)
+        usual = enough if few else min(enough, _USUAL_LEVELS)
+        if self.max_messages is None:
+            return usual
+        return self._best_levels(usual, min(enough, _MANY_LEVELS))
+
+    def _best_levels(self, start: int, most: int) -> int:
+        """Those with the least error for the messages allowed: more are rounded to less, and leave
+        less of ε to the answer. The error falls with them, and then rises.
+        """
+
+        @cache
+        def error(levels: int) -> float:
+            try:
+                return replace(self, levels=levels).standard_error()
+            except Infeasible:
+                return math.inf
+
+        best = start
+        while error(best) == math.inf and best > 1:
+            best //= 2
+        step = max(1, best // 4)
+        while step > best // 16:
+            near = min(max(best - step, 1), min(best + step, most), key=error)
+            if error(near) < error(best):
+                best = near
+            else:
+                step //= 2
+        return best
 
     @property
     def _units(self) -> int:

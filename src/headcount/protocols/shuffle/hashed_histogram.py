@@ -30,7 +30,7 @@ Messages    1 + bμ/h of 128 + l bits, with b near n/ln n. Local ε is infinite.
 """
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
@@ -40,6 +40,7 @@ from numpy.typing import NDArray
 
 from headcount.accounting import laws
 from headcount.core import checks
+from headcount.core.budget import Budget, Crowd
 from headcount.core.cached import cached_property
 from headcount.core.errors import InvalidParameter
 from headcount.core.guarantee import Guarantee
@@ -47,8 +48,8 @@ from headcount.core.messages import Alphabet, Messages
 from headcount.core.protocol import BundleLaw
 from headcount.core.source import Source
 from headcount.core.tally import Tally
-from headcount.core.task import Histogram, Holding
-from headcount.protocols.shuffle.fake_users import FakeUsers, PoissonError
+from headcount.core.task import Histogram, Holding, Task
+from headcount.protocols.shuffle.fake_users import FakeUsers, PoissonError, least_noise
 from headcount.randomness.totals import binomial, groups, poisson
 
 _MOST_LOG_CELLS = 25  # so that keys keep 40 bits
@@ -106,6 +107,16 @@ class HashedHistogram(FakeUsers):
 
     task: Histogram
     cells: int | None = None  # b, a power of two
+
+    @classmethod
+    def settings_within(
+        cls, task: Task, budget: Budget, crowd: Crowd, max_messages: float
+    ) -> Iterator[dict[str, Any]]:
+        noise = least_noise(budget, "exact") if budget.delta else None
+        # 1 + bμ/h messages, and the error falls with b.
+        allowed = 0 if noise is None else int((max_messages - 1) * crowd.honest / noise)
+        largest = min(allowed.bit_length() - 1, _MOST_LOG_CELLS)
+        yield {"cells": 2**largest} if largest > 0 else {}
 
     def __post_init__(self) -> None:
         if self.cells is not None:

@@ -17,7 +17,7 @@ Messages    p of a bucket each. What is sent is the truth, so local ε is infini
 """
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
@@ -35,7 +35,7 @@ from headcount.accounting.sampling import (
     threshold_delta,
 )
 from headcount.core import checks
-from headcount.core.budget import MOST_USERS, Budget, Trust
+from headcount.core.budget import MOST_USERS, Budget, Crowd, Trust
 from headcount.core.cached import cached_property
 from headcount.core.errors import CrowdMismatch, Infeasible, InvalidParameter
 from headcount.core.estimate import Answer
@@ -45,7 +45,7 @@ from headcount.core.protocol import BundleLaw, Calibration, Protocol
 from headcount.core.source import Source
 from headcount.core.table import short
 from headcount.core.tally import Tally
-from headcount.core.task import Histogram, Holding
+from headcount.core.task import Histogram, Holding, Task
 from headcount.randomness.draws import WHOLE, bernoulli
 from headcount.randomness.totals import binomial
 
@@ -141,6 +141,14 @@ class SampleThreshold(Protocol):
     tasks = (Histogram,)
 
     rate: float | None = None  # p, the chance to be sampled; by default the best
+
+    @classmethod
+    def settings_within(
+        cls, task: Task, budget: Budget, crowd: Crowd, max_messages: float
+    ) -> Iterator[dict[str, Any]]:
+        yield {}
+        if 0 < max_messages < 1:
+            yield {"rate": max_messages}
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -17,16 +17,17 @@ Messages    m of b bits, each of them uniform by itself. All of one person's tog
 """
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from headcount.accounting.geometric import moved_curve
 from headcount.accounting.laws import UNIT
-from headcount.core.budget import MOST_USERS, Trust
+from headcount.core.budget import MOST_USERS, Budget, Crowd, Trust
 from headcount.core.cached import cached_property
 from headcount.core.errors import Infeasible
 from headcount.core.guarantee import Guarantee, NearCurve
@@ -35,7 +36,7 @@ from headcount.core.protocol import RESERVED, BundleLaw
 from headcount.core.source import Source
 from headcount.core.table import short
 from headcount.core.tally import Tally
-from headcount.core.task import Holding
+from headcount.core.task import Holding, Task
 from headcount.protocols.geometric_error import GeometricError
 from headcount.protocols.level_protocol import (
     NoisySum,
@@ -71,6 +72,24 @@ class SplitAndMix(NoisySum):
     tally_size = 1
 
     precision: int | None = None  # levels; by default so many that rounding matters little
+
+    @classmethod
+    def settings_within(
+        cls, task: Task, budget: Budget, crowd: Crowd, max_messages: float
+    ) -> Iterator[dict[str, Any]]:
+        yield {}
+        try:
+            usual = cls(task, budget, crowd)
+        except Infeasible:
+            return
+        # Fewer levels need a smaller modulus, and that fewer shares.
+        low, high = 0, usual._levels + 1
+        while high - low > 1:
+            middle = (low + high) // 2
+            fits = cls(task, budget, crowd, precision=middle).messages_per_user <= max_messages
+            low, high = (middle, high) if fits else (low, middle)
+        if low:
+            yield {"precision": low}
 
     def _check_options(self) -> None:
         self._keep_levels("precision")

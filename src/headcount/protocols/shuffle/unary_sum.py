@@ -14,7 +14,7 @@ Messages    r of 1 bit. If shuffler and analyzer collude, r·ln((1−q)/q) is le
 """
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 from headcount.accounting.amplification import EVERY_DATASET, flip_delta, unary_lie
 from headcount.accounting.divergence import SymmetricCurve
 from headcount.accounting.laws import UNIT
-from headcount.core.budget import Budget, Trust
+from headcount.core.budget import Budget, Crowd, Trust
 from headcount.core.cached import cached_property
 from headcount.core.errors import Infeasible
 from headcount.core.guarantee import Guarantee
@@ -35,7 +35,7 @@ from headcount.core.protocol import BundleLaw, Calibration
 from headcount.core.source import Source
 from headcount.core.table import short
 from headcount.core.tally import Tally
-from headcount.core.task import Holding
+from headcount.core.task import Bounded, Holding, Task
 from headcount.protocols.level_protocol import level_sum
 from headcount.protocols.response_sum import ResponseSum
 from headcount.protocols.responses import lie_weight
@@ -68,6 +68,14 @@ def _calibrate(
     return (weight, delta) if delta <= budget.delta else None
 
 
+def _usual_bits(task: Task, budget: Budget, crowd: Crowd) -> int:
+    usual = min(math.ceil(budget.epsilon * math.sqrt(crowd.users)), _MOST_BITS)
+    # A few whole numbers are better sent as they are than rounded.
+    if isinstance(task, Bounded) and task.whole and task.span <= max(usual, _FEW_BITS):
+        return int(task.span)
+    return usual
+
+
 @dataclass(frozen=True)
 class UnarySum(ResponseSum):
     name = "shuffle.unary-sum"
@@ -76,6 +84,17 @@ class UnarySum(ResponseSum):
     tally_size = 1
 
     bits: int | None = None  # by default the paper's number
+
+    @classmethod
+    def settings_within(
+        cls, task: Task, budget: Budget, crowd: Crowd, max_messages: float
+    ) -> Iterator[dict[str, Any]]:
+        usual = _usual_bits(task, budget, crowd)
+        allowed = min(math.floor(max_messages), 4 * usual, _MOST_BITS)  # more hardly help
+        yield {"bits": allowed} if allowed > 0 else {}
+        span = int(task.span) if isinstance(task, Bounded) and task.whole else 0
+        if 0 < span < allowed:
+            yield {"bits": allowed // span * span}  # whole numbers, which are not rounded
 
     def _check_options(self) -> None:
         self._keep_levels("bits", _MOST_BITS)
@@ -95,10 +114,7 @@ class UnarySum(ResponseSum):
     def _levels(self) -> int:
         if self.bits is not None:
             return self.bits
-        usual = min(math.ceil(self.budget.epsilon * math.sqrt(self.crowd.users)), _MOST_BITS)
-        # A few whole numbers are better sent as they are than rounded.
-        few = self._bounds.whole and self._bounds.span <= max(usual, _FEW_BITS)
-        return int(self._bounds.span) if few else usual
+        return _usual_bits(self.task, self.budget, self.crowd)
 
     @cached_property
     def _calibrated(self) -> tuple[int, float]:
