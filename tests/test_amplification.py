@@ -34,9 +34,9 @@ View = dict[tuple[int, ...], Fraction]  # by how often each message occurs
 
 
 def e_to_the(power: float) -> Fraction:
-    """e^power to 44 digits, rounded down: a matrix of it is private, exactly."""
+    """e^power to 44 digits, rounded towards 1: a matrix of it is private, exactly."""
     nearest = Fraction(mpmath.nstr(mpmath.exp(mpmath.mpf(power)), 45))
-    return nearest * (1 - Fraction(1, 10**44))
+    return nearest * (1 - Fraction(1, 10**44)) if power > 0 else nearest
 
 
 def exactly(value: Fraction | int) -> mpmath.mpf:

@@ -15,6 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import headcount as hc
+from headcount.core.cached import cached_property
 from headcount.core.estimate import NormalError
 from headcount.core.table import exact, number, short, size
 
@@ -511,3 +512,27 @@ def test_numbers_are_short_and_never_below_zero_by_nothing() -> None:
     ]  # fmt: skip
     assert exact(7.002947800229682e-07) == "7.002947800229682e-7"
     assert float(exact(0.1 + 0.2)) == 0.1 + 0.2
+
+
+def test_a_cached_property_keeps_the_value_of_its_own_class() -> None:
+    """Also where it asks its parent's first: else a guarantee could be that of the parent."""
+
+    class Parent:
+        computed = 0
+
+        @cached_property
+        def answer(self) -> int:
+            self.computed += 1
+            return 1
+
+    class Child(Parent):
+        @cached_property
+        def answer(self) -> int:
+            return super().answer + 1
+
+        def parents(self) -> int:
+            return super().answer
+
+    parent, child = Parent(), Child()
+    assert (parent.answer, parent.answer, parent.computed) == (1, 1, 1)
+    assert (child.answer, child.parents(), child.answer) == (2, 1, 2)

@@ -11,7 +11,8 @@ class cached_property(Generic[_Value]):  # noqa: N801 (it is used like `property
 
     It has no lock, unlike that of `functools` before Python 3.12: a process that is forked while
     another thread computes must not wait for that thread. Two threads may both compute; the value
-    of the first is kept, and both get it.
+    of the first is kept, and both get it. What a subclass asks for by `super()` is not kept, since
+    it is not the subclass's own value.
     """
 
     def __init__(self, compute: Callable[[Any], _Value]) -> None:
@@ -32,5 +33,8 @@ class cached_property(Generic[_Value]):  # noqa: N801 (it is used like `property
     ) -> "cached_property[_Value] | _Value":
         if instance is None:
             return self
-        value: _Value = vars(instance).setdefault(self._name, self._compute(instance))
+        found = self._compute(instance)
+        if getattr(type(instance), self._name) is not self:  # a subclass asks by super()
+            return found
+        value: _Value = vars(instance).setdefault(self._name, found)
         return value
