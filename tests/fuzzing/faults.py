@@ -50,6 +50,8 @@ WRITING = (
         (("--epsilon", "1"), ("--users", "8"), ("--out", "new.png")),
     ),
 )
+FULL, BROKEN = errno.ENOSPC, errno.EIO
+UNANSWERED = "charged without an answer"
 ENDINGS = (signal.SIGINT, signal.SIGTERM, signal.SIGKILL)
 
 
@@ -92,9 +94,10 @@ def without_stream(
 ) -> list[str]:  # fmt: skip
     """Where a stream is full, closed or breaks."""
     ended = _run(nest, zoo, line, stdout=stdout, stderr=stderr, fresh=fresh)
-    # Who leaves after a line was offered all of them: the command cannot know what is not read.
-    left = stdout == "pipe-one-line" and ended.status == judge.DONE and bool(ended.out)
-    wrong = faulted(nest, zoo, line, ended, lost=True, keep=True, answered=left)
+    wrong = faulted(nest, zoo, line, ended, lost=True, keep=True)
+    if stdout == "pipe-one-line" and ended.status == judge.DONE:
+        # The pipe took all of it before its reader left: nobody can know.
+        wrong = [one for one in wrong if one != UNANSWERED]
     if stdout in ("full", "closed") and ended.status == judge.DONE:
         wrong.append("a success whose output is lost")
     if stderr == "kept" and ended.status > judge.REFUTED and not ended.err:
@@ -118,7 +121,7 @@ def _run(nest: Nursery, zoo: Zoo, line: Line, **settings: object) -> Ended:
 
 def faulted(
     nest: Nursery, zoo: Zoo, line: Line, ended: Ended, *, ending: int = 0, lost: bool = False,
-    keep: bool = False, answered: bool = False,
+    keep: bool = False,
 ) -> list[str]:  # fmt: skip
     """What is wrong after a fault: with what is said, with what is saved, and with the ledger."""
     killed = ending in (signal.SIGTERM, signal.SIGKILL) and ended.status == -ending
@@ -141,9 +144,9 @@ def faulted(
     charges = judge.charged(line, zoo)
     if charges not in (None, 0, 1):
         wrong.append(f"{charges} charges for one answer")
-    answered = answered or saved or judge.answer_shown(ended)
+    answered = saved or judge.answer_shown(ended)
     if charges and not ending and not answered:
-        wrong.append("charged without an answer")
+        wrong.append(UNANSWERED)
     if ended.status == judge.DONE and out is not None and not saved:
         wrong.append("a success that did not save")
     if not keep:
@@ -160,6 +163,3 @@ def _ledger_is_whole(nest: Nursery, zoo: Zoo, line: Line, *, killed: bool) -> li
     if killed and shown.status != judge.DONE and book not in zoo.things:
         shown = _run(nest, zoo, line)
     return [] if shown.status == judge.DONE else [f"a ledger that cannot be read: {shown.err!r}"]
-
-
-FULL, BROKEN = errno.ENOSPC, errno.EIO

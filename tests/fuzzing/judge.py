@@ -29,9 +29,7 @@ _TRACES = (
     "terminate called",
 )  # fmt: skip
 _WARNING = re.compile(r"\b[A-Z]\w*Warning\b")
-_NOISE = re.compile(
-    r"<class |<function |Errno|0x[0-9a-fA-F]{6,}| object at |\bNoneType\b|\bpydantic\b"
-)
+_NOISE = re.compile(r"<class |<function |Errno|0x[0-9a-fA-F]{6,}| object at ")
 _CHATTER = "chatter"  # what an audited function prints
 
 

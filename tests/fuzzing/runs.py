@@ -27,7 +27,7 @@ from typing import Any, BinaryIO, Literal, NamedTuple, NoReturn
 
 MEMORY = 4 * 2**30  # bytes of its own; reservations of address space are free
 CPU = 30.0  # seconds of work, after which it hangs
-IDLE = 8.0  # seconds without any work, after which it hangs
+IDLE = 4.0  # seconds without any work, seen twice, after which it hangs
 # "kept" goes to a file, and "piped" is kept as well; the others lose some or all.
 Stream = Literal["kept", "piped", "full", "closed", "pipe-closed", "pipe-one-line"]
 
@@ -233,10 +233,11 @@ def _stream(kind: Stream, kept: BinaryIO, reading: list[_Pipe]) -> int | None:
 def _watch(child: int, run: Run, began: float) -> tuple[int, float, bool]:
     """How it ended, how long it worked, and whether it hung."""
     pause, worked, since = 0.001, -1.0, time.monotonic()
+    others: list[tuple[str, float]] = []
     to_send = run.after
     while True:
-        found, status, used = os.wait4(child, os.WNOHANG)
-        if found:
+        ended, status, used = os.wait4(child, os.WNOHANG)
+        if ended:
             work = used.ru_utime + used.ru_stime
             return os.waitstatus_to_exitcode(status), work, False
         now = time.monotonic()
@@ -247,7 +248,10 @@ def _watch(child: int, run: Run, began: float) -> tuple[int, float, bool]:
         state, work = _work(child)
         if work != worked or state == "R":
             worked, since = work, now
-        if work > run.patience * CPU or now - since > run.patience * IDLE:
+        idle = now - since > run.patience * IDLE
+        if idle and others != (found := _helpers(child)):
+            others, since, idle = found, now, False  # those that it waits for may have worked
+        if work > run.patience * CPU or idle:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(child, signal.SIGUSR1)  # says where it is
                 time.sleep(0.2)
@@ -273,9 +277,22 @@ def _left(child: int) -> bool:
 
 def _work(child: int) -> tuple[str, float]:
     """Its state and its seconds of work, of all threads."""
-    text = Path(f"/proc/{child}/stat").read_text()
-    fields = text.rpartition(")")[2].split()
+    fields = _facts(child)
     return fields[0], (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def _helpers(child: int) -> list[tuple[str, float]]:
+    """The same of all processes that it started, and it."""
+    found = []
+    for place in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):  # some end meanwhile
+            if int(_facts(int(place.name))[3]) == child:
+                found.append((place.name, _work(int(place.name))[1]))
+    return sorted(found)
+
+
+def _facts(process: int) -> list[str]:
+    return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
 
 
 def _prepare(run: Run, ends: Mapping[int, int | None], side: _Side) -> None:
