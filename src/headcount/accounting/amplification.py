@@ -133,7 +133,7 @@ class Amplification(ABC):
             if self.delta(private, epsilon) > delta:
                 raise InvalidParameter(
                     "`randomizer` must give fractions for so little privacy loss, got floats with "
-                    f"epsilon={epsilon:g} and delta={delta:g}"
+                    f"epsilon={short(epsilon)} and delta={short(delta)}"
                 )
         if delta == 0 or epsilon >= _MOST_LOCAL:
             return private

@@ -47,7 +47,7 @@ from numpy.typing import NDArray
 
 from headcount.accounting.dominating import DominatingLaw
 
-HALF = 2  # what each of the two parts of δ is divided by
+PARTS = 2  # into which δ is divided: one for Σd, and one for the divergences
 _ROUNDING = 1e-9  # by which share sums of floats are rounded up
 _ORDERS = [1 + float(f"{10 ** (power / 40):.3g}") for power in range(-120, 361)]
 _UNITS = 1e-15  # by how much differences of probabilities are rounded up
@@ -78,12 +78,12 @@ def least_delta(order: float, divergences: float, epsilon: float) -> float:
     if divergences <= 0:
         return 0.0
     spare = (order - 1) * (epsilon - divergences - _ROUNDING * (epsilon + divergences))
-    return min(1.0, HALF * math.exp(min(0.0, _log_constant(order) - spare)))
+    return min(1.0, PARTS * math.exp(min(0.0, _log_constant(order) - spare)))
 
 
 def _log_share(order: float, delta: float) -> float:
     """Ln of C over the half of δ."""
-    return _log_constant(order) - math.log(delta / HALF)
+    return _log_constant(order) - math.log(delta / PARTS)
 
 
 def _log_constant(order: float) -> float:

@@ -74,7 +74,7 @@ class Audit:
         return {name: None if value == math.inf else value for name, value in found.items()}
 
     def table(self) -> Table:
-        claim = "none" if self.claim is None else f"{short(self.claim, 4)}"
+        claim = "none" if self.claim is None else short(self.claim, 4)
         title = {
             "refuted": "Refuted: less privacy than was claimed",
             "consistent": "Consistent: no event showed less privacy than was claimed",
@@ -92,7 +92,7 @@ class Audit:
             (
                 (
                     claim,
-                    f"{short(self.delta)}",
+                    short(self.delta),
                     f"{math.floor(self.epsilon * 1e4) / 1e4:.4f}",
                     f"{self.confidence:.10g}",
                     f"{self.runs:,}",

@@ -70,9 +70,9 @@ class ExactAudit:
             ("claimed ε", "at δ", "least ε", "view", "people"),
             (
                 (
-                    "none" if self.claim is None else f"{short(self.claim)}",
-                    f"{short(self.delta)}",
-                    "none is enough" if self.loss.ratio is None else f"{short(self.epsilon)}",
+                    "none" if self.claim is None else short(self.claim),
+                    short(self.delta),
+                    "none is enough" if self.loss.ratio is None else short(self.epsilon),
                     str(self.view),
                     str(self.users),
                 ),

@@ -125,7 +125,7 @@ def _composed(chosen: Protocol, releases: int) -> _Curve:
 
 def _line(curve: _Curve, points: list[tuple[float, float]]) -> list[tuple[float, float]]:
     """The same curve with so many points that it looks as round as it is."""
-    finite = [epsilon for epsilon, _ in points if epsilon < float("inf")]
+    finite = [epsilon for epsilon, _ in points if epsilon < math.inf]
     if not finite:
         return []
     between = np.linspace(finite[0], finite[-1], _POINTS).tolist()

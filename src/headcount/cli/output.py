@@ -58,17 +58,17 @@ def deliver(
     out: Path | None = None,
     save: Callable[[Path], None] = lambda path: None,
     paid: bool = False,
-    but: HeadcountError | None = None,
+    refusal: HeadcountError | None = None,
 ) -> None:
-    """Save an answer, then print it: as its document, or as `show` prints it on the console, which
-    is told where it was saved.
+    """Save an answer, then print it: its document as JSON, or what `show` prints on the console.
+    `show` gets the place where the answer was saved.
 
-    An answer is printed even if it cannot be saved; what went wrong is raised afterwards. What can
-    be neither saved nor printed goes to standard error as JSON, if it was to be saved or was paid
-    for. A reader who stops early, as `head` does, is no error if nothing is lost by it. `but` is a
-    refusal that belongs to the answer, and is raised after it.
+    An answer is printed even if it cannot be saved; what went wrong is raised afterwards. An answer
+    that can be neither saved nor printed goes to standard error as JSON, if it was to be saved or
+    was paid for. If a reader stops early, as `head` does, and nothing is lost by it, that is no
+    error. A `refusal` that belongs to the answer is raised after it.
     """
-    failure: BaseException | None = but
+    failure: BaseException | None = refusal
     saved = None
     with unbroken() as begin:
         begin()

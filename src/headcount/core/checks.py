@@ -22,6 +22,11 @@ def shown(value: object) -> str:
         return f"a {type(value).__name__}"
 
 
+def few(names: Sequence[object]) -> str:
+    """The first few of some names, for a message."""
+    return ", ".join(map(str, names[:5])) + ", …" * (len(names) > 5)
+
+
 def real(name: str, value: object) -> float:
     """A finite real number; bools, strings and arrays are not numbers."""
     not_numbers = bool | np.bool_ | str | bytes | complex

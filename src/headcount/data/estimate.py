@@ -213,7 +213,7 @@ def _declared(group: str | None, groups: Sequence[Group] | None) -> tuple[Group,
         return None
     listed = isinstance(groups, Sequence) and not isinstance(groups, str)
     names = list(groups) if listed else []
-    words = all(isinstance(name, str) or _is_short(name) for name in names)
+    words = all(isinstance(name, str) or _is_number(name) for name in names)
     if group is None or not names or not words or len({str(name) for name in names}) < len(names):
         raise InvalidParameter(
             f"`groups` must come with `group`: words or whole numbers, each once, "
@@ -222,7 +222,7 @@ def _declared(group: str | None, groups: Sequence[Group] | None) -> tuple[Group,
     return tuple(group_order(names))
 
 
-def _is_short(name: object) -> bool:
+def _is_number(name: object) -> bool:
     """Whether it is a whole number that a column can hold."""
     return isinstance(name, int) and abs(name) < 2**64
 

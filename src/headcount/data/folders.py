@@ -48,7 +48,8 @@ def belongs_to(file: Path, place: Path | str) -> bool:
         return True
     path, name = Path(os.path.realpath(place)), Path(os.path.realpath(file))
     if path.is_dir():
-        return name.is_relative_to(path) and not any(map(_no_data, name.relative_to(path).parts))
+        inside = name.relative_to(path).parts if name.is_relative_to(path) else None
+        return inside is not None and not any(map(_is_left_out, inside))
     return has_magic(str(place)) and fnmatch(str(name), str(path).replace("**/", "*"))
 
 
@@ -65,7 +66,7 @@ def _files(path: Path, above: tuple[Path, ...]) -> Iterator[Path]:
         if folder in above:
             raise UnreadableData(f"{path} must be a folder, got a link to one that it is in")
         for name in _names(path):
-            if not _no_data(name):
+            if not _is_left_out(name):
                 yield from _files(path / name, (*above, folder))
     elif not stat.S_ISREG(mode):
         raise UnreadableData(f"{path} must be a file or folder, got something else")
@@ -86,7 +87,7 @@ def _names(folder: Path) -> list[str]:
         raise unreadable(str(folder), error, "a readable folder") from None
 
 
-def _no_data(name: str) -> bool:
+def _is_left_out(name: str) -> bool:
     """Notes of other programs, as Spark and Arrow know them; but _name=value is a partition."""
     return name.startswith(".") or (name.startswith("_") and "=" not in name)
 
@@ -95,11 +96,11 @@ def _matches(pattern: str) -> list[Path]:
     """What a pattern matches. `glob` skips folders that cannot be read: these are refused here."""
     parts = Path(pattern).parts
     first = next((at for at, part in enumerate(parts) if has_magic(part)), len(parts))
-    asked = any(map(_no_data, parts[first:]))  # a pattern may ask for such names itself
+    asked = any(map(_is_left_out, parts[first:]))  # a pattern may ask for such names itself
 
     def found(wanted: Path) -> list[Path]:
         every = (Path(name) for name in glob(str(wanted), recursive=True))  # noqa: PTH207
-        return [path for path in every if asked or not any(map(_no_data, path.parts[first:]))]
+        return [path for path in every if asked or not any(map(_is_left_out, path.parts[first:]))]
 
     for at in range(first, len(parts)):
         for folder in found(Path(*parts[:at])):

@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from headcount.core import checks
 from headcount.core.errors import InvalidValue
 from headcount.data.columns import is_text, listed, plain
-from headcount.data.problems import Problems, few, short
+from headcount.data.problems import Problems
 from headcount.data.question import Group, Question
 from headcount.data.rows import Batch, Kind, Rows, readable
 
@@ -180,8 +181,10 @@ class Parts:
         self._check_names(plain(column), title)
         numbers, strange = self.groups.of(column, title)
         if strange:
-            shown = few([repr(name) for name in self.groups.numbers])
-            raise InvalidValue(f"every group must be one of {shown}, got {short(strange[0])}")
+            known = checks.few([repr(name) for name in self.groups.numbers])
+            raise InvalidValue(
+                f"every group must be one of {known}, got {checks.shown(strange[0])}"
+            )
         if len(self.groups.numbers) > MOST_GROUPS:
             raise InvalidValue(
                 f"there must be at most {MOST_GROUPS:,} groups, got more in column {title!r}"

@@ -16,6 +16,7 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Self
 
+from headcount.accounting.divergence import PointCurve
 from headcount.accounting.dominating import STEP, DominatingLaw
 from headcount.core.budget import Budget
 from headcount.core.cached import cached_property
@@ -127,14 +128,18 @@ class Account(ABC):
         release of that pair: a better one may have more.
         """
 
+    def fits_with(self, steps: int, delta: float) -> bool:
+        """Whether the worst release of (so many steps of the grid of losses, delta) still fits."""
+        law = DominatingLaw.of(PointCurve(steps * STEP, delta))
+        return self.adding(Charge(steps * STEP, delta, law, 1)).fits
 
-def most_steps(limit: Budget, fits: Callable[[int], bool]) -> int:
-    """How many steps of the grid fit, by bisection; more than the limit's ε never do."""
-    few, many = 0, math.ceil(limit.epsilon / STEP) + 1
-    while many - few > 1:
-        middle = (few + many) // 2
-        few, many = (middle, many) if fits(middle) else (few, middle)
-    return few
+    def most_steps(self, fits: Callable[[int], bool]) -> int:
+        """How many steps of the grid fit, by bisection; more than the limit's ε never do."""
+        few, many = 0, math.ceil(self.limit.epsilon / STEP) + 1
+        while many - few > 1:
+            middle = (few + many) // 2
+            few, many = (middle, many) if fits(middle) else (few, middle)
+        return few
 
 
 def less_a_step(steps: int) -> float:
