@@ -165,7 +165,7 @@ def exact_audit(
 
 
 def _nothing(outcome: Any) -> bool:
-    """Whether it is None, or messages that all are."""
+    """Whether an outcome is None, or several messages that all are None."""
     if isinstance(outcome, tuple) and outcome:
         return all(isinstance(part, tuple) and part and part[0] is None for part in outcome)
     return outcome is None

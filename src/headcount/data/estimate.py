@@ -84,9 +84,9 @@ def estimate(
     task      the question; with `bins`, edges of buckets for numbers, it is left out.
     trust     central, unless said otherwise; the protocol with the least error, or a `protocol` by
               name with its `options`, or one that was built before, with its task and budget.
-    honest    how many of all people of the table surely follow the protocol; left out, everybody.
-              The others may all be in one group. Or, without `person`, a mapping that says it for
-              each group. In shuffle trust, guarantees rely on these alone.
+    honest    how many of all people of the table surely follow the protocol; everybody, unless
+              said otherwise. The others may all be in one group. Without `person`, a mapping may
+              say it for each group. In shuffle trust, guarantees rely on these people alone.
     missing   "error", "drop" (then who has no value is not hidden), or a value to fill in.
     outside   "error", "clamp" (numbers and bins), or "other" (one more bucket).
     person    the column that says whose row it is. At most `rows_per_person` rows of each count,
@@ -119,8 +119,8 @@ def estimate(
         checks.instance("ledger", book, Ledger)
         if not source.secure:
             raise InvalidParameter(
-                "`ledger` must come with a secure source, since others keep nothing of what would "
-                f"be recorded, got a {type(source).__name__}"
+                "`ledger` must come with a secure source, since no other keeps the guarantee that "
+                f"would be recorded, got a {type(source).__name__}"
             )
     checks.instance("options", options or {}, Mapping)
     where = _engine(engine, data)
@@ -223,7 +223,7 @@ def _declared(group: str | None, groups: Sequence[Group] | None) -> tuple[Group,
 
 
 def _is_number(name: object) -> bool:
-    """Whether it is a whole number that a column can hold."""
+    """Whether a name is a whole number, and small enough for a column."""
     return isinstance(name, int) and abs(name) < 2**64
 
 

@@ -1,5 +1,5 @@
-"""Which files are at a place. Nobody's rows are left out in silence: everything there is read,
-or is refused by name, or is known to be no data by a name that begins with `.` or `_`.
+"""Which files are at a place. Nobody's rows are left out in silence: everything there is read, or
+refused by name. Only names that begin with `.` or `_` are known to be no data, and left out.
 """
 
 import os
@@ -20,7 +20,7 @@ ENDINGS = (".csv", ".parquet", ".jsonl", ".ndjson", ".json", ".pq")
 
 
 def ending(file: Path) -> str:
-    """What a name says about the kind of a file; empty, if it is none that can be read."""
+    """The ending of a file's name, without that of a compression; empty if it is not known."""
     inner = file.with_suffix("") if file.suffix.lower() in PACKED else file
     found = inner.suffix.lower()
     return found if found in (*CSV, *JSON) or (inner is file and found in PARQUET) else ""
@@ -54,7 +54,7 @@ def belongs_to(file: Path, place: Path | str) -> bool:
 
 
 def _files(path: Path, above: tuple[Path, ...]) -> Iterator[Path]:
-    """The file itself, or all files in the folder; `above` are the folders that it is in."""
+    """The file at a path, or all files in the folder there; `above` are the folders around it."""
     try:
         mode = path.stat().st_mode
     except OSError as error:
@@ -88,12 +88,15 @@ def _names(folder: Path) -> list[str]:
 
 
 def _is_left_out(name: str) -> bool:
-    """Notes of other programs, as Spark and Arrow know them; but _name=value is a partition."""
+    """Whether a name is that of other programs' notes, as Spark and Arrow leave them out, too.
+
+    A folder `_name=value` is a partition, and is read.
+    """
     return name.startswith(".") or (name.startswith("_") and "=" not in name)
 
 
 def _matches(pattern: str) -> list[Path]:
-    """What a pattern matches. `glob` skips folders that cannot be read: these are refused here."""
+    """What a pattern matches. `glob` skips folders that cannot be read; here they are refused."""
     parts = Path(pattern).parts
     first = next((at for at, part in enumerate(parts) if has_magic(part)), len(parts))
     asked = any(map(_is_left_out, parts[first:]))  # a pattern may ask for such names itself

@@ -45,13 +45,13 @@ class Part:
 
 @dataclass(eq=False)
 class LeftOut:
-    """Rows that do not count, since something is missing in them: how many, or whose."""
+    """Rows that do not count, since something is missing in them."""
 
-    rows: int = 0  # of which is not known whose they are
-    persons: list[NDArray[np.int64]] = field(default_factory=list)
+    rows: int = 0  # how many, if nothing says whose they are
+    persons: list[NDArray[np.int64]] = field(default_factory=list)  # whose the others are
 
     def besides(self, persons: NDArray[np.int64]) -> int:
-        """How many people there are with these and those who were left out."""
+        """How many people there are: these, and those who were left out."""
         return self.rows + len(np.unique(np.concatenate([persons, *self.persons])))
 
 
@@ -71,12 +71,12 @@ class Numbering:
 
     @classmethod
     def of_found(cls, groups: "tuple[Group, ...]", question: Question) -> "Numbering":
-        """Of the groups that a survey found; of nobody, where nobody asked for groups."""
+        """The numbers of the groups that a survey found; none, if the question has no groups."""
         return cls.of_groups(None if question.group is None else groups)
 
     def of(self, column: "pyarrow.Array", title: str) -> tuple[NDArray[np.int64], list[Any]]:
-        """Everybody's number, by the names in a column; and those names that are no member of a
-        closed list, numbered −1.
+        """The number of each row's name in a column; and the names that a closed list does not
+        have, whose number is −1.
         """
         names, where = listed(column, title)
         if self.closed:  # by what they look like: files have no types

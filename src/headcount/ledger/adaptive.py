@@ -1,8 +1,8 @@
-"""The adaptive rule: a privacy filter, which is right however the next release is chosen.
+"""The adaptive rule: a privacy filter. It holds however the next release is chosen.
 
-Σδ may come to half of the limit's δ. With that, it fits if Σε is within the limit, or if the Rényi
-divergences of all releases are, at one order that was fixed with the limit; the other half of δ is
-for these. `accounting.privacy_filter` has the proof.
+Charges fit if Σδ is at most half of the limit's δ, and either Σε or the sum of Rényi divergences is
+within its own limit. The order of the divergences is fixed with the limit, and the other half of δ
+is for them. `accounting.privacy_filter` has the proof.
 """
 
 import math
@@ -30,7 +30,7 @@ class AdaptiveAccount(Account):
 
     @cached_property
     def divergences(self) -> float:
-        """Their sum; infinite if one is not known."""
+        """The sum of the Rényi divergences of all charges; infinite if one is not known."""
         return math.fsum(
             one.times * privacy_filter.divergence(one.law, one.epsilon, one.delta, self.order)
             if one.law is not None

@@ -1,14 +1,14 @@
 """The composed rule: plain sums, or composed privacy-loss distributions.
 
-It fits if either does:
+Charges fit if either of two sums does:
 
 Plain       Σε ≤ limit ε and Σδ ≤ limit δ (see `account`).
 Composed    δ(limit ε) ≤ limit δ for the composed privacy-loss distributions, rounded to the private
             side. It may allow many times as much.
 
-The rule holds if the sequence of curves was fixed before the first answer: all that a curve depends
-on, which is protocol, budget, crowd and options. What is asked (of which column, say) may be chosen
-by earlier answers. Who chooses the next curve by them needs the adaptive rule (`adaptive`).
+The rule holds if the sequence of curves was fixed before the first answer. A curve depends on
+protocol, budget, crowd and options. Earlier answers may choose what is asked, such as the column.
+If they choose the next curve, the adaptive rule is needed (`adaptive`).
 """
 
 import math
