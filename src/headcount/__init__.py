@@ -115,8 +115,8 @@ __all__ = [
     "survey_worth",
 ]
 
-# Every name loads when it is asked for, with what it needs: the command line must be able to answer
-# Ctrl-C before that.
+# Each name loads its module when it is first used. So the command line starts with almost nothing
+# loaded, and can answer Ctrl-C at once.
 _PLACES = {
     "Alphabet": "headcount.core.messages",
     "Audit": "headcount.auditor.audit",

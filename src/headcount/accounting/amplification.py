@@ -94,7 +94,7 @@ class Amplification(ABC):
         return self._delta(local_epsilon, epsilon)
 
     def _pure_epsilon(self, local_epsilon: float) -> float:
-        """The ε from which on δ is 0: ε₀, which a randomizer that is given may not keep."""
+        """The ε from which on δ is 0. It is ε₀, unless a randomizer is given in floats."""
         return local_epsilon
 
     def delta(self, local_epsilon: float, epsilon: float) -> float:
@@ -133,7 +133,7 @@ class Amplification(ABC):
             if self.delta(private, epsilon) > delta:
                 raise InvalidParameter(
                     "`randomizer` must give fractions for so little privacy loss, got floats with "
-                    f"epsilon={epsilon:g} and delta={delta:g}"
+                    f"epsilon={short(epsilon)} and delta={short(delta)}"
                 )
         if delta == 0 or epsilon >= _MOST_LOCAL:
             return private
@@ -300,7 +300,7 @@ class Blanket(Amplification):
             omega = 1 / (ratio + (k - 1))
             return [((omega, ratio, 1.0), (omega, 1.0, ratio), ((k - 2) * omega, 1.0, 1.0))]
 
-        return cls(honest, pairs, pure=float)  # that of the formula, which floats round
+        return cls(honest, pairs, pure=float)  # ε₀ itself: the formula is private, floats round it
 
     @classmethod
     def of(
@@ -308,8 +308,8 @@ class Blanket(Amplification):
     ) -> "Blanket":
         """`randomizer(ε₀)[x][y]` is R_x(y), a fraction, or a float good to one part in 2^50.
 
-        Fractions must be ε₀-private exactly. Floats may miss it by 2^−40, and then δ is 0 only from
-        an ε on that is larger by that.
+        Fractions must be ε₀-private exactly. Floats may exceed ε₀ by 2^−40; then δ is 0 only from
+        ε₀ + 2^−40 on.
         """
         if not callable(randomizer):
             raise InvalidParameter(
@@ -378,7 +378,7 @@ def _given(rows: object, local_epsilon: float) -> tuple[list[list[Fraction]], fl
 
 
 def _matrix(rows: object) -> tuple[list[list[Fraction]], bool]:
-    """Laws, a row for each value; and whether all of their chances are fractions."""
+    """The laws as fractions, a row for each value; and whether they were given as fractions."""
     try:
         given = [list(row) for row in rows]  # type: ignore[attr-defined]
     except TypeError:
@@ -404,8 +404,8 @@ def _matrix(rows: object) -> tuple[list[list[Fraction]], bool]:
 
 
 def _above_exp(ratio: Fraction, exponent: float) -> bool:
-    """Whether ratio > e^exponent, by as many digits as that takes: e^x is irrational but for e^0,
-    so that they never agree in all.
+    """Whether ratio > e^exponent. Digits are added until the two differ: e^x is irrational unless
+    x = 0, so at some digit they do.
     """
     if exponent == 0 or ratio <= 1:
         return ratio > 1
@@ -414,7 +414,7 @@ def _above_exp(ratio: Fraction, exponent: float) -> bool:
         context = Context(prec=digits, Emax=MAX_EMAX, Emin=MIN_EMIN, traps=[])
         power = context.exp(Decimal(exponent))
         found = context.divide(Decimal(ratio.numerator), Decimal(ratio.denominator))
-        # 1 and a little: more than what rounding takes from both and from their products.
+        # A factor above 1 that makes up for the rounding of both numbers and of their products.
         more = context.add(Decimal(1), context.scaleb(Decimal(1), 3 - digits))
         if power > context.multiply(found, more):
             return False

@@ -35,7 +35,7 @@ class Law:
 
     @property
     def values(self) -> NDArray[np.int64]:
-        """Those in the window."""
+        """The integers of the window, one for each mass."""
         return np.arange(self.start, self.stop)
 
     def shift(self, by: int) -> "Law":

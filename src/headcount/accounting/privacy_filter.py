@@ -19,7 +19,8 @@ it, by e^((α−1)ρ). The release costs (η, d, ρ).
 
     Σd ≤ δ/2,     and     Ση ≤ ε  or  Σρ ≤ R,     where   C·e^((α−1)(R − ε)) = δ/2
 
-and C = (1 − 1/α)^(α−1)/α. All sums only grow, so that the beginnings of what is accepted are, too.
+and C = (1 − 1/α)^(α−1)/α. All sums only grow: if a sequence of releases is accepted, each of its
+beginnings is, too.
 
 **Why the limit holds**, whatever strategy chooses the releases. Let P and Q now be the laws of all
 answers together, and G the measure that is the product of the parts G along every path.
@@ -47,16 +48,16 @@ from numpy.typing import NDArray
 
 from headcount.accounting.dominating import DominatingLaw
 
-HALF = 2  # what each of the two parts of δ is divided by
-_ROUNDING = 1e-9  # by which share sums of floats are rounded up
+PARTS = 2  # into which δ is divided: one for Σd, and one for the divergences
+_ROUNDING = 1e-9  # sums of floats are rounded up by this share
 _ORDERS = [1 + float(f"{10 ** (power / 40):.3g}") for power in range(-120, 361)]
-_UNITS = 1e-15  # by how much differences of probabilities are rounded up
+_UNITS = 1e-15  # differences of probabilities are rounded up by this much
 _WIDE = 0.01  # of α times an interval of losses: less would lose digits to cancellation
 
 
 def best_order(epsilon: float, delta: float) -> float:
-    """The order α for a limit: that allows the most releases whose divergence is in proportion to
-    α, as that of noise is.
+    """The order α for a limit: the one that allows the most releases, if the divergence of each is
+    proportional to α, as with noise.
     """
     return max(_ORDERS, key=lambda order: allowance(order, epsilon, delta) / order)
 
@@ -78,12 +79,12 @@ def least_delta(order: float, divergences: float, epsilon: float) -> float:
     if divergences <= 0:
         return 0.0
     spare = (order - 1) * (epsilon - divergences - _ROUNDING * (epsilon + divergences))
-    return min(1.0, HALF * math.exp(min(0.0, _log_constant(order) - spare)))
+    return min(1.0, PARTS * math.exp(min(0.0, _log_constant(order) - spare)))
 
 
 def _log_share(order: float, delta: float) -> float:
     """Ln of C over the half of δ."""
-    return _log_constant(order) - math.log(delta / HALF)
+    return _log_constant(order) - math.log(delta / PARTS)
 
 
 def _log_constant(order: float) -> float:

@@ -23,9 +23,9 @@ from headcount.accounting.inversion import polar
 from headcount.accounting.laws import UNIT
 
 Reals: TypeAlias = NDArray[np.float64]
-_SPARE = 16.0  # e^−16 of the precision wanted is folded in, and left out
+_SPARE = 16.0  # e^−16 of the wanted precision is folded in, and as much is left out
 _LARGEST_TILT = 4.0
-_TILTS = 4  # steps to a good one
+_TILTS = 4  # steps of the search for a good tilt
 _RISES = (1.0, 0.5, 0.25, 0.125)  # the h that are tried
 _BLOCK = 1024  # sums that are computed at a time
 _TINY = 1e-300
@@ -67,7 +67,7 @@ class TwoBinomials:
         return TwoBinomials((one[some], two[some]), self.success, self.failure)
 
     def _sum(self, one: Reals | float, two: Reals | float) -> Reals:
-        """Of what each trial of the two kinds adds."""
+        """The sum over all trials; those of the first kind add `one` each, the others `two`."""
         return self.trials[0] * one + self.trials[1] * two
 
     def _log(self, tilt: Reals) -> Reals:
@@ -83,8 +83,8 @@ class TwoBinomials:
         return one, two
 
     def _tilt(self, numbers: Reals) -> Reals:
-        """About the θ that makes m the mean, or one that is two deviations up: then terms are about
-        as small as the tail. Odds are moved by θ exactly where both kinds are alike.
+        """A θ that makes about m the mean, but at least the mean and two deviations. Then terms are
+        about as small as the tail. If both kinds are alike, θ moves their odds exactly.
         """
         most, deviation = self._sum(1.0, 1.0), np.sqrt(self.variance)
         wanted = np.minimum(np.maximum(numbers, self.mean + 2 * deviation), most - 0.5) / most
@@ -99,10 +99,10 @@ class TwoBinomials:
         return tilt
 
     def _beyond(self, numbers: Reals, precision: float) -> tuple[Reals, Reals]:
-        """The tails above the mean, rounded up, and by how much at most."""
+        """The tails above the mean, rounded up; and the most by which each was rounded up."""
         spare = _SPARE - math.log(precision)
         tilt = self._tilt(numbers)
-        bound = self._log(tilt) - tilt * numbers - np.log(-np.expm1(-tilt))  # of the tail's log
+        bound = self._log(tilt) - tilt * numbers - np.log(-np.expm1(-tilt))  # of ln tail
         tails = np.full(len(numbers), math.exp(-spare))
         errors = tails.copy()
         likely = (bound > -spare) & (numbers <= self._sum(1.0, 1.0))
@@ -126,7 +126,7 @@ class TwoBinomials:
     def _inverted(
         self, numbers: Reals, tilt: Reals, period: Reals, nodes: float, left_out: float
     ) -> tuple[Reals, Reals]:
-        """The sums over frequencies, rounded up, and by how much at most."""
+        """The sums over frequencies, rounded up; and the most by which each was rounded up."""
         place = np.arange(nodes + 1)[:, None]
         angle = 2 * math.pi / period * place
         # Both signs of a frequency add the same; at half the period there is only one.
@@ -143,5 +143,5 @@ class TwoBinomials:
         one, two = self._tilted(tilt)
         terms = (tilt + angle[-1]) * (numbers + self._sum(one, two))
         wrong = UNIT * (64 + nodes + 16 * terms) * scale * np.sum(share * np.abs(kernel), axis=0)
-        # As much again is folded in on each side, in all less than twice.
+        # Each side folds in as much again; together that is less than twice as much.
         return np.clip(total + wrong + left_out, 0.0, 1.0), 2 * wrong + 5 * left_out

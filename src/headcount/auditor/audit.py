@@ -4,8 +4,8 @@ Some runs choose an event, by what is seen most on one side and least on the oth
 afterwards, count it. Clopper and Pearson's bounds of both chances give an ε that is certainly below
 the true one, but for a chance of 1 − confidence. Every round has twice the runs of the one before,
 which it learns from, and an own share of what may go wrong: the audit may stop at any of them.
-Beside the event, every output is counted that only one side gave before: a leak may be rare, and
-other events more promising. `power` says how small a violation is surely found.
+Every output that only one side gave before is counted, too: a leak may be rare, while other events
+are more promising. `power` says how small a violation is surely found.
 """
 
 import math
@@ -41,9 +41,9 @@ class Audit:
     """What was claimed, and what was measured.
 
     `epsilon` is below the true one with the confidence. A claim below it is refuted; one above is
-    consistent with it, no more. Which violations on these two datasets such an audit finds, with a
-    probability of `power` at least: a randomized response of ε ≥ `smallest_seen`, and an output
-    that one of them gives with a chance of `smallest_leak` or more and the other never.
+    consistent with it, no more. With a probability of at least `power`, such an audit finds two
+    kinds of violations on these two datasets: a randomized response of ε ≥ `smallest_seen`, and an
+    output that one dataset gives with a chance of `smallest_leak` or more and the other never.
     """
 
     claim: float | None
@@ -74,7 +74,7 @@ class Audit:
         return {name: None if value == math.inf else value for name, value in found.items()}
 
     def table(self) -> Table:
-        claim = "none" if self.claim is None else f"{short(self.claim, 4)}"
+        claim = "none" if self.claim is None else short(self.claim, 4)
         title = {
             "refuted": "Refuted: less privacy than was claimed",
             "consistent": "Consistent: no event showed less privacy than was claimed",
@@ -92,7 +92,7 @@ class Audit:
             (
                 (
                     claim,
-                    f"{short(self.delta)}",
+                    short(self.delta),
                     f"{math.floor(self.epsilon * 1e4) / 1e4:.4f}",
                     f"{self.confidence:.10g}",
                     f"{self.runs:,}",
@@ -259,7 +259,7 @@ def _audited(
     if silent:
         raise InvalidParameter("a mechanism must give something, got None from every run")
     dataset, neighbor = datasets[at][::-1] if best.swapped else datasets[at]
-    # Of the last round, whose two parts have half of its share each.
+    # For the last round: the event and the leaks have half of its share each.
     planned = min(sizes[-2], _LEARNED), sizes[-1], shares[-1] / 2
     return Audit(
         claim=claim,
@@ -287,7 +287,7 @@ class _Measured:
 
 
 class _Round:
-    """What is counted in a round: the most promising event, and leaks."""
+    """The counts of a round: of the most promising event, and of leaks."""
 
     def __init__(self, event: Event, told: Leaks) -> None:
         self.event, self._leaks = event, told
@@ -300,14 +300,14 @@ class _Round:
             self._leak_hits[side] += self._leaks.hits(found)
 
     def measured(self, runs: int, delta: float, wrong: float) -> _Measured:
-        """The largest ε that was shown. The event and all leaks have half of `wrong` each."""
+        """The largest ε that was shown. The event has half of `wrong`, all leaks the other half."""
         hits, others = self._event_hits[::-1] if self.event.swapped else self._event_hits
         epsilon = lower_epsilon(hits, others, runs, delta, wrong / 2)
         chances = hits / runs, others / runs
         best = _Measured(epsilon, str(self.event), self.event.swapped, *chances)
         swapped = self._leaks.swapped
         ours, theirs = np.where(swapped, self._leak_hits[::-1], self._leak_hits)
-        # No bounds of chances show more than these.
+        # The frequencies bound what any confidence bounds can show.
         most = np.maximum(ours / runs - delta, 0.0) / (np.maximum(theirs, 0.5) / runs)
         for at in np.argsort(-most, kind="stable"):
             if most[at] <= math.exp(best.epsilon):
@@ -351,8 +351,8 @@ def _rounds(runs: int) -> list[int]:
 
 
 def _shares(rounds: int) -> list[float]:
-    """What may go wrong in each that counts, in all 1: half of it in the last, which has most runs,
-    and of the other half 1/2, 1/6, 1/12, … in the others.
+    """The share of each round that counts in what may go wrong. They add up to at most 1: the last
+    round, which has most runs, has half; the others have 1/2, 1/6, 1/12, … of the other half.
     """
     if rounds == 1:
         return [1.0]

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from headcount.auditor.readings import Codes, Outputs, Reading, readings, same
 
-_TWICE = 2  # what was seen once on one side only is no event yet
+_TWICE = 2  # how often an output must be seen to be taken for a leak
 
 
 @dataclass(frozen=True)
@@ -71,7 +71,7 @@ def _event(
 def promise(
     hits: NDArray[Any], other_hits: NDArray[Any], runs: int, delta: float
 ) -> NDArray[np.float64]:
-    """About the ε that bounds would leave of such counts: three deviations of both."""
+    """About the ε that confidence bounds would show: counts are moved by three deviations."""
     low = (hits - 3 * np.sqrt(hits + 1)) / runs - delta
     high = (other_hits + 3 * np.sqrt(other_hits + 1) + 3) / runs
     shown: NDArray[np.float64] = np.log(np.maximum(low, 1e-300) / high)
@@ -83,7 +83,7 @@ class Leaks:
     """Outputs, by rising codes, that one side gave twice or more and the other never.
 
     Each has a share of what may go wrong, in proportion to how often it was seen; they add up to 1.
-    `swapped` if the other side gave it.
+    `swapped` is True for those that the other side gave.
     """
 
     codes: Codes
@@ -92,13 +92,13 @@ class Leaks:
     outputs: tuple[Any, ...]
 
     def hits(self, outputs: Outputs) -> NDArray[np.int64]:
-        """How often each occurs."""
+        """How often each of them occurs among some outputs."""
         places = np.arange(len(self.codes))
         return _counted(same(outputs), self.codes, places) if len(places) else places
 
 
 def leaks(outputs: Outputs, others: Outputs) -> Leaks:
-    """What may tell the two sides apart for certain."""
+    """The outputs that may tell the two sides apart for certain."""
     sides = [
         np.unique(same(side), return_index=True, return_counts=True) for side in (outputs, others)
     ]

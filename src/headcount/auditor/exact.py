@@ -70,9 +70,9 @@ class ExactAudit:
             ("claimed ε", "at δ", "least ε", "view", "people"),
             (
                 (
-                    "none" if self.claim is None else f"{short(self.claim)}",
-                    f"{short(self.delta)}",
-                    "none is enough" if self.loss.ratio is None else f"{short(self.epsilon)}",
+                    "none" if self.claim is None else short(self.claim),
+                    short(self.delta),
+                    "none is enough" if self.loss.ratio is None else short(self.epsilon),
                     str(self.view),
                     str(self.users),
                 ),
@@ -165,7 +165,7 @@ def exact_audit(
 
 
 def _nothing(outcome: Any) -> bool:
-    """Whether it is None, or messages that all are."""
+    """Whether an outcome is None, or several messages that all are None."""
     if isinstance(outcome, tuple) and outcome:
         return all(isinstance(part, tuple) and part and part[0] is None for part in outcome)
     return outcome is None

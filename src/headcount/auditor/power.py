@@ -1,21 +1,21 @@
 """How small a violation an audit surely finds: with a probability of `POWER` at least.
 
-Both are computed for the last round, with n runs of a side, and the outputs of m runs that it
-learned from; earlier rounds can only find more. "Surely" leaves out 1 − POWER in all, of which each
-binomial count below may fall short with a share of its own. Whether counts of the two sides are
-independent does not matter.
+Two kinds of violations are looked at. Both are computed for the last round, which has n runs of a
+side and learned from the outputs of m runs; earlier rounds can only find more. "Surely" leaves out
+a probability of 1 − POWER. Each binomial count below has a share of it, with which the count may
+fall short. The counts of the two sides need not be independent.
 
 Leak        An output has chance x on one side, 0 on the other. If it was seen k ≥ 2 times while
             learning, it is one of the `Leaks`, with a share of at least k/2m in what may go wrong
             with them: all of them were seen 2m times at most. It is then counted by itself, so that
-            nothing else that the mechanism gives matters. Half of what is left out is that it was
-            seen less than k times, half that it is counted too seldom to refute the claim.
+            nothing else that the mechanism gives matters. Half of what is left out is for its being
+            seen less than k times, half for its being counted too seldom to refute the claim.
 Response    Two answers; each side gives one of them with chance 1 − q, and q = (1 − δ)/(1 + e^ε).
-            All events that can be chosen are one of the answers, or both. Both show nothing. Of one
-            it is chosen which side gives it more often, rightly if the side with 1 − q did so in
-            the half of the m runs that the order is learned from; and it is chosen before both if
-            its promise is larger in the other half. Then it is counted. Most of what is left out is
-            for that: what is learned is hardly ever wrong.
+            The events that can be chosen are one answer, or both together, which show nothing. In
+            the first half of the m runs it is learned which side gives an answer more often. That
+            is right if the side with 1 − q did so. The answer is chosen before both together if its
+            promise is larger in the other half. Then it is counted. Most of what is left out is for
+            this last count: what is learned is hardly ever wrong.
 """
 
 import math
@@ -60,7 +60,7 @@ def smallest_response(claim: float, delta: float, learned: int, runs: int, wrong
         truth = 1 - (1 - delta) / (1 + math.exp(epsilon))
 
         def counts(tries: int, left_out: float) -> tuple[int, int]:
-            """At least so often on the one side, at most so often on the other."""
+            """How often an answer comes at least on its own side, and at most on the other."""
             least = _at_least(tries, truth, left_out / 2)
             return least, tries - least
 
@@ -81,7 +81,7 @@ def smallest_response(claim: float, delta: float, learned: int, runs: int, wrong
 
 
 def _at_least(tries: int, chance: float, left_out: float) -> int:
-    """How often something of this chance happens at least, but for a probability of `left_out`."""
+    """The least number of hits in so many tries, but for a probability of `left_out`."""
     from scipy.special import bdtr  # loads when it is used
 
     if chance >= 1:

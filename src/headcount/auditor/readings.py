@@ -3,8 +3,8 @@
 An audit tries all of them where it may, and keeps the one that tells most. None of them needs to
 know the mechanism: a number may tell by its size, by being exactly one of few, or by its last bits;
 several numbers by each, by their order, their sum, how many they are, by odds that add up what each
-of them tells, or all together. A reading is made for some outputs and reads all others too: what it
-does not know, such as a word among numbers, has a code as well.
+of them tells, or all together. A reading is made for some outputs, but reads all others, too: what
+it does not know, such as a word among numbers, has a code as well.
 """
 
 import math
@@ -29,7 +29,7 @@ _COARSE = 32  # the same where many numbers are put together
 _NAMED = 6  # codes that a description lists
 _MOST_BITS = 1023  # of a whole number that a float can hold
 _NO_NUMBER = np.iinfo(np.int64).min  # the code of what is no whole number
-_MINUS_ONE, _NAN = object(), object()  # -1 has the hash of -2, and NaN that of no other NaN
+_MINUS_ONE, _NAN = object(), object()  # stand-ins: -1 has the hash of -2, and no two NaNs agree
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,7 @@ class Reading:
 
 
 def checked(outputs: Outputs) -> Outputs:
-    """Outputs that can be read: numbers, words, anything else with a hash, or lists of these."""
+    """The outputs, if they can be read: numbers, words, anything with a hash, or lists of these."""
     if isinstance(outputs, np.ndarray):
         if outputs.dtype.kind in "iufb":
             return outputs
@@ -105,7 +105,7 @@ def _all_numbers(outputs: Outputs) -> bool:
 
 
 def _numbers_of(outputs: Outputs) -> NDArray[Any]:
-    """NaN for each that is no number."""
+    """The outputs as numbers; NaN for each that is none."""
     if _all_numbers(outputs):
         array = np.asarray(outputs)
         if array.dtype.kind in "iufb":  # else some are beyond 64 bits
@@ -248,7 +248,7 @@ def last_bits(numbers: NDArray[Any]) -> Codes:
 
 
 def same(outputs: Outputs) -> Codes:
-    """One number for all outputs that are equal."""
+    """A code for each output: equal outputs have the same one."""
     if isinstance(outputs, np.ndarray):
         if outputs.ndim == 1:
             return _bits(outputs) if outputs.dtype.kind == "f" else outputs.astype(np.int64)
@@ -258,7 +258,7 @@ def same(outputs: Outputs) -> Codes:
 
 
 def _plain(output: Any) -> Any:
-    """What has the same hash if and only if it is equal, for all that can be told."""
+    """A stand-in for an output: equal ones have the same hash, and others hardly ever do."""
     if isinstance(output, np.ndarray):
         return output.tobytes() if output.dtype.kind in "iufb" else _plain(output.tolist())
     if isinstance(output, list | tuple):

@@ -39,7 +39,9 @@ def sampler(mechanism: Mechanism, *, parallel: bool) -> Iterator[Sampler]:
 
 
 def apart(work: Callable[[], Any]) -> Any:
-    """What a function gives that may stop the process: it has one of its own where that can be."""
+    """The result of a function that may stop its process. It runs in a process of its own, if
+    processes can be forked.
+    """
     if not _CAN_FORK:
         return work()
     with _Apart(work) as process:
@@ -55,7 +57,7 @@ class _Apart:
         self._end, theirs = context.Pipe()
         self._process = context.Process(target=_serve, args=(function, theirs), daemon=True)
         self._process.start()
-        theirs.close()  # or its end would never be noticed
+        theirs.close()  # else nobody would notice that the process has ended
 
     def __enter__(self) -> "_Apart":
         return self
@@ -75,7 +77,7 @@ class _Apart:
             good, found = self._end.recv()
         except (EOFError, OSError):
             raise self._stopped() from None
-        except Exception as error:  # of an output that undoes its own pickling
+        except Exception as error:  # raised by an output that cannot be unpickled
             raise InvalidParameter(
                 f"a mechanism must give outputs, got {type(error).__name__}: {error}"
             ) from None
@@ -114,6 +116,6 @@ def _serve(function: Callable[..., Any], end: Connection) -> None:
             end.send((True, function(*arguments)))
         except HeadcountError as error:
             end.send((False, str(error)))
-        except BaseException as error:  # outputs that no pipe can take, too
+        except BaseException as error:  # also if a pipe cannot take the outputs
             got = f"{type(error).__name__}: {error}"
             end.send((False, f"a mechanism must give outputs, got {got}"))

@@ -79,7 +79,7 @@ Options = Annotated[
     ),
 ]
 AsJson = Annotated[
-    bool, typer.Option("--json", help="One JSON document on standard output, also of an error.")
+    bool, typer.Option("--json", help="One JSON document on standard output, also for an error.")
 ]
 FigureOut = Annotated[
     Path | None, typer.Option("--out", help="Also save a figure: .png, .svg, .pdf or .html.")
@@ -87,7 +87,7 @@ FigureOut = Annotated[
 
 
 def given_options(context: typer.Context) -> dict[str, Any]:
-    """What was said on the command line, by the name of the option."""
+    """The options of the command line and their values, without those that were left out."""
     return {
         parameter.opts[0]: context.params[parameter.name]
         for parameter in context.command.params
@@ -102,7 +102,7 @@ def check_matters(
 ) -> None:
     """Refuse options that would change nothing.
 
-    A rule is whether some options matter, these, and what they must do where they do not.
+    A rule says whether some options matter, which they are, and what they must do if they do not.
     """
     for matters, options, how in rules:
         for option in options:
@@ -166,7 +166,7 @@ def labels_of(name: str, text: str) -> list[int | str]:
 
 
 def whole_number(name: str, text: str) -> int:
-    """Of no more digits than Python reads."""
+    """The whole number that a text says. Python reads no more than 4,300 digits."""
     try:
         return int(text)
     except ValueError:

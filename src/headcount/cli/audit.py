@@ -130,7 +130,7 @@ def audit(
 ) -> None:
     """Measure the privacy of a protocol or of a function of yours, or say what it means.
 
-    The exit status is 1 if a claim is refuted, or if a report is beyond its thresholds.
+    The exit status is 1 if the claim is refuted, or if a report is beyond its thresholds.
     """
     _check_usage(given_options(context), of_protocol=target in protocol_names())
     limits = Thresholds.of(options_of(threshold))
@@ -195,7 +195,7 @@ def audit(
 
 
 def _status(found: Audit | ExactAudit | PrivacyReport) -> int:
-    """1 if a claim is refuted, or a report beyond its thresholds."""
+    """The exit status: 1 if a claim is refuted, or a report is beyond its thresholds."""
     return int(not found.within if isinstance(found, PrivacyReport) else found.refuted)
 
 

@@ -110,7 +110,7 @@ def _show(points: list[tuple[float, float]], saved: Path | None) -> None:
 
 
 class _Curve(typing.Protocol):
-    """What a protocol and a composition have in common."""
+    """What the curves of a protocol and of a composition have in common."""
 
     def delta(self, epsilon: float) -> float: ...
 
@@ -124,8 +124,8 @@ def _composed(chosen: Protocol, releases: int) -> _Curve:
 
 
 def _line(curve: _Curve, points: list[tuple[float, float]]) -> list[tuple[float, float]]:
-    """The same curve with so many points that it looks as round as it is."""
-    finite = [epsilon for epsilon, _ in points if epsilon < float("inf")]
+    """The points of a smooth line through the curve, for a figure."""
+    finite = [epsilon for epsilon, _ in points if epsilon < math.inf]
     if not finite:
         return []
     between = np.linspace(finite[0], finite[-1], _POINTS).tolist()

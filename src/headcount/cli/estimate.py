@@ -53,7 +53,7 @@ from headcount.planner.plan import Plan
 from headcount.plot import results
 from headcount.randomness.sources import SecureSource, SeededSource
 
-_PAID = "headcount: the answer is paid for and comes first; Ctrl-C again gives it up"
+_PAID = "headcount: the answer is paid for, and is finished first; Ctrl-C again gives it up"
 _NOT_OF_BINS = (
     "--buckets", "--open", "--low", "--high", "--whole", "--clamp", "--smoothness",
 )  # fmt: skip
@@ -315,7 +315,7 @@ def _show(
 def _check_apart(
     out: Path, path: Path | None, query: str | None, plan: Path | None, ledger: str | None
 ) -> None:
-    """Refuse to save over anything that is read, or that would be read the next time."""
+    """Refuse to save over a file that is read, or where it would be read the next time."""
     check_apart(
         out,
         {

@@ -1,4 +1,4 @@
-"""Signals that ask to stop, such as Ctrl-C: when they may, and when they wait."""
+"""Signals that ask to stop, such as Ctrl-C: when they stop the process, and when they wait."""
 
 import os
 import signal
@@ -15,8 +15,8 @@ _STOPPING = [
 
 @contextmanager
 def at_once(said: str) -> Iterator[None]:
-    """Inside, Ctrl-C ends the process with a line: while packages load, no exception
-    finds its way through them.
+    """Inside, Ctrl-C ends the process at once with a line. An exception would not do: while
+    packages load, they may catch it.
     """
 
     def leave(number: int, frame: FrameType | None) -> NoReturn:
@@ -25,7 +25,7 @@ def at_once(said: str) -> Iterator[None]:
         os._exit(INTERRUPTED)
 
     if signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
-        yield  # whoever started us wants something else
+        yield  # whoever started the process handles Ctrl-C otherwise
         return
     signal.signal(signal.SIGINT, leave)
     try:
@@ -36,8 +36,9 @@ def at_once(said: str) -> Iterator[None]:
 
 @contextmanager
 def unbroken(said: str = "") -> Iterator[Callable[[], None]]:
-    """From when the block calls what it gets, a signal to stop waits until the block is done, and
-    `said` goes to standard error. A second one does not wait, but still cleans up.
+    """Gives a function to the block. Once the block has called it, a signal to stop waits until the
+    block is done, and `said` goes to standard error. A second signal stops the block at once, by an
+    exception.
     """
     before: dict[int, Any] = {}
     waiting: list[int] = []
@@ -48,7 +49,7 @@ def unbroken(said: str = "") -> Iterator[Callable[[], None]]:
             _stop(number)
         waiting.append(number)
         if said:
-            with suppress(OSError):  # and not by print, which may be what was interrupted
+            with suppress(OSError):  # not by print, which the signal may have interrupted
                 os.write(2, f"{said}\n".encode())
 
     def begin() -> None:

@@ -24,7 +24,7 @@ _WIDEST = 10_000
 
 
 def _console(*, stderr: bool = False) -> Console:
-    """Of the terminal's size; one that cannot be, such as COLUMNS=0, is left out of account."""
+    """A console of the terminal's size. An impossible size, such as COLUMNS=0, is ignored."""
     found = shutil.get_terminal_size()
     width, height = min(found.columns, _WIDEST), min(found.lines, _WIDEST)
     return Console(stderr=stderr, highlight=False, markup=False, width=width, height=height)
@@ -42,7 +42,7 @@ class Unwritable(HeadcountError):
 
 @dataclass
 class StandardOutput:
-    """Whether it holds an answer: then nothing else may follow."""
+    """Whether standard output has an answer. If so, nothing else may follow."""
 
     answered: bool = False
 
@@ -58,17 +58,17 @@ def deliver(
     out: Path | None = None,
     save: Callable[[Path], None] = lambda path: None,
     paid: bool = False,
-    but: HeadcountError | None = None,
+    refusal: HeadcountError | None = None,
 ) -> None:
-    """Save an answer, then print it: as its document, or as `show` prints it on the console, which
-    is told where it was saved.
+    """Save an answer, then print it: its document as JSON, or what `show` prints on the console.
+    `show` gets the place where the answer was saved.
 
-    An answer is printed even if it cannot be saved; what went wrong is raised afterwards. What can
-    be neither saved nor printed goes to standard error as JSON, if it was to be saved or was paid
-    for. A reader who stops early, as `head` does, is no error if nothing is lost by it. `but` is a
-    refusal that belongs to the answer, and is raised after it.
+    An answer is printed even if it cannot be saved; what went wrong is raised afterwards. An answer
+    that can be neither saved nor printed goes to standard error as JSON, if it was to be saved or
+    was paid for. If a reader stops early, as `head` does, and nothing is lost by it, that is no
+    error. A `refusal` that belongs to the answer is raised after it.
     """
-    failure: BaseException | None = but
+    failure: BaseException | None = refusal
     saved = None
     with unbroken() as begin:
         begin()
@@ -83,7 +83,7 @@ def deliver(
             sys.stdout.flush()
             standard_output.answered = True
         except BaseException as error:
-            sys.stdout = None  # or Python tries again when it stops
+            sys.stdout = None  # else Python would try again when it stops
             lost = saved is None and (paid or out is not None)
             if lost:
                 print(json_text(document()), file=sys.stderr, flush=True)
@@ -102,7 +102,7 @@ def _text(
     as_json: bool,
     failure: BaseException | None,
 ) -> str:
-    """All that is printed, so that it is written at once."""
+    """All that is printed, as one text: so it can be written at once."""
     if as_json:
         wrong = {} if failure is None else refusal_of(failure).to_dict()
         return json_text({**document(), **wrong}) + "\n"

@@ -133,7 +133,7 @@ def plan(
         as_json=as_json,
         out=out if refusal is None else None,  # nothing is saved that cannot be run
         save=found.save,
-        but=refusal,
+        refusal=refusal,
     )
 
 
@@ -227,7 +227,7 @@ def _ask(
         found.to_dict,
         lambda saved: print_table(found.table()) if found.answers else None,
         as_json=as_json,
-        but=None if found.answers else Infeasible(reason),
+        refusal=None if found.answers else Infeasible(reason),
     )
 
 

@@ -1,4 +1,4 @@
-"""One command, run: every refusal becomes one line and a documented exit status."""
+"""Run one command. Every refusal becomes one line and a documented exit status."""
 
 import io
 import sys
@@ -48,9 +48,9 @@ def run(app: Callable[..., Any]) -> NoReturn:
 
 
 def _explained(error: BaseException, *, answered: bool = False) -> int:
-    """Say what went wrong in one line, and with --json in a document; give the exit status."""
+    """Say what went wrong in one line, and with --json in a document. Return the exit status."""
     if isinstance(error, SystemExit):
-        # Who reads help through `head` has what they want.
+        # A pipe that closed early, as `help | head` does, is no error.
         early = isinstance(error.__context__, BrokenPipeError)
         return 0 if early or not isinstance(error.code, int) else error.code
     refusal = refusal_of(error, answered=answered)
@@ -65,12 +65,12 @@ def _explained(error: BaseException, *, answered: bool = False) -> int:
 
 
 def _wants_json() -> bool:
-    """Known before the options are read, which may be what is refused."""
+    """Whether --json is on the command line, which may be refused before its options are read."""
     return "--json" in sys.argv[1 : sys.argv.index("--") if "--" in sys.argv else None]
 
 
 def _let_go_of_output() -> None:
-    """Forget a standard output that takes nothing: Python would try again when it stops."""
+    """Give up a standard output that takes nothing: else Python would try again when it stops."""
     try:
         if sys.stdout is not None:
             sys.stdout.flush()

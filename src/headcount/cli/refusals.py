@@ -28,7 +28,7 @@ class Refusal:
 
 
 def refusal_of(error: BaseException, *, answered: bool = False) -> Refusal:
-    """What is said of an error; `answered` if it came after the answer."""
+    """The refusal that describes an error. `answered` says that it came after the answer."""
     if isinstance(error, HeadcountError):
         named = ("hint", "nearest", "remaining", "limit")
         more = {name: found for name in named if (found := getattr(error, name, None))}
@@ -41,7 +41,7 @@ def refusal_of(error: BaseException, *, answered: bool = False) -> Refusal:
     if isinstance(error, OSError):
         what = "reading or writing" if error.filename is None else repr(str(error.filename))
         return Refusal("unreadable-data", f"{what} failed: {error.strerror or error}")
-    if hasattr(error, "format_message"):  # of the package that reads the options
+    if hasattr(error, "format_message"):  # an error of the package that reads the options
         return Refusal("usage", error.format_message(), getattr(error, "exit_code", _BAD))
     name = type(error).__name__
     return Refusal(

@@ -14,12 +14,17 @@ _shorter.maxstring = _shorter.maxother = 60
 
 
 def shown(value: object) -> str:
-    """What was got, on one short line, whatever it is."""
+    """A value of any kind as one short line, for a message that says what was got."""
     plain = value.item() if isinstance(value, np.generic) else value
     try:
         return " ".join(_shorter.repr(plain).split())
-    except Exception:  # of an object that is not ours, or a number of too many digits
+    except Exception:  # raised by the object's own repr, or by a number of too many digits
         return f"a {type(value).__name__}"
+
+
+def few(names: Sequence[object]) -> str:
+    """The first few of some names, for a message."""
+    return ", ".join(map(str, names[:5])) + ", …" * (len(names) > 5)
 
 
 def real(name: str, value: object) -> float:
@@ -61,7 +66,7 @@ def integer(name: str, value: object) -> int:
     else:
         try:
             found = value.__index__()
-        except TypeError:  # of an array with several numbers, or with none that is whole
+        except TypeError:  # raised by an array of several numbers, or of none that is whole
             raise InvalidParameter(f"`{name}` must be a whole number, got {shown(value)}") from None
     return found
 
@@ -89,7 +94,7 @@ def instance(name: str, value: object, kind: type) -> None:
 
 
 def flag(name: str, value: object) -> bool:
-    """True or False, and nothing that only counts as one."""
+    """True or False; nothing else that Python takes for one of them, such as 1."""
     if not isinstance(value, bool | np.bool_):
         raise InvalidParameter(f"`{name}` must be True or False, got {shown(value)}")
     return bool(value)
@@ -103,5 +108,5 @@ def choice(name: str, value: object, choices: Sequence[str]) -> str:
 
 
 def is_utf8(text: str) -> bool:
-    """Whether a text has no half characters, which no file can hold."""
+    """Whether a text can be written as UTF-8: half characters (surrogates) cannot."""
     return text.encode(errors="replace").decode() == text

@@ -24,8 +24,8 @@ class HeadcountError(Exception):
     def __str__(self) -> str:
         return f"{self.message} ({self.hint})" if self.hint else self.message
 
-    # An exception is copied and pickled by calling its class with `args`, which lacks the named
-    # parameters of `__init__`; so that an error raised in another process would be lost there.
+    # By default an exception is copied and pickled by calling its class with `args`. These lack the
+    # named parameters of `__init__`, so an error from another process could not be unpickled.
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _remade, (type(self), self.args, vars(self))

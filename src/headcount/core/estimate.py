@@ -125,10 +125,10 @@ class Estimate:
 
     @property
     def standard_error(self) -> Answer:
-        """Root mean squared error by privacy noise of what the protocol answers.
+        """Root mean squared error of the protocol's answer, by privacy noise.
 
-        Where that depends on the truth, a protocol states the error that its answer makes likely;
-        with the zero-exact analyzers, the largest that is possible.
+        Where it depends on the truth, it is the error for the truth that the answer makes likely;
+        with the zero-exact analyzers, the largest error for any truth that is possible.
         """
         return _shaped(self.error_law.standard_error, self.value)
 

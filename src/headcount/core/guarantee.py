@@ -30,7 +30,7 @@ class Guarantee:
     rounded up; otherwise (epsilon, delta) is a proven upper bound. `method` names the computation
     or the theorem. `honest` is how many people it relies on to follow the protocol, at the most:
     in shuffle trust their noise hides each other; in local trust a person's own is enough.
-    Unless all random bits were `secure`, none of it is kept, and `warning` says so.
+    If some random bits were not `secure`, the guarantee is not kept, and `warning` says so.
     """
 
     epsilon: float
@@ -44,7 +44,7 @@ class Guarantee:
 
     @property
     def warning(self) -> str:
-        """Why nothing is kept of what is promised; empty where all of it is."""
+        """Why the guarantee is not kept; empty if it is."""
         return "" if self.secure else _INSECURE
 
     def to_dict(self) -> dict[str, Any]:
@@ -236,7 +236,7 @@ class NearCurve(PrivacyCurve):
         return super()._epsilon(delta)
 
     def _charge(self, epsilons: NDArray[np.float64]) -> NDArray[np.float64]:
-        # What holds for an ε holds beyond it, where e^ε is no float.
+        # Beyond 700 e^ε is no float; what holds for a smaller ε holds there, too.
         factor = 1 + np.exp(np.minimum(epsilons, 700.0))
         charge: NDArray[np.float64] = factor * (self.variation * (1 + 1e-15))
         return charge

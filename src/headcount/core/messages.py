@@ -107,9 +107,9 @@ class Alphabet:
 class Batch:
     """Messages of `users` people, as the analyzer is handed them: whose is whose is not said.
 
-    `secure` is whether all random bits behind them were, as far as is known: messages that come
-    as bytes say nothing of it. `bundled` is whether people may have drawn their messages anew until
-    they fitted a bundle, as with bytes from elsewhere they may.
+    `secure` says whether all random bits behind the messages were secure. Messages that come as
+    bytes do not say it, and are taken to be. `bundled` says whether people may have drawn their
+    messages anew until they fitted into a bundle. Those who sent bytes may have.
     """
 
     payload: NDArray[Any] = field(repr=False)

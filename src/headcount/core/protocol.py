@@ -268,15 +268,17 @@ class Protocol(ABC):
 
     @property
     def bytes_per_user(self) -> float:
-        """About how much memory it takes to make and count the messages of one person, at most:
-        numbers for the person, a few for each message, and some copies of the messages.
+        """About how many bytes of memory it takes at most to make and count one person's messages:
+        some numbers for the person and for each message, and some copies of the messages.
         """
         return 128 + self.messages_per_user * (64 + 4 * self.alphabet.bytes_per_message)
 
     @cached_property
     def people_at_once(self) -> int:
-        """How many people's messages are made and counted together: a power of two that fits into
-        a fixed amount of memory, so that it depends on the protocol alone.
+        """How many people's messages are made and counted together.
+
+        It is a power of two. Their messages fit into a fixed amount of memory, so that the number
+        depends on the protocol alone.
         """
         fitting = max(1, int(_BYTES_AT_ONCE / self.bytes_per_user))
         return min(MOST_AT_ONCE, 1 << (fitting.bit_length() - 1))
@@ -368,9 +370,9 @@ class Protocol(ABC):
 
     @cached_property
     def bundled_guarantee(self) -> Guarantee:
-        """The guarantee with bundles of one size, which an estimate from bundles states.
+        """The guarantee with bundles of one size. An estimate from bundles states it.
 
-        A bundle that does not fit is drawn anew: its law is not exactly that of the messages.
+        Messages that do not fit into a bundle are drawn anew, so their law changes a little.
         """
         try:
             overflow = self.overflow(self.slots)
@@ -440,7 +442,7 @@ class Protocol(ABC):
     def withhold(self, tally: Tally) -> Tally:
         """The tally of what a shuffler passes on: without messages that have too few copies.
 
-        It is for whoever plays all roles at once, and counts messages before it mixes them.
+        It is for callers who play all roles and count messages without mixing them.
         """
         counts = np.where(tally.counts >= self.least_copies, tally.counts, 0)
         return tally if self.least_copies == 1 else replace(tally, counts=counts)
@@ -457,7 +459,7 @@ class Protocol(ABC):
             raise CrowdMismatch(f"{self.name} holds at most {self.most_users} people, got {users}")
 
     def check_crowd(self, crowd: Crowd) -> None:
-        """Refuse people among whom fewer are honest than the guarantee relies on, too."""
+        """Like `check_users`; also refuse fewer honest people than the guarantee relies on."""
         self.check_users(crowd.users)
         if self.trust is Trust.SHUFFLE and crowd.honest < self.crowd.honest:
             raise CrowdMismatch(
@@ -475,8 +477,8 @@ class Protocol(ABC):
         return self.withhold(self.collect_encoded(self.task.encode(values), source))
 
     def collect_encoded(self, encoded: NDArray[Any], source: Source) -> Tally:
-        """`collect` for encoded values of a part of the crowd. Nothing is withheld yet: whether a
-        message is rare, the tally of the whole crowd tells.
+        """`collect` for encoded values of a part of the crowd. Nothing is withheld yet: only the
+        tally of the whole crowd shows which messages are rare.
         """
         self._check_source(source)
         size = self.people_at_once
@@ -588,7 +590,7 @@ class Protocol(ABC):
         self._check_withheld(tally)
 
     def _check_withheld(self, tally: Tally) -> None:
-        """Refuse messages that no shuffler may pass on, since they would tell of few people."""
+        """Refuse rare messages: the shuffler had to withhold them, since few people sent them."""
         rare = tally.counts[(tally.counts > 0) & (tally.counts < self.least_copies)]
         if rare.size:
             raise InvalidValue(

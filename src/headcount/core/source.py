@@ -10,8 +10,8 @@ from numpy.typing import DTypeLike, NDArray
 class Source(ABC):
     """A stream of independent fair bits; `headcount.randomness` has a secure and a seeded one.
 
-    `secure` says that nobody can know or guess the bits. What is made from others is not private,
-    and is marked so: messages, tallies, estimates and their guarantees carry the same word.
+    `secure` says that nobody can know or guess the bits. Whatever is made from other bits is not
+    private. Messages, tallies, estimates and guarantees have a mark of the same name.
     """
 
     secure: bool = False

@@ -16,8 +16,8 @@ _STYLE = "text-align:{};padding:0.15em 0.9em 0.15em 0;white-space:nowrap"
 class Table:
     """Rows of words and numbers.
 
-    The first `words` columns are aligned to the left, and so are `bars`, the last column of a table
-    that draws one; numbers are aligned to the right.
+    The first `words` columns are aligned to the left, and so is the last one if it draws `bars`.
+    The other columns are numbers, and are aligned to the right.
     """
 
     columns: tuple[str, ...]
@@ -111,12 +111,12 @@ def size(value: float) -> str:
 
 
 def short(value: float, digits: int = 6) -> str:
-    """A number with a few digits, as people write it: 1e-6 and 1e30, and no zero below zero."""
+    """A number with a few digits, as people write it: 1e-6 and 1e30, and 0 instead of −0."""
     return _plain(f"{value:z.{digits}g}")
 
 
 def exact(value: float) -> str:
-    """A number with all of its digits, where the last one matters; written as `short` does."""
+    """A number with all of its digits, written in the way of `short`."""
     return _plain(repr(value + 0.0).removesuffix(".0"))
 
 

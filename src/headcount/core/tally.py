@@ -15,7 +15,7 @@ class Tally:
 
     Where messages are shares modulo some number up to 2^63, so are the counts, and they are added
     modulo it; without a `modulus` they are plain numbers. `secure` and `bundled`
-    are those of the messages.
+    say the same as in the messages.
     """
 
     counts: NDArray[np.int64]

@@ -241,8 +241,7 @@ class Histogram(Task):
             at = np.minimum(np.searchsorted(labels, given), len(labels) - 1)
             places, wrong = order[at], labels[at] != given
         if wrong.any():
-            shown = ", ".join(map(str, self.labels[:5])) + (", …" if len(self.labels) > 5 else "")
-            raise bad_value(given, wrong, f"one of {shown}", first)
+            raise bad_value(given, wrong, f"one of {checks.few(self.labels)}", first)
         return places.astype(index)
 
     def _keys(self, values: ArrayLike, first: int) -> NDArray[np.uint64]:

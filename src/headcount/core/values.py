@@ -21,7 +21,7 @@ def vector(values: ArrayLike) -> NDArray[Any]:
 def words(values: ArrayLike) -> list[str]:
     """Values as a non-empty list of strings; or an error that says what came instead.
 
-    NumPy's own strings all take the room of the longest, and lose NULs at their end.
+    NumPy's own strings would not do: each takes the room of the longest, and loses NULs at its end.
     """
     found: list[Any] = _flat(values, "string", object).tolist()
     for one in found:

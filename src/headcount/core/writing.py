@@ -1,6 +1,4 @@
-"""Results on their way into files, whole or not at all; and refusals of places that cannot be
-written to.
-"""
+"""Write results into files, whole or not at all, and refuse places that cannot be written to."""
 
 import json
 import math
@@ -26,16 +24,16 @@ def _finite(value: Any) -> Any:
     if isinstance(value, list | tuple):
         return [_finite(item) for item in value]
     if isinstance(value, float):
-        return value + 0.0 if math.isfinite(value) else None  # which makes 0 of −0
+        return value + 0.0 if math.isfinite(value) else None  # adding 0 turns −0 into 0
     return value
 
 
 def write_file(path: Path, contents: str | bytes) -> None:
-    """Make a file, or replace one, in one step: it holds all of this, or what it held before.
+    """Make or replace a file in one step: it holds all of the contents, or what it held before.
 
-    The contents go into a temporary file in the same folder, onto the disk, and then take the
-    name. A file that is replaced keeps its permissions. A symbolic link stays, and what it points
-    to is replaced. Devices and pipes are written to as they are.
+    The contents go into a temporary file in the same folder. When they are on the disk, that file
+    takes the name. A file that is replaced keeps its permissions. A symbolic link stays, and the
+    file that it points to is replaced. Devices and pipes are written to as they are.
     """
     data = contents.encode() if isinstance(contents, str) else contents
     with _written(path):
@@ -58,8 +56,8 @@ def write_file(path: Path, contents: str | bytes) -> None:
 
 
 def check_writable(path: Path) -> None:
-    """Refuse a place that cannot be written to, before the work that would fill it; what is there
-    stays as it is.
+    """Refuse a place that cannot be written to, before there is anything to write. It changes
+    nothing at that place.
     """
     with _written(path):
         before = _status(path)
@@ -69,7 +67,7 @@ def check_writable(path: Path) -> None:
             raise UnreadableData(f"there must be a folder {shown!r} to write to, got none")
         if before is not None and stat.S_ISDIR(before.st_mode):
             raise IsADirectoryError(None, "a folder")
-        # They are only asked: to open a pipe would wait for its reader.
+        # Only permissions are looked at, since opening a pipe would wait for its reader.
         if before is not None and not os.access(path, os.W_OK):
             raise PermissionError(None, "a file that may not be written to")
         replaced = before is None or stat.S_ISREG(before.st_mode)
@@ -78,8 +76,9 @@ def check_writable(path: Path) -> None:
 
 
 def check_apart(out: Path, inputs: Mapping[str, Iterable[Path]]) -> None:
-    """Refuse an output that would replace what is read, by whatever name; inputs come by what they
-    are.
+    """Refuse an output that would replace a file that is read, even by another name or a link.
+
+    `inputs` has the files that are read, by what they are called in the refusal.
     """
     for what, paths in inputs.items():
         if any(same_file(out, path) for path in paths):
@@ -89,7 +88,7 @@ def check_apart(out: Path, inputs: Mapping[str, Iterable[Path]]) -> None:
 
 
 def same_file(one: Path, other: Path) -> bool:
-    """By whatever name or link; not if there is none."""
+    """Whether two paths lead to the same file, by any name or link. False if one leads to none."""
     try:
         return one.samefile(other)
     except OSError:
@@ -98,7 +97,7 @@ def same_file(one: Path, other: Path) -> bool:
 
 @contextmanager
 def _temporary(folder: Path) -> Iterator[Path]:
-    """A name for a new file in a folder; nothing of that name is left behind."""
+    """The path of a new file in a folder. If it still exists at the end, it is deleted."""
     path = folder / f".headcount-{secrets.token_hex(8)}.tmp"
     try:
         yield path
@@ -107,7 +106,7 @@ def _temporary(folder: Path) -> Iterator[Path]:
 
 
 def _status(path: Path) -> os.stat_result | None:
-    """What is there, behind links; None if there is nothing."""
+    """The status of what a path leads to, links followed; None if there is nothing."""
     try:
         return path.stat()
     except FileNotFoundError:
@@ -115,7 +114,7 @@ def _status(path: Path) -> os.stat_result | None:
 
 
 def _sync_folder(folder: Path) -> None:
-    """So that the new name outlives a power cut, where folders can be synced."""
+    """Put a folder's names onto the disk, where that can be done: they must outlive a power cut."""
     with suppress(OSError):
         opened = os.open(folder, os.O_RDONLY)
         try:

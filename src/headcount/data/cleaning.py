@@ -19,7 +19,7 @@ from headcount.core.errors import InvalidParameter, InvalidValue
 from headcount.core.task import Bounded, Count, Histogram, Task, task_from
 from headcount.data.bins import bin_names, edges_of
 from headcount.data.columns import is_number, is_text, listed, no_number, numbers, plain, present
-from headcount.data.problems import Problems, few
+from headcount.data.problems import Problems
 from headcount.data.rows import Kind
 
 if TYPE_CHECKING:
@@ -114,7 +114,7 @@ class Cleaning:
                 return "a word" if self._of_text else "a whole number from 0 to 2^64 − 1"
             if isinstance(task.labels, int):
                 return f"a bucket from 0 to {task.labels - 1}"
-            return f"one of {few([str(label) for label in task.labels])}"
+            return f"one of {checks.few(task.labels)}"
         return "0 or 1"
 
     @property

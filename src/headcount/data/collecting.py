@@ -1,7 +1,7 @@
 """Messages of many people, made and counted piece by piece, on all cores.
 
-A piece is as many people as their protocol takes at once, with a source of its own, so that the
-same seed gives the same tally however rows came in batches, and whatever the number of threads.
+A piece is as many people as their protocol takes at once. It has a source of its own, so that the
+same seed gives the same tally, whatever the batches of rows and the number of threads.
 """
 
 from collections import deque
@@ -29,7 +29,7 @@ class Piece(NamedTuple):
 
 
 def collected(pieces: Iterable[tuple[_Key, Piece]], workers: int) -> dict[_Key, Tally]:
-    """The tallies of pieces, added up by key; one worker has one of them at a time."""
+    """The tallies of pieces, added up by key. Each worker takes one piece at a time."""
     waiting: deque[tuple[_Key, Future[Tally]]] = deque()
     out: dict[_Key, Tally] = {}
 
@@ -48,8 +48,8 @@ def collected(pieces: Iterable[tuple[_Key, Piece]], workers: int) -> dict[_Key, 
 
 
 def workers_for(source: Source, protocols: Mapping[Any, Protocol], users: int) -> int:
-    """How many can work at once: one, if a source says nothing of its parts, which then may not be
-    used at the same time; else as many as there are cores, and memory for.
+    """How many workers there may be: as many as there are cores, and memory for. Only one if the
+    source has no parts of its own, since nothing says that two threads may use it at once.
     """
     return 1 if type(source).part is Source.part else workers(protocols.values(), users)
 

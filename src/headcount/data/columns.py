@@ -31,13 +31,16 @@ def plain(column: "pyarrow.Array") -> "pyarrow.Array":
 
 
 def listed(column: "pyarrow.Array", name: str) -> tuple[list[Any], NDArray[Any]]:
-    """The different values of the column of some name, and which of them every row has."""
+    """The different values of a column, and the place of each row's value among them.
+
+    `name` is that of the column, for refusals.
+    """
     found = plain(column).dictionary_encode()
     try:
         return found.dictionary.to_pylist(), found.indices.to_numpy()
     except UnicodeDecodeError:
         shown = map(value_text, found.dictionary)
-        wrong = next(text for text in shown if text.startswith("b"))  # bytes, and no words
+        wrong = next(text for text in shown if text.startswith("b"))  # bytes that are no text
         raise InvalidValue(f"column {name!r} must hold text in UTF-8, got {wrong}") from None
 
 

@@ -1,4 +1,4 @@
-"""Encoded values of groups, cut into pieces of one size each, however rows came in batches."""
+"""Encoded values, cut into pieces of one size for each group, whatever the batches of rows."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
@@ -40,7 +40,7 @@ def pieces(
 
 
 class Cutter:
-    """Arrays of any length in, arrays of one length out."""
+    """Takes arrays of any length, and gives arrays of one length."""
 
     def __init__(self, length: int) -> None:
         self._length = length

@@ -64,8 +64,9 @@ class Crowds(ABC):
     """People who were surveyed, and whose rows can be read again.
 
     `surveys` are those of each group, sorted by name; of everybody under None, where there are no
-    groups. `people` are all people of the table, each once: those who have no value, and are left
-    out of every survey, too. Rows without a name in the person column are a person each.
+    groups. `people` is how many people the table has. It counts everybody once, also those who
+    have no value and are left out of every survey. A row without a name in the person column
+    counts as one person.
     """
 
     surveys: Mapping[Group, Survey]

@@ -84,9 +84,9 @@ def estimate(
     task      the question; with `bins`, edges of buckets for numbers, it is left out.
     trust     central, unless said otherwise; the protocol with the least error, or a `protocol` by
               name with its `options`, or one that was built before, with its task and budget.
-    honest    how many of all people of the table surely follow the protocol; left out, everybody.
-              The others may all be in one group. Or, without `person`, a mapping that says it for
-              each group. In shuffle trust, guarantees rely on these alone.
+    honest    how many of all people of the table surely follow the protocol; everybody, unless
+              said otherwise. The others may all be in one group. Without `person`, a mapping may
+              say it for each group. In shuffle trust, guarantees rely on these people alone.
     missing   "error", "drop" (then who has no value is not hidden), or a value to fill in.
     outside   "error", "clamp" (numbers and bins), or "other" (one more bucket).
     person    the column that says whose row it is. At most `rows_per_person` rows of each count,
@@ -119,8 +119,8 @@ def estimate(
         checks.instance("ledger", book, Ledger)
         if not source.secure:
             raise InvalidParameter(
-                "`ledger` must come with a secure source, since others keep nothing of what would "
-                f"be recorded, got a {type(source).__name__}"
+                "`ledger` must come with a secure source, since no other keeps the guarantee that "
+                f"would be recorded, got a {type(source).__name__}"
             )
     checks.instance("options", options or {}, Mapping)
     where = _engine(engine, data)
@@ -213,7 +213,7 @@ def _declared(group: str | None, groups: Sequence[Group] | None) -> tuple[Group,
         return None
     listed = isinstance(groups, Sequence) and not isinstance(groups, str)
     names = list(groups) if listed else []
-    words = all(isinstance(name, str) or _is_short(name) for name in names)
+    words = all(isinstance(name, str) or _is_number(name) for name in names)
     if group is None or not names or not words or len({str(name) for name in names}) < len(names):
         raise InvalidParameter(
             f"`groups` must come with `group`: words or whole numbers, each once, "
@@ -222,8 +222,8 @@ def _declared(group: str | None, groups: Sequence[Group] | None) -> tuple[Group,
     return tuple(group_order(names))
 
 
-def _is_short(name: object) -> bool:
-    """Whether it is a whole number that a column can hold."""
+def _is_number(name: object) -> bool:
+    """Whether a name is a whole number, and small enough for a column."""
     return isinstance(name, int) and abs(name) < 2**64
 
 

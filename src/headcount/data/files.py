@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 Types: TypeAlias = "dict[str, pyarrow.DataType]"
 _BATCH = 2**17  # rows of a Parquet file at a time
 _BLOCK = 2**22  # bytes of a text file at a time
-_DEEPEST = 100  # of lists and objects in each other
+_DEEPEST = 100  # levels of lists and objects of JSON
 _NO_MARKS = bytes({*range(256)} - {*b'"[]{}'})
 _STEPS = np.zeros(256, dtype=np.int8)
 _STEPS[[*b"[{"]], _STEPS[[*b"]}"]] = 1, -1
@@ -94,7 +94,7 @@ class ParquetRows(DatasetRows):
         )
 
     def _batches(self, columns: Sequence[str], kinds: Kinds) -> Iterator[Batch]:
-        """As of any dataset; but of a file that lacks a column Arrow would make empty values."""
+        """As in any dataset, but a file that lacks a column is refused: Arrow would read nulls."""
         from pyarrow import dataset
 
         for fragment in self.dataset.get_fragments():
@@ -156,17 +156,17 @@ class _TextRows(Rows):
                 yield batch.select(list(columns)), stored.tell()
 
     def _guess(self, text: Any) -> "pyarrow.Schema":
-        """What the beginning looks like."""
+        """The columns and their types, guessed from the beginning."""
         raise NotImplementedError
 
     def _read(self, text: Any, types: Types, width: int) -> "Iterator[pyarrow.RecordBatch]":
-        """Of each row, of `width` columns, those whose types are given."""
+        """Batches of the columns whose types are given. A row has `width` columns in all."""
         raise NotImplementedError
 
 
 @contextmanager
 def _opened(file: Path) -> Iterator[tuple[Any, Any]]:
-    """The text of a file, and the bytes as they are stored."""
+    """Two streams of a file: its text, and its bytes as they are stored."""
     import pyarrow
 
     packed = PACKED.get(file.suffix.lower())
@@ -194,8 +194,8 @@ class CsvRows(_TextRows):
             return reader.schema
 
     def _read(self, text: Any, types: Types, width: int) -> "Iterator[pyarrow.RecordBatch]":
-        """A row is added that has one column too many, and Arrow has to complain of it: otherwise
-        a quoted value had no end, and has swallowed all rows after it.
+        """A last row is added that has one column too many. If Arrow does not complain of it, a
+        quoted value has no end, and has swallowed all rows after it.
         """
         import pyarrow
 
@@ -217,7 +217,7 @@ def _csv(text: "_CsvText", types: Types) -> Any:
         text,
         read_options=csv.ReadOptions(block_size=_BLOCK),
         parse_options=csv.ParseOptions(
-            ignore_empty_lines=False,  # one in a file of one column is a person without a value
+            ignore_empty_lines=False,  # with one column, such a line is a person without a value
             newlines_in_values=True,  # if they are quoted
         ),
         convert_options=csv.ConvertOptions(
@@ -230,10 +230,10 @@ def _csv(text: "_CsvText", types: Types) -> Any:
 
 
 class _CsvText:
-    """The text of a CSV file in blocks, and a last row after it, in a block of its own.
+    """The text of a CSV file in blocks, then a last row in a block of its own.
 
-    No block ends between the two bytes of a line end: Arrow would forget the second one, although
-    it may be a part of somebody's value.
+    No block ends between the two bytes of a line end (CR LF). Arrow would drop the second byte,
+    although it may be a part of somebody's value.
     """
 
     closed = False
@@ -253,7 +253,7 @@ class _CsvText:
         return block + b"\n" if last and not block.endswith((b"\r", b"\n")) else block
 
     def close(self) -> None:
-        """Whoever opened the text closes it."""
+        """Does nothing: whoever opened the text closes it."""
 
 
 class JsonRows(_TextRows):
@@ -263,7 +263,7 @@ class JsonRows(_TextRows):
         block: bytes = text.read(_BLOCK)
         if len(block) == _BLOCK:
             block = block[: block.rfind(b"\n") + 1] or block
-        # Arrow guesses by recursion, and the whole process would end if it went too deep.
+        # Arrow guesses by recursion; if it went too deep, it would crash the process.
         if (depth := _depth(block)) > _DEEPEST:
             raise ValueError(f"values that are nested {depth:,} deep")
         with _json(BytesIO(block)) as reader:

@@ -1,5 +1,5 @@
-"""Which files are at a place. Nobody's rows are left out in silence: everything there is read,
-or is refused by name, or is known to be no data by a name that begins with `.` or `_`.
+"""Which files are at a place. Nobody's rows are left out in silence: everything there is read, or
+refused by name. Only names that begin with `.` or `_` are known to be no data, and left out.
 """
 
 import os
@@ -20,7 +20,7 @@ ENDINGS = (".csv", ".parquet", ".jsonl", ".ndjson", ".json", ".pq")
 
 
 def ending(file: Path) -> str:
-    """What a name says about the kind of a file; empty, if it is none that can be read."""
+    """The ending of a file's name, without that of a compression; empty if it is not known."""
     inner = file.with_suffix("") if file.suffix.lower() in PACKED else file
     found = inner.suffix.lower()
     return found if found in (*CSV, *JSON) or (inner is file and found in PARQUET) else ""
@@ -48,12 +48,13 @@ def belongs_to(file: Path, place: Path | str) -> bool:
         return True
     path, name = Path(os.path.realpath(place)), Path(os.path.realpath(file))
     if path.is_dir():
-        return name.is_relative_to(path) and not any(map(_no_data, name.relative_to(path).parts))
+        inside = name.relative_to(path).parts if name.is_relative_to(path) else None
+        return inside is not None and not any(map(_is_left_out, inside))
     return has_magic(str(place)) and fnmatch(str(name), str(path).replace("**/", "*"))
 
 
 def _files(path: Path, above: tuple[Path, ...]) -> Iterator[Path]:
-    """The file itself, or all files in the folder; `above` are the folders that it is in."""
+    """The file at a path, or all files in the folder there; `above` are the folders around it."""
     try:
         mode = path.stat().st_mode
     except OSError as error:
@@ -65,7 +66,7 @@ def _files(path: Path, above: tuple[Path, ...]) -> Iterator[Path]:
         if folder in above:
             raise UnreadableData(f"{path} must be a folder, got a link to one that it is in")
         for name in _names(path):
-            if not _no_data(name):
+            if not _is_left_out(name):
                 yield from _files(path / name, (*above, folder))
     elif not stat.S_ISREG(mode):
         raise UnreadableData(f"{path} must be a file or folder, got something else")
@@ -86,20 +87,23 @@ def _names(folder: Path) -> list[str]:
         raise unreadable(str(folder), error, "a readable folder") from None
 
 
-def _no_data(name: str) -> bool:
-    """Notes of other programs, as Spark and Arrow know them; but _name=value is a partition."""
+def _is_left_out(name: str) -> bool:
+    """Whether a name is that of other programs' notes, as Spark and Arrow leave them out, too.
+
+    A folder `_name=value` is a partition, and is read.
+    """
     return name.startswith(".") or (name.startswith("_") and "=" not in name)
 
 
 def _matches(pattern: str) -> list[Path]:
-    """What a pattern matches. `glob` skips folders that cannot be read: these are refused here."""
+    """What a pattern matches. `glob` skips folders that cannot be read; here they are refused."""
     parts = Path(pattern).parts
     first = next((at for at, part in enumerate(parts) if has_magic(part)), len(parts))
-    asked = any(map(_no_data, parts[first:]))  # a pattern may ask for such names itself
+    asked = any(map(_is_left_out, parts[first:]))  # a pattern may ask for such names itself
 
     def found(wanted: Path) -> list[Path]:
         every = (Path(name) for name in glob(str(wanted), recursive=True))  # noqa: PTH207
-        return [path for path in every if asked or not any(map(_no_data, path.parts[first:]))]
+        return [path for path in every if asked or not any(map(_is_left_out, path.parts[first:]))]
 
     for at in range(first, len(parts)):
         for folder in found(Path(*parts[:at])):

@@ -1,7 +1,7 @@
-"""On how many honest people a guarantee relies: in each group, and of everybody.
+"""How many honest people a guarantee relies on, in each group and in the whole table.
 
-`honest` counts all people of a table. Those who may be dishonest may all be in one group, and those
-who are left out for want of a value may all be honest. So if D people may be dishonest and nobody
+`honest` counts all people of a table. All dishonest people may be in one group, and none of them
+among those who are left out since they have no value. So if D people may be dishonest and nobody
 has more than k rows, a group of n rows surely has n − kD honest ones. The other way round, a group
 that relies on h of its n rows keeps its promise as long as at most (n − h)/k people are dishonest.
 
@@ -19,23 +19,23 @@ from headcount.core.errors import Infeasible, InvalidParameter
 from headcount.data.engine import Crowds
 from headcount.data.question import Group, Question
 
-# Of all people; or of each group, by its name. None means that everybody is.
+# How many people are honest: in the whole table, or in each group by name. None: everybody.
 Honest: TypeAlias = int | Mapping[Group, int] | None
 _LISTED = 5  # groups that are named one by one
 
 
 def check_honest(honest: Honest, question: Question) -> None:
-    """Refuse what cannot be said of this question, before rows are read."""
+    """Refuse a mapping by group if the question does not allow one, before rows are read."""
     if isinstance(honest, Mapping) and (question.group is None or question.person is not None):
         raise InvalidParameter(
             "`honest` must be a number, unless there are groups and a row is a person; "
-            f"got {dict(honest)!r}"
+            f"got {checks.shown(dict(honest))}"
         )
 
 
 @dataclass(frozen=True, eq=False)
 class Honesty:
-    """What is said of the people who were surveyed, and what it means for each group."""
+    """What is `said` about honest people, and how many of them each group surely has."""
 
     said: Honest
     crowds: Crowds
@@ -44,7 +44,7 @@ class Honesty:
     _least: Mapping[Group, int] = field(init=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "_least", self._surely())  # or refuses what is said
+        object.__setattr__(self, "_least", self._surely())  # which may refuse what is said
 
     def crowd(self, group: Group) -> Crowd:
         """The people of a group, with as many honest ones as it surely has."""
@@ -58,7 +58,7 @@ class Honesty:
         return {group: survey.users for group, survey in self.crowds.surveys.items()}
 
     def _surely(self) -> dict[Group, int]:
-        """How many honest rows each group surely has; it may be none."""
+        """How many honest rows each group surely has; not positive if it may have none."""
         if self.said is None:
             return self._users
         shuffled = self.trust is Trust.SHUFFLE
@@ -95,7 +95,7 @@ class Honesty:
         }
 
     def _nobody(self, group: Group) -> Infeasible:
-        """The refusal where nobody in a group can be relied on."""
+        """The refusal of a group in which nobody is surely honest."""
         if isinstance(self.said, Mapping) or self.said is None:
             return Infeasible(
                 f"all honest people may be among the {self._absent:,} who have no value; "
@@ -113,8 +113,8 @@ class Honesty:
 
 
 def relied_on(honest: Mapping[Group, int], crowds: Crowds, question: Question) -> tuple[int, str]:
-    """How many of all people must be honest for groups that rely on so many of their rows; and in
-    words, what each of them relies on.
+    """How many people of the table must be honest, if each group needs so many honest rows; and a
+    sentence that says what each group relies on.
     """
     spare = min(crowds.surveys[group].users - needed for group, needed in honest.items())
     least, most = min(honest.values()), max(honest.values())

@@ -1,8 +1,8 @@
-"""How much memory an answer takes, found out before anything is spent on it.
+"""How much memory an answer takes, estimated before anything is spent on it.
 
-Messages are made and counted some people at a time, so that these take no more than
-`Protocol.people_at_once` allows on each core. What grows with the question is a tally and an answer
-for each group: a number for each bucket.
+Messages are made and counted for some people at a time (`Protocol.people_at_once`), so that their
+memory is bounded on each core. The tally and the answer of each group grow with the question: they
+have a number for each bucket.
 """
 
 import os
@@ -19,20 +19,22 @@ _LIMITS = ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_b
 
 
 def memory_there() -> int:
-    """Bytes that this process may use: of the machine, of its container, of its own limit."""
+    """How many bytes this process may use: the least of what the machine, its container and its own
+    limit allow.
+    """
     known = [2**62]
     if hasattr(os, "sysconf") and "SC_PHYS_PAGES" in os.sysconf_names:
         known.append(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
     for place in _LIMITS:
         try:
             known.append(int(Path(place).read_text()))
-        except (OSError, ValueError):  # there is none
+        except (OSError, ValueError):  # no such limit
             continue
     return min([*known, *_own_limit()])
 
 
 def _own_limit() -> list[int]:
-    """What is left of `ulimit -v`, if there is one."""
+    """The bytes that are left of `ulimit -v`, in a list; an empty one if there is no limit."""
     try:
         import resource
 
@@ -44,13 +46,13 @@ def _own_limit() -> list[int]:
 
 
 def workers(protocols: Iterable[Protocol], users: int) -> int:
-    """On how many cores messages can be made and counted at the same time."""
+    """How many cores can make and count messages at the same time."""
     each = max(_piece(protocol, users) for protocol in protocols)
     return max(1, min(os.cpu_count() or 1, memory_there() // (2 * each)))
 
 
 def check_memory(protocols: Mapping[Group, Protocol], users: Mapping[Group, int]) -> None:
-    """Refuse what does not fit, with what would: messages on one core, and all answers."""
+    """Refuse answers that do not fit into memory, with the messages of one core; say what would."""
     pieces = max(_piece(protocol, users[group]) for group, protocol in protocols.items())
     answers = sum(_answer(protocol) for protocol in protocols.values())
     needed, there = pieces + answers, memory_there()

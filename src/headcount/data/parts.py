@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from headcount.core import checks
 from headcount.core.errors import InvalidValue
 from headcount.data.columns import is_text, listed, plain
-from headcount.data.problems import Problems, few, short
+from headcount.data.problems import Problems
 from headcount.data.question import Group, Question
 from headcount.data.rows import Batch, Kind, Rows, readable
 
@@ -44,13 +45,13 @@ class Part:
 
 @dataclass(eq=False)
 class LeftOut:
-    """Rows that do not count, since something is missing in them: how many, or whose."""
+    """Rows that do not count, since something is missing in them."""
 
-    rows: int = 0  # of which is not known whose they are
-    persons: list[NDArray[np.int64]] = field(default_factory=list)
+    rows: int = 0  # how many, if nothing says whose they are
+    persons: list[NDArray[np.int64]] = field(default_factory=list)  # whose the others are
 
     def besides(self, persons: NDArray[np.int64]) -> int:
-        """How many people there are with these and those who were left out."""
+        """How many people there are: these, and those who were left out."""
         return self.rows + len(np.unique(np.concatenate([persons, *self.persons])))
 
 
@@ -70,12 +71,12 @@ class Numbering:
 
     @classmethod
     def of_found(cls, groups: "tuple[Group, ...]", question: Question) -> "Numbering":
-        """Of the groups that a survey found; of nobody, where nobody asked for groups."""
+        """The numbers of the groups that a survey found; none, if the question has no groups."""
         return cls.of_groups(None if question.group is None else groups)
 
     def of(self, column: "pyarrow.Array", title: str) -> tuple[NDArray[np.int64], list[Any]]:
-        """Everybody's number, by the names in a column; and those names that are no member of a
-        closed list, numbered −1.
+        """The number of each row's name in a column; and the names that a closed list does not
+        have, whose number is −1.
         """
         names, where = listed(column, title)
         if self.closed:  # by what they look like: files have no types
@@ -180,8 +181,10 @@ class Parts:
         self._check_names(plain(column), title)
         numbers, strange = self.groups.of(column, title)
         if strange:
-            shown = few([repr(name) for name in self.groups.numbers])
-            raise InvalidValue(f"every group must be one of {shown}, got {short(strange[0])}")
+            known = checks.few([repr(name) for name in self.groups.numbers])
+            raise InvalidValue(
+                f"every group must be one of {known}, got {checks.shown(strange[0])}"
+            )
         if len(self.groups.numbers) > MOST_GROUPS:
             raise InvalidValue(
                 f"there must be at most {MOST_GROUPS:,} groups, got more in column {title!r}"

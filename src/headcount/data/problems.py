@@ -1,6 +1,5 @@
 """What a look at all the rows found wrong, put into one line at the end."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
@@ -97,14 +96,5 @@ def value_text(value: Any) -> str:
         plain = value.as_py()
     except UnicodeDecodeError:
         plain = value.as_buffer().to_pybytes()
-    return short(plain)
-
-
-def short(value: object) -> str:
-    shown = str(value) if isinstance(value, Decimal) else repr(value)
+    shown = str(plain) if isinstance(plain, Decimal) else repr(plain)
     return shown if len(shown) <= 40 else f"{shown[:37]}…"
-
-
-def few(names: Sequence[str]) -> str:
-    """The first few of some names."""
-    return ", ".join(names[:5]) + ", …" * (len(names) > 5)

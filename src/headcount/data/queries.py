@@ -33,7 +33,7 @@ def query_rows(query: str) -> Rows:
 
 
 def files_named(query: str) -> list[Path]:
-    """Files that stand in the text of a query in quotes, by name or by pattern."""
+    """The files that the text of a query names in quotes, by name or by pattern."""
     quoted = (one or other for one, other in re.findall(r"'([^']+)'|\"([^\"]+)\"", query))
     return [Path(name) for text in quoted for name in glob(text, recursive=True)]  # noqa: PTH207
 

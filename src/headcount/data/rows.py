@@ -37,7 +37,7 @@ class Rows(ABC):
 
     @property
     def holder(self) -> str:
-        """What has the columns, in refusals."""
+        """What a refusal names as having the columns."""
         return self.name
 
     def batches(self, columns: Sequence[str], kinds: Kinds) -> Iterator[Batch]:

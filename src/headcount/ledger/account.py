@@ -1,12 +1,12 @@
 """Does it fit? A data set's limit, and everything that was charged against it.
 
 Every rule (`rule`) accepts what plain sums allow: Σε up to the limit's ε, and Σδ up to a share of
-the limit's δ. They are rational numbers, of the shortest decimal text of each float: ten charges of
-0.1 fill a limit of 1, and what is left can be spent to the last digit. A float is within half a
+the limit's δ. Sums are rational numbers, of the shortest decimal text of each float. So ten charges
+of 0.1 fill a limit of 1, and what is left can be spent to the last digit. A float is within half a
 unit of its text, and a curve, which rounds up, may be a little above a guarantee that was proved
 without rounding: so plain sums hold a limit to one part in 10^11 of ε and in 10^8 of δ.
 
-A limit of δ = 0 knows only plain sums.
+Under a limit of δ = 0 only plain sums count.
 """
 
 import math
@@ -16,6 +16,7 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Self
 
+from headcount.accounting.divergence import PointCurve
 from headcount.accounting.dominating import STEP, DominatingLaw
 from headcount.core.budget import Budget
 from headcount.core.cached import cached_property
@@ -75,7 +76,7 @@ class Account(ABC):
 
     @property
     def plain_delta(self) -> Fraction:
-        """What Σδ may come to."""
+        """The most that Σδ may be."""
         return exactly(self.limit.delta)
 
     @property
@@ -107,12 +108,12 @@ class Account(ABC):
     @property
     @abstractmethod
     def epsilon(self) -> float:
-        """What was spent at the limit's δ: with that δ, the least limit that would have done."""
+        """What was spent at the limit's δ: the least ε that would allow all charges with that δ."""
 
     @property
     @abstractmethod
     def delta(self) -> float:
-        """What was spent at the limit's ε: with that ε, the least limit that would have done."""
+        """What was spent at the limit's ε: the least δ that would allow all charges with that ε."""
 
     @property
     @abstractmethod
@@ -127,18 +128,22 @@ class Account(ABC):
         release of that pair: a better one may have more.
         """
 
+    def fits_with(self, steps: int, delta: float) -> bool:
+        """Whether the worst release of (so many steps of the grid of losses, delta) still fits."""
+        law = DominatingLaw.of(PointCurve(steps * STEP, delta))
+        return self.adding(Charge(steps * STEP, delta, law, 1)).fits
 
-def most_steps(limit: Budget, fits: Callable[[int], bool]) -> int:
-    """How many steps of the grid fit, by bisection; more than the limit's ε never do."""
-    few, many = 0, math.ceil(limit.epsilon / STEP) + 1
-    while many - few > 1:
-        middle = (few + many) // 2
-        few, many = (middle, many) if fits(middle) else (few, middle)
-    return few
+    def most_steps(self, fits: Callable[[int], bool]) -> int:
+        """How many steps of the grid fit, by bisection; more than the limit's ε never do."""
+        few, many = 0, math.ceil(self.limit.epsilon / STEP) + 1
+        while many - few > 1:
+            middle = (few + many) // 2
+            few, many = (middle, many) if fits(middle) else (few, middle)
+        return few
 
 
 def less_a_step(steps: int) -> float:
-    """An ε for any release: one between two points of the grid counts as the next."""
+    """The ε of one step less: a release between two points of the grid counts as the next one."""
     return round(max(0, steps - 1) * STEP, 4)
 
 

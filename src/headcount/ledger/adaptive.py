@@ -1,8 +1,8 @@
-"""The adaptive rule: a privacy filter, which is right however the next release is chosen.
+"""The adaptive rule: a privacy filter. It holds however the next release is chosen.
 
-Σδ may come to half of the limit's δ. With that, it fits if Σε is within the limit, or if the Rényi
-divergences of all releases are, at one order that was fixed with the limit; the other half of δ is
-for these. `accounting.privacy_filter` has the proof.
+Charges fit if Σδ is at most half of the limit's δ, and either Σε or the sum of Rényi divergences is
+within its own limit. The order of the divergences is fixed with the limit, and the other half of δ
+is for them. `accounting.privacy_filter` has the proof.
 """
 
 import math
@@ -10,18 +10,8 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from headcount.accounting import privacy_filter
-from headcount.accounting.divergence import PointCurve
-from headcount.accounting.dominating import STEP, DominatingLaw
 from headcount.core.cached import cached_property
-from headcount.ledger.account import (
-    Account,
-    Charge,
-    downward,
-    exactly,
-    less_a_step,
-    most_steps,
-    upward,
-)
+from headcount.ledger.account import Account, downward, exactly, less_a_step, upward
 
 
 @dataclass(frozen=True)
@@ -30,7 +20,7 @@ class AdaptiveAccount(Account):
 
     @property
     def plain_delta(self) -> Fraction:
-        return exactly(self.limit.delta) / privacy_filter.HALF
+        return exactly(self.limit.delta) / privacy_filter.PARTS
 
     @property
     def fits(self) -> bool:
@@ -40,7 +30,7 @@ class AdaptiveAccount(Account):
 
     @cached_property
     def divergences(self) -> float:
-        """Their sum; infinite if one is not known."""
+        """The sum of the Rényi divergences of all charges; infinite if one is not known."""
         return math.fsum(
             one.times * privacy_filter.divergence(one.law, one.epsilon, one.delta, self.order)
             if one.law is not None
@@ -67,7 +57,7 @@ class AdaptiveAccount(Account):
     @property
     def delta(self) -> float:
         epsilons, deltas = self.sums
-        plain = min(1.0, upward(privacy_filter.HALF * deltas))
+        plain = min(1.0, upward(privacy_filter.PARTS * deltas))
         if epsilons <= exactly(self.limit.epsilon):
             return plain
         if not self.limit.delta:
@@ -83,10 +73,6 @@ class AdaptiveAccount(Account):
         return max(self.plain_room(delta), self._filtered_room(delta))
 
     def _filtered_room(self, delta: float) -> float:
-        def fits(steps: int) -> bool:
-            law = DominatingLaw.of(PointCurve(steps * STEP, delta))
-            return self.adding(Charge(steps * STEP, delta, law, 1)).fits
-
-        if not self.limit.delta or not fits(1):
+        if not self.limit.delta or not self.fits_with(1, delta):
             return 0.0
-        return less_a_step(most_steps(self.limit, fits))
+        return less_a_step(self.most_steps(lambda steps: self.fits_with(steps, delta)))

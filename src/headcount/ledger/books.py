@@ -1,10 +1,10 @@
 """The tables of a ledger, the same in every store: what is written, and how it is read back.
 
-Amounts are decimal text, times are UTC. Data sets are a chain of hashes, and so are the entries of
-each, which begins with the hash of its data set (`chain`). Where a chain ends, and how many there
-are, is kept apart from it. All of it is checked when a ledger is opened, and of what was checked
-only later entries are read again: sums come from checked rows and nothing else. A row that does not
-fit, or that cannot be read, is an `UnreadableData`, so that nothing is charged on top of it.
+Amounts are decimal text, times are UTC. Data sets form a chain of hashes (`chain`). The entries of
+each data set form another one, which begins with the hash of the data set. The last hash of a chain
+and the number of its rows are stored apart from it. All chains are checked when a ledger is opened;
+later only new entries are read. Sums are of checked rows alone. A row that does not fit, or cannot
+be read, raises `UnreadableData`, so that nothing is charged on top of it.
 """
 
 from collections import Counter
@@ -52,7 +52,7 @@ Row: TypeAlias = tuple[Any, ...]
 
 @dataclass(frozen=True)
 class Dataset:
-    """A row that was checked; `hash` is where the chain of its entries begins."""
+    """A data set whose row was checked; the chain of its entries begins with `hash`."""
 
     name: str
     terms: Terms
@@ -61,7 +61,7 @@ class Dataset:
 
 @dataclass(frozen=True)
 class Record:
-    """The entries of a data set that were checked: how many, where the chain is, what they cost."""
+    """What was checked of a data set: how many entries, the last hash, and what was charged."""
 
     dataset: Dataset
     number: int
@@ -75,9 +75,9 @@ class Record:
 
 @dataclass(frozen=True)
 class Books:
-    """The tables in one transaction, of which version and data sets were checked.
+    """The tables in one transaction. Their version and the data sets were checked.
 
-    `known` has what was checked in earlier ones, by the hash of the data set.
+    `known` has what earlier transactions checked, by the hash of the data set.
     """
 
     store: Store
@@ -95,7 +95,7 @@ class Books:
 
     @classmethod
     def read(cls, store: Store, run: Run, known: dict[str, Record]) -> "Books":
-        """Refuses what is no ledger, or one of another version, or damaged."""
+        """The tables; refuses what is no ledger, one of another version, or a damaged one."""
         if "headcount_ledger" not in store.tables(run):
             raise UnreadableData(f"{store.shown} must be a ledger, got none", hint=MAKE_ONE)
         versions = [row[0] for row in run("SELECT version FROM headcount_ledger", ())]
@@ -118,7 +118,7 @@ class Books:
         return cls(store, run, dict(sorted(found_sets.items())), known)
 
     def check(self) -> None:
-        """All entries of all data sets."""
+        """Check all entries of all data sets."""
         for name in self.datasets:
             self.record(name)
 
@@ -154,7 +154,7 @@ class Books:
         self.run("UPDATE headcount_ledger SET datasets = ?, head = ?", (number, head))
 
     def record(self, name: str, *, locked: bool = False) -> Record:
-        """What was charged; `locked`, no other transaction charges until the end."""
+        """What was charged. If `locked`, no other transaction can charge until this one ends."""
         dataset = self.datasets[name]
         ends = self._ends(name, locked=locked)
         before = self.known.get(dataset.hash, Record(dataset, 0, dataset.hash))
@@ -164,7 +164,7 @@ class Books:
         return self._checked(before, rows, ends)
 
     def history(self, name: str) -> tuple[Account, tuple[Entry, ...]]:
-        """All entries, in the order in which they were charged, and what they come to."""
+        """The account, and all entries in the order in which they were charged."""
         dataset = self.datasets[name]
         ends, rows = self._ends(name), self._rows(name)
         record = self._checked(Record(dataset, 0, dataset.hash), rows, ends)
@@ -174,7 +174,7 @@ class Books:
             raise self._unreadable(name, error) from None
 
     def write(self, record: Record, entry: Entry, law: DominatingLaw | None) -> None:
-        """One more entry, read back before it counts."""
+        """Add an entry, and read it back to check it."""
         if law is not None:
             self.run(
                 "INSERT INTO curves VALUES (?, ?) ON CONFLICT (digest) DO NOTHING",
@@ -203,7 +203,7 @@ class Books:
         )
 
     def _checked(self, before: Record, rows: list[Row], ends: list[Row]) -> Record:
-        """With these entries more; the chain must hold and end where it should."""
+        """The record with these entries added. Their chain must hold, and end where it should."""
         number, head = before.number, before.head
         kinds: Counter[Row] = Counter()  # of releases
         try:
@@ -251,7 +251,7 @@ class Books:
 
 
 def _datasets(rows: list[Row]) -> Iterator[Dataset]:
-    """From rows with the number of data sets and the end of their chain before each."""
+    """Data sets from rows; each row begins with the number of data sets and their last hash."""
     noted, end = rows[0][:2]
     head, found = _START, [row[2:] for row in rows if row[2] is not None]
     for number, row in enumerate(found, 1):

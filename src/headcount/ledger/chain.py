@@ -1,7 +1,7 @@
-"""Hashes that hang together, so that damage is seen: each is of a row and of the hash before it.
+"""A chain of hashes that shows damage: each is of a row and of the hash before it.
 
-Whoever may write to a ledger can compute them anew, and an older copy of a ledger has hashes that
-are right: they guard against damage, not against people.
+It guards against damage, not against people. Whoever may write to a ledger can compute the hashes
+anew, and an older copy of a ledger has the right hashes, too.
 """
 
 import hashlib

@@ -1,34 +1,26 @@
 """The composed rule: plain sums, or composed privacy-loss distributions.
 
-It fits if either does:
+Charges fit if either of two sums does:
 
 Plain       Σε ≤ limit ε and Σδ ≤ limit δ (see `account`).
 Composed    δ(limit ε) ≤ limit δ for the composed privacy-loss distributions, rounded to the private
             side. It may allow many times as much.
 
-The rule holds if the sequence of curves was fixed before the first answer: all that a curve depends
-on, which is protocol, budget, crowd and options. What is asked (of which column, say) may be chosen
-by earlier answers. Who chooses the next curve by them needs the adaptive rule (`adaptive`).
+The rule holds if the sequence of curves was fixed before the first answer. A curve depends on
+protocol, budget, crowd and options. Earlier answers may choose what is asked, such as the column.
+If they choose the next curve, the adaptive rule is needed (`adaptive`).
 """
 
+import math
 import sys
 from collections import Counter
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from headcount.accounting.divergence import PointCurve
 from headcount.accounting.dominating import STEP, DominatingLaw
 from headcount.core.cached import cached_property
-from headcount.ledger.account import (
-    Account,
-    Charge,
-    downward,
-    exactly,
-    less_a_step,
-    most_steps,
-    upward,
-)
+from headcount.ledger.account import Account, downward, exactly, less_a_step, upward
 
 if TYPE_CHECKING:
     from headcount.accounting.composition import ComposedCurve
@@ -78,7 +70,7 @@ class ComposedAccount(Account):
     @property
     def epsilon(self) -> float:
         epsilons, deltas = self.sums
-        plain = upward(epsilons) if deltas <= self.plain_delta else float("inf")
+        plain = upward(epsilons) if deltas <= self.plain_delta else math.inf
         if not self.limit.delta or self.composed is None:
             return plain
         return min(plain, self.composed.epsilon(self.limit.delta))
@@ -111,12 +103,8 @@ class ComposedAccount(Account):
             with_it = composed.delta_with(self.limit.epsilon, steps * STEP, delta)
             return with_it <= self.limit.delta
 
-        def fits(steps: int) -> bool:
-            law = DominatingLaw.of(PointCurve(steps * STEP, delta))
-            return self.adding(Charge(steps * STEP, delta, law, 1)).fits
-
-        steps = most_steps(self.limit, seems_to_fit)
-        while steps > 1 and not fits(steps):  # the numerical error grew, too
+        steps = self.most_steps(seems_to_fit)
+        while steps > 1 and not self.fits_with(steps, delta):  # the numerical error grew, too
             steps -= 1 + steps // 100
         return less_a_step(steps)
 

@@ -5,10 +5,10 @@ the lock is what was committed before it: READ COMMITTED, whatever the server's 
 has reached the disk (synchronous_commit) when it returns; a server that is set not to sync its
 files (fsync = off), or that fails over to one that lags behind, may forget it.
 
-A server may fall silent: at the connection, or in the middle of a statement, where it cannot time
-itself out. So every statement has a deadline here as well, after which the connection is shut down.
-A charge whose commit was never answered may have been made: it is refused, and budget may be
-wasted.
+A server may fall silent: at the connection, or in the middle of a statement, where its own
+time-outs do not help. So every statement has a deadline here as well, after which the connection is
+shut down. If a commit is never answered, the charge is refused, although the server may have made
+it: budget may be wasted.
 """
 
 import math
@@ -26,13 +26,13 @@ from headcount.ledger.store import Run, one_line
 
 _ONE_CREATOR = 0x6865616463  # the number of a lock
 _IDLE = 600  # seconds after which the server gives up a silent client, and its lock
-_GRACE = 3  # seconds more than others may keep a lock, for the server to say that they do
+_GRACE = 3  # seconds, after the wait for a lock, in which the server can say that it failed
 _PROBES = 3  # of a connection on which nothing comes
 
 
 @dataclass(frozen=True)
 class PostgresStore:
-    """`wait`: for how many seconds others may keep a data set locked, or the server be silent."""
+    """`wait` is for how many seconds others may keep a data set locked, or the server be silent."""
 
     url: str = field(repr=False)  # may hold a password
     wait: float
@@ -88,7 +88,7 @@ class PostgresStore:
                 f"{self.shown} must be like postgresql://user:password@host/database"
             ) from None
         try:
-            # Left by an exception, the connection closes, and that rolls back.
+            # An exception closes the connection, and that rolls the transaction back.
             with closing(psycopg.connect(address, autocommit=True)) as connection:
 
                 def run(statement: str, values: Any) -> list[tuple[Any, ...]]:
@@ -134,7 +134,7 @@ class PostgresStore:
 
     @property
     def _limits(self) -> dict[str, int]:
-        """For libpq, in seconds but for the last one."""
+        """Time limits for libpq: in seconds, the last one in milliseconds."""
         whole = self._deadline
         return {
             "connect_timeout": max(2, whole),

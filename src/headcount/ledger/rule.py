@@ -1,4 +1,4 @@
-"""By which rule charges fit a limit: chosen with the limit, and never changed."""
+"""The rule that decides whether charges fit a limit. It is chosen with the limit."""
 
 import math
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ from headcount.ledger.composed import ComposedAccount
 
 
 class Rule(StrEnum):
-    """`composed` allows the most, and `adaptive` leaves the next release free."""
+    """`composed` allows the most; `adaptive` lets earlier answers choose the next release."""
 
     COMPOSED = "composed"
     ADAPTIVE = "adaptive"
@@ -20,7 +20,7 @@ class Rule(StrEnum):
 
 @dataclass(frozen=True)
 class Terms:
-    """What may be spent, by which rule; `order` is that of an adaptive rule's divergences."""
+    """A limit and its rule; `order` is that of the divergences of an adaptive rule."""
 
     limit: Budget
     rule: Rule

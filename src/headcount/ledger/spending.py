@@ -19,9 +19,9 @@ class Spending:
     """All entries of a data set, what they come to, and what is left.
 
     `epsilon` was spent at the limit's δ, and `delta` at the limit's ε: each is the least limit that
-    would have allowed the same, by the same rule. Of a release of δ = 0 a
-    `pure_remaining` still fits, or of a release of `remaining_delta` a `remaining_epsilon`: one of
-    the two, not both, and whatever the release; see `Account.room`. `composed` says whether
+    would have allowed the same entries, by the same rule. One more release still fits if it is of
+    (`pure_remaining`, 0) or of (`remaining_epsilon`, `remaining_delta`), whatever it is; one of the
+    two, not both (see `Account.room`). `composed` says whether
     privacy-loss distributions were composed. `condition` says when the rule holds.
     """
 

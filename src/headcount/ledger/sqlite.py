@@ -71,7 +71,7 @@ class SqliteStore:
                 # Left by an exception, the connection closes, and that rolls back.
                 yield lambda statement, values: connection.execute(statement, values).fetchall()
                 connection.execute("COMMIT")
-        except (sqlite3.Error, UnicodeDecodeError) as error:  # the latter by text that is damaged
+        except (sqlite3.Error, UnicodeDecodeError) as error:  # the latter if text is damaged
             raise UnreadableData(f"{self.shown} {self._wrong(error)}") from None
 
     def _wrong(self, error: Exception) -> str:

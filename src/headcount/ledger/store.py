@@ -38,6 +38,6 @@ class Store(Protocol):
 
 
 def one_line(error: Exception) -> str:
-    """What a database says, as far as it can be shown in a line."""
+    """The first line of a database's error, without characters that cannot be shown."""
     first = str(error).strip().partition("\n")[0]
     return "".join(letter for letter in first if letter.isprintable()) or type(error).__name__

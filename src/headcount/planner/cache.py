@@ -2,9 +2,9 @@
 
 One SQLite file holds them, keyed by the question and by the code that answers it: whatever changes
 in the package, or in NumPy and SciPy, is another key. It holds parameters and errors, never data,
-and nothing that is run: protocols are calibrated anew from their settings. Before each answer
-stands a digest of it and of its key, so that a damaged one is computed anew. Where there is no
-place to write, nothing is kept.
+and nothing that is run: protocols are calibrated anew from their settings. Each answer is stored
+with a digest of it and of its key, so that a damaged one is noticed and computed anew. Where there
+is no place to write, nothing is kept.
 """
 
 import contextlib
@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 FOLDER = "HEADCOUNT_CACHE"  # the variable that names another folder
-_REFUSED = (sqlite3.Error, UnicodeDecodeError)  # by a file that is damaged, say
+_REFUSED = (sqlite3.Error, UnicodeDecodeError)  # what SQLite raises, for a damaged file, say
 _UNREADABLE = (LookupError, TypeError, ValueError, AttributeError, RecursionError)
 Parsed = TypeVar("Parsed")
 # The planner's own room, and those that it may import.

@@ -260,7 +260,7 @@ def _series(
             place = built.messages_per_user if axis == "messages" else float(at)
             points.append(_point(built, place, runs, source))
         except Infeasible as refusal:
-            refused[f"{short(at)}"] = str(refusal)
+            refused[short(at)] = str(refusal)
     points.sort(key=lambda point: point.at)
     return Series(label, name, found.trust, tuple(points), refused)
 

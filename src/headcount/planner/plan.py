@@ -345,7 +345,7 @@ def trust_of(trust: Trust | str | None) -> Trust | None:
 
 
 def _contents(path: Path) -> bytes:
-    """All of a file of an ordinary size: no pipe to wait for, and nothing endless."""
+    """The bytes of a file. Pipes are refused, since they may wait for ever, and endless files."""
     if not stat.S_ISREG(path.stat().st_mode):
         raise OSError(None, "no regular file")
     with path.open("rb") as file:

@@ -210,7 +210,7 @@ def histogram_figure(
     many = len(place) > MOST_BARS and edges is None
     shown = [bucket for bucket, _ in estimate.largest(MOST_BARS)] if many else [*place]
     if edges is not None:
-        shown = shown[: len(edges) - 1]  # one for everything else has no place on the axis
+        shown = shown[: len(edges) - 1]  # the bucket of everything else has no place on the axis
     bars = [_bar(estimate, interval, str(bucket), place[bucket]) for bucket in shown]
     ends = [bar[end] for bar in bars for end in ("top", "bottom", "above") if bar[end] is not None]
     kept = ", all at once" * simultaneous
@@ -244,7 +244,7 @@ def histogram_figure(
 
 
 def _bar(estimate: Estimate, interval: Interval, bucket: str, at: int) -> dict[str, Any]:
-    """A bucket's bar. It ends within its interval, where an unbiased estimate need not lie."""
+    """A bucket's bar. It ends within the interval, though an unbiased estimate may lie outside."""
     low, high = float(interval.low[at]), float(interval.high[at])
     people = float(estimate.value[at])
     edges = estimate.edges

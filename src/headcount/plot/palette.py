@@ -13,7 +13,7 @@ from headcount.core.budget import Trust
 
 # Okabe and Ito's palette: distinct for color-blind readers, and in print.
 COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00")
-MARKERS = (  # one more, so that pairs repeat late
+MARKERS = (  # one more than colors, so that pairs of the two repeat late
     "circle",
     "square",
     "diamond",
@@ -22,14 +22,14 @@ MARKERS = (  # one more, so that pairs repeat late
     "cross",
     "triangle-left",
 )
-# From dark to light; the color in the middle stands for the trust itself. All are at least three
-# times as dark as a white page, as accessibility asks of lines.
+# From dark to light; the color in the middle stands for the trust itself. All have a contrast of at
+# least 3 to 1 with a white page, as accessibility asks of lines.
 _SHADES = {
     Trust.CENTRAL: ("#002B49", COLORS[0], "#4795CE"),
     Trust.SHUFFLE: ("#5C2300", COLORS[1], "#C65A8E"),
     Trust.LOCAL: ("#003D2E", COLORS[2], "#5E9A1E"),
 }
-_OTHER_SHADES = ("#221155", "#6A4FB3", "#9A86CF")  # beside trusts
+_OTHER_SHADES = ("#221155", "#6A4FB3", "#9A86CF")  # of labels without a trust, beside trusts
 
 
 def trust_of(label: str) -> Trust | None:
@@ -60,8 +60,8 @@ def markers(labels: Sequence[str]) -> list[str]:
 
 
 def _ramp(stops: Sequence[str], count: int) -> list[str]:
-    """So many colors at equal distances along the way through the stops; a single one is the
-    middle.
+    """So many colors, at equal distances along the line through the stops. A single color is the
+    one in the middle.
     """
     places = np.linspace(0, len(stops) - 1, count) if count > 1 else np.array([len(stops) // 2])
     channels = [

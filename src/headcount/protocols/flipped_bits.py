@@ -35,7 +35,7 @@ class FlipError:
 
     @property
     def _slope(self) -> Fraction:
-        """How much more often those who are counted report a 1."""
+        """By how much a 1 is more likely from people who are counted than from others."""
         return 1 - 2 * self.lie
 
     @property

@@ -28,7 +28,7 @@ Integers = NDArray[np.int64]
 _FINE = 128  # parts of a deviation to which ends are computed, at least
 _STEPS = 512  # of the table of u
 _HALVINGS = 40
-_PATIENCE = 4  # every so many guesses, half of what is left is taken
+_PATIENCE = 4  # after so many guesses, one step is a bisection
 
 
 def supported_counts(
@@ -37,7 +37,7 @@ def supported_counts(
     """The least and the largest c for each number of reports."""
     success, failure = (float(own), float(other)), (float(1 - own), float(1 - other))
     law = _Support(users, success, failure, float(own - other))
-    # The others are a count, too, which the reports that do not support this one support.
+    # Those who are not counted are a count, too. Reports that do not support the one support it.
     turned = _Support(users, failure[::-1], success[::-1], law.slope)
     wrong = 1 - confidence
     step = law.step(reports)
@@ -48,7 +48,7 @@ def supported_counts(
 
 @dataclass(frozen=True)
 class _Support:
-    """How often reports support a count, and how often not, of those who are in it and others."""
+    """The chances that a report supports a count, or not: of people in the count, and of others."""
 
     users: int
     success: tuple[float, float]
@@ -66,12 +66,12 @@ class _Support:
         return likely
 
     def _deviation(self, counts: Reals | Integers) -> Reals:
-        """Of the estimate."""
+        """The standard deviation of the estimate, if the count is this."""
         deviation: Reals = np.sqrt(self._law(counts.astype(np.int64)).variance) / self.slope
         return deviation
 
     def step(self, reports: Integers) -> Integers:
-        """How far apart numbers of reports are for which ends are computed: a power of two."""
+        """The distance of the numbers of reports for which ends are computed: a power of two."""
         grain = self._deviation(self._likely(reports)) * self.slope / _FINE
         return np.exp2(np.floor(np.log2(np.maximum(grain, 1.0)))).astype(np.int64)
 
@@ -100,7 +100,7 @@ class _Support:
             tail = self._law(tried).at_least(seen[at].astype(np.float64), wrong)
             enough = tail > wanted
             low[at], high[at] = np.where(enough, low[at], tried), np.where(enough, tried, high[at])
-            # As if normal, and a little further, so that the end lies in between.
+            # The next guess is as if N were normal, and a little further, to have the end between.
             gap = special.ndtri(np.maximum(tail, 1e-300)) - special.ndtri(
                 np.maximum(wanted, 1e-300)
             )

@@ -31,8 +31,8 @@ if hasattr(os, "register_at_fork"):  # there is no fork on Windows
 
 
 def _process() -> tuple[int, int]:
-    """Another one in every process: its id catches forks made behind Python's back, and the forks
-    counted catch an id that is used again.
+    """A mark that no two processes share. The process id changes with forks that Python does not
+    see; the number of forks changes if a process id is used again.
     """
     return os.getpid(), len(_forks)
 
@@ -110,8 +110,8 @@ class _Shared:
 class SeededSource(_Keystream):
     """Repeatable bits, for tests and simulations. NOT private: whoever knows the seed knows all.
 
-    A forked child goes on where its parent was. If another thread was drawing just then, whose
-    lock nobody can open in the child, the child begins anew.
+    A forked child goes on where its parent was. If another thread of the parent was drawing at
+    that moment, its lock stays closed in the child; then the child begins the stream anew.
     """
 
     def __init__(self, seed: int) -> None:

@@ -56,7 +56,7 @@ class SparkEngine(Engine):
 
 
 def _people(raw: "DataFrame", question: Question, surveys: Mapping[Group, Survey]) -> int:
-    """All people of the table. Rows are read again only where surveys do not say it."""
+    """How many people the table has. Rows are read again only if surveys do not tell."""
     rows = sum(survey.users for survey in surveys.values())
     each = question.rows_per_person
     if each == 1 and not question.cleaning.dropping:

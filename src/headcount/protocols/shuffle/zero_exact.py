@@ -10,7 +10,7 @@ Privacy     The view is |y| = c + Bin(n, p) and nothing else, so all neighbors a
             Paper: q = (50/(ε²h)) ln(2/δ) for h ≥ (100/ε²) ln(2/δ).
 Error       Unbiased: variance npq, whatever the data. Zero-exact, with M ~ Bin(n, q) the noise
             messages not sent: E[(nq−M)²; M < c] + c² P(M ≥ c). That depends on c, so an estimate
-            states the largest of all c that can have sent |y| messages.
+            states the largest error for any c that can have led to |y| messages.
 Messages    x + p of nothing but their presence. Their number betrays x to whoever can count one
             person's, so local ε is infinite.
 """
@@ -115,7 +115,7 @@ class MissingNoise:
 
 @dataclass(frozen=True)
 class ThresholdedErrors:
-    """Mean squared errors of the zero-exact answer, by the true count."""
+    """Mean squared errors of the zero-exact answer, for each true count."""
 
     users: int
     weight: int
@@ -125,7 +125,7 @@ class ThresholdedErrors:
         return _missing(self.users, self.weight)
 
     def of(self, counts: NDArray[np.int64]) -> NDArray[np.float64]:
-        """E[(nq−M)²; M < c] + c² P(M ≥ c)."""
+        """The errors E[(nq−M)²; M < c] + c² P(M ≥ c) for these counts."""
         law = self._law
         squares = np.square(float(self.users * Fraction(self.weight, WHOLE)) - law.values)
         below = np.clip(counts - law.start, 0, len(squares))  # entries with M < c
@@ -135,9 +135,9 @@ class ThresholdedErrors:
         return errors
 
     def worst(self, low: NDArray[np.int64], high: NDArray[np.int64]) -> NDArray[np.float64]:
-        """The largest of all counts from `low` to `high`, in each place."""
-        # Below the law's window the error is c, above it that of M: so the largest is at an end,
-        # or in the window.
+        """The largest error of all counts from `low` to `high`, for each such pair."""
+        # Below the law's window the error is c, and above it that of M. So the largest is at an
+        # end, or in the window.
         window = np.append(self._law.values, self._law.stop)
         errors = self.of(window)
         first, last = (np.clip(ends - window[0], 0, len(window)) for ends in (low, high + 1))
@@ -148,7 +148,7 @@ class ThresholdedErrors:
 
 @dataclass(frozen=True, eq=False)
 class ThresholdedNoise(MissingNoise):
-    """The error of the zero-exact answer, by the unbiased count of each bucket.
+    """The error of the zero-exact answer, for the unbiased count of each bucket.
 
     Intervals are those of the unbiased count, and hold whatever is answered.
     """
@@ -157,8 +157,8 @@ class ThresholdedNoise(MissingNoise):
 
     @property
     def standard_error(self) -> Answer:
-        """The root mean squared error; of all true counts that can have sent so many messages, the
-        largest.
+        """The largest root mean squared error for any true count that can have led to these
+        messages.
         """
         law = _missing(self.users, self.weight)
         mean = float(self.users * Fraction(self.weight, WHOLE))
