@@ -33,8 +33,8 @@ Epsilon = Annotated[float, typer.Option(help="Privacy loss that may be spent, ab
 Delta = Annotated[
     float,
     typer.Option(
-        help="Any event is at most e^epsilon times as likely with one person's value as with any "
-        "other value in its place, plus delta; in [0, 1). Without it, shuffling gains nothing."
+        help="In [0, 1). Any event is at most e^epsilon times as likely with one person's value as "
+        "with any other value in its place, plus delta. If it is 0, shuffling gains nothing."
     ),
 ]
 Honest = Annotated[
@@ -74,8 +74,8 @@ Options = Annotated[
     list[str] | None,
     typer.Option(
         "--option",
-        help="Of the protocol, as NAME=VALUE: error_ratio=1.02, rate=0.1, levels=8, …; a wrong "
-        "name is answered with the right ones.",
+        help="An option of the protocol, as NAME=VALUE: error_ratio=1.02, rate=0.1, levels=8, …; "
+        "a wrong name is answered with the right ones.",
     ),
 ]
 AsJson = Annotated[

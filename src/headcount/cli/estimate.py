@@ -119,8 +119,8 @@ def estimate(
     outside: Annotated[
         str,
         typer.Option(
-            help="Of values that do not fit: error; clamp (numbers, bins: the nearest that fits); "
-            "or other (one more bucket)."
+            help="What to do with values that do not fit: error, clamp (to the nearest number or "
+            "bin), or other (one more bucket)."
         ),
     ] = "error",
     person: Annotated[
@@ -208,7 +208,8 @@ def estimate(
     not_private: Annotated[
         bool,
         typer.Option(
-            "--not-private", help="Says that you know: what a known seed hides is not private."
+            "--not-private",
+            help="Goes with --seed: whoever knows the seed can take the noise away.",
         ),
     ] = False,
     as_json: AsJson = False,

@@ -44,15 +44,15 @@ def create(
     delta: Annotated[
         float,
         typer.Option(
-            help="Any event about all releases together is at most e^epsilon times as likely with "
-            "one person's value as with any other value in its place, plus delta; in [0, 1)."
+            help="In [0, 1). Any event of all releases together is at most e^epsilon times as "
+            "likely with one person's value as with any other value in its place, plus delta."
         ),
     ] = 0.0,
     rule: Annotated[
         Rule,
         typer.Option(
-            help="composed: if all privacy curves are fixed before the first answer. adaptive: if "
-            "earlier answers choose the next release."
+            help="composed holds if all privacy curves are fixed before the first answer; adaptive "
+            "holds even if earlier answers choose the next release."
         ),
     ] = Rule.COMPOSED,
 ) -> None:
