@@ -297,3 +297,21 @@ def test_a_refusal_says_that_there_are_more_groups(many: int) -> None:
     said = str(refused.value)
     assert said.startswith("every group must be one of 'g0', 'g1', ")
     assert said.endswith(f"{', …' * (many > 5)}, got 'other'")
+
+
+def test_names_without_quotes_are_text_in_json_too(tmp_path: Path) -> None:
+    """Of persons, groups and labels, as in CSV; with digits that a float would lose they are
+    refused.
+    """
+    folder = tmp_path / "people"
+    folder.mkdir()
+    for name, text in {"a.jsonl": "%d", "b.jsonl": '"%d"'}.items():
+        rows = [f'{{"x": {i % 2}, "id": {text % (i // 2)}, "ok": true}}' for i in range(6)]
+        (folder / name).write_text("\n".join(rows))
+    assert read(folder, "id", "ok") == [(str(i // 2), "true") for i in [*range(6)] * 2]
+    answer = hc.estimate(folder, hc.Count(), budget=BUDGET, column="x", person="id", group="ok")
+    assert isinstance(answer, hc.GroupedEstimate)
+    assert answer["true"].users == 3
+    (large := tmp_path / "large.jsonl").write_text('{"x": 1, "id": 12345678901234567890}')
+    with pytest.raises(hc.InvalidValue, match="column 'id' must hold text or whole numbers"):
+        hc.estimate(large, hc.Count(), budget=BUDGET, column="x", person="id")

@@ -152,15 +152,17 @@ class _TextRows(Rows):
             check_column(column, schema.names, self._shown(file))
         types = {name: _type(schema.field(name).type, kinds.get(name)) for name in columns}
         with _opened(file) as (text, stored):
-            for batch in self._read(text, types, len(schema)):
+            for batch in self._read(text, types, schema):
                 yield batch.select(list(columns)), stored.tell()
 
     def _guess(self, text: Any) -> "pyarrow.Schema":
         """The columns and their types, guessed from the beginning."""
         raise NotImplementedError
 
-    def _read(self, text: Any, types: Types, width: int) -> "Iterator[pyarrow.RecordBatch]":
-        """Batches of the columns whose types are given. A row has `width` columns in all."""
+    def _read(
+        self, text: Any, types: Types, guessed: "pyarrow.Schema"
+    ) -> "Iterator[pyarrow.RecordBatch]":
+        """Batches of the columns whose types are given. All columns look like `guessed`."""
         raise NotImplementedError
 
 
@@ -193,7 +195,9 @@ class CsvRows(_TextRows):
         with _csv(_CsvText(text, ""), {}) as reader:
             return reader.schema
 
-    def _read(self, text: Any, types: Types, width: int) -> "Iterator[pyarrow.RecordBatch]":
+    def _read(
+        self, text: Any, types: Types, guessed: "pyarrow.Schema"
+    ) -> "Iterator[pyarrow.RecordBatch]":
         """A last row is added that has one column too many. If Arrow does not complain of it, a
         quoted value has no end, and has swallowed all rows after it.
         """
@@ -201,7 +205,7 @@ class CsvRows(_TextRows):
 
         mark = token_hex(16)
         try:
-            with _csv(_CsvText(text, mark + "," * width), types) as reader:
+            with _csv(_CsvText(text, mark + "," * len(guessed)), types) as reader:
                 yield from reader
         except pyarrow.ArrowInvalid as error:
             if mark in str(error):
@@ -269,12 +273,27 @@ class JsonRows(_TextRows):
         with _json(BytesIO(block)) as reader:
             return reader.schema
 
-    def _read(self, text: Any, types: Types, width: int) -> "Iterator[pyarrow.RecordBatch]":
-        import pyarrow
+    def _read(
+        self, text: Any, types: Types, guessed: "pyarrow.Schema"
+    ) -> "Iterator[pyarrow.RecordBatch]":
+        """What is written without quotes is read as what it is, and made text afterwards.
 
-        schema = pyarrow.schema(types.items())
+        A number that is not whole stays a number: as a float, it may have lost digits.
+        """
+        import pyarrow
+        from pyarrow.types import is_boolean, is_floating, is_integer, is_string
+
+        written, wanted = dict(types), dict(types)
+        for name in (name for name, kind in types.items() if is_string(kind)):
+            found = guessed.field(name).type
+            if is_integer(found) or is_boolean(found):
+                written[name] = found
+            elif is_floating(found):
+                written[name] = wanted[name] = found
+        schema, goal = pyarrow.schema(written.items()), pyarrow.schema(wanted.items())
         with _json(text, explicit_schema=schema, unexpected_field_behavior="ignore") as reader:
-            yield from reader
+            for batch in reader:
+                yield batch.cast(goal)
 
 
 def _json(text: Any, **options: Any) -> Any:
