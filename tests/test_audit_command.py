@@ -1,6 +1,11 @@
 """`headcount audit` as a user meets it."""
 
 import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -197,3 +202,40 @@ def test_bad_audits_are_one_line(headcount: Headcount, arguments: list[str], mes
     assert done.out == ""
     assert message in done.err
     assert done.err.count("\n") == 1
+
+
+def test_no_process_outlives_an_audit_that_is_killed(tmp_path: Path) -> None:
+    """Each side runs in a process of its own, which ends when nobody asks it any more."""
+    (tmp_path / "mine.py").write_text(
+        "import os, time\n\n\ndef slow(data):\n"
+        "    with open('pids', 'a') as file:\n        print(os.getpid(), file=file)\n"
+        "    time.sleep(0.0005)\n    return data[0]\n"
+    )
+    command = "audit mine.py:slow --epsilon 1 --dataset [0] --neighbor [1] --runs 20000"
+    started = subprocess.Popen(
+        [sys.executable, "-m", "headcount", *command.split()],
+        cwd=tmp_path, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+    )  # fmt: skip
+
+    def workers() -> set[int]:
+        written = tmp_path / "pids"
+        return {int(line) for line in written.read_text().split()} if written.exists() else set()
+
+    def wait_until(done: Callable[[], bool]) -> None:
+        end = time.monotonic() + 60
+        while not done():
+            assert time.monotonic() < end
+            time.sleep(0.05)
+
+    wait_until(lambda: len(workers()) == 2)
+    started.kill()
+    started.wait()
+    wait_until(lambda: not any(is_there(pid) for pid in workers()))
+
+
+def is_there(process: int) -> bool:
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    return True

@@ -55,7 +55,9 @@ class _Apart:
     def __init__(self, function: Callable[..., Any]) -> None:
         context = multiprocessing.get_context("fork")
         self._end, theirs = context.Pipe()
-        self._process = context.Process(target=_serve, args=(function, theirs), daemon=True)
+        self._process = context.Process(
+            target=_serve, args=(function, theirs, self._end), daemon=True
+        )
         self._process.start()
         theirs.close()  # else nobody would notice that the process has ended
 
@@ -104,8 +106,9 @@ def _run(mechanism: Mechanism, dataset: Any, count: int) -> Outputs:
         ) from error
 
 
-def _serve(function: Callable[..., Any], end: Connection) -> None:
-    """Answers every question, until it is stopped."""
+def _serve(function: Callable[..., Any], end: Connection, asking: Connection) -> None:
+    """Answers every question, until it is stopped or the process that asks is gone."""
+    asking.close()  # a fork has both ends, and would wait for itself
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the process that asks is interrupted, and stops
     while True:
         try:
