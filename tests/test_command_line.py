@@ -651,3 +651,12 @@ def test_every_public_name_is_documented() -> None:
     for name in hc.__all__:
         documented: Any = getattr(hc, name)
         assert documented.__doc__, name
+
+
+def test_a_refusal_never_gives_orders_to_the_terminal(headcount: Headcount, tmp_path: Path) -> None:
+    """It quotes names and values of files, which may hold escapes and reversed text."""
+    (tmp_path / "odd.csv").write_text("smo\x1b[31mker\u202e\n1\n", encoding="utf-8")
+    shown = headcount("estimate", "odd.csv", "--column", "smoker", "--epsilon", "1")
+    assert shown.status == 2
+    assert r"smo\x1b[31mker\u202e" in shown.err
+    assert shown.err.rstrip("\n").isprintable()

@@ -86,7 +86,7 @@ def test_every_command_and_option_is_known() -> None:
 
 
 def test_some_lines(nest: Nursery, home: zoo.Zoo) -> None:
-    nothing_wrong([*wrong_lines(nest, home, f"{SEED} quick", 100)])
+    nothing_wrong([*wrong_lines(nest, home, f"{SEED} quick", 60)])
 
 
 SPENT = "estimate people.csv --column smoker --epsilon 0.5 --ledger spent.db --out new.json --json"

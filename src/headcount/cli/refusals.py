@@ -20,11 +20,16 @@ class Refusal:
     def __str__(self) -> str:
         hint = self.more.get("hint")
         said = f"{self.message} ({hint})" if hint else self.message
-        return f"headcount: {self.code}: {' '.join(said.split())}"
+        return f"headcount: {self.code}: {_printable(' '.join(said.split()))}"
 
     def to_dict(self) -> dict[str, Any]:
         known = {"code": self.code, "message": self.message, **self.more}
         return {"error": {**known, "exit_status": self.status}}
+
+
+def _printable(text: str) -> str:
+    """The same without characters that a terminal obeys: a refusal may quote a file."""
+    return "".join(letter if letter.isprintable() else ascii(letter)[1:-1] for letter in text)
 
 
 def refusal_of(error: BaseException, *, answered: bool = False) -> Refusal:
