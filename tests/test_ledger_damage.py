@@ -5,7 +5,7 @@ import hashlib
 import json
 import shutil
 import sqlite3
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +13,7 @@ import pytest
 
 import headcount as hc
 from commands import Headcount
+from headcount.ledger.sqlite import SqliteStore
 from ledgers import ask, made, responses, rows_of, spend
 
 
@@ -246,3 +247,27 @@ def test_flipped_bits_are_refused_or_do_not_matter(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_all_flipped_bits_are_refused_or_do_not_matter(tmp_path: Path) -> None:
     check_bits(tmp_path, lambda data: range(8 * len(data)))
+
+
+@pytest.mark.parametrize("written", [True, False])
+def test_a_commit_that_fails_says_what_became_of_the_charge(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, written: bool
+) -> None:
+    """A disk may fail at the last sync, when all is written: then nothing is released."""
+    ledger = made(tmp_path / "spent.db", 1)
+    writing = SqliteStore.writing
+
+    @contextlib.contextmanager
+    def failing(store: SqliteStore) -> Iterator[Any]:
+        with writing(store) as run:
+            yield run
+            if not written:
+                raise hc.UnreadableData("disk I/O error")
+        raise hc.UnreadableData("disk I/O error")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(SqliteStore, "writing", failing)
+        with pytest.raises(hc.UnreadableData, match="disk I/O error") as caught:
+            spend(ledger, 0.25)
+    assert ("nothing was released, but the charge is recorded" in str(caught.value)) == written
+    assert len(ledger.spending().entries) == written

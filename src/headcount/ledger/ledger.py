@@ -27,7 +27,12 @@ from typing import Any
 from headcount.accounting.dominating import DominatingLaw
 from headcount.core import checks
 from headcount.core.budget import MOST_USERS, Budget, Trust
-from headcount.core.errors import BudgetExhausted, InvalidParameter, UnreadableData
+from headcount.core.errors import (
+    BudgetExhausted,
+    HeadcountError,
+    InvalidParameter,
+    UnreadableData,
+)
 from headcount.core.guarantee import Guarantee, PrivacyCurve, rounded_up
 from headcount.core.table import exact, short
 from headcount.ledger.account import Account, Charge, is_kept
@@ -149,13 +154,18 @@ class Ledger:
             # What takes long is loaded and composed before the transaction, and kept for it.
             _ = account.adding(asked).fits
             entry = None
-            with self._writing() as books:
-                record = books.record(name, locked=True)
-                account = record.account
-                after = account.adding(asked)
-                if after.is_ready and after.fits:
-                    entry = entry_of(number=record.number + 1, time=_now())
-                    books.write(record, entry, law)
+            try:
+                with self._writing() as books:
+                    record = books.record(name, locked=True)
+                    account = record.account
+                    after = account.adding(asked)
+                    if after.is_ready and after.fits:
+                        entry = entry_of(number=record.number + 1, time=_now())
+                        books.write(record, entry, law)
+            except UnreadableData as error:
+                if entry is not None and self._has(entry):
+                    raise _half_charged(entry, error) from None
+                raise
             if entry is not None:
                 return entry
             if after.is_ready:
@@ -167,6 +177,13 @@ class Ledger:
             name = books.only(name)
             account, entries = books.history(name)
         return Spending.of(name, books.datasets[name].terms, account, entries)
+
+    def _has(self, entry: Entry) -> bool:
+        """Whether an entry is there after all, though its transaction ended with an error."""
+        try:
+            return any(one.id == entry.id for one in self.spending(entry.dataset).entries)
+        except HeadcountError:
+            return False
 
     def _account(self, name: str | None) -> tuple[str, Account]:
         with self._reading() as books:
@@ -224,6 +241,17 @@ def _pair(guarantee: Guarantee, curve: PrivacyCurve) -> tuple[float, float]:
 def _worse(guarantee: Guarantee) -> InvalidParameter:
     return InvalidParameter(
         f"a curve must keep the guarantee that is charged, got a worse one than {guarantee}"
+    )
+
+
+def _half_charged(entry: Entry, error: UnreadableData) -> UnreadableData:
+    """A disk or a connection may fail when all is written, and only the last word is missing. Then
+    nothing is released, since a power cut could still undo the charge.
+    """
+    return UnreadableData(
+        f"{error.message}; nothing was released, but the charge is recorded as entry "
+        f"{entry.number} of data set {entry.dataset!r}",
+        hint="make sure that the disk is sound, and ask again",
     )
 
 
