@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 import headcount as hc
+from headcount.core.table import short
 
 _PAGE = Path(__file__).parents[1] / "docs" / "accuracy.md"
 _USERS, _BUDGET, _RUNS = 100_000, hc.Budget(1, 1e-6), 200
@@ -87,8 +88,8 @@ def _line(
     return (
         name,
         kind,
-        f"{error:,.4g} ({error / central:,.3f})",
-        f"{found.standard_error(_counts(found.task)):,.4g}",
+        f"{short(error, 4)} ({error / central:,.3f})",
+        short(found.standard_error(_counts(found.task)), 4),
         _measured(found),
         f"{found.messages_per_user:.4g}",
         str(found.slots) if found.trust is hc.Trust.SHUFFLE else "–",
@@ -105,7 +106,7 @@ def _measured(protocol: hc.Protocol) -> str:
     truth = task.answer(task.holding(_counts(task)))
     source = hc.SecureSource()
     runs = [hc.run(protocol, values, source).value - truth for _ in range(_RUNS)]
-    return f"{math.sqrt(np.mean(np.square(runs))):,.4g}"
+    return short(math.sqrt(np.mean(np.square(runs))), 4)
 
 
 def _values(task: hc.Task) -> NDArray[Any]:

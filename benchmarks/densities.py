@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 import headcount as hc
+from headcount.core.table import short
 from headcount.plot import figures
 
 Numbers = NDArray[np.float64]
@@ -87,7 +88,7 @@ def write() -> None:
             found, wanted = slope(points), case.rate(name)
             print(f"{case.title}, {name}: slope {found:.3f}, theory {wanted:.3f}", flush=True)
             lines[f"{label}: {found:.2f} ({wanted:.2f})"] = [(float(n), e) for n, e in points]
-            errors = [f"{error:.2e}" for _, error in points[::2]]
+            errors = [short(error, 3) for _, error in points[::2]]
             rows.append((case.title, f"`{name}`", f"{found:.3f}", f"{wanted:.3f}", *errors))
         panels[case.title] = lines
     title = "Error of a density, ε = 1, δ = 1e-6: slope (of theory)"

@@ -241,3 +241,7 @@ def test_tables_fit_a_page() -> None:
         for line in path.read_text().splitlines():
             if line.startswith("|") and set(line) <= set("|-: "):
                 assert line.count("|") - 1 <= 9, f"{path.name}: {line}"
+
+
+def test_powers_of_ten_are_written_as_people_write_them() -> None:
+    assert [path.name for path in DOCUMENTS if re.search(r"\de-0\d", path.read_text())] == []
