@@ -136,7 +136,7 @@ def test_simultaneous_and_postprocessed_histograms(headcount: Headcount) -> None
             ["--postprocess", "trim"],
             "`postprocess` must be one of clip, norm-sub, simplex",
         ),
-        (["--out", "x.png"], "--out must come with a density, got a count"),
+        (["--out", "x.png"], "--out x.png must come with a density, got a count"),
         (["--task", "density"], "a density must have --low and --high, got none"),
         (["--smoothness", "2", "--low", "0"], "a density must have --high, got none"),
         (

@@ -104,6 +104,8 @@ def test_errors_are_one_family_with_codes_of_their_own() -> None:
 def test_unknown_protocol() -> None:
     with pytest.raises(hc.UnknownName, match=r"must be one of central\.geometric, .*got 'magic'"):
         hc.protocol("magic", hc.Count(), hc.Budget(1), hc.Crowd(5))
+    with pytest.raises(hc.UnknownName, match=r"\(did you mean local\.hadamard\?\)$"):
+        hc.protocol("local.hadamart", hc.Histogram(4), hc.Budget(1), hc.Crowd(5))
 
 
 def test_tasks_of_other_kinds_are_refused() -> None:

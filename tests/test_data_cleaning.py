@@ -40,10 +40,10 @@ def test_missing_values() -> None:
     assert "person 5, person 6, …" in said
     words = ["a", None, "b"]
     assert truth(words, hc.Histogram(["a", "b"]), missing="b") == {"a": 1, "b": 2}
-    assert "`missing` must be error, drop or one of a, b" in refusal(
+    assert "`missing` must be error, drop, or one of a, b" in refusal(
         words, hc.Histogram(["a", "b"]), missing="c"
     )
-    assert "`missing` must be error, drop or 0 or 1, got 7" in refusal(NONE, hc.Count(), missing=7)
+    assert "`missing` must be error, drop, or 0 or 1, got 7" in refusal(NONE, hc.Count(), missing=7)
     assert "must have at least one row" in refusal([None, None], hc.Count(), missing="drop")
     assert "got none for person 1" in refusal([None, None], hc.Count())
 

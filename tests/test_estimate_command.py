@@ -181,7 +181,7 @@ def test_results_that_cannot_be_written(headcount: Headcount, tmp_path: Path) ->
     for out, says in (
         ("absent/x.json", "there must be a folder 'absent' to write to, got none"),
         ("x.txt", "must end in"),
-        ("x.svg", "--out must come with a density, got a count"),
+        ("x.svg", "--out x.svg must come with a density, got a count"),
     ):
         shown = headcount(
             "estimate", "town.parquet", "--column", "smoker", "--epsilon", "1", "--out", out
@@ -328,7 +328,7 @@ def test_trusts_groups_and_people_are_recorded_together(headcount: Headcount) ->
         (["--dataset", "town"], "must come with a ledger"),
         (
             ["--ledger", "spent.db", "--seed", "1", "--not-private"],
-            "must come with a secure source",
+            "--ledger must come without --seed",
         ),
     ],
 )
@@ -379,3 +379,15 @@ def test_what_is_public_is_not_the_question(headcount: Headcount, flag: str) -> 
     )
     assert (done.status, done.out) == (2, "")
     assert "`column` must be another one" in done.err
+
+
+@pytest.mark.usefixtures("people")
+def test_what_was_asked_is_a_line_however_long(headcount: Headcount) -> None:
+    """In a pipe, where no terminal says how wide a line may be; and one message is one."""
+    done = headcount(
+        "estimate", "people.csv", "--column", "smoker", "--task", "density", "--low", "0", "--high",
+        "1", "--epsilon", "1", "--trust", "local", "--postprocess", "density",
+    )  # fmt: skip
+    assert done.status == 0
+    last = " people, 1 message each, post-processed: density"
+    assert any(line.endswith(last) for line in done.out.splitlines())

@@ -41,7 +41,7 @@ from headcount.core.checks import shown
 from headcount.core.errors import InvalidParameter, UnreadableData
 from headcount.core.protocol import Protocol
 from headcount.plot.report_page import check_report_path, save_report
-from headcount.protocols.registry import protocol, protocol_names
+from headcount.protocols.registry import likely_name, protocol, protocol_names
 
 _OF_RUNS = ("--dataset", "--neighbor", "--batch", "--runs", "--confidence")
 _OF_PROTOCOL = (
@@ -227,7 +227,8 @@ def function_of(target: str) -> Callable[..., Any]:
     if not colon or not place or not name:
         raise InvalidParameter(
             f"what is audited must be a protocol ({', '.join(protocol_names())}) or a function as "
-            f"FILE.py:NAME or MODULE:NAME, got {target!r}"
+            f"FILE.py:NAME or MODULE:NAME, got {target!r}",
+            hint=likely_name(target),
         )
     function = getattr(_module(place), name, None)
     if not callable(function):

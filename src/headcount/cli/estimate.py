@@ -352,6 +352,7 @@ def _check_usage(given: dict[str, Any]) -> None:
             ("--person" in given, ["--rows-per-person"], "come with --person"),
             ("--group" in given, ["--groups"], "come with --group"),
             ("--ledger" in given, ["--dataset"], "come with a ledger"),
+            ("--seed" not in given, ["--ledger"], "come without --seed (such noise hides nothing)"),
         ],
     )
 
@@ -381,12 +382,14 @@ def _print_cost(
     promise, spent = answer.guarantee, "spent"
     if isinstance(answer, Estimate):
         steps = answer.postprocessing
-        sent = f"{short(release.protocols[0].messages_per_user, 4)} message(s) each"
+        each = short(release.protocols[0].messages_per_user, 4)
+        sent = f"{each} message{'s' * (each != '1')} each"
         marked = f", post-processed: {' and '.join(steps)}" if steps else ""
-        console.print(f"\n{release.name}, {number(answer.users)} people, {sent}{marked}")
+        line = f"{release.name}, {number(answer.users)} people, {sent}{marked}"
     else:
-        console.print(f"\n{release.name}, {len(answer)} groups, {number(answer.users)} people")
+        line = f"{release.name}, {len(answer)} groups, {number(answer.users)} people"
         spent = "spent once"
+    console.print(f"\n{line}", soft_wrap=True)
     console.print(f"{spent}: {promise}; {promise.method}", soft_wrap=True)
     if promise.neighbors != PLAIN_NEIGHBORS:
         console.print(f"protected: {promise.neighbors}", soft_wrap=True)
@@ -414,7 +417,7 @@ def _check_flags(
     for flag, present, kinds in (
         ("--sampling", sampling, ("mean", "density")),
         ("--simultaneous", simultaneous, ("histogram", "density")),
-        ("--out", out and out.suffix.lower() in results.DRAWN, ("density",)),
+        (f"--out {out}", out and out.suffix.lower() in results.DRAWN, ("density",)),
     ):
         if present and question.name not in kinds:
             wanted = " or ".join(kinds)

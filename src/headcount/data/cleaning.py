@@ -97,7 +97,8 @@ class Cleaning:
             codes, wrong = np.zeros(1), np.ones(1, dtype=np.bool_)
         if wrong is not None and wrong[0]:
             raise InvalidParameter(
-                f"`missing` must be error, drop or {self.allowed}, got {checks.shown(self.missing)}"
+                f"`missing` must be error, drop, or {self.allowed}, "
+                f"got {checks.shown(self.missing)}"
             )
         return codes[0]
 

@@ -1,5 +1,6 @@
 """All protocols by their stable names: one line each, loaded when used."""
 
+from difflib import get_close_matches
 from importlib import import_module
 from typing import Any
 
@@ -56,9 +57,17 @@ def protocol_class(name: str, task: Task | None = None) -> type[Protocol]:
 def _classes(name: str) -> list[type[Protocol]]:
     if not isinstance(name, str) or name not in _CLASSES:
         known = ", ".join(_CLASSES)
-        raise UnknownName(f"`protocol` must be one of {known}, got {checks.shown(name)}")
+        raise UnknownName(
+            f"`protocol` must be one of {known}, got {checks.shown(name)}", hint=likely_name(name)
+        )
     places = (place.split(":") for place in _CLASSES[name].split())
     return [getattr(import_module(f"headcount.protocols.{file}"), noun) for file, noun in places]
+
+
+def likely_name(wrong: object) -> str:
+    """A hint at the protocol whose name is nearly this, if there is one."""
+    near = get_close_matches(str(wrong)[:100], _CLASSES, n=1)
+    return f"did you mean {near[0]}?" if near else ""
 
 
 def protocol_names(task: Task | None = None, trust: Trust | None = None) -> list[str]:
