@@ -289,3 +289,10 @@ def test_shells_complete_names() -> None:
     assert "shuffle.zero-exact" in done.stdout
     tasks = run(_HEADCOUNT_COMPLETE="complete_bash", COMP_WORDS="headcount plan hi", COMP_CWORD="2")
     assert "histogram" in tasks.stdout
+
+
+def test_the_nearest_miss_is_named(headcount: Headcount) -> None:
+    """Not the worst of all protocols that miss the margin."""
+    shown = headcount("plan", "count", "--users", "100", "--epsilon", "1", "--margin", "1%")
+    assert shown.status == 3
+    assert re.search(r"no protocol does: central\.\w+: its margin is ±3\b", shown.err)

@@ -202,3 +202,10 @@ def test_the_command_marks_files_and_both_kinds_of_output(
         for told in (done.out, as_json.out, text):
             assert (WORD in told) != kept
         assert json.loads(as_json.out)["guarantee"]["secure"] == kept
+
+
+def test_a_table_never_shows_a_pair_that_is_not_kept() -> None:
+    protocol = hc.protocol("central.geometric", hc.Count(), hc.Budget(1), hc.Crowd(20))
+    for found in (hc.run(protocol, [1] * 20, hc.SeededSource(1)), hc.run(protocol, [1] * 20)):
+        (row,) = found.guarantee.table().rows
+        assert row[1:3] == (("1", "0") if found.guarantee.secure else ("not kept", "not kept"))

@@ -78,7 +78,7 @@ for command, examples in (
             "--exact",
             "headcount audit shuffle.zero-exact --epsilon 1 --delta 1e-6 --users 1000 --report "
             "--out report.html",
-            "headcount audit mine.py:lie --epsilon 1 --dataset 0 --neighbor 1",
+            "headcount audit mine.py:lie --epsilon 1.2 --dataset 0 --neighbor 1",
         ),
     ),
     (demo, ("headcount demo --out demo.svg",)),

@@ -3,7 +3,6 @@
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from headcount.core.guarantee import rounded_up
 from headcount.core.table import Table, number
 
 if TYPE_CHECKING:
@@ -40,10 +39,7 @@ def _number(estimate: "Estimate", confidence: float, sampling: bool) -> Table:
                 number(estimate.value, error),
                 f"{number(interval.low, error)} to {number(interval.high, error)}",
                 number(error, error),
-                *(
-                    rounded_up(spent) if guarantee.secure else "not kept"
-                    for spent in (guarantee.epsilon, guarantee.delta)
-                ),
+                *guarantee.shown_pair,
             ),
         ),
         notes=(note,) if note else (),

@@ -3,7 +3,7 @@
 import math
 from abc import ABC, abstractmethod
 from dataclasses import asdict, dataclass
-from decimal import ROUND_CEILING, Context
+from decimal import ROUND_CEILING, ROUND_FLOOR, Context
 from typing import Any
 
 import numpy as np
@@ -56,8 +56,7 @@ class Guarantee:
             (
                 (
                     str(self.trust),
-                    rounded_up(self.epsilon),
-                    rounded_up(self.delta),
+                    *self.shown_pair,
                     f"{self.honest:,}",
                     self._computed,
                 ),
@@ -65,6 +64,13 @@ class Guarantee:
             title=self.warning or f"Differential privacy: {self.neighbors}, and nobody can tell",
             notes=(self.method,),
         )
+
+    @property
+    def shown_pair(self) -> tuple[str, str]:
+        """Epsilon and delta as a table shows them; neither stands alone if it is not kept."""
+        if not self.secure:
+            return "not kept", "not kept"
+        return rounded_up(self.epsilon), rounded_up(self.delta)
 
     @property
     def _computed(self) -> str:
@@ -80,6 +86,11 @@ class Guarantee:
         if not self.secure:
             return f"not private; with secure random bits {promised}"
         return f"{promised}, {'exact' if self.exact else 'upper bound'}"
+
+
+def rounded_down(value: float) -> float:
+    """The number in four digits, which are never more than there is."""
+    return float(Context(prec=4, rounding=ROUND_FLOOR).create_decimal(repr(value)))
 
 
 def rounded_up(value: float) -> str:

@@ -5,7 +5,7 @@ from typing import Any
 
 from headcount.core.budget import Budget
 from headcount.core.errors import MissingPackage
-from headcount.core.guarantee import rounded_up
+from headcount.core.guarantee import rounded_down, rounded_up
 from headcount.core.table import Table, exact, short
 from headcount.ledger.account import Account
 from headcount.ledger.entry import Entry
@@ -102,7 +102,7 @@ class Spending:
         if self.remaining_delta:
             pairs.append((self.remaining_epsilon, self.remaining_delta))
         left = " or ".join(
-            f"ε = {exact(epsilon)} at δ = {exact(delta)}" for epsilon, delta in pairs
+            f"ε = {exact(epsilon)} at δ = {exact(rounded_down(delta))}" for epsilon, delta in pairs
         )
         notes.append(f"remaining: {left}")
         protected = {str(one.note["protected"]) for one in self.entries if "protected" in one.note}

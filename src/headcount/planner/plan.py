@@ -65,7 +65,8 @@ class Plan:
             return self[self.chosen]
         if not self.refused:
             raise InvalidParameter(f"no protocol of this trust answers {self.task}")
-        # Those that would do, but for what was asked of them, are the last; else what one needs.
+        # Protocols that miss what was asked come last, the nearest at the very end. If none does,
+        # the first that another setting would make feasible says what is needed.
         last = self.refused[-1]
         nearest = next((one for one in self.refused if one.feasible), last)
         nearest = nearest if last.feasible else last
@@ -312,7 +313,7 @@ def plan(
         return candidates, refused, tuple(map(Bound.from_dict, answer["theory"]))
 
     candidates, refused, known = cached(question, compute, parse)
-    fitting = []
+    fitting, missed = [], []
     for one in sorted(candidates, key=lambda candidate: candidate.expected_error):
         reason = _unfit(one, max_messages, exact)
         if reason is None and margin and one.margin > margin.allowed(task, crowd.users):
@@ -320,7 +321,7 @@ def plan(
         if reason is None:
             fitting.append(one)
         else:
-            refused.append(Refusal(one.protocol, one.trust, reason))
+            missed.append(Refusal(one.protocol, one.trust, reason))
     best = _best(fitting)
     return Plan(
         task=task,
@@ -328,7 +329,7 @@ def plan(
         crowd=crowd,
         confidence=confidence,
         candidates=tuple(fitting),
-        refused=tuple(refused),
+        refused=(*refused, *reversed(missed)),
         bounds=known,
         chosen=None if best is None else best.protocol,
     )
