@@ -435,8 +435,9 @@ class _Sent:
 
 def _convolved(one: Array, other: Array) -> Array:
     shape = [first + second - 1 for first, second in zip(one.shape, other.shape, strict=True)]
-    transforms = [np.fft.rfftn(array, shape) for array in (one, other)]
-    found = np.fft.irfftn(transforms[0] * transforms[1], shape, axes=range(len(shape)))
+    axes = range(len(shape))
+    transforms = [np.fft.rfftn(array, shape, axes=axes) for array in (one, other)]
+    found = np.fft.irfftn(transforms[0] * transforms[1], shape, axes=axes)
     return np.where(found > 1e-15, found, 0.0)  # below is the noise of the transform
 
 
