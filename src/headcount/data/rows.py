@@ -1,5 +1,6 @@
 """Rows of a table, whatever it is: batches of the columns that are asked for, and no others."""
 
+import os
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -103,6 +104,7 @@ def readable(name: str, wanted: str = "readable") -> Iterator[None]:
 
 
 def unreadable(name: str, error: Exception, wanted: str = "readable") -> UnreadableData:
-    lines = str(error).splitlines()
+    known = os.strerror(error.errno) if isinstance(error, OSError) and error.errno else str(error)
+    lines = known.splitlines()
     reason = lines[0].rstrip(":. ") if lines and lines[0] else type(error).__name__
     return UnreadableData(f"{name} must be {wanted}, got: {reason}")
