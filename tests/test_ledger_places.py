@@ -230,3 +230,12 @@ def test_a_bad_name_leaves_no_file(tmp_path: Path, headcount: Headcount, name: s
     assert (done.status, done.out, done.err.count("\n")) == (2, "", 1)
     assert "`dataset` must" in done.err
     assert not (tmp_path / "new.db").exists()
+
+
+def test_a_device_is_no_place_for_a_ledger(tmp_path: Path) -> None:
+    """And nothing is left beside it, where SQLite would put a journal."""
+    (tmp_path / "zeros.db").symlink_to("/dev/zero")
+    for opening in (hc.Ledger.create, hc.Ledger.open):
+        with pytest.raises(hc.UnreadableData, match=r"zeros\.db must be a file, got"):
+            opening(tmp_path / "zeros.db")
+    assert [path.name for path in tmp_path.iterdir()] == ["zeros.db"]

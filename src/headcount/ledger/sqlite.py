@@ -61,6 +61,9 @@ class SqliteStore:
     def _transaction(
         self, kind: Literal["DEFERRED", "IMMEDIATE"], mode: Literal["rw", "rwc"]
     ) -> Iterator[Run]:
+        if self.path.exists() and not (self.path.is_file() or self.path.is_dir()):
+            # SQLite would put a journal beside it.
+            raise UnreadableData(f"{self.shown} must be a file, got a device or a pipe")
         try:
             place = f"{self.path.absolute().as_uri()}?mode={mode}"
             opened = sqlite3.connect(place, uri=True, timeout=self.wait, isolation_level=None)
