@@ -66,7 +66,7 @@ def _classes(name: str) -> list[type[Protocol]]:
 
 def likely_name(wrong: object) -> str:
     """A hint at the protocol whose name is nearly this, if there is one."""
-    near = get_close_matches(str(wrong)[:100], _CLASSES, n=1)
+    near = get_close_matches(wrong[:100], _CLASSES, n=1) if isinstance(wrong, str) else []
     return f"did you mean {near[0]}?" if near else ""
 
 
