@@ -8,7 +8,6 @@ import signal
 import stat
 import subprocess
 import sys
-import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -120,12 +119,10 @@ def test_pipes_and_devices_are_written_to_as_they_are(tmp_path: Path) -> None:
     pipe = tmp_path / "pipe.json"
     os.mkfifo(pipe)
     check_writable(pipe)  # without a reader
-    read: list[bytes] = []
-    reader = threading.Thread(target=lambda: read.append(pipe.read_bytes()), daemon=True)
-    reader.start()
+    reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
     write_file(pipe, "through")
-    reader.join(10)
-    assert read == [b"through"]
+    assert os.read(reader, 100) == b"through"
+    os.close(reader)
     assert stat.S_ISFIFO(pipe.stat().st_mode)
     with pytest.raises(UnreadableData, match="No space left"):
         write_file(Path("/dev/full"), "x" * 10**6)
@@ -400,3 +397,9 @@ def test_killed_at_any_moment_the_old_file_or_the_new_one_is_there(
             assert ledger() == before or text != "before" or "2,000 people" in out, err
         for file in temporary_files(tmp_path):
             file.unlink()
+
+
+def test_an_answer_does_not_wait_for_the_reader_of_a_pipe(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe.json")
+    with pytest.raises(UnreadableData, match="a pipe that nobody reads"):
+        write_file(tmp_path / "pipe.json", "answer")

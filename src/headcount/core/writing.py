@@ -1,5 +1,6 @@
 """Write results into files, whole or not at all, and refuse places that cannot be written to."""
 
+import errno
 import json
 import math
 import os
@@ -33,11 +34,15 @@ def write_file(path: Path, contents: str | bytes) -> None:
 
     The contents go into a temporary file in the same folder. When they are on the disk, that file
     takes the name. A file that is replaced keeps its permissions. A symbolic link stays, and the
-    file that it points to is replaced. Devices and pipes are written to as they are.
+    file that it points to is replaced. Devices and pipes are written to as they are; a pipe must
+    have a reader, since an answer that was paid for cannot wait for one.
     """
     data = contents.encode() if isinstance(contents, str) else contents
     with _written(path):
         before = _status(path)
+        if before is not None and stat.S_ISFIFO(before.st_mode):
+            _write_to_pipe(path, data)
+            return
         if before is not None and not stat.S_ISREG(before.st_mode):
             path.write_bytes(data)
             return
@@ -53,6 +58,18 @@ def write_file(path: Path, contents: str | bytes) -> None:
                 temporary.chmod(stat.S_IMODE(before.st_mode))
             temporary.replace(place)
         _sync_folder(place.parent)
+
+
+def _write_to_pipe(path: Path, data: bytes) -> None:
+    try:
+        opened = os.open(path, os.O_WRONLY | os.O_NONBLOCK)
+    except OSError as error:
+        if error.errno == errno.ENXIO:
+            raise OSError(None, "a pipe that nobody reads") from None
+        raise
+    os.set_blocking(opened, True)
+    with os.fdopen(opened, "wb") as pipe:
+        pipe.write(data)
 
 
 def check_writable(path: Path) -> None:
