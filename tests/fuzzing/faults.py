@@ -130,7 +130,7 @@ def faulted(
         if killed
         else [*judge.streams(line, ended, lost=lost or bool(ending))]
     )
-    wrong += _ledger_is_whole(nest, zoo, line, killed=killed)
+    wrong += _ledger_is_whole(nest, zoo, line, failed=ended.status != judge.DONE)
     changes = zoo.changes()
     may = judge.may_change(line, zoo)
     if not killed:  # who is killed cannot clean up
@@ -156,12 +156,14 @@ def faulted(
     return wrong
 
 
-def _ledger_is_whole(nest: Nursery, zoo: Zoo, line: Line, *, killed: bool) -> list[str]:
-    """Whoever comes next can read it; what was killed while it was made can be made again."""
+def _ledger_is_whole(nest: Nursery, zoo: Zoo, line: Line, *, failed: bool) -> list[str]:
+    """Whoever comes next can read it. A new one that could not be made can be made by the same
+    line: a file that is still empty must stay, since another process may be making the ledger.
+    """
     book = judge.book_of(line)
     if book is None or not os.path.lexists(zoo.box / book):
         return []
     shown = _run(nest, zoo, Line(("ledger", "show"), (book,)))
-    if killed and shown.status != judge.DONE and book not in zoo.things:
+    if failed and shown.status != judge.DONE and book not in zoo.things:
         shown = _run(nest, zoo, line)
     return [] if shown.status == judge.DONE else [f"a ledger that cannot be read: {shown.err!r}"]

@@ -21,8 +21,8 @@ from fuzzing.lines import Line
 from fuzzing.runs import Ended
 from fuzzing.zoo import Change, Zoo
 
-DONE, REFUTED, BAD, INFEASIBLE, EXHAUSTED, INTERRUPTED = 0, 1, 2, 3, 4, 130
-DOCUMENTED = (DONE, REFUTED, BAD, INFEASIBLE, EXHAUSTED, INTERRUPTED)
+DONE, REFUTED, BAD, INFEASIBLE, EXHAUSTED, INTERRUPTED, TERMINATED = 0, 1, 2, 3, 4, 130, 143
+DOCUMENTED = (DONE, REFUTED, BAD, INFEASIBLE, EXHAUSTED, INTERRUPTED, TERMINATED)
 ANSWERED = (DONE, REFUTED)
 _TRACES = (
     "Traceback (most recent call last)", "Exception ignored", "Fatal Python error", "core dumped",

@@ -20,8 +20,8 @@ app = typer.Typer(
     help="Count a crowd without looking at anyone: estimates with differential privacy.",
     epilog="Exit status: 0 done, 1 a claim refuted or thresholds exceeded, 2 bad usage or input or "
     "an answer that could not be saved or printed, 3 not feasible within the budget, 4 budget "
-    "exhausted, 70 a fault of Headcount, 130 interrupted. NO_COLOR turns colors off; "
-    "HEADCOUNT_CACHE names the folder of plans that were computed before.",
+    "exhausted, 70 a fault of Headcount, 130 interrupted, 143 terminated. NO_COLOR turns colors "
+    "off; HEADCOUNT_CACHE names the folder of plans that were computed before.",
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
