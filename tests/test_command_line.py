@@ -425,6 +425,22 @@ def test_output_that_cannot_be_written() -> None:
     assert done.stderr.count("\n") == 1
 
 
+@pytest.mark.parametrize("stream", ["full", "a pipe without a reader"])
+def test_a_refusal_that_cannot_be_said_keeps_its_status(stream: str) -> None:
+    if stream == "full":
+        end = os.open("/dev/full", os.O_WRONLY)
+    else:
+        reader, end = os.pipe()
+        os.close(reader)
+    done = subprocess.run(
+        [sys.executable, "-m", "headcount", "estimate", "nothing.csv", "--epsilon", "1"],
+        stderr=end,
+        check=False,
+    )
+    os.close(end)
+    assert done.returncode == 2
+
+
 def test_terminals_without_unicode_or_room(tmp_path: Path) -> None:
     done = run_module(
         "demo",

@@ -43,7 +43,7 @@ def run(app: Callable[..., Any]) -> NoReturn:
             sys.stdout.flush()
     except BaseException as error:
         status = _explained(error, answered=standard_output.answered)
-        _let_go_of_output()
+        _let_go_of_streams()
     sys.exit(status or 0)
 
 
@@ -69,10 +69,13 @@ def _wants_json() -> bool:
     return "--json" in sys.argv[1 : sys.argv.index("--") if "--" in sys.argv else None]
 
 
-def _let_go_of_output() -> None:
-    """Give up a standard output that takes nothing: else Python would try again when it stops."""
-    try:
-        if sys.stdout is not None:
-            sys.stdout.flush()
-    except OSError:
-        sys.stdout = None
+def _let_go_of_streams() -> None:
+    """Give up streams that take nothing. Else Python would try again when it stops, and replace the
+    status by one of its own.
+    """
+    for name in ("stdout", "stderr"):
+        try:
+            if (stream := getattr(sys, name)) is not None:
+                stream.flush()
+        except OSError:
+            setattr(sys, name, None)
