@@ -26,7 +26,8 @@ from scipy.stats import nbinom, poisson
 
 import enumeration
 import headcount as hc
-from headcount.core.protocol import Bundle
+from headcount.core.randomizer import Bundle
+from headcount.protocols.road import collect
 
 Array: TypeAlias = NDArray[np.float64]
 Counts: TypeAlias = tuple[int, ...]
@@ -288,9 +289,9 @@ def _released(crowd: Crowd) -> Views:
     @cache
     def law(holding: Counts) -> tuple[Array, Law]:
         people = np.repeat(np.array(values), holding)
-        tally = protocol.collect(people, hc.SeededSource(0))
+        tally = collect(protocol, people, hc.SeededSource(0))
         long = protocol.parameters.get("levels", 1) * tally.users > _RELEASED
-        found = None if long else protocol.release_law(tally)
+        found = None if long else protocol.estimator.release_law(tally)
         if found is None:
             return _noisy(protocol, tally), {}
         return np.array([float(chance) for chance in found.values()]), found
@@ -377,7 +378,7 @@ def _counted(
     """
     kinds = enumeration.kinds(laws)
     complete = True
-    if crowd.protocol.fixed_messages == 1:
+    if crowd.protocol.randomizer.fixed_messages == 1:
         name = {kind: _shape_of(kind, laws) for kind in kinds}
         merged: list[dict[Any, Fraction]] = []
         for law in laws:

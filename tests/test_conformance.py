@@ -16,7 +16,8 @@ from scipy.stats import chi2
 import enumeration
 import headcount as hc
 from enumeration import log_likelihood_ratio
-from headcount.core.protocol import RARE, BundleLaw
+from headcount.core.protocol import option_names
+from headcount.core.randomizer import RARE, BundleLaw
 from headcount.protocols.registry import protocol_class
 
 Options: TypeAlias = tuple[tuple[str, Any], ...]
@@ -83,7 +84,7 @@ def variants(name: str, task: hc.Task) -> list[dict[str, Any]]:
     hints = typing.get_type_hints(found)
     choices = {
         option: typing.get_args(hints[option])
-        for option in found.options()
+        for option in option_names(found)
         if typing.get_origin(hints[option]) is typing.Literal
     }
     return [
@@ -162,7 +163,9 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
             # Sums share all but a factor with means, papers' parameters all but the numbers.
             late |= sparing and (isinstance(p.task, hc.Sum) or p.calibration == "paper")
             setting = (p.name, p.task.name, f"{p.budget.epsilon:g}", p.crowd.users, p.crowd.honest)
-            named = "-".join(map(str, (*setting, *(getattr(p, option) for option in p.options()))))
+            named = "-".join(
+                map(str, (*setting, *(getattr(p, option) for option in option_names(type(p)))))
+            )
             found.append(pytest.param(p, id=named, marks=[pytest.mark.slow] if late else []))
     metafunc.parametrize("protocol", found)
 
@@ -215,7 +218,7 @@ def kinds_of(messages: hc.Messages, kinds: list[Any]) -> np.ndarray[Any, Any]:
 
 def places(protocol: hc.Protocol, messages: hc.Messages, kinds: list[Any], law: Any) -> Any:
     """Which outcome of the law every person sent; −1 where it is none of them."""
-    if protocol.fixed_messages == 1:
+    if protocol.randomizer.fixed_messages == 1:
         return kinds_of(messages, kinds)
     return numbered(sent_counts(messages, kinds), law)
 
@@ -243,7 +246,7 @@ def counts_law(protocol: hc.Protocol, value: int) -> tuple[list[Any], dict[Any, 
     Where everybody sends one, it is the law of that.
     """
     kinds = enumeration.kinds(enumeration.laws_of(protocol))
-    if protocol.fixed_messages == 1:
+    if protocol.randomizer.fixed_messages == 1:
         alone = law_of(protocol, value)
         return kinds, {kind: float(alone.get(((kind, 1),), 0)) for kind in kinds}
     law = enumeration.as_counts(law_of(protocol, value), kinds)
@@ -270,7 +273,7 @@ def tally_law(protocol: hc.Protocol, holding: tuple[int, ...]) -> dict[tuple[int
         every, weight = enumeration.outcomes(enumeration.tally_view(protocol, holding))
         return dict(zip(map(tuple, every.tolist()), weight.tolist(), strict=True))
     kinds = enumeration.kinds(enumeration.laws_of(protocol))
-    alone = np.array([protocol._tally(payload_of(protocol, [kind])) for kind in kinds])
+    alone = np.array([protocol.estimator.count(payload_of(protocol, [kind])) for kind in kinds])
     seen, chances = enumeration.outcomes(enumeration.crowd_view(protocol, holding))
     every_tally = seen @ alone
     # One number for each tally, which is quicker to sort by than rows.
@@ -310,7 +313,7 @@ def estimates(protocol: hc.Protocol, holding: tuple[int, ...]) -> list[tuple[hc.
 
 
 def estimate_of(protocol: hc.Protocol, tally: Any, users: int) -> hc.Estimate:
-    modulus = protocol.tally_modulus
+    modulus = protocol.estimator.tally_modulus
     return protocol.estimate(hc.Tally(np.array(tally), users, protocol.name, modulus))
 
 
@@ -544,21 +547,21 @@ def test_messages_per_user_and_bundles(protocol: hc.Protocol) -> None:
     assert protocol.messages_per_user == pytest.approx(max(means))
     for slots in (0, 1, 2, protocol.slots):
         more = float(max(sum(chance for size, chance in law if size > slots) for law in sizes))
-        assert more <= protocol.overflow(slots) <= more * (1 + 1e-6) + 1e-12
+        assert more <= protocol.randomizer.overflow(slots) <= more * (1 + 1e-6) + 1e-12
     bundled = protocol.bundled_curve.delta(protocol.budget.epsilon)
     assert protocol.curve.delta(protocol.budget.epsilon) <= bundled <= protocol.budget.delta
     # No smaller bundle keeps the budget, and this one does.
     price = (1 + math.exp(protocol.budget.epsilon)) * protocol.crowd.honest
     spare = protocol.budget.delta - protocol.curve.delta(protocol.budget.epsilon)
-    assert protocol.overflow(protocol.slots) * price <= spare
-    assert protocol.slots == 1 or protocol.overflow(protocol.slots - 1) * price > spare
+    assert protocol.randomizer.overflow(protocol.slots) * price <= spare
+    assert protocol.slots == 1 or protocol.randomizer.overflow(protocol.slots - 1) * price > spare
 
 
 @small
 def test_bundles_all_have_one_size(protocol: hc.Protocol) -> None:
     source = hc.SeededSource(31)
     for slots in (protocol.slots, protocol.slots + 3):
-        if protocol.fixed_messages and slots != protocol.slots:
+        if protocol.randomizer.fixed_messages and slots != protocol.slots:
             with pytest.raises(hc.InvalidParameter, match="`slots` must be between"):
                 protocol.bundle(0, source, slots=slots)
             continue
@@ -578,11 +581,11 @@ def test_bundles_all_have_one_size(protocol: hc.Protocol) -> None:
 @sparing_decentral
 def test_dummies_change_nothing_but_the_size(protocol: hc.Protocol) -> None:
     """Bundles, without their dummies, follow the law of those that fit."""
-    if protocol.fixed_messages:
+    if protocol.randomizer.fixed_messages:
         return
     source, people = hc.SeededSource(33), 3000
     # As if a smaller size were private, so that some bundles do not fit; but not too many.
-    fits = (size for size in range(1, 20) if 0.05 < protocol.overflow(size) < 0.6)
+    fits = (size for size in range(1, 20) if 0.05 < protocol.randomizer.overflow(size) < 0.6)
     slots = next(fits, protocol.slots)
     protocol = dataclasses.replace(protocol)
     vars(protocol)["slots"] = slots
@@ -640,7 +643,7 @@ def test_budget_is_met_and_used_at_full_size(protocol: hc.Protocol) -> None:
         assert promised.delta >= 0.99 * protocol.budget.delta
     price = (1 + math.exp(protocol.budget.epsilon)) * protocol.crowd.honest
     known = protocol.curve.delta(protocol.budget.epsilon)
-    assert known + price * protocol.overflow(protocol.slots) <= protocol.budget.delta
+    assert known + price * protocol.randomizer.overflow(protocol.slots) <= protocol.budget.delta
 
 
 @large
@@ -726,7 +729,12 @@ def test_more_people_are_welcome_and_fewer_refused(name: str, task: hc.Task) -> 
     for users in (199, 2**60):
         with pytest.raises(hc.CrowdMismatch):
             protocol.estimate(
-                hc.Tally(np.full(protocol.tally_size, 5), users, name, protocol.tally_modulus)
+                hc.Tally(
+                    np.full(protocol.estimator.tally_size, 5),
+                    users,
+                    name,
+                    protocol.estimator.tally_modulus,
+                )
             )
 
 
@@ -786,12 +794,12 @@ def test_bad_messages_tallies_and_counts_are_refused(name: str, task: hc.Task) -
     for wrong in (np.array([7], np.int64), np.array([1.0]), np.ones((2, 7), np.uint8)):
         with pytest.raises(hc.InvalidValue):
             protocol.tally(hc.Batch(wrong, 200))
-    right = np.full(protocol.tally_size, 1)
+    right = np.full(protocol.estimator.tally_size, 1)
     for counts in (-right, np.append(right, 1)):
         with pytest.raises(hc.InvalidValue):
-            protocol.estimate(hc.Tally(counts, 200, name, protocol.tally_modulus))
+            protocol.estimate(hc.Tally(counts, 200, name, protocol.estimator.tally_modulus))
     with pytest.raises(hc.InvalidValue, match="must be of"):
-        protocol.estimate(hc.Tally(right, 200, "another", protocol.tally_modulus))
+        protocol.estimate(hc.Tally(right, 200, "another", protocol.estimator.tally_modulus))
     with pytest.raises(hc.InvalidValue, match="modulo"):
         protocol.estimate(hc.Tally(right, 200, name, 12345))
     lists = ([1], [1, 2, 3, 4], [-1, 5, 5], [-1, 5], [0, 0], [0.5, 1.5], "ab", None)

@@ -165,7 +165,7 @@ def test_an_even_number_of_terms_and_other_nonsense_is_refused(terms: Any) -> No
 
 
 def test_a_whole_number_of_terms_may_be_a_float() -> None:
-    assert build(terms=5.0).tally_size == 5
+    assert build(terms=5.0).estimator.tally_size == 5
     assert isinstance(build(terms=5.0).terms, int)
 
 
@@ -532,7 +532,7 @@ def test_sampling_error_is_about_that_of_people_drawn() -> None:
     kernel = series(terms, numbers).T @ series(terms, (task.grid + 3) / 8)
     shares = (1 + 0.4 * phi(1, numbers)) / len(numbers)
     exact = np.sqrt((shares @ kernel**2 - (shares @ kernel) ** 2) / users) / 8
-    law = protocol._error_law(users, (1 + shares @ kernel) / 8)
+    law = protocol.estimator.error_law(users, (1 + shares @ kernel) / 8)
     assert law.sampling_error == pytest.approx(exact, rel=0.15)
 
 

@@ -14,6 +14,7 @@ from typer.main import get_command
 
 import headcount as hc
 from headcount.cli.app import app
+from headcount.core.protocol import option_names
 from headcount.protocols import registry
 
 ROOT = Path(__file__).parents[1]
@@ -160,7 +161,7 @@ def test_protocol_has_a_page(name: str, pages: dict[str, str]) -> None:
     for kind in kinds:
         for task in kind.tasks:
             assert re.search(rf"\*\*Answers\*\* .*\b{task.name}\b", page)
-        for option in kind.options():
+        for option in option_names(kind):
             entry = re.search(rf"^`{option}` .*\n\n:   (.*)", page, flags=re.MULTILINE)
             assert entry, option
             assert len(entry[1]) > 5, option

@@ -106,7 +106,7 @@ def test_margins_of_oracles_are_the_longest_half_intervals(name: str) -> None:
     protocol = hc.protocol(name, hc.Histogram(50), hc.Budget(1), hc.Crowd(20_000))
     counts = np.linspace(0, 20_000, 2001)
     for confidence in (0.9, 0.99):
-        below, above = protocol._error_law(20_000, counts).margins(confidence)
+        below, above = protocol.estimator.error_law(20_000, counts).margins(confidence)
         assert protocol.margin(confidence) > 0.995 * np.max(below + above) / 2
 
 
@@ -141,7 +141,11 @@ def test_density_error_is_about_that_of_a_wavy_population() -> None:
             value = protocol.estimate(protocol.simulate(counts, source), source).value
             squares.append(np.mean(np.square(value - density)) * 2)
         measured = math.sqrt(np.mean(squares))
-        assert 0.75 * measured < protocol.expected_error < 1.35 * measured
+        assert (
+            0.75 * measured
+            < protocol.estimator.ranking_error(protocol.crowd.users)
+            < 1.35 * measured
+        )
 
 
 # Plans --------------------------------------------------------------------------------------------

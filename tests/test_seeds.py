@@ -13,6 +13,7 @@ from pyarrow import parquet
 import headcount as hc
 from commands import Headcount
 from headcount.plot import figures, results
+from headcount.protocols.road import collect
 from headcount.randomness.sources import Owing
 
 VALUES = [0, 1, 1, 0, 1] * 12
@@ -48,7 +49,7 @@ def test_every_way_to_an_estimate_keeps_the_mark(trust: str) -> None:
     protocol = of(trust)
 
     def both_halves(one: hc.Source, other: hc.Source) -> hc.Tally:
-        return protocol.collect(VALUES[:30], one) + protocol.collect(VALUES[30:], other)
+        return collect(protocol, VALUES[:30], one) + collect(protocol, VALUES[30:], other)
 
     def joined(one: hc.Source, other: hc.Source) -> hc.Tally:
         halves = (protocol.randomize(VALUES[:30], one), protocol.randomize(VALUES[30:], other))
@@ -82,7 +83,7 @@ def test_every_way_to_an_estimate_keeps_the_mark(trust: str) -> None:
 
 def test_what_a_curator_adds_last_is_marked_too() -> None:
     protocol = of("central")
-    tally = protocol.collect(VALUES, hc.SecureSource())
+    tally = collect(protocol, VALUES, hc.SecureSource())
     assert protocol.estimate(tally, hc.SecureSource()).guarantee.secure
     assert not protocol.estimate(tally, hc.SeededSource(1)).guarantee.secure
 

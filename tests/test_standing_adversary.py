@@ -146,7 +146,7 @@ def test_redrawn_bundles_are_not_promised_more_than_they_keep() -> None:
     """Where SECURITY.md tells to seal bundles whole, this is not what is found there."""
     made = gathered("shuffle.fake-users", hc.Histogram(2), hc.Budget(2, 0.1), 3)
     slots = made.protocol.slots
-    assert made.protocol.overflow(slots) > 0
+    assert made.protocol.randomizer.overflow(slots) > 0
     crowd = Crowd(made.protocol, 3, slots=slots)
     for guarantee in settings.collected(made, slots):
         (reading,) = settings.in_json({"guarantee": guarantee.to_dict()}, "README")

@@ -217,7 +217,7 @@ def atoms_of(levels: int) -> Iterator[tuple[int, ...]]:
 
 def meanings(protocol: Any) -> list[int]:
     """What each message adds to the answer, as the analyzer reads it."""
-    size, users = protocol.tally_size, protocol.crowd.users
+    size, users = protocol.estimator.tally_size, protocol.crowd.users
     return [
         round(protocol.estimate(hc.Tally(row, users, protocol.name, None)).value)
         for row in np.eye(size, dtype=np.int64)
@@ -243,7 +243,7 @@ def crowd_counts(protocol: Any, values: Array, size: int, source: hc.Source) -> 
     """How often each message is sent by each group of `size` people in a row."""
     messages = protocol.randomize(values, source)
     owner = np.repeat(np.arange(len(values)) // size, messages.counts)
-    kinds, groups = protocol.tally_size, len(values) // size
+    kinds, groups = protocol.estimator.tally_size, len(values) // size
     cells = np.bincount(owner * kinds + messages.payload, minlength=groups * kinds)
     return cells.reshape(groups, kinds)
 
@@ -419,9 +419,9 @@ def test_bundles_of_correlated_sums_hold_what_is_sent(levels: int) -> None:
     # Of a person who sends a level, one message more.
     tails = np.cumsum(law[::-1])[::-1]
     for slots in (1, 2, 5, 10, 20, 40, 80):
-        assert tails[slots] <= protocol.overflow(slots) <= 1
-    assert protocol.overflow(40) < min(1.0, 50 * tails[40])
-    assert protocol.overflow(0) == 1
+        assert tails[slots] <= protocol.randomizer.overflow(slots) <= 1
+    assert protocol.randomizer.overflow(40) < min(1.0, 50 * tails[40])
+    assert protocol.randomizer.overflow(0) == 1
     sent = protocol.randomize(np.full(50_000, levels), hc.SeededSource(4)).counts
     share = float(np.mean(sent > 10))
     assert share == pytest.approx(tails[10], abs=5 * math.sqrt(tails[10] / 50_000))
@@ -643,7 +643,7 @@ def test_one_bit_for_a_number(epsilon: float) -> None:
         answers = [
             protocol.estimate(hc.Tally(np.array(bits), 1, protocol.name)).value
             for bits in ([0], [1])
-            if protocol.tally_size == 1
+            if protocol.estimator.tally_size == 1
         ] or [
             protocol.estimate(hc.Tally(np.array(bits), 1, protocol.name)).value
             for bits in ([1, 0], [0, 1])

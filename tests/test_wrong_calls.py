@@ -10,6 +10,8 @@ import pytest
 
 import headcount as hc
 from headcount.accounting.amplification import Blanket, Clones
+from headcount.core.protocol import check_users
+from headcount.protocols.road import collect
 
 SOURCE = hc.SeededSource(1)
 WRONG: list[Any] = [
@@ -67,13 +69,13 @@ CALLS: list[tuple[Callable[..., Any], dict[str, Any]]] = [
     (LOCAL.tally, {"batch": MESSAGES}),
     (LOCAL.count, {"payload": MESSAGES.payload}),
     (LOCAL.estimate, {"tally": LOCAL.tally(MESSAGES), "source": SOURCE}),
-    (CENTRAL.estimate, {"tally": CENTRAL.collect([1.0, 2.0, 3.0], SOURCE), "source": SOURCE}),
+    (CENTRAL.estimate, {"tally": collect(CENTRAL, [1.0, 2.0, 3.0], SOURCE), "source": SOURCE}),
     (LOCAL.simulate, {"counts": [1, 2, 2], "source": SOURCE}),
     (LOCAL.standard_error, {"counts": [1, 2, 2]}),
     (CENTRAL.standard_error, {"counts": {1.0: 3}}),
     (LOCAL.truth, {"counts": [1, 2, 2]}),
     (LOCAL.margin, {"confidence": 0.9}),
-    (LOCAL.check_users, {"users": 9}),
+    (check_users, {"protocol": LOCAL, "users": 9}),
     (SHUFFLED.overflow, {"slots": 3}),
     (SHUFFLED.bundle, {"value": 1, "source": SOURCE, "slots": None}),
     (SHUFFLED.curve.delta, {"epsilon": 1.0}),

@@ -21,7 +21,8 @@ from headcount.core import checks
 from headcount.core.budget import Trust
 from headcount.core.errors import InvalidParameter
 from headcount.core.messages import Batch
-from headcount.core.protocol import Bundle, Protocol
+from headcount.core.protocol import Protocol
+from headcount.core.randomizer import Bundle
 from headcount.core.table import Table, short
 from headcount.core.task import Bounded
 
@@ -356,7 +357,7 @@ class _Releases:
     def _released(self, counts: Counts, people: int) -> Law:
         dtype = self._protocol.alphabet.dtype
         payload = np.repeat(np.array(self._crowds.kinds, dtype=dtype), counts)
-        law = self._protocol.release_law(self._protocol.tally(Batch(payload, people)))
+        law = self._protocol.estimator.release_law(self._protocol.tally(Batch(payload, people)))
         if law is None:
             raise InvalidParameter("the law of a release must be short enough to list, got none")
         return law

@@ -17,6 +17,7 @@ from headcount.core.messages import Batch, Messages
 from headcount.core.protocol import Protocol
 from headcount.core.source import Source
 from headcount.core.task import Bounded
+from headcount.protocols.road import collect
 from headcount.protocols.run import run
 from headcount.protocols.shuffler import shuffle
 from headcount.randomness.draws import permutation
@@ -106,7 +107,7 @@ def _mixed(rows: NDArray[Any]) -> NDArray[Any]:
 def _alone(protocol: Protocol, value: Any, count: int, source: Source) -> Outputs:
     """Messages; beside a record, such as a hash and its value, what it says of each bucket."""
     sent = protocol.randomize([value] * count, source)
-    if protocol.fixed_messages == 1:
+    if protocol.randomizer.fixed_messages == 1:
         if sent.payload.ndim == 1:
             return sent.payload
         rows, which = np.unique(sent.payload, axis=0, return_inverse=True)
@@ -136,7 +137,7 @@ def _shuffled(
 
 def _counted(protocol: Protocol, sent: Messages, runs: int) -> NDArray[Any]:
     copies = _copies(protocol, sent, runs)
-    if protocol.fixed_messages == 1:
+    if protocol.randomizer.fixed_messages == 1:
         return copies
     people = sent.users // runs
     kinds = np.array(list(product(*protocol.alphabet.columns)), dtype=protocol.alphabet.dtype)
@@ -153,7 +154,7 @@ def _tallied(protocol: Protocol, sent: Messages, runs: int, source: Source) -> N
 
 def _estimate(protocol: Protocol, crowd: Batch) -> NDArray[np.float64]:
     """Of however few people."""
-    return np.atleast_1d(protocol._unbiased(protocol.tally(crowd), None))
+    return np.atleast_1d(protocol.estimator.unbiased(protocol.tally(crowd), None))
 
 
 def _size(column: range) -> int:
@@ -194,6 +195,6 @@ def _released(
     protocol: Protocol, dataset: Sequence[Any], count: int, source: Source
 ) -> NDArray[np.float64]:
     if protocol.trust is Trust.CENTRAL and protocol.task.whole_answers:
-        tally = protocol.collect(dataset, source)  # nothing random yet
+        tally = collect(protocol, dataset, source)  # nothing random yet
         return np.array([protocol.estimate(tally, source).value for _ in range(count)])
     return np.array([run(protocol, dataset, source).value for _ in range(count)])

@@ -72,6 +72,16 @@ class Task(ABC):
         """The true answer of a crowd that holds such values."""
 
     @property
+    def numbered(self) -> bool:
+        """Whether encoded values are the numbers 0, …, domain − 1."""
+        return False
+
+    @property
+    def open_values(self) -> bool:
+        """Whether people may hold values that are not declared."""
+        return False
+
+    @property
     def buckets(self) -> Sequence[int | str | float] | None:
         """What the numbers of an answer belong to, where there are several."""
         return None
@@ -117,6 +127,7 @@ class Count(Task):
 
     name = "count"
     whole_answers = True
+    numbered = True
 
     def __str__(self) -> str:
         return "Count"
@@ -190,6 +201,14 @@ class Histogram(Task):
     @property
     def buckets(self) -> Sequence[int | str]:
         return range(self.labels) if isinstance(self.labels, int) else self.labels
+
+    @property
+    def numbered(self) -> bool:
+        return not self.open
+
+    @property
+    def open_values(self) -> bool:
+        return self.open
 
     @property
     def domain(self) -> int:
@@ -419,6 +438,10 @@ class Bounded(Task):
             )
         return Holding(values, array.astype(np.int64))
 
+    def divisor(self, users: int) -> int:
+        """The number by which the sum of all values is divided to get the answer."""
+        return 1
+
     def exact_sum(self, held: Holding) -> Fraction:
         """The exact sum of all values."""
         pairs = zip(held.values.tolist(), held.counts.tolist(), strict=True)
@@ -452,6 +475,9 @@ class Mean(Bounded):
 
     name = "mean"
     whole_answers = False
+
+    def divisor(self, users: int) -> int:
+        return users
 
     def answer(self, held: Holding) -> Answer:
         return float(self.exact_sum(held) / held.users)

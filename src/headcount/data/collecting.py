@@ -16,6 +16,7 @@ from headcount.core.protocol import Protocol
 from headcount.core.source import Source
 from headcount.core.tally import Tally
 from headcount.data.memory import workers
+from headcount.protocols.road import tally_of_part
 
 _Key = TypeVar("_Key", bound=Hashable)
 
@@ -41,7 +42,7 @@ def collected(pieces: Iterable[tuple[_Key, Piece]], workers: int) -> dict[_Key, 
 
     with ThreadPoolExecutor(workers) as pool:
         for key, (protocol, codes, source) in pieces:
-            waiting.append((key, pool.submit(protocol.collect_encoded, codes, source)))
+            waiting.append((key, pool.submit(tally_of_part, protocol, codes, source)))
             gather(2 * workers if workers > 1 else 0)
         gather(0)
     return out
@@ -62,7 +63,7 @@ def counted_pieces(
     The order of people makes no difference to the law of their tally.
     """
     ends, dtype = np.cumsum(counts), np.min_scalar_type(len(counts) - 1)
-    size = protocol.people_at_once
+    size = protocol.randomizer.people_at_once
     for number, start in enumerate(range(0, int(ends[-1]), size)):
         stop = min(start + size, int(ends[-1]))
         first, last = np.searchsorted(ends, [start, stop - 1], side="right")

@@ -19,7 +19,9 @@ def pieces(
     progress: Progress,
 ) -> Iterator[tuple[Group, int, NDArray[Any]]]:
     """Encoded values, as many at a time as their protocol takes, whatever the batches are."""
-    cutters = {group: Cutter(protocol.people_at_once) for group, protocol in protocols.items()}
+    cutters = {
+        group: Cutter(protocol.randomizer.people_at_once) for group, protocol in protocols.items()
+    }
     names = {at: name for name, at in groups.numbers.items()}
     for part, share in parts:
         if part.groups is None:

@@ -11,7 +11,7 @@ from headcount.core import checks
 from headcount.core.budget import Budget, Crowd, Trust
 from headcount.core.errors import HeadcountError, InvalidParameter, InvalidValue
 from headcount.core.estimate import Estimate
-from headcount.core.protocol import Protocol
+from headcount.core.protocol import Protocol, check_crowd, passed_on
 from headcount.core.source import Source
 from headcount.core.tally import Tally
 from headcount.core.task import Task
@@ -284,7 +284,7 @@ def _answer(
     as_it_is: bool,
 ) -> _Answer:
     found = build(budget, crowd)
-    found.check_crowd(crowd)  # before anything is charged
+    check_crowd(found, crowd)  # before anything is charged
     if as_it_is or not drawn_at_once(found, question, crowd.users):
         return _Answer(found, release(found, question, 0.0))
     # A little of δ is put aside, and the protocol calibrated for the rest; it may be another one.
@@ -314,7 +314,7 @@ def _answered(
         tally = tallies[group]
         assert tally is not None
         noise = source.part(_NOISE).part(at)
-        found = answer.protocol.estimate(answer.protocol.withhold(tally), noise)
+        found = answer.protocol.estimate(passed_on(answer.protocol, tally), noise)
         promise = replace(answer.release.guarantee, secure=found.guarantee.secure)
         out[group] = replace(found, guarantee=promise, edges=edges)
     return out

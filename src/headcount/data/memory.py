@@ -1,6 +1,6 @@
 """How much memory an answer takes, estimated before anything is spent on it.
 
-Messages are made and counted for some people at a time (`Protocol.people_at_once`), so that their
+Messages are made and counted for some people at a time (`Randomizer.people_at_once`), so that their
 memory is bounded on each core. The tally and the answer of each group grow with the question: they
 have a number for each bucket.
 """
@@ -68,12 +68,15 @@ def check_memory(protocols: Mapping[Group, Protocol], users: Mapping[Group, int]
 
 
 def _piece(protocol: Protocol, users: int) -> int:
-    people = min(users, protocol.people_at_once)
-    return int(people * protocol.bytes_per_user) + _TALLY_BYTES * protocol.tally_size
+    people = min(users, protocol.randomizer.people_at_once)
+    return (
+        int(people * protocol.randomizer.bytes_per_user)
+        + _TALLY_BYTES * protocol.estimator.tally_size
+    )
 
 
 def _answer(protocol: Protocol) -> int:
-    return 8 * protocol.tally_size + _ANSWER_BYTES * _numbers(protocol)
+    return 8 * protocol.estimator.tally_size + _ANSWER_BYTES * _numbers(protocol)
 
 
 def _numbers(protocol: Protocol) -> int:

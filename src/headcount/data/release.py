@@ -96,7 +96,7 @@ def drawn_at_once(protocol: Protocol, question: Question, users: int) -> bool:
     return (
         question.counting
         and protocol.trust is not Trust.CENTRAL
-        and protocol.simulates_exactly
+        and protocol.estimator.simulates_exactly
         and protocol.guarantee.delta > 0
         and users * protocol.messages_per_user > _MANY
     )

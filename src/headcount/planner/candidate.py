@@ -19,7 +19,7 @@ from headcount.protocols.registry import protocol, protocol_class
 class Candidate:
     """What a protocol costs. Errors are by privacy alone, for the worst data; `margin` is half the
     length of an interval. `expected_error` is what candidates are ordered by: see
-    `Protocol.expected_error`.
+    `Estimator.ranking_error`.
     """
 
     protocol: str
@@ -113,8 +113,8 @@ def assess(
                 protocol=name,
                 trust=built.trust,
                 standard_error=float(built.standard_error()),
-                standard_error_is="exact" if built.worst_is_attained else "upper bound",
-                expected_error=float(built.expected_error),
+                standard_error_is="exact" if built.estimator.worst_is_attained else "upper bound",
+                expected_error=float(built.estimator.ranking_error(built.crowd.users)),
                 margin=built.margin(confidence),
                 confidence=confidence,
                 messages_per_user=float(built.messages_per_user),

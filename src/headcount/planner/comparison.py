@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from headcount.core import checks
 from headcount.core.budget import Budget, Crowd, Trust
 from headcount.core.errors import Infeasible, InvalidParameter
-from headcount.core.protocol import Protocol
+from headcount.core.protocol import Protocol, option_names
 from headcount.core.source import Source
 from headcount.core.table import Table, short, size
 from headcount.core.task import Bounded, Count, Counts, Density, Histogram, Task
@@ -248,7 +248,7 @@ def _series(
     options: list[dict[str, Any]] = [{}]
     if axis == "messages":
         # Some protocols trade messages for error; others have one point.
-        sweeps = "max_messages" in found.options() and calibration == "exact"
+        sweeps = "max_messages" in option_names(found) and calibration == "exact"
         options = [{"max_messages": at} for at in places] if sweeps else [{}]
         places = places if sweeps else [math.nan]
     else:

@@ -27,7 +27,7 @@ from headcount.accounting.divergence import PairCurve
 from headcount.accounting.laws import UNIT, Law
 from headcount.core.cached import cached_property
 from headcount.core.guarantee import NearCurve, PrivacyCurve
-from headcount.core.protocol import MOST_BUNDLES, RARE
+from headcount.core.randomizer import MOST_BUNDLES, RARE
 from headcount.core.source import Source
 from headcount.randomness.draws import successes
 from headcount.randomness.shares import negative_binomial_share

@@ -18,7 +18,7 @@ from headcount.core import checks
 from headcount.core.budget import Budget, Crowd
 from headcount.core.cached import cached_property
 from headcount.core.errors import Infeasible, InvalidParameter
-from headcount.core.protocol import Protocol
+from headcount.core.old_form import OldForm
 from headcount.core.table import short
 from headcount.core.task import Task
 
@@ -29,7 +29,7 @@ Noise = TypeVar("Noise")
 
 
 @dataclass(frozen=True)
-class CorrelatedProtocol(Protocol, Generic[Noise]):
+class CorrelatedProtocol(OldForm, Generic[Noise]):
     """A protocol with noise of some ε1; a subclass says which noise that is, and what it costs."""
 
     # Between ε1 and the most that it can be: less makes laws too long.

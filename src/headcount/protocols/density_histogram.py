@@ -36,7 +36,8 @@ from headcount.core.cached import cached_property
 from headcount.core.errors import Infeasible, InvalidParameter
 from headcount.core.estimate import Answer, DensityError, ErrorLaw
 from headcount.core.messages import Messages
-from headcount.core.protocol import BundleLaw, Protocol
+from headcount.core.protocol import Protocol
+from headcount.core.randomizer import BundleLaw
 from headcount.core.source import Source
 from headcount.core.tally import Tally
 from headcount.core.task import Density, Histogram, Holding, Task

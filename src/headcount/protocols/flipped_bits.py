@@ -16,7 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headcount.core.messages import Alphabet, Messages
-from headcount.core.protocol import BundleLaw, Protocol
+from headcount.core.old_form import OldForm
+from headcount.core.randomizer import BundleLaw
 from headcount.core.source import Source
 from headcount.core.tally import Tally
 from headcount.core.task import Count, Holding
@@ -54,7 +55,7 @@ class FlipError:
 
 
 @dataclass(frozen=True)
-class FlippedBits(Protocol):
+class FlippedBits(OldForm):
     """A protocol whose people flip their bit with probability t/2^64; a subclass says which t."""
 
     tasks = (Count,)
@@ -68,7 +69,7 @@ class FlippedBits(Protocol):
         """The number t."""
 
     @property
-    def _lie_probability(self) -> Fraction:
+    def lie_probability(self) -> Fraction:
         return Fraction(self._lie, WHOLE)
 
     @property
@@ -76,11 +77,11 @@ class FlippedBits(Protocol):
         return ratio_epsilon(Fraction(WHOLE - 2 * self._lie, self._lie))
 
     def law(self, value: int) -> BundleLaw:
-        lie = self._lie_probability
+        lie = self.lie_probability
         return {((value, 1),): 1 - lie, ((1 - value, 1),): lie}
 
     def _standard_error(self, users: int, held: Holding | None) -> float:
-        return FlipError(users, self._lie_probability, 0.0).standard_error
+        return FlipError(users, self.lie_probability, 0.0).standard_error
 
     def _randomize(self, encoded: NDArray[np.uint8], source: Source) -> Messages:
         reports = bernoulli(source, len(encoded), self._lie)
@@ -96,8 +97,8 @@ class FlippedBits(Protocol):
         return float(Fraction(numerator, WHOLE - 2 * self._lie))
 
     def _error_law(self, users: int, value: float) -> FlipError:
-        return FlipError(users, self._lie_probability, value)
+        return FlipError(users, self.lie_probability, value)
 
     def _simulate(self, held: Holding, source: Source) -> NDArray[np.int64]:
-        lies = [int(binomial(source, int(n), self._lie_probability)[0]) for n in held.counts]
+        lies = [int(binomial(source, int(n), self.lie_probability)[0]) for n in held.counts]
         return np.array([lies[0] + held.counts[1] - lies[1]])

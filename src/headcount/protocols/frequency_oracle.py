@@ -31,7 +31,7 @@ from headcount.core.cached import cached_property
 from headcount.core.errors import Infeasible
 from headcount.core.estimate import Answer
 from headcount.core.guarantee import Guarantee
-from headcount.core.protocol import Protocol
+from headcount.core.old_form import OldForm
 from headcount.core.source import Source
 from headcount.core.table import short
 from headcount.core.tally import Tally
@@ -127,7 +127,7 @@ class SupportError:
 
 
 @dataclass(frozen=True)
-class FrequencyOracle(Protocol):
+class FrequencyOracle(OldForm):
     """A subclass says what is sent, which buckets that supports, and how often."""
 
     trust = Trust.LOCAL

@@ -10,11 +10,12 @@ from numpy.typing import NDArray
 
 from headcount.core.guarantee import Guarantee, PrivacyCurve
 from headcount.core.messages import Alphabet
+from headcount.core.old_form import OldForm
 from headcount.core.protocol import Protocol
 
 
 @dataclass(frozen=True)
-class InnerProtocol(Protocol):
+class InnerProtocol(OldForm):
     """A subclass says what runs inside, what people's values are there, and what comes of it."""
 
     @property

@@ -16,7 +16,8 @@ from headcount.core import checks
 from headcount.core.budget import MOST_USERS, Crowd
 from headcount.core.cached import cached_property
 from headcount.core.messages import Messages
-from headcount.core.protocol import BundleLaw, Protocol
+from headcount.core.old_form import OldForm
+from headcount.core.randomizer import BundleLaw
 from headcount.core.source import Source
 from headcount.core.tally import Tally
 from headcount.core.task import MOST_LEVELS, Bounded, Holding, Mean, Sum, Task
@@ -27,7 +28,7 @@ MOST_SUM = 2**60  # of all levels: what a tally holds with room for noise
 
 
 @dataclass(frozen=True)
-class LevelProtocol(Protocol):
+class LevelProtocol(OldForm):
     """A protocol for the sum of levels; a subclass says how many, and what is sent for one."""
 
     tasks: ClassVar[tuple[type[Task], ...]] = (Sum, Mean)

@@ -7,7 +7,7 @@ from typing import Any
 from headcount.core import checks
 from headcount.core.budget import Budget, Crowd, Trust
 from headcount.core.errors import UnknownName
-from headcount.core.protocol import Protocol
+from headcount.core.protocol import Protocol, option_names, other_task
 from headcount.core.task import Task
 
 # Names that stand for a class, or for several that answer different tasks.
@@ -96,9 +96,9 @@ def protocol(name: str, task: Task, budget: Budget, crowd: Crowd, /, **options: 
     classes = _classes(name)
     found = protocol_class(name, task if isinstance(task, Task) else None)
     if isinstance(task, Task) and not found.answers(task):
-        raise found.other_task(task, (kind for one in classes for kind in one.tasks))
+        raise other_task(task, found, *(kind for one in classes for kind in one.tasks))
     for option in options:
-        if option not in found.options():
-            known = ", ".join(found.options())
+        if option not in option_names(found):
+            known = ", ".join(option_names(found))
             raise UnknownName(f"{name} takes the options {known}, got {option!r}")
     return found(task, budget, crowd, **options)

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from headcount.core.cached import cached_property
 from headcount.core.messages import Messages
-from headcount.core.protocol import BundleLaw
+from headcount.core.randomizer import BundleLaw
 from headcount.core.source import Source
 from headcount.core.tally import Tally
 from headcount.core.task import Holding

@@ -7,6 +7,7 @@ from headcount.core.budget import Trust
 from headcount.core.estimate import Estimate
 from headcount.core.protocol import Protocol
 from headcount.core.source import Source
+from headcount.protocols.road import collect
 from headcount.protocols.shuffler import shuffle
 from headcount.randomness.sources import SecureSource
 
@@ -16,7 +17,7 @@ def run(protocol: Protocol, values: ArrayLike, source: Source | None = None) -> 
     checks.instance("protocol", protocol, Protocol)
     source = SecureSource() if source is None else source
     if protocol.trust is not Trust.SHUFFLE:
-        return protocol.estimate(protocol.collect(values, source), source)
+        return protocol.estimate(collect(protocol, values, source), source)
     messages = protocol.randomize(values, source)
     batch = shuffle(
         messages, source, least_copies=protocol.least_copies, dummy=protocol.alphabet.dummy

@@ -7,6 +7,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,10 +15,13 @@ from numpy.typing import NDArray
 from headcount.core.budget import Trust
 from headcount.core.cached import cached_property
 from headcount.core.guarantee import Guarantee
+from headcount.core.promise import promise_alone
+from headcount.core.protocol import Protocol
 from headcount.core.source import Source
-from headcount.core.task import Bounded, Holding
-from headcount.protocols.level_protocol import MOST_SUM
-from headcount.protocols.response_sum import MOST_RESPONSES, ResponseSum
+from headcount.core.task import Bounded, Holding, Mean, Sum, Task
+from headcount.protocols.fixed_point import Grid
+from headcount.protocols.level_responses import MOST_RESPONSES
+from headcount.protocols.levels import MOST_SUM, bounded, check_levels
 from headcount.protocols.responses import ratio_epsilon, share_weight
 from headcount.randomness.draws import WHOLE, bernoulli, uniform
 from headcount.randomness.totals import binomial, uniform_sum
@@ -135,23 +139,22 @@ class Windows:
 
 
 @dataclass(frozen=True)
-class WindowedSum(ResponseSum):
-    """A local protocol whose people respond with outputs around their level, or in part so."""
+class WindowedMean(Protocol):
+    """A local protocol whose people respond, at least sometimes, with outputs near their level."""
 
     trust = Trust.LOCAL
-    fixed_messages = 1
+    tasks: ClassVar[tuple[type[Task], ...]] = (Sum, Mean)
 
     levels: int | None = None  # by default so many that rounding hardly matters
 
-    def _check_options(self) -> None:
-        self._keep_levels("levels", MOST_RESPONSES)
+    def check_options(self) -> None:
+        check_levels(self, "levels", MOST_RESPONSES)
 
     @cached_property
-    def _levels(self) -> int:
-        if self.levels is not None:
-            return self.levels
-        return enough_windows(self._bounds, self.crowd.users, self.budget.epsilon)
+    def grid(self) -> Grid:
+        task, users = bounded(self), self.crowd.users
+        return Grid(task, self.levels or enough_windows(task, users, self.budget.epsilon))
 
     @property
     def guarantee(self) -> Guarantee:
-        return self._promise_alone()
+        return promise_alone(self)

@@ -107,7 +107,9 @@ class SparkCrowds(Crowds):
         progress(0.0)
         with spark_errors():
             if plain:
-                kinds = {group: (one.name, one.tally_modulus) for group, one in plain.items()}
+                kinds = {
+                    group: (one.name, one.estimator.tally_modulus) for group, one in plain.items()
+                }
                 step = Tallying(self.reader, groups, plain, seed)
                 for group, (users, counts) in gathered(self.rows, step, allowed, kinds).items():
                     tallies[group] = Tally(counts, users, *kinds[group], source.secure)

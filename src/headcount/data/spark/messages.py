@@ -7,7 +7,7 @@ import numpy as np
 from headcount.core import checks
 from headcount.core.budget import Trust
 from headcount.core.errors import InvalidParameter, InvalidValue
-from headcount.core.protocol import Protocol
+from headcount.core.protocol import Protocol, check_users
 from headcount.core.source import Source
 from headcount.core.tally import Tally
 from headcount.data.cleaning import Fill, cleaning
@@ -56,7 +56,7 @@ def randomized(
     with spark_errors():
         found = gathered(rows, Surveying(reader), policy.allowed)
         people = found[None][0] if found else 0
-        protocol.check_users(people)
+        check_users(protocol, people)
         return messages(rows, reader, protocol, seed)
 
 
@@ -66,11 +66,11 @@ def tallied(frame: Any, protocol: Protocol, *, users: int | None = None) -> Tall
     """
     rows = needed(frame, [MESSAGE])
     kinds: dict[Group, tuple[str, int | None]]
-    kinds = {None: (protocol.name, protocol.tally_modulus)}
+    kinds = {None: (protocol.name, protocol.estimator.tally_modulus)}
     with spark_errors():
         found = gathered(rows, Counted(protocol), "a message", kinds)
-    sent, counts = found.get(None, (0, np.zeros(protocol.tally_size, dtype=np.int64)))
-    each = protocol.fixed_messages
+    sent, counts = found.get(None, (0, np.zeros(protocol.estimator.tally_size, dtype=np.int64)))
+    each = protocol.randomizer.fixed_messages
     if users is None:
         if not each:
             raise InvalidParameter(
@@ -83,7 +83,7 @@ def tallied(frame: Any, protocol: Protocol, *, users: int | None = None) -> Tall
             f"{people:,} people must send {each} message(s) each with {protocol.name}, "
             f"got {sent:,} messages"
         )
-    return Tally(counts, people, protocol.name, protocol.tally_modulus)
+    return Tally(counts, people, protocol.name, protocol.estimator.tally_modulus)
 
 
 def messages(

@@ -41,11 +41,11 @@ class Sending:
         source = partition_source(self.seed).part(self.groups.index(self.group))
         names = Numbering.of_found(self.groups, self.reader.question)
         parts = self.reader.parts(batches, names)
-        size = min(_ROWS, self.protocol.people_at_once)
+        size = min(_ROWS, self.protocol.randomizer.people_at_once)
         for _, number, codes in pieces(parts, {self.group: self.protocol}, names, quietly):
             part = source.part(number)
             for start in range(0, len(codes), size):
-                messages = self.protocol.randomize_encoded(codes[start : start + size], part)
+                messages = self.protocol.randomizer.send(codes[start : start + size], part)
                 if self.protocol.least_copies > 1:
                     messages = messages.only_single()
                 payload = self.protocol.alphabet.messages(messages.payload)
@@ -69,14 +69,18 @@ class Counted:
     protocol: Protocol
 
     def __call__(self, batches: Batches) -> Batches:
-        alphabet, cutter, sent = self.protocol.alphabet, Cutter(self.protocol.people_at_once), 0
+        alphabet, cutter, sent = (
+            self.protocol.alphabet,
+            Cutter(self.protocol.randomizer.people_at_once),
+            0,
+        )
         total: Tally | None = None
         try:
             for payload in self._pieces(batches, cutter):
                 alphabet.messages(payload)
                 sent += len(payload)
-                counts = self.protocol.count(payload)
-                tally = Tally(counts, 1, self.protocol.name, self.protocol.tally_modulus)
+                counts = self.protocol.estimator.count(self.protocol.alphabet.messages(payload))
+                tally = Tally(counts, 1, self.protocol.name, self.protocol.estimator.tally_modulus)
                 total = tally if total is None else total + tally
         except HeadcountError as error:
             yield home_batch(None, None, None, Refusal(error.message, error.hint, None).to_json())

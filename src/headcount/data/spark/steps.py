@@ -23,6 +23,7 @@ from headcount.data.spark.columns import stored
 from headcount.data.spark.home import Batches, home, refused
 from headcount.data.spark.refusals import Refusal
 from headcount.data.spark.rows import RawRows, Reader, partition_source, quietly
+from headcount.protocols.road import tally_of_part
 from headcount.randomness.sources import SeededSource
 
 _ROWS = 2**16  # of a batch that is made here
@@ -101,7 +102,7 @@ class Tallying:
             parts = self.reader.parts(batches, names)
             for group, number, codes in pieces(parts, self.protocols, names, quietly):
                 part = sources[group].part(number)
-                tally = self.protocols[group].collect_encoded(codes, part)
+                tally = tally_of_part(self.protocols[group], codes, part)
                 tallies[group] = tallies[group] + tally if group in tallies else tally
         except HeadcountError as error:
             yield refused(error, self.reader.question)

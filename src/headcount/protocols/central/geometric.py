@@ -26,7 +26,7 @@ from headcount.core.budget import Trust
 from headcount.core.cached import cached_property
 from headcount.core.guarantee import Guarantee, PrivacyCurve
 from headcount.core.messages import Alphabet, Messages
-from headcount.core.protocol import MOST_BUNDLES, BundleLaw
+from headcount.core.randomizer import MOST_BUNDLES, BundleLaw
 from headcount.core.source import Source
 from headcount.core.tally import Tally
 from headcount.core.task import Bounded, Count, Holding, Mean, Sum, Task

@@ -27,7 +27,8 @@ from headcount.core.cached import cached_property
 from headcount.core.estimate import Answer
 from headcount.core.guarantee import Guarantee, PrivacyCurve
 from headcount.core.messages import Alphabet, Messages
-from headcount.core.protocol import MOST_BUNDLES, BundleLaw, Protocol
+from headcount.core.old_form import OldForm
+from headcount.core.randomizer import MOST_BUNDLES, BundleLaw
 from headcount.core.source import Source
 from headcount.core.tally import Tally
 from headcount.core.task import Histogram, Holding, Task
@@ -38,7 +39,7 @@ from headcount.randomness.sources import SecureSource
 
 
 @dataclass(frozen=True)
-class GeometricHistogram(Protocol):
+class GeometricHistogram(OldForm):
     name = "central.geometric"
     trust = Trust.CENTRAL
     tasks: ClassVar[tuple[type[Task], ...]] = (Histogram,)

@@ -34,7 +34,9 @@ from headcount.core.errors import InvalidParameter
 from headcount.core.estimate import Answer, ErrorLaw
 from headcount.core.guarantee import Guarantee, NearCurve
 from headcount.core.messages import Alphabet, Messages
-from headcount.core.protocol import MOST_BUNDLES, BundleLaw, Protocol
+from headcount.core.old_form import OldForm
+from headcount.core.protocol import Protocol
+from headcount.core.randomizer import MOST_BUNDLES, BundleLaw
 from headcount.core.source import Source
 from headcount.core.tally import Tally
 from headcount.core.task import Histogram, Holding, Sum
@@ -46,7 +48,7 @@ _CHUNK = 1 << 20  # numbers that are drawn at a time
 
 
 @dataclass(frozen=True)
-class LaplaceBins(Protocol):
+class LaplaceBins(OldForm):
     """The paper's oracle: noise on every number of the one-hot vector, as if each were a sum."""
 
     name = "local.density-histogram"

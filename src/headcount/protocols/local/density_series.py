@@ -44,7 +44,8 @@ from headcount.core.errors import InvalidParameter
 from headcount.core.estimate import Answer, DensityError, NormalError
 from headcount.core.guarantee import Guarantee
 from headcount.core.messages import Alphabet, Messages
-from headcount.core.protocol import MOST_BUNDLES, BundleLaw, Protocol
+from headcount.core.old_form import OldForm
+from headcount.core.randomizer import MOST_BUNDLES, BundleLaw
 from headcount.core.source import Source
 from headcount.core.tally import Tally
 from headcount.core.task import Density, Holding
@@ -68,7 +69,7 @@ class SeriesError(DensityError):
 
 
 @dataclass(frozen=True)
-class DensitySeries(Protocol):
+class DensitySeries(OldForm):
     name = "local.density-series"
     trust = Trust.LOCAL
     tasks = (Density,)

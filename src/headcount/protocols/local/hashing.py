@@ -30,7 +30,7 @@ from numpy.typing import NDArray
 from headcount.core import checks
 from headcount.core.cached import cached_property
 from headcount.core.messages import Alphabet, Messages
-from headcount.core.protocol import MOST_BUNDLES, BundleLaw
+from headcount.core.randomizer import MOST_BUNDLES, BundleLaw
 from headcount.core.source import Source
 from headcount.protocols.frequency_oracle import FrequencyOracle, Support
 from headcount.protocols.linear_hashes import parity, walsh

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from headcount.core.cached import cached_property
 from headcount.core.messages import Alphabet, Messages
-from headcount.core.protocol import BundleLaw
+from headcount.core.randomizer import BundleLaw
 from headcount.core.source import Source
 from headcount.core.task import Holding
 from headcount.protocols.frequency_oracle import FrequencyOracle, Support

@@ -35,7 +35,7 @@ from headcount.core.errors import Infeasible
 from headcount.core.estimate import NormalError
 from headcount.core.guarantee import Guarantee
 from headcount.core.messages import Alphabet, Messages
-from headcount.core.protocol import MOST_BUNDLES, BundleLaw
+from headcount.core.randomizer import MOST_BUNDLES, BundleLaw
 from headcount.core.source import Source
 from headcount.core.table import short
 from headcount.core.tally import Tally

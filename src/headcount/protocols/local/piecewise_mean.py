@@ -29,72 +29,92 @@ from headcount.accounting.laws import UNIT, Law
 from headcount.core.budget import MOST_USERS
 from headcount.core.cached import cached_property
 from headcount.core.messages import Alphabet, Messages
-from headcount.core.protocol import BundleLaw
+from headcount.core.randomizer import BundleLaw, Randomizer
 from headcount.core.source import Source
 from headcount.core.tally import Tally
 from headcount.core.task import Holding
-from headcount.protocols.level_protocol import MOST_SUM
-from headcount.protocols.response_sum import in_parts
-from headcount.protocols.windows import (
-    WindowedSum,
-    Windows,
-    paper_window,
-    window_variances,
-)
+from headcount.protocols.level_responses import ResponseEstimator, in_parts
+from headcount.protocols.levels import MOST_SUM, Rounding
+from headcount.protocols.windows import WindowedMean, Windows, paper_window, window_variances
 
 
 @dataclass(frozen=True)
-class PiecewiseMean(WindowedSum):
-    name = "local.piecewise-mean"
+class PiecewiseRandomizer(Randomizer):
+    """Sends an output of the window around one's level, or with probability β any output."""
+
+    windows: Windows
+
+    fixed_messages = 1
+
+    @property
+    def alphabet(self) -> Alphabet:
+        return Alphabet.numbers(self.windows.outputs)
+
+    def send(self, encoded: NDArray[np.integer], source: Source) -> Messages:
+        return in_parts(self.windows.respond, encoded, source, self.alphabet.dtype)
+
+    def law(self, value: int) -> BundleLaw:
+        return {((output, 1),): chance for output, chance in self.windows.law(value).items()}
+
+
+@dataclass(frozen=True, eq=False)
+class PiecewiseEstimator(ResponseEstimator):
+    """Adds up outputs."""
+
+    windows: Windows
+
     tally_size = 1
 
+    @property
+    def most_users(self) -> int:
+        return min(MOST_USERS, MOST_SUM // self.windows.outputs)
+
+    def count(self, payload: NDArray[Any]) -> NDArray[np.int64]:
+        return np.array([payload.sum(dtype=np.int64)])
+
+    def level_sum(self, tally: Tally, source: Source | None) -> Fraction:
+        return self.windows.level_sum(int(tally.counts[0]), tally.users)
+
+    def simulate_levels(self, held: Holding, source: Source) -> NDArray[np.int64]:
+        return np.array([self.windows.simulate(held, source)])
+
+    @property
+    def level_variances(self) -> NDArray[np.float64]:
+        return self.windows.variances
+
+    @property
+    def width(self) -> float:
+        return self.windows.width
+
+
+@dataclass(frozen=True)
+class PiecewiseMean(WindowedMean):
+    name = "local.piecewise-mean"
+
     @cached_property
-    def _windows(self) -> Windows:
-        levels, epsilon = self._levels, self.budget.epsilon
+    def windows(self) -> Windows:
+        levels, epsilon = self.grid.levels, self.budget.epsilon
         if self.calibration == "paper":
             return Windows(levels, paper_window(levels, epsilon), epsilon)
         return Windows(levels, 1 + int(window_variances(levels, epsilon)[1].argmin()), epsilon)
 
-    @property
-    def alphabet(self) -> Alphabet:
-        return Alphabet.numbers(self._windows.outputs)
+    @cached_property
+    def randomizer(self) -> Rounding:
+        return Rounding(self.grid, PiecewiseRandomizer(self.windows))
 
-    @property
-    def most_users(self) -> int:
-        return min(MOST_USERS, MOST_SUM // self._windows.outputs)
+    @cached_property
+    def estimator(self) -> PiecewiseEstimator:
+        return PiecewiseEstimator(self.task, self.grid, self.windows)
 
     @property
     def parameters(self) -> Mapping[str, float]:
-        return self._windows.parameters
-
-    @property
-    def local_epsilon(self) -> float:
-        return self._windows.local_epsilon
+        return self.windows.parameters
 
     @cached_property
     def curve(self) -> PairCurve:
-        low, high = (np.array([float(chance) for chance in end]) for end in self._windows.ends)
+        low, high = (np.array([float(chance) for chance in end]) for end in self.windows.ends)
         return PairCurve.both_directions(Law(0, low, UNIT), Law(0, high, UNIT))
 
-    def _level_law(self, level: int) -> BundleLaw:
-        return {((output, 1),): chance for output, chance in self._windows.law(level).items()}
-
     @property
-    def _level_variances(self) -> NDArray[np.float64]:
-        return self._windows.variances
-
-    @property
-    def _width(self) -> float:
-        return self._windows.width
-
-    def _send(self, levels: NDArray[np.integer], source: Source) -> Messages:
-        return in_parts(self._windows.respond, levels, source, self.alphabet.dtype)
-
-    def _tally(self, payload: NDArray[Any]) -> NDArray[np.int64]:
-        return np.array([payload.sum(dtype=np.int64)])
-
-    def _level_sum(self, tally: Tally, source: Source | None) -> Fraction:
-        return self._windows.level_sum(int(tally.counts[0]), tally.users)
-
-    def _simulate_levels(self, held: Holding, source: Source) -> NDArray[np.int64]:
-        return np.array([self._windows.simulate(held, source)])
+    def local_epsilon(self) -> float:
+        return self.windows.local_epsilon

@@ -35,7 +35,7 @@ class RandomizedResponse(FlippedBits):
 
     @property
     def parameters(self) -> Mapping[str, float]:
-        return {"lie_probability": float(self._lie_probability)}
+        return {"lie_probability": float(self.lie_probability)}
 
     @property
     def guarantee(self) -> Guarantee:
@@ -43,5 +43,5 @@ class RandomizedResponse(FlippedBits):
 
     @cached_property
     def curve(self) -> PairCurve:
-        truth = np.array([float(1 - self._lie_probability), float(self._lie_probability)])
+        truth = np.array([float(1 - self.lie_probability), float(self.lie_probability)])
         return PairCurve.both_directions(Law(0, truth, UNIT), Law(0, truth[::-1], UNIT))

@@ -12,13 +12,10 @@ Messages    Those of the local protocol. If shuffler and analyzer collude, ε0 i
 """
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, ClassVar
-
-import numpy as np
-from numpy.typing import NDArray
 
 from headcount.accounting.amplification import (
     Amplification,
@@ -32,26 +29,17 @@ from headcount.core import checks
 from headcount.core.budget import MOST_EPSILON, MOST_USERS, Budget, Crowd, Trust
 from headcount.core.cached import cached_property
 from headcount.core.errors import Infeasible, InvalidParameter
-from headcount.core.estimate import Answer, ErrorLaw
+from headcount.core.estimator import Estimator
 from headcount.core.guarantee import Guarantee, PrivacyCurve
-from headcount.core.messages import Messages
-from headcount.core.protocol import BundleLaw, Calibration, Protocol
-from headcount.core.source import Source
+from headcount.core.promise import promise
+from headcount.core.protocol import Calibration, Protocol
+from headcount.core.randomizer import Randomizer
 from headcount.core.table import short
-from headcount.core.tally import Tally
-from headcount.core.task import Bounded, Count, Density, Histogram, Holding, Mean, Sum, Task
-from headcount.protocols.inner import InnerProtocol
+from headcount.core.task import Count, Density, Histogram, Mean, Sum, Task
 from headcount.protocols.registry import protocol, protocol_names
 
-_DEFAULTS: dict[type[Task], str] = {
-    Count: "local.randomized-response",
-    Histogram: "local.k-ary",
-    Sum: "local.one-bit-mean",
-    Mean: "local.one-bit-mean",
-    Density: "local.density-histogram",
-}
-_FROM_TO = (1e-3, MOST_EPSILON)  # ε0 for which oracles have the most messages, some or others
-_FEW = 64  # values and messages up to which a randomizer's whole law is looked at
+_ENDS = (1e-3, MOST_EPSILON)  # the smallest and the largest ε0 at which laws are tried
+_FEW = 64  # a randomizer's whole law is used if it has at most so many values and messages
 
 
 @lru_cache(maxsize=256)
@@ -62,9 +50,9 @@ def _bound(name: str, task: Task, honest: int) -> Amplification:
     if name == "local.k-ary":
         # For two values the law of binary response is tighter: nobody can hold a third.
         return BinaryResponse(honest) if task.domain == 2 else Blanket.k_ary(honest, task.domain)
-    # Of numbers there is no list; and it must be short for whichever ε0.
-    few = not isinstance(task, Bounded) and task.domain <= _FEW
-    if few and all(_rows(name, task, epsilon) for epsilon in _FROM_TO):
+    # The law must be short for every ε0. It is longest at one of the ends.
+    few = task.numbered and task.domain <= _FEW
+    if few and all(_rows(name, task, epsilon) for epsilon in _ENDS):
         return Blanket.of(honest, lambda epsilon: _rows(name, task, epsilon) or [])
     return Clones(honest)
 
@@ -106,32 +94,28 @@ def _calibrate(
 
 
 @dataclass(frozen=True)
-class Amplified(InnerProtocol):
+class Amplified(Protocol):
     name = "shuffle.amplified"
     trust = Trust.SHUFFLE
     tasks: ClassVar[tuple[type[Task], ...]] = (Count, Histogram, Sum, Mean, Density)
 
-    local: str | None = None  # the local protocol's name; by default a response to the task
+    local: str | None = None  # the local protocol's name; by default the first for the task
 
-    def __post_init__(self) -> None:
+    def check_options(self) -> None:
         if self.local is not None:
             checks.choice("local", self.local, protocol_names(self.task, Trust.LOCAL))
-        super().__post_init__()
-        _ = self._inner  # an infeasible request is refused now, not at the first use
-
-    @property
-    def _local_name(self) -> str:
-        return self.local or next(
-            name for task, name in _DEFAULTS.items() if isinstance(self.task, task)
-        )
 
     @property
     def amplification(self) -> Amplification:
         """What this crowd gains: ε, δ or ε0 from the other two."""
         return _bound(self._local_name, self.task, self.crowd.honest)
 
+    @property
+    def _local_name(self) -> str:
+        return self.local or protocol_names(self.task, Trust.LOCAL)[0]
+
     @cached_property
-    def _inner(self) -> Protocol:
+    def inner(self) -> Protocol:
         """The local protocol that people run."""
         local_epsilon = _calibrate(self.amplification, self.budget, self.calibration)
         if local_epsilon is None:
@@ -146,60 +130,35 @@ class Amplified(InnerProtocol):
         return protocol(self._local_name, self.task, Budget(local_epsilon), self.crowd)
 
     @property
+    def randomizer(self) -> Randomizer:
+        return self.inner.randomizer
+
+    @property
+    def estimator(self) -> Estimator:
+        return self.inner.estimator
+
+    @property
     def parameters(self) -> Mapping[str, float]:
-        return {"local_epsilon": self._inner.budget.epsilon}
+        return {"local_epsilon": self.inner.budget.epsilon}
+
+    @cached_property
+    def curve(self) -> PrivacyCurve:
+        # The local protocol rounds its probabilities to the private side of ε0.
+        local_epsilon = self.inner.budget.epsilon
+        return SymmetricCurve(
+            lambda epsilon: self.amplification.delta(local_epsilon, epsilon), local_epsilon
+        )
 
     @cached_property
     def guarantee(self) -> Guarantee:
         computed, bound = self.calibration == "exact", self.amplification
-        return self._promise(
+        return promise(
+            self,
             bound.method if computed else "Feldman, McMillan and Talwar 2021",
             delta=self.curve.delta(self.budget.epsilon) if computed else self.budget.delta,
             exact=computed and bound.exact,
         )
 
-    @cached_property
-    def curve(self) -> PrivacyCurve:
-        # The local protocol rounds its probabilities to the private side of ε0.
-        local_epsilon = self._inner.budget.epsilon
-        return SymmetricCurve(
-            lambda epsilon: self.amplification.delta(local_epsilon, epsilon), local_epsilon
-        )
-
-    def law(self, value: Any) -> BundleLaw | None:
-        return self._inner.law(value)
-
-    def _answer_range(self, users: int) -> tuple[float, float]:
-        return self._inner._answer_range(users)
-
-    def _target(self, held: Holding) -> Answer:
-        return self._inner._target(held)
-
     @property
-    def worst_is_attained(self) -> bool:
-        return self._inner.worst_is_attained
-
-    @property
-    def expected_error(self) -> float:
-        return self._inner.expected_error
-
-    def _standard_error(self, users: int, held: Holding | None) -> float:
-        return self._inner._standard_error(users, held)
-
-    def _extremes(self, users: int, confidence: float) -> Iterable[Answer]:
-        return self._inner._extremes(users, confidence)
-
-    def _error_law(self, users: int, value: Answer) -> ErrorLaw:
-        return self._inner._error_law(users, value)
-
-    def _randomize(self, encoded: NDArray[Any], source: Source) -> Messages:
-        return self._inner._randomize(encoded, source)
-
-    def _unbiased(self, tally: Tally, source: Source | None) -> Answer:
-        return self._inner._unbiased(tally, source)
-
-    def _answer(self, users: int, unbiased: Answer) -> Answer:
-        return self._inner._answer(users, unbiased)
-
-    def _simulate(self, held: Holding, source: Source) -> NDArray[np.int64]:
-        return self._inner._simulate(held, source)
+    def local_epsilon(self) -> float:
+        return self.inner.local_epsilon

@@ -24,10 +24,12 @@ from numpy.typing import NDArray
 
 from headcount.accounting.laws import Law
 from headcount.core.budget import Budget, Crowd, Trust
+from headcount.core.bundles import RESERVED
 from headcount.core.cached import cached_property
 from headcount.core.guarantee import Guarantee, PrivacyCurve
 from headcount.core.messages import Alphabet, Messages
-from headcount.core.protocol import RESERVED, BundleLaw, Calibration
+from headcount.core.protocol import Calibration
+from headcount.core.randomizer import BundleLaw
 from headcount.core.source import Source
 from headcount.core.tally import Tally
 from headcount.core.task import Count, Holding, Task

@@ -18,7 +18,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headcount.core.messages import Alphabet, Messages
-from headcount.core.protocol import BundleLaw, Protocol
+from headcount.core.protocol import Protocol
+from headcount.core.randomizer import BundleLaw
 from headcount.core.source import Source
 from headcount.core.tally import Tally
 from headcount.core.task import Histogram

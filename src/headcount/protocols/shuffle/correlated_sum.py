@@ -33,11 +33,12 @@ from headcount.accounting.correlated_sums import (
 )
 from headcount.accounting.divergence import PointCurve
 from headcount.core.budget import Trust
+from headcount.core.bundles import RESERVED
 from headcount.core.cached import cached_property
 from headcount.core.errors import Infeasible
 from headcount.core.guarantee import Guarantee, NearCurve, PrivacyCurve
 from headcount.core.messages import Alphabet, Messages
-from headcount.core.protocol import RESERVED, BundleLaw
+from headcount.core.randomizer import BundleLaw
 from headcount.core.source import Source
 from headcount.core.table import short
 from headcount.core.tally import Tally

@@ -26,11 +26,14 @@ from headcount.accounting import laws
 from headcount.accounting.buckets import MovedCurve
 from headcount.accounting.calibration import least_private
 from headcount.core.budget import Budget, Trust
+from headcount.core.bundles import RESERVED
 from headcount.core.cached import cached_property
 from headcount.core.errors import Infeasible
 from headcount.core.guarantee import Guarantee, NearCurve, PrivacyCurve
 from headcount.core.messages import Alphabet, Messages
-from headcount.core.protocol import MOST_BUNDLES, RARE, RESERVED, BundleLaw, Calibration, Protocol
+from headcount.core.old_form import OldForm
+from headcount.core.protocol import Calibration
+from headcount.core.randomizer import MOST_BUNDLES, RARE, BundleLaw
 from headcount.core.source import Source
 from headcount.core.table import short
 from headcount.core.tally import Tally
@@ -84,7 +87,7 @@ class PoissonError:
 
 
 @dataclass(frozen=True)
-class FakeUsers(Protocol):
+class FakeUsers(OldForm):
     name = "shuffle.fake-users"
     trust = Trust.SHUFFLE
     tasks = (Histogram,)

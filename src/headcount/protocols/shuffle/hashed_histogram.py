@@ -45,7 +45,7 @@ from headcount.core.cached import cached_property
 from headcount.core.errors import InvalidParameter
 from headcount.core.guarantee import Guarantee
 from headcount.core.messages import Alphabet, Messages
-from headcount.core.protocol import BundleLaw
+from headcount.core.randomizer import BundleLaw
 from headcount.core.source import Source
 from headcount.core.tally import Tally
 from headcount.core.task import Histogram, Holding, Task

@@ -80,7 +80,7 @@ class ShuffledResponse(FlippedBits):
 
     @property
     def parameters(self) -> Mapping[str, float]:
-        return {"lambda": float(2 * self.crowd.honest * self._lie_probability)}
+        return {"lambda": float(2 * self.crowd.honest * self.lie_probability)}
 
     @property
     def guarantee(self) -> Guarantee:
@@ -95,6 +95,6 @@ class ShuffledResponse(FlippedBits):
     @cached_property
     def curve(self) -> SymmetricCurve:
         return SymmetricCurve(
-            lambda epsilon: flip_delta(self.crowd.honest, self._lie_probability, epsilon),
+            lambda epsilon: flip_delta(self.crowd.honest, self.lie_probability, epsilon),
             self.local_epsilon,
         )

@@ -41,7 +41,9 @@ from headcount.core.errors import CrowdMismatch, Infeasible, InvalidParameter
 from headcount.core.estimate import Answer
 from headcount.core.guarantee import Guarantee
 from headcount.core.messages import Alphabet, Messages
-from headcount.core.protocol import BundleLaw, Calibration, Protocol
+from headcount.core.old_form import OldForm
+from headcount.core.protocol import Calibration
+from headcount.core.randomizer import BundleLaw
 from headcount.core.source import Source
 from headcount.core.table import short
 from headcount.core.tally import Tally
@@ -135,7 +137,7 @@ def _last(holds: Callable[[Any], NDArray[np.bool_]], start: NDArray[np.int64]) -
 
 
 @dataclass(frozen=True)
-class SampleThreshold(Protocol):
+class SampleThreshold(OldForm):
     name = "shuffle.sample-threshold"
     trust = Trust.SHUFFLE
     tasks = (Histogram,)

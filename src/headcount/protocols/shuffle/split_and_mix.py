@@ -28,11 +28,12 @@ from numpy.typing import NDArray
 from headcount.accounting.geometric import moved_curve
 from headcount.accounting.laws import UNIT
 from headcount.core.budget import MOST_USERS, Budget, Crowd, Trust
+from headcount.core.bundles import RESERVED
 from headcount.core.cached import cached_property
 from headcount.core.errors import Infeasible
 from headcount.core.guarantee import Guarantee, NearCurve
 from headcount.core.messages import Alphabet, Messages
-from headcount.core.protocol import RESERVED, BundleLaw
+from headcount.core.randomizer import BundleLaw
 from headcount.core.source import Source
 from headcount.core.table import short
 from headcount.core.tally import Tally

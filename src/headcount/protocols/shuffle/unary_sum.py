@@ -31,7 +31,8 @@ from headcount.core.cached import cached_property
 from headcount.core.errors import Infeasible
 from headcount.core.guarantee import Guarantee
 from headcount.core.messages import Alphabet, Messages
-from headcount.core.protocol import BundleLaw, Calibration
+from headcount.core.protocol import Calibration
+from headcount.core.randomizer import BundleLaw
 from headcount.core.source import Source
 from headcount.core.table import short
 from headcount.core.tally import Tally

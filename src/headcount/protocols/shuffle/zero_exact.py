@@ -26,7 +26,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headcount.accounting import laws
-from headcount.accounting.buckets import MovedCurve
 from headcount.accounting.calibration import least_private
 from headcount.accounting.divergence import PairCurve
 from headcount.accounting.laws import Law
@@ -35,9 +34,12 @@ from headcount.core.budget import Budget, Trust
 from headcount.core.cached import cached_property
 from headcount.core.errors import Infeasible
 from headcount.core.estimate import Answer
+from headcount.core.estimator import Estimator
 from headcount.core.guarantee import Guarantee, PrivacyCurve
 from headcount.core.messages import Alphabet, Messages
-from headcount.core.protocol import BundleLaw, Calibration, Protocol
+from headcount.core.promise import promise
+from headcount.core.protocol import Calibration, Protocol
+from headcount.core.randomizer import BundleLaw, Randomizer
 from headcount.core.source import Source
 from headcount.core.table import short
 from headcount.core.tally import Tally
@@ -45,54 +47,50 @@ from headcount.core.task import Count, Holding, Task
 from headcount.randomness.draws import WHOLE, bernoulli
 from headcount.randomness.totals import binomial
 
-_SMALL = 100  # crowds whose best coin is looked for closely: it need not be the fair one
+_SMALL = 100  # up to so many people the best coin is searched closely: it need not be the fair one
 _MOST_NOISE = 10**9
+
+
+# Randomizer -----------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class CountRandomizer(Randomizer):
+    """Sends x messages and, with probability p = 1 − t/2^64, one more."""
+
+    weight: int  # t
+
+    alphabet = Alphabet(np.uint8, range(1, 2), dummy=(0,))
+
+    @property
+    def withheld(self) -> Fraction:
+        """The number q."""
+        return Fraction(self.weight, WHOLE)
+
+    @property
+    def messages_per_user(self) -> float:
+        return float(2 - self.withheld)
+
+    def send(self, encoded: NDArray[np.uint8], source: Source) -> Messages:
+        counts = bernoulli(source, len(encoded), WHOLE - self.weight)
+        counts += encoded
+        payload = np.ones(int(counts.sum(dtype=np.int64)), dtype=np.uint8)
+        return Messages(payload, len(encoded), counts)
+
+    def law(self, value: int) -> BundleLaw:
+        sent = ((1, value),) if value else ()
+        return {sent: self.withheld, ((1, value + 1),): 1 - self.withheld}
+
+    def overflow(self, slots: int) -> float:
+        return (1.0, float(1 - self.withheld))[slots] if slots < 2 else 0.0
+
+
+# Analyzer and its error -----------------------------------------------------------------------
 
 
 def _missing(people: int, weight: int) -> Law:
     """The law of M, the noise messages not sent by `people` who follow the protocol."""
     return laws.binomial(people, Fraction(weight, WHOLE))
-
-
-def _curve(honest: int, weight: int, moved: bool) -> PrivacyCurve:
-    """Of a person who comes or goes, or moves between two of many counts."""
-    law = _missing(honest, weight)
-    # One message more stands for one fewer withheld.
-    return MovedCurve(law, law.shift(1)) if moved else PairCurve.both_directions(law, law.shift(1))
-
-
-def _delta(honest: int, weight: int, epsilon: float, moved: bool) -> float:
-    return _curve(honest, weight, moved).delta(epsilon)
-
-
-@lru_cache(maxsize=256)
-def _calibrate(honest: int, budget: Budget, calibration: Calibration, moved: bool) -> int | None:
-    """The t to use, looked at again: its exact δ is within the budget. None if there is none."""
-    if budget.delta == 0:
-        return None  # p^h > 0 is part of δ, whatever p
-
-    def delta_at(weight: int) -> float:
-        return _delta(honest, weight, budget.epsilon, moved)
-
-    if calibration == "paper":
-        epsilon, delta = (part / (1 + moved) for part in (budget.epsilon, budget.delta))
-        withheld = 50 / epsilon**2 * math.log(2 / delta)
-        weight = math.ceil(Fraction(withheld) / honest * WHOLE)
-        return weight if 2 * weight <= WHOLE and delta_at(weight) <= budget.delta else None
-    # That nobody withholds a message is part of δ, so (1−q)^h ≤ δ: less noise cannot do.
-    least = -math.expm1(math.log(budget.delta) / honest) * (1 - 1e-9)
-    return least_private(
-        delta_at,
-        budget.delta,
-        start=min(int(least * WHOLE) + 1, _most_withheld(honest)),
-        stop=_most_withheld(honest),
-        steps=10 if honest > _SMALL else 1000,
-    )
-
-
-def _most_withheld(honest: int) -> int:
-    """The t of most noise: a fair coin, or as many messages withheld as a law can tabulate."""
-    return min(WHOLE // 2, WHOLE * _MOST_NOISE // honest)
 
 
 @dataclass(frozen=True)
@@ -173,40 +171,170 @@ class ThresholdedNoise(MissingNoise):
 
 
 @dataclass(frozen=True)
+class NoisyCounts(Estimator):
+    """Answers from the numbers of messages: ĉ = |y| − np, or 0 unless |y| > n."""
+
+    weight: int
+    thresholded: bool
+
+    @property
+    def tally_size(self) -> int:
+        return 1
+
+    def count(self, payload: NDArray[np.uint8]) -> NDArray[np.int64]:
+        return np.array([len(payload)])
+
+    def simulate(self, held: Holding, source: Source) -> NDArray[np.int64]:
+        withheld = binomial(source, held.users, Fraction(self.weight, WHOLE), self.tally_size)
+        return self.true_counts(held) + held.users - withheld
+
+    def unbiased(self, tally: Tally, source: Source | None = None) -> Answer:
+        sent = Fraction(WHOLE - self.weight, WHOLE)
+        return float(int(tally.counts[0]) - tally.users * sent)
+
+    def postprocessing(self, tally: Tally) -> tuple[str, Callable[[Answer], Answer]] | None:
+        if not self.thresholded:
+            return None
+        above = tally.counts > tally.users
+        return "zero-exact", lambda value: value * above.reshape(np.shape(value))[()]
+
+    def standard_error(self, users: int, held: Holding | None) -> float:
+        if not self.thresholded:
+            return MissingNoise(users, self.weight).standard_error
+        errors = ThresholdedErrors(users, self.weight)
+        if held is None:
+            largest = errors.worst(np.array([0]), np.array([users]))
+        else:
+            largest = errors.of(self.true_counts(held))
+        return math.sqrt(float(np.max(largest)))
+
+    def error_law(self, users: int, unbiased: Answer) -> MissingNoise:
+        if not self.thresholded:
+            return MissingNoise(users, self.weight)
+        return ThresholdedNoise(users, self.weight, unbiased)
+
+    def true_counts(self, held: Holding) -> NDArray[np.int64]:
+        """The number c, or c_b of each bucket."""
+        return held.counts[1:]
+
+
+# Calibration and privacy ----------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Neighbors:
+    """How a change of one value shows: in how many counts, and the curve of a law and the same law
+    moved by 1.
+    """
+
+    counts: int
+    curve: Callable[[Law, Law], PrivacyCurve]
+
+    def of(self, honest: int, weight: int) -> PrivacyCurve:
+        # One message more stands for one fewer withheld.
+        law = _missing(honest, weight)
+        return self.curve(law, law.shift(1))
+
+    def delta(self, honest: int, weight: int, epsilon: float) -> float:
+        return self.of(honest, weight).delta(epsilon)
+
+
+@lru_cache(maxsize=256)
+def _calibrate(
+    neighbors: Neighbors, honest: int, budget: Budget, calibration: Calibration
+) -> int | None:
+    """A number t whose exact δ is within the budget; None if there is none."""
+    if budget.delta == 0:
+        return None  # p^h > 0 is part of δ, whatever p
+
+    def delta_at(weight: int) -> float:
+        return neighbors.delta(honest, weight, budget.epsilon)
+
+    if calibration == "paper":
+        epsilon, delta = budget.epsilon / neighbors.counts, budget.delta / neighbors.counts
+        withheld = 50 / epsilon**2 * math.log(2 / delta)
+        weight = math.ceil(Fraction(withheld) / honest * WHOLE)
+        return weight if 2 * weight <= WHOLE and delta_at(weight) <= budget.delta else None
+    # That nobody withholds a message is part of δ, so (1−q)^h ≤ δ: less noise cannot do.
+    least = -math.expm1(math.log(budget.delta) / honest) * (1 - 1e-9)
+    return least_private(
+        delta_at,
+        budget.delta,
+        start=min(int(least * WHOLE) + 1, _most_withheld(honest)),
+        stop=_most_withheld(honest),
+        steps=10 if honest > _SMALL else 1000,
+    )
+
+
+def _most_withheld(honest: int) -> int:
+    """The t of most noise: a fair coin, or as many messages withheld as a law can tabulate."""
+    return min(WHOLE // 2, WHOLE * _MOST_NOISE // honest)
+
+
+@dataclass(frozen=True)
 class ZeroExact(Protocol):
     name = "shuffle.zero-exact"
     trust = Trust.SHUFFLE
     tasks: ClassVar[tuple[type[Task], ...]] = (Count,)
+    neighbors: ClassVar[Neighbors] = Neighbors(1, PairCurve.both_directions)
 
     # zero-exact answers 0 for certain where nobody is counted, at the price of a bias.
     analyzer: Literal["unbiased", "zero-exact"] = "unbiased"
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
+    def check_options(self) -> None:
         checks.choice("analyzer", self.analyzer, ("unbiased", "zero-exact"))
-        _ = self._weight  # an infeasible request is refused now, not at the first use
 
     @cached_property
-    def _weight(self) -> int:
-        """t: a noise message is withheld with probability t/2^64."""
-        weight = _calibrate(self.crowd.honest, self.budget, self.calibration, self._moved)
-        if weight is None:
+    def weight(self) -> int:
+        """The number t: a noise message is withheld with probability t/2^64."""
+        found = _calibrate(self.neighbors, self.crowd.honest, self.budget, self.calibration)
+        if found is None:
             raise self._infeasible()
-        return weight
+        return found
+
+    @cached_property
+    def randomizer(self) -> Randomizer:
+        return CountRandomizer(self.weight)
+
+    @cached_property
+    def estimator(self) -> NoisyCounts:
+        return NoisyCounts(self.task, self.weight, self.analyzer == "zero-exact")
+
+    @property
+    def parameters(self) -> Mapping[str, float]:
+        return {"p": float(1 - Fraction(self.weight, WHOLE))}
+
+    @cached_property
+    def curve(self) -> PrivacyCurve:
+        return self.neighbors.of(self.crowd.honest, self.weight)
+
+    @cached_property
+    def guarantee(self) -> Guarantee:
+        exact = self.calibration == "exact"
+        return promise(
+            self,
+            "law of the number of messages" if exact else "Balcer and Cheu 2020",
+            delta=self.curve.delta(self.budget.epsilon) if exact else self.budget.delta,
+            exact=exact,
+        )
+
+    @property
+    def local_epsilon(self) -> float:
+        return math.inf
 
     def _infeasible(self) -> Infeasible:
         honest, budget = self.crowd.honest, self.budget
         if budget.delta == 0:
-            exact, parts = self.calibration == "exact", 1 + self._moved
+            exact, parts = self.calibration == "exact", self.neighbors.counts
             least = (
-                _delta(honest, _most_withheld(honest), budget.epsilon, self._moved)
+                self.neighbors.delta(honest, _most_withheld(honest), budget.epsilon)
                 if exact
                 # From here on the closed form has q ≤ ½.
                 else 2.000001 * parts * math.exp(-honest * (budget.epsilon / parts) ** 2 / 100)
             )
             least = max(least, 1e-9)  # less is no use to anybody
             feasible = least < 1 and _calibrate(
-                honest, Budget(budget.epsilon, least), self.calibration, self._moved
+                self.neighbors, honest, Budget(budget.epsilon, least), self.calibration
             )
             return Infeasible(
                 f"{self.name} needs delta above 0: it may happen that all send a noise message",
@@ -214,13 +342,13 @@ class ZeroExact(Protocol):
             )
 
         def works(people: int) -> bool:
-            return _calibrate(people, budget, self.calibration, self._moved) is not None
+            return _calibrate(self.neighbors, people, budget, self.calibration) is not None
 
         def surely_works(people: int) -> bool:
             # Quicker: a fair coin is near the most private, and more of them are more private.
             if self.calibration == "paper":
                 return works(people)
-            return _delta(people, WHOLE // 2, budget.epsilon, self._moved) <= budget.delta
+            return self.neighbors.delta(people, WHOLE // 2, budget.epsilon) <= budget.delta
 
         few, enough = honest, 2 * honest
         while enough < _MOST_NOISE and not surely_works(enough):
@@ -237,94 +365,3 @@ class ZeroExact(Protocol):
             f"{self.name} needs at least {enough} honest people for {setting}, got {honest}",
             nearest={"honest": enough},
         )
-
-    @property
-    def alphabet(self) -> Alphabet:
-        return Alphabet(np.uint8, range(1, 2), dummy=(0,))
-
-    @property
-    def tally_size(self) -> int:
-        return 1
-
-    @property
-    def _moved(self) -> bool:
-        """Whether people move between several counts."""
-        return False
-
-    def _held(self, counts: NDArray[np.int64]) -> NDArray[np.int64]:
-        """The true counts."""
-        return counts[1:]
-
-    @property
-    def _withheld(self) -> Fraction:
-        return Fraction(self._weight, WHOLE)
-
-    @property
-    def parameters(self) -> Mapping[str, float]:
-        return {"p": float(1 - self._withheld)}
-
-    @cached_property
-    def guarantee(self) -> Guarantee:
-        exact = self.calibration == "exact"
-        return self._promise(
-            "law of the number of messages" if exact else "Balcer and Cheu 2020",
-            delta=self.curve.delta(self.budget.epsilon) if exact else self.budget.delta,
-            exact=exact,
-        )
-
-    @cached_property
-    def curve(self) -> PrivacyCurve:
-        return _curve(self.crowd.honest, self._weight, self._moved)
-
-    @property
-    def messages_per_user(self) -> float:
-        return float(2 - self._withheld)
-
-    @property
-    def local_epsilon(self) -> float:
-        return math.inf
-
-    def law(self, value: int) -> BundleLaw | None:
-        sent = ((1, value),) if value else ()
-        return {sent: self._withheld, ((1, value + 1),): 1 - self._withheld}
-
-    def _standard_error(self, users: int, held: Holding | None) -> float:
-        if self.analyzer == "unbiased":
-            return MissingNoise(users, self._weight).standard_error
-        errors = ThresholdedErrors(users, self._weight)
-        if held is None:
-            largest = errors.worst(np.array([0]), np.array([users]))
-        else:
-            largest = errors.of(self._held(held.counts))
-        return math.sqrt(float(np.max(largest)))
-
-    def _randomize(self, encoded: NDArray[np.uint8], source: Source) -> Messages:
-        counts = bernoulli(source, len(encoded), WHOLE - self._weight)
-        counts += encoded
-        payload = np.ones(int(counts.sum(dtype=np.int64)), dtype=np.uint8)
-        return Messages(payload, len(encoded), counts)
-
-    def _tally(self, payload: NDArray[np.uint8]) -> NDArray[np.int64]:
-        return np.array([len(payload)])
-
-    def _unbiased(self, tally: Tally, source: Source | None) -> Answer:
-        return float(int(tally.counts[0]) - tally.users * (1 - self._withheld))
-
-    def _postprocessing(self, tally: Tally) -> tuple[str, Callable[[Answer], Answer]] | None:
-        if self.analyzer == "unbiased":
-            return None
-        above = tally.counts > tally.users if self._moved else tally.counts[0] > tally.users
-        return "zero-exact", lambda value: value * above
-
-    def _excess(self, slots: int) -> float:
-        return (1.0, self.parameters["p"])[slots] if slots < 2 else 0.0
-
-    def _error_law(self, users: int, value: Answer) -> MissingNoise:
-        if self.analyzer == "unbiased":
-            return MissingNoise(users, self._weight)
-        return ThresholdedNoise(users, self._weight, value)
-
-    def _simulate(self, held: Holding, source: Source) -> NDArray[np.int64]:
-        users = held.users
-        withheld = int(binomial(source, users, self._withheld)[0])
-        return np.array([int(held.counts[1]) + users - withheld])

@@ -1,0 +1,147 @@
+"""Sums and means: numbers are rounded to levels, and the analyzer adds the levels up.
+
+See `fixed_point` for the notation, the rounding and the error.
+"""
+
+import math
+from abc import abstractmethod
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from headcount.core import checks
+from headcount.core.budget import MOST_USERS
+from headcount.core.estimator import Estimator
+from headcount.core.messages import Alphabet, Messages
+from headcount.core.protocol import Protocol
+from headcount.core.randomizer import BundleLaw, Randomizer
+from headcount.core.source import Source
+from headcount.core.tally import Tally
+from headcount.core.task import MOST_LEVELS, Bounded, Holding
+from headcount.protocols.fixed_point import Grid, RoundedError
+from headcount.protocols.geometric_error import GeometricError
+
+MOST_SUM = 2**60  # the largest sum of all levels; a tally has room for it and for noise
+
+
+@dataclass(frozen=True)
+class Rounding(Randomizer):
+    """Rounds a number to a level at random, then sends what another randomizer sends for it."""
+
+    grid: Grid
+    levels: Randomizer  # takes a level for a value
+
+    @property
+    def alphabet(self) -> Alphabet:
+        return self.levels.alphabet
+
+    @property
+    def fixed_messages(self) -> int | None:
+        return self.levels.fixed_messages
+
+    @property
+    def messages_per_user(self) -> float:
+        return self.levels.messages_per_user
+
+    def send(self, encoded: NDArray[Any], source: Source) -> Messages:
+        return self.levels.send(self.grid.round(encoded, source), source)
+
+    def law(self, value: float) -> BundleLaw | None:
+        out: dict[Any, Fraction] = {}
+        for level, chance in self.grid.chances(value):
+            law = self.levels.law(level)
+            if law is None:
+                return None
+            for bundle, probability in law.items():
+                out[bundle] = out.get(bundle, Fraction(0)) + chance * probability
+        return out
+
+    def overflow(self, slots: int) -> float:
+        return self.levels.overflow(slots)
+
+
+@dataclass(frozen=True)
+class LevelEstimator(Estimator):
+    """Answers from an estimate S of the sum of all levels."""
+
+    grid: Grid
+
+    @abstractmethod
+    def level_sum(self, tally: Tally, source: Source | None) -> Fraction | int:
+        """The unbiased estimate S."""
+
+    @abstractmethod
+    def variance(self, users: int, held: Holding | None) -> float:
+        """The variance of S with that of rounding; without values, for the worst ones."""
+
+    @abstractmethod
+    def simulate_levels(self, held: Holding, source: Source) -> NDArray[np.int64]:
+        """The numbers of a tally, drawn for people who have such levels."""
+
+    @property
+    def most_users(self) -> int:
+        return min(MOST_USERS, MOST_SUM // self.grid.levels)
+
+    def unit(self, users: int) -> Fraction:
+        """What one level is in the answer."""
+        return self.grid.unit / self.grid.task.divisor(users)
+
+    def unbiased(self, tally: Tally, source: Source | None = None) -> float:
+        bounds, users = self.grid.task, tally.users
+        base = Fraction(bounds.low) * users / bounds.divisor(users)
+        return float(base + self.unit(users) * self.level_sum(tally, source))
+
+    def standard_error(self, users: int, held: Holding | None) -> float:
+        return float(self.unit(users)) * math.sqrt(self.variance(users, held))
+
+    def simulate(self, held: Holding, source: Source) -> NDArray[np.int64]:
+        return self.simulate_levels(self.grid.rounded(held, source), source)
+
+
+@dataclass(frozen=True)
+class NoisySum(LevelEstimator):
+    """Answers from the sum of all levels with geometric noise."""
+
+    @abstractmethod
+    def noise_error(self, users: int) -> GeometricError:
+        """The law of the noise, in levels."""
+
+    def variance(self, users: int, held: Holding | None) -> float:
+        return self.noise_error(users).standard_error ** 2 + self.grid.variance(users, held)
+
+    def error_law(self, users: int, unbiased: float) -> RoundedError:
+        rounding = self.grid.variance(users, None)
+        return RoundedError(self.noise_error(users), float(self.unit(users)), users, rounding)
+
+
+def check_levels(protocol: Protocol, option: str, most: int = MOST_LEVELS) -> None:
+    """Check an option that says how many levels there are, if it is given, and make it an int."""
+    value = getattr(protocol, option)
+    if value is not None:
+        most = min(most, MOST_SUM // protocol.crowd.users)
+        object.__setattr__(protocol, option, checks.whole(option, value, low=1, high=most))
+
+
+def bounded(protocol: Protocol) -> Bounded:
+    """The task of a protocol for sums and means."""
+    assert isinstance(protocol.task, Bounded)
+    return protocol.task
+
+
+def level_sum(held: Holding) -> int:
+    """The sum of a crowd's levels."""
+    return int(held.values @ held.counts)
+
+
+def enough_levels(task: Bounded, users: int, epsilon: float, share: float) -> int:
+    """So many levels that rounding adds at most a share of the variance of central noise, 2L²/ε².
+
+    Whole numbers are levels themselves if there are not too many.
+    """
+    most = min(MOST_LEVELS, MOST_SUM // users)
+    if task.whole and task.span <= most:
+        return int(task.span)
+    return max(1, min(most, math.ceil(epsilon * math.sqrt(users / (8 * share)))))
