@@ -27,7 +27,7 @@ from scipy.stats import nbinom, poisson
 import enumeration
 import headcount as hc
 from headcount.core.randomizer import Bundle
-from headcount.protocols.road import collect
+from headcount.road.pieces import collect
 
 Array: TypeAlias = NDArray[np.float64]
 Counts: TypeAlias = tuple[int, ...]

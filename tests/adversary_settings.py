@@ -385,13 +385,13 @@ def answered(made: Table) -> tuple[hc.Estimate | hc.GroupedEstimate, dict[str, h
         "g": [group for _, group, _ in made.rows],
         "v": [value for _, _, value in made.rows],
     }
-    releases: list[Any] = []
     try:
-        answer = hc.estimate(pyarrow.table(columns), charge=releases.append, **made.arguments)
+        ready = hc.prepare(pyarrow.table(columns), **made.arguments)
+        answer = ready.answer()
     except hc.HeadcountError as error:
         raise Refused(str(error)) from None
     names = sorted(made.sizes)
-    protocols = dict(zip(names, releases[0].protocols, strict=True))
+    protocols = dict(zip(names, ready.release.protocols, strict=True))
     if not all(map(adversary.can_be_listed, protocols.values())):
         raise Refused("cannot be listed")
     return answer, protocols

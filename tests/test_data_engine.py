@@ -12,13 +12,12 @@ from scipy.stats import chi2_contingency
 
 import headcount as hc
 from headcount.data import release as releases
-from headcount.data.collecting import collected, counted_pieces
 from headcount.data.engine import Crowds, Engine, Progress, Survey
 from headcount.data.local import LocalEngine
-from headcount.data.question import Group, Question
-from headcount.data.release import Release
-from headcount.protocols.road import tally_of_part
+from headcount.data.question import Question
 from headcount.randomness.sources import Owing
+from headcount.road.people import Group
+from headcount.road.pieces import collected, counted_pieces, tally_of_part
 
 ALARM = 1e-7
 
@@ -109,11 +108,11 @@ SHUFFLED: dict[str, Any] = {"task": hc.Count(), "protocol": "shuffle.zero-exact"
 
 @pytest.mark.usefixtures("drawn")
 def test_drawing_at_once_is_paid_from_delta() -> None:
-    charged: list[Release] = []
     budget = hc.Budget(1, 1e-4)
-    found = hc.estimate(BITS, budget=budget, charge=charged.append, **SHUFFLED)
+    ready = hc.prepare(BITS, budget=budget, **SHUFFLED)
+    found, release = ready.answer(), ready.release
     assert isinstance(found, hc.Estimate)
-    (release,) = charged
+    assert found.way == "the tally was drawn at once, from counts of people by value"
     promise, protocol = found.guarantee, release.protocols[0]
     assert protocol.guarantee.delta < promise.delta <= budget.delta
     assert promise.delta - protocol.guarantee.delta >= budget.delta / 16
@@ -136,7 +135,7 @@ def test_too_little_delta_to_draw_at_once_means_messages(monkeypatch: pytest.Mon
         by_messages.append(len(encoded))
         return tally_of_part(protocol, encoded, source)
 
-    monkeypatch.setattr("headcount.data.collecting.tally_of_part", counted)
+    monkeypatch.setattr("headcount.road.pieces.tally_of_part", counted)
     hc.estimate(BITS, budget=budget, **SHUFFLED)
     assert not by_messages
     monkeypatch.setattr(Owing, "owe", lambda self, variation: setattr(self, "owed", 1e-4))

@@ -19,7 +19,7 @@ from enumeration import log_likelihood_ratio
 from headcount.core.messages import Batch
 from headcount.core.protocol import passed_on
 from headcount.core.tally import Tally
-from headcount.protocols.road import collect
+from headcount.road.pieces import collect
 
 ALARM = 1e-6
 Array = np.ndarray[Any, Any]

@@ -9,7 +9,7 @@ import pytest
 
 import headcount as hc
 from headcount.data import memory
-from headcount.protocols.road import tally_of_part
+from headcount.road.pieces import tally_of_part
 
 BUDGET = hc.Budget(1, 1e-6)
 TASKS: list[tuple[hc.Task, int]] = [

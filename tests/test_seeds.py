@@ -13,8 +13,8 @@ from pyarrow import parquet
 import headcount as hc
 from commands import Headcount
 from headcount.plot import figures, results
-from headcount.protocols.road import collect
 from headcount.randomness.sources import Owing
+from headcount.road.pieces import collect
 
 VALUES = [0, 1, 1, 0, 1] * 12
 BUDGET = hc.Budget(1, 1e-3)

@@ -29,7 +29,7 @@ from headcount.data.sources import rows_of
 from headcount.data.spark import SparkEngine, randomized, tallied
 from headcount.data.spark.columns import payload_of
 from headcount.data.spark.frames import mapped
-from headcount.protocols.road import collect
+from headcount.road.pieces import collect
 
 PARTITIONS = 3  # of a frame
 slow = pytest.mark.slow

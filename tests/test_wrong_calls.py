@@ -11,7 +11,7 @@ import pytest
 import headcount as hc
 from headcount.accounting.amplification import Blanket, Clones
 from headcount.core.protocol import check_users
-from headcount.protocols.road import collect
+from headcount.road.pieces import collect
 
 SOURCE = hc.SeededSource(1)
 WRONG: list[Any] = [

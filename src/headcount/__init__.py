@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from headcount.core.source import Source
     from headcount.core.tally import Tally
     from headcount.core.task import Count, Density, Histogram, Mean, Sum, Task
-    from headcount.data.estimate import estimate
+    from headcount.data.estimate import Prepared, estimate, prepare
     from headcount.data.grouped import GroupedEstimate
     from headcount.ledger.ledger import Ledger
     from headcount.planner.candidate import Candidate, Refusal
@@ -45,9 +45,9 @@ if TYPE_CHECKING:
     )
     from headcount.planner.plan import Plan, best_protocol, plan
     from headcount.protocols.registry import protocol, protocol_names
-    from headcount.protocols.run import run
-    from headcount.protocols.shuffler import shuffle
     from headcount.randomness.sources import SecureSource, SeededSource
+    from headcount.road.road import run
+    from headcount.road.shuffler import shuffle
     from headcount.theory import Bound, bounds, survey_worth
 
 __version__ = "0.1.0"
@@ -82,6 +82,7 @@ __all__ = [
     "MissingPackage",
     "Needs",
     "Plan",
+    "Prepared",
     "PrivacyCurve",
     "PrivacyReport",
     "Protocol",
@@ -106,6 +107,7 @@ __all__ = [
     "needed_crowd",
     "needed_epsilon",
     "plan",
+    "prepare",
     "price_of_trust",
     "privacy_report",
     "protocol",
@@ -147,6 +149,7 @@ _PLACES = {
     "MissingPackage": "headcount.core.errors",
     "Needs": "headcount.planner.needs",
     "Plan": "headcount.planner.plan",
+    "Prepared": "headcount.data.estimate",
     "PrivacyCurve": "headcount.core.guarantee",
     "PrivacyReport": "headcount.auditor.report",
     "Protocol": "headcount.core.protocol",
@@ -171,12 +174,13 @@ _PLACES = {
     "needed_crowd": "headcount.planner.needs",
     "needed_epsilon": "headcount.planner.needs",
     "plan": "headcount.planner.plan",
+    "prepare": "headcount.data.estimate",
     "price_of_trust": "headcount.planner.needs",
     "privacy_report": "headcount.auditor.report",
     "protocol": "headcount.protocols.registry",
     "protocol_names": "headcount.protocols.registry",
-    "run": "headcount.protocols.run",
-    "shuffle": "headcount.protocols.shuffler",
+    "run": "headcount.road.road",
+    "shuffle": "headcount.road.shuffler",
     "survey_worth": "headcount.theory",
 }
 

@@ -17,11 +17,11 @@ from headcount.core.messages import Batch, Messages
 from headcount.core.protocol import Protocol
 from headcount.core.source import Source
 from headcount.core.task import Bounded
-from headcount.protocols.road import collect
-from headcount.protocols.run import run
-from headcount.protocols.shuffler import shuffle
 from headcount.randomness.draws import permutation
 from headcount.randomness.sources import SecureSource
+from headcount.road.pieces import collect
+from headcount.road.road import run
+from headcount.road.shuffler import shuffle
 
 _PEOPLE = 1 << 20  # whose messages are made at a time
 _KINDS = 1024  # of messages that are counted one by one; of more, tallies are seen

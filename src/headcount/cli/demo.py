@@ -16,9 +16,9 @@ from headcount.core.table import short
 from headcount.core.task import Count
 from headcount.planner.plan import best_protocol, plan
 from headcount.plot import figures
-from headcount.protocols.run import run
 from headcount.randomness.draws import bernoulli
 from headcount.randomness.sources import SeededSource
+from headcount.road.road import run
 
 PEOPLE = 20_000
 BUDGET = Budget(1.0, 1e-6)

@@ -43,7 +43,7 @@ from headcount.core.table import number, short
 from headcount.core.task import Task
 from headcount.core.writing import check_apart
 from headcount.data.cleaning import cleaning
-from headcount.data.estimate import estimate as estimate_table
+from headcount.data.estimate import prepare
 from headcount.data.folders import belongs_to
 from headcount.data.grouped import GroupedEstimate
 from headcount.data.queries import files_named
@@ -252,26 +252,22 @@ def estimate(
     if book is not None:
         remarks["recorded_in"] = book.store.shown
     kind = {"sampling": sampling, "simultaneous": simultaneous}
-    releases: list[Release] = []
     with unbroken(_PAID) as begin:
-
-        def charge(release: Release) -> None:
-            releases.append(release)
-            if book is not None:
-                begin()
-
         with progress("estimating") as step:
-            answer = estimate_table(
+            ready = prepare(
                 path, wanted, column=column, budget=budget, trust=trust,
                 protocol=protocol, honest=honest, query=query, missing=fill, outside=outside,
                 bins=edges, person=person, rows_per_person=rows_per_person, group=group,
                 groups=None if groups is None else labels_of("groups", groups), source=source,
-                ledger=book, dataset=dataset, charge=charge, progress=step,
-                options=options,
+                progress=step, options=options,
             )  # fmt: skip
+            if book is not None:
+                begin()
+                ready.charge(book, dataset)
+            answer = ready.answer()
         if postprocess is not None:
             answer = answer.postprocess(postprocess)
-        _deliver(answer, releases[0], confidence, kind, remarks, out, as_json)
+        _deliver(answer, ready.release, confidence, kind, remarks, out, as_json)
 
 
 def _deliver(

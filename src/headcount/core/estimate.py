@@ -118,6 +118,7 @@ class Estimate:
     total: float | None = None  # what the numbers of the answer add up to, where that is known
     postprocessing: tuple[str, ...] = ()
     unbiased_value: Answer = math.nan
+    way: str = ""  # how the tally was made, in words; empty if the caller made it
 
     def __post_init__(self) -> None:
         if not self.postprocessing:
@@ -286,6 +287,7 @@ class Estimate:
                 **({"simultaneous": True} if simultaneous else {}),
             },
             "users": self.users,
+            **({"way": self.way} if self.way else {}),
             "guarantee": self.guarantee.to_dict(),
         }
 

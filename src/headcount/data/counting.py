@@ -10,7 +10,8 @@ from numpy.typing import NDArray
 from headcount.core.errors import InvalidValue
 from headcount.data.engine import Survey
 from headcount.data.parts import Numbering, Part, group_order
-from headcount.data.question import Group, Question
+from headcount.data.question import Question
+from headcount.road.people import Group
 
 _MOST_CELLS = 2**26  # groups times values
 

@@ -7,9 +7,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headcount.core.protocol import Protocol
-from headcount.data.engine import Progress
 from headcount.data.parts import Numbering, Part
-from headcount.data.question import Group
+from headcount.road.people import Group, Progress
 
 
 def pieces(

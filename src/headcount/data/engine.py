@@ -13,7 +13,7 @@ the same `Question`, and need not bring any row home.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,13 +21,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headcount.core.errors import InvalidValue, UnreadableData
-from headcount.core.protocol import Protocol
 from headcount.core.source import Source
 from headcount.core.tally import Tally
-from headcount.data.question import Group, Question
-
-# Called with the share of the rows that have been read, from 0 to 1.
-Progress = Callable[[float], None]
+from headcount.data.question import Question
+from headcount.road.people import Group, People, Progress
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,10 +57,10 @@ def check_same(
             )
 
 
-class Crowds(ABC):
+class Crowds(People):
     """People who were surveyed, and whose rows can be read again.
 
-    `surveys` are those of each group, sorted by name; of everybody under None, where there are no
+    `surveys` are those of each group, sorted by name; of everybody under None, if there are no
     groups. `people` is how many people the table has. It counts everybody once, also those who
     have no value and are left out of every survey. A row without a name in the person column
     counts as one person.
@@ -72,16 +69,12 @@ class Crowds(ABC):
     surveys: Mapping[Group, Survey]
     people: int
 
-    @abstractmethod
-    def tallies(
-        self, protocols: Mapping[Group, Protocol], source: Source, progress: Progress
-    ) -> Mapping[Group, Tally]:
-        """The tally of the messages of each of these groups, by its protocol.
+    @property
+    def users(self) -> Mapping[Group, int]:
+        return {group: survey.users for group, survey in self.surveys.items()}
 
-        People come in the order of their rows, `people_at_once` of a protocol at a time. The piece
-        number i of the group number g is randomized by `source.part(g).part(i)`, whatever the
-        batches and threads, with g counted among all groups of `surveys`.
-        """
+    def counts(self, group: Group) -> NDArray[np.int64] | None:
+        return self.surveys[group].counts
 
 
 class Engine(ABC):

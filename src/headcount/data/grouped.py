@@ -7,7 +7,7 @@ from typing import Any
 from headcount.core.estimate import Estimate
 from headcount.core.guarantee import Guarantee
 from headcount.core.table import Table
-from headcount.data.question import Group
+from headcount.road.people import Group
 
 
 @dataclass(frozen=True, eq=False)

@@ -17,7 +17,8 @@ from headcount.core.budget import Crowd, Trust
 from headcount.core.cached import cached_property
 from headcount.core.errors import Infeasible, InvalidParameter
 from headcount.data.engine import Crowds
-from headcount.data.question import Group, Question
+from headcount.data.question import Question
+from headcount.road.people import Group
 
 # How many people are honest: in the whole table, or in each group by name. None: everybody.
 Honest: TypeAlias = int | Mapping[Group, int] | None
@@ -55,7 +56,7 @@ class Honesty:
 
     @cached_property
     def _users(self) -> dict[Group, int]:
-        return {group: survey.users for group, survey in self.crowds.surveys.items()}
+        return dict(self.crowds.users)
 
     def _surely(self) -> dict[Group, int]:
         """How many honest rows each group surely has; not positive if it may have none."""
@@ -116,7 +117,7 @@ def relied_on(honest: Mapping[Group, int], crowds: Crowds, question: Question) -
     """How many people of the table must be honest, if each group needs so many honest rows; and a
     sentence that says what each group relies on.
     """
-    spare = min(crowds.surveys[group].users - needed for group, needed in honest.items())
+    spare = min(crowds.users[group] - needed for group, needed in honest.items())
     least, most = min(honest.values()), max(honest.values())
     who = "people" if question.rows_per_person == 1 else "people's rows"
     if least == most:

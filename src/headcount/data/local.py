@@ -13,14 +13,15 @@ from headcount.core.protocol import Protocol
 from headcount.core.source import Source
 from headcount.core.tally import Tally
 from headcount.data.chosen import Chosen
-from headcount.data.collecting import Piece, collected, workers_for
 from headcount.data.counting import Counting
 from headcount.data.cutting import pieces
-from headcount.data.engine import Crowds, Engine, Progress, Survey, check_same
+from headcount.data.engine import Crowds, Engine, Survey, check_same
 from headcount.data.parts import Numbering, Part, Parts
-from headcount.data.question import Group, Question
+from headcount.data.question import Question
 from headcount.data.rows import Rows
 from headcount.data.sources import rows_of
+from headcount.road.people import Group, Progress
+from headcount.road.pieces import Piece, collected, workers_for
 
 _KEPT = 2**26  # bytes of encoded rows that are kept rather than read again
 

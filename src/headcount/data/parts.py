@@ -11,8 +11,9 @@ from headcount.core import checks
 from headcount.core.errors import InvalidValue
 from headcount.data.columns import is_text, listed, plain
 from headcount.data.problems import Problems
-from headcount.data.question import Group, Question
+from headcount.data.question import Question
 from headcount.data.rows import Batch, Kind, Rows, readable
+from headcount.road.people import Group
 
 if TYPE_CHECKING:
     import pyarrow

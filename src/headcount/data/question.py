@@ -1,14 +1,11 @@
 """What is asked of a table: the columns, and which rows count how. Engines see nothing else."""
 
 from dataclasses import dataclass
-from typing import TypeAlias
 
 from headcount.core.errors import InvalidParameter
 from headcount.core.task import Task
 from headcount.data.cleaning import Cleaning
-
-# The name of a group; None is everybody, where nobody asked for groups.
-Group: TypeAlias = str | int | bool | None
+from headcount.road.people import Group
 
 
 @dataclass(frozen=True)

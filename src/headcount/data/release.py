@@ -12,7 +12,8 @@ from headcount.core.task import Task
 from headcount.data.engine import Crowds
 from headcount.data.group_privacy import person_guarantee
 from headcount.data.honesty import relied_on
-from headcount.data.question import Group, Question
+from headcount.data.question import Question
+from headcount.road.people import Group
 
 # Of δ, for drawing all people's messages at once, which is near their law and not exactly it.
 SHARE = 2.0**-4

@@ -13,16 +13,17 @@ from headcount.core.errors import InvalidValue
 from headcount.core.protocol import Protocol
 from headcount.core.source import Source
 from headcount.core.tally import Tally
-from headcount.data.engine import Crowds, Engine, Progress, Survey, check_same
+from headcount.data.engine import Crowds, Engine, Survey, check_same
 from headcount.data.frames import DATA
 from headcount.data.parts import group_order
-from headcount.data.question import Group, Question
+from headcount.data.question import Question
 from headcount.data.spark.columns import type_name
 from headcount.data.spark.frames import gathered, kept, mapped, needed, seed_of, spark_errors
 from headcount.data.spark.messages import messages, tallied
 from headcount.data.spark.refusals import DiscreetCleaning, Refusal, joint, refuse
 from headcount.data.spark.rows import ChosenRows, RawRows, Reader
 from headcount.data.spark.steps import Choosing, Surveying, Tallying
+from headcount.road.people import Group, Progress
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 from headcount.core.errors import InvalidParameter, MissingPackage, UnreadableData
 from headcount.core.source import Source
 from headcount.data.frames import DATA
-from headcount.data.question import Group
 from headcount.data.rows import check_column, require_pyarrow
 from headcount.data.spark.home import HOME, Adding, Batches, counts_of, home_rows
 from headcount.data.spark.refusals import Refusal, refuse
 from headcount.randomness.sources import SecureSource, SeededSource
+from headcount.road.people import Group
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

@@ -15,8 +15,9 @@ from numpy.typing import NDArray
 from headcount.core.errors import HeadcountError
 from headcount.core.tally import Tally
 from headcount.data.engine import Survey
-from headcount.data.question import Group, Question
+from headcount.data.question import Question
 from headcount.data.spark.refusals import Refusal, joint
+from headcount.road.people import Group
 
 if TYPE_CHECKING:
     import pyarrow

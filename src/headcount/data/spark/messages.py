@@ -11,7 +11,7 @@ from headcount.core.protocol import Protocol, check_users
 from headcount.core.source import Source
 from headcount.core.tally import Tally
 from headcount.data.cleaning import Fill, cleaning
-from headcount.data.question import Group, Question
+from headcount.data.question import Question
 from headcount.data.spark.columns import message_type
 from headcount.data.spark.frames import gathered, mapped, needed, seed_of, spark_errors, written
 from headcount.data.spark.refusals import DiscreetCleaning
@@ -19,6 +19,7 @@ from headcount.data.spark.rows import RawRows, Reader
 from headcount.data.spark.sending import Counted, Sending
 from headcount.data.spark.steps import Surveying
 from headcount.randomness.sources import SecureSource, SeededSource
+from headcount.road.people import Group
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

@@ -13,12 +13,12 @@ from headcount.core.source import Source
 from headcount.core.tally import Tally
 from headcount.data.cutting import Cutter, pieces
 from headcount.data.parts import Numbering
-from headcount.data.question import Group
 from headcount.data.spark.columns import message_column, payload_of
 from headcount.data.spark.home import Batches, home, home_batch
 from headcount.data.spark.refusals import Refusal
 from headcount.data.spark.rows import Reader, partition_source, quietly
 from headcount.randomness.sources import SeededSource
+from headcount.road.people import Group
 
 if TYPE_CHECKING:
     import pyarrow

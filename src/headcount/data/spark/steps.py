@@ -18,13 +18,14 @@ from headcount.data.chosen import Chosen
 from headcount.data.counting import Counting
 from headcount.data.cutting import pieces
 from headcount.data.parts import Numbering
-from headcount.data.question import Group, Question
+from headcount.data.question import Question
 from headcount.data.spark.columns import stored
 from headcount.data.spark.home import Batches, home, refused
 from headcount.data.spark.refusals import Refusal
 from headcount.data.spark.rows import RawRows, Reader, partition_source, quietly
-from headcount.protocols.road import tally_of_part
 from headcount.randomness.sources import SeededSource
+from headcount.road.people import Group
+from headcount.road.pieces import tally_of_part
 
 _ROWS = 2**16  # of a batch that is made here
 

@@ -6,13 +6,14 @@ have a number for each bucket.
 """
 
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Hashable, Iterable, Mapping
 from pathlib import Path
+from typing import TypeVar
 
 from headcount.core.errors import Infeasible
 from headcount.core.protocol import Protocol
-from headcount.data.question import Group
 
+_Group = TypeVar("_Group", bound=Hashable)
 _TALLY_BYTES = 48  # of each number of a tally, while messages are counted
 _ANSWER_BYTES = 512  # of each number of an answer, with its interval, until it is written
 _LIMITS = ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes")
@@ -51,7 +52,7 @@ def workers(protocols: Iterable[Protocol], users: int) -> int:
     return max(1, min(os.cpu_count() or 1, memory_there() // (2 * each)))
 
 
-def check_memory(protocols: Mapping[Group, Protocol], users: Mapping[Group, int]) -> None:
+def check_memory(protocols: Mapping[_Group, Protocol], users: Mapping[_Group, int]) -> None:
     """Refuse answers that do not fit into memory, with the messages of one core; say what would."""
     pieces = max(_piece(protocol, users[group]) for group, protocol in protocols.items())
     answers = sum(_answer(protocol) for protocol in protocols.values())

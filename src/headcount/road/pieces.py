@@ -1,22 +1,23 @@
 """Messages of many people, made and counted piece by piece, on all cores.
 
-A piece is as many people as their protocol takes at once. It has a source of its own, so that the
-same seed gives the same tally, whatever the batches of rows and the number of threads.
+A piece is as many people as their randomizer takes at once. It has a source of its own, so that the
+same seed gives the same tally for any batches of rows and any number of threads.
 """
 
 from collections import deque
 from collections.abc import Hashable, Iterable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
+from functools import reduce
+from operator import add
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
-from headcount.core.protocol import Protocol
+from headcount.core.protocol import Protocol, passed_on, tally_of
 from headcount.core.source import Source
 from headcount.core.tally import Tally
-from headcount.data.memory import workers
-from headcount.protocols.road import tally_of_part
+from headcount.road.memory import workers
 
 _Key = TypeVar("_Key", bound=Hashable)
 
@@ -27,6 +28,28 @@ class Piece(NamedTuple):
     protocol: Protocol
     codes: NDArray[Any]
     source: Source
+
+
+def collect(protocol: Protocol, values: ArrayLike, source: Source) -> Tally:
+    """The tally of a whole crowd's messages. Rare ones are withheld if the protocol asks for it."""
+    return passed_on(protocol, tally_of_part(protocol, protocol.task.encode(values), source))
+
+
+def tally_of_part(protocol: Protocol, encoded: NDArray[Any], source: Source) -> Tally:
+    """The tally of the messages of a part of the crowd, made for some people at a time.
+
+    Nothing is shuffled, since the order of messages makes no difference to a tally. Nothing is
+    withheld, since only the tally of the whole crowd shows which messages are rare.
+    """
+    randomizer, count = protocol.randomizer, protocol.estimator.count
+    alphabet, size = randomizer.alphabet, randomizer.people_at_once
+    pieces = (encoded[at : at + size] for at in range(0, len(encoded), size))
+    sent = (randomizer.send(piece, source) for piece in pieces)
+    tallies: Iterator[Tally] = (
+        tally_of(protocol, count(alphabet.messages(one.payload)), one.users, secure=source.secure)
+        for one in sent
+    )
+    return reduce(add, tallies)
 
 
 def collected(pieces: Iterable[tuple[_Key, Piece]], workers: int) -> dict[_Key, Tally]:
@@ -49,8 +72,8 @@ def collected(pieces: Iterable[tuple[_Key, Piece]], workers: int) -> dict[_Key, 
 
 
 def workers_for(source: Source, protocols: Mapping[Any, Protocol], users: int) -> int:
-    """How many workers there may be: as many as there are cores, and memory for. Only one if the
-    source has no parts of its own, since nothing says that two threads may use it at once.
+    """The number of workers: one for each core, as far as memory allows. Only one if the source has
+    no parts of its own, since nothing says that two threads may use it at once.
     """
     return 1 if type(source).part is Source.part else workers(protocols.values(), users)
 

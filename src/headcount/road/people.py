@@ -1,0 +1,70 @@
+"""The people at the beginning of the road, whatever holds their values."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from headcount.core.budget import Trust
+from headcount.core.protocol import Protocol
+from headcount.core.source import Source
+from headcount.core.tally import Tally
+from headcount.road.pieces import tally_of_part
+from headcount.road.shuffler import Shuffler
+
+# The name of a group; None is everybody, if nobody asked for groups.
+Group: TypeAlias = str | int | bool | None
+# It is called with the share of the work that is done, from 0 to 1.
+Progress: TypeAlias = Callable[[float], None]
+
+
+class People(ABC):
+    """People in one group or several, whose values can be counted or randomized."""
+
+    @property
+    @abstractmethod
+    def users(self) -> Mapping[Group, int]:
+        """How many people each group has, in order."""
+
+    @abstractmethod
+    def counts(self, group: Group) -> NDArray[np.int64] | None:
+        """How many people of a group hold each value; None if values are too many to count."""
+
+    @abstractmethod
+    def tallies(
+        self, protocols: Mapping[Group, Protocol], source: Source, progress: Progress
+    ) -> Mapping[Group, Tally]:
+        """The tally of the messages of each of these groups, by its protocol.
+
+        People come in the order of their rows, `people_at_once` of a randomizer at a time. The
+        piece number i of the group number g is randomized by `source.part(g).part(i)`, for all
+        batches and threads alike, with g counted among all groups.
+        """
+
+
+@dataclass(frozen=True, eq=False)
+class Values(People):
+    """One group of people, with their encoded values in memory. Their messages are really mixed."""
+
+    encoded: NDArray[Any]
+
+    @property
+    def users(self) -> Mapping[Group, int]:
+        return {None: len(self.encoded)}
+
+    def counts(self, group: Group) -> None:
+        return None
+
+    def tallies(
+        self, protocols: Mapping[Group, Protocol], source: Source, progress: Progress
+    ) -> Mapping[Group, Tally]:
+        return {group: self._tally(protocol, source) for group, protocol in protocols.items()}
+
+    def _tally(self, protocol: Protocol, source: Source) -> Tally:
+        if protocol.trust is not Trust.SHUFFLE:
+            return tally_of_part(protocol, self.encoded, source)
+        messages = protocol.randomizer.send(self.encoded, source)
+        return protocol.tally(Shuffler.of(protocol).mix(messages, source))
