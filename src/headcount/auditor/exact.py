@@ -25,6 +25,7 @@ from headcount.core.protocol import Protocol
 from headcount.core.randomizer import Bundle
 from headcount.core.table import Table, short
 from headcount.core.task import Bounded
+from headcount.road.shuffler import Shuffler
 
 Counts: TypeAlias = tuple[int, ...]
 MOST_OUTCOMES = 200_000  # of a view, beyond which nothing is listed
@@ -201,11 +202,13 @@ def _view(
         laws, rare = _stated(target, values)
         if seen is Trust.CENTRAL:
             return _Releases(target, laws).view, rare
-        return _Crowds(laws, target.least_copies if seen is Trust.SHUFFLE else 1).view, rare
+        shuffler = Shuffler.of(target) if seen is Trust.SHUFFLE else Shuffler()
+        return _Crowds(laws, shuffler).view, rare
     if seen is Trust.CENTRAL:
         cached = lru_cache(maxsize=MOST_DATASETS)(lambda dataset: _asked(target, dataset))
         return cached, Fraction(0)
-    return _Crowds({value: _sent(target, value) for value in values}, 1).view, Fraction(0)
+    sent = {value: _sent(target, value) for value in values}
+    return _Crowds(sent, Shuffler()).view, Fraction(0)
 
 
 def _asked(target: Callable[[Any], Law], value: Any) -> Law:
@@ -293,13 +296,13 @@ def _copies(bundle: Bundle) -> str:
 class _Crowds:
     """Laws of how often each message occurs among those of a crowd."""
 
-    def __init__(self, laws: Mapping[Any, Law], least_copies: int) -> None:
+    def __init__(self, laws: Mapping[Any, Law], shuffler: Shuffler) -> None:
         kinds = sorted(
             {message for law in laws.values() for bag in law for message, _ in bag}, key=repr
         )
         self.kinds = kinds
         self._none = (0,) * len(kinds)
-        self._least_copies = least_copies
+        self._shuffler = shuffler
         self._laws = {
             value: {
                 tuple(dict(bag).get(kind, 0) for kind in kinds): Fraction(chance)
@@ -314,7 +317,7 @@ class _Crowds:
         out: dict[Bundle, Fraction] = {}
         for counts, chance in self.sent(held).items():
             copies = zip(self.kinds, counts, strict=True)
-            seen = tuple((kind, count) for kind, count in copies if count >= self._least_copies)
+            seen = tuple((kind, count) for kind, count in copies if self._shuffler.passes(count))
             out[seen] = out.get(seen, Fraction(0)) + chance
         return out
 

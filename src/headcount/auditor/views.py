@@ -21,7 +21,7 @@ from headcount.randomness.draws import permutation
 from headcount.randomness.sources import SecureSource
 from headcount.road.pieces import collect
 from headcount.road.road import run
-from headcount.road.shuffler import shuffle
+from headcount.road.shuffler import Shuffler
 
 _PEOPLE = 1 << 20  # whose messages are made at a time
 _KINDS = 1024  # of messages that are counted one by one; of more, tallies are seen
@@ -164,7 +164,8 @@ def _size(column: range) -> int:
 
 def _copies(protocol: Protocol, sent: Messages, runs: int) -> NDArray[np.int64]:
     people = sent.users // runs
-    sent = sent if protocol.least_copies == 1 else sent.only_single()
+    shuffler = Shuffler.of(protocol)
+    sent = shuffler.admitted(sent)
     payload, counts = sent.payload, sent.counts
     columns = protocol.alphabet.columns
     code = np.zeros(len(payload), dtype=np.int64)
@@ -173,22 +174,19 @@ def _copies(protocol: Protocol, sent: Messages, runs: int) -> NDArray[np.int64]:
     kinds = math.prod(map(len, columns))
     run = np.repeat(np.arange(sent.users) // people, counts)
     copies = np.bincount(run * kinds + code, minlength=runs * kinds).reshape(runs, kinds)
-    return np.where(copies >= protocol.least_copies, copies, 0)
+    return np.where(shuffler.passes(copies), copies, 0)
 
 
 def _crowds(protocol: Protocol, sent: Messages, runs: int, source: Source) -> Iterator[Batch]:
     """What is passed on in each run."""
+    shuffler = Shuffler.of(protocol)
     people = sent.users // runs
     ends = accumulate(np.asarray(sent.counts).reshape(runs, people).sum(axis=1).tolist(), initial=0)
     for number, (start, stop) in enumerate(pairwise(ends)):
         whose = sent.counts[number * people : (number + 1) * people]
         crowd = Messages(sent.payload[start:stop], people, whose)
-        if protocol.least_copies == 1:  # the order says nothing to a tally
-            yield crowd
-            continue
-        yield shuffle(
-            crowd, source, least_copies=protocol.least_copies, dummy=protocol.alphabet.dummy
-        )
+        # The order says nothing to a tally.
+        yield shuffler.mix(crowd, source) if shuffler.withholds else crowd
 
 
 def _released(

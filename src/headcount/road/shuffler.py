@@ -53,8 +53,8 @@ class Shuffler:
         """The messages of those people whose messages count."""
         return messages.only_single() if self.withholds else messages
 
-    def passes(self, copies: NDArray[np.integer]) -> NDArray[np.bool_]:
-        """Which messages are passed on, if they have so many copies."""
+    def passes(self, copies: Any) -> Any:
+        """Whether a message with so many copies is passed on; for an array, each of them."""
         return copies >= self.least_copies
 
     @staticmethod

@@ -24,6 +24,7 @@ from headcount.data.spark.refusals import DiscreetCleaning, Refusal, joint, refu
 from headcount.data.spark.rows import ChosenRows, RawRows, Reader
 from headcount.data.spark.steps import Choosing, Surveying, Tallying
 from headcount.road.people import Group, Progress
+from headcount.road.shuffler import Shuffler
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -102,7 +103,7 @@ class SparkCrowds(Crowds):
         seed, groups = seed_of(source), tuple(self.surveys)
         allowed = self.reader.question.cleaning.allowed
         # What is withheld depends on the messages of all partitions.
-        mixed = {group: one for group, one in protocols.items() if one.least_copies > 1}
+        mixed = {group: one for group, one in protocols.items() if Shuffler.of(one).withholds}
         plain = {group: one for group, one in protocols.items() if group not in mixed}
         tallies: dict[Group, Tally] = {}
         progress(0.0)

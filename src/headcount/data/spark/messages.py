@@ -7,7 +7,7 @@ import numpy as np
 from headcount.core import checks
 from headcount.core.budget import Trust
 from headcount.core.errors import InvalidParameter, InvalidValue
-from headcount.core.protocol import Protocol, check_users
+from headcount.core.protocol import Protocol, check_users, tally_of
 from headcount.core.source import Source
 from headcount.core.tally import Tally
 from headcount.data.cleaning import Fill, cleaning
@@ -20,6 +20,7 @@ from headcount.data.spark.sending import Counted, Sending
 from headcount.data.spark.steps import Surveying
 from headcount.randomness.sources import SecureSource, SeededSource
 from headcount.road.people import Group
+from headcount.road.shuffler import Shuffler
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -84,7 +85,7 @@ def tallied(frame: Any, protocol: Protocol, *, users: int | None = None) -> Tall
             f"{people:,} people must send {each} message(s) each with {protocol.name}, "
             f"got {sent:,} messages"
         )
-    return Tally(counts, people, protocol.name, protocol.estimator.tally_modulus)
+    return tally_of(protocol, counts, people, secure=True)
 
 
 def messages(
@@ -105,8 +106,9 @@ def messages(
     sent = written(mapped(rows, step, schema))
     if not mixed:
         return sent
-    if protocol.least_copies > 1:
+    shuffler = Shuffler.of(protocol)
+    if shuffler.withholds:
         copies = sent.groupBy(MESSAGE).count()
-        common = copies.where(copies["count"] >= protocol.least_copies).select(MESSAGE)
+        common = copies.where(shuffler.passes(copies["count"])).select(MESSAGE)
         sent = sent.join(common, MESSAGE, "left_semi")
     return (sent.orderBy("key", "tie") if ordered else sent).select(MESSAGE)

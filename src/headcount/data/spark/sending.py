@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headcount.core.errors import HeadcountError
-from headcount.core.protocol import Protocol
+from headcount.core.protocol import Protocol, tally_of
 from headcount.core.source import Source
 from headcount.core.tally import Tally
 from headcount.data.cutting import Cutter, pieces
@@ -19,6 +19,7 @@ from headcount.data.spark.refusals import Refusal
 from headcount.data.spark.rows import Reader, partition_source, quietly
 from headcount.randomness.sources import SeededSource
 from headcount.road.people import Group
+from headcount.road.shuffler import Shuffler
 
 if TYPE_CHECKING:
     import pyarrow
@@ -45,10 +46,9 @@ class Sending:
         for _, number, codes in pieces(parts, {self.group: self.protocol}, names, quietly):
             part = source.part(number)
             for start in range(0, len(codes), size):
-                messages = self.protocol.randomizer.send(codes[start : start + size], part)
-                if self.protocol.least_copies > 1:
-                    messages = messages.only_single()
-                payload = self.protocol.alphabet.messages(messages.payload)
+                sent = self.protocol.randomizer.send(codes[start : start + size], part)
+                admitted = Shuffler.of(self.protocol).admitted(sent)
+                payload = self.protocol.alphabet.messages(admitted.payload)
                 for at in range(0, len(payload), _ROWS):
                     yield self._batch(payload[at : at + _ROWS], part)
 
@@ -69,18 +69,13 @@ class Counted:
     protocol: Protocol
 
     def __call__(self, batches: Batches) -> Batches:
-        alphabet, cutter, sent = (
-            self.protocol.alphabet,
-            Cutter(self.protocol.randomizer.people_at_once),
-            0,
-        )
+        cutter, sent = Cutter(self.protocol.randomizer.people_at_once), 0
         total: Tally | None = None
         try:
             for payload in self._pieces(batches, cutter):
-                alphabet.messages(payload)
                 sent += len(payload)
                 counts = self.protocol.estimator.count(self.protocol.alphabet.messages(payload))
-                tally = Tally(counts, 1, self.protocol.name, self.protocol.estimator.tally_modulus)
+                tally = tally_of(self.protocol, counts, 1, secure=True)
                 total = tally if total is None else total + tally
         except HeadcountError as error:
             yield home_batch(None, None, None, Refusal(error.message, error.hint, None).to_json())
