@@ -250,7 +250,7 @@ def crowd_counts(protocol: Any, values: Array, size: int, source: hc.Source) -> 
 
 def flood_laws(protocol: Any, times: float = 1.0) -> dict[int, Array]:
     """Of the number of each atom, by its first element, as accounting assumes it."""
-    noise = protocol._noise
+    noise = protocol.noise
     out = {}
     for atom, flood in zip(atoms_of(noise.levels), noise.floods, strict=True):
         law = np.ones(1)
@@ -263,7 +263,7 @@ def flood_laws(protocol: Any, times: float = 1.0) -> dict[int, Array]:
 def ones_and_minus_ones(protocol: Any, times: float = 1.0) -> dict[tuple[int, int], float]:
     """(U₊ + Z, U₋ + Z), Z the number of atoms {1, −1}."""
     k = np.arange(120)
-    single = stats.nbinom.pmf(k, times, -np.expm1(-protocol._noise.rate))
+    single = stats.nbinom.pmf(k, times, -np.expm1(-protocol.noise.rate))
     table = np.zeros((120, 120))
     for z, chance in enumerate(flood_laws(protocol, times)[1][:120]):
         rest = 120 - z
@@ -380,7 +380,7 @@ def test_codes_of_correlated_sums(levels: int) -> None:
 def test_noise_of_those_who_are_not_counted_on() -> None:
     protocol, crowds = correlated(2, 8, honest=4), 20_000
     whole = correlated(2)
-    assert protocol._noise == whole._noise
+    assert protocol.noise == whole.noise
     assert protocol.messages_per_user == whole.messages_per_user
     twice = 2 * whole.parameters["noise_messages"]
     assert protocol.parameters["noise_messages"] == pytest.approx(twice)
@@ -407,7 +407,7 @@ def test_simulated_correlated_sums_have_the_law_of_messages(honest: int) -> None
 @pytest.mark.parametrize("levels", [1, 2, 3])
 def test_bundles_of_correlated_sums_hold_what_is_sent(levels: int) -> None:
     protocol = correlated(levels, 5)
-    noise = protocol._noise
+    noise = protocol.noise
     q = -math.expm1(-noise.rate)
     law = np.convolve(*(stats.nbinom.pmf(np.arange(2000), 0.2, q) for _ in range(2)))
     for atom, flood in zip(atoms_of(levels), noise.floods, strict=True):

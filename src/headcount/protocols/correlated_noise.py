@@ -29,17 +29,20 @@ from headcount.core.cached import cached_property
 from headcount.core.guarantee import NearCurve, PrivacyCurve
 from headcount.core.randomizer import MOST_BUNDLES, RARE
 from headcount.core.source import Source
+from headcount.protocols.geometric_error import GeometricError
 from headcount.randomness.draws import successes
 from headcount.randomness.shares import negative_binomial_share
 from headcount.randomness.table import FINE, ThresholdTable
 from headcount.randomness.totals import negative_binomial
 
-_LEAST_R = 1e-3  # next to no flood; there are budgets that need none
+_LEAST_R = 1e-3  # hardly any flood; some budgets need none
 
 
 @dataclass(frozen=True)
 class CorrelatedNoise:
-    """The noise of one cell, shared by `honest` people; a, r and p are the very floats they are."""
+    """The noise of one cell, in shares of `honest` people. The laws are those of exactly the floats
+    a, r and p.
+    """
 
     honest: int
     a: float
@@ -51,16 +54,20 @@ class CorrelatedNoise:
         """E[ΣZ3] over the honest."""
         return self.r * self.p / (1 - self.p)
 
-    @property
-    def messages(self) -> float:
-        """What one person is expected to send for a cell, besides an own message."""
-        return 2 * (self.a / (1 - self.a) + self.flood_pairs) / self.honest
+    def messages_per_user(self, cells: int) -> float:
+        """The expected number of messages of a person: an own one, and noise in each cell."""
+        single = 2 * (self.a / (1 - self.a) + self.flood_pairs) / self.honest
+        return 1 + cells * single
+
+    def error(self, users: int) -> GeometricError:
+        """The law of the error in each cell if so many people take part."""
+        return GeometricError(-math.log(self.a), Fraction(users, self.honest))
 
     # Privacy ------------------------------------------------------------------------------------
 
     @cached_property
     def views(self) -> tuple[Law, Law]:
-        """What is seen of a cell, without and with one more person in it."""
+        """The laws of what is seen of a cell, without and with one more person in it."""
         flood = laws.negative_binomial(Fraction(self.r), Fraction(self.p))
         f = flood.plus_geometric(self.a * self.a)
         less, more = 1 / (1 + self.a), self.a / (1 + self.a)
@@ -72,11 +79,11 @@ class CorrelatedNoise:
         return without, with_one
 
     def delta(self, epsilon: float, moved: bool) -> float:
-        """Of the ideal law: the tables' rounding comes on top."""
+        """The δ of the ideal law. The rounding of tables comes on top."""
         return self._known(moved).delta(epsilon)
 
     def curve(self, cells: int) -> PrivacyCurve:
-        """Of a person who comes or goes (one cell), or moves between two of several cells."""
+        """The curve for a person who comes or goes (one cell), or moves between two of several."""
         # The cells that nobody touches have the same law on both sides, rounded or not.
         touched = min(cells, 2)
         return NearCurve(self._known(cells > 1), touched * self.honest * self.variation)
@@ -91,7 +98,7 @@ class CorrelatedNoise:
 
     @cached_property
     def _shares(self) -> tuple[ThresholdTable, ThresholdTable, ThresholdTable]:
-        """Of Z1, Z2 and Z3."""
+        """The tables of Z1, Z2 and Z3."""
         single = negative_binomial_share(Fraction(1, self.honest), Fraction(self.a))
         return (
             single,
@@ -101,8 +108,10 @@ class CorrelatedNoise:
 
     @cached_property
     def _sampler(self) -> tuple[int, ThresholdTable, tuple[ThresholdTable, ...]]:
-        """A share is mostly nothing. So: the weight over 2^128 of there being any; then which of
-        Z1, Z2, Z3 are positive, as the bits of a number; then each of these, given that it is.
+        """A quick way to draw shares, which are mostly zero.
+
+        It is the weight over 2^128 of any noise; the table of which of Z1, Z2, Z3 are positive, as
+        the bits of a number; and the tables of each of these, given that it is positive.
         """
         zeros = [share.law.get(0, Fraction(0)) for share in self._shares]
         some = 1 - zeros[0] * zeros[1] * zeros[2] or Fraction(1)
@@ -123,10 +132,8 @@ class CorrelatedNoise:
         tables = (*self._shares, patterns, *positive)
         return sum(table.total_variation for table in tables) + 1 / FINE
 
-    def draw(
-        self, source: Source, cells: int
-    ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
-        """Independent noise in so many cells: which have any, how many +1, how many −1."""
+    def draw(self, source: Source, cells: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Independent noise in so many cells: which of them have any, and their rows (+1, −1)."""
         weight, patterns, positive = self._sampler
         touched = successes(source, cells, weight, bits=128)
         pattern = patterns.sample(source, len(touched))
@@ -134,12 +141,12 @@ class CorrelatedNoise:
         for row, bit, table in zip(drawn, (4, 2, 1), positive, strict=True):
             at = np.flatnonzero(pattern & bit)
             row[at] = table.sample(source, len(at))
-        return touched, drawn[0] + drawn[2], drawn[1] + drawn[2]
+        return touched, np.stack([drawn[0] + drawn[2], drawn[1] + drawn[2]], axis=1)
 
     def share_law(self) -> dict[tuple[int, int], Fraction] | None:
         """The law of (number of +1, number of −1) that one person adds to one cell.
 
-        None where there are too many to list.
+        None if it is too long to list.
         """
         single, _, flood = (
             [(k, chance) for k, chance in table.law.items() if chance >= RARE]
@@ -151,7 +158,7 @@ class CorrelatedNoise:
         for z3, p3 in flood:
             for z1, p1 in single:
                 if p1 * p3 < RARE:
-                    break  # shares fall
+                    break  # larger shares are less likely
                 for z2, p2 in single:
                     chance = p1 * p2 * p3
                     if chance < RARE:
@@ -169,7 +176,7 @@ class CorrelatedNoise:
         return singles.plus(Law(2 * pairs.start, doubled, pairs.slack, pairs.tail))
 
     def totals(self, users: int, cells: int, source: Source) -> NDArray[np.int64]:
-        """What all people's noise adds up to, a row (+1, −1) for each cell."""
+        """The sum of all people's noise, a row (+1, −1) for each cell."""
         times = Fraction(users, self.honest)
         single = [negative_binomial(source, times, Fraction(self.a), cells) for _ in range(2)]
         pairs = negative_binomial(source, Fraction(self.r) * times, Fraction(self.p), cells)
@@ -225,8 +232,10 @@ def cheapest_flood(
 def _least_flood(
     honest: int, a: float, p: float, epsilon: float, delta: float, *, moved: bool
 ) -> CorrelatedNoise | None:
-    """With the least r: more of it is more noise. ln δ is nearly straight in r, so that a line
-    through the best points on either side of δ soon hits it.
+    """The flood of this p with the least r that is private, since a larger r is more noise.
+
+    ln δ is nearly straight in r, so that a line through the best points on either side of δ soon
+    hits it.
     """
 
     def measure(r: float) -> tuple[float, float]:

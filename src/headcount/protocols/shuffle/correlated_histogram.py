@@ -17,13 +17,77 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from headcount.accounting.laws import Law
+from headcount.core.cached import cached_property
+from headcount.core.estimate import Answer
+from headcount.core.estimator import Estimator
 from headcount.core.messages import Alphabet, Messages
-from headcount.core.protocol import Protocol
-from headcount.core.randomizer import BundleLaw
+from headcount.core.randomizer import BundleLaw, Randomizer
 from headcount.core.source import Source
 from headcount.core.tally import Tally
-from headcount.core.task import Histogram
-from headcount.protocols.shuffle.correlated import Correlated
+from headcount.core.task import Histogram, Holding
+from headcount.protocols.correlated_noise import CorrelatedNoise
+from headcount.protocols.shuffle.correlated import Correlated, SignedCounts
+
+
+@dataclass(frozen=True)
+class HistogramRandomizer(Randomizer):
+    """Sends +1 of the own bucket, and noise of +1 and −1 of every bucket."""
+
+    buckets: int
+    noise: CorrelatedNoise
+
+    @property
+    def alphabet(self) -> Alphabet:
+        """2·bucket for +1, and 2·bucket + 1 for −1."""
+        return Alphabet.numbers(2 * self.buckets, dummies=True)
+
+    @property
+    def messages_per_user(self) -> float:
+        return self.noise.messages_per_user(self.buckets)
+
+    def send(self, encoded: NDArray[Any], source: Source) -> Messages:
+        own = Messages.one_each(self._plus(encoded))
+        touched, copies = self.noise.draw(source, len(encoded) * self.buckets)
+        people, buckets = np.divmod(touched, self.buckets)
+        # For each bucket that has noise, its +1 and then its −1.
+        plus = self._plus(buckets)
+        codes = np.stack([plus, plus + 1], axis=1).ravel()
+        return own.plus(np.repeat(people, copies.sum(axis=1)), np.repeat(codes, copies.ravel()))
+
+    def _plus(self, buckets: NDArray[Any]) -> NDArray[Any]:
+        """The message +1 of each of these buckets."""
+        codes = buckets.astype(self.alphabet.dtype)
+        codes *= 2
+        return codes
+
+    def law(self, value: int) -> BundleLaw | None:
+        return None  # a product over all buckets
+
+    def overflow(self, slots: int) -> float:
+        return self._noise_messages.above(slots - 1)
+
+    @cached_property
+    def _noise_messages(self) -> Law:
+        return self.noise.number_law(self.buckets)
+
+
+@dataclass(frozen=True)
+class SignedBuckets(SignedCounts):
+    """The answer of the correlated-noise count in every bucket."""
+
+    @property
+    def tally_size(self) -> int:
+        return 2 * self.task.domain
+
+    def count(self, payload: NDArray[Any]) -> NDArray[np.int64]:
+        return Estimator.count(self, payload)
+
+    def unbiased(self, tally: Tally, source: Source | None = None) -> Answer:
+        return (tally.counts[::2] - tally.counts[1::2]).astype(np.float64)
+
+    def true_counts(self, held: Holding) -> NDArray[np.int64]:
+        return held.counts
 
 
 @dataclass(frozen=True)
@@ -32,31 +96,13 @@ class CorrelatedHistogram(Correlated):
     tasks = (Histogram,)
 
     @property
-    def _cells(self) -> int:
+    def cells(self) -> int:
         return self.task.domain
 
-    @property
-    def alphabet(self) -> Alphabet:
-        """2·bucket for +1, one more for −1."""
-        return Alphabet.numbers(2 * self._cells, dummies=True)
+    @cached_property
+    def randomizer(self) -> Randomizer:
+        return HistogramRandomizer(self.cells, self.noise)
 
-    def _own(self, encoded: NDArray[Any]) -> Messages:
-        return Messages.one_each(self._coded(encoded, 1))
-
-    def _coded(self, cells: NDArray[Any], sign: int) -> NDArray[Any]:
-        codes = cells.astype(self.alphabet.dtype)
-        codes *= 2
-        codes += sign < 0
-        return codes
-
-    def law(self, value: int) -> BundleLaw | None:
-        return None  # a product over all buckets
-
-    def _tally(self, payload: NDArray[Any]) -> NDArray[np.int64]:
-        return Protocol._tally(self, payload)  # by number, unlike the count
-
-    def _unbiased(self, tally: Tally, source: Source | None) -> Any:
-        return (tally.counts[::2] - tally.counts[1::2]).astype(np.float64)
-
-    def _truth(self, counts: NDArray[np.int64]) -> NDArray[np.int64]:
-        return counts
+    @cached_property
+    def estimator(self) -> SignedCounts:
+        return SignedBuckets(self.task, self.noise)
