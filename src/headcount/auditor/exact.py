@@ -345,7 +345,7 @@ class _Releases:
                 f"`view` must be local or shuffle for {protocol.name}, whose noise is in the "
                 "messages, got central"
             )
-        self._protocol, self._crowds = protocol, _Crowds(laws, 1)
+        self._protocol, self._crowds = protocol, _Crowds(laws, Shuffler())
         self._known: dict[tuple[Any, ...], Law] = {}
 
     def view(self, held: tuple[Any, ...]) -> Law:

@@ -1,7 +1,7 @@
 """One protocol under one setting: what it would cost, or why it is refused."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
 from numbers import Integral
 from typing import Any
@@ -10,6 +10,7 @@ from headcount.core import checks
 from headcount.core.budget import Budget, Crowd, Trust
 from headcount.core.errors import Infeasible, InvalidParameter
 from headcount.core.guarantee import Guarantee
+from headcount.core.protocol import Protocol
 from headcount.core.task import Task
 from headcount.planner.cache import cached
 from headcount.protocols.registry import protocol, protocol_class
@@ -94,9 +95,13 @@ def assess(
     budget: Budget,
     crowd: Crowd,
     confidence: float = 0.95,
+    keep: Callable[[Protocol], None] = lambda built: None,
     **options: Any,
 ) -> Candidate | Refusal:
-    """What a protocol costs, or why it is refused; from the cache, if it was asked before."""
+    """What a protocol costs, or why it is refused; from the cache, if it was asked before.
+
+    If it is not from the cache, `keep` is called with the protocol that was built.
+    """
     question = {
         "protocol": name,
         "task": task.to_dict(),
@@ -109,6 +114,7 @@ def assess(
     def compute() -> dict[str, Any]:
         try:
             built = protocol(name, task, budget, crowd, **options)
+            keep(built)
             found = Candidate(
                 protocol=name,
                 trust=built.trust,

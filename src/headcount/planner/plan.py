@@ -263,12 +263,14 @@ def plan(
     margin: Margin | None = None,
     confidence: float = 0.95,
     progress: Callable[[str, float], None] = lambda name, share: None,
+    keep: Callable[[Protocol], None] = lambda built: None,
 ) -> Plan:
     """Rank every protocol for a task, a budget and a crowd by its exact error.
 
     `trust`, `max_messages`, `exact` (guarantees that are no mere upper bounds) and `margin` leave
     out what does not fit. What can trade messages for error uses those that are allowed.
-    Answers are kept on disk: asking again takes no time.
+    Answers are kept on disk: asking again takes no time. `keep` is called with each protocol that
+    is built.
 
         found = plan(Mean(0, 120), Budget(1, 1e-6), Crowd(20_000))
         found.best, found.candidates, found.refused, found.protocol(), found.save("plan.json")
@@ -294,7 +296,7 @@ def plan(
         found = []
         for at, name in enumerate(names):
             progress(name, at / len(names))
-            found.append(_assess(name, task, budget, crowd, confidence, max_messages))
+            found.append(_assess(name, task, budget, crowd, confidence, max_messages, keep))
         return {
             "candidates": [one.to_dict() for one in found if isinstance(one, Candidate)],
             "refused": [one.to_dict() for one in found if isinstance(one, Refusal)],
@@ -337,7 +339,9 @@ def plan(
 
 def best_protocol(task: Task, budget: Budget, crowd: Crowd, trust: Trust | str) -> Protocol:
     """The best protocol of one trust, as it comes without options: see `Plan`."""
-    return plan(task, budget, crowd, trust=trust).protocol()
+    built: dict[str, Protocol] = {}
+    found = plan(task, budget, crowd, trust=trust, keep=lambda one: built.update({one.name: one}))
+    return built.get(found.best.protocol) or found.protocol()
 
 
 def trust_of(trust: Trust | str | None) -> Trust | None:
@@ -398,6 +402,7 @@ def _assess(
     crowd: Crowd,
     confidence: float,
     max_messages: float | None,
+    keep: Callable[[Protocol], None] = lambda built: None,
 ) -> Candidate | Refusal:
     """What it costs, or why it is refused and what would make it feasible.
 
@@ -407,7 +412,7 @@ def _assess(
     settings: Iterable[Mapping[str, Any]] = ({},)
     if max_messages is not None:
         settings = protocol_class(name, task).settings_within(task, budget, crowd, max_messages)
-    tried = [assess(name, task, budget, crowd, confidence, **options) for options in settings]
+    tried = [assess(name, task, budget, crowd, confidence, keep, **options) for options in settings]
     candidates = [one for one in tried if isinstance(one, Candidate)]
     fitting = [one for one in candidates if _unfit(one, max_messages, exact=False) is None]
     best = min(fitting or candidates, key=lambda one: one.expected_error, default=None)
