@@ -133,6 +133,7 @@ class Protocol(ABC):
 
     @property
     def alphabet(self) -> Alphabet:
+        """The messages that people send."""
         return self.randomizer.alphabet
 
     @property
@@ -142,6 +143,7 @@ class Protocol(ABC):
 
     @property
     def bits_per_message(self) -> int:
+        """The bits that tell one message from another."""
         return self.randomizer.alphabet.bits
 
     def law(self, value: Any) -> BundleLaw | None:
