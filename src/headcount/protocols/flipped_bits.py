@@ -98,8 +98,10 @@ class FlipEstimator(Estimator):
         return np.array([lies[0] + held.counts[1] - lies[1]])
 
     def unbiased(self, tally: Tally, source: Source | None = None) -> float:
-        # In fractions, so that nothing cancels for q near ½.
-        return float((int(tally.counts[0]) - self.lie * tally.users) / (1 - 2 * self.lie))
+        # (Σy − qn)/(1 − 2q) in whole numbers, so that nothing cancels for q near ½.
+        lie, whole = self.lie.as_integer_ratio()
+        numerator = int(tally.counts[0]) * whole - lie * tally.users
+        return float(Fraction(numerator, whole - 2 * lie))
 
     def standard_error(self, users: int, held: Holding | None) -> float:
         return FlipError(users, self.lie, 0.0).standard_error
