@@ -472,7 +472,7 @@ def test_hashes_of_three_buckets_are_independent() -> None:
     assert isinstance(protocol, Hashing)
     words = np.array(list(product(range(8), repeat=2)))
     for triple in [(0, 1, 2), (1, 2, 3), (0, 1, 3)]:
-        hashed = [protocol._hash(words, np.full(len(words), x)).tolist() for x in triple]
+        hashed = [protocol.hashes.of(words, np.full(len(words), x)).tolist() for x in triple]
         seen = Counter(zip(*hashed, strict=True))
         assert len(seen) == 4**3
         assert set(seen.values()) == {1}

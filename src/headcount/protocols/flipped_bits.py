@@ -8,22 +8,50 @@ Messages    1 of 1 bit; alone, a report has the ratio (1−q)/q.
 """
 
 import math
-from abc import abstractmethod
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from headcount.core.estimator import Estimator
 from headcount.core.messages import Alphabet, Messages
-from headcount.core.old_form import OldForm
-from headcount.core.randomizer import BundleLaw
+from headcount.core.randomizer import BundleLaw, Randomizer
 from headcount.core.source import Source
 from headcount.core.tally import Tally
-from headcount.core.task import Count, Holding
+from headcount.core.task import Holding
 from headcount.protocols.responses import ratio_epsilon
 from headcount.randomness.draws import WHOLE, bernoulli
 from headcount.randomness.totals import binomial
+
+
+@dataclass(frozen=True)
+class FlipRandomizer(Randomizer):
+    """Sends one's bit, or with probability q = t/2^64 its opposite."""
+
+    weight: int  # t
+
+    alphabet = Alphabet(np.uint8, range(2))
+    fixed_messages = 1
+
+    @property
+    def lie_probability(self) -> Fraction:
+        """The number q."""
+        return Fraction(self.weight, WHOLE)
+
+    @property
+    def local_epsilon(self) -> float:
+        return ratio_epsilon(Fraction(WHOLE - 2 * self.weight, self.weight))
+
+    def send(self, encoded: NDArray[Any], source: Source) -> Messages:
+        reports = bernoulli(source, len(encoded), self.weight)
+        np.bitwise_xor(reports, encoded.astype(np.uint8, copy=False), out=reports)
+        return Messages.one_each(reports)
+
+    def law(self, value: int) -> BundleLaw:
+        lie = self.lie_probability
+        return {((value, 1),): 1 - lie, ((1 - value, 1),): lie}
 
 
 @dataclass(frozen=True)
@@ -55,50 +83,28 @@ class FlipError:
 
 
 @dataclass(frozen=True)
-class FlippedBits(OldForm):
-    """A protocol whose people flip their bit with probability t/2^64; a subclass says which t."""
+class FlipEstimator(Estimator):
+    """Counts the ones, and takes out the lies: ĉ = (Σy − qn)/(1−2q)."""
 
-    tasks = (Count,)
-    alphabet = Alphabet(np.uint8, range(2))
+    lie: Fraction  # q
+
     tally_size = 1
-    fixed_messages = 1
 
-    @property
-    @abstractmethod
-    def _lie(self) -> int:
-        """The number t."""
-
-    @property
-    def lie_probability(self) -> Fraction:
-        return Fraction(self._lie, WHOLE)
-
-    @property
-    def local_epsilon(self) -> float:
-        return ratio_epsilon(Fraction(WHOLE - 2 * self._lie, self._lie))
-
-    def law(self, value: int) -> BundleLaw:
-        lie = self.lie_probability
-        return {((value, 1),): 1 - lie, ((1 - value, 1),): lie}
-
-    def _standard_error(self, users: int, held: Holding | None) -> float:
-        return FlipError(users, self.lie_probability, 0.0).standard_error
-
-    def _randomize(self, encoded: NDArray[np.uint8], source: Source) -> Messages:
-        reports = bernoulli(source, len(encoded), self._lie)
-        np.bitwise_xor(reports, encoded, out=reports)
-        return Messages.one_each(reports)
-
-    def _tally(self, payload: NDArray[np.uint8]) -> NDArray[np.int64]:
+    def count(self, payload: NDArray[np.uint8]) -> NDArray[np.int64]:
         return np.array([np.count_nonzero(payload)])
 
-    def _unbiased(self, tally: Tally, source: Source | None) -> float:
-        # (Σy − qn)/(1 − 2q) in whole numbers, so that nothing cancels for q near ½.
-        numerator = (int(tally.counts[0]) << 64) - self._lie * tally.users
-        return float(Fraction(numerator, WHOLE - 2 * self._lie))
-
-    def _error_law(self, users: int, value: float) -> FlipError:
-        return FlipError(users, self.lie_probability, value)
-
-    def _simulate(self, held: Holding, source: Source) -> NDArray[np.int64]:
-        lies = [int(binomial(source, int(n), self.lie_probability)[0]) for n in held.counts]
+    def simulate(self, held: Holding, source: Source) -> NDArray[np.int64]:
+        lies = [int(binomial(source, int(n), self.lie)[0]) for n in held.counts]
         return np.array([lies[0] + held.counts[1] - lies[1]])
+
+    def unbiased(self, tally: Tally, source: Source | None = None) -> float:
+        # (Σy − qn)/(1 − 2q) in whole numbers, so that nothing cancels for q near ½.
+        lie, whole = self.lie.as_integer_ratio()
+        numerator = int(tally.counts[0]) * whole - lie * tally.users
+        return float(Fraction(numerator, whole - 2 * lie))
+
+    def standard_error(self, users: int, held: Holding | None) -> float:
+        return FlipError(users, self.lie, 0.0).standard_error
+
+    def error_law(self, users: int, unbiased: float) -> FlipError:
+        return FlipError(users, self.lie, unbiased)

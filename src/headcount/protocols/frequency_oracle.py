@@ -4,8 +4,8 @@ Notation    x ∈ {0, …, d−1} a person's bucket, n people; p the probability
             its owner's bucket, q that it supports another one; c the true count of a bucket, N how
             many reports support it; s the probability of supporting two buckets, one of which is
             the owner's, r of supporting two others.
-Randomizer  Each oracle's own. A report's law depends on its owner's bucket only through whether it
-            supports that.
+Randomizer  Each oracle has its own. A report's law depends on its owner's bucket only through
+            whether it supports that.
 Analyzer    ĉ = (N − nq)/(p − q) in every bucket; a tally has the N of all buckets.
 Privacy     Of two buckets x and x', a report supports both, one, or none. Its probabilities for an
             owner in x and for one in x' differ only where it supports exactly one of them:
@@ -30,8 +30,10 @@ from headcount.core.budget import Trust
 from headcount.core.cached import cached_property
 from headcount.core.errors import Infeasible
 from headcount.core.estimate import Answer
+from headcount.core.estimator import Estimator
 from headcount.core.guarantee import Guarantee
-from headcount.core.old_form import OldForm
+from headcount.core.promise import promise_alone
+from headcount.core.protocol import Protocol
 from headcount.core.source import Source
 from headcount.core.table import short
 from headcount.core.tally import Tally
@@ -55,12 +57,12 @@ class Support:
 
     @cached_property
     def variances(self) -> tuple[float, float]:
-        """Of one report, as to its owner's bucket and another."""
+        """The variances of one report, for its owner's bucket and for another."""
         return float(self.own * (1 - self.own)), float(self.other * (1 - self.other))
 
     @property
     def ratio(self) -> Fraction:
-        """The largest of the law, less 1."""
+        """The largest ratio of the law, less 1."""
         return self.slope / (self.other - self.own_and_other)
 
     @property
@@ -68,6 +70,9 @@ class Support:
         """Probabilities of supporting the owner's alone, another alone, both, none of the two."""
         own, other = self.own - self.own_and_other, self.other - self.own_and_other
         return own, other, self.own_and_other, 1 - self.own - other
+
+
+# Analyzer and its error -----------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -82,7 +87,7 @@ class SupportError:
     value: Answer
 
     def _variance(self, count: Answer) -> Answer:
-        """Of N."""
+        """The variance of N."""
         own, other = self.support.variances
         return self.users * other + count * (own - other)
 
@@ -127,34 +132,58 @@ class SupportError:
 
 
 @dataclass(frozen=True)
-class FrequencyOracle(OldForm):
-    """A subclass says what is sent, which buckets that supports, and how often."""
+class SupportEstimator(Estimator):
+    """Answers from the numbers N of reports that support each bucket: ĉ = (N − nq)/(p − q)."""
 
-    trust = Trust.LOCAL
-    tasks: ClassVar[tuple[type[Task], ...]] = (Histogram,)
-    fixed_messages = 1
-
-    @property
-    @abstractmethod
-    def support(self) -> Support:
-        """How often a report supports its owner's bucket and others."""
-
-    def _check_told_apart(self, among: int, kind: str) -> None:
-        """Refuse so many values that a truth is no likelier than each lie."""
-        if self.support.slope <= 0:
-            raise Infeasible(
-                f"{self.name} needs a larger epsilon for {among} {kind}, "
-                f"got {short(self.budget.epsilon)}",
-                nearest={"epsilon": among * 2.0**-60},
-            )
+    support: Support
 
     @property
     def tally_size(self) -> int:
         return self.task.domain
 
     @property
-    def guarantee(self) -> Guarantee:
-        return self._promise_alone()
+    def simulates_exactly(self) -> bool:
+        return False
+
+    def simulate(self, held: Holding, source: Source) -> NDArray[np.int64]:
+        """Every bucket follows its law, and is drawn independently of the others.
+
+        This is exact if bits are flipped one by one. With hashes it is nearly so: any two buckets
+        are uncorrelated, but three of them need not be independent.
+        """
+        supported = np.zeros(len(held.counts), dtype=np.int64)
+        for count, alike in groups(held.counts):
+            supported[alike] = binomial(source, count, self.support.own, len(alike))
+            supported[alike] += binomial(source, held.users - count, self.support.other, len(alike))
+        return supported
+
+    def unbiased(self, tally: Tally, source: Source | None = None) -> Answer:
+        expected = float(tally.users * self.support.other)
+        return (tally.counts - expected) / float(self.support.slope)
+
+    def standard_error(self, users: int, held: Holding | None) -> float:
+        # The variance is linear in the count: the worst is at an end.
+        counts = np.array([0, users]) if held is None else held.counts
+        return float(np.max(self.error_law(users, counts.astype(np.float64)).standard_error))
+
+    def error_law(self, users: int, unbiased: Answer) -> SupportError:
+        return SupportError(users, self.support, unbiased)
+
+
+# Privacy --------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class FrequencyOracle(Protocol):
+    """A local protocol for histograms, whose privacy follows from its support."""
+
+    trust = Trust.LOCAL
+    tasks: ClassVar[tuple[type[Task], ...]] = (Histogram,)
+
+    @property
+    @abstractmethod
+    def support(self) -> Support:
+        """How often a report supports its owner's bucket and others."""
 
     @cached_property
     def curve(self) -> PairCurve:
@@ -164,33 +193,19 @@ class FrequencyOracle(OldForm):
         return PairCurve.both_directions(one, two)
 
     @property
+    def guarantee(self) -> Guarantee:
+        return promise_alone(self)
+
+    @property
     def local_epsilon(self) -> float:
         return ratio_epsilon(self.support.ratio)
 
-    def _standard_error(self, users: int, held: Holding | None) -> float:
-        # The variance is linear in the count: the worst is at an end.
-        counts = np.array([0, users]) if held is None else held.counts
-        return float(np.max(self._error_law(users, counts.astype(np.float64)).standard_error))
 
-    def _error_law(self, users: int, value: Answer) -> SupportError:
-        return SupportError(users, self.support, value)
-
-    def _unbiased(self, tally: Tally, source: Source | None) -> Answer:
-        expected = float(tally.users * self.support.other)
-        return (tally.counts - expected) / float(self.support.slope)
-
-    @property
-    def simulates_exactly(self) -> bool:
-        return False
-
-    def _simulate(self, held: Holding, source: Source) -> NDArray[np.int64]:
-        """Every bucket has its law, and they are independent of each other.
-
-        So they are in truth for bits flipped one by one. Two buckets are uncorrelated, if not
-        three of them independent, with hashes. Other oracles say more.
-        """
-        supported = np.zeros(len(held.counts), dtype=np.int64)
-        for count, alike in groups(held.counts):
-            supported[alike] = binomial(source, count, self.support.own, len(alike))
-            supported[alike] += binomial(source, held.users - count, self.support.other, len(alike))
-        return supported
+def check_told_apart(oracle: FrequencyOracle, among: int, kind: str) -> None:
+    """Refuse so many values that a truth is no likelier than each lie."""
+    if oracle.support.slope <= 0:
+        raise Infeasible(
+            f"{oracle.name} needs a larger epsilon for {among} {kind}, "
+            f"got {short(oracle.budget.epsilon)}",
+            nearest={"epsilon": among * 2.0**-60},
+        )

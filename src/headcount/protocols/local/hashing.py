@@ -30,9 +30,14 @@ from numpy.typing import NDArray
 from headcount.core import checks
 from headcount.core.cached import cached_property
 from headcount.core.messages import Alphabet, Messages
-from headcount.core.randomizer import MOST_BUNDLES, BundleLaw
+from headcount.core.randomizer import MOST_BUNDLES, BundleLaw, Randomizer
 from headcount.core.source import Source
-from headcount.protocols.frequency_oracle import FrequencyOracle, Support
+from headcount.protocols.frequency_oracle import (
+    FrequencyOracle,
+    Support,
+    SupportEstimator,
+    check_told_apart,
+)
 from headcount.protocols.linear_hashes import parity, walsh
 from headcount.protocols.responses import lie_weight, respond
 from headcount.randomness.draws import WHOLE
@@ -46,134 +51,128 @@ _REPORTS = 1 << 16  # that are transformed at a time
 _TRANSFORM = 32  # the time of one term of the transform, in hashes tried
 
 
-def best_values(epsilon: float) -> int:
-    """The integer g ≥ 2 that minimizes (e^ε+g−1)²/(g−1), of at most `MOST_VALUES`."""
-    if epsilon > math.log(MOST_VALUES):
-        return MOST_VALUES
-    ratio = math.exp(epsilon)
-    below = 1 + math.floor(ratio)
-    return min((max(2, below), below + 1), key=lambda g: (ratio + g - 1) ** 2 / (g - 1))
+@dataclass(frozen=True)
+class Hashes:
+    """All hashes of buckets to g values."""
+
+    buckets: int
+    values: int  # g
+
+    @property
+    def bits(self) -> int:
+        """The number l."""
+        enough = (self.values - 1).bit_length()
+        return enough if self.values == 1 << enough else enough + _EVEN
+
+    @property
+    def log_size(self) -> int:
+        """The number m."""
+        return (self.buckets - 1).bit_length()
+
+    @property
+    def words(self) -> int:
+        """How many words there are. A hash is l of them."""
+        return 2 << self.log_size
+
+    @cached_property
+    def starts(self) -> NDArray[np.int64]:
+        """Where the intervals begin, and where the last one ends."""
+        values = np.arange(self.values + 1)
+        return -(-(values << self.bits) // self.values)
+
+    @property
+    def shares(self) -> list[Fraction]:
+        """The numbers π_y."""
+        return [Fraction(int(size), 1 << self.bits) for size in np.diff(self.starts)]
+
+    def of(self, words: NDArray[Any], buckets: NDArray[Any]) -> NDArray[np.int64]:
+        """The number H(x) for everybody's bucket, under everybody's own hash."""
+        asked = buckets.astype(words.dtype) | words.dtype.type(1 << self.log_size)
+        hashed = np.zeros(len(buckets), dtype=np.min_scalar_type(self.values << self.bits))
+        for place in range(self.bits):
+            hashed |= parity(words[:, place] & asked).astype(hashed.dtype) << place
+        return (hashed * self.values) >> self.bits
+
+
+# Randomizer -----------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
-class Hashing(FrequencyOracle):
-    name = "local.hashing"
+class HashingRandomizer(Randomizer):
+    """Sends a random hash H and the value H(x), or with probability t/2^64 each other value."""
 
-    values: int | None = None  # g; by default the best
+    hashes: Hashes
+    weight: int  # t
 
-    def __post_init__(self) -> None:
-        if self.values is not None:
-            whole = checks.whole("values", self.values, low=2, high=MOST_VALUES)
-            object.__setattr__(self, "values", whole)
-        super().__post_init__()
-        self._check_told_apart(self._values, "values")
-
-    @cached_property
-    def _values(self) -> int:
-        """The number g."""
-        return best_values(self.budget.epsilon) if self.values is None else self.values
-
-    @property
-    def _bits(self) -> int:
-        """The number l."""
-        enough = (self._values - 1).bit_length()
-        return enough if self._values == 1 << enough else enough + _EVEN
-
-    @property
-    def _log_size(self) -> int:
-        """The number m."""
-        return (self.task.domain - 1).bit_length()
-
-    @cached_property
-    def _starts(self) -> NDArray[np.int64]:
-        """Where the intervals begin, and where the last one ends."""
-        values = np.arange(self._values + 1)
-        return -(-(values << self._bits) // self._values)
+    fixed_messages = 1
 
     @property
     def alphabet(self) -> Alphabet:
-        words, values = range(2 << self._log_size), range(self._values)
+        words, values = range(self.hashes.words), range(self.hashes.values)
         largest = max(words[-1], values[-1])
-        return Alphabet(np.min_scalar_type(largest).type, *[words] * self._bits, values)
+        return Alphabet(np.min_scalar_type(largest).type, *[words] * self.hashes.bits, values)
 
-    @cached_property
-    def _weight(self) -> int:
-        return lie_weight(self._values, self.budget.epsilon)
-
-    @cached_property
-    def support(self) -> Support:
-        shares = [Fraction(int(size), 1 << self._bits) for size in np.diff(self._starts)]
-        square, cube = sum(share**2 for share in shares), sum(share**3 for share in shares)
-        lie = Fraction(self._weight, WHOLE)
-        truth = 1 - (self._values - 1) * lie
-        return Support(
-            own=truth,
-            other=square * truth + (1 - square) * lie,
-            own_and_other=square * truth,
-            two_others=cube * truth + (square - cube) * lie,
-        )
-
-    @property
-    def parameters(self) -> Mapping[str, float]:
-        return {"values": self._values, "lie_probability": float(1 - self.support.own)}
-
-    def law(self, value: int) -> BundleLaw | None:
-        words, values = 2 << self._log_size, self._values
-        if words**self._bits * values > MOST_BUNDLES:
-            return None
-        lie, hashes = Fraction(self._weight, WHOLE), words**self._bits
-        out: dict[Any, Fraction] = {}
-        for row in product(range(words), repeat=self._bits):
-            hashed = int(self._hash(np.array([row]), np.array([value]))[0])
-            for report in range(values):
-                chance = self.support.own if report == hashed else lie
-                out[(((*row, report), 1),)] = chance / hashes
-        return out
-
-    def _hash(self, words: NDArray[Any], buckets: NDArray[Any]) -> NDArray[np.int64]:
-        """H of everybody's bucket, under everybody's own hash."""
-        asked = buckets.astype(words.dtype) | words.dtype.type(1 << self._log_size)
-        hashed = np.zeros(len(buckets), dtype=np.min_scalar_type(self._values << self._bits))
-        for place in range(self._bits):
-            hashed |= parity(words[:, place] & asked).astype(hashed.dtype) << place
-        return (hashed * self._values) >> self._bits
-
-    def _randomize(self, encoded: NDArray[Any], source: Source) -> Messages:
-        bits, dtype = self._bits, self.alphabet.dtype
+    def send(self, encoded: NDArray[Any], source: Source) -> Messages:
+        bits, dtype = self.hashes.bits, self.alphabet.dtype
         payload = np.empty((len(encoded), bits + 1), dtype=dtype)
         words = source.integers(len(encoded) * bits, dtype).reshape(-1, bits)
-        words >>= dtype.type(8 * dtype.itemsize - 1 - self._log_size)
+        words >>= dtype.type(8 * dtype.itemsize - 1 - self.hashes.log_size)
         payload[:, :bits] = words
-        hashed = self._hash(words, encoded)
-        payload[:, bits] = respond(hashed, self._values, self._weight, source)
+        hashed = self.hashes.of(words, encoded)
+        payload[:, bits] = respond(hashed, self.hashes.values, self.weight, source)
         return Messages.one_each(payload)
 
-    def _tally(self, payload: NDArray[Any]) -> NDArray[np.int64]:
-        many = _TRANSFORM << self._bits < 1 << self._log_size
-        if many and self._values << self._bits <= _COEFFICIENTS:
+    def law(self, value: int) -> BundleLaw | None:
+        words, bits, values = self.hashes.words, self.hashes.bits, self.hashes.values
+        every = words**bits
+        if every * values > MOST_BUNDLES:
+            return None
+        lie = Fraction(self.weight, WHOLE)
+        truth = 1 - (values - 1) * lie
+        out: dict[Any, Fraction] = {}
+        for row in product(range(words), repeat=bits):
+            hashed = int(self.hashes.of(np.array([row]), np.array([value]))[0])
+            for report in range(values):
+                out[(((*row, report), 1),)] = (truth if report == hashed else lie) / every
+        return out
+
+
+# Analyzer -------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class HashingEstimator(SupportEstimator):
+    """Counts the buckets whose hash is the value that was sent with it."""
+
+    hashes: Hashes
+
+    def count(self, payload: NDArray[Any]) -> NDArray[np.int64]:
+        log_size, bits = self.hashes.log_size, self.hashes.bits
+        many = _TRANSFORM << bits < 1 << log_size
+        if many and self.hashes.values << bits <= _COEFFICIENTS:
             return self._transformed(payload)
-        total = np.zeros(1 << self._log_size, dtype=np.int64)
-        size = max(64, _CELLS >> self._log_size)
+        total = np.zeros(1 << log_size, dtype=np.int64)
+        size = max(64, _CELLS >> log_size)
         for start in range(0, len(payload), size):
             total += self._tried(payload[start : start + size])
         return total[: self.task.domain]
 
     def _tried(self, reports: NDArray[Any]) -> NDArray[np.int64]:
-        """How many of these support each bucket, by hashing all of them."""
-        bits = self._bits
+        """How many of these reports support each bucket, by hashing all buckets."""
+        log_size, bits = self.hashes.log_size, self.hashes.bits
         small = np.min_scalar_type((1 << bits) - 1)
         # Bit i of x adds column i of M to its hash: those of a block of buckets follow by doubling,
         # and all blocks from the first.
-        columns = [_column(reports, place, bits, small) for place in range(self._log_size + 1)]
-        low = min(self._log_size, _LOG_BLOCK)
+        columns = [_column(reports, place, bits, small) for place in range(log_size + 1)]
+        low = min(log_size, _LOG_BLOCK)
         first = np.empty((1 << low, len(reports)), dtype=small)
         first[0] = columns[-1]
         for place, column in enumerate(columns[:low]):
             np.bitwise_xor(first[: 1 << place], column, out=first[1 << place : 2 << place])
-        starts = self._starts[reports[:, bits]].astype(small)
-        widths = np.diff(self._starts)[reports[:, bits]].astype(small)
-        supported = np.empty(1 << self._log_size, dtype=np.int64)
-        for block in range(1 << (self._log_size - low)):
+        starts = self.hashes.starts[reports[:, bits]].astype(small)
+        widths = np.diff(self.hashes.starts)[reports[:, bits]].astype(small)
+        supported = np.empty(1 << log_size, dtype=np.int64)
+        for block in range(1 << (log_size - low)):
             further = [column for i, column in enumerate(columns[low:-1]) if block >> i & 1]
             hashes = reduce(np.bitwise_xor, further, first) - starts
             packed = np.packbits(hashes < widths, axis=1)
@@ -182,8 +181,8 @@ class Hashing(FrequencyOracle):
         return supported
 
     def _transformed(self, payload: NDArray[Any]) -> NDArray[np.int64]:
-        """How many support each bucket, by a transform of signs."""
-        size, bits = 1 << self._log_size, self._bits
+        """How many reports support each bucket, by a transform of signs."""
+        size, bits = 1 << self.hashes.log_size, self.hashes.bits
         signs = np.zeros(size, dtype=np.int64)
         coefficients = self._coefficients
         for start in range(0, len(payload), _REPORTS):
@@ -198,10 +197,11 @@ class Hashing(FrequencyOracle):
 
     @cached_property
     def _coefficients(self) -> NDArray[np.float64]:
-        """c_u of every value, a row for each u."""
-        table = np.zeros((self._values, 1 << self._bits), dtype=np.int64)
+        """The numbers c_u of every value, a row for each u."""
+        starts = self.hashes.starts
+        table = np.zeros((self.hashes.values, 1 << self.hashes.bits), dtype=np.int64)
         for value, row in enumerate(table):
-            row[self._starts[value] : self._starts[value + 1]] = 1
+            row[starts[value] : starts[value + 1]] = 1
             walsh(row)
         return np.ascontiguousarray(table.T, dtype=np.float64)
 
@@ -228,3 +228,62 @@ def _sums(words: NDArray[Any]) -> Iterator[tuple[int, NDArray[np.int64]]]:
         which ^= 1 << row
         total ^= rows[row]
         yield which, total
+
+
+# Calibration ----------------------------------------------------------------------------------
+
+
+def best_values(epsilon: float) -> int:
+    """The integer g ≥ 2 that minimizes (e^ε+g−1)²/(g−1), of at most `MOST_VALUES`."""
+    if epsilon > math.log(MOST_VALUES):
+        return MOST_VALUES
+    ratio = math.exp(epsilon)
+    below = 1 + math.floor(ratio)
+    return min((max(2, below), below + 1), key=lambda g: (ratio + g - 1) ** 2 / (g - 1))
+
+
+@dataclass(frozen=True)
+class Hashing(FrequencyOracle):
+    name = "local.hashing"
+
+    values: int | None = None  # g; by default the best
+
+    def check_options(self) -> None:
+        if self.values is not None:
+            whole = checks.whole("values", self.values, low=2, high=MOST_VALUES)
+            object.__setattr__(self, "values", whole)
+
+    @cached_property
+    def hashes(self) -> Hashes:
+        return Hashes(self.task.domain, self.values or best_values(self.budget.epsilon))
+
+    @cached_property
+    def weight(self) -> int:
+        """The number t."""
+        return lie_weight(self.hashes.values, self.budget.epsilon)
+
+    @cached_property
+    def support(self) -> Support:
+        shares = self.hashes.shares
+        square, cube = sum(share**2 for share in shares), sum(share**3 for share in shares)
+        lie = Fraction(self.weight, WHOLE)
+        truth = 1 - (self.hashes.values - 1) * lie
+        return Support(
+            own=truth,
+            other=square * truth + (1 - square) * lie,
+            own_and_other=square * truth,
+            two_others=cube * truth + (square - cube) * lie,
+        )
+
+    @cached_property
+    def randomizer(self) -> HashingRandomizer:
+        return HashingRandomizer(self.hashes, self.weight)
+
+    @cached_property
+    def estimator(self) -> HashingEstimator:
+        check_told_apart(self, self.hashes.values, "values")
+        return HashingEstimator(self.task, self.support, self.hashes)
+
+    @property
+    def parameters(self) -> Mapping[str, float]:
+        return {"values": self.hashes.values, "lie_probability": float(1 - self.support.own)}

@@ -48,7 +48,7 @@ class OneBitMean(Protocol):
     @cached_property
     def estimator(self) -> CountedLevels:
         variance = self.response.standard_error([0, 1]) ** 2
-        slope = 1 - 2 * self.response.lie_probability
+        slope = 1 - 2 * self.response.randomizer.lie_probability
         counts = self.response.estimator
         return CountedLevels(self.task, self.grid, counts, np.full(2, variance), float(1 / slope))
 

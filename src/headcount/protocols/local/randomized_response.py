@@ -12,6 +12,7 @@ Messages    1 of 1 bit.
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
@@ -20,28 +21,41 @@ from headcount.accounting.laws import UNIT, Law
 from headcount.core.budget import Trust
 from headcount.core.cached import cached_property
 from headcount.core.guarantee import Guarantee
-from headcount.protocols.flipped_bits import FlippedBits
+from headcount.core.promise import promise_alone
+from headcount.core.protocol import Protocol
+from headcount.core.task import Count, Task
+from headcount.protocols.flipped_bits import FlipEstimator, FlipRandomizer
 from headcount.protocols.responses import lie_weight
 
 
 @dataclass(frozen=True)
-class RandomizedResponse(FlippedBits):
+class RandomizedResponse(Protocol):
     name = "local.randomized-response"
     trust = Trust.LOCAL
+    tasks: ClassVar[tuple[type[Task], ...]] = (Count,)
 
     @cached_property
-    def _lie(self) -> int:
-        return lie_weight(2, self.budget.epsilon)
+    def randomizer(self) -> FlipRandomizer:
+        return FlipRandomizer(lie_weight(2, self.budget.epsilon))
+
+    @cached_property
+    def estimator(self) -> FlipEstimator:
+        return FlipEstimator(self.task, self.randomizer.lie_probability)
 
     @property
     def parameters(self) -> Mapping[str, float]:
-        return {"lie_probability": float(self.lie_probability)}
-
-    @property
-    def guarantee(self) -> Guarantee:
-        return self._promise_alone()
+        return {"lie_probability": float(self.randomizer.lie_probability)}
 
     @cached_property
     def curve(self) -> PairCurve:
-        truth = np.array([float(1 - self.lie_probability), float(self.lie_probability)])
+        lie = self.randomizer.lie_probability
+        truth = np.array([float(1 - lie), float(lie)])
         return PairCurve.both_directions(Law(0, truth, UNIT), Law(0, truth[::-1], UNIT))
+
+    @property
+    def guarantee(self) -> Guarantee:
+        return promise_alone(self)
+
+    @property
+    def local_epsilon(self) -> float:
+        return self.randomizer.local_epsilon

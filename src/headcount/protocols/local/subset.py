@@ -30,11 +30,11 @@ from numpy.typing import NDArray
 from headcount.core.cached import cached_property
 from headcount.core.errors import InvalidValue
 from headcount.core.messages import Alphabet, Messages
-from headcount.core.randomizer import MOST_BUNDLES, BundleLaw
+from headcount.core.randomizer import MOST_BUNDLES, BundleLaw, Randomizer
 from headcount.core.source import Source
 from headcount.core.task import Holding
 from headcount.protocols import packed_bits
-from headcount.protocols.frequency_oracle import FrequencyOracle, Support
+from headcount.protocols.frequency_oracle import FrequencyOracle, Support, SupportEstimator
 from headcount.protocols.responses import share_weight
 from headcount.randomness.draws import WHOLE, bernoulli, packed_bernoulli, uniform
 from headcount.randomness.totals import binomial, multinomial
@@ -44,6 +44,178 @@ _PEOPLE = 1 << 16  # whose sets are made at a time
 _DIGITS = 12  # of the chance of bits that are drawn first, at most
 _ROW, _STEP = 25, 25  # times of another set, and of a bucket that is put in, in random bytes
 _SIMULATED = 512  # draws, up to which a simulation counts every set
+
+
+# Randomizer -----------------------------------------------------------------------------------
+
+
+@lru_cache(maxsize=32)
+def every_set(buckets: int, size: int) -> NDArray[np.uint32]:
+    """All sets of a size, as numbers whose bits they are."""
+    every = combinations(range(buckets), size)
+    return np.array([sum(1 << x for x in chosen) for chosen in every], dtype=np.uint32)
+
+
+@dataclass(frozen=True)
+class SubsetRandomizer(Randomizer):
+    """Sends a uniform set of w buckets with one's own, or with probability t/2^64 one without."""
+
+    buckets: int
+    size: int  # w
+    weight: int  # t
+
+    fixed_messages = 1
+
+    @property
+    def alphabet(self) -> Alphabet:
+        return Alphabet.packed(self.buckets)
+
+    def send(self, encoded: NDArray[Any], source: Source) -> Messages:
+        buckets, people = self.buckets, len(encoded)
+        lies = bernoulli(source, people, self.weight)
+        width = packed_bits.row_bytes(buckets)
+        if buckets <= _LISTED:
+            sets = self._listed(encoded, lies, source)
+            rows = sets.astype("<u4").view(np.uint8).reshape(people, 4)[:, :width].copy()
+            return Messages.one_each(packed_bits.as_payload(rows))
+        rows = np.empty((people, width), dtype=np.uint8)
+        for start in range(0, people, _PEOPLE):
+            piece = slice(start, start + _PEOPLE)
+            rows[piece] = self._small_sets(len(lies[piece]), source)
+            self._put_in(rows[piece], encoded[piece], lies[piece], source)
+        packed_bits.put(rows, encoded, 1 - lies)
+        return Messages.one_each(packed_bits.as_payload(rows))
+
+    def law(self, value: int) -> BundleLaw | None:
+        buckets, size = self.buckets, self.size
+        if math.comb(buckets, size) > MOST_BUNDLES:
+            return None
+        truth = 1 - Fraction(self.weight, WHOLE)
+        with_it, without = math.comb(buckets - 1, size - 1), math.comb(buckets - 1, size)
+        out: dict[Any, Fraction] = {}
+        for chosen in combinations(range(buckets), size):
+            bits = np.isin(np.arange(buckets), chosen)
+            chance = truth / with_it if value in chosen else (1 - truth) / without
+            out[((packed_bits.message(bits), 1),)] = chance
+        return out
+
+    def _listed(
+        self, own: NDArray[Any], lies: NDArray[np.uint8], source: Source
+    ) -> NDArray[np.uint32]:
+        """Sets as numbers whose bits they are, by choosing from a list of all there are."""
+        out = np.empty(len(own), dtype=np.uint32)
+        for lie in (0, 1):
+            people = np.flatnonzero(lies == lie)
+            numbers = every_set(self.buckets - 1, self.size - 1 + lie)
+            drawn = numbers[uniform(source, len(people), len(numbers), np.uint32)]
+            # Other buckets without a gap; the owner's is put in between.
+            place = own[people].astype(np.uint32)
+            below = (np.uint32(1) << place) - np.uint32(1)
+            drawn += drawn & ~below
+            out[people] = drawn if lie else drawn | (below + np.uint32(1))
+        return out
+
+    @cached_property
+    def _first(self) -> tuple[int, float]:
+        """The weight of the bits that are drawn first, and the chance that they are not too many.
+        Any would do, this one saves most time: that of drawing, and of putting in what is missing.
+        """
+        buckets, size = self.buckets, self.size
+        spread = math.sqrt(size * (1 - size / buckets))
+        found = []
+        for digits in range(_DIGITS):
+            weight = (size << digits) // buckets
+            missing = size - 0.5 - buckets * weight / 2**digits
+            few = 0.5 * math.erfc(-missing / spread / math.sqrt(2))
+            density = math.exp(-0.5 * (missing / spread) ** 2) / math.sqrt(2 * math.pi)
+            steps = (missing + spread * density / few) / (1 - size / buckets)
+            time = (_ROW + digits * buckets / 8) / few + steps * _STEP
+            found.append((time, weight << (64 - digits), few))
+        return min(found)[1:]
+
+    def _small_sets(self, people: int, source: Source) -> NDArray[np.uint8]:
+        """Sets with fewer than w buckets, each of them put in by chance."""
+        weight, few = self._first
+        width = packed_bits.row_bytes(self.buckets)
+        kept, left = [], people
+        while left > 0:
+            count = math.ceil(left / few + 4 * math.sqrt(left) / few) + 1
+            rows = packed_bernoulli(source, count * width, weight).reshape(count, width)
+            rows = packed_bits.cleared(rows, self.buckets)
+            small = np.flatnonzero(packed_bits.row_sums(rows) < self.size)[:left]
+            kept.append(rows.take(small, axis=0))
+            left -= len(small)
+        return kept[0] if len(kept) == 1 else np.concatenate(kept)
+
+    def _put_in(
+        self, rows: NDArray[np.uint8], own: NDArray[Any], lies: NDArray[np.uint8], source: Source
+    ) -> None:
+        """Put in everybody's own bucket, and uniform others until w or, of those who lie, w + 1
+        are there; those that were there change nothing.
+        """
+        packed_bits.put(rows, own, np.ones(len(rows), dtype=np.uint8))
+        missing = lies + (self.size - packed_bits.row_sums(rows))
+        buckets, width, flat = self.buckets, rows.shape[1], rows.reshape(-1)
+        dtype = np.min_scalar_type(buckets - 1).type  # also holds how many are missing
+        going = np.flatnonzero(missing != 0)
+        first, left = going * width, missing[going].astype(dtype)
+        while len(first):
+            chosen = uniform(source, len(first), buckets, dtype)
+            at = first + (chosen >> 3)
+            place = (chosen & 7).astype(np.uint8)
+            found = flat.take(at)
+            more = found | ((left != 0).view(np.uint8) << place)
+            flat[at] = more
+            left -= more != found
+            if np.count_nonzero(left) < 0.75 * len(first):
+                going = np.flatnonzero(left != 0)
+                first, left = first[going], left[going]
+
+
+# Analyzer -------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class SubsetEstimator(SupportEstimator):
+    """Counts the sets that have each bucket."""
+
+    size: int  # w
+
+    def count(self, payload: NDArray[Any]) -> NDArray[np.int64]:
+        rows = packed_bits.as_rows(payload, self.task.domain)
+        sizes = packed_bits.row_sums(rows)
+        if (sizes != self.size).any():
+            raise InvalidValue(
+                f"messages of local.subset must be sets of {self.size} buckets, "
+                f"got some of {sizes.min()} to {sizes.max()}"
+            )
+        return packed_bits.column_sums(rows, self.task.domain)
+
+    @property
+    def simulates_exactly(self) -> bool:
+        buckets = self.task.domain
+        return buckets * math.comb(buckets, self.size) <= _SIMULATED
+
+    def simulate(self, held: Holding, source: Source) -> NDArray[np.int64]:
+        """How many report each set, where those are few. Else every bucket has its law, but their
+        correlation of about −1/(d−1), since all sets have one size, is left out.
+        """
+        buckets, size = self.task.domain, self.size
+        if not self.simulates_exactly:
+            return super().simulate(held, source)
+        sets = np.array(
+            [np.isin(np.arange(buckets), chosen) for chosen in combinations(range(buckets), size)]
+        )
+        supported = np.zeros(buckets, dtype=np.int64)
+        for bucket, people in enumerate(held.counts.tolist()):
+            lies = int(binomial(source, people, 1 - self.support.own)[0])
+            for some, having in ((people - lies, True), (lies, False)):
+                among = sets[sets[:, bucket] == having]
+                supported += multinomial(source, some, [1] * len(among)) @ among
+        return supported
+
+
+# Calibration ----------------------------------------------------------------------------------
 
 
 def best_size(buckets: int, epsilon: float) -> int:
@@ -63,37 +235,26 @@ def best_size(buckets: int, epsilon: float) -> int:
     return min(sizes, key=variance)
 
 
-@lru_cache(maxsize=32)
-def every_set(buckets: int, size: int) -> NDArray[np.uint32]:
-    """All sets of a size, as numbers whose bits they are."""
-    every = combinations(range(buckets), size)
-    return np.array([sum(1 << x for x in chosen) for chosen in every], dtype=np.uint32)
-
-
 @dataclass(frozen=True)
 class Subset(FrequencyOracle):
     name = "local.subset"
 
     @cached_property
-    def _size(self) -> int:
+    def size(self) -> int:
         """The number w."""
         return best_size(self.task.domain, self.budget.epsilon)
 
-    @property
-    def alphabet(self) -> Alphabet:
-        return Alphabet.packed(self.task.domain)
-
     @cached_property
-    def _weight(self) -> int:
+    def weight(self) -> int:
         """The number t."""
-        others = self.task.domain - self._size
-        return share_weight(others, self._size, others, self.budget.epsilon)
+        others = self.task.domain - self.size
+        return share_weight(others, self.size, others, self.budget.epsilon)
 
     @cached_property
     def support(self) -> Support:
-        buckets, size = self.task.domain, self._size
-        lie = Fraction(self._weight, WHOLE)
-        # Of a set with the owner's bucket and of one without: how many other buckets it has.
+        buckets, size = self.task.domain, self.size
+        lie = Fraction(self.weight, WHOLE)
+        # A set with the owner's bucket and one without: the chance, and how many others it has.
         sets = ((1 - lie, size - 1), (lie, size))
         others = max(1, buckets - 2)
         return Support(
@@ -106,140 +267,14 @@ class Subset(FrequencyOracle):
             ),
         )
 
-    @property
-    def parameters(self) -> Mapping[str, float]:
-        return {"size": self._size, "p": float(self.support.own), "q": float(self.support.other)}
-
-    def law(self, value: int) -> BundleLaw | None:
-        buckets, size = self.task.domain, self._size
-        if math.comb(buckets, size) > MOST_BUNDLES:
-            return None
-        truth = self.support.own
-        with_it, without = math.comb(buckets - 1, size - 1), math.comb(buckets - 1, size)
-        out: dict[Any, Fraction] = {}
-        for chosen in combinations(range(buckets), size):
-            bits = np.isin(np.arange(buckets), chosen)
-            chance = truth / with_it if value in chosen else (1 - truth) / without
-            out[((packed_bits.message(bits), 1),)] = chance
-        return out
-
-    def _randomize(self, encoded: NDArray[Any], source: Source) -> Messages:
-        buckets, people = self.task.domain, len(encoded)
-        lies = bernoulli(source, people, self._weight)
-        width = packed_bits.row_bytes(buckets)
-        if buckets <= _LISTED:
-            sets = self._listed(encoded, lies, source)
-            rows = sets.astype("<u4").view(np.uint8).reshape(people, 4)[:, :width].copy()
-            return Messages.one_each(packed_bits.as_payload(rows))
-        rows = np.empty((people, width), dtype=np.uint8)
-        for start in range(0, people, _PEOPLE):
-            piece = slice(start, start + _PEOPLE)
-            rows[piece] = self._small_sets(len(lies[piece]), source)
-            self._put_in(rows[piece], encoded[piece], lies[piece], source)
-        packed_bits.put(rows, encoded, 1 - lies)
-        return Messages.one_each(packed_bits.as_payload(rows))
-
-    def _listed(
-        self, own: NDArray[Any], lies: NDArray[np.uint8], source: Source
-    ) -> NDArray[np.uint32]:
-        """Sets as numbers whose bits they are, by choosing from a list of all there are."""
-        out = np.empty(len(own), dtype=np.uint32)
-        for lie in (0, 1):
-            people = np.flatnonzero(lies == lie)
-            numbers = every_set(self.task.domain - 1, self._size - 1 + lie)
-            drawn = numbers[uniform(source, len(people), len(numbers), np.uint32)]
-            # Other buckets without a gap; the owner's is put in between.
-            place = own[people].astype(np.uint32)
-            below = (np.uint32(1) << place) - np.uint32(1)
-            drawn += drawn & ~below
-            out[people] = drawn if lie else drawn | (below + np.uint32(1))
-        return out
+    @cached_property
+    def randomizer(self) -> SubsetRandomizer:
+        return SubsetRandomizer(self.task.domain, self.size, self.weight)
 
     @cached_property
-    def _first(self) -> tuple[int, float]:
-        """The weight of the bits that are drawn first, and the chance that they are not too many.
-        Any would do, this one saves most time: that of drawing, and of putting in what is missing.
-        """
-        buckets, size = self.task.domain, self._size
-        spread = math.sqrt(size * (1 - size / buckets))
-        found = []
-        for digits in range(_DIGITS):
-            weight = (size << digits) // buckets
-            missing = size - 0.5 - buckets * weight / 2**digits
-            few = 0.5 * math.erfc(-missing / spread / math.sqrt(2))
-            density = math.exp(-0.5 * (missing / spread) ** 2) / math.sqrt(2 * math.pi)
-            steps = (missing + spread * density / few) / (1 - size / buckets)
-            time = (_ROW + digits * buckets / 8) / few + steps * _STEP
-            found.append((time, weight << (64 - digits), few))
-        return min(found)[1:]
-
-    def _small_sets(self, people: int, source: Source) -> NDArray[np.uint8]:
-        """Sets of every bucket by chance, those that have less than w."""
-        weight, few = self._first
-        width = packed_bits.row_bytes(self.task.domain)
-        kept, left = [], people
-        while left > 0:
-            count = math.ceil(left / few + 4 * math.sqrt(left) / few) + 1
-            rows = packed_bernoulli(source, count * width, weight).reshape(count, width)
-            rows = packed_bits.cleared(rows, self.task.domain)
-            small = np.flatnonzero(packed_bits.row_sums(rows) < self._size)[:left]
-            kept.append(rows.take(small, axis=0))
-            left -= len(small)
-        return kept[0] if len(kept) == 1 else np.concatenate(kept)
-
-    def _put_in(
-        self, rows: NDArray[np.uint8], own: NDArray[Any], lies: NDArray[np.uint8], source: Source
-    ) -> None:
-        """Put in everybody's own bucket, and uniform others until w or, of those who lie, w + 1
-        are there; those that were there change nothing.
-        """
-        packed_bits.put(rows, own, np.ones(len(rows), dtype=np.uint8))
-        missing = lies + (self._size - packed_bits.row_sums(rows))
-        buckets, width, flat = self.task.domain, rows.shape[1], rows.reshape(-1)
-        dtype = np.min_scalar_type(buckets - 1).type  # also holds how many are missing
-        going = np.flatnonzero(missing != 0)
-        first, left = going * width, missing[going].astype(dtype)
-        while len(first):
-            chosen = uniform(source, len(first), buckets, dtype)
-            at = first + (chosen >> 3)
-            place = (chosen & 7).astype(np.uint8)
-            found = flat.take(at)
-            more = found | ((left != 0).view(np.uint8) << place)
-            flat[at] = more
-            left -= more != found
-            if np.count_nonzero(left) < 0.75 * len(first):
-                going = np.flatnonzero(left != 0)
-                first, left = first[going], left[going]
+    def estimator(self) -> SubsetEstimator:
+        return SubsetEstimator(self.task, self.support, self.size)
 
     @property
-    def simulates_exactly(self) -> bool:
-        buckets = self.task.domain
-        return buckets * math.comb(buckets, self._size) <= _SIMULATED
-
-    def _simulate(self, held: Holding, source: Source) -> NDArray[np.int64]:
-        """How many report each set, where those are few. Else every bucket has its law, but their
-        correlation of about −1/(d−1), since all sets have one size, is left out.
-        """
-        buckets, size = self.task.domain, self._size
-        if not self.simulates_exactly:
-            return super()._simulate(held, source)
-        sets = np.array(
-            [np.isin(np.arange(buckets), chosen) for chosen in combinations(range(buckets), size)]
-        )
-        supported = np.zeros(buckets, dtype=np.int64)
-        for bucket, people in enumerate(held.counts.tolist()):
-            lies = int(binomial(source, people, 1 - self.support.own)[0])
-            for some, having in ((people - lies, True), (lies, False)):
-                among = sets[sets[:, bucket] == having]
-                supported += multinomial(source, some, [1] * len(among)) @ among
-        return supported
-
-    def _tally(self, payload: NDArray[Any]) -> NDArray[np.int64]:
-        rows = packed_bits.as_rows(payload, self.task.domain)
-        sizes = packed_bits.row_sums(rows)
-        if (sizes != self._size).any():
-            raise InvalidValue(
-                f"messages of {self.name} must be sets of {self._size} buckets, "
-                f"got some of {sizes.min()} to {sizes.max()}"
-            )
-        return packed_bits.column_sums(rows, self.task.domain)
+    def parameters(self) -> Mapping[str, float]:
+        return {"size": self.size, "p": float(self.support.own), "q": float(self.support.other)}

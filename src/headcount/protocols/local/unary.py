@@ -25,62 +25,84 @@ from numpy.typing import NDArray
 
 from headcount.core.cached import cached_property
 from headcount.core.messages import Alphabet, Messages
-from headcount.core.randomizer import MOST_BUNDLES, BundleLaw
+from headcount.core.randomizer import MOST_BUNDLES, BundleLaw, Randomizer
 from headcount.core.source import Source
 from headcount.protocols import packed_bits
-from headcount.protocols.frequency_oracle import FrequencyOracle, Support
+from headcount.protocols.frequency_oracle import FrequencyOracle, Support, SupportEstimator
 from headcount.protocols.responses import lie_weight
 from headcount.randomness.draws import WHOLE, bernoulli, packed_bernoulli
 
 
 @dataclass(frozen=True)
-class Unary(FrequencyOracle):
-    @property
-    @abstractmethod
-    def _weights(self) -> tuple[int, int]:
-        """The numbers p and q, over 2^64."""
+class UnaryRandomizer(Randomizer):
+    """Sends a bit for every bucket: 1 with probability p for one's own, q for the others."""
+
+    buckets: int
+    own: int  # p, over 2^64
+    other: int  # q, over 2^64
+
+    fixed_messages = 1
 
     @property
     def alphabet(self) -> Alphabet:
-        return Alphabet.packed(self.task.domain)
+        return Alphabet.packed(self.buckets)
 
-    @cached_property
-    def support(self) -> Support:
-        own, other = (Fraction(weight, WHOLE) for weight in self._weights)
-        return Support(own, other, own * other, other * other)
-
-    @property
-    def parameters(self) -> Mapping[str, float]:
-        return {"p": float(self.support.own), "q": float(self.support.other)}
+    def send(self, encoded: NDArray[Any], source: Source) -> Messages:
+        people, width = len(encoded), packed_bits.row_bytes(self.buckets)
+        rows = packed_bernoulli(source, people * width, self.other).reshape(people, width)
+        packed_bits.put(rows, encoded, bernoulli(source, people, self.own))
+        return Messages.one_each(packed_bits.as_payload(packed_bits.cleared(rows, self.buckets)))
 
     def law(self, value: int) -> BundleLaw | None:
-        buckets = self.task.domain
-        if 2**buckets > MOST_BUNDLES:
+        if 2**self.buckets > MOST_BUNDLES:
             return None
-        chances = [self.support.own if x == value else self.support.other for x in range(buckets)]
+        own, other = Fraction(self.own, WHOLE), Fraction(self.other, WHOLE)
+        chances = [own if bucket == value else other for bucket in range(self.buckets)]
         out: dict[Any, Fraction] = {}
-        for bits in product((0, 1), repeat=buckets):
+        for bits in product((0, 1), repeat=self.buckets):
             chance = Fraction(1)
             for bit, one in zip(bits, chances, strict=True):
                 chance *= one if bit else 1 - one
             out[((packed_bits.message(np.array(bits)), 1),)] = chance
         return out
 
-    def _randomize(self, encoded: NDArray[Any], source: Source) -> Messages:
-        bits, people = self.task.domain, len(encoded)
-        own, other = self._weights
-        width = packed_bits.row_bytes(bits)
-        rows = packed_bernoulli(source, people * width, other).reshape(people, width)
-        packed_bits.put(rows, encoded, bernoulli(source, people, own))
-        return Messages.one_each(packed_bits.as_payload(packed_bits.cleared(rows, bits)))
 
-    @property
-    def simulates_exactly(self) -> bool:
-        return True
+@dataclass(frozen=True)
+class UnaryEstimator(SupportEstimator):
+    """Counts the ones of each bit."""
 
-    def _tally(self, payload: NDArray[Any]) -> NDArray[np.int64]:
+    simulates_exactly = True
+
+    def count(self, payload: NDArray[Any]) -> NDArray[np.int64]:
         bits = self.task.domain
         return packed_bits.column_sums(packed_bits.as_rows(payload, bits), bits)
+
+
+@dataclass(frozen=True)
+class Unary(FrequencyOracle):
+    """A subclass says how p and q are calibrated."""
+
+    @property
+    @abstractmethod
+    def weights(self) -> tuple[int, int]:
+        """The numbers p and q, over 2^64."""
+
+    @cached_property
+    def support(self) -> Support:
+        own, other = (Fraction(weight, WHOLE) for weight in self.weights)
+        return Support(own, other, own * other, other * other)
+
+    @cached_property
+    def randomizer(self) -> UnaryRandomizer:
+        return UnaryRandomizer(self.task.domain, *self.weights)
+
+    @cached_property
+    def estimator(self) -> UnaryEstimator:
+        return UnaryEstimator(self.task, self.support)
+
+    @property
+    def parameters(self) -> Mapping[str, float]:
+        return {"p": float(self.support.own), "q": float(self.support.other)}
 
 
 @dataclass(frozen=True)
@@ -88,7 +110,7 @@ class UnarySymmetric(Unary):
     name = "local.unary-symmetric"
 
     @cached_property
-    def _weights(self) -> tuple[int, int]:
+    def weights(self) -> tuple[int, int]:
         lie = lie_weight(2, self.budget.epsilon / 2)
         return WHOLE - lie, lie
 
@@ -98,5 +120,5 @@ class UnaryOptimized(Unary):
     name = "local.unary-optimized"
 
     @cached_property
-    def _weights(self) -> tuple[int, int]:
+    def weights(self) -> tuple[int, int]:
         return WHOLE // 2, lie_weight(2, self.budget.epsilon)

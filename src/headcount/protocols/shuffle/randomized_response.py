@@ -20,14 +20,17 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
+from typing import ClassVar
 
 from headcount.accounting.amplification import BinaryResponse, flip_delta
 from headcount.accounting.divergence import SymmetricCurve
 from headcount.core.budget import Budget, Trust
 from headcount.core.cached import cached_property
 from headcount.core.guarantee import Guarantee
-from headcount.core.protocol import Calibration
-from headcount.protocols.flipped_bits import FlippedBits
+from headcount.core.promise import paper_is_not_private, promise
+from headcount.core.protocol import Calibration, Protocol
+from headcount.core.task import Count, Task
+from headcount.protocols.flipped_bits import FlipEstimator, FlipRandomizer
 from headcount.protocols.responses import lie_weight
 from headcount.randomness.draws import WHOLE
 
@@ -59,42 +62,47 @@ def paper_weight(honest: int, epsilon: float, delta: float) -> int:
 
 
 @dataclass(frozen=True)
-class ShuffledResponse(FlippedBits):
+class ShuffledResponse(Protocol):
     name = "shuffle.randomized-response"
     trust = Trust.SHUFFLE
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        _ = self._calibrated  # an infeasible request is refused now, not at the first use
+    tasks: ClassVar[tuple[type[Task], ...]] = (Count,)
 
     @cached_property
     def _calibrated(self) -> tuple[int, float]:
+        """The number t and its δ."""
         found = _calibrate(self.crowd.honest, self.budget, self.calibration)
         if found is None:
-            raise self._not_private()
+            raise paper_is_not_private(self)
         return found
 
-    @property
-    def _lie(self) -> int:
-        return self._calibrated[0]
+    @cached_property
+    def randomizer(self) -> FlipRandomizer:
+        return FlipRandomizer(self._calibrated[0])
+
+    @cached_property
+    def estimator(self) -> FlipEstimator:
+        return FlipEstimator(self.task, self.randomizer.lie_probability)
 
     @property
     def parameters(self) -> Mapping[str, float]:
-        return {"lambda": float(2 * self.crowd.honest * self.lie_probability)}
+        return {"lambda": float(2 * self.crowd.honest * self.randomizer.lie_probability)}
+
+    @cached_property
+    def curve(self) -> SymmetricCurve:
+        honest, lie = self.crowd.honest, self.randomizer.lie_probability
+        return SymmetricCurve(lambda epsilon: flip_delta(honest, lie, epsilon), self.local_epsilon)
 
     @property
     def guarantee(self) -> Guarantee:
         computed = self.calibration == "exact"
         bound = BinaryResponse(self.crowd.honest)
-        return self._promise(
+        return promise(
+            self,
             bound.method if computed else "Cheu, Smith, Ullman, Zeber, Zhilyaev 2019",
             delta=self._calibrated[1] if computed else self.budget.delta,
             exact=computed and bound.exact,
         )
 
-    @cached_property
-    def curve(self) -> SymmetricCurve:
-        return SymmetricCurve(
-            lambda epsilon: flip_delta(self.crowd.honest, self.lie_probability, epsilon),
-            self.local_epsilon,
-        )
+    @property
+    def local_epsilon(self) -> float:
+        return self.randomizer.local_epsilon
