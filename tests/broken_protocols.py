@@ -16,7 +16,7 @@ from broken_mechanisms import Broken
 from headcount.core.cached import cached_property
 from headcount.protocols.levels import Rounding
 from headcount.protocols.shuffle.sample_threshold import SampleThreshold
-from headcount.protocols.shuffle.split_and_mix import SplitAndMix, Splitting
+from headcount.protocols.shuffle.split_and_mix import SplitAndMix, SplitRandomizer
 
 BUDGET, CROWD = hc.Budget(1, 0.05), hc.Crowd(12)
 
@@ -44,7 +44,7 @@ class TwoShares(SplitAndMix):
 
     @cached_property
     def randomizer(self) -> Rounding:
-        return Rounding(self.grid, Splitting(self.modulus, 2, self.noise))
+        return Rounding(self.grid, SplitRandomizer(self.modulus, 2, self.noise))
 
 
 @dataclass(frozen=True)

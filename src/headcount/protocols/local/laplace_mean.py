@@ -121,7 +121,7 @@ class Noise:
 
 
 @dataclass(frozen=True)
-class NoisyLevel(Randomizer):
+class LaplaceRandomizer(Randomizer):
     """Sends the level with noise, moved into the range of messages."""
 
     noise: Noise
@@ -151,7 +151,7 @@ class NoisyLevel(Randomizer):
 
 
 @dataclass(frozen=True)
-class NoisyLevels(NoisySum):
+class LaplaceEstimator(NoisySum):
     """Adds up noisy levels."""
 
     rate: float  # r
@@ -230,11 +230,11 @@ class LaplaceMean(Protocol):
 
     @cached_property
     def randomizer(self) -> Rounding:
-        return Rounding(self.grid, NoisyLevel(self.noise))
+        return Rounding(self.grid, LaplaceRandomizer(self.noise))
 
     @cached_property
-    def estimator(self) -> NoisyLevels:
-        return NoisyLevels(self.task, self.grid, self.noise.rate, self.noise.reach)
+    def estimator(self) -> LaplaceEstimator:
+        return LaplaceEstimator(self.task, self.grid, self.noise.rate, self.noise.reach)
 
     @property
     def parameters(self) -> Mapping[str, float]:

@@ -61,7 +61,7 @@ _CHUNK = 1 << 18  # bytes of shares that are made at a time
 
 
 @dataclass(frozen=True)
-class Splitting(Randomizer):
+class SplitRandomizer(Randomizer):
     """Adds a share of noise to the level, and splits that into m shares modulo q."""
 
     modulus: int  # q, a power of two
@@ -113,7 +113,7 @@ def room(users: int, honest: int, levels: int, rate: Fraction) -> int:
 
 
 @dataclass(frozen=True)
-class SumOfShares(NoisySum):
+class SplitEstimator(NoisySum):
     """Adds up all shares modulo q, which is the sum of all levels and of everybody's noise."""
 
     rate: Fraction  # ε/L
@@ -255,13 +255,12 @@ class SplitAndMix(Protocol):
 
     @cached_property
     def randomizer(self) -> Rounding:
-        splitting = Splitting(self.modulus, self.shares, self.noise)
         check_curve(self)
-        return Rounding(self.grid, splitting)
+        return Rounding(self.grid, SplitRandomizer(self.modulus, self.shares, self.noise))
 
     @cached_property
-    def estimator(self) -> SumOfShares:
-        return SumOfShares(self.task, self.grid, self.rate, self.crowd.honest, self.modulus)
+    def estimator(self) -> SplitEstimator:
+        return SplitEstimator(self.task, self.grid, self.rate, self.crowd.honest, self.modulus)
 
     @property
     def parameters(self) -> Mapping[str, float]:

@@ -52,7 +52,7 @@ _CHUNK = 1 << 18  # bits whose pattern is made at a time
 
 
 @dataclass(frozen=True)
-class UnaryBits(Randomizer):
+class UnaryRandomizer(Randomizer):
     """Sends as many ones as one's level, and zeros up to r bits, each flipped by chance."""
 
     bits: int  # r
@@ -91,7 +91,7 @@ class UnaryBits(Randomizer):
 
 
 @dataclass(frozen=True, eq=False)
-class CountedOnes(ResponseEstimator):
+class UnaryEstimator(ResponseEstimator):
     """Counts ones: S = (Σy − qnr)/(1−2q)."""
 
     flip: Fraction  # q
@@ -201,11 +201,11 @@ class UnarySum(Protocol):
 
     @cached_property
     def randomizer(self) -> Rounding:
-        return Rounding(self.grid, UnaryBits(self.grid.levels, self._calibrated[0]))
+        return Rounding(self.grid, UnaryRandomizer(self.grid.levels, self._calibrated[0]))
 
     @cached_property
-    def estimator(self) -> CountedOnes:
-        return CountedOnes(self.task, self.grid, self.flip)
+    def estimator(self) -> UnaryEstimator:
+        return UnaryEstimator(self.task, self.grid, self.flip)
 
     @property
     def parameters(self) -> Mapping[str, float]:
