@@ -13,8 +13,10 @@ from numpy.typing import NDArray
 
 import headcount as hc
 from broken_mechanisms import Broken
+from headcount.core.cached import cached_property
+from headcount.protocols.levels import Rounding
 from headcount.protocols.shuffle.sample_threshold import SampleThreshold
-from headcount.protocols.shuffle.split_and_mix import SplitAndMix
+from headcount.protocols.shuffle.split_and_mix import SplitAndMix, SplitRandomizer
 
 BUDGET, CROWD = hc.Budget(1, 0.05), hc.Crowd(12)
 
@@ -38,12 +40,11 @@ class NoThreshold(SampleThreshold):
 
 
 class TwoShares(SplitAndMix):
-    """Without the check of its own curve, which refuses so few."""
+    """People split their secret into two shares, fewer than the protocol has calibrated."""
 
-    fixed_messages = 2
-
-    def _check_curve(self) -> None:
-        pass
+    @cached_property
+    def randomizer(self) -> Rounding:
+        return Rounding(self.grid, SplitRandomizer(self.modulus, 2, self.noise))
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,7 @@ from scipy import stats
 import headcount as hc
 from enumeration import exactly, geometric_mass, log_likelihood_ratio
 from headcount.core.budget import MOST_USERS
-from headcount.protocols.local.laplace_mean import _Noise
+from headcount.protocols.local.laplace_mean import Noise
 from headcount.randomness import totals
 
 ALARM = 1e-6
@@ -64,7 +64,7 @@ def some_levels(protocol: Any) -> list[int]:
 def level_estimate(protocol: Any, message: int) -> Fraction:
     """What the analyzer makes of one message, exactly."""
     counts = protocol.estimator.count(np.array([message], dtype=protocol.alphabet.dtype))
-    return Fraction(protocol._level_sum(hc.Tally(counts, 1, protocol.name), None))
+    return Fraction(protocol.estimator.level_sum(hc.Tally(counts, 1, protocol.name), None))
 
 
 CASES = [
@@ -174,7 +174,7 @@ def test_every_message_of_rounded_noise_is_looked_at(levels: int, seed: int) -> 
         laws.append(law)
     largest = max(Fraction(a[y], b[y]) for a, b in product(laws, repeat=2) for y in laws[0])
     loss = mpmath.log(exactly(largest))
-    assert loss <= _Noise(1.0, levels, weights).local_epsilon <= loss * (1 + 1e-14)
+    assert loss <= Noise(1.0, levels, weights).local_epsilon <= loss * (1 + 1e-14)
 
 
 @cases

@@ -25,7 +25,7 @@ from headcount.accounting.geometric import moved_curve, moved_delta, moved_laws
 from headcount.core.estimate import Estimate
 from headcount.protocols.fixed_point import Grid, RoundedError
 from headcount.protocols.geometric_error import GeometricError
-from headcount.protocols.response_sum import BoundedError
+from headcount.protocols.level_responses import BoundedError
 
 ALARM = 1e-6
 QUARTERS = [(a, b) for a in (False, True) for b in (False, True)]

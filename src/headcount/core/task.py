@@ -82,6 +82,11 @@ class Task(ABC):
         return False
 
     @property
+    def bounded(self) -> "Bounded | None":
+        """The same question about numbers within bounds; None if it cannot be asked so."""
+        return None
+
+    @property
     def buckets(self) -> Sequence[int | str | float] | None:
         """What the numbers of an answer belong to, where there are several."""
         return None
@@ -135,6 +140,10 @@ class Count(Task):
     @property
     def domain(self) -> int:
         return 2
+
+    @property
+    def bounded(self) -> "Bounded":
+        return Sum(0, 1, whole=True)
 
     def encode(self, values: ArrayLike, *, first: int = 0) -> NDArray[np.uint8]:
         array = vector(values)
@@ -394,6 +403,10 @@ class Bounded(Task):
 
     def _settings(self) -> dict[str, Any]:
         return {field.name: getattr(self, field.name) for field in fields(self)}
+
+    @property
+    def bounded(self) -> "Bounded":
+        return self
 
     @property
     def domain(self) -> int:

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from headcount.core import checks
 from headcount.core.budget import MOST_USERS
+from headcount.core.estimate import ErrorLaw
 from headcount.core.estimator import Estimator
 from headcount.core.messages import Alphabet, Messages
 from headcount.core.protocol import Protocol
@@ -112,7 +113,7 @@ class NoisySum(LevelEstimator):
     def variance(self, users: int, held: Holding | None) -> float:
         return self.noise_error(users).standard_error ** 2 + self.grid.variance(users, held)
 
-    def error_law(self, users: int, unbiased: float) -> RoundedError:
+    def error_law(self, users: int, unbiased: float) -> ErrorLaw:
         rounding = self.grid.variance(users, None)
         return RoundedError(self.noise_error(users), float(self.unit(users)), users, rounding)
 
@@ -126,9 +127,10 @@ def check_levels(protocol: Protocol, option: str, most: int = MOST_LEVELS) -> No
 
 
 def bounded(protocol: Protocol) -> Bounded:
-    """The task of a protocol for sums and means."""
-    assert isinstance(protocol.task, Bounded)
-    return protocol.task
+    """The numbers that people hold, for a protocol that adds them up."""
+    task = protocol.task.bounded
+    assert task is not None
+    return task
 
 
 def level_sum(held: Holding) -> int:

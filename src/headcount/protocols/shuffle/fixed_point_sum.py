@@ -17,6 +17,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,14 +27,23 @@ from headcount.accounting.divergence import SymmetricCurve
 from headcount.core.budget import MOST_EPSILON, Budget, Trust
 from headcount.core.cached import cached_property
 from headcount.core.guarantee import Guarantee
+from headcount.core.promise import paper_is_not_private, promise
 from headcount.core.protocol import Calibration, Protocol
-from headcount.core.task import MOST_BUCKETS, Histogram
-from headcount.protocols.level_protocol import MOST_SUM
+from headcount.core.task import MOST_BUCKETS, Histogram, Mean, Sum, Task
+from headcount.protocols.fixed_point import Grid
+from headcount.protocols.level_responses import CountedLevels
+from headcount.protocols.levels import MOST_SUM, Rounding, bounded, check_levels
 from headcount.protocols.registry import protocol
-from headcount.protocols.response_sum import CountedSum
 
-_STEPS = 6  # of the search for the best number of levels
-_FEW = 64  # of which one more or less matters
+_STEPS = 6  # the most steps of the search for the best number of levels
+_FEW = 64  # up to so many levels, one more or less matters
+
+
+def _variances(levels: int, blind: float) -> NDArray[np.float64]:
+    """The variance of every level, for γ = `blind`."""
+    away = np.square(np.arange(levels + 1) - levels / 2)
+    noise: NDArray[np.float64] = levels * (levels + 2) / 12 + (1 - blind) * away
+    return noise * (blind / (1 - blind) ** 2)
 
 
 def _amplification(honest: int, levels: int) -> Amplification:
@@ -63,35 +73,32 @@ def _calibrate(
 
 
 @dataclass(frozen=True)
-class FixedPointSum(CountedSum):
+class FixedPointSum(Protocol):
     name = "shuffle.fixed-point-sum"
     trust = Trust.SHUFFLE
+    tasks: ClassVar[tuple[type[Task], ...]] = (Sum, Mean)
 
     levels: int | None = None  # by default the best number
 
-    def _check_options(self) -> None:
-        self._keep_levels("levels", MOST_BUCKETS - 1)
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        _ = self._calibrated  # an infeasible request is refused now, not at the first use
-
-    # Calibration --------------------------------------------------------------------------------
+    def check_options(self) -> None:
+        check_levels(self, "levels", MOST_BUCKETS - 1)
 
     @cached_property
-    def _levels(self) -> int:
+    def grid(self) -> Grid:
+        task = bounded(self)
         if self.levels is not None:
-            return self.levels
-        honest, budget = self.crowd.honest, self.budget
-        if self.calibration == "paper" and budget.delta:
-            found = math.ceil(math.cbrt(honest / _coins(budget)))
+            return Grid(task, self.levels)
+        if self.calibration == "paper" and self.budget.delta:
+            found = math.ceil(math.cbrt(self.crowd.honest / _coins(self.budget)))
         else:
             found = self._best()
-        return min(found, int(self._bounds.span)) if self._bounds.whole else found
+        return Grid(task, min(found, int(task.span)) if task.whole else found)
 
     def _best(self) -> int:
-        """Where the error is least: the uniform messages for each level are hardly more or fewer
-        for other numbers of levels, so that a few steps lead there.
+        """The number of levels with the least error.
+
+        Other numbers of levels need about as many uniform messages for each level, so that a few
+        steps lead there.
         """
         most = min(MOST_BUCKETS - 1, MOST_SUM // self.crowd.users)
         tried: dict[int, float] = {}
@@ -99,8 +106,9 @@ class FixedPointSum(CountedSum):
         while levels not in tried and len(tried) < _STEPS:
             candidate = replace(self, levels=levels)
             tried[levels] = candidate.standard_error()
-            # With nγ = c(k+1). The worst place is between an end and the next level: see `_worst`.
-            coins = self.crowd.users * candidate._blind / (levels + 1)
+            # With nγ = c(k+1). The worst place is between an end and the next level: see
+            # `level_responses`.
+            coins = self.crowd.users * candidate.blind / (levels + 1)
             k = np.arange(1, 2 + math.ceil(math.cbrt(6 * self.crowd.users / coins)))
             k = k[(coins * (k + 1) < self.crowd.users) & (k <= most)]
             blind = coins * (k + 1) / self.crowd.users
@@ -120,44 +128,62 @@ class FixedPointSum(CountedSum):
             if 1 <= best + step <= min(most, _FEW) and error(best + step) < error(best):
                 best += step
         # Whole numbers that have a level each are not rounded.
-        span = int(self._bounds.span)
-        near = self._bounds.whole and span <= min(most, 2 * best)
+        task = bounded(self)
+        span = int(task.span)
+        near = task.whole and span <= min(most, 2 * best)
         return min(best, span, key=error) if near else best
 
     @cached_property
     def _calibrated(self) -> tuple[float, float]:
         found = None
         if self.calibration == "exact" or self.budget.delta:
-            found = _calibrate(self.crowd.honest, self.budget, self._levels, self.calibration)
+            levels = self.grid.levels
+            found = _calibrate(self.crowd.honest, self.budget, levels, self.calibration)
         if found is None:
-            raise self._not_private()
+            raise paper_is_not_private(self)
         return found
 
     @cached_property
-    def _inner(self) -> Protocol:
-        levels = Histogram(self._levels + 1)
+    def response(self) -> Protocol:
+        """What people answer about their level."""
+        levels = Histogram(self.grid.levels + 1)
         return protocol("local.k-ary", levels, Budget(self._calibrated[0]), self.crowd)
 
     @property
-    def _blind(self) -> float:
+    def blind(self) -> float:
         """The number γ."""
-        lies = self._inner.parameters["lie_probability"]
-        return lies * (self._levels + 1) / self._levels
+        levels = self.grid.levels
+        return self.response.parameters["lie_probability"] * (levels + 1) / levels
 
-    # What follows -------------------------------------------------------------------------------
+    @cached_property
+    def randomizer(self) -> Rounding:
+        return Rounding(self.grid, self.response.randomizer)
+
+    @cached_property
+    def estimator(self) -> CountedLevels:
+        levels, blind, counts = self.grid.levels, self.blind, self.response.estimator
+        variances, largest_step = _variances(levels, blind), levels / (1 - blind)
+        return CountedLevels(self.task, self.grid, counts, variances, largest_step)
 
     @property
     def parameters(self) -> Mapping[str, float]:
         return {
-            "levels": self._levels,
-            "gamma": self._blind,
+            "levels": self.grid.levels,
+            "gamma": self.blind,
             "local_epsilon": self._calibrated[0],
         }
+
+    @cached_property
+    def curve(self) -> SymmetricCurve:
+        # The response rounds its probabilities to the private side of ε0.
+        local_epsilon, bound = self._calibrated[0], self._amplification
+        return SymmetricCurve(lambda epsilon: bound.delta(local_epsilon, epsilon), local_epsilon)
 
     @property
     def guarantee(self) -> Guarantee:
         computed, bound = self.calibration == "exact", self._amplification
-        return self._promise(
+        return promise(
+            self,
             bound.method if computed else "Balle, Bell, Gascón and Nissim 2019",
             delta=self._calibrated[1] if computed else self.budget.delta,
             exact=computed and bound.exact,
@@ -165,21 +191,8 @@ class FixedPointSum(CountedSum):
 
     @property
     def _amplification(self) -> Amplification:
-        return _amplification(self.crowd.honest, self._levels)
-
-    @cached_property
-    def curve(self) -> SymmetricCurve:
-        # The inner protocol rounds its probabilities to the private side of ε0.
-        local_epsilon, bound = self._calibrated[0], self._amplification
-        return SymmetricCurve(lambda epsilon: bound.delta(local_epsilon, epsilon), local_epsilon)
-
-    @cached_property
-    def _level_variances(self) -> NDArray[np.float64]:
-        k, blind = self._levels, self._blind
-        away = np.square(np.arange(k + 1) - k / 2)
-        noise: NDArray[np.float64] = k * (k + 2) / 12 + (1 - blind) * away
-        return noise * (blind / (1 - blind) ** 2)
+        return _amplification(self.crowd.honest, self.grid.levels)
 
     @property
-    def _width(self) -> float:
-        return self._levels / (1 - self._blind)
+    def local_epsilon(self) -> float:
+        return self.response.local_epsilon

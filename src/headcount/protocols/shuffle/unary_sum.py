@@ -18,7 +18,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,14 +31,16 @@ from headcount.core.cached import cached_property
 from headcount.core.errors import Infeasible
 from headcount.core.guarantee import Guarantee
 from headcount.core.messages import Alphabet, Messages
-from headcount.core.protocol import Calibration
-from headcount.core.randomizer import BundleLaw
+from headcount.core.promise import paper_is_not_private, promise
+from headcount.core.protocol import Calibration, Protocol
+from headcount.core.randomizer import BundleLaw, Randomizer
 from headcount.core.source import Source
 from headcount.core.table import short
 from headcount.core.tally import Tally
-from headcount.core.task import Bounded, Holding, Task
-from headcount.protocols.level_protocol import level_sum
-from headcount.protocols.response_sum import ResponseSum
+from headcount.core.task import Holding, Mean, Sum, Task
+from headcount.protocols.fixed_point import Grid
+from headcount.protocols.level_responses import ResponseEstimator
+from headcount.protocols.levels import Rounding, bounded, check_levels, level_sum
 from headcount.protocols.responses import lie_weight
 from headcount.protocols.shuffle.randomized_response import paper_weight
 from headcount.randomness.draws import WHOLE, bernoulli
@@ -47,6 +49,77 @@ from headcount.randomness.totals import binomial
 _MOST_BITS = 2**16
 _FEW_BITS = 16
 _CHUNK = 1 << 18  # bits whose pattern is made at a time
+
+
+@dataclass(frozen=True)
+class UnaryRandomizer(Randomizer):
+    """Sends as many ones as one's level, and zeros up to r bits, each flipped by chance."""
+
+    bits: int  # r
+    weight: int  # t
+
+    alphabet = Alphabet(np.uint8, range(2))
+
+    @property
+    def fixed_messages(self) -> int:
+        return self.bits
+
+    def send(self, encoded: NDArray[np.integer], source: Source) -> Messages:
+        bits = self.bits
+        flips = bernoulli(source, len(encoded) * bits, self.weight).reshape(-1, bits)
+        places = np.arange(bits)
+        rows = max(1, _CHUNK // bits)
+        for start in range(0, len(encoded), rows):
+            piece = flips[start : start + rows]
+            piece ^= places < encoded[start : start + rows, None]
+        counts = np.broadcast_to(np.int64(bits), len(encoded))
+        return Messages(flips.reshape(-1), len(encoded), counts)
+
+    def law(self, value: int) -> BundleLaw:
+        flip = Fraction(self.weight, WHOLE)
+        law: dict[Any, Fraction] = {}
+        for lost in range(value + 1):
+            for gained in range(self.bits - value + 1):
+                ones = value - lost + gained
+                flips = lost + gained
+                ways = math.comb(value, lost) * math.comb(self.bits - value, gained)
+                copies = ((0, self.bits - ones), (1, ones))
+                bundle = tuple(pair for pair in copies if pair[1])
+                chance = ways * flip**flips * (1 - flip) ** (self.bits - flips)
+                law[bundle] = law.get(bundle, Fraction(0)) + chance
+        return law
+
+
+@dataclass(frozen=True, eq=False)
+class UnaryEstimator(ResponseEstimator):
+    """Counts ones: S = (Σy − qnr)/(1−2q)."""
+
+    flip: Fraction  # q
+
+    tally_size = 1
+
+    def count(self, payload: NDArray[np.uint8]) -> NDArray[np.int64]:
+        return np.array([np.count_nonzero(payload)])
+
+    def level_sum(self, tally: Tally, source: Source | None) -> Fraction:
+        # In fractions nothing cancels, not even for q near ½.
+        bits = tally.users * self.grid.levels
+        return (int(tally.counts[0]) - self.flip * bits) / (1 - 2 * self.flip)
+
+    def simulate_levels(self, held: Holding, source: Source) -> NDArray[np.int64]:
+        ones = level_sum(held)
+        zeros = held.users * self.grid.levels - ones
+        lost, gained = (int(binomial(source, bits, self.flip)[0]) for bits in (ones, zeros))
+        return np.array([ones - lost + gained])
+
+    @cached_property
+    def level_variances(self) -> NDArray[np.float64]:
+        levels, flip = self.grid.levels, self.flip
+        return np.full(levels + 1, float(levels * flip * (1 - flip) / (1 - 2 * flip) ** 2))
+
+    @property
+    def width(self) -> float:
+        return float(1 / (1 - 2 * self.flip))
 
 
 @lru_cache(maxsize=256)
@@ -72,17 +145,20 @@ def _calibrate(
 def _usual_bits(task: Task, budget: Budget, crowd: Crowd) -> int:
     usual = min(math.ceil(budget.epsilon * math.sqrt(crowd.users)), _MOST_BITS)
     # A few whole numbers are better sent as they are than rounded.
-    if isinstance(task, Bounded) and task.whole and task.span <= max(usual, _FEW_BITS):
-        return int(task.span)
-    return usual
+    span = _whole_span(task)
+    return span if 0 < span <= max(usual, _FEW_BITS) else usual
+
+
+def _whole_span(task: Task) -> int:
+    """How many levels whole numbers are by themselves; 0 for reals."""
+    return int(task.bounded.span) if task.bounded and task.bounded.whole else 0
 
 
 @dataclass(frozen=True)
-class UnarySum(ResponseSum):
+class UnarySum(Protocol):
     name = "shuffle.unary-sum"
     trust = Trust.SHUFFLE
-    alphabet = Alphabet(np.uint8, range(2))
-    tally_size = 1
+    tasks: ClassVar[tuple[type[Task], ...]] = (Sum, Mean)
 
     bits: int | None = None  # by default the paper's number
 
@@ -93,65 +169,64 @@ class UnarySum(ResponseSum):
         usual = _usual_bits(task, budget, crowd)
         allowed = min(math.floor(max_messages), 4 * usual, _MOST_BITS)  # more hardly help
         yield {"bits": allowed} if allowed > 0 else {}
-        span = int(task.span) if isinstance(task, Bounded) and task.whole else 0
+        span = _whole_span(task)
         if 0 < span < allowed:
             yield {"bits": allowed // span * span}  # whole numbers, which are not rounded
 
-    def _check_options(self) -> None:
-        self._keep_levels("bits", _MOST_BITS)
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if 2 * self._lie >= WHOLE:
-            raise Infeasible(
-                f"{self.name} needs a larger epsilon for {self._levels} bits, "
-                f"got {short(self.budget.epsilon)}",
-                nearest={"epsilon": self._levels * 2.0**-60},
-            )
-
-    # Calibration --------------------------------------------------------------------------------
+    def check_options(self) -> None:
+        check_levels(self, "bits", _MOST_BITS)
 
     @cached_property
-    def _levels(self) -> int:
-        if self.bits is not None:
-            return self.bits
-        return _usual_bits(self.task, self.budget, self.crowd)
+    def grid(self) -> Grid:
+        return Grid(bounded(self), self.bits or _usual_bits(self.task, self.budget, self.crowd))
 
     @cached_property
     def _calibrated(self) -> tuple[int, float]:
-        found = _calibrate(self.crowd.honest, self.budget, self._levels, self.calibration)
+        bits = self.grid.levels
+        found = _calibrate(self.crowd.honest, self.budget, bits, self.calibration)
         if found is None:
-            raise self._not_private()
+            raise paper_is_not_private(self)
+        if 2 * found[0] >= WHOLE:
+            raise Infeasible(
+                f"{self.name} needs a larger epsilon for {bits} bits, "
+                f"got {short(self.budget.epsilon)}",
+                nearest={"epsilon": bits * 2.0**-60},
+            )
         return found
 
     @property
-    def _lie(self) -> int:
-        """The number t."""
-        return self._calibrated[0]
+    def flip(self) -> Fraction:
+        """The number q."""
+        return Fraction(self._calibrated[0], WHOLE)
 
-    @property
-    def _lie_probability(self) -> Fraction:
-        return Fraction(self._lie, WHOLE)
+    @cached_property
+    def randomizer(self) -> Rounding:
+        return Rounding(self.grid, UnaryRandomizer(self.grid.levels, self._calibrated[0]))
 
-    # What follows -------------------------------------------------------------------------------
+    @cached_property
+    def estimator(self) -> UnaryEstimator:
+        return UnaryEstimator(self.task, self.grid, self.flip)
 
     @property
     def parameters(self) -> Mapping[str, float]:
-        return {
-            "lambda": float(2 * self.crowd.honest * self._lie_probability),
-            "bits": self._levels,
-        }
+        return {"lambda": float(2 * self.crowd.honest * self.flip), "bits": self.grid.levels}
 
-    @property
-    def fixed_messages(self) -> int:
-        return self._levels
+    @cached_property
+    def curve(self) -> SymmetricCurve:
+        honest, bits, flip = self.crowd.honest, self.grid.levels, self.flip
+        alone = min(self.local_epsilon, self.budget.epsilon)
+        return SymmetricCurve(
+            lambda epsilon: flip_delta(honest, flip, epsilon, bits),
+            self.local_epsilon if self._calibrated[1] else alone,
+        )
 
     @property
     def guarantee(self) -> Guarantee:
         computed = self.calibration == "exact"
-        every = self.crowd.honest * self._levels <= EVERY_DATASET
+        every = self.crowd.honest * self.grid.levels <= EVERY_DATASET
         datasets = "every dataset" if every else "bounded over blocks of datasets"
-        return self._promise(
+        return promise(
+            self,
             f"law of the number of ones, {datasets}"
             if computed
             else "Cheu, Smith, Ullman, Zeber, Zhilyaev 2019",
@@ -160,68 +235,8 @@ class UnarySum(ResponseSum):
             exact=computed and every and self.grid.full,
         )
 
-    @cached_property
-    def curve(self) -> SymmetricCurve:
-        alone = min(self.local_epsilon, self.budget.epsilon)
-        return SymmetricCurve(
-            lambda epsilon: flip_delta(
-                self.crowd.honest, self._lie_probability, epsilon, self._levels
-            ),
-            self.local_epsilon if self._calibrated[1] else alone,
-        )
-
     @property
     def local_epsilon(self) -> float:
         # r·ln((1−q)/q) of a ratio above 1, rounded up.
-        ratio = Fraction(WHOLE - 2 * self._lie, self._lie)
-        return self._levels * math.log1p(float(ratio)) * (1 + 8 * UNIT)
-
-    def _level_law(self, level: int) -> BundleLaw:
-        lie = self._lie_probability
-        law: dict[Any, Fraction] = {}
-        for lost in range(level + 1):
-            for gained in range(self._levels - level + 1):
-                ones = level - lost + gained
-                flips = lost + gained
-                ways = math.comb(level, lost) * math.comb(self._levels - level, gained)
-                copies = ((0, self._levels - ones), (1, ones))
-                bundle = tuple(pair for pair in copies if pair[1])
-                chance = ways * lie**flips * (1 - lie) ** (self._levels - flips)
-                law[bundle] = law.get(bundle, Fraction(0)) + chance
-        return law
-
-    @cached_property
-    def _level_variances(self) -> NDArray[np.float64]:
-        lie = self._lie_probability
-        variance = self._levels * lie * (1 - lie) / (1 - 2 * lie) ** 2
-        return np.full(self._levels + 1, float(variance))
-
-    @property
-    def _width(self) -> float:
-        return float(1 / (1 - 2 * self._lie_probability))
-
-    def _send(self, levels: NDArray[np.integer], source: Source) -> Messages:
-        bits = self._levels
-        flips = bernoulli(source, len(levels) * bits, self._lie).reshape(-1, bits)
-        places = np.arange(bits)
-        rows = max(1, _CHUNK // bits)
-        for start in range(0, len(levels), rows):
-            piece = flips[start : start + rows]
-            piece ^= places < levels[start : start + rows, None]
-        counts = np.broadcast_to(np.int64(bits), len(levels))
-        return Messages(flips.reshape(-1), len(levels), counts)
-
-    def _tally(self, payload: NDArray[np.uint8]) -> NDArray[np.int64]:
-        return np.array([np.count_nonzero(payload)])
-
-    def _level_sum(self, tally: Tally, source: Source | None) -> Fraction:
-        # (Σy − qnr)/(1 − 2q) in whole numbers, so that nothing cancels for q near ½.
-        bits = tally.users * self._levels
-        numerator = (int(tally.counts[0]) << 64) - self._lie * bits
-        return Fraction(numerator, WHOLE - 2 * self._lie)
-
-    def _simulate_levels(self, held: Holding, source: Source) -> NDArray[np.int64]:
-        ones = level_sum(held)
-        lie, zeros = self._lie_probability, held.users * self._levels - ones
-        lost, gained = (int(binomial(source, bits, lie)[0]) for bits in (ones, zeros))
-        return np.array([ones - lost + gained])
+        ratio = (1 - 2 * self.flip) / self.flip
+        return self.grid.levels * math.log1p(float(ratio)) * (1 + 8 * UNIT)
