@@ -145,7 +145,7 @@ class SampledCounts(Estimator):
 
     rate: Fraction  # p
     least_copies: int  # τ + m
-    people: int  # n: among more people there may be more who cheat than m
+    people: int  # n
 
     @property
     def tally_size(self) -> int:
@@ -153,6 +153,7 @@ class SampledCounts(Estimator):
 
     @property
     def most_users(self) -> int:
+        """The number n: among more people there may be more than m who cheat."""
         return self.people
 
     def simulate(self, held: Holding, source: Source) -> NDArray[np.int64]:
