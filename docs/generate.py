@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, get_args
 
 import headcount as hc
-from headcount.core.protocol import Protocol
+from headcount.core.protocol import Protocol, option_names
 from headcount.protocols import registry
 
 ROOT = Path(__file__).parents[1]
@@ -298,7 +298,7 @@ def example(name: str, kind: type[Protocol]) -> str:
 
 def options(kinds: list[type[Protocol]], page: str) -> str:
     text = ""
-    listed = {option: kind for kind in reversed(kinds) for option in kind.options()}
+    listed = {option: kind for kind in reversed(kinds) for option in option_names(kind)}
     fields = {field.name: field for kind in kinds for field in dataclasses.fields(kind)}
     for option, kind in listed.items():
         field = fields[option]

@@ -18,6 +18,7 @@ import headcount as hc
 from headcount.core.cached import cached_property
 from headcount.core.estimate import NormalError
 from headcount.core.table import exact, number, short, size
+from headcount.road.shuffler import Shuffler
 
 
 @pytest.mark.parametrize(
@@ -277,19 +278,17 @@ def test_shuffling_keeps_messages_and_loses_their_order() -> None:
 
 
 def test_run_shuffles_in_shuffle_trust(monkeypatch: pytest.MonkeyPatch) -> None:
-    from headcount.protocols import run as path
+    shuffled, mix = [], Shuffler.mix
 
-    shuffled = []
-
-    def spy(messages: hc.Messages, source: hc.Source, **rules: Any) -> hc.Batch:
+    def spy(self: Shuffler, messages: hc.Messages, source: hc.Source) -> hc.Batch:
         shuffled.append(messages)
-        return hc.shuffle(messages, source, **rules)
+        return mix(self, messages, source)
 
-    monkeypatch.setattr(path, "shuffle", spy)
+    monkeypatch.setattr(Shuffler, "mix", spy)
     for name in hc.protocol_names(hc.Count()):
         protocol = hc.protocol(name, hc.Count(), hc.Budget(1, 1e-3), hc.Crowd(100))
         shuffled.clear()
-        path.run(protocol, [1] * 100)
+        hc.run(protocol, [1] * 100)
         assert len(shuffled) == (protocol.trust is hc.Trust.SHUFFLE)
 
 

@@ -12,11 +12,11 @@ from scipy.stats import chi2_contingency
 
 import headcount as hc
 from headcount.data import release as releases
-from headcount.data.engine import Crowds, Engine, Progress, Survey
+from headcount.data.engine import Crowds, Engine, Survey
 from headcount.data.local import LocalEngine
 from headcount.data.question import Question
 from headcount.randomness.sources import Owing
-from headcount.road.people import Group
+from headcount.road.people import Group, Progress
 from headcount.road.pieces import collected, counted_pieces, tally_of_part
 
 ALARM = 1e-7

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import headcount as hc
-from headcount.data import memory
+from headcount.road import memory
 from headcount.road.pieces import tally_of_part
 
 BUDGET = hc.Budget(1, 1e-6)

@@ -61,7 +61,7 @@ def traced() -> Iterator[Trace]:
         yield trace
     finally:
         sys.setprofile(before)
-        threading.setprofile(of_threads)  # type: ignore[arg-type]
+        threading.setprofile(of_threads)
 
 
 @pytest.fixture

@@ -252,13 +252,13 @@ def test_an_interrupt_after_the_charge_waits_for_the_answer(
 ) -> None:
     from headcount.data import estimate
 
-    real = estimate._answered
+    real = estimate.walk
 
     def interrupted(*arguments: Any) -> Any:
         signal.raise_signal(signal.SIGINT)
         return real(*arguments)
 
-    monkeypatch.setattr(estimate, "_answered", interrupted)
+    monkeypatch.setattr(estimate, "walk", interrupted)
     shown = headcount(*PAID, "--json")
     assert (shown.status, ledger()) == (130, 1)
     assert json.loads(shown.out)["users"] == 2000

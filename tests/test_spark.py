@@ -649,7 +649,7 @@ def test_every_alphabet_is_stored_and_read_as_it_is(
 def test_messages_that_are_none_are_refused(name: str, messages: list[Any], line: str) -> None:
     protocol = ALPHABETS[name]()
     with pytest.raises(hc.InvalidValue, match=line):
-        protocol.count(payload_of(pyarrow.array(messages), protocol.alphabet))
+        protocol.alphabet.messages(payload_of(pyarrow.array(messages), protocol.alphabet))
 
 
 @slow

@@ -334,7 +334,13 @@ def check_users(protocol: Protocol, users: int) -> None:
         )
     most = protocol.estimator.most_users
     if users > most:
-        raise CrowdMismatch(f"{protocol.name} holds at most {most} people, got {users}")
+        raise CrowdMismatch(
+            f"{protocol.name} holds at most {most} people, got {users}"
+            if protocol.least_copies == 1
+            # More who cheat could lift a rare message over the least copies.
+            else f"{protocol.name} must know how many may be dishonest: it was built for "
+            f"{most} people, got {users}"
+        )
 
 
 def check_crowd(protocol: Protocol, crowd: Crowd) -> None:

@@ -24,7 +24,7 @@ class GeometricDensity(DensityHistogram):
     name = "central.geometric"
     trust = Trust.CENTRAL
 
-    def _histogram(self, bins: int) -> Protocol:
+    def counting(self, bins: int) -> Protocol:
         return GeometricHistogram(Histogram(bins), self.budget, self.crowd)
 
 
@@ -33,5 +33,5 @@ class LaplaceDensity(DensityHistogram):
     name = "central.laplace"
     trust = Trust.CENTRAL
 
-    def _histogram(self, bins: int) -> Protocol:
+    def counting(self, bins: int) -> Protocol:
         return LaplaceHistogram(Histogram(bins), self.budget, self.crowd)

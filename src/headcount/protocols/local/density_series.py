@@ -42,10 +42,12 @@ from headcount.core.budget import Trust
 from headcount.core.cached import cached_property
 from headcount.core.errors import InvalidParameter
 from headcount.core.estimate import Answer, DensityError, NormalError
+from headcount.core.estimator import Estimator
 from headcount.core.guarantee import Guarantee
 from headcount.core.messages import Alphabet, Messages
-from headcount.core.old_form import OldForm
-from headcount.core.randomizer import MOST_BUNDLES, BundleLaw
+from headcount.core.promise import promise
+from headcount.core.protocol import Protocol
+from headcount.core.randomizer import MOST_BUNDLES, BundleLaw, Randomizer
 from headcount.core.source import Source
 from headcount.core.tally import Tally
 from headcount.core.task import Density, Holding
@@ -60,225 +62,7 @@ _PEOPLE = 1 << 13  # whose waves are computed at a time: they stay in the cache
 _SENT = 1 << 20  # bits, up to which a simulation makes the messages
 
 
-@dataclass(frozen=True)
-class SeriesError(DensityError):
-    """The noise, stated for the worst numbers, has room for who was drawn."""
-
-    def population_margins(self, confidence: float) -> tuple[Answer, Answer]:
-        return self.margins(confidence)
-
-
-@dataclass(frozen=True)
-class DensitySeries(OldForm):
-    name = "local.density-series"
-    trust = Trust.LOCAL
-    tasks = (Density,)
-    fixed_messages = 1
-
-    task: Density
-    terms: int | None = None  # the number k
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.terms is not None:
-            terms = checks.whole("terms", self.terms, low=1, high=MOST_TERMS)
-            if terms % 2 == 0:  # what ⟨z,v⟩ = 0 shall mean would have to be drawn as well
-                raise InvalidParameter(f"`terms` must be odd, got {terms}")
-            object.__setattr__(self, "terms", terms)
-
-    @property
-    def alphabet(self) -> Alphabet:
-        return Alphabet.packed(self._terms)
-
-    @property
-    def tally_size(self) -> int:
-        return self._terms
-
-    @cached_property
-    def _weight(self) -> int:
-        """The number t."""
-        return lie_weight(2, self.budget.epsilon)
-
-    @property
-    def _lie(self) -> Fraction:
-        return Fraction(self._weight, WHOLE)
-
-    @cached_property
-    def _terms(self) -> int:
-        """The number k."""
-        if self.terms is not None:
-            return self.terms
-        if self.calibration == "paper":
-            exponent = 1 / (2 * self.task.smoothness + 2)
-            near = math.pow(self.crowd.users * self.budget.epsilon**2, exponent)
-            return min(2 * math.floor(near / 2) + 1, MOST_TERMS)
-        return min(range(1, MOST_TERMS + 1, 2), key=self._squared_error)
-
-    def _squared_error(self, terms: int) -> float:
-        """((k+1)/4)^{−2β}/2 + kB²/n, on a range scaled to [0,1]."""
-        bias = math.pow((terms + 1) / 4, -2 * self.task.smoothness) / 2
-        return bias + terms * self._amplitude(terms) ** 2 / self.crowd.users
-
-    @property
-    def expected_error(self) -> float:
-        return math.sqrt(self._squared_error(self._terms) / float(self.task.span))
-
-    worst_is_attained = False  # no number rounds to the worst signs for sure
-
-    def _amplitude(self, terms: int) -> float:
-        """The number B."""
-        spread = Fraction(1 << (terms - 1), math.comb(terms - 1, terms // 2))
-        return math.sqrt(2) * float(spread / (1 - 2 * self._lie))
-
-    @property
-    def parameters(self) -> Mapping[str, float]:
-        return {"terms": self._terms, "lie_probability": float(self._lie)}
-
-    @property
-    def guarantee(self) -> Guarantee:
-        return self._promise(
-            "largest ratio of the law given the rounded waves",
-            epsilon=min(self.budget.epsilon, self.local_epsilon),
-            exact=False,
-        )
-
-    @cached_property
-    def curve(self) -> PointCurve:
-        # Of all that is private with one ε, randomized response tells most.
-        return PointCurve(self.guarantee.epsilon, 0.0)
-
-    @property
-    def local_epsilon(self) -> float:
-        return ratio_epsilon((1 - 2 * self._lie) / self._lie)
-
-    def law(self, value: float) -> BundleLaw | None:
-        """P(z) = 2^−(k−1)·(q + (1−2q)·P(⟨z,v⟩ > 0)), with q = t/2^64."""
-        if 2**self._terms > MOST_BUNDLES:
-            return None
-        places = self.task.places(np.array([value]))
-        ups = [int(_rounded_up(wave)[0]) for wave in waves(places, self._terms)]
-        out: dict[Any, Fraction] = {}
-        for bits in product((0, 1), repeat=self._terms):
-            # How many signs of v are those of z: chances over 2^53 for each sign so far.
-            agreeing = [1]
-            for bit, up in zip(bits, ups, strict=True):
-                same = up if bit else 2**_DIGITS - up
-                other = 2**_DIGITS - same
-                agreeing = [
-                    more * same + less * other
-                    for more, less in zip([0, *agreeing], [*agreeing, 0], strict=True)
-                ]
-            most = Fraction(sum(agreeing[self._terms // 2 + 1 :]), 2 ** (_DIGITS * self._terms))
-            chance = (self._lie + (1 - 2 * self._lie) * most) / 2 ** (self._terms - 1)
-            out[((packed_bits.message(np.array(bits)), 1),)] = chance
-        return out
-
-    def _target(self, held: Holding) -> Answer:
-        places, shares = self.task.places(held.values), held.counts / held.users
-        coefficients = [math.sqrt(2) * float(wave @ shares) for wave in waves(places, self._terms)]
-        return self._series(np.array(coefficients))
-
-    def _series(self, coefficients: NDArray[np.float64]) -> NDArray[np.float64]:
-        """1 + Σ θ_j φ_j on the grid, as a density of the task's numbers."""
-        out = np.ones(self.task.points)
-        for coefficient, wave in zip(coefficients, self._waves_on_grid(), strict=True):
-            out += math.sqrt(2) * coefficient * wave
-        return out / float(self.task.span)
-
-    def _waves_on_grid(self) -> Iterator[NDArray[np.float64]]:
-        return waves(self.task.places(self.task.grid), self._terms)
-
-    @cached_property
-    def _squares(self) -> NDArray[np.float64]:
-        """Σ φ_j² on the grid."""
-        out = np.zeros(self.task.points)
-        for wave in self._waves_on_grid():
-            out += 2 * wave**2
-        return out
-
-    def _standard_error(self, users: int, held: Holding | None) -> float:
-        variance = self._amplitude(self._terms) ** 2 * self._squares
-        if held is not None:
-            variance -= self._known(held)
-        return math.sqrt(float(variance.max()) / users) / float(self.task.span)
-
-    def _known(self, held: Holding) -> NDArray[np.float64]:
-        """The mean over people of (Σ φ_j(u)φ_j(s))², for every s of the grid."""
-        # Their Σ φ_iφ_j first, piece by piece: then it is a quadratic form.
-        products = np.zeros((self._terms, self._terms))
-        for start in range(0, len(held.values), _PEOPLE):
-            places = self.task.places(held.values[start : start + _PEOPLE])
-            matrix = np.array(list(waves(places, self._terms)))
-            products += 2 * (matrix * held.counts[start : start + _PEOPLE]) @ matrix.T
-        grid = np.array(list(self._waves_on_grid()))
-        means: NDArray[np.float64] = 2 * (grid * (products @ grid)).sum(axis=0) / held.users
-        return means
-
-    def _extremes(self, users: int, confidence: float) -> tuple[Answer, ...]:
-        return (np.zeros(self.task.points),)  # the noise is stated for the worst numbers
-
-    def _error_law(self, users: int, value: Answer) -> SeriesError:
-        span = float(self.task.span)
-        scale = self._amplitude(self._terms) / span
-        # A bit of one person's moves the estimate by 2B·√2/n at the most.
-        noise = NormalError(
-            scale * np.sqrt(self._squares / users), step=2 * math.sqrt(2) * scale / users
-        )
-        # The variance of Σ φ_j(u)φ_j(s), where the density f(s) is about the same around s.
-        density = span * value
-        drawn = np.maximum(density * self._squares - (density - 1) ** 2, 0.0)
-        return SeriesError(noise, np.sqrt(drawn / users) / span, self.task.points)
-
-    def _randomize(self, encoded: NDArray[Any], source: Source) -> Messages:
-        terms, people = self._terms, len(encoded)
-        width = packed_bits.row_bytes(terms)
-        rows = source.integers(people * width, np.uint8).reshape(people, width)
-        packed_bits.cleared(rows, terms)
-        lies = bernoulli(source, people, self._weight).view(np.bool_)
-        for start in range(0, people, _PEOPLE):
-            piece = slice(start, start + _PEOPLE)
-            places = self.task.places(encoded[piece])
-            differing = packed_bits.row_sums(rows[piece] ^ self._rounded(places, source))
-            # ⟨z,v⟩ < 0 if more than half of the signs differ.
-            wrong = (2 * differing > terms) != lies[piece]
-            rows[piece] ^= wrong.view(np.uint8)[:, None] * np.uint8(255)
-        return Messages.one_each(packed_bits.as_payload(packed_bits.cleared(rows, terms)))
-
-    def _rounded(self, places: NDArray[np.float64], source: Source) -> NDArray[np.uint8]:
-        """The signs of v, as rows of bits."""
-        rows = np.zeros((packed_bits.row_bytes(self._terms), len(places)), dtype=np.uint8)
-        for j, wave in enumerate(waves(places, self._terms)):
-            uniforms = source.integers(len(places), np.uint64) >> np.uint64(64 - _DIGITS)
-            up = uniforms < _rounded_up(wave)
-            rows[j >> 3] |= up.view(np.uint8) << np.uint8(j & 7)
-        return np.ascontiguousarray(rows.T)
-
-    def _tally(self, payload: NDArray[Any]) -> NDArray[np.int64]:
-        return packed_bits.column_sums(packed_bits.as_rows(payload, self._terms), self._terms)
-
-    def _unbiased(self, tally: Tally, source: Source | None) -> Answer:
-        means = (2 * tally.counts - tally.users) / tally.users
-        return self._series(self._amplitude(self._terms) * means)
-
-    @property
-    def simulates_exactly(self) -> bool:
-        return False
-
-    def _simulate(self, held: Holding, source: Source) -> NDArray[np.int64]:
-        """From messages, where they are few. Else every sign has its law, with a probability
-        rounded to 2^−53, but their covariance of −φ_iφ_j/B² is left out: where a crowd is in one
-        place, the estimate spreads more there than it should, by up to half in variance.
-        """
-        if held.users * self._terms <= _SENT:
-            return self._tally(self._randomize(np.repeat(held.values, held.counts), source).payload)
-        places = self.task.places(held.values)
-        slope = math.sqrt(2) / self._amplitude(self._terms)
-        return np.array(
-            [
-                binomials(source, held.counts, _rounded_up(slope * wave), _DIGITS).sum()
-                for wave in waves(places, self._terms)
-            ]
-        )
+# Randomizer -----------------------------------------------------------------------------------
 
 
 def waves(places: NDArray[np.float64], terms: int) -> Iterator[NDArray[np.float64]]:
@@ -298,9 +82,268 @@ def waves(places: NDArray[np.float64], terms: int) -> Iterator[NDArray[np.float6
 def _rounded_up(wave: NDArray[np.float64]) -> NDArray[np.uint64]:
     """(1 + wave)/2 as a number over 2^53: how likely a wave is rounded to 1, and not to −1.
 
-    That floats compute it costs accuracy of about 10^−13, and no privacy: that does not depend on
-    how the waves are rounded.
+    Floats compute it to about 10^−13. That costs no privacy, which does not depend on how the waves
+    are rounded.
     """
     scale = 2.0 ** (_DIGITS - 1)
     weights: NDArray[np.uint64] = np.rint((1 + np.clip(wave, -1, 1)) * scale).astype(np.uint64)
     return weights
+
+
+@dataclass(frozen=True)
+class SignRandomizer(Randomizer):
+    """Sends k random signs, more often on the side of the rounded waves than on the other."""
+
+    task: Density
+    terms: int  # k
+    weight: int  # t
+
+    fixed_messages = 1
+
+    @property
+    def alphabet(self) -> Alphabet:
+        return Alphabet.packed(self.terms)
+
+    @property
+    def lie(self) -> Fraction:
+        """The number q = t/2^64."""
+        return Fraction(self.weight, WHOLE)
+
+    def send(self, encoded: NDArray[Any], source: Source) -> Messages:
+        terms, people = self.terms, len(encoded)
+        width = packed_bits.row_bytes(terms)
+        rows = source.integers(people * width, np.uint8).reshape(people, width)
+        packed_bits.cleared(rows, terms)
+        lies = bernoulli(source, people, self.weight).view(np.bool_)
+        for start in range(0, people, _PEOPLE):
+            piece = slice(start, start + _PEOPLE)
+            places = self.task.places(encoded[piece])
+            differing = packed_bits.row_sums(rows[piece] ^ self._rounded(places, source))
+            # ⟨z,v⟩ < 0 if more than half of the signs differ.
+            wrong = (2 * differing > terms) != lies[piece]
+            rows[piece] ^= wrong.view(np.uint8)[:, None] * np.uint8(255)
+        return Messages.one_each(packed_bits.as_payload(packed_bits.cleared(rows, terms)))
+
+    def _rounded(self, places: NDArray[np.float64], source: Source) -> NDArray[np.uint8]:
+        """The signs of v, as rows of bits."""
+        rows = np.zeros((packed_bits.row_bytes(self.terms), len(places)), dtype=np.uint8)
+        for j, wave in enumerate(waves(places, self.terms)):
+            uniforms = source.integers(len(places), np.uint64) >> np.uint64(64 - _DIGITS)
+            up = uniforms < _rounded_up(wave)
+            rows[j >> 3] |= up.view(np.uint8) << np.uint8(j & 7)
+        return np.ascontiguousarray(rows.T)
+
+    def law(self, value: float) -> BundleLaw | None:
+        """P(z) = 2^−(k−1)·(q + (1−2q)·P(⟨z,v⟩ > 0))."""
+        terms, lie = self.terms, self.lie
+        if 2**terms > MOST_BUNDLES:
+            return None
+        places = self.task.places(np.array([value]))
+        ups = [int(_rounded_up(wave)[0]) for wave in waves(places, terms)]
+        out: dict[Any, Fraction] = {}
+        for bits in product((0, 1), repeat=terms):
+            # How many signs of v are those of z: chances over 2^53 for each sign so far.
+            agreeing = [1]
+            for bit, up in zip(bits, ups, strict=True):
+                same = up if bit else 2**_DIGITS - up
+                other = 2**_DIGITS - same
+                agreeing = [
+                    more * same + less * other
+                    for more, less in zip([0, *agreeing], [*agreeing, 0], strict=True)
+                ]
+            most = Fraction(sum(agreeing[terms // 2 + 1 :]), 2 ** (_DIGITS * terms))
+            chance = (lie + (1 - 2 * lie) * most) / 2 ** (terms - 1)
+            out[((packed_bits.message(np.array(bits)), 1),)] = chance
+        return out
+
+
+# Analyzer and its error -----------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class SeriesError(DensityError):
+    """The noise, stated for the worst numbers, has room for who was drawn."""
+
+    def population_margins(self, confidence: float) -> tuple[Answer, Answer]:
+        return self.margins(confidence)
+
+
+@dataclass(frozen=True)
+class SeriesEstimator(Estimator):
+    """Adds up k waves, each times B and the mean of its signs."""
+
+    task: Density
+    signs: SignRandomizer
+
+    simulates_exactly = False
+    worst_is_attained = False  # no number rounds to the worst signs for sure
+
+    @cached_property
+    def amplitude(self) -> float:
+        """The number B."""
+        terms = self.signs.terms
+        spread = Fraction(1 << (terms - 1), math.comb(terms - 1, terms // 2))
+        return math.sqrt(2) * float(spread / (1 - 2 * self.signs.lie))
+
+    @cached_property
+    def squares(self) -> NDArray[np.float64]:
+        """Σ φ_j² on the grid."""
+        out = np.zeros(self.task.points)
+        for wave in self._waves_on_grid():
+            out += 2 * wave**2
+        return out
+
+    def _waves_on_grid(self) -> Iterator[NDArray[np.float64]]:
+        return waves(self.task.places(self.task.grid), self.signs.terms)
+
+    @property
+    def tally_size(self) -> int:
+        return self.signs.terms
+
+    def count(self, payload: NDArray[Any]) -> NDArray[np.int64]:
+        terms = self.signs.terms
+        return packed_bits.column_sums(packed_bits.as_rows(payload, terms), terms)
+
+    def simulate(self, held: Holding, source: Source) -> NDArray[np.int64]:
+        """From messages, if they are few. Else every sign has its law, with a probability rounded
+        to 2^−53, but their covariance of −φ_iφ_j/B² is left out: where a crowd is in one place, the
+        estimate spreads more there than it should, by up to half in variance.
+        """
+        terms = self.signs.terms
+        if held.users * terms <= _SENT:
+            everybody = np.repeat(held.values, held.counts)
+            return self.count(self.signs.send(everybody, source).payload)
+        places = self.task.places(held.values)
+        slope = math.sqrt(2) / self.amplitude
+        return np.array(
+            [
+                binomials(source, held.counts, _rounded_up(slope * wave), _DIGITS).sum()
+                for wave in waves(places, terms)
+            ]
+        )
+
+    def unbiased(self, tally: Tally, source: Source | None = None) -> Answer:
+        means = (2 * tally.counts - tally.users) / tally.users
+        return self._series(self.amplitude * means)
+
+    def _series(self, coefficients: NDArray[np.float64]) -> NDArray[np.float64]:
+        """1 + Σ θ_j φ_j on the grid, as a density of the task's numbers."""
+        out = np.ones(self.task.points)
+        for coefficient, wave in zip(coefficients, self._waves_on_grid(), strict=True):
+            out += math.sqrt(2) * coefficient * wave
+        return out / float(self.task.span)
+
+    def standard_error(self, users: int, held: Holding | None) -> float:
+        variance = self.amplitude**2 * self.squares
+        if held is not None:
+            variance -= self._known(held)
+        return math.sqrt(float(variance.max()) / users) / float(self.task.span)
+
+    def _known(self, held: Holding) -> NDArray[np.float64]:
+        """The mean over people of (Σ φ_j(u)φ_j(s))², for every s of the grid."""
+        # Their Σ φ_iφ_j first, piece by piece: then it is a quadratic form.
+        terms = self.signs.terms
+        products = np.zeros((terms, terms))
+        for start in range(0, len(held.values), _PEOPLE):
+            places = self.task.places(held.values[start : start + _PEOPLE])
+            matrix = np.array(list(waves(places, terms)))
+            products += 2 * (matrix * held.counts[start : start + _PEOPLE]) @ matrix.T
+        grid = np.array(list(self._waves_on_grid()))
+        means: NDArray[np.float64] = 2 * (grid * (products @ grid)).sum(axis=0) / held.users
+        return means
+
+    def error_law(self, users: int, unbiased: Answer) -> SeriesError:
+        span = float(self.task.span)
+        scale = self.amplitude / span
+        # One bit of one person moves the estimate by 2B·√2/n at most.
+        noise = NormalError(
+            scale * np.sqrt(self.squares / users), step=2 * math.sqrt(2) * scale / users
+        )
+        # The variance of Σ φ_j(u)φ_j(s), where the density f(s) is about the same around s.
+        density = span * unbiased
+        drawn = np.maximum(density * self.squares - (density - 1) ** 2, 0.0)
+        return SeriesError(noise, np.sqrt(drawn / users) / span, self.task.points)
+
+    def truth(self, held: Holding) -> Answer:
+        places, shares = self.task.places(held.values), held.counts / held.users
+        crowd = waves(places, self.signs.terms)
+        return self._series(np.array([math.sqrt(2) * float(wave @ shares) for wave in crowd]))
+
+    def squared_error(self, users: int) -> float:
+        """((k+1)/4)^{−2β}/2 + kB²/n, on a range scaled to [0,1]."""
+        terms = self.signs.terms
+        bias = math.pow((terms + 1) / 4, -2 * self.task.smoothness) / 2
+        return bias + terms * self.amplitude**2 / users
+
+    def ranking_error(self, users: int) -> float:
+        return math.sqrt(self.squared_error(users) / float(self.task.span))
+
+    def extremes(self, users: int, confidence: float) -> tuple[Answer, ...]:
+        return (np.zeros(self.task.points),)  # the noise is stated for the worst numbers
+
+
+# Calibration and privacy ----------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class DensitySeries(Protocol):
+    name = "local.density-series"
+    trust = Trust.LOCAL
+    tasks = (Density,)
+
+    task: Density
+    terms: int | None = None  # the number k
+
+    def check_options(self) -> None:
+        if self.terms is not None:
+            terms = checks.whole("terms", self.terms, low=1, high=MOST_TERMS)
+            if terms % 2 == 0:  # what ⟨z,v⟩ = 0 shall mean would have to be drawn as well
+                raise InvalidParameter(f"`terms` must be odd, got {terms}")
+            object.__setattr__(self, "terms", terms)
+
+    @property
+    def randomizer(self) -> SignRandomizer:
+        return self.estimator.signs
+
+    @cached_property
+    def estimator(self) -> SeriesEstimator:
+        if self.terms is not None:
+            return self._series_of(self.terms)
+        if self.calibration == "paper":
+            exponent = 1 / (2 * self.task.smoothness + 2)
+            near = math.pow(self.crowd.users * self.budget.epsilon**2, exponent)
+            return self._series_of(min(2 * math.floor(near / 2) + 1, MOST_TERMS))
+        choices = map(self._series_of, range(1, MOST_TERMS + 1, 2))
+        return min(choices, key=lambda one: one.squared_error(self.crowd.users))
+
+    def _series_of(self, terms: int) -> SeriesEstimator:
+        return SeriesEstimator(self.task, SignRandomizer(self.task, terms, self._weight))
+
+    @cached_property
+    def _weight(self) -> int:
+        """The number t."""
+        return lie_weight(2, self.budget.epsilon)
+
+    @property
+    def parameters(self) -> Mapping[str, float]:
+        signs = self.randomizer
+        return {"terms": signs.terms, "lie_probability": float(signs.lie)}
+
+    @cached_property
+    def curve(self) -> PointCurve:
+        # Randomized response tells most of all that is private with one ε.
+        return PointCurve(self.guarantee.epsilon, 0.0)
+
+    @property
+    def guarantee(self) -> Guarantee:
+        return promise(
+            self,
+            "largest ratio of the law given the rounded waves",
+            epsilon=min(self.budget.epsilon, self.local_epsilon),
+            exact=False,
+        )
+
+    @property
+    def local_epsilon(self) -> float:
+        lie = self.randomizer.lie
+        return ratio_epsilon((1 - 2 * lie) / lie)

@@ -15,7 +15,7 @@ from headcount.core.budget import Trust
 from headcount.core.errors import InvalidParameter
 from headcount.core.protocol import Protocol
 from headcount.core.task import Histogram
-from headcount.protocols.density_histogram import DensityHistogram
+from headcount.protocols.density_histogram import DensityHistogram, check_histogram
 from headcount.protocols.registry import protocol
 
 
@@ -26,16 +26,19 @@ class ShuffledDensityHistogram(DensityHistogram):
 
     histogram: str | None = None  # a shuffle protocol that counts; by default shuffle.fake-users
 
-    def __post_init__(self) -> None:
+    def check_options(self) -> None:
         if self.histogram is not None:
-            self._check_histogram(self.histogram)
+            check_histogram(self.histogram, self.trust)
+        super().check_options()
+
+    def __post_init__(self) -> None:
         super().__post_init__()
         if self.least_copies > 1:
             raise InvalidParameter(
                 f"`histogram` must not withhold small bins, got {self.histogram!r}"
             )
 
-    def _histogram(self, bins: int) -> Protocol:
+    def counting(self, bins: int) -> Protocol:
         return protocol(
             self.histogram or "shuffle.fake-users",
             Histogram(bins),

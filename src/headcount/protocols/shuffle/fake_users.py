@@ -29,11 +29,13 @@ from headcount.core.budget import Budget, Trust
 from headcount.core.bundles import RESERVED
 from headcount.core.cached import cached_property
 from headcount.core.errors import Infeasible
+from headcount.core.estimate import Answer
+from headcount.core.estimator import Estimator
 from headcount.core.guarantee import Guarantee, NearCurve, PrivacyCurve
 from headcount.core.messages import Alphabet, Messages
-from headcount.core.old_form import OldForm
-from headcount.core.protocol import Calibration
-from headcount.core.randomizer import MOST_BUNDLES, RARE, BundleLaw
+from headcount.core.promise import check_curve, promise
+from headcount.core.protocol import Calibration, Protocol
+from headcount.core.randomizer import MOST_BUNDLES, RARE, BundleLaw, Randomizer
 from headcount.core.source import Source
 from headcount.core.table import short
 from headcount.core.tally import Tally
@@ -48,27 +50,66 @@ _MOST_NOISE = 10**8  # per bucket
 _MOST_MESSAGES = 2.0**20
 
 
-def noise_curve(noise: Fraction) -> MovedCurve:
-    """Of Poisson noise in every bucket."""
-    law = laws.poisson(noise)
-    return MovedCurve(law.shift(1), law)
+# Randomizer -----------------------------------------------------------------------------------
 
 
-@lru_cache(maxsize=256)
-def least_noise(budget: Budget, calibration: Calibration) -> Fraction | None:
-    """The mean μ to use, looked at again; None if there is none."""
-    allowed = budget.delta * (1 - RESERVED)
+@dataclass(frozen=True)
+class PoissonNoise(Randomizer):
+    """Sends one message and a Poisson number of noise messages, each of a uniform cell.
 
-    def delta_at(noise: int) -> float:
-        return noise_curve(Fraction(noise, _GRAIN)).delta(budget.epsilon)
+    A subclass says what a message is.
+    """
 
-    if calibration == "paper":
-        noise = math.ceil(32 / budget.epsilon**2 * math.log(2 / budget.delta) * _GRAIN)
-        within = noise <= _MOST_NOISE * _GRAIN and delta_at(noise) <= allowed
-        return Fraction(noise, _GRAIN) if within else None
-    # More noise is more private: Poisson laws add up.
-    found = least_private(delta_at, allowed, start=1, stop=_MOST_NOISE * _GRAIN, steps=1)
-    return None if found is None else Fraction(found, _GRAIN)
+    cells: int
+    noise: Fraction  # μ/h: how many noise messages a person sends to each cell on average
+
+    @property
+    def share(self) -> ThresholdTable:
+        """The law of one person's number of noise messages."""
+        return poisson_share(self.cells * self.noise)
+
+    @property
+    def messages_per_user(self) -> float:
+        return float(1 + self.cells * self.noise)
+
+    def overflow(self, slots: int) -> float:
+        return laws.poisson(self.cells * self.noise).above(slots - 1)
+
+
+@dataclass(frozen=True)
+class BucketRandomizer(PoissonNoise):
+    """Sends x and noise messages, each a uniform bucket. The cells are the buckets."""
+
+    @property
+    def alphabet(self) -> Alphabet:
+        return Alphabet.numbers(self.cells, dummies=True)
+
+    def send(self, encoded: NDArray[Any], source: Source) -> Messages:
+        numbers = self.share.sample(source, len(encoded))
+        noise = uniform(source, int(numbers.sum()), self.cells)
+        senders = np.repeat(np.arange(len(encoded)), numbers)
+        dtype = self.alphabet.dtype
+        return Messages.one_each(encoded.astype(dtype)).plus(senders, noise.astype(dtype))
+
+    def law(self, value: int) -> BundleLaw | None:
+        buckets = self.cells
+        numbers = {number: p for number, p in self.share.law.items() if p >= RARE}
+        if math.comb(max(numbers) + buckets, buckets) > MOST_BUNDLES:
+            return None
+        out: dict[Any, Fraction] = {}
+        for number, chance in numbers.items():
+            for others in combinations_with_replacement(range(buckets), number):
+                copies = [others.count(bucket) for bucket in range(buckets)]
+                # So many of the buckets^number equally likely rows of messages have these copies.
+                rows = math.factorial(number) // math.prod(map(math.factorial, copies))
+                copies[value] += 1
+                bundle = tuple(pair for pair in enumerate(copies) if pair[1])
+                if (share := chance * Fraction(rows, buckets**number)) >= RARE:
+                    out[bundle] = share
+        return out
+
+
+# Analyzer and its error -----------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -87,19 +128,67 @@ class PoissonError:
 
 
 @dataclass(frozen=True)
-class FakeUsers(OldForm):
+class NoisyBuckets(Estimator):
+    """Takes the mean of the noise, nμ/h, from the number of messages in every bucket."""
+
+    noise: Fraction  # μ/h
+
+    @property
+    def tally_size(self) -> int:
+        return self.task.domain
+
+    def simulate(self, held: Holding, source: Source) -> NDArray[np.int64]:
+        return held.counts + poisson(source, self.noise * held.users, len(held.counts))
+
+    def unbiased(self, tally: Tally, source: Source | None = None) -> Answer:
+        return tally.counts - float(self.noise * tally.users)
+
+    def standard_error(self, users: int, held: Holding | None) -> float:
+        return PoissonError(self.noise * users).standard_error
+
+    def error_law(self, users: int, unbiased: Answer) -> PoissonError:
+        return PoissonError(self.noise * users)
+
+
+# Calibration and privacy ----------------------------------------------------------------------
+
+
+def noise_curve(noise: Fraction) -> MovedCurve:
+    """The curve of Poisson noise in every bucket."""
+    law = laws.poisson(noise)
+    return MovedCurve(law.shift(1), law)
+
+
+@lru_cache(maxsize=256)
+def least_noise(budget: Budget, calibration: Calibration) -> Fraction | None:
+    """A mean μ whose exact δ is within the budget; None if there is none."""
+    allowed = budget.delta * (1 - RESERVED)
+
+    def delta_at(noise: int) -> float:
+        return noise_curve(Fraction(noise, _GRAIN)).delta(budget.epsilon)
+
+    if calibration == "paper":
+        noise = math.ceil(32 / budget.epsilon**2 * math.log(2 / budget.delta) * _GRAIN)
+        within = noise <= _MOST_NOISE * _GRAIN and delta_at(noise) <= allowed
+        return Fraction(noise, _GRAIN) if within else None
+    # More noise is more private: Poisson laws add up.
+    found = least_private(delta_at, allowed, start=1, stop=_MOST_NOISE * _GRAIN, steps=1)
+    return None if found is None else Fraction(found, _GRAIN)
+
+
+@dataclass(frozen=True)
+class FakeUsers(Protocol):
     name = "shuffle.fake-users"
     trust = Trust.SHUFFLE
     tasks = (Histogram,)
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        _ = self._noise  # an infeasible request is refused now, not at the first use
-        self._check_curve()
+        check_curve(self)
 
     @cached_property
-    def _noise(self) -> Fraction:
-        """μ."""
+    def noise(self) -> Fraction:
+        """The number μ."""
         setting = f"epsilon={short(self.budget.epsilon)}, delta={short(self.budget.delta)}"
         if self.budget.delta == 0:
             raise Infeasible(
@@ -113,10 +202,11 @@ class FakeUsers(OldForm):
                 if self.calibration == "paper"
                 else f"{self.name} needs more than {_MOST_NOISE} noise messages for {setting}"
             )
-        if self._cells * found > _MOST_MESSAGES * self.crowd.honest:
+        noise_messages = self._cells_for(self.crowd.users) * found
+        if noise_messages > _MOST_MESSAGES * self.crowd.honest:
             raise Infeasible(
                 f"{self.name} must take at most {_MOST_MESSAGES:.0f} messages per person, got "
-                f"{short(float(self._cells * found / self.crowd.honest), 3)} for {setting} with "
+                f"{short(float(noise_messages / self.crowd.honest), 3)} for {setting} with "
                 f"{self.crowd.honest} honest people",
                 nearest={"honest": self._enough(found)},
             )
@@ -131,93 +221,37 @@ class FakeUsers(OldForm):
             needed = math.ceil(cells * noise / int(_MOST_MESSAGES))
         return people
 
-    @property
-    def _cells(self) -> int:
-        """Of which a noise message is a uniform one."""
-        return self._cells_for(self.crowd.users)
-
     def _cells_for(self, users: int) -> int:
+        """The number of cells among which a noise message is uniform, in such a crowd."""
         return self.task.domain
 
-    @property
-    def _share(self) -> ThresholdTable:
-        """The law of one person's number of noise messages."""
-        return poisson_share(self._mean_share)
+    @cached_property
+    def randomizer(self) -> PoissonNoise:
+        return BucketRandomizer(self.task.domain, self.noise / self.crowd.honest)
 
-    @property
-    def _mean_share(self) -> Fraction:
-        return self._cells * self._noise / self.crowd.honest
-
-    @property
-    def alphabet(self) -> Alphabet:
-        return Alphabet.numbers(self.task.domain, dummies=True)
-
-    @property
-    def tally_size(self) -> int:
-        return self.task.domain
+    @cached_property
+    def estimator(self) -> Estimator:
+        return NoisyBuckets(self.task, self.noise / self.crowd.honest)
 
     @property
     def parameters(self) -> Mapping[str, float]:
-        return {"noise_per_bucket": float(self._noise)}
+        return {"noise_per_bucket": float(self.noise)}
+
+    @cached_property
+    def curve(self) -> PrivacyCurve:
+        variation = self.crowd.honest * self.randomizer.share.total_variation
+        return NearCurve(noise_curve(self.noise), variation)
 
     @cached_property
     def guarantee(self) -> Guarantee:
         exact = self.calibration == "exact"
-        return self._promise(
+        return promise(
+            self,
             "law of two buckets" if exact else "Luo, Wang and Yi 2022",
             delta=self.curve.delta(self.budget.epsilon) if exact else self.budget.delta,
             exact=exact,
         )
 
-    @cached_property
-    def curve(self) -> PrivacyCurve:
-        variation = self.crowd.honest * self._share.total_variation
-        return NearCurve(noise_curve(self._noise), variation)
-
-    @property
-    def messages_per_user(self) -> float:
-        return float(1 + self._mean_share)
-
     @property
     def local_epsilon(self) -> float:
         return math.inf
-
-    def law(self, value: int) -> BundleLaw | None:
-        buckets = self.task.domain
-        numbers = {number: p for number, p in self._share.law.items() if p >= RARE}
-        if math.comb(max(numbers) + buckets, buckets) > MOST_BUNDLES:
-            return None
-        out: dict[Any, Fraction] = {}
-        for number, chance in numbers.items():
-            for others in combinations_with_replacement(range(buckets), number):
-                copies = [others.count(bucket) for bucket in range(buckets)]
-                # Of buckets^number equally likely rows of messages, so many have these copies.
-                rows = math.factorial(number) // math.prod(map(math.factorial, copies))
-                copies[value] += 1
-                bundle = tuple(pair for pair in enumerate(copies) if pair[1])
-                if (share := chance * Fraction(rows, buckets**number)) >= RARE:
-                    out[bundle] = share
-        return out
-
-    def _standard_error(self, users: int, held: Holding | None) -> float:
-        return self._error_law(users, None).standard_error
-
-    def _error_law(self, users: int, value: Any) -> PoissonError:
-        return PoissonError(self._noise * users / self.crowd.honest)
-
-    def _excess(self, slots: int) -> float:
-        return laws.poisson(self._mean_share).above(slots - 1)
-
-    def _randomize(self, encoded: NDArray[Any], source: Source) -> Messages:
-        numbers = self._share.sample(source, len(encoded))
-        noise = uniform(source, int(numbers.sum()), self.task.domain)
-        senders = np.repeat(np.arange(len(encoded)), numbers)
-        dtype = self.alphabet.dtype
-        return Messages.one_each(encoded.astype(dtype)).plus(senders, noise.astype(dtype))
-
-    def _unbiased(self, tally: Tally, source: Source | None) -> Any:
-        return tally.counts - float(self._noise * tally.users / self.crowd.honest)
-
-    def _simulate(self, held: Holding, source: Source) -> NDArray[np.int64]:
-        noise = self._noise * held.users / self.crowd.honest
-        return held.counts + poisson(source, noise, len(held.counts))

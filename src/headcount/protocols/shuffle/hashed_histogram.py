@@ -43,18 +43,28 @@ from headcount.core import checks
 from headcount.core.budget import Budget, Crowd
 from headcount.core.cached import cached_property
 from headcount.core.errors import InvalidParameter
+from headcount.core.estimate import Answer
+from headcount.core.estimator import Estimator
 from headcount.core.guarantee import Guarantee
 from headcount.core.messages import Alphabet, Messages
 from headcount.core.randomizer import BundleLaw
 from headcount.core.source import Source
 from headcount.core.tally import Tally
 from headcount.core.task import Histogram, Holding, Task
-from headcount.protocols.shuffle.fake_users import FakeUsers, PoissonError, least_noise
+from headcount.protocols.shuffle.fake_users import (
+    FakeUsers,
+    PoissonError,
+    PoissonNoise,
+    least_noise,
+)
 from headcount.randomness.totals import binomial, groups, poisson
 
 _MOST_LOG_CELLS = 25  # so that keys keep 40 bits
 _CHUNK = 1 << 15  # messages whose hashes stay in the cache while all buckets look at them
 _ODD = tuple(np.uint64(number) for number in (0xBF58476D1CE4E5B9, 0x94D049BB133111EB))
+
+
+# Randomizer -----------------------------------------------------------------------------------
 
 
 def cells_of(keys: NDArray[np.uint64], hashes: NDArray[np.uint64], log_cells: int) -> Any:
@@ -66,13 +76,51 @@ def cells_of(keys: NDArray[np.uint64], hashes: NDArray[np.uint64], log_cells: in
 def spread(numbers: NDArray[np.integer], bits: int) -> NDArray[np.uint64]:
     """A fixed bijection of the numbers of so many bits, after which they follow no pattern.
 
-    Of keys in a row, those that match a message would come together: see `_simulate`.
+    Without it, the keys that match a message would come in rows: see `MatchedBuckets.simulate`.
     """
     half, mask = np.uint64(bits // 2), np.uint64(2**bits - 1)
     out = numbers.astype(np.uint64)
     for odd in _ODD:
         out = ((out ^ (out >> half)) * odd) & mask
     return out ^ (out >> half)
+
+
+@dataclass(frozen=True)
+class HashRandomizer(PoissonNoise):
+    """Sends (u, v, H(x)) for a hash of one's own, and uniform dummies."""
+
+    open: bool  # whether values come as numbers of 64 bits; if not, as the numbers of buckets
+
+    @property
+    def log_cells(self) -> int:
+        """The number l."""
+        return self.cells.bit_length() - 1
+
+    @property
+    def alphabet(self) -> Alphabet:
+        words, cells = range(2**64), range(self.cells)
+        return Alphabet(np.uint64, words, words, cells, dummy=(0, 0, self.cells))
+
+    def keys(self, encoded: NDArray[Any]) -> NDArray[np.uint64]:
+        """The key x of each value, of w = 65 − l bits."""
+        if self.open:
+            return spread(encoded, 64) >> np.uint64(self.log_cells - 1)
+        return spread(encoded, 65 - self.log_cells)
+
+    def send(self, encoded: NDArray[Any], source: Source) -> Messages:
+        own = np.empty((len(encoded), 3), dtype=np.uint64)
+        own[:, :2] = source.integers(2 * len(encoded), np.uint64).reshape(-1, 2)
+        own[:, 2] = cells_of(self.keys(encoded), own[:, :2], self.log_cells)
+        numbers = self.share.sample(source, len(encoded))
+        dummies = source.integers(3 * int(numbers.sum()), np.uint64).reshape(-1, 3)
+        dummies[:, 2] >>= np.uint64(64 - self.log_cells)
+        return Messages.one_each(own).plus(np.repeat(np.arange(len(encoded)), numbers), dummies)
+
+    def law(self, value: int) -> BundleLaw | None:
+        return None  # every hash is another message
+
+
+# Analyzer and its error -----------------------------------------------------------------------
 
 
 @dataclass(frozen=True, eq=False)
@@ -100,6 +148,66 @@ class MatchError(PoissonError):
         return float((mean - low + 1) / (1 - p)), float((high + 1 - mean) / (1 - p))
 
 
+@dataclass(frozen=True, eq=False)
+class MatchedBuckets(Estimator):
+    """Counts the messages that match each bucket's key, and takes away those of chance."""
+
+    cells: int
+    noise: Fraction  # μ/h: of a person's bμ/h dummies, one in b matches
+    keys: NDArray[np.uint64]  # of the buckets
+
+    simulates_exactly = False
+
+    @property
+    def tally_size(self) -> int:
+        return len(self.keys)
+
+    def count(self, payload: NDArray[Any]) -> NDArray[np.int64]:
+        matches = np.zeros(self.tally_size, dtype=np.int64)
+        width = np.uint64(2**64 // self.cells)
+        words, hits = np.empty(_CHUNK, dtype=np.uint64), np.empty(_CHUNK, dtype=np.bool_)
+        for start in range(0, len(payload), _CHUNK):
+            u, v, cell = payload[start : start + _CHUNK].T.copy()
+            # H(x) = cell where ux + v lies less than 2^(64−l) above the start of the cell.
+            v -= cell * width
+            word, hit = words[: len(u)], hits[: len(u)]
+            for bucket, key in enumerate(self.keys):
+                np.multiply(u, key, out=word)
+                np.add(word, v, out=word)
+                np.less(word, width, out=hit)
+                matches[bucket] += np.count_nonzero(hit)
+        return matches
+
+    def simulate(self, held: Holding, source: Source) -> NDArray[np.int64]:
+        """Every bucket has the law of its messages' matches; that they are independent of each
+        other is an approximation. Two buckets x and y have covariance nμ/(hb) by dummies, and
+        P(H(x) = H(y) = H(z)) − 1/b² by each person who holds a third z. That is 0 for most keys,
+        but near 1/(2b) if x, y, z have equal distances, which is why keys are spread.
+        """
+        users = held.users
+        counts = held.counts[: self.tally_size]
+        matches = counts + poisson(source, self.noise * users, len(counts))
+        for count, alike in groups(counts):
+            by_chance = binomial(source, users - count, Fraction(1, self.cells), len(alike))
+            matches[alike] += by_chance
+        return matches
+
+    def unbiased(self, tally: Tally, source: Source | None = None) -> Answer:
+        # (m − nμ/h − n/b)/(1 − 1/b)
+        by_chance = self.noise * tally.users + Fraction(tally.users, self.cells)
+        return (tally.counts - float(by_chance)) / (1 - 1 / self.cells)
+
+    def standard_error(self, users: int, held: Holding | None) -> float:
+        least = 0 if held is None else int(held.counts[: self.tally_size].min())
+        return float(self.error_law(users, least).standard_error)
+
+    def error_law(self, users: int, unbiased: Answer) -> MatchError:
+        return MatchError(self.noise * users, users, self.cells, unbiased)
+
+
+# Calibration and privacy ----------------------------------------------------------------------
+
+
 @dataclass(frozen=True)
 class HashedHistogram(FakeUsers):
     name = "shuffle.hashed-histogram"
@@ -118,22 +226,12 @@ class HashedHistogram(FakeUsers):
         largest = min(allowed.bit_length() - 1, _MOST_LOG_CELLS)
         yield {"cells": 2**largest} if largest > 0 else {}
 
-    def __post_init__(self) -> None:
+    def check_options(self) -> None:
         if self.cells is not None:
             cells = checks.whole("cells", self.cells, low=2, high=2**_MOST_LOG_CELLS)
             if cells.bit_count() > 1:
                 raise InvalidParameter(f"`cells` must be a power of two, got {cells}")
             object.__setattr__(self, "cells", cells)
-        super().__post_init__()
-        if len(np.unique(self._bucket_keys)) < self.tally_size:
-            raise InvalidParameter(
-                f"`buckets` must have different keys of {65 - self._log_cells} bits, got two alike",
-                hint="fewer `cells` make longer keys",
-            )
-
-    @property
-    def _log_cells(self) -> int:
-        return self._cells.bit_length() - 1
 
     def _cells_for(self, users: int) -> int:
         if self.cells is not None:
@@ -142,91 +240,27 @@ class HashedHistogram(FakeUsers):
         return 1 << min(round(math.log2(people / math.log(people))), _MOST_LOG_CELLS)
 
     @cached_property
-    def _bucket_keys(self) -> NDArray[np.uint64]:
-        return self._keys(self.task.keys)
+    def randomizer(self) -> HashRandomizer:
+        cells = self._cells_for(self.crowd.users)
+        return HashRandomizer(cells, self.noise / self.crowd.honest, self.task.open)
 
-    def _keys(self, encoded: NDArray[Any]) -> NDArray[np.uint64]:
-        """x, of w = 65 − l bits."""
-        if self.task.open:
-            return spread(encoded, 64) >> np.uint64(self._log_cells - 1)
-        return spread(encoded, 65 - self._log_cells)
-
-    @property
-    def alphabet(self) -> Alphabet:
-        words, cells = range(2**64), range(self._cells)
-        return Alphabet(np.uint64, words, words, cells, dummy=(0, 0, self._cells))
-
-    @property
-    def tally_size(self) -> int:
-        return len(self.task.buckets)
+    @cached_property
+    def estimator(self) -> MatchedBuckets:
+        hashing = self.randomizer
+        keys = hashing.keys(self.task.keys)
+        if len(np.unique(keys)) < len(keys):
+            raise InvalidParameter(
+                f"`buckets` must have different keys of {65 - hashing.log_cells} bits, "
+                "got two alike",
+                hint="fewer `cells` make longer keys",
+            )
+        return MatchedBuckets(self.task, hashing.cells, hashing.noise, keys)
 
     @property
     def parameters(self) -> Mapping[str, float]:
-        return {"noise_per_bucket": float(self._noise), "cells": self._cells}
+        return {**super().parameters, "cells": self.randomizer.cells}
 
     @cached_property
     def guarantee(self) -> Guarantee:
         stated = super().guarantee
         return replace(stated, exact=False, method=f"bound by {stated.method}")
-
-    def law(self, value: int) -> BundleLaw | None:
-        return None  # every hash is another message
-
-    def _standard_error(self, users: int, held: Holding | None) -> float:
-        least = 0 if held is None else int(held.counts[: self.tally_size].min())
-        return float(self._error_law(users, least).standard_error)
-
-    def _error_law(self, users: int, value: Any) -> MatchError:
-        return MatchError(self._mean_noise(users), users, self._cells, value)
-
-    def _mean_noise(self, users: int) -> Fraction:
-        """nμ/h: of bnμ/h dummies, one in b matches."""
-        return self._noise * users / self.crowd.honest
-
-    def _randomize(self, encoded: NDArray[Any], source: Source) -> Messages:
-        own = np.empty((len(encoded), 3), dtype=np.uint64)
-        own[:, :2] = source.integers(2 * len(encoded), np.uint64).reshape(-1, 2)
-        own[:, 2] = cells_of(self._keys(encoded), own[:, :2], self._log_cells)
-        numbers = self._share.sample(source, len(encoded))
-        dummies = source.integers(3 * int(numbers.sum()), np.uint64).reshape(-1, 3)
-        dummies[:, 2] >>= np.uint64(64 - self._log_cells)
-        return Messages.one_each(own).plus(np.repeat(np.arange(len(encoded)), numbers), dummies)
-
-    def _tally(self, payload: NDArray[Any]) -> NDArray[np.int64]:
-        matches = np.zeros(self.tally_size, dtype=np.int64)
-        shift, width = np.uint64(64 - self._log_cells), np.uint64(1 << (64 - self._log_cells))
-        words, hits = np.empty(_CHUNK, dtype=np.uint64), np.empty(_CHUNK, dtype=np.bool_)
-        for start in range(0, len(payload), _CHUNK):
-            u, v, cell = payload[start : start + _CHUNK].T.copy()
-            # H(x) = cell where ux + v lies less than 2^(64−l) above the start of the cell.
-            v -= cell << shift
-            word, hit = words[: len(u)], hits[: len(u)]
-            for bucket, key in enumerate(self._bucket_keys):
-                np.multiply(u, key, out=word)
-                np.add(word, v, out=word)
-                np.less(word, width, out=hit)
-                matches[bucket] += np.count_nonzero(hit)
-        return matches
-
-    def _unbiased(self, tally: Tally, source: Source | None) -> Any:
-        # (m − nμ/h − n/b)/(1 − 1/b)
-        by_chance = self._mean_noise(tally.users) + Fraction(tally.users, self._cells)
-        return (tally.counts - float(by_chance)) / (1 - 1 / self._cells)
-
-    @property
-    def simulates_exactly(self) -> bool:
-        return False
-
-    def _simulate(self, held: Holding, source: Source) -> NDArray[np.int64]:
-        """Every bucket has the law of its messages' matches; that they are independent of each
-        other is an approximation. Two buckets x and y have covariance nμ/(hb) by dummies, and
-        P(H(x) = H(y) = H(z)) − 1/b² by each person who holds a third z. That is 0 for most keys,
-        but near 1/(2b) if x, y, z have equal distances, which is why keys are spread.
-        """
-        users = held.users
-        counts = held.counts[: self.tally_size]
-        matches = counts + poisson(source, self._mean_noise(users), len(counts))
-        for count, alike in groups(counts):
-            by_chance = binomial(source, users - count, Fraction(1, self._cells), len(alike))
-            matches[alike] += by_chance
-        return matches
