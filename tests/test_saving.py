@@ -21,6 +21,7 @@ from headcount.core.errors import UnreadableData
 from headcount.core.writing import check_writable, json_text, write_file
 from headcount.plot import figures, results
 from headcount.plot.report_page import save_report
+from headcount.road.road import walk
 
 ASKED = ["estimate", "people.csv", "--column", "smoker", "--epsilon", "1"]
 PAID = [*ASKED, "--ledger", "spent.db"]
@@ -250,15 +251,11 @@ def test_signals_wait_until_it_is_saved_and_printed(
 def test_an_interrupt_after_the_charge_waits_for_the_answer(
     headcount: Headcount, ledger: Callable[[], int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from headcount.data import estimate
-
-    real = estimate.walk
-
     def interrupted(*arguments: Any) -> Any:
         signal.raise_signal(signal.SIGINT)
-        return real(*arguments)
+        return walk(*arguments)
 
-    monkeypatch.setattr(estimate, "walk", interrupted)
+    monkeypatch.setattr("headcount.data.estimate.walk", interrupted)
     shown = headcount(*PAID, "--json")
     assert (shown.status, ledger()) == (130, 1)
     assert json.loads(shown.out)["users"] == 2000
