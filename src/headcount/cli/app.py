@@ -12,6 +12,7 @@ from headcount.cli.compare import compare
 from headcount.cli.curve import curve
 from headcount.cli.demo import demo
 from headcount.cli.estimate import estimate
+from headcount.cli.grouping import ungrouped
 from headcount.cli.ledger import ledger
 from headcount.cli.plan import plan
 
@@ -83,5 +84,7 @@ for command, examples in (
     ),
     (demo, ("headcount demo --out demo.svg",)),
 ):
-    app.command(epilog="\n\n".join(f"Example: {example}" for example in examples))(command)
+    app.command(epilog="\n\n".join(f"Example: {example}" for example in examples))(
+        ungrouped(command)
+    )
 app.add_typer(ledger)
