@@ -538,7 +538,7 @@ def test_memory_that_runs_out_is_one_line(
     asked = ["estimate", "people.csv", "--column", "smoker", "--epsilon", "1"]
     status, out, err = headcount(*asked)
     assert (status, out) == (2, "")
-    assert err == "headcount: out-of-memory: it needs more memory than there is\n"
+    assert err == "headcount: out-of-memory: the command needs more memory than there is\n"
     error = json.loads(headcount(*asked, "--json").out)["error"]
     assert (error["code"], error["exit_status"]) == ("out-of-memory", 2)
 
@@ -620,7 +620,7 @@ main()
         [sys.executable, "-c", program], capture_output=True, text=True, check=False
     )
     assert (done.returncode, done.stdout) == (130, "")
-    assert done.stderr == "headcount: interrupted: stopped before it was done\n"
+    assert done.stderr == "headcount: interrupted: stopped before the command was done\n"
 
 
 def test_core_works_without_the_extras(tmp_path: Path) -> None:

@@ -31,15 +31,15 @@ class AnswerOptions:
         bool,
         typer.Option(
             "--sampling",
-            help="Make the interval cover the mean or density of the population that people were "
-            "drawn from, whatever the variance of their values.",
+            help="Give the interval for the mean or density of the population that people were "
+            "sampled from. It holds for any distribution of values.",
         ),
     ] = False
     simultaneous: Annotated[
         bool,
         typer.Option(
             "--simultaneous",
-            help="Make all intervals hold at once, at the confidence level, instead of each alone.",
+            help="Make the confidence level hold for all intervals at once, not for each alone.",
         ),
     ] = False
     postprocess: Annotated[

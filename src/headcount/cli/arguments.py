@@ -8,7 +8,8 @@ import typer
 from headcount.core.budget import Trust
 
 _epsilon = typer.Option(help="Privacy budget: the largest epsilon that may be spent, above 0.")
-_users = typer.Option(help="Number of people who take part, at least.")
+_users = typer.Option(help="Minimum number of people who take part.")
+_figure = typer.Option(help="Save a figure: .png, .svg, .pdf or .html.")
 
 Epsilon = Annotated[float, _epsilon]
 OptionalEpsilon = Annotated[float | None, _epsilon]
@@ -17,7 +18,7 @@ Delta = Annotated[
     typer.Option(
         help="Delta of the guarantee, in [0, 1). Any event is at most e^epsilon times as likely "
         "with one person's value as with any other value in its place, plus delta. With delta 0, "
-        "shuffling gives no advantage."
+        "shuffling gives no advantage over local trust."
     ),
 ]
 Users = Annotated[int, _users]
@@ -25,16 +26,14 @@ OptionalUsers = Annotated[int | None, _users]
 Honest = Annotated[
     int | None,
     typer.Option(
-        help="Number of people who are certain to follow the protocol. [default: all]",
+        help="Number of people who are certain to follow the protocol. With shuffle trust, the "
+        "guarantee relies on them alone. [default: all]",
     ),
 ]
 OneTrust = Annotated[
     Trust | None, typer.Option(help="Consider only protocols of this trust. [default: all]")
 ]
 Confidence = Annotated[float, typer.Option(help="Confidence level of intervals, in (0, 1).")]
-FigureOut = Annotated[
-    Path | None, typer.Option("--out", help="Save a figure: .png, .svg, .pdf or .html.")
-]
-AsJson = Annotated[
-    bool, typer.Option("--json", help="Print one JSON document, also if there is an error.")
-]
+Figure = Annotated[Path, _figure]
+OptionalFigure = Annotated[Path | None, _figure]
+AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document, also for an error.")]

@@ -33,7 +33,7 @@ def audit(
     target: Annotated[
         str,
         typer.Argument(
-            help="Name of a protocol, or a function of yours: my_file.py:my_function or "
+            help="Name of a protocol, or your own function: my_file.py:my_function or "
             "my_module:my_function.",
             autocompletion=complete_protocol,
         ),
@@ -59,7 +59,7 @@ def audit(
     words: ReportOptions,
     as_json: AsJson = False,
 ) -> None:
-    """Check the privacy of a protocol or of your own function, or explain what it means.
+    """Check or explain the privacy of a protocol or function.
 
     The exit status is 1 if the claim is refuted, or if a report exceeds a threshold.
     """

@@ -43,9 +43,7 @@ class RunOptions:
             help="The function takes (dataset, count) and returns the results of that many runs.",
         ),
     ] = False
-    runs: Annotated[
-        int, typer.Option(help="Largest number of runs on each of the two datasets.")
-    ] = 100_000
+    runs: Annotated[int, typer.Option(help="Maximum number of runs on each dataset.")] = 100_000
     confidence: Annotated[
         float,
         typer.Option(help="Confidence that the true epsilon is at least the measured one."),
@@ -96,7 +94,7 @@ class ReportOptions:
 
     report: Annotated[
         bool,
-        typer.Option("--report", help="Explain in words what the guarantee means; run nothing."),
+        typer.Option("--report", help="Explain in words what the guarantee means. Nothing is run."),
     ] = False
     threshold: Annotated[
         list[str] | None,

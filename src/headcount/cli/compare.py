@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from headcount.cli.arguments import AsJson, Delta, Epsilon, FigureOut, Users
+from headcount.cli.arguments import AsJson, Delta, Epsilon, OptionalFigure, Users
 from headcount.cli.output import console, deliver, print_table, progress
 from headcount.cli.protocol_options import complete_protocol
 from headcount.cli.task_options import TaskName, TaskOptions
@@ -30,17 +30,20 @@ def compare(
     protocols: Annotated[
         str | None,
         typer.Option(
-            help="Protocols to compare, separated by commas: names, a trust for all of its "
-            "protocols, or all. [default: the best of each trust]",
+            help="Protocols to compare, separated by commas: names, a trust (all of its "
+            "protocols), or all. [default: the best of each trust]",
             autocompletion=complete_protocol,
         ),
     ] = None,
     over: Annotated[
-        str, typer.Option(help=f"What to vary: {', '.join(AXES)} (per person).")
+        str, typer.Option(help=f"Setting that varies: {', '.join(AXES)} (per person).")
     ] = "users",
     values: Annotated[
         str | None,
-        typer.Option(help="Values of what varies, separated by commas, such as 1000,10000,100000."),
+        typer.Option(
+            help="Values of the setting that varies, separated by commas, such as "
+            "1000,10000,100000."
+        ),
     ] = None,
     users: Users = 100_000,
     epsilon: Epsilon = 1.0,
@@ -63,10 +66,13 @@ def compare(
     seed: Annotated[
         int | None, typer.Option(help="Seed of the simulation, which makes it repeatable.")
     ] = None,
-    out: FigureOut = None,
+    out: OptionalFigure = None,
     as_json: AsJson = False,
 ) -> None:
-    """Compare the errors of protocols over crowd sizes, epsilons, buckets or messages."""
+    """Compare the errors of protocols, as a table and a figure.
+
+    One setting varies: the number of people, epsilon, the number of buckets, or messages.
+    """
     varied = f"be given in --values, because --over {over} varies it"
     check_matters(
         given_options(context),

@@ -8,7 +8,7 @@ from typing import Annotated
 import numpy as np
 import typer
 
-from headcount.cli.arguments import AsJson, Delta, Epsilon, FigureOut, Users
+from headcount.cli.arguments import AsJson, Delta, Epsilon, OptionalFigure, Users
 from headcount.cli.output import console, deliver, facts, messages, print_table
 from headcount.cli.protocol_options import ProtocolOptions, complete_protocol
 from headcount.cli.task_options import TaskOptions
@@ -41,10 +41,13 @@ def curve(
     releases: Annotated[
         int, typer.Option(help="Number of times that the same people are asked.")
     ] = 1,
-    out: FigureOut = None,
+    out: OptionalFigure = None,
     as_json: AsJson = False,
 ) -> None:
-    """Show the privacy curve of a protocol: the epsilon that it satisfies for each delta."""
+    """Show the epsilon that a protocol satisfies for each delta.
+
+    This is its privacy curve. With --releases, it is the curve of several releases together.
+    """
     checks.whole("releases", releases, low=1, high=1000)
     if out:
         figures.check_path(out)

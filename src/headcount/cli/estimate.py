@@ -40,7 +40,7 @@ def estimate(
         Path | None,
         typer.Option(
             help="Plan saved by `headcount plan --out`. It sets the task, the budget and the "
-            "protocol."
+            "protocol, so their options are left out."
         ),
     ] = None,
     task: Annotated[
@@ -68,16 +68,16 @@ def estimate(
     trust: Annotated[
         Trust | None,
         typer.Option(
-            help="Who sees people's values: a trusted curator (central), or nobody (shuffle and "
-            "local). Shuffle trusts a shuffler to mix messages. [default: central]"
+            help="Whom people trust: a curator with their values (central), a shuffler that mixes "
+            "their messages (shuffle), or nobody (local). [default: central]"
         ),
     ] = None,
     name: Annotated[
         str | None,
         typer.Option(
             "--protocol",
-            help="Name of the protocol; required for --calibration and --option. [default: the "
-            "protocol of the trust with the least error on the worst data]",
+            help="Name of the protocol. --calibration and --option need it. [default: the one with "
+            "the least worst-case error under --trust]",
             autocompletion=complete_protocol,
         ),
     ] = None,

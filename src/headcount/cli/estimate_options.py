@@ -54,15 +54,15 @@ class DataOptions:
     missing: Annotated[
         str,
         typer.Option(
-            help="What to do with missing values: error refuses them, drop leaves these people out "
-            "and does not hide who they are, and any other value is filled in."
+            help="What to do about people without a value: error, drop (who has no value is then "
+            "not protected), or a value to fill in."
         ),
     ] = "error"
     outside: Annotated[
         str,
         typer.Option(
-            help="What to do with values that the task does not allow: error refuses them, clamp "
-            "moves them to the nearest bound or bin, other counts them in one more bucket."
+            help="What to do about values that the task does not allow: error, clamp (to the "
+            "nearest bound or bin), or other (count them in one more bucket)."
         ),
     ] = "error"
     person: Annotated[
@@ -73,13 +73,13 @@ class DataOptions:
     ] = None
     rows_per_person: Annotated[
         int,
-        typer.Option(help="Largest number of rows used of one person, chosen at random."),
+        typer.Option(help="Maximum number of rows used for each person, chosen at random."),
     ] = 1
     group: Annotated[
         str | None,
         typer.Option(
-            help="Column of groups: estimate the statistic for each group. The groups and their "
-            "sizes are not hidden."
+            help="Column of groups: estimate the statistic for each group. The names and sizes of "
+            "groups are not protected."
         ),
     ] = None
     groups: Annotated[
@@ -152,6 +152,10 @@ def check_usage(given: dict[str, Any]) -> None:
             ("--person" in given, ["--rows-per-person"], "come with --person"),
             ("--group" in given, ["--groups"], "come with --group"),
             ("--ledger" in given, ["--dataset"], "come with a ledger"),
-            ("--seed" not in given, ["--ledger"], "come without --seed (its noise hides nothing)"),
+            (
+                "--seed" not in given,
+                ["--ledger"],
+                "come without --seed (its noise protects nobody)",
+            ),
         ],
     )

@@ -20,16 +20,17 @@ from headcount.ledger.rule import Rule, Terms
 from headcount.ledger.spending import Spending
 
 Place = Annotated[
-    str, typer.Argument(help="A file, or postgresql://user@host/database.", metavar="PLACE")
+    str,
+    typer.Argument(help="The ledger: a file, or postgresql://user@host/database.", metavar="PLACE"),
 ]
 OneDataset = Annotated[
-    str | None, typer.Option("--dataset", help="Only this data set. [default: all]")
+    str | None, typer.Option("--dataset", help="Name of the data set. [default: all]")
 ]
 _KINDS = (".json", ".csv", ".parquet")
 
 ledger = typer.Typer(
     name="ledger",
-    help="Keep a durable record of what was spent on which data set.",
+    help="Record the privacy budget that is spent on each data set.",
     rich_markup_mode=None,
 )
 
@@ -39,27 +40,28 @@ ledger = typer.Typer(
 )
 def create(
     place: Place,
-    dataset: Annotated[str, typer.Option(help="A name for the new data set.")],
+    dataset: Annotated[str, typer.Option(help="Name of the new data set.")],
     epsilon: Epsilon,
     delta: Annotated[
         float,
         typer.Option(
-            help="In [0, 1). Any event of all releases together is at most e^epsilon times as "
-            "likely with one person's value as with any other value in its place, plus delta."
+            help="Delta of the limit, in [0, 1). Any event of all releases together is at most "
+            "e^epsilon times as likely with one person's value as with any other value in its "
+            "place, plus delta."
         ),
     ] = 0.0,
     rule: Annotated[
         Rule,
         typer.Option(
-            help="composed holds if all privacy curves are fixed before the first answer; adaptive "
-            "holds even if earlier answers choose the next release."
+            help="How releases are added up: composed is valid if all privacy curves are fixed "
+            "before the first answer, adaptive is valid even if answers decide the next release."
         ),
     ] = Rule.COMPOSED,
 ) -> None:
     """Add a data set and its limit.
 
-    The limit is for everything that is ever spent on it. Limit and rule cannot be changed. A ledger
-    is made if there is none.
+    The limit holds for all releases together. Limit and rule cannot be changed later. The ledger is
+    created if it does not exist.
     """
     terms = Terms.of(Budget(epsilon, delta), rule)
     words("dataset", dataset, least=1)  # before a file is made
@@ -73,7 +75,7 @@ def create(
 
 @ledger.command(epilog="Example: headcount ledger show spent.db")
 def show(place: Place, dataset: OneDataset = None, as_json: AsJson = False) -> None:
-    """Show entries, what they come to, and what remains."""
+    """Show all entries, their total and the remaining budget."""
     found = _spendings(place, dataset)
     deliver(lambda: _document(found), lambda saved: _show(found), as_json=as_json)
 
@@ -92,7 +94,10 @@ def export(
     place: Place,
     out: Annotated[
         Path,
-        typer.Option(help="Entries and totals as .json; a row for each entry as .csv or .parquet."),
+        typer.Option(
+            help="File to write: .json for entries and totals, .csv or .parquet for one row per "
+            "entry."
+        ),
     ],
     dataset: OneDataset = None,
 ) -> None:

@@ -23,9 +23,9 @@ class Needed:
     def deliver(self, users: int | None, epsilon: float | None, *, as_json: bool) -> None:
         """Search for the one of both that is missing."""
         found = self._found(users, epsilon)
-        reason = (
-            f"no protocol does: {found.refused[0]}" if found.refused else f"none for {self.task}"
-        )
+        reason = f"there is no protocol for {self.task}"
+        if found.refused:
+            reason = f"no protocol has such a margin: {found.refused[0]}"
         deliver(
             found.to_dict,
             lambda saved: print_table(found.table()) if found.answers else None,

@@ -41,9 +41,9 @@ def plan(
     margin: Annotated[
         str | None,
         typer.Option(
-            help="Largest margin of error allowed: a number, or a share of the crowd or range, "
-            "such as 1%. Without --users, find the number of people needed; without --epsilon, "
-            "the epsilon needed."
+            help="Maximum margin of error: a number, or a share of the crowd or range, such as 1%. "
+            "Without --users, the number of people needed is computed; without --epsilon, the "
+            "epsilon needed."
         ),
     ] = None,
     confidence: Confidence = 0.95,
@@ -60,7 +60,7 @@ def plan(
     ] = None,
     max_messages: Annotated[
         float | None,
-        typer.Option(help="Largest average number of messages that one person may send."),
+        typer.Option(help="Maximum average number of messages per person."),
     ] = None,
     exact: Annotated[
         bool,
@@ -86,7 +86,10 @@ def plan(
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Rank protocols by their error, or find the epsilon or the people that a margin needs."""
+    """Rank protocols by their error, before any budget is spent.
+
+    With --margin, find the epsilon or the number of people that a margin of error needs.
+    """
     asked = question.task(task, clamp=clamp)
     wanted = None if margin is None else _margin(margin, confidence)
     shares = [share("dishonest", one) for one in listed(dishonest or "")]
@@ -181,6 +184,6 @@ def _show(found: Plan, paid: list[Price], saved: Path | None) -> None:
             console.print(f"price: {price}", soft_wrap=True)
     if saved is not None:
         console.print(
-            f"\nsaved: {saved}, which runs {found.best.protocol}; digest {found.digest[:12]}",
+            f"\nsaved: {saved} (runs {found.best.protocol}, digest {found.digest[:12]})",
             soft_wrap=True,
         )

@@ -36,7 +36,7 @@ class ProtocolOptions:
         list[str] | None,
         typer.Option(
             help="Option of the protocol, as NAME=VALUE, such as error_ratio=1.02, rate=0.1 or "
-            "levels=8. An unknown name lists the known ones. May be repeated."
+            "levels=8. A wrong name shows a list of all names. May be repeated."
         ),
     ] = None
 

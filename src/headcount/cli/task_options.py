@@ -45,7 +45,7 @@ class TaskOptions:
     ] = None
     open_buckets: Annotated[
         bool,
-        typer.Option("--open", help="People may also hold values that are in no bucket."),
+        typer.Option("--open", help="People may also hold values that are in none of the buckets."),
     ] = False
     low: Annotated[
         float | None, typer.Option(help="Smallest possible value, for a sum, mean or density.")
