@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from commands import Headcount
+from fuzzing import lines
 from headcount.cli import estimate
 from headcount.planner import plan
 
@@ -398,6 +399,26 @@ def test_help_lists_every_option_with_a_text(headcount: Headcount) -> None:
     assert "Exit status" in headcount("--help").out
     assert headcount().out == headcount("--help").out
     assert headcount("--version").out.startswith("headcount 0.")
+
+
+def test_help_texts_are_sentences() -> None:
+    for command in lines.commands().values():
+        for setting in (*command.arguments, *command.options):
+            sentence = re.sub(r"\s*\[default: .+\]$", "", setting.help)
+            assert re.fullmatch(r"[A-Z].*\.", sentence), (command.words, setting.name)
+            assert "(s)" not in sentence
+
+
+def test_options_are_declared_once() -> None:
+    """One text for an option, but for those that mean something else in each command."""
+    texts: dict[str, set[str]] = {}
+    for command in lines.commands().values():
+        for option in command.options:
+            texts.setdefault(option.flag, set()).add(option.help)
+    assert {flag for flag, known in texts.items() if len(known) > 1} == {
+        "--epsilon", "--delta", "--users", "--trust", "--dishonest", "--calibration", "--protocol",
+        "--dataset", "--exact", "--values", "--runs", "--seed", "--confidence", "--out",
+    }  # fmt: skip
 
 
 def test_module_runs_as_the_command() -> None:

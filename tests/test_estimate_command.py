@@ -391,3 +391,10 @@ def test_what_was_asked_is_a_line_however_long(headcount: Headcount) -> None:
     assert done.status == 0
     last = " people, 1 message each, post-processed: density"
     assert any(line.endswith(last) for line in done.out.splitlines())
+
+
+def test_one_person_is_not_called_people(headcount: Headcount, tmp_path: Path) -> None:
+    (tmp_path / "one.csv").write_text("v,g\n1,a\n")
+    asked = ["estimate", "one.csv", "--column", "v", "--epsilon", "1"]
+    assert "central.geometric, 1 person, 1 message each" in headcount(*asked).out
+    assert "central.geometric, 1 group, 1 person" in headcount(*asked, "--group", "g").out

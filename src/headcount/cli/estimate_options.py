@@ -35,16 +35,16 @@ class DataOptions:
             "with one row for each person. Left out with --query."
         ),
     ] = None
-    query: Annotated[
-        str | None,
-        typer.Option(
-            help="Query for DuckDB instead of a file, such as SELECT smoker FROM 'people.csv'."
-        ),
-    ] = None
     column: Annotated[
         str | None,
         typer.Option(
             help="Column of people's values. May be left out if a query has only one column."
+        ),
+    ] = None
+    query: Annotated[
+        str | None,
+        typer.Option(
+            help="Query for DuckDB instead of a file, such as SELECT smoker FROM 'people.csv'."
         ),
     ] = None
     bins: Annotated[

@@ -1,19 +1,16 @@
 """`headcount ledger`: what was spent on which data set, and what is left."""
 
-import csv
-import io
-import json
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
 from headcount.cli.arguments import AsJson, Epsilon
+from headcount.cli.exports import check_ending, document, write
 from headcount.cli.output import console, deliver, messages, print_table
 from headcount.core.budget import Budget
-from headcount.core.errors import InvalidParameter, MissingPackage
 from headcount.core.table import short
-from headcount.core.writing import check_apart, check_writable, json_text, write_file
+from headcount.core.writing import check_apart, check_writable
 from headcount.ledger.entry import words
 from headcount.ledger.ledger import Ledger
 from headcount.ledger.rule import Rule, Terms
@@ -26,7 +23,6 @@ Place = Annotated[
 OneDataset = Annotated[
     str | None, typer.Option("--dataset", help="Name of the data set. [default: all]")
 ]
-_KINDS = (".json", ".csv", ".parquet")
 
 ledger = typer.Typer(
     name="ledger",
@@ -77,7 +73,7 @@ def create(
 def show(place: Place, dataset: OneDataset = None, as_json: AsJson = False) -> None:
     """Show all entries, their total and the remaining budget."""
     found = _spendings(place, dataset)
-    deliver(lambda: _document(found), lambda saved: _show(found), as_json=as_json)
+    deliver(lambda: document(found), lambda saved: _show(found), as_json=as_json)
 
 
 def _show(found: list[Spending]) -> None:
@@ -102,27 +98,17 @@ def export(
     dataset: OneDataset = None,
 ) -> None:
     """Save all entries to a file."""
-    if out.suffix not in _KINDS:
-        raise InvalidParameter(f"an export must end in {', '.join(_KINDS)}, got {out.name!r}")
+    check_ending(out)
     check_apart(out, {"the ledger": [Path(place)]})
     check_writable(out)
     found = _spendings(place, dataset)
     deliver(
-        lambda: _document(found),
+        lambda: document(found),
         lambda saved: console.print(f"exported: {saved}", soft_wrap=True) if saved else None,
         as_json=False,
         out=out,
-        save=lambda path: _export(found, path),
+        save=lambda path: write(found, path),
     )
-
-
-def _export(found: list[Spending], out: Path) -> None:
-    if out.suffix == ".json":
-        write_file(out, json_text(_document(found)) + "\n")
-    elif out.suffix == ".csv":
-        write_file(out, _csv(_rows(found)))
-    else:
-        write_file(out, _parquet(_rows(found)))
 
 
 def _spendings(place: str, dataset: str | None) -> list[Spending]:
@@ -130,50 +116,3 @@ def _spendings(place: str, dataset: str | None) -> list[Spending]:
     names = opened.datasets if dataset is None else [dataset]
     with messages.status("composing"):
         return [opened.spending(name) for name in names]
-
-
-def _document(found: list[Spending]) -> dict[str, Any]:
-    return {"datasets": [one.to_dict() for one in found]}
-
-
-_COLUMNS = {
-    "dataset": "string", "number": "int64", "id": "string", "time": "string",
-    "protocol": "string", "trust": "string", "task": "string", "epsilon": "float64",
-    "delta": "float64", "times": "int64", "users": "int64", "curve": "string", "note": "string",
-}  # fmt: skip
-
-
-def _rows(found: list[Spending]) -> list[dict[str, Any]]:
-    """An entry each, with its note as JSON."""
-    return [
-        {
-            column: json.dumps(value) if column == "note" else value
-            for column, value in ((column, entry[column]) for column in _COLUMNS)
-        }
-        for one in found
-        for entry in one.to_dict()["entries"]
-    ]
-
-
-def _csv(rows: list[dict[str, Any]]) -> str:
-    text = io.StringIO()
-    writer = csv.DictWriter(text, list(_COLUMNS), lineterminator="\n")
-    writer.writeheader()
-    writer.writerows(rows)
-    return text.getvalue()
-
-
-def _parquet(rows: list[dict[str, Any]]) -> bytes:
-    try:
-        import pyarrow
-        from pyarrow import parquet
-    except ImportError:
-        raise MissingPackage(
-            "writing Parquet files needs pyarrow", hint="pip install 'headcount[data]'"
-        ) from None
-    schema = pyarrow.schema(
-        [(column, pyarrow.type_for_alias(kind)) for column, kind in _COLUMNS.items()]
-    )
-    out = io.BytesIO()
-    parquet.write_table(pyarrow.Table.from_pylist(rows, schema=schema), out)
-    return out.getvalue()
