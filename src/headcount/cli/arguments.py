@@ -5,8 +5,6 @@ from typing import Annotated
 
 import typer
 
-from headcount.core.budget import Trust
-
 _epsilon = typer.Option(help="Privacy budget: the largest epsilon that may be spent, above 0.")
 _users = typer.Option(help="Minimum number of people who take part.")
 _figure = typer.Option(help="Save a figure: .png, .svg, .pdf or .html.")
@@ -30,10 +28,7 @@ Honest = Annotated[
         "guarantee relies on them alone. [default: all]",
     ),
 ]
-OneTrust = Annotated[
-    Trust | None, typer.Option(help="Consider only protocols of this trust. [default: all]")
-]
-Confidence = Annotated[float, typer.Option(help="Confidence level of intervals, in (0, 1).")]
+Confidence = Annotated[float, typer.Option(help="Confidence level, in (0, 1).")]
 Figure = Annotated[Path, _figure]
 OptionalFigure = Annotated[Path | None, _figure]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document, also for an error.")]

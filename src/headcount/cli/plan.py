@@ -1,66 +1,39 @@
 """`headcount plan`: what each protocol would cost, before any budget is spent."""
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
-from headcount.cli.arguments import (
-    AsJson,
-    Confidence,
-    Delta,
-    Honest,
-    OneTrust,
-    OptionalEpsilon,
-    OptionalUsers,
-)
+from headcount.cli.arguments import AsJson, Delta, OptionalEpsilon
 from headcount.cli.honesty import Honesty
 from headcount.cli.needs import Needed
 from headcount.cli.output import console, deliver, print_table, progress
-from headcount.cli.protocol_options import complete_protocol
+from headcount.cli.plan_options import CrowdOptions, MarginOptions, SavedOptions, check_usage
 from headcount.cli.task_options import Clamp, TaskName, TaskOptions
-from headcount.cli.texts import listed, share
-from headcount.cli.usage import check_matters, given_options
-from headcount.core.budget import Budget, Crowd, Trust
-from headcount.core.errors import HeadcountError, InvalidParameter
-from headcount.planner.margin import Margin
-from headcount.planner.needs import Price, crowd_with, price_of_trust
+from headcount.cli.usage import given_options
+from headcount.core.budget import Budget, Trust
+from headcount.core.errors import HeadcountError
+from headcount.planner.needs import Price, price_of_trust
 from headcount.planner.plan import Plan
 from headcount.planner.plan import plan as make_plan
-
-_OF_ONE_PLAN = ("--out", "--protocol", "--prices", "--max-messages", "--exact")
 
 
 def plan(
     *,
     context: typer.Context,
     task: TaskName,
-    users: OptionalUsers = None,
+    crowd: CrowdOptions,
     epsilon: OptionalEpsilon = None,
     delta: Delta = 0.0,
-    margin: Annotated[
-        str | None,
-        typer.Option(
-            help="Maximum margin of error: a number, or a share of the crowd or range, such as 1%. "
-            "Without --users, the number of people needed is computed; without --epsilon, the "
-            "epsilon needed."
-        ),
-    ] = None,
-    confidence: Confidence = 0.95,
+    accuracy: MarginOptions,
     question: TaskOptions,
     clamp: Clamp = False,
-    trust: OneTrust = None,
-    honest: Honest = None,
-    dishonest: Annotated[
-        str | None,
-        typer.Option(
-            help="Share of people who may not follow the protocol, such as 10%, instead of "
-            "--honest. Several shares, such as 0%,10%,50%, are compared."
-        ),
+    trust: Annotated[
+        Trust | None, typer.Option(help="Consider only protocols of this trust. [default: all]")
     ] = None,
     max_messages: Annotated[
-        float | None,
-        typer.Option(help="Maximum average number of messages per person."),
+        float | None, typer.Option(help="Maximum average number of messages per person.")
     ] = None,
     exact: Annotated[
         bool,
@@ -73,17 +46,7 @@ def plan(
             help="Show how many people each trust needs to match the most accurate one.",
         ),
     ] = False,
-    name: Annotated[
-        str | None,
-        typer.Option(
-            "--protocol",
-            help="Protocol that the saved plan runs. [default: the best]",
-            autocompletion=complete_protocol,
-        ),
-    ] = None,
-    out: Annotated[
-        Path | None, typer.Option(help="Save the plan for `headcount estimate --plan`: .json.")
-    ] = None,
+    saving: SavedOptions,
     as_json: AsJson = False,
 ) -> None:
     """Rank protocols by their error, before any budget is spent.
@@ -91,30 +54,25 @@ def plan(
     With --margin, find the epsilon or the number of people that a margin of error needs.
     """
     asked = question.task(task, clamp=clamp)
-    wanted = None if margin is None else _margin(margin, confidence)
-    shares = [share("dishonest", one) for one in listed(dishonest or "")]
-    if dishonest is not None and not shares:
-        raise InvalidParameter(f"`dishonest` must be a share like 10% or 0.1, got {dishonest!r}")
-    if honest is not None and shares:
-        raise InvalidParameter("--honest or --dishonest must be given, got both")
-    _check_saving(out, trust, name)
-    _check_usage(given_options(context), len(shares))
-    if users is None or epsilon is None:
-        Needed(asked, wanted, delta, shares[0] if shares else 0.0, trust).deliver(
-            users, epsilon, as_json=as_json
-        )
+    margin = accuracy.wanted()
+    shares = crowd.shares()
+    saving.check(trust)
+    check_usage(given_options(context), len(shares))
+    if crowd.users is None or epsilon is None:
+        needed = Needed(asked, margin, delta, shares[0] if shares else 0.0, trust)
+        needed.deliver(crowd.users, epsilon, as_json=as_json)
         return
     budget = Budget(epsilon, delta)
     if len(shares) > 1:
-        Honesty(asked, budget, users, confidence).deliver(shares, trust, as_json=as_json)
+        compared = Honesty(asked, budget, crowd.users, accuracy.confidence)
+        compared.deliver(shares, trust, as_json=as_json)
         return
-    crowd = crowd_with(users, shares[0]) if shares else Crowd(users, honest)
     with progress("planning") as step:
         found = make_plan(
-            asked, budget, crowd, trust=trust, max_messages=max_messages, exact=exact,
-            margin=wanted, confidence=confidence, progress=step,
+            asked, budget, crowd.crowd(crowd.users), trust=trust, max_messages=max_messages,
+            exact=exact, margin=margin, confidence=accuracy.confidence, progress=step,
         )  # fmt: skip
-        found = found.choose(name) if name else found
+        found = found.choose(saving.name) if saving.name else found
         paid = price_of_trust(found, step) if prices else []
     refusal = _refusal(found)
     priced = {"prices": [one.to_dict() for one in paid]} if prices else {}
@@ -122,46 +80,9 @@ def plan(
         lambda: {**found.to_dict(), **priced},
         lambda saved: _show(found, paid, saved),
         as_json=as_json,
-        out=out if refusal is None else None,  # nothing is saved that cannot be run
+        out=saving.out if refusal is None else None,  # nothing is saved that cannot be run
         save=found.save,
         refusal=refusal,
-    )
-
-
-def _margin(text: str, confidence: float) -> Margin:
-    if text.strip().endswith("%"):
-        return Margin(share("margin", text), confidence, share=True)
-    try:
-        return Margin(float(text), confidence)
-    except ValueError as error:
-        if isinstance(error, InvalidParameter):
-            raise
-        raise InvalidParameter(f"`margin` must be a number or a share, got {text!r}") from None
-
-
-def _check_saving(out: Path | None, trust: Trust | None, name: str | None) -> None:
-    if out is None:
-        return
-    if out.suffix != ".json":
-        raise InvalidParameter(f"a plan must end in .json, got {out.name!r}")
-    if trust is None and name is None:
-        raise InvalidParameter(
-            "--out must come with --trust or --protocol: otherwise the plan would always run a "
-            "central protocol, which has the least error"
-        )
-
-
-def _check_usage(given: dict[str, Any], shares: int) -> None:
-    """Refuse options that would change nothing."""
-    one_plan = "--users" in given and "--epsilon" in given
-    check_matters(
-        given,
-        [
-            (one_plan, [*_OF_ONE_PLAN, "--honest"], "come with --users and --epsilon"),
-            (one_plan or shares <= 1, ["--dishonest"], "be one share without --users or --epsilon"),
-            (shares <= 1, [*_OF_ONE_PLAN, "--margin"], "come with one share of dishonest people"),
-            ("--trust" not in given, ["--prices"], "come without --trust"),
-        ],
     )
 
 
