@@ -166,12 +166,12 @@ def test_plans_are_saved_and_run(headcount: Headcount, tmp_path: Path) -> None:
         (
             ["estimate", "people.csv", "--column", "smoker", "--plan", "p.json", "--epsilon", "1"],
             2,
-            "--epsilon must be left to the plan",
+            "--epsilon must come without --plan",
         ),
         (
             ["estimate", "people.csv", "--column", "smoker", "--plan", "p.json", "--low", "0"],
             2,
-            "--low must be left to the plan",
+            "--low must come without --plan",
         ),
         (
             ["estimate", "people.csv", "--column", "smoker", "--epsilon", "1", "--seed", "3"],
