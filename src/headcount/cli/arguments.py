@@ -9,7 +9,12 @@ import typer
 from headcount.core import checks
 from headcount.core.budget import Trust
 from headcount.core.errors import InvalidParameter
-from headcount.core.task import TASKS, Count, Density, Histogram, Mean, Sum, Task
+from headcount.core.task import Task
+from headcount.core.tasks.bounded import Mean, Sum
+from headcount.core.tasks.count import Count
+from headcount.core.tasks.density import Density
+from headcount.core.tasks.histogram import Histogram
+from headcount.core.tasks.registry import TASKS
 from headcount.protocols.registry import protocol_class, protocol_names
 
 
@@ -187,7 +192,7 @@ def number_of(name: str, text: str) -> float:
 
 def filling(text: str, task: Task | None) -> str | float:
     """What --missing says: a word of its own, a label, or a number."""
-    words = isinstance(task, Histogram) and isinstance(task.buckets[0], str)
+    words = task is not None and task.value_kind == "words"
     return text if text in ("error", "drop") or words else number_of("missing", text)
 
 
