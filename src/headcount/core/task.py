@@ -44,9 +44,11 @@ class Task(ABC):
 
     Where protocols smooth the answer, `smoothness` is how often it can be differentiated. The
     errors that they state are then those of privacy noise, and differ from point to point.
+    `postprocessing` names the steps of `core.postprocessing` that make sense for the answer.
     """
 
     name: ClassVar[str]
+    postprocessing: ClassVar[tuple[str, ...]] = ("clip",)
     smoothness: float | None = None
 
     # What people may hold -----------------------------------------------------------------------

@@ -36,6 +36,7 @@ class Density(Bounded):
     points: int
 
     name = "density"
+    postprocessing = ("clip", "density")
     whole_answers = False
     example_words = "people are spread evenly over the range"
     margin_note = "Margins of densities hold privacy noise, neither sampling nor smoothing."

@@ -31,6 +31,7 @@ class Histogram(Task):
     open: bool
 
     name = "histogram"
+    postprocessing = ("clip", "norm-sub", "simplex")
     whole_answers = True
     example_words = "people are spread evenly over the buckets"
 
