@@ -43,7 +43,7 @@ class Multiples(Task):
         if wrong.any():
             raise bad_value(array, wrong, self.allowed, first)
         rest: NDArray[Any] = array % self.of
-        return (rest == 0).astype(np.uint8)
+        return np.where(rest == 0, np.uint8(1), np.uint8(0))
 
     def answer(self, held: Holding) -> Answer:
         return float(held.counts[1])
