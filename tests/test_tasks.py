@@ -89,6 +89,13 @@ def test_values_fit_if_they_can_be_encoded(task: hc.Task, values: list[float]) -
         task.encode(array)
 
 
+def test_whatever_is_allowed_besides_candidates_is_not_blamed() -> None:
+    opened = hc.Histogram([7, 2], open=True)
+    assert opened.encode([True, False]).tolist() == [1, 0]
+    with pytest.raises(hc.InvalidValue, match=r"2\^64 − 1, got -4 from person 2(?!.*more like it)"):
+        hc.estimate([3, -4, 9], opened, budget=BUDGET)
+
+
 def test_a_new_task_is_planned_and_no_protocol_answers_yet(tmp_path: Path) -> None:
     found = hc.plan(TASK, BUDGET, CROWD)
     assert (found.candidates, found.refused, found.bounds) == ((), (), ())

@@ -147,11 +147,11 @@ class Histogram(Task):
     def fits(self, values: NDArray[Any]) -> NDArray[np.bool_]:
         if self.listed_values is not None:
             return self._search(values)[1]
-        floats = values.dtype.kind == "f"
+        kind = values.dtype.kind
         # From 2^53 on, a float may stand for several whole numbers.
-        limit = (2**53 if floats else 2**64) if self.open else self.domain
+        limit = (2**64 if kind in "iuO" else 2**53) if self.open else self.domain
         found: NDArray[np.bool_] = (values >= 0) & (values < limit)  # NaN is in no range
-        return found & (values == np.floor(values)) if floats else found
+        return found & (values == np.floor(values)) if kind == "f" else found
 
     def _search(self, values: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.bool_]]:
         """The place of each number among the labels, and whether it is one of them."""
