@@ -16,8 +16,8 @@ from headcount.core.table import short
 from headcount.core.task import Counts, Holding, Task, ValueKind
 from headcount.core.values import array_of_counts, bad_value, vector
 
-MOST_WHOLE = 2**61  # in size, of the bounds of whole numbers
-LEAST_REAL, MOST_REAL = 1e-150, 1e150  # in size, of bounds that are not 0
+MOST_WHOLE = 2**61  # the largest bound of whole numbers, in size
+LEAST_REAL, MOST_REAL = 1e-150, 1e150  # the sizes between which other bounds lie, or they are 0
 MOST_LEVELS = 2**40  # to which numbers are rounded
 
 
@@ -69,7 +69,7 @@ class Bounded(Task):
 
     @property
     def domain(self) -> int:
-        """The whole numbers; of reals, the most that are told apart."""
+        """All whole numbers within the bounds; or the most real numbers that are told apart."""
         return int(self.high) - int(self.low) + 1 if self.whole else MOST_LEVELS
 
     @property
@@ -108,7 +108,8 @@ class Bounded(Task):
         array, wrong = _as_whole(given) if self.whole else _as_real(given)
         if self.clamp:
             return np.clip(array, self.low, self.high), wrong
-        return array, wrong | (array < self.low) | (array > self.high)
+        wrong |= (array < self.low) | (array > self.high)
+        return array, wrong
 
     def holding(self, counts: Counts) -> Holding:
         """How many people hold each value, by the value: {0.5: 1000, 2: 300}."""

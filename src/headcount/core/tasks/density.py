@@ -91,7 +91,7 @@ class Density(Bounded):
         return dict(zip(middles.tolist(), evenly(users, numbers).tolist(), strict=True))
 
     def answer(self, held: Holding) -> Answer:
-        """Of the crowd itself, at the resolution of the grid."""
+        """The density of the crowd itself, at the resolution of the grid."""
         steps = np.minimum(self.places(held.values) * self.points, self.points - 1).astype(int)
         counts = np.bincount(steps, held.counts, minlength=self.points)
         return counts / held.users * self.points / float(self.span)

@@ -15,7 +15,7 @@ from headcount.core.estimate import Answer
 from headcount.core.task import Holding, Task, ValueKind
 from headcount.core.values import bad_value, vector, words
 
-MOST_BUCKETS = 2**24  # of which there can be a count each
+MOST_BUCKETS = 2**24
 
 
 @dataclass(frozen=True, init=False)
