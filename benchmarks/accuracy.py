@@ -111,7 +111,7 @@ def _measured(protocol: hc.Protocol) -> str:
 
 def _values(task: hc.Task) -> NDArray[Any]:
     """The different values that people hold here."""
-    if isinstance(task, hc.Mean):
+    if task.value_kind == "real numbers":
         return np.linspace(0, 1, 11)
     return np.arange(task.domain)
 
@@ -119,7 +119,7 @@ def _values(task: hc.Task) -> NDArray[Any]:
 def _counts(task: hc.Task) -> Any:
     values = _values(task)
     counts = np.bincount(np.arange(_USERS) % len(values))
-    if isinstance(task, hc.Sum | hc.Mean):
+    if not task.numbered:
         return dict(zip(values.tolist(), counts.tolist(), strict=True))
     return counts
 

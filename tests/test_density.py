@@ -12,7 +12,7 @@ import pytest
 from scipy.stats import beta
 
 import headcount as hc
-from headcount.core.task import Histogram
+from headcount.core.tasks.histogram import Histogram
 from headcount.protocols.local.density_histogram import LaplaceBins
 
 LOCAL, SHUFFLE = "local.density-histogram", "shuffle.density-histogram"

@@ -12,6 +12,7 @@ import headcount as hc
 from fuzzing.lines import commands
 from headcount.core.estimator import Estimator
 from headcount.core.randomizer import Randomizer
+from headcount.core.tasks.registry import task_modules
 
 ROOT = Path(__file__).parent.parent
 SOURCES = sorted((ROOT / "src").rglob("*.py"))
@@ -20,7 +21,7 @@ MOST_METHODS = 25
 MOST_PARAMETERS = 12
 LONGEST_SOURCE, LONGEST_TEST = 500, 800
 COMMANDS = {name for words in commands() for name in words}
-TASKS = {"Count", "Sum", "Mean", "Histogram", "Density", "Bounded"}
+TASKS = {*task_modules(), "Bounded"}
 
 
 def named(path: Path) -> str:

@@ -17,8 +17,6 @@ from headcount.core.task import task_from
 from headcount.planner import cache
 from headcount.planner import plan as planning
 from headcount.planner.candidate import Candidate, assess
-from headcount.planner.comparison import example
-from headcount.planner.margin import whole
 
 TASKS: list[hc.Task] = [
     hc.Count(),
@@ -113,7 +111,7 @@ def test_margins_of_oracles_are_the_longest_half_intervals(name: str) -> None:
 @pairs
 def test_margins_hold_what_they_say(name: str, task: hc.Task) -> None:
     protocol = hc.protocol(name, task, BUDGET, CROWD)
-    margin, counts = protocol.margin(0.9), example(task, CROWD.users)
+    margin, counts = protocol.margin(0.9), task.example(CROWD.users)
     truth, source = np.asarray(protocol.truth(counts)), hc.SeededSource(5)
     inside = [
         np.abs(protocol.estimate(protocol.simulate(counts, source), source).value - truth)
@@ -651,10 +649,10 @@ def test_bad_margins_are_refused(size: Any) -> None:
 
 
 def test_shares_are_of_the_whole() -> None:
-    assert whole(hc.Count(), 50) == 50
-    assert whole(hc.Sum(-1, 3), 50) == 200
-    assert whole(hc.Mean(-1, 3), 50) == 4
-    assert whole(hc.Density(0, 4), 50) == 0.25
+    assert hc.Count().answer_size(50) == 50
+    assert hc.Sum(-1, 3).answer_size(50) == 200
+    assert hc.Mean(-1, 3).answer_size(50) == 4
+    assert hc.Density(0, 4).answer_size(50) == 0.25
     with pytest.raises(hc.InvalidParameter, match="below the whole"):
         hc.Margin(1.5, share=True)
 
@@ -699,7 +697,7 @@ def test_comparisons_state_formulas_and_measure_them(task: hc.Task) -> None:
         for point in one.points:
             crowd = hc.Crowd(int(point.at))
             protocol = hc.protocol(one.protocol, task, BUDGET, crowd)
-            stated = protocol.standard_error(example(task, crowd.users))
+            stated = protocol.standard_error(task.example(crowd.users))
             assert point.standard_error == stated
             assert point.measured is not None
             assert point.low is not None
@@ -711,10 +709,10 @@ def test_comparisons_state_formulas_and_measure_them(task: hc.Task) -> None:
 
 
 def test_made_up_crowds_are_as_they_are_described() -> None:
-    assert list(np.asarray(example(hc.Count(), 100))) == [70, 30]
-    assert list(np.asarray(example(hc.Histogram(3), 100))) == [33, 33, 34]
-    assert example(hc.Mean(-1, 3), 101) == {-1: 51, 3: 50}
-    numbers = example(hc.Density(0, 2), 4)
+    assert list(np.asarray(hc.Count().example(100))) == [70, 30]
+    assert list(np.asarray(hc.Histogram(3).example(100))) == [33, 33, 34]
+    assert hc.Mean(-1, 3).example(101) == {-1: 51, 3: 50}
+    numbers = hc.Density(0, 2).example(4)
     assert numbers == {0.25: 1, 0.75: 1, 1.25: 1, 1.75: 1}
 
 
@@ -735,7 +733,7 @@ def test_comparisons_have_four_axes_and_two_calibrations() -> None:
         hc.Histogram(4), BUDGET, CROWD, over="buckets", values=[4, 64], protocols=["local.k-ary"]
     )
     k_ary = hc.protocol("local.k-ary", hc.Histogram(64), BUDGET, CROWD)
-    even = example(hc.Histogram(64), 5000)
+    even = hc.Histogram(64).example(5000)
     assert buckets.series[0].points[1].standard_error == k_ary.standard_error(even)
     messages = hc.compare(
         hc.Count(), BUDGET, CROWD, over="messages",

@@ -7,6 +7,8 @@ shuffle trust models. Start with `plan(...)`, `protocol(...)` and `run(...)`.
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from headcount.core.tasks.registry import task_modules
+
 if TYPE_CHECKING:
     from headcount.auditor.audit import Audit, audit
     from headcount.auditor.exact import ExactAudit, exact_audit
@@ -29,7 +31,11 @@ if TYPE_CHECKING:
     from headcount.core.protocol import Protocol
     from headcount.core.source import Source
     from headcount.core.tally import Tally
-    from headcount.core.task import Count, Density, Histogram, Mean, Sum, Task
+    from headcount.core.task import Task
+    from headcount.core.tasks.bounded import Mean, Sum
+    from headcount.core.tasks.count import Count
+    from headcount.core.tasks.density import Density
+    from headcount.core.tasks.histogram import Histogram
     from headcount.data.estimate import Prepared, estimate, prepare
     from headcount.data.grouped import GroupedEstimate
     from headcount.ledger.ledger import Ledger
@@ -118,7 +124,7 @@ __all__ = [
 ]
 
 # Each name loads its module when it is first used. So the command line starts with almost nothing
-# loaded, and can answer Ctrl-C at once.
+# loaded, and can answer Ctrl-C at once. Tasks have a registry of their own.
 _PLACES = {
     "Alphabet": "headcount.core.messages",
     "Audit": "headcount.auditor.audit",
@@ -128,23 +134,19 @@ _PLACES = {
     "BudgetExhausted": "headcount.core.errors",
     "Candidate": "headcount.planner.candidate",
     "Comparison": "headcount.planner.comparison",
-    "Count": "headcount.core.task",
     "Crowd": "headcount.core.budget",
     "CrowdMismatch": "headcount.core.errors",
-    "Density": "headcount.core.task",
     "Estimate": "headcount.core.estimate",
     "ExactAudit": "headcount.auditor.exact",
     "GroupedEstimate": "headcount.data.grouped",
     "Guarantee": "headcount.core.guarantee",
     "HeadcountError": "headcount.core.errors",
-    "Histogram": "headcount.core.task",
     "Infeasible": "headcount.core.errors",
     "Interval": "headcount.core.estimate",
     "InvalidParameter": "headcount.core.errors",
     "InvalidValue": "headcount.core.errors",
     "Ledger": "headcount.ledger.ledger",
     "Margin": "headcount.planner.margin",
-    "Mean": "headcount.core.task",
     "Messages": "headcount.core.messages",
     "MissingPackage": "headcount.core.errors",
     "Needs": "headcount.planner.needs",
@@ -157,7 +159,6 @@ _PLACES = {
     "SecureSource": "headcount.randomness.sources",
     "SeededSource": "headcount.randomness.sources",
     "Source": "headcount.core.source",
-    "Sum": "headcount.core.task",
     "Tally": "headcount.core.tally",
     "Task": "headcount.core.task",
     "Thresholds": "headcount.auditor.report",
@@ -186,12 +187,13 @@ _PLACES = {
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _PLACES:
+    place = _PLACES.get(name) or task_modules().get(name)
+    if place is None:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    found = getattr(import_module(_PLACES[name]), name)
+    found = getattr(import_module(place), name)
     globals()[name] = found
     return found
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+    return sorted({*globals(), *__all__, *task_modules()})

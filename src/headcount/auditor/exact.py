@@ -24,7 +24,6 @@ from headcount.core.messages import Batch
 from headcount.core.protocol import Protocol
 from headcount.core.randomizer import Bundle
 from headcount.core.table import Table, short
-from headcount.core.task import Bounded
 from headcount.road.shuffler import Shuffler
 
 Counts: TypeAlias = tuple[int, ...]
@@ -175,11 +174,11 @@ def _nothing(outcome: Any) -> bool:
 
 def _values(protocol: Protocol) -> Sequence[Any]:
     """Everything that people may hold."""
-    task = protocol.task
-    if not isinstance(task, Bounded):
+    task, bounded = protocol.task, protocol.task.bounded
+    if bounded is None:
         return range(task.domain)
-    if task.whole and task.domain <= MOST_VALUES:
-        return range(int(task.low), int(task.high) + 1)
+    if bounded.whole and bounded.domain <= MOST_VALUES:
+        return range(int(bounded.low), int(bounded.high) + 1)
     raise InvalidParameter(f"`values` must be given where there is no list, got none for {task}")
 
 

@@ -16,7 +16,6 @@ from headcount.core.budget import Trust
 from headcount.core.messages import Batch, Messages
 from headcount.core.protocol import Protocol
 from headcount.core.source import Source
-from headcount.core.task import Bounded
 from headcount.randomness.draws import permutation
 from headcount.randomness.sources import SecureSource
 from headcount.road.pieces import collect
@@ -73,11 +72,12 @@ def neighbors(protocol: Protocol, view: Trust) -> list[tuple[Any, Any]]:
 def some_values(protocol: Protocol) -> Sequence[Any]:
     """Of buckets the first, the second and the last; of numbers both ends and the middle."""
     task = protocol.task
-    if isinstance(task, Bounded):
-        middle = (task.low + task.high) / 2
-        return [task.low, task.high, math.floor(middle) if task.whole else middle]
-    held = list(task.buckets) if task.buckets else list(range(task.domain))
-    return list(dict.fromkeys([held[0], held[-1], *held[1:2]]))
+    if task.numbered or task.bounded is None:
+        held = list(task.buckets) if task.buckets else list(range(task.domain))
+        return list(dict.fromkeys([held[0], held[-1], *held[1:2]]))
+    low, high = task.bounded.low, task.bounded.high
+    middle = (low + high) / 2
+    return [low, high, math.floor(middle) if task.bounded.whole else middle]
 
 
 def crowd_of(randomizer: Mechanism) -> Mechanism:

@@ -11,7 +11,7 @@ from headcount.cli.output import console, deliver, interval_picture, print_table
 from headcount.core.budget import Budget, Crowd, Trust
 from headcount.core.estimate import Estimate
 from headcount.core.table import short
-from headcount.core.task import Count
+from headcount.core.tasks.count import Count
 from headcount.planner.plan import best_protocol, plan
 from headcount.plot import figures
 from headcount.randomness.draws import bernoulli

@@ -9,7 +9,7 @@ import typer
 from headcount.cli.texts import labels_of, listed, number_of
 from headcount.cli.usage import check_matters
 from headcount.core.errors import InvalidParameter
-from headcount.core.task import Histogram, Task
+from headcount.core.task import Task
 from headcount.core.writing import check_apart
 from headcount.data.cleaning import cleaning
 from headcount.data.folders import belongs_to
@@ -111,7 +111,7 @@ class DataOptions:
 
     def _fill(self, given: Task | None) -> str | float:
         """What `--missing` says: error, drop, a label, or a number."""
-        words = isinstance(given, Histogram) and isinstance(given.buckets[0], str)
+        words = given is not None and given.value_kind == "text"
         kept = words or self.missing in ("error", "drop")
         return self.missing if kept else number_of("missing", self.missing)
 

@@ -1,14 +1,17 @@
 """The options that describe a task."""
 
+import inspect
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from headcount.cli.texts import labels_of, whole_number
 from headcount.core import checks
 from headcount.core.errors import InvalidParameter
-from headcount.core.task import TASKS, Count, Density, Histogram, Mean, Sum, Task
+from headcount.core.task import Task
+from headcount.core.tasks.registry import TASKS, task_class
 from headcount.protocols.registry import protocol_class
 
 
@@ -29,7 +32,6 @@ Clamp = Annotated[
     bool,
     typer.Option("--clamp", help="Move values outside --low and --high to the nearest bound."),
 ]
-_BOUNDED = ("sum", "mean", "density")
 
 
 @dataclass(frozen=True)
@@ -69,16 +71,20 @@ class TaskOptions:
         smoothness a density.
         """
         meant = checks.choice("task", name or self._likely(), list(TASKS))
-        self._check_fit(meant, clamp)
-        if meant == "count":
-            return Count()
-        if meant == "histogram":
-            return self._histogram()
-        low, high = self._bounds(meant)
-        if meant == "density":
-            smoothness = 1.0 if self.smoothness is None else self.smoothness
-            return Density(low, high, smoothness, clamp=clamp)
-        return (Sum if meant == "sum" else Mean)(low, high, whole=self.whole, clamp=clamp)
+        settings = self._settings(clamp)
+        for setting in settings:
+            takers = [task for task in TASKS if setting in _parameters(task)]
+            if meant not in takers:
+                raise InvalidParameter(
+                    f"--{setting} must come with a {' or '.join(takers)}, got a {meant}"
+                )
+        needed = [
+            name for name, value in _parameters(meant).items() if value.default is value.empty
+        ]
+        missing = [f"--{name}" for name in needed if name not in settings]
+        if missing:
+            raise InvalidParameter(f"a {meant} must have {' and '.join(missing)}, got none")
+        return task_class(meant)(**settings)
 
     def task_of(self, protocol: str) -> Task:
         """The task of a protocol. If it answers several and no option tells which, the first."""
@@ -94,34 +100,30 @@ class TaskOptions:
             return "density"
         return "count" if self.low is None and self.high is None else "mean"
 
-    def _check_fit(self, meant: str, clamp: bool) -> None:
-        """Refuse options that belong to other tasks."""
-        for flag, present, wanted in (
-            ("--buckets", self.buckets is not None, ("histogram",)),
-            ("--open", self.open_buckets, ("histogram",)),
-            ("--low", self.low is not None, _BOUNDED),
-            ("--high", self.high is not None, _BOUNDED),
-            ("--whole", self.whole, ("sum", "mean")),
-            ("--clamp", clamp, _BOUNDED),
-            ("--smoothness", self.smoothness is not None, ("density",)),
-        ):
-            if present and meant not in wanted:
-                kinds = " or ".join(wanted)
-                raise InvalidParameter(f"{flag} must come with a {kinds}, got a {meant}")
+    def _settings(self, clamp: bool) -> dict[str, Any]:
+        """The settings that were given, by the names that tasks have for them."""
+        given = {
+            "buckets": self._buckets(),
+            "open": self.open_buckets or None,
+            "low": self.low,
+            "high": self.high,
+            "whole": self.whole or None,
+            "clamp": clamp or None,
+            "smoothness": self.smoothness,
+        }
+        return {name: value for name, value in given.items() if value is not None}
 
-    def _bounds(self, meant: str) -> tuple[float, float]:
-        if self.low is not None and self.high is not None:
-            return self.low, self.high
-        bounds = {"--low": self.low, "--high": self.high}
-        missing = " and ".join(flag for flag, bound in bounds.items() if bound is None)
-        raise InvalidParameter(f"a {meant} must have {missing}, got none")
-
-    def _histogram(self) -> Histogram:
+    def _buckets(self) -> int | list[Any] | None:
         if self.buckets is None:
-            raise InvalidParameter("a histogram must have --buckets, got none")
+            return None
         if self.buckets.strip().isdecimal() and not self.open_buckets:
-            return Histogram(whole_number("buckets", self.buckets))
-        return Histogram(labels_of("buckets", self.buckets), open=self.open_buckets)
+            return whole_number("buckets", self.buckets)
+        return labels_of("buckets", self.buckets)
+
+
+def _parameters(task: str) -> Mapping[str, inspect.Parameter]:
+    """What a task is made with."""
+    return inspect.signature(task_class(task)).parameters
 
 
 def only_task(protocol: str) -> str | None:

@@ -16,13 +16,9 @@ from numpy.typing import NDArray
 
 from headcount.core import checks
 from headcount.core.errors import InvalidParameter, UnknownName
+from headcount.core.tasks.registry import TASKS, task_class
 
-STEPS: dict[str, tuple[str, ...]] = {
-    "clip": ("count", "sum", "mean", "histogram", "density"),
-    "norm-sub": ("histogram",),
-    "simplex": ("histogram",),
-    "density": ("density",),
-}
+STEPS = ("clip", "norm-sub", "simplex", "density")
 
 
 def check_step(name: str, task: str) -> None:
@@ -31,8 +27,8 @@ def check_step(name: str, task: str) -> None:
         raise UnknownName(
             f"`postprocess` must be one of {', '.join(STEPS)}, got {checks.shown(name)}"
         )
-    if task not in STEPS[name]:
-        kinds = " or ".join(STEPS[name])
+    if name not in task_class(task).postprocessing:
+        kinds = " or ".join(one for one in TASKS if name in task_class(one).postprocessing)
         raise InvalidParameter(f"`postprocess` {name} must come with a {kinds}, got a {task}")
 
 

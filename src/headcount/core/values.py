@@ -30,6 +30,19 @@ def words(values: ArrayLike) -> list[str]:
     return found
 
 
+def array_of_counts(counts: object) -> NDArray[Any]:
+    """Numbers of people as an array, which may turn out to be no counts at all."""
+    try:
+        return np.asarray(counts)
+    except ValueError:
+        return np.empty(0)  # lists of different lengths are no counts
+
+
+def evenly(users: int, among: int) -> NDArray[np.int64]:
+    """So many people, divided among some values as evenly as can be."""
+    return np.diff(np.arange(among + 1) * users // among)
+
+
 def _flat(values: ArrayLike, wanted: str, kind: type | None = None) -> NDArray[Any]:
     try:
         array = np.asarray(values, dtype=kind)

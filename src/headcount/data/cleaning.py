@@ -4,7 +4,6 @@ A batch is cleaned alone and by a frozen object, so that any engine can do it an
 refused is counted and not raised, so that the refusal can speak of all the data: see `Problems`.
 """
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -16,7 +15,8 @@ from numpy.typing import NDArray
 from headcount.core import checks
 from headcount.core.cached import cached_property
 from headcount.core.errors import InvalidParameter, InvalidValue
-from headcount.core.task import Bounded, Count, Histogram, Task, task_from
+from headcount.core.task import Task
+from headcount.core.tasks.histogram import Histogram
 from headcount.data.bins import bin_names, edges_of
 from headcount.data.columns import is_number, is_text, listed, no_number, numbers, plain, present
 from headcount.data.problems import Problems
@@ -58,29 +58,19 @@ class Cleaning:
     @property
     def few_values(self) -> bool:
         """Whether one count for each value says all about a crowd."""
-        closed = isinstance(self.task, Histogram) and not self.task.open
-        return isinstance(self.task, Count) or (closed and self.task.domain <= _FEW_VALUES)
+        return self.task.numbered and self.task.domain <= _FEW_VALUES
 
     @property
     def dtype(self) -> np.dtype[Any]:
-        """Of encoded values."""
-        if isinstance(self.task, Histogram):
-            return np.dtype(np.uint64) if self.task.open else self._index
-        if isinstance(self.task, Bounded):
-            return np.dtype(np.int64 if self.task.whole else np.float64)
-        return np.dtype(np.uint8)
-
-    @property
-    def _index(self) -> np.dtype[Any]:
-        return np.min_scalar_type(self.task.domain - 1)
+        """The type of encoded values."""
+        return self.task.encoded_dtype
 
     @property
     def kind(self) -> Kind | None:
         """What the column is, where a file does not say."""
         if self._of_text:
             return "text"
-        real = isinstance(self.task, Bounded) and not self.task.whole
-        return "real" if real or self.edges else None
+        return "real" if self.edges or self.task.value_kind == "real numbers" else None
 
     @property
     def dropping(self) -> bool:
@@ -105,24 +95,14 @@ class Cleaning:
     @property
     def allowed(self) -> str:
         """The values that fit, in words."""
-        task = self.asked
         if self.edges:
             return f"a number from {self.edges[0]} to {self.edges[-1]}"
-        if isinstance(task, Bounded):
-            return f"a {'whole ' * task.whole}number from {task.low} to {task.high}"
-        if isinstance(task, Histogram):
-            if task.open:
-                return "a word" if self._of_text else "a whole number from 0 to 2^64 − 1"
-            if isinstance(task.labels, int):
-                return f"a bucket from 0 to {task.labels - 1}"
-            return f"one of {checks.few(task.labels)}"
-        return "0 or 1"
+        return self.asked.allowed
 
     @property
     def _of_text(self) -> bool:
         """Whether values are words."""
-        task = self.asked
-        return not self.edges and isinstance(task, Histogram) and isinstance(task.buckets[0], str)
+        return not self.edges and self.asked.value_kind == "words"
 
     def clean(self, column: "pyarrow.Array", first: int = 0) -> Cleaned:
         """The values of a batch; `first` is how many rows came before it."""
@@ -135,7 +115,7 @@ class Cleaning:
         if wrong is not None and self.outside == "other":
             none = numbers(some) if types.is_floating(some.type) else None
             other = wrong if none is None else wrong & ~np.isnan(none)
-            codes = np.where(other, self._index.type(self.task.domain - 1), codes)
+            codes = np.where(other, self.dtype.type(self.task.domain - 1), codes)
             wrong = wrong & ~other
         problems, kept = Problems(), None
         if here is not None:
@@ -171,28 +151,20 @@ class Cleaning:
             wanted = "text" if self._of_text else "numbers or true/false"
             got = f"text like {no_number(array)}" if text else f"{kind} like {array[0].as_py()}"
             raise InvalidValue(f"column {self.column!r} must hold {wanted}, got {got}")
-        if text:
-            return self._words(array)
         if self.edges:
             return self._binned(numbers(array))
-        task = self.asked
-        named = isinstance(task, Histogram) and not (task.open or isinstance(task.labels, int))
-        if named and types.is_integer(kind):
+        if self.asked.listed_values is not None and (text or types.is_integer(kind)):
             return self._labels(array)
-        return self._numbers(numbers(array))
-
-    def _words(self, array: "pyarrow.Array") -> tuple[NDArray[Any], NDArray[np.bool_] | None]:
-        assert isinstance(self.asked, Histogram)
-        if self.asked.open:
+        if text:
             words, at = listed(array, self.column)
             return self.asked.encode(words)[at], None
-        return self._labels(array)
+        return self._numbers(numbers(array))
 
     def _labels(self, array: "pyarrow.Array") -> tuple[NDArray[Any], NDArray[np.bool_] | None]:
         """By Arrow's own search, which does not turn numbers beyond 2^53 into floats."""
         from pyarrow import compute
 
-        labels, places = _label_set(self.asked, array.type, self._index)
+        labels, places = _label_set(self.asked, array.type, self.dtype)
         found = compute.index_in(array, value_set=labels)
         wrong = None
         if found.null_count:
@@ -200,7 +172,7 @@ class Cleaning:
             found = found.fill_null(0)
         at = found.to_numpy()
         if not len(labels):
-            return np.zeros(len(array), dtype=self._index), wrong
+            return np.zeros(len(array), dtype=self.dtype), wrong
         return places[at], wrong
 
     def _binned(self, values: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.bool_] | None]:
@@ -212,7 +184,7 @@ class Cleaning:
             values = values.astype(np.float64, copy=False)
         wrong = ~((values >= edges[0]) & (values <= edges[-1]))
         at = np.searchsorted(edges, values, side="right") - 1
-        codes = np.clip(at, 0, len(edges) - 2).astype(self._index)
+        codes = np.clip(at, 0, len(edges) - 2).astype(self.dtype)
         if self.outside == "clamp":
             wrong = np.isnan(values) if values.dtype.kind == "f" else np.zeros_like(wrong)
         return codes, wrong if wrong.any() else None
@@ -221,30 +193,11 @@ class Cleaning:
         try:
             return self.asked.encode(values).astype(self.dtype, copy=False), None
         except InvalidValue:
-            wrong = self._misfits(values)
+            wrong = ~self.asked.fits(values)
         codes = np.zeros(len(values), dtype=self.dtype)
         if not wrong.all():
             codes[~wrong] = self.asked.encode(values[~wrong])
         return codes, wrong
-
-    def _misfits(self, values: NDArray[Any]) -> NDArray[np.bool_]:
-        """Which numbers are outside the task's domain."""
-        task = self.asked
-        if isinstance(task, Bounded):
-            low, high = (-math.inf, math.inf) if task.clamp else (task.low, task.high)
-            fits = (values >= low) & (values <= high)
-            whole = task.whole
-        elif isinstance(task, Histogram) and not isinstance(task.labels, int):
-            fits, whole = np.isin(values, list(task.labels)), False
-        else:
-            low, high = 0, 1
-            if isinstance(task, Histogram):
-                high = 2**64 - 1 if task.open else task.domain - 1
-            fits = (values >= low) & (values <= high)
-            whole = True
-        if whole and values.dtype.kind == "f":
-            fits &= values == np.floor(values)
-        return ~fits
 
 
 def cleaning(
@@ -273,22 +226,22 @@ def cleaning(
         raise InvalidParameter("there must be a task or `bins`, got neither")
     checks.instance("task", task, Task)
     if outside == "clamp":
-        if not isinstance(task, Bounded):
+        if "clamp" not in task.settings:
             raise InvalidParameter(
                 f"`outside` clamp must come with a sum, mean or density or with bins, "
                 f"got a {task.name}"
             )
-        task = task_from({**task.to_dict(), "clamp": True})
+        task = task.changed(clamp=True)
     asked = task
     if outside == "other":
-        if not isinstance(task, Histogram) or task.open:
+        if "buckets" not in task.settings or task.buckets is None or task.open_values:
             raise InvalidParameter(
                 f"`outside` other must come with a histogram that is not open, got a {task.name}"
             )
         labels = [str(bucket) for bucket in task.buckets]
         if OTHER in labels:
             raise InvalidParameter(f"no bucket must be named {OTHER!r} already, got one")
-        task = Histogram([*labels, OTHER])
+        task = task.changed(buckets=[*labels, OTHER])
     return _checked(Cleaning(column, task, asked, missing, outside))
 
 
@@ -300,14 +253,14 @@ def _checked(made: Cleaning) -> Cleaning:
 
 @lru_cache(maxsize=8)
 def _label_set(
-    task: Histogram, kind: "pyarrow.DataType", index: np.dtype[Any]
+    task: Task, kind: "pyarrow.DataType", index: np.dtype[Any]
 ) -> tuple["pyarrow.Array", NDArray[Any]]:
     """The labels that such a column can hold, and the number of the bucket of each."""
     import pyarrow
 
-    buckets = list(enumerate(task.buckets))
+    held = list(enumerate(task.listed_values or ()))
     if not is_text(kind):
         limits = np.iinfo(kind.to_pandas_dtype())
-        buckets = [(at, x) for at, x in buckets if limits.min <= int(x) <= limits.max]
-    places, labels = zip(*buckets, strict=True) if buckets else ((), ())
+        held = [(at, label) for at, label in held if limits.min <= int(label) <= limits.max]
+    places, labels = zip(*held, strict=True) if held else ((), ())
     return pyarrow.array(labels, type=kind), np.array(places, dtype=index)

@@ -1,8 +1,7 @@
 """Protocols side by side: errors against the crowd, the budget, the buckets or the messages.
 
-Formulas are stated for one made-up crowd, and simulations of the same crowd are set beside them:
-three in ten say yes; buckets are held evenly; numbers lie half at one end of the range and half at
-the other, for a density evenly in between.
+Formulas are stated for one made-up crowd, the task's example, and simulations of the same crowd are
+set beside them.
 """
 
 import math
@@ -19,7 +18,7 @@ from headcount.core.errors import Infeasible, InvalidParameter
 from headcount.core.protocol import Protocol, option_names
 from headcount.core.source import Source
 from headcount.core.table import Table, short, size
-from headcount.core.task import Bounded, Count, Counts, Density, Histogram, Task
+from headcount.core.task import Counts, Task
 from headcount.planner.plan import plan
 from headcount.protocols.registry import protocol, protocol_class, protocol_names
 from headcount.theory import Bound, bounds
@@ -40,7 +39,6 @@ _DEFAULTS: dict[str, tuple[float, ...]] = {
     "buckets": (2, 4, 8, 16, 32, 64, 128, 256, 512, 1024),
     "messages": (1.005, 1.01, 1.02, 1.03, 1.05, 1.1, 1.2, 1.5, 2, 3),
 }
-_EVENLY = 1024  # numbers that a made-up crowd spreads over
 
 
 @dataclass(frozen=True)
@@ -98,19 +96,14 @@ class Comparison:
             "honest": f"{100 * honest:.4g} % of people honest" if honest < 1 else "",
             "epsilon": f"ε = {short(self.budget.epsilon)}",
             "delta": f"δ = {short(self.budget.delta)}",
-            "buckets": "" if isinstance(self.task, Count) else str(self.task),
+            "buckets": str(self.task) if self.task.settings else "",
         }
         return ", ".join(part for name, part in parts.items() if part and name != self.axis)
 
     @property
     def data(self) -> str:
         """What the made-up crowd holds, in words."""
-        kinds = {
-            "count": "three in ten people say yes",
-            "histogram": "people are spread evenly over the buckets",
-            "density": "people are spread evenly over the range",
-        }
-        return kinds.get(self.task.name, "half of the people hold each end of the range")
+        return self.task.example_words
 
     def table(self) -> Table:
         """A row for each place, a column for each protocol: the formula, and what was measured."""
@@ -175,7 +168,7 @@ def compare(
     runs = checks.whole("runs", runs, low=0, high=MOST_RUNS)
     if runs == 1:
         raise InvalidParameter("`runs` must be 0 or at least 2, got 1")
-    if axis == "buckets" and not isinstance(task, Histogram):
+    if axis == "buckets" and "buckets" not in task.settings:
         raise InvalidParameter(f"`over` must be buckets with a histogram only, got a {task.name}")
     if runs and source is None:
         from headcount.randomness.sources import SecureSource
@@ -226,8 +219,8 @@ def _setting(
     if axis == "epsilon":
         return task, replace(budget, epsilon=at), crowd
     if axis == "buckets":
-        opened = isinstance(task, Histogram) and task.open
-        return Histogram(checks.whole("buckets", at, low=2, high=2**24), open=opened), budget, crowd
+        buckets = checks.whole("buckets", at, low=2, high=2**24)
+        return task.changed(buckets=buckets), budget, crowd
     return task, budget, crowd
 
 
@@ -265,27 +258,8 @@ def _series(
     return Series(label, name, found.trust, tuple(points), refused)
 
 
-def example(task: Task, users: int) -> Counts:
-    """What a made-up crowd holds."""
-    if isinstance(task, Count):
-        yes = round(0.3 * users)
-        return np.array([users - yes, yes])
-    if isinstance(task, Density):
-        numbers = min(users, _EVENLY)
-        held = _evenly(users, numbers)
-        middles = task.low + float(task.span) * (np.arange(numbers) + 0.5) / numbers
-        return dict(zip(middles.tolist(), held.tolist(), strict=True))
-    if isinstance(task, Bounded):
-        return {task.low: users - users // 2, task.high: users // 2}
-    return _evenly(users, task.domain)
-
-
-def _evenly(users: int, among: int) -> np.ndarray[Any, Any]:
-    return np.diff(np.arange(among + 1) * users // among)
-
-
 def _point(built: Protocol, at: float, runs: int, source: Source | None) -> Point:
-    counts = example(built.task, built.crowd.users)
+    counts = built.task.example(built.crowd.users)
     error = float(built.standard_error(counts))
     if not runs or source is None:
         return Point(at, error)
@@ -299,8 +273,9 @@ def _point(built: Protocol, at: float, runs: int, source: Source | None) -> Poin
 def _squared_errors(
     built: Protocol, counts: Counts, runs: int, source: Source
 ) -> NDArray[np.float64]:
-    """Of simulated runs; of a histogram, the mean of all buckets, which are held evenly; of a
-    density, where its error is within a few percent of the largest.
+    """The squared errors of simulated runs: with several buckets, the mean of all of them.
+
+    Of a smoothed answer, only points count whose error is within a few percent of the largest.
     """
     truth = np.asarray(built.truth(counts), dtype=np.float64)
     squares, stated = [], np.zeros(truth.shape)
@@ -309,7 +284,7 @@ def _squared_errors(
         squares.append(np.atleast_1d(np.square(estimate.value - truth)))
         stated += estimate.standard_error
     chosen = np.atleast_1d(stated > 0.97 * stated.max())
-    if not isinstance(built.task, Density):
+    if built.task.smoothness is None:
         chosen[:] = True
     means: NDArray[np.float64] = np.array(squares)[:, chosen].mean(axis=1)
     return means

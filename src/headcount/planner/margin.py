@@ -1,6 +1,5 @@
 """How far off an answer may be."""
 
-import math
 from dataclasses import dataclass
 
 from headcount.core import checks
@@ -32,14 +31,7 @@ class Margin:
 
     def allowed(self, task: Task, users: int) -> float:
         """In the units of the answer."""
-        return self.size * whole(task, users) if self.share else self.size
+        return self.size * task.answer_size(users) if self.share else self.size
 
     def __str__(self) -> str:
         return f"±{100 * self.size:g} %" if self.share else f"±{short(self.size)}"
-
-
-def whole(task: Task, users: int) -> float:
-    """What shares of an answer are shares of."""
-    low, high = task.answer_range(users)
-    # A density has no range of its own: one that is even is 1/(high−low).
-    return high - low if math.isfinite(high - low) else 1 / float(getattr(task, "span", 1))

@@ -15,9 +15,9 @@ from headcount.core.budget import Budget, Crowd, Trust
 from headcount.core.errors import InvalidParameter
 from headcount.core.guarantee import rounded_up
 from headcount.core.table import Table, short, size
-from headcount.core.task import Density, Task
+from headcount.core.task import Task
 from headcount.planner.candidate import Candidate, Refusal, assess
-from headcount.planner.margin import Margin, whole
+from headcount.planner.margin import Margin
 from headcount.planner.plan import Plan, crowd_words, plan, trust_of
 from headcount.protocols.registry import protocol_names
 
@@ -91,8 +91,8 @@ class Needs:
         yield from (f"refused: {one}" for one in self.refused)
         if any(need.most_users for need in self.answers):
             yield "Errors that grow with the crowd allow so many people at most."
-        if isinstance(self.task, Density):
-            yield "Margins of densities hold privacy noise, neither sampling nor smoothing."
+        if self.task.margin_note:
+            yield self.task.margin_note
 
     def _needed(self, need: Need) -> str:
         if self.asked == "epsilon":
@@ -193,7 +193,7 @@ def needed_crowd(
         while excess(people) > 1 and people < MOST_PEOPLE:
             people *= 10
             found = ask(people)
-            possible = whole(task, round(people))  # half of which margins are at most
+            possible = task.answer_size(round(people))  # half of which margins are at most
             useful = isinstance(found, Candidate) and found.margin < 0.4 * possible
             if useful and excess(people) > _FALLING * excess(people / 10):
                 break  # more people are no help
@@ -204,7 +204,7 @@ def needed_crowd(
         users = round(people if people == 1 else _least(excess, people / 10, people, integers=True))
         found = ask(users)
         assert isinstance(found, Candidate)
-        grows = whole(task, 2) > whole(task, 1) and not margin.share
+        grows = task.answer_size(2) > task.answer_size(1) and not margin.share
         most = _most(excess, people) if grows else None
         return Need(name, found.trust, budget.epsilon, users, most, found)
 
@@ -366,7 +366,7 @@ def price_of_trust(found: Plan, progress: Progress = lambda name, share: None) -
         return []
     (trust, reference), *others = present
     users = found.crowd.users
-    goal = reference.margin / whole(found.task, users)
+    goal = reference.margin / found.task.answer_size(users)
     prices = [Price(trust, reference.protocol, users, 1.0, goal)]
     dishonest = 1 - found.crowd.honest / users
     if goal >= 1:

@@ -18,7 +18,7 @@ from headcount.core.budget import Budget, Crowd, Trust
 from headcount.core.errors import HeadcountError, Infeasible, InvalidParameter, UnreadableData
 from headcount.core.protocol import Protocol
 from headcount.core.table import Table, short, size
-from headcount.core.task import Density, Task, task_from
+from headcount.core.task import Task, task_from
 from headcount.core.writing import write_file
 from headcount.planner.cache import cached, digest
 from headcount.planner.candidate import Candidate, Refusal, assess
@@ -103,7 +103,7 @@ class Plan:
 
     def table(self) -> Table:
         """Candidates, best first; why others are refused; what theory knows of the best."""
-        wholly = isinstance(self.task, Density)
+        wholly = bool(self.task.ranking_note)
         return Table(
             title=f"{self.task}: {described(self.budget, self.crowd)}",
             columns=(
@@ -160,11 +160,8 @@ class Plan:
             if one.messages_per_user > MANY_MESSAGES and one not in best:
                 yield f"not chosen, for more than {MANY_MESSAGES} messages: {one.protocol}"
         yield "Standard errors are those of privacy noise, for the worst data that there can be."
-        if isinstance(self.task, Density):
-            yield (
-                "The whole error, by which candidates are ordered, holds noise, sampling and "
-                "smoothing over the range: about the worst, of densities no rougher than two waves"
-            )
+        if self.task.ranking_note:
+            yield self.task.ranking_note
 
     def __str__(self) -> str:
         return str(self.table())

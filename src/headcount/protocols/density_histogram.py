@@ -43,7 +43,9 @@ from headcount.core.protocol import Protocol
 from headcount.core.randomizer import BundleLaw, Randomizer
 from headcount.core.source import Source
 from headcount.core.tally import Tally
-from headcount.core.task import Density, Histogram, Holding, Task
+from headcount.core.task import Holding, Task
+from headcount.core.tasks.density import Density
+from headcount.core.tasks.histogram import Histogram
 from headcount.protocols.frequency_oracle import SupportError
 from headcount.protocols.registry import protocol_names
 

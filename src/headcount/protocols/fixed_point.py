@@ -21,7 +21,8 @@ from scipy import special
 
 from headcount.core.cached import cached_property
 from headcount.core.source import Source
-from headcount.core.task import Bounded, Holding
+from headcount.core.task import Holding
+from headcount.core.tasks.bounded import Bounded
 from headcount.protocols.geometric_error import GeometricError
 from headcount.randomness.rounding import rounded
 from headcount.randomness.totals import binomial

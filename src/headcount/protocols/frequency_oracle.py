@@ -37,7 +37,8 @@ from headcount.core.protocol import Protocol
 from headcount.core.source import Source
 from headcount.core.table import short
 from headcount.core.tally import Tally
-from headcount.core.task import Histogram, Holding, Task
+from headcount.core.task import Holding, Task
+from headcount.core.tasks.histogram import Histogram
 from headcount.protocols.responses import ratio_epsilon
 from headcount.randomness.totals import binomial, groups
 

@@ -21,7 +21,8 @@ from headcount.core.protocol import Protocol
 from headcount.core.randomizer import BundleLaw, Randomizer
 from headcount.core.source import Source
 from headcount.core.tally import Tally
-from headcount.core.task import MOST_LEVELS, Bounded, Holding
+from headcount.core.task import Holding
+from headcount.core.tasks.bounded import MOST_LEVELS, Bounded
 from headcount.protocols.fixed_point import Grid, RoundedError
 from headcount.protocols.geometric_error import GeometricError
 

@@ -18,7 +18,8 @@ from headcount.core.guarantee import Guarantee
 from headcount.core.promise import promise_alone
 from headcount.core.protocol import Protocol
 from headcount.core.source import Source
-from headcount.core.task import Bounded, Holding, Mean, Sum, Task
+from headcount.core.task import Holding, Task
+from headcount.core.tasks.bounded import Bounded, Mean, Sum
 from headcount.protocols.fixed_point import Grid
 from headcount.protocols.level_responses import MOST_RESPONSES
 from headcount.protocols.levels import MOST_SUM, bounded, check_levels

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from headcount.core import checks
 from headcount.core.budget import Budget, Crowd, Trust
-from headcount.core.task import Bounded, Density, Histogram, Task
+from headcount.core.task import Task
 from headcount.theory import limits
 from headcount.theory.bound import Bound, Kind, Measure, MessageLimit
 
@@ -32,7 +32,7 @@ class Setting:
 
     @classmethod
     def of(cls, task: Task, budget: Budget, crowd: Crowd) -> "Setting":
-        bounded = task if isinstance(task, Bounded) else None
+        bounded, buckets = task.bounded, task.buckets
         return cls(
             users=crowd.users,
             honest=crowd.honest,
@@ -41,8 +41,8 @@ class Setting:
             task=task.name,
             span=float(bounded.span) if bounded else 1.0,
             whole=bounded.whole if bounded else True,
-            buckets=max(2, len(task.buckets)) if isinstance(task, Histogram) else 2,
-            smoothness=task.smoothness if isinstance(task, Density) else 0.0,
+            buckets=max(2, len(buckets)) if buckets and not bounded else 2,
+            smoothness=task.smoothness or 0.0,
         )
 
     @property

@@ -4,7 +4,7 @@ from headcount.core import checks
 from headcount.core.budget import LEAST_EPSILON, MOST_USERS
 from headcount.core.errors import InvalidParameter
 from headcount.core.table import short
-from headcount.core.task import MOST_BUCKETS
+from headcount.core.tasks.histogram import MOST_BUCKETS
 
 
 def survey_worth(users: int, epsilon: float, buckets: int = 2) -> float:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from headcount.core.budget import Trust
 from headcount.core.protocol import Protocol
-from headcount.core.task import Histogram
+from headcount.core.tasks.histogram import Histogram
 from headcount.protocols.central.histogram import GeometricHistogram
 from headcount.protocols.central.laplace import LaplaceHistogram
 from headcount.protocols.density_histogram import DensityHistogram

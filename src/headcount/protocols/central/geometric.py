@@ -31,7 +31,9 @@ from headcount.core.protocol import Protocol
 from headcount.core.randomizer import MOST_BUNDLES, BundleLaw, Randomizer
 from headcount.core.source import Source
 from headcount.core.tally import Tally
-from headcount.core.task import Count, Holding, Mean, Sum, Task
+from headcount.core.task import Holding, Task
+from headcount.core.tasks.bounded import Mean, Sum
+from headcount.core.tasks.count import Count
 from headcount.protocols.fixed_point import Grid
 from headcount.protocols.geometric_error import GeometricError
 from headcount.protocols.levels import (

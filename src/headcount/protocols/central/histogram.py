@@ -33,7 +33,8 @@ from headcount.core.protocol import Protocol
 from headcount.core.randomizer import MOST_BUNDLES
 from headcount.core.source import Source
 from headcount.core.tally import Tally
-from headcount.core.task import Histogram, Holding, Task
+from headcount.core.task import Holding, Task
+from headcount.core.tasks.histogram import Histogram
 from headcount.protocols.central.geometric import Disclosure
 from headcount.protocols.fixed_point import RoundedError
 from headcount.protocols.geometric_error import GeometricError

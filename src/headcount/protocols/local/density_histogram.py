@@ -40,7 +40,9 @@ from headcount.core.protocol import Protocol
 from headcount.core.randomizer import MOST_BUNDLES, BundleLaw, Randomizer
 from headcount.core.source import Source
 from headcount.core.tally import Tally
-from headcount.core.task import Histogram, Holding, Sum
+from headcount.core.task import Holding
+from headcount.core.tasks.bounded import Sum
+from headcount.core.tasks.histogram import Histogram
 from headcount.protocols.density_histogram import (
     MOST_BINS,
     DensityHistogram,

@@ -50,7 +50,8 @@ from headcount.core.protocol import Protocol
 from headcount.core.randomizer import MOST_BUNDLES, BundleLaw, Randomizer
 from headcount.core.source import Source
 from headcount.core.tally import Tally
-from headcount.core.task import Density, Holding
+from headcount.core.task import Holding
+from headcount.core.tasks.density import Density
 from headcount.protocols import packed_bits
 from headcount.protocols.responses import lie_weight, ratio_epsilon
 from headcount.randomness.draws import WHOLE, bernoulli

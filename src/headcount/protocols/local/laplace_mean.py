@@ -41,7 +41,8 @@ from headcount.core.randomizer import MOST_BUNDLES, BundleLaw, Randomizer
 from headcount.core.source import Source
 from headcount.core.table import short
 from headcount.core.tally import Tally
-from headcount.core.task import Holding, Mean, Sum, Task
+from headcount.core.task import Holding, Task
+from headcount.core.tasks.bounded import Mean, Sum
 from headcount.protocols.fixed_point import Grid
 from headcount.protocols.geometric_error import GeometricError
 from headcount.protocols.level_responses import MOST_RESPONSES, in_parts

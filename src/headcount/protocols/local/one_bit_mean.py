@@ -19,7 +19,9 @@ from headcount.core.budget import Trust
 from headcount.core.cached import cached_property
 from headcount.core.guarantee import Guarantee, PrivacyCurve
 from headcount.core.protocol import Protocol
-from headcount.core.task import Count, Mean, Sum, Task
+from headcount.core.task import Task
+from headcount.core.tasks.bounded import Mean, Sum
+from headcount.core.tasks.count import Count
 from headcount.protocols.fixed_point import Grid
 from headcount.protocols.level_responses import CountedLevels
 from headcount.protocols.levels import Rounding, bounded

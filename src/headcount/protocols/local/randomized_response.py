@@ -23,7 +23,8 @@ from headcount.core.cached import cached_property
 from headcount.core.guarantee import Guarantee
 from headcount.core.promise import promise_alone
 from headcount.core.protocol import Protocol
-from headcount.core.task import Count, Task
+from headcount.core.task import Task
+from headcount.core.tasks.count import Count
 from headcount.protocols.flipped_bits import FlipEstimator, FlipRandomizer
 from headcount.protocols.responses import lie_weight
 

@@ -35,7 +35,11 @@ from headcount.core.promise import promise
 from headcount.core.protocol import Calibration, Protocol
 from headcount.core.randomizer import Randomizer
 from headcount.core.table import short
-from headcount.core.task import Count, Density, Histogram, Mean, Sum, Task
+from headcount.core.task import Task
+from headcount.core.tasks.bounded import Mean, Sum
+from headcount.core.tasks.count import Count
+from headcount.core.tasks.density import Density
+from headcount.core.tasks.histogram import Histogram
 from headcount.protocols.registry import protocol, protocol_names
 
 _ENDS = (1e-3, MOST_EPSILON)  # the smallest and the largest ε0 at which laws are tried

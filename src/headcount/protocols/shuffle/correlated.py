@@ -35,7 +35,8 @@ from headcount.core.protocol import Calibration
 from headcount.core.randomizer import BundleLaw, Randomizer
 from headcount.core.source import Source
 from headcount.core.tally import Tally
-from headcount.core.task import Count, Holding, Task
+from headcount.core.task import Holding, Task
+from headcount.core.tasks.count import Count
 from headcount.protocols.correlated_noise import CorrelatedNoise, cheapest_flood
 from headcount.protocols.correlated_protocol import CorrelatedProtocol, NoiseFamily
 from headcount.protocols.geometric_error import GeometricError

@@ -25,7 +25,8 @@ from headcount.core.messages import Alphabet, Messages
 from headcount.core.randomizer import BundleLaw, Randomizer
 from headcount.core.source import Source
 from headcount.core.tally import Tally
-from headcount.core.task import Histogram, Holding
+from headcount.core.task import Holding
+from headcount.core.tasks.histogram import Histogram
 from headcount.protocols.correlated_noise import CorrelatedNoise
 from headcount.protocols.shuffle.correlated import Correlated, SignedCounts
 

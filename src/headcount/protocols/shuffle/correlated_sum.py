@@ -44,7 +44,8 @@ from headcount.core.randomizer import BundleLaw, Randomizer
 from headcount.core.source import Source
 from headcount.core.table import short
 from headcount.core.tally import Tally
-from headcount.core.task import Holding, Mean, Sum, Task
+from headcount.core.task import Holding, Task
+from headcount.core.tasks.bounded import Mean, Sum
 from headcount.protocols.correlated_protocol import CorrelatedProtocol, NoiseFamily
 from headcount.protocols.fixed_point import Grid
 from headcount.protocols.geometric_error import GeometricError

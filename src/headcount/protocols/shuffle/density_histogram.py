@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from headcount.core.budget import Trust
 from headcount.core.errors import InvalidParameter
 from headcount.core.protocol import Protocol
-from headcount.core.task import Histogram
+from headcount.core.tasks.histogram import Histogram
 from headcount.protocols.density_histogram import DensityHistogram, check_histogram
 from headcount.protocols.registry import protocol
 

@@ -39,7 +39,8 @@ from headcount.core.randomizer import MOST_BUNDLES, RARE, BundleLaw, Randomizer
 from headcount.core.source import Source
 from headcount.core.table import short
 from headcount.core.tally import Tally
-from headcount.core.task import Histogram, Holding
+from headcount.core.task import Holding
+from headcount.core.tasks.histogram import Histogram
 from headcount.randomness.draws import uniform
 from headcount.randomness.shares import poisson_share
 from headcount.randomness.table import ThresholdTable

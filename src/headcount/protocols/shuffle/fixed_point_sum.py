@@ -29,7 +29,9 @@ from headcount.core.cached import cached_property
 from headcount.core.guarantee import Guarantee
 from headcount.core.promise import paper_is_not_private, promise
 from headcount.core.protocol import Calibration, Protocol
-from headcount.core.task import MOST_BUCKETS, Histogram, Mean, Sum, Task
+from headcount.core.task import Task
+from headcount.core.tasks.bounded import Mean, Sum
+from headcount.core.tasks.histogram import MOST_BUCKETS, Histogram
 from headcount.protocols.fixed_point import Grid
 from headcount.protocols.level_responses import CountedLevels
 from headcount.protocols.levels import MOST_SUM, Rounding, bounded, check_levels

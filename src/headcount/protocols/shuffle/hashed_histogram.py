@@ -50,7 +50,8 @@ from headcount.core.messages import Alphabet, Messages
 from headcount.core.randomizer import BundleLaw
 from headcount.core.source import Source
 from headcount.core.tally import Tally
-from headcount.core.task import Histogram, Holding, Task
+from headcount.core.task import Holding, Task
+from headcount.core.tasks.histogram import Histogram
 from headcount.protocols.shuffle.fake_users import (
     FakeUsers,
     PoissonError,

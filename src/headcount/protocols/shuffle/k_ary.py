@@ -13,7 +13,7 @@ Messages    1 of a bucket. If shuffler and analyzer collude, ε0 is left.
 from dataclasses import dataclass
 from typing import Literal
 
-from headcount.core.task import Histogram
+from headcount.core.tasks.histogram import Histogram
 from headcount.protocols.shuffle.amplified import Amplified
 
 

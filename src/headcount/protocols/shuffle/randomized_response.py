@@ -29,7 +29,8 @@ from headcount.core.cached import cached_property
 from headcount.core.guarantee import Guarantee
 from headcount.core.promise import paper_is_not_private, promise
 from headcount.core.protocol import Calibration, Protocol
-from headcount.core.task import Count, Task
+from headcount.core.task import Task
+from headcount.core.tasks.count import Count
 from headcount.protocols.flipped_bits import FlipEstimator, FlipRandomizer
 from headcount.protocols.responses import lie_weight
 from headcount.randomness.draws import WHOLE

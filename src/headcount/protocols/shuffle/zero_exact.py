@@ -43,7 +43,8 @@ from headcount.core.randomizer import BundleLaw, Randomizer
 from headcount.core.source import Source
 from headcount.core.table import short
 from headcount.core.tally import Tally
-from headcount.core.task import Count, Holding, Task
+from headcount.core.task import Holding, Task
+from headcount.core.tasks.count import Count
 from headcount.randomness.draws import WHOLE, bernoulli
 from headcount.randomness.totals import binomial
 

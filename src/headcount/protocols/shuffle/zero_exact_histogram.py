@@ -29,7 +29,8 @@ from headcount.core.messages import Alphabet, Messages
 from headcount.core.randomizer import MOST_BUNDLES, BundleLaw, Randomizer
 from headcount.core.source import Source
 from headcount.core.tally import Tally
-from headcount.core.task import Histogram, Holding
+from headcount.core.task import Holding
+from headcount.core.tasks.histogram import Histogram
 from headcount.protocols.shuffle.zero_exact import Neighbors, NoisyCounts, ZeroExact
 from headcount.randomness.draws import WHOLE, bernoulli
 
