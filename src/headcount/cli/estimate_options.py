@@ -111,7 +111,7 @@ class DataOptions:
 
     def _fill(self, given: Task | None) -> str | float:
         """What `--missing` says: error, drop, a label, or a number."""
-        words = given is not None and given.value_kind == "text"
+        words = given is not None and given.value_kind == "words"
         kept = words or self.missing in ("error", "drop")
         return self.missing if kept else number_of("missing", self.missing)
 
