@@ -418,7 +418,8 @@ ENTRIES = (
         "rate",
         "min(n^(1/4), √d)",
         "With one message per person the largest error of all buckets grows with their number.",
-        "ln(1/δ) ≤ hε², ε ≤ 1, 0 < δ < 1/n; one message per person; up to logarithms and powers of ε",
+        "ln(1/δ) ≤ hε², ε ≤ 1, 0 < δ < 1/n; one message per person; up to logarithms and powers "
+        "of ε",
         "Ghazi, Golowich, Kumar, Pagh, Velingker 2021, On the Power of Multiple Anonymous Messages "
         "(EUROCRYPT)",
         _one_message,
@@ -476,7 +477,8 @@ ENTRIES = (
         "lower bound",
         "√n · √((d−1)²(w+(d−w)b)²/(d²·w(d−w)(1−b)²) − (d−1)/d²), near 2√n/ε; b = e^−ε",
         "No unbiased counts of all buckets have a smaller error in the worst of them.",
-        "δ = 0; unbiased; everybody sends once, independently; the w from 1 to d−1 that makes it least",
+        "δ = 0; unbiased; everybody sends once, independently; the w from 1 to d−1 that makes "
+        "it least",
         _EIGENVALUES,
         _pure,
         lambda at: math.sqrt(at.users * limits.all_buckets(at.epsilon, at.buckets)),
