@@ -23,7 +23,7 @@ from headcount.protocols.registry import protocol_class
 Options: TypeAlias = tuple[tuple[str, Any], ...]
 # A test of a law with a fixed seed fails below this. A wrong law must fall far below it.
 ALARM = 1e-6
-# What is asked here: each protocol, whatever of it it answers.
+# Each protocol is tested with every one of these tasks that it can answer.
 TASKS: list[hc.Task] = [
     hc.Count(),
     hc.Histogram(3),

@@ -207,8 +207,8 @@ class Protocol(ABC):
         sent, each = len(payload), self.randomizer.fixed_messages
         if each and sent != each * batch.users:
             raise InvalidValue(
-                f"{batch.users} people must send {each} message(s) each with {self.name}, "
-                f"got {sent}"
+                f"with {self.name}, the number of messages per person must be {each}, "
+                f"got {sent} messages from a crowd of {batch.users}"
             )
         counts = self.estimator.count(payload)
         tally = tally_of(self, counts, batch.users, secure=batch.secure, bundled=batch.bundled)

@@ -173,7 +173,7 @@ def _planned(request: Request, honesty: Honesty) -> dict[Group, tuple[Route, Rel
         except HeadcountError as error:
             if honesty.question.group is None:
                 raise
-            error.args = (f"group {group!r} of {users:,} people: {error.message}",)
+            error.args = (f"group {group!r} of size {users:,}: {error.message}",)
             error.message = error.args[0]
             raise
     return legs

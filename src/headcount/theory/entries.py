@@ -211,7 +211,7 @@ _SEPARATING = (
 _LOCAL_MINIMAX = (
     "Duchi, Jordan, Wainwright 2018, Minimax Optimal Procedures for Locally Private Estimation"
 )
-_BEST_T = "t from 1 to {people} as is best; κ = δₜ + (1−δₜ)·tanh²(tε/2), δₜ = δ(e^{{tε}}−1)/(e^ε−1)"
+_BEST_T = "the best t from 1 to {people}; κ = δₜ + (1−δₜ)·tanh²(tε/2), δₜ = δ(e^{{tε}}−1)/(e^ε−1)"
 
 ENTRIES = (
     Entry(
@@ -245,7 +245,7 @@ ENTRIES = (
         "lower bound",
         "counts: √(2b)/(1−b); real numbers: √((b(1+b)/2)^(2/3) + b)/(1−b); b = e^−ε",
         "No noise that is the same for all data is smaller: geometric for counts, else staircase.",
-        "δ = 0; noise that does not depend on the data, of whole numbers where these are summed",
+        "δ = 0; noise that does not depend on the data; whole noise if whole numbers are summed",
         "Ghosh, Roughgarden, Sundararajan 2012, Universally Utility-Maximizing Privacy Mechanisms; "
         "Geng, Viswanath 2014, The Optimal Mechanism in Differential Privacy",
         _pure,
@@ -258,7 +258,7 @@ ENTRIES = (
         "lower bound",
         "√((d−1)²(w+(d−w)b)²/(d²·w(d−w)(1−b)²) − (d−1)/d²), near 2/ε; b = e^−ε",
         "No unbiased counts of all buckets have a smaller error in the worst of them.",
-        "δ = 0; unbiased; w from 1 to d−1 as makes it least",
+        "δ = 0; unbiased; the w from 1 to d−1 that makes it least",
         _EIGENVALUES,
         _pure,
         lambda at: math.sqrt(limits.all_buckets(at.epsilon, at.buckets)),
@@ -283,7 +283,7 @@ ENTRIES = (
         "rate",
         "min(ln d, ln(1/δ))/ε",
         "The largest error of all buckets grows with the logarithm of their number, up to ln(1/δ).",
-        "1/n ≤ ε ≤ 1, δ ≤ ε/4; small counts may be answered 0 where ln(1/δ) is less",
+        "1/n ≤ ε ≤ 1, δ ≤ ε/4; small counts may be answered 0 if ln(1/δ) is less than ln d",
         "Vadhan 2017, The Complexity of Differential Privacy",
         _central_rate,
         lambda at: (
@@ -336,7 +336,7 @@ ENTRIES = (
         "lower bound",
         "√⌊n/h⌋ · √((d−1)²(w+(d−w)b)²/(d²·w(d−w)(1−b)²) − (d−1)/d²); b = e^−ε",
         "No unbiased shuffled counts of all buckets have a smaller error in the worst of them.",
-        "δ = 0; unbiased; no randomness that people share; w from 1 to d−1 as makes it least",
+        "δ = 0; unbiased; no randomness that people share; the w from 1 to d−1 that makes it least",
         _EIGENVALUES + ", for each of ⌊n/h⌋ crowds of h people",
         _pure,
         _shuffle_buckets,
@@ -347,8 +347,8 @@ ENTRIES = (
         _COUNTS,
         "lower bound",
         "√n/(2·sinh(ε/2))",
-        "With one message a person and δ = 0, shuffling buys nothing: the local bound holds.",
-        "δ = 0; one message a person, by the same randomizer for all; unbiased",
+        "With one message per person and δ = 0, shuffling buys nothing: the local bound holds.",
+        "δ = 0; one message per person, by the same randomizer for all; unbiased",
         f"{_SEPARATING}; then local.*.lower",
         _pure,
         _local_lower,
@@ -361,7 +361,8 @@ ENTRIES = (
         "rate",
         "√(n/h)/ε",
         "With more than one message, errors are near a curator's; 1 + o(1) messages are enough.",
-        "1/h ≤ ε ≤ 1, 0 < δ ≤ ε/4; more than one message, of d buckets or real numbers maybe many",
+        "1/h ≤ ε ≤ 1, 0 < δ ≤ ε/4; more than one message, and possibly many for d buckets or real "
+        "numbers",
         "Ghazi, Kumar, Manurangsi, Pagh 2020, Private Counting from Anonymous Messages (ICML); "
         "Ghazi, Kumar, Manurangsi, Pagh, Sinha 2021, Differentially Private Aggregation in the "
         "Shuffle Model (ICML); lower bound: shuffle.*.lower",
@@ -374,10 +375,10 @@ ENTRIES = (
         ("count",),
         "rate",
         "√(n/h)·√ln(1/δ)/ε",
-        "With one message a person the error of a count also grows with √ln(1/δ).",
-        "ln(1/δ) ≤ hε², ε ≤ 1, 0 < δ < 1/n; one message a person; tight in δ for a constant ε",
+        "With one message per person the error of a count also grows with √ln(1/δ).",
+        "ln(1/δ) ≤ hε², ε ≤ 1, 0 < δ < 1/n; one message per person; tight in δ for a constant ε",
         "Cheu, Smith, Ullman, Zeber, Zhilyaev 2019, Distributed Differential Privacy via Shuffling "
-        "(EUROCRYPT); lower bound Ω(√log(1/δ)): as told of one message by Ghazi, Kumar, "
+        "(EUROCRYPT); lower bound Ω(√log(1/δ)): as stated for one message by Ghazi, Kumar, "
         "Manurangsi, Pagh 2020",
         _one_message,
         lambda at: at.noise * math.sqrt(math.log(1 / at.delta)) / at.epsilon,
@@ -389,8 +390,8 @@ ENTRIES = (
         ("sum", "mean"),
         "rate",
         "n^(1/6)·(n/h)^(1/3)·ln(1/δ)^(1/3)/ε^(2/3)",
-        "With one message a person the error of a sum of real numbers grows like n^(1/6).",
-        "real numbers; ln(1/δ) ≤ hε², ε ≤ 1, 0 < δ < 1/n; one message a person; tight in n",
+        "With one message per person the error of a sum of real numbers grows like n^(1/6).",
+        "real numbers; ln(1/δ) ≤ hε², ε ≤ 1, 0 < δ < 1/n; one message per person; tight in n",
         "Balle, Bell, Gascón, Nissim 2019, The Privacy Blanket of the Shuffle Model (CRYPTO)",
         lambda at: _one_message(at) and not at.whole,
         _one_message_sum,
@@ -403,7 +404,7 @@ ENTRIES = (
         "rate",
         "(n/h)·ln(1/δ)/ε²",
         "The largest error of all buckets does not depend on their number.",
-        "1/h ≤ ε ≤ 1, 0 < δ ≤ ε/4; up to d + 1 messages a person, small counts answered 0",
+        "1/h ≤ ε ≤ 1, 0 < δ ≤ ε/4; up to d + 1 messages per person; small counts are answered 0",
         _SEPARATING,
         _shuffle_rate,
         lambda at: at.noise**2 * math.log(1 / at.delta) / at.epsilon**2,
@@ -416,8 +417,9 @@ ENTRIES = (
         ("histogram",),
         "rate",
         "min(n^(1/4), √d)",
-        "With one message a person the largest error of all buckets grows with their number.",
-        "ln(1/δ) ≤ hε², ε ≤ 1, 0 < δ < 1/n; one message a person; up to logarithms and powers of ε",
+        "With one message per person the largest error of all buckets grows with their number.",
+        "ln(1/δ) ≤ hε², ε ≤ 1, 0 < δ < 1/n; one message per person; up to logarithms and powers "
+        "of ε",
         "Ghazi, Golowich, Kumar, Pagh, Velingker 2021, On the Power of Multiple Anonymous Messages "
         "(EUROCRYPT)",
         _one_message,
@@ -449,7 +451,7 @@ ENTRIES = (
         "lower bound",
         "(√n/2)·√(1/κ − 1); with δ = 0 that is √n/(2·sinh(ε/2)), near √n/ε",
         "No unbiased answer has a smaller error; randomized response to a yes or no has this one.",
-        "unbiased; everybody speaks once, independently; κ = δ + (1−δ)·tanh²(ε/2)",
+        "unbiased; everybody sends once, independently; κ = δ + (1−δ)·tanh²(ε/2)",
         _TWO_POINTS + ", for each person",
         _always,
         _local_lower,
@@ -461,9 +463,9 @@ ENTRIES = (
         "lower bound",
         "max √(n(1−κ)(1−c)/4 + n²(1−κ)²/(nI+J)), near √n/ε where nε² is large",
         "No answer has a smaller error for all data, biased or not.",
-        "biased answers too; everybody speaks once, maybe knowing what others said; "
+        "biased answers too; everybody sends once, possibly knowing what others sent; "
         "κ = δ + (1−δ)·T, T = tanh²(ε/2); "
-        "w below 1 as is best; c = w²(1/3 − 2/π²), I = 4δ/(1−w²) + 4(1−δ)T/(1−Tw²), J = 4π²/w²",
+        "the best w below 1; c = w²(1/3 − 2/π²), I = 4δ/(1−w²) + 4(1−δ)T/(1−Tw²), J = 4π²/w²",
         f"van Trees' inequality (derived in headcount.theory.limits) on {_PAIR}",
         _always,
         lambda at: math.sqrt(limits.any_local_answer(at.epsilon, at.delta, at.users)),
@@ -475,7 +477,8 @@ ENTRIES = (
         "lower bound",
         "√n · √((d−1)²(w+(d−w)b)²/(d²·w(d−w)(1−b)²) − (d−1)/d²), near 2√n/ε; b = e^−ε",
         "No unbiased counts of all buckets have a smaller error in the worst of them.",
-        "δ = 0; unbiased; everybody speaks once, independently; w from 1 to d−1 as makes it least",
+        "δ = 0; unbiased; everybody sends once, independently; the w from 1 to d−1 that makes "
+        "it least",
         _EIGENVALUES,
         _pure,
         lambda at: math.sqrt(at.users * limits.all_buckets(at.epsilon, at.buckets)),

@@ -73,7 +73,8 @@ def payload_of(column: "pyarrow.Array", alphabet: Alphabet) -> NDArray[Any]:
     fits = many == (width > 1) and types.is_integer(numbers.type)
     if not fits or column.null_count or numbers.null_count or len(numbers) != width * len(column):
         raise InvalidValue(
-            f"messages must be {width} whole number(s) each, none of them missing, got {kind}"
+            f"messages must be {width} whole number{'s' * (width > 1)} each, none of them missing, "
+            f"got {kind}"
         )
     if many and not column.value_lengths().unique().equals(_lengths(width, len(column))):
         raise InvalidValue(f"messages must be {width} numbers each, got different numbers of them")

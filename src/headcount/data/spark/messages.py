@@ -82,8 +82,8 @@ def tallied(frame: Any, protocol: Protocol, *, users: int | None = None) -> Tall
     people = checks.whole("users", users, low=0, high=2**63 - 1)
     if each and sent != each * people:
         raise InvalidValue(
-            f"{people:,} people must send {each} message(s) each with {protocol.name}, "
-            f"got {sent:,} messages"
+            f"with {protocol.name}, the number of messages per person must be {each}, "
+            f"got {sent:,} messages from a crowd of {people:,}"
         )
     return tally_of(protocol, counts, people, secure=True)
 

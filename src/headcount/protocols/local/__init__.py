@@ -1,1 +1,1 @@
-"""Local trust: everyone randomizes, nobody is trusted."""
+"""Local trust: everyone randomizes, and nobody is trusted."""

@@ -1,1 +1,1 @@
-"""Shuffle trust: everyone adds a little noise, the shuffler hides who said what."""
+"""Shuffle trust: everyone adds a little noise, and the shuffler hides who sent what."""
