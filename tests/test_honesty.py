@@ -27,10 +27,9 @@ def table(sizes: dict[str, int], missing: int = 0) -> dict[str, list[Any]]:
 
 
 def asked(data: Any, **settings: Any) -> tuple[hc.Estimate | hc.GroupedEstimate, Release]:
-    released: list[Release] = []
     task = None if isinstance(settings.get("protocol"), hc.Protocol) else hc.Count()
-    given = {"column": "value", "charge": released.append, "trust": "shuffle", **settings}
-    return hc.estimate(data, task, **given), released[0]
+    ready = hc.prepare(data, task, **{"column": "value", "trust": "shuffle", **settings})
+    return ready.answer(), ready.release
 
 
 def grouped(data: Any, **settings: Any) -> tuple[hc.GroupedEstimate, Release]:
