@@ -17,8 +17,8 @@ import numpy as np
 
 from headcount.auditor.bounds import lower_epsilon
 from headcount.auditor.events import Event, Leaks, best_event, leaks
+from headcount.auditor.features import Outputs, checked, says_nothing
 from headcount.auditor.power import POWER, smallest_leak, smallest_response
-from headcount.auditor.readings import Outputs, checked, says_nothing
 from headcount.auditor.sampling import Sampler, sampler
 from headcount.auditor.views import crowd_of, neighbors, promised, view_of
 from headcount.core import checks
@@ -245,7 +245,7 @@ def _audited(
     for size, wrong in zip(sizes[1:], shares, strict=True):
         outputs = _Learned()
         for start in range(0, size, _AT_ONCE):
-            progress(f"by {found.event.reading.name}", (done + start) / runs)
+            progress(f"by {found.event.feature.name}", (done + start) / runs)
             some = seen(datasets[at], min(_AT_ONCE, size - start))
             found.count(some)
             outputs.add(some)

@@ -7,25 +7,25 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from headcount.auditor.readings import Codes, Outputs, Reading, readings, same
+from headcount.auditor.features import Codes, Feature, Outputs, features, same
 
 _TWICE = 2  # how often an output must be seen to be taken for a leak
 
 
 @dataclass(frozen=True)
 class Event:
-    """A reading, and the codes that belong to the event; `swapped` if the other side has more."""
+    """A feature, and the codes that belong to the event; `swapped` if the other side has more."""
 
-    reading: Reading
+    feature: Feature
     codes: NDArray[np.int64]
     swapped: bool
     promise: float  # the ε that it would have shown on what it was chosen from
 
     def hits(self, outputs: Outputs) -> int:
-        return int(np.isin(self.reading.read(outputs), self.codes).sum())
+        return int(np.isin(self.feature.codes_of(outputs), self.codes).sum())
 
     def __str__(self) -> str:
-        return self.reading.describe(np.sort(self.codes))
+        return self.feature.describe(np.sort(self.codes))
 
 
 def best_event(outputs: Outputs, others: Outputs, delta: float) -> Event:
@@ -38,22 +38,22 @@ def best_event(outputs: Outputs, others: Outputs, delta: float) -> Event:
     learned = [outputs[:half], others[:half]]
     tried = [outputs[half:], others[half:]]
     found = (
-        _event(reading, learned[::way], tried[::way], delta, swapped=way < 0)
-        for reading in readings(outputs, others)
+        _event(feature, learned[::way], tried[::way], delta, swapped=way < 0)
+        for feature in features(outputs, others)
         for way in (1, -1)
     )
     return max(found, key=lambda event: event.promise)
 
 
 def _event(
-    reading: Reading,
+    feature: Feature,
     learned: Sequence[Outputs],
     tried: Sequence[Outputs],
     delta: float,
     *,
     swapped: bool,
 ) -> Event:
-    one, two = map(reading.read, learned)
+    one, two = map(feature.codes_of, learned)
     codes, which = np.unique(np.concatenate([one, two]), return_inverse=True)
     ours = np.bincount(which[: len(one)], minlength=len(codes))
     theirs = np.bincount(which[len(one) :], minlength=len(codes))
@@ -61,11 +61,11 @@ def _event(
     order = np.argsort(-(ours + 0.5) / (theirs + 0.5), kind="stable")
     place = np.empty(len(codes), dtype=np.int64)
     place[order] = np.arange(len(codes))
-    hits, other_hits = (np.cumsum(_counted(reading.read(side), codes, place)) for side in tried)
+    hits, other_hits = (np.cumsum(_counted(feature.codes_of(side), codes, place)) for side in tried)
     runs = len(tried[0])
     shown = promise(hits, other_hits, runs, delta)
     at = int(np.argmax(shown))
-    return Event(reading, codes[order[: at + 1]], swapped, float(shown[at]))
+    return Event(feature, codes[order[: at + 1]], swapped, float(shown[at]))
 
 
 def promise(

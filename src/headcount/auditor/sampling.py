@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from multiprocessing.connection import Connection
 from typing import Any, TypeAlias
 
-from headcount.auditor.readings import Outputs
+from headcount.auditor.features import Outputs
 from headcount.core.errors import HeadcountError, InvalidParameter
 
 # So many outputs of a dataset.

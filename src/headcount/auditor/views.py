@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from headcount.auditor.readings import Outputs
+from headcount.auditor.features import Outputs
 from headcount.auditor.sampling import Mechanism
 from headcount.core.budget import Trust
 from headcount.core.messages import Batch, Messages

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from headcount.core import checks
 from headcount.core.errors import InvalidValue
+from headcount.core.table import counted
 
 
 @dataclass(frozen=True, init=False)
@@ -65,7 +66,7 @@ class Alphabet:
         if payload.dtype != self.dtype or payload.ndim > 2 or width != len(self.columns):
             raise InvalidValue(
                 f"messages must be {len(self.columns)} {self.dtype} each, "
-                f"got {width} {payload.dtype} in {payload.ndim} dimension(s)"
+                f"got {width} {payload.dtype} in {counted(payload.ndim, 'dimension')}"
             )
         if self.dummy is not None and self._misfit(payload):
             rows = payload.reshape(-1, width)
@@ -182,10 +183,11 @@ class Messages(Batch):
     @classmethod
     def receive(cls, data: bytes, alphabet: Alphabet) -> "Messages":
         """One person's bundle, back from the bytes that `to_bytes` gave."""
-        if len(data) % alphabet.bytes_per_message:
+        size = alphabet.bytes_per_message
+        if len(data) % size:
             raise InvalidValue(
-                f"a bundle must be whole messages of {alphabet.bytes_per_message} byte(s), "
-                f"got {len(data)} bytes"
+                f"a bundle must be whole messages of {counted(size, 'byte')}, "
+                f"got {counted(len(data), 'byte')}"
             )
         payload = np.frombuffer(data, alphabet.dtype.newbyteorder("<")).astype(alphabet.dtype)
         if len(alphabet.columns) > 1:

@@ -33,7 +33,7 @@ from headcount.core.guarantee import Guarantee, PrivacyCurve
 from headcount.core.messages import Alphabet, Batch, Messages
 from headcount.core.randomizer import BundleLaw, Randomizer
 from headcount.core.source import Source
-from headcount.core.table import short
+from headcount.core.table import counted, short
 from headcount.core.tally import Tally
 from headcount.core.task import Counts, Task
 
@@ -207,8 +207,8 @@ class Protocol(ABC):
         sent, each = len(payload), self.randomizer.fixed_messages
         if each and sent != each * batch.users:
             raise InvalidValue(
-                f"{batch.users} people must send {each} message(s) each with {self.name}, "
-                f"got {sent}"
+                f"with {self.name} each person must send {counted(each, 'message')}, got "
+                f"{counted(sent, 'message')} from {counted(batch.users, 'person', 'people')}"
             )
         counts = self.estimator.count(payload)
         tally = tally_of(self, counts, batch.users, secure=batch.secure, bundled=batch.bundled)
@@ -372,7 +372,7 @@ def _check_tally(protocol: Protocol, tally: Tally) -> None:
         )
     if tally.counts.size != estimator.tally_size or tally.counts.min() < 0:
         raise InvalidValue(
-            f"a tally of {name} must be {estimator.tally_size} count(s), none negative, "
+            f"a tally of {name} must be {counted(estimator.tally_size, 'count')}, none negative, "
             f"got {tally.counts.size} from {tally.counts.min(initial=0)} up"
         )
     _check_withheld(protocol, tally)

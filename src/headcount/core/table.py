@@ -103,6 +103,11 @@ def number(value: float, error: float = 1.0) -> str:
     return f"{value:z,.{places}f}"
 
 
+def counted(count: int, one: str, many: str = "") -> str:
+    """A number of things in words: "1 message", "2 messages"."""
+    return f"{count:,} {one if count == 1 else many or one + 's'}"
+
+
 def size(value: float) -> str:
     """A number with four digits, or all that it has before the point."""
     if not math.isfinite(value):

@@ -7,6 +7,7 @@ from numpy.typing import NDArray
 
 from headcount.core import checks
 from headcount.core.errors import InvalidValue
+from headcount.core.table import counted
 
 
 @dataclass(frozen=True, eq=False)
@@ -30,7 +31,7 @@ class Tally:
         if self.counts.dtype != np.int64 or self.counts.ndim != 1:
             raise InvalidValue(
                 f"a tally must be a vector of int64, "
-                f"got {self.counts.ndim} dimension(s) of {self.counts.dtype}"
+                f"got {counted(self.counts.ndim, 'dimension')} of {self.counts.dtype}"
             )
         if checks.whole("users", self.users, low=-(2**63), high=2**63) < 1:
             raise InvalidValue(f"a tally must be of at least one person, got {self.users}")

@@ -3,7 +3,7 @@
 An audit tries all of them where it may, and keeps the one that tells most. None of them needs to
 know the mechanism: a number may tell by its size, by being exactly one of few, or by its last bits;
 several numbers by each, by their order, their sum, how many they are, by odds that add up what each
-of them tells, or all together. A reading is made for some outputs, but reads all others, too: what
+of them tells, or all together. A feature is made for some outputs, but reads all others, too: what
 it does not know, such as a word among numbers, has a code as well.
 """
 
@@ -33,15 +33,15 @@ _MINUS_ONE, _NAN = object(), object()  # stand-ins: -1 has the hash of -2, and n
 
 
 @dataclass(frozen=True)
-class Reading:
+class Feature:
     """`read` gives the code of each output; `say` puts some codes, rising, into words."""
 
     name: str
-    read: Callable[[Outputs], Codes]
-    say: Callable[[Codes], str]
+    codes_of: Callable[[Outputs], Codes]
+    in_words: Callable[[Codes], str]
 
     def describe(self, codes: Codes) -> str:
-        return f"{self.name} {self.say(codes)}".strip()
+        return f"{self.name} {self.in_words(codes)}".strip()
 
 
 def checked(outputs: Outputs) -> Outputs:
@@ -71,20 +71,20 @@ def says_nothing(outputs: Outputs) -> bool:
     return not isinstance(outputs, np.ndarray) and all(map(nothing, outputs))
 
 
-def readings(outputs: Outputs, others: Outputs) -> Iterator[Reading]:
+def features(outputs: Outputs, others: Outputs) -> Iterator[Feature]:
     """Readings that fit, made for these outputs of both sides."""
     arrays = isinstance(outputs, np.ndarray) and isinstance(others, np.ndarray)
     both = np.concatenate([outputs, others]) if arrays else [*outputs, *others]
     if _all_numbers(both):
         yield from _of_numbers("", _numbers_of, both)
         return
-    yield Reading("everything", same, _one_of)
+    yield Feature("everything", same, _one_of)
     if isinstance(both, np.ndarray):
         least = both.shape[1] if both.ndim == 2 else 0
     elif all(isinstance(one, list | tuple | np.ndarray) for one in both):
         least = min(len(one) for one in both)
-        yield Reading("how many", _sizes, _numbers)
-        yield Reading("without order", _without_order, _one_of)
+        yield Feature("how many", _sizes, _numbers)
+        yield Feature("without order", _without_order, _one_of)
     else:
         return
     for at in range(min(least, MOST_PARTS)):
@@ -142,7 +142,7 @@ def _without_order(outputs: Outputs) -> Codes:
 
 def _of_numbers(
     prefix: str, listed: Callable[[Outputs], Outputs], both: Outputs
-) -> Iterator[Reading]:
+) -> Iterator[Feature]:
     """By size, by being equal, and by the last bits of a float; nothing of what is no number."""
     if not _all_numbers(listed(both)):
         return
@@ -155,11 +155,11 @@ def _of_numbers(
         return f"{prefix} {kind}".strip()
 
     if _are_whole(known) and len(np.unique(known)) <= _BINS:
-        yield Reading(name("value"), lambda given: _as_whole(numbers(given)), _numbers)
+        yield Feature(name("value"), lambda given: _as_whole(numbers(given)), _numbers)
         return
     yield _by_size(name("size"), numbers, known)
     if known.dtype.kind == "f":
-        yield Reading(
+        yield Feature(
             name("last bits"),
             lambda given: last_bits(numbers(given)),
             lambda codes: (
@@ -168,7 +168,7 @@ def _of_numbers(
                 else f"{len(codes)} powers of two, from 2^{codes[0]} to 2^{codes[-1]}"
             ),
         )
-        yield Reading(name("exact value"), lambda given: _bits(numbers(given)), _one_of)
+        yield Feature(name("exact value"), lambda given: _bits(numbers(given)), _one_of)
 
 
 def _are_whole(numbers: NDArray[Any]) -> bool:
@@ -184,9 +184,9 @@ def _as_whole(numbers: NDArray[Any]) -> Codes:
     return np.where(whole, np.where(whole, numbers, 0).astype(np.int64), _NO_NUMBER)
 
 
-def _by_size(name: str, numbers: Callable[[Outputs], NDArray[Any]], known: NDArray[Any]) -> Reading:
+def _by_size(name: str, numbers: Callable[[Outputs], NDArray[Any]], known: NDArray[Any]) -> Feature:
     edges = _edges(known.astype(np.float64), _BINS)
-    return Reading(
+    return Feature(
         name,
         lambda given: np.searchsorted(edges, numbers(given).astype(np.float64)),
         partial(_ranges, edges=edges),
@@ -202,7 +202,7 @@ def _edges(numbers: NDArray[np.float64], most: int) -> NDArray[np.float64]:
     return np.unique(np.quantile(finite, np.linspace(0, 1, bins))) if len(finite) else np.zeros(1)
 
 
-def _of_odds(outputs: Outputs, others: Outputs, parts: int) -> Iterator[Reading]:
+def _of_odds(outputs: Outputs, others: Outputs, parts: int) -> Iterator[Feature]:
     """By odds for the one side against the other: the sum of what each number says, as if they were
     independent. Learned from the first half of the runs alone, like the codes of an event.
     """
