@@ -519,7 +519,7 @@ def test_many_numbers_that_tell_a_little_each_are_put_together() -> None:
     event = best_event(drawn[0], drawn[1] + [4, -4] * 3, 0.0)
     assert event.feature.name == "odds of all numbers,"
     alone = best_event(drawn[0][:, 0], drawn[1][:, 0] + 4, 0.0)
-    assert event.promise > 2 * alone.promise
+    assert event.expected_epsilon > 2 * alone.expected_epsilon
 
 
 def test_estimates_are_seen_beside_messages() -> None:

@@ -46,7 +46,7 @@ def postprocessed(
     limits: tuple[float, float],
     total: float | None,
 ) -> NDArray[np.float64]:
-    """The values of a task after a step. The step clip moves them within the limits. All other steps
+    """The values of a task after a step. Clip moves them within the limits. All other steps
     make them add up to the total, which must be known.
     """
     check_step(name, task)
