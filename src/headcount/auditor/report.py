@@ -34,7 +34,7 @@ from headcount.core.budget import MOST_USERS, Budget, Trust
 from headcount.core.errors import InvalidParameter, UnknownName
 from headcount.core.guarantee import Guarantee, rounded_up
 from headcount.core.protocol import Protocol
-from headcount.core.table import Table, size
+from headcount.core.table import Table, counted, size
 
 Points: TypeAlias = tuple[tuple[float, float], ...]
 
@@ -172,7 +172,7 @@ class PrivacyReport:
 
     @property
     def points(self) -> dict[str, Points]:
-        """The points of the two curves: `detection` by false alarms, and `belief` by prior belief."""
+        """The points of two curves: `detection` by false alarms, and `belief` by prior belief."""
         curves = {"detection": self.detection, "belief": self.belief}
         return {name: tuple((at, curve(at)) for at in _CHANCES) for name, curve in curves.items()}
 
@@ -227,7 +227,7 @@ class PrivacyReport:
 
     @property
     def _relies(self) -> str:
-        people = "the people" if self.honest is None else f"{self.honest:,} people"
+        people = "the people" if self.honest is None else counted(self.honest, "person", "people")
         return {
             Trust.CENTRAL: "This relies on the curator, who sees all values and adds the noise.",
             Trust.SHUFFLE: f"This relies on the shuffler, and on {people} to follow the protocol.",

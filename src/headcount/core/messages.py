@@ -144,8 +144,7 @@ class Messages(Batch):
         checks.instance("counts", self.counts, np.ndarray)
         if self.counts.shape != (self.users,):
             raise InvalidValue(
-                f"there must be a number of messages for each of {self.users} people, "
-                f"got {self.counts.size}"
+                f"there must be as many counts as people, {self.users}, got {self.counts.size}"
             )
 
     @classmethod

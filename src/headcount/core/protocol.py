@@ -334,17 +334,17 @@ def check_users(protocol: Protocol, users: int) -> None:
     users = checks.whole("users", users, low=-(2**63), high=2**63)
     if users < protocol.crowd.users:
         raise CrowdMismatch(
-            f"{protocol.name} was built for at least {protocol.crowd.users} people, got {users}",
+            f"{protocol.name} was built for at least {_people(protocol.crowd.users)}, got {users}",
             hint="build it for the crowd that takes part",
         )
     most = protocol.estimator.most_users
     if users > most:
         raise CrowdMismatch(
-            f"{protocol.name} holds at most {most} people, got {users}"
+            f"{protocol.name} holds at most {_people(most)}, got {users}"
             if protocol.least_copies == 1
             # With more dishonest people, a rare message could reach the least number of copies.
             else f"{protocol.name} must know how many may be dishonest: it was built for "
-            f"{most} people, got {users}"
+            f"{_people(most)}, got {users}"
         )
 
 
@@ -353,10 +353,15 @@ def check_crowd(protocol: Protocol, crowd: Crowd) -> None:
     check_users(protocol, crowd.users)
     if protocol.trust is Trust.SHUFFLE and crowd.honest < protocol.crowd.honest:
         raise CrowdMismatch(
-            f"{protocol.name} was built for at least {protocol.crowd.honest} honest people, "
+            f"{protocol.name} was built for at least {_people(protocol.crowd.honest, 'honest ')}, "
             f"got {crowd.honest} of {crowd.users} who surely are",
             hint="build it for the crowd that takes part",
         )
+
+
+def _people(count: int, which: str = "") -> str:
+    """A number of people in words, without commas."""
+    return f"{count} {which}{'person' if count == 1 else 'people'}"
 
 
 def _checked(source: Source | None) -> Source:

@@ -6,7 +6,7 @@ from typing import Any
 
 from headcount.core.estimate import Estimate
 from headcount.core.guarantee import Guarantee
-from headcount.core.table import Table
+from headcount.core.table import Table, counted
 from headcount.road.people import Group
 
 
@@ -89,6 +89,6 @@ class GroupedEstimate(Mapping[Group, Estimate]):
     @property
     def _summary(self) -> str:
         return (
-            f"{len(self):,} groups, {self.users:,} people; {self.guarantee}; "
-            f"{self.guarantee.neighbors}"
+            f"{counted(len(self), 'group')}, {counted(self.users, 'person', 'people')}; "
+            f"{self.guarantee}; {self.guarantee.neighbors}"
         )
