@@ -33,7 +33,7 @@ from headcount.randomness.sources import SecureSource
 FIRST_RUNS = 500
 MOST_RUNS = 10**9
 _AT_ONCE = 1 << 17  # runs on each side that are made at a time
-_LEARNED = 1 << 18  # an event is chosen from at most so many runs on each side
+_LEARNED = 1 << 18  # an event is chosen from at most this many runs on each side
 
 
 @dataclass(frozen=True)

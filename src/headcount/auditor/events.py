@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from headcount.auditor.features import Codes, Feature, Outputs, features, same
 
-_TWICE = 2  # an output must occur so often to be considered a leak
+_TWICE = 2  # an output must occur at least this often to be considered a leak
 
 
 @dataclass(frozen=True)

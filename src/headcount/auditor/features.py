@@ -23,7 +23,7 @@ from headcount.core.table import short
 # The outputs of several runs: a sequence of any objects, or an array with a row for each run.
 Outputs: TypeAlias = Sequence[Any] | NDArray[Any]
 Codes: TypeAlias = NDArray[np.int64]
-MOST_PARTS = 64  # at most so many numbers of one output have features of their own
+MOST_PARTS = 64  # at most this many numbers of one output have features of their own
 _BINS = 512  # the most bins for the sizes of numbers
 _COARSE = 32  # the most bins of each number for joint odds
 _NAMED = 6  # the most codes that a description lists

@@ -84,7 +84,7 @@ def smallest_response(claim: float, delta: float, learned: int, runs: int, wrong
 
 
 def _at_least(tries: int, chance: float, left_out: float) -> int:
-    """A number of hits: with a probability of at least 1 − `left_out` there are so many or more."""
+    """With a probability of at least 1 − `left_out`, there are at least as many hits as this."""
     from scipy.special import bdtr  # loaded here, since it is slow to load
 
     if chance >= 1:

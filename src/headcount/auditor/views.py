@@ -25,7 +25,7 @@ from headcount.road.pieces import collect
 from headcount.road.road import run
 from headcount.road.shuffler import Shuffler
 
-_PEOPLE = 1 << 20  # messages of so many people are made at a time
+_PEOPLE = 1 << 20  # messages of this many people are made at a time
 _KINDS = 1024  # if there are more kinds of messages, the view is the estimate from their tally
 
 

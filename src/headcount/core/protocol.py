@@ -110,7 +110,7 @@ class Protocol(ABC):
     @property
     @abstractmethod
     def guarantee(self) -> Guarantee:
-        """What is promised at the budget's ε."""
+        """The guarantee at the budget's ε."""
 
     @property
     @abstractmethod

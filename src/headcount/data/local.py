@@ -24,7 +24,7 @@ from headcount.data.sources import rows_of
 from headcount.road.people import Group, Progress
 from headcount.road.pieces import Piece, collected, workers_for
 
-_KEPT = 2**26  # up to so many bytes of encoded rows are kept; beyond, rows are read again
+_KEPT = 2**26  # up to this many bytes of encoded rows are kept; beyond, rows are read again
 
 
 class LocalEngine(Engine):

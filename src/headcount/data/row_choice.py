@@ -1,6 +1,6 @@
 """Choose at most k rows of each person, uniformly, in one pass. Rows may come in any order.
 
-Every row gets a random key. Of each person's rows, those with the k smallest keys are kept. Keys do
+Every row gets a random key. The k rows of each person with the smallest keys are kept. Keys do
 not depend on values, so the choice reveals nothing. Any k rows are equally likely to be kept, since
 rows with equal keys get further random keys. The memory is at most twice that of the kept rows, or
 that of `_SPARE` rows.
@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from headcount.core.source import Source
 from headcount.data.encoded_rows import EncodedRows
 
-_SPARE = 2**22  # at least so many rows are collected before some are dropped
+_SPARE = 2**22  # at least this many rows are collected before some are dropped
 
 
 @dataclass(frozen=True, eq=False)
