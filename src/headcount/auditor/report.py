@@ -295,7 +295,7 @@ def privacy_report(
     checks.instance("thresholds", thresholds, Thresholds)
     promise = source.guarantee if isinstance(source, Protocol) else source
     if isinstance(promise, Guarantee) and not promise.secure:
-        raise InvalidParameter(f"a guarantee must be kept to be reported, got: {promise.warning}")
+        raise InvalidParameter(f"a guarantee must hold to be reported, got: {promise.warning}")
     epsilon, delta = _checked(promise)
     # An exception with a chance of 2δ ≥ 1 says nothing. Then only bounds without exception count.
     chance = 2 * delta if delta < 1 / 2 else 0.0

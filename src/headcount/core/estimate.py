@@ -159,7 +159,7 @@ class Estimate:
             return _shaped(self.error_law.sampling_error, self.value)
         if not self._sampled:
             raise InvalidParameter(
-                f"only a mean has a sampling error, or a density, got a {self.task}"
+                f"only a mean or a density has a sampling error, got a {self.task}"
             )
         least, most = self.answer_range
         likely = min(max(self.unbiased_value, least), most)

@@ -57,7 +57,7 @@ def postprocessed(
         )
         return clipped
     if total is None:
-        raise InvalidParameter(f"{name} needs buckets that everyone is in, got open ones")
+        raise InvalidParameter(f"{name} needs buckets for all people, got open buckets")
     return _norm_sub(values, total) if name == "norm-sub" else _simplex(values, total)
 
 

@@ -65,7 +65,7 @@ def _files(path: Path, above: tuple[Path, ...]) -> Iterator[Path]:
     if stat.S_ISDIR(mode):
         folder = path.resolve()
         if folder in above:
-            raise UnreadableData(f"{path} must be a folder, got a link to one that it is in")
+            raise UnreadableData(f"{path} must be a folder, got a link to a folder around it")
         for name in _names(path):
             if not _is_left_out(name):
                 yield from _files(path / name, (*above, folder))

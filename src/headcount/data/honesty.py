@@ -88,8 +88,8 @@ class Honesty:
         names = {str(group) for group in self._users}
         if by_name.keys() != names:
             odd = min(by_name.keys() ^ names)
-            wrong = "which has no people" if odd in by_name else "of which it says nothing"
-            raise InvalidParameter(f"`honest` must say it of each group, got {odd!r}, {wrong}")
+            wrong = f"{odd!r}, which has no people" if odd in by_name else f"none for {odd!r}"
+            raise InvalidParameter(f"`honest` must have a number for each group, got {wrong}")
         return {
             group: checks.whole(
                 f"honest[{group!r}]", by_name[str(group)], low=1, high=rows + self._absent
@@ -110,7 +110,7 @@ class Honesty:
         return Infeasible(
             f"{people - self._number(self.said):,} of {people:,} people may be dishonest, and all "
             f"{rows:,} here may be among them; `honest` must be at least {enough:,}"
-            + ", or say it for each group: honest={group: people}"
+            + ", or give a number for each group: honest={group: people}"
             * may_map
         )
 

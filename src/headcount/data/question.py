@@ -34,8 +34,8 @@ class Question:
                 raise InvalidParameter(f"`{role}` must be the name of a column, got {name!r}")
         if self.cleaning.column in self.public:
             raise InvalidParameter(
-                f"`column` must be another one than those of persons and groups, which are not "
-                f"hidden, got {self.cleaning.column!r} twice"
+                f"`column` must differ from the columns of persons and groups, which are public, "
+                f"got {self.cleaning.column!r} for both"
             )
 
     @property

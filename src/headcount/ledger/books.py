@@ -196,7 +196,9 @@ class Books:
         )
         again = Books.read(self.store, self.run, self.known)
         if again.record(entry.dataset).head != head:
-            raise self._unreadable(entry.dataset, ValueError("another entry than was written"))
+            raise self._unreadable(
+                entry.dataset, ValueError("an entry that differs from the one written")
+            )
 
     def _ends(self, name: str, *, locked: bool = False) -> list[Row]:
         lock = self.store.row_lock if locked else ""
@@ -221,7 +223,7 @@ class Books:
                     raise ValueError(f"a damaged entry {number}")
                 kinds[row[_EPSILON], row[_DELTA], row[_CURVE]] += count(row[_TIMES], MOST_TIMES)
             if ends != [(number, head)]:
-                raise ValueError(f"{number} entries that end otherwise than was noted")
+                raise ValueError(f"{number} entries whose end is not the stored one")
             charges = dict(before.charges)
             for kind, times in kinds.items():
                 charges[kind] = self._charge(charges.get(kind), before.dataset.terms, kind, times)
@@ -249,7 +251,7 @@ class Books:
             raise ValueError(f"an entry whose curve {digest!r} is missing")
         law = _parsed(bytes(rows[0][0]))
         if law.digest != digest or law.step != STEP:
-            raise ValueError(f"a curve {digest!r} that is another one")
+            raise ValueError(f"a curve whose digest is not {digest!r}")
         return law
 
     def _unreadable(self, name: str, error: Exception) -> UnreadableData:
@@ -270,7 +272,7 @@ def _datasets(rows: list[Row]) -> Iterator[Dataset]:
             raise ValueError(f"no data set {number}")
         yield Dataset(row[0], _terms(*row[2:6]), head)
     if (noted, end) != (len(datasets), head):
-        raise ValueError(f"{len(datasets)} data sets that end otherwise than was noted")
+        raise ValueError(f"{len(datasets)} data sets whose end is not the stored one")
 
 
 def _terms(epsilon: object, delta: object, rule: str, order: object) -> Terms:

@@ -229,7 +229,7 @@ def _pair(guarantee: Guarantee, curve: PrivacyCurve) -> tuple[float, float]:
             f"got ({short(epsilon)}, {short(delta)})"
         )
     if not guarantee.secure:
-        raise InvalidParameter(f"a guarantee must be kept to be charged, got: {guarantee.warning}")
+        raise InvalidParameter(f"a guarantee must hold to be charged, got: {guarantee.warning}")
     if not guarantee.neighbors.startswith("replace "):  # one value, or all rows of a person
         raise InvalidParameter(
             f"a guarantee must be for neighbors that replace a value, got {guarantee.neighbors!r}"

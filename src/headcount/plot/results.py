@@ -44,7 +44,7 @@ def save(
     ending = path.suffix.lower()
     if ending in DRAWN:
         if not isinstance(result, Estimate):
-            raise InvalidParameter("a figure must be of one estimate, got those of several groups")
+            raise InvalidParameter("a figure must show one estimate, got several groups")
         figures.save(figures.density_figure(result, confidence, **kind), path)
         return
     if ending == ".json":
