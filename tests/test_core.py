@@ -225,7 +225,9 @@ def test_messages_and_tallies_of_nobody_or_of_too_many() -> None:
     with pytest.raises(hc.InvalidValue, match="at least one person"):
         hc.Tally(np.array([1]), -3, "x")
     protocol = hc.protocol("local.randomized-response", hc.Count(), hc.Budget(1), hc.Crowd(2))
-    with pytest.raises(hc.InvalidValue, match=r"per person must be 1, got 3 .* of 2"):
+    with pytest.raises(
+        hc.InvalidValue, match="each person must send 1 message, got 3 messages from 2 people"
+    ):
         protocol.tally(hc.Batch(ones, 2))
     assert len(repr(hc.Messages.one_each(np.zeros(1000, np.uint8)))) < 100
 

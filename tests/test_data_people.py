@@ -14,8 +14,8 @@ from scipy.stats import chisquare
 
 import headcount as hc
 from headcount.core.guarantee import GroupCurve, PrivacyCurve, WorstCurve
-from headcount.data.chosen import Chosen
-from headcount.data.parts import Part
+from headcount.data.encoded_rows import EncodedRows
+from headcount.data.row_choice import RowChoice
 
 ALARM = 1e-7
 
@@ -24,14 +24,14 @@ def chosen(
     persons: NDArray[np.int64], rows: int, source: hc.Source, batch: int = 10**9
 ) -> list[tuple[int, ...]]:
     """The rows of each person that stay, by number."""
-    choice = Chosen(rows, source)
+    choice = RowChoice(rows, source)
     for start in range(0, len(persons), batch):
         piece = slice(start, start + batch)
-        choice.add(Part(np.arange(len(persons))[piece], persons[piece]))
-    part = choice.part()
-    assert part is not None
+        choice.add(EncodedRows(np.arange(len(persons))[piece], persons[piece]))
+    kept_rows = choice.rows()
+    assert kept_rows is not None
     by_person: dict[int, list[int]] = {}
-    for row in part.codes.tolist():
+    for row in kept_rows.codes.tolist():
         by_person.setdefault(int(persons[row]), []).append(row)
     return [tuple(sorted(kept)) for _, kept in sorted(by_person.items())]
 
@@ -57,7 +57,7 @@ def test_every_choice_of_rows_is_equally_likely(
     persons = np.tile(np.arange(people), each)  # everybody's rows lie far apart
     source: hc.Source = hc.SeededSource(8)
     if how == "in batches":
-        monkeypatch.setattr("headcount.data.chosen._SPARE", 5000)
+        monkeypatch.setattr("headcount.data.row_choice._SPARE", 5000)
     if how == "equal keys":
         source = Equal(len(persons))
     found = chosen(persons, rows, source, 700 if how == "in batches" else 10**9)
@@ -69,7 +69,7 @@ def test_every_choice_of_rows_is_equally_likely(
 
 def test_batches_do_not_change_the_choice(monkeypatch: pytest.MonkeyPatch) -> None:
     persons = np.random.default_rng(3).integers(0, 300, 4000)
-    monkeypatch.setattr("headcount.data.chosen._SPARE", 100)
+    monkeypatch.setattr("headcount.data.row_choice._SPARE", 100)
     found = [chosen(persons, 2, hc.SeededSource(5), batch) for batch in (1, 13, 999, 5000)]
     assert all(one == found[0] for one in found[1:])
     rows = Counter(persons.tolist())
@@ -300,7 +300,7 @@ def test_groups_that_cannot_be_answered() -> None:
     data = town()
     data["city"][0] = "Hof"
     common: dict[str, Any] = {"column": "smokes", "group": "city"}
-    with pytest.raises(hc.Infeasible, match=r"group 'Hof' of size 1: .*nearest"):
+    with pytest.raises(hc.Infeasible, match=r"group 'Hof' of 1 person: .*nearest"):
         hc.estimate(
             data, hc.Count(), budget=hc.Budget(1, 1e-6), protocol="shuffle.zero-exact", **common
         )

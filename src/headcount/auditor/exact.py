@@ -1,8 +1,8 @@
-"""Exact audits: every outcome of a small crowd is listed, for every pair of neighboring datasets.
+"""Exact audits: all outcomes of a small crowd are listed, for all pairs of neighboring datasets.
 
-A randomizer is known by its law: for each value a mapping from what is sent, messages without
-their order, to chances that are fractions. Registered protocols state theirs; for your own, write
-it down.
+A randomizer is given by its laws. For each value, the law is a mapping from the messages that are
+sent, without their order, to their chances as fractions. Registered protocols state their laws. For
+your own randomizer, write a function that returns them.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -27,18 +27,18 @@ from headcount.core.table import Table, short
 from headcount.road.shuffler import Shuffler
 
 Counts: TypeAlias = tuple[int, ...]
-MOST_OUTCOMES = 200_000  # of a view, beyond which nothing is listed
+MOST_OUTCOMES = 200_000  # a view with more outcomes is refused
 MOST_PEOPLE = 64
 MOST_VALUES = 64
-MOST_DATASETS = 4096  # where it matters who holds what
-_RARE: Bundle = (((-1,), 1),)  # what laws leave out
-_MOST_RATIO = Fraction(10**9)  # e^ε that can be certain in spite of that
-_ROUNDING = 1e-9  # of an ε, within which floats say the same
+MOST_DATASETS = 4096  # the most datasets if the order of people matters
+_RARE: Bundle = (((-1,), 1),)  # stands for all rare bundles that a law leaves out
+_MOST_RATIO = Fraction(10**9)  # the largest e^ε that is certain if a law leaves out rare bundles
+_ROUNDING = 1e-9  # a claim is refuted only if ε exceeds it by more than this share
 
 
 @dataclass(frozen=True)
 class ExactAudit:
-    """The least ε that a crowd has, and two datasets and an event that show it."""
+    """The least ε of a crowd, with two datasets and an event that show it."""
 
     view: Trust
     users: int
@@ -54,7 +54,7 @@ class ExactAudit:
 
     @property
     def refuted(self) -> bool:
-        """Whether it was claimed to be less."""
+        """Whether the claim is less than the least ε."""
         return self.claim is not None and self.epsilon > self.claim * (1 + _ROUNDING)
 
     @property
@@ -102,11 +102,11 @@ class ExactAudit:
         return self.table().html()
 
     def to_dict(self) -> dict[str, Any]:
-        found = asdict(self)
-        del found["loss"]
+        fields = asdict(self)
+        del fields["loss"]
         return {
             "verdict": self.verdict,
-            **found,
+            **fields,
             "epsilon": None if self.loss.ratio is None else self.epsilon,
             "refuted": self.refuted,
             "event": [str(outcome) for outcome in self.loss.event],
@@ -126,10 +126,11 @@ def exact_audit(
 ) -> ExactAudit:
     """The least ε at δ of what an adversary sees, over all neighboring datasets of these values.
 
-    The view is that of one person's messages (local), of all messages of a crowd of `users` without
-    their order (shuffle), or of what is released (central: the law is a function of the dataset, a
-    tuple of values). A protocol brings its values, honest people and trust; asked for no δ, also
-    its claim. Real numbers cannot be listed: the result is for the `values` given.
+    In the local view the adversary sees one person's messages. In the shuffle view it sees the
+    messages of `users` people without their order. In the central view it sees the release; then
+    the law is a function of the dataset, a tuple of values. A protocol has its own values, number
+    of honest people and trust, and its own claim if no `claim` is given. Real numbers cannot be
+    listed, so the result holds only for the given `values`.
 
         exact_audit(protocol("local.k-ary", Histogram(4), Budget(1), Crowd(5)))
         exact_audit(lambda x: {((x, 1), (1 - x, 1)): Fraction(1)}, [0, 1], users=3, view="shuffle")
@@ -166,14 +167,14 @@ def exact_audit(
 
 
 def _nothing(outcome: Any) -> bool:
-    """Whether an outcome is None, or several messages that all are None."""
+    """Whether an outcome is None, or several messages that are all None."""
     if isinstance(outcome, tuple) and outcome:
-        return all(isinstance(part, tuple) and part and part[0] is None for part in outcome)
+        return all(isinstance(pair, tuple) and pair and pair[0] is None for pair in outcome)
     return outcome is None
 
 
 def _values(protocol: Protocol) -> Sequence[Any]:
-    """Everything that people may hold."""
+    """All values that people may hold."""
     task, bounded = protocol.task, protocol.task.bounded
     if bounded is None:
         return range(task.domain)
@@ -196,7 +197,9 @@ def _listed(values: Any) -> Sequence[Any]:
 def _view(
     target: Protocol | Callable[[Any], Law], values: Sequence[Any], seen: Trust
 ) -> tuple[Callable[[tuple[Any, ...]], Law], Fraction]:
-    """The law of what is seen, by the dataset, and what a person's law may leave out."""
+    """Two things: a function from a dataset to the law of what is seen, and the largest chance that
+    a person's law leaves out.
+    """
     if isinstance(target, Protocol):
         laws, rare = _stated(target, values)
         if seen is Trust.CENTRAL:
@@ -211,10 +214,10 @@ def _view(
 
 
 def _asked(target: Callable[[Any], Law], value: Any) -> Law:
-    """The law that a function of somebody else's gives."""
+    """The law that the user's function returns for a value."""
     try:
         law = dict(target(value))
-    except (Exception, SystemExit) as error:  # whatever it is
+    except (Exception, SystemExit) as error:  # the user's function may raise anything
         raise InvalidParameter(
             f"a law must be given for {value!r}, got {type(error).__name__}: {error}"
         ) from error
@@ -228,7 +231,7 @@ def _asked(target: Callable[[Any], Law], value: Any) -> Law:
 
 
 def _sent(target: Callable[[Any], Law], value: Any) -> Law:
-    """The same of messages, without their order."""
+    """The law of a person's messages without their order, from the user's function."""
     law = _asked(target, value)
     try:
         return {tuple((message, int(count)) for message, count in bag): law[bag] for bag in law}
@@ -239,8 +242,8 @@ def _sent(target: Callable[[Any], Law], value: Any) -> Law:
 
 
 def _stated(protocol: Protocol, values: Sequence[Any]) -> tuple[dict[Any, Law], Fraction]:
-    """The laws of a protocol, and the most that any leaves out since it is very rare: that is one
-    outcome more.
+    """The laws of a protocol, and the largest chance that one of them leaves out. All rare bundles
+    that a law leaves out become one more outcome.
     """
     laws: dict[Any, Law] = {}
     most = Fraction(0)
@@ -255,8 +258,8 @@ def _stated(protocol: Protocol, values: Sequence[Any]) -> tuple[dict[Any, Law], 
 
 
 def _certain(law: Law, other: Law, delta: Fraction, rare: Fraction) -> Loss:
-    """The loss that is there whatever the outcomes are that were left out, with a chance of `rare`
-    at most on each side: that may be worth rare·(1 + e^ε) of δ.
+    """A lower bound on the loss that holds for all possible laws. The laws may leave out outcomes
+    with a chance of at most `rare` on each side. These can change δ by at most rare·(1 + e^ε).
     """
     loss = least_loss(law, other, delta)
     if not rare:
@@ -269,7 +272,9 @@ def _certain(law: Law, other: Law, delta: Fraction, rare: Fraction) -> Loss:
 def _neighbors(
     values: Sequence[Any], people: int, *, in_order: bool
 ) -> Iterator[tuple[tuple[Any, ...], tuple[Any, ...]]]:
-    """All pairs of datasets that differ in one person; `in_order` if it matters who holds what."""
+    """All pairs of datasets that differ in one person's value. If `in_order`, datasets with the
+    same values in another order are different.
+    """
     if in_order:
         if len(values) ** people > MOST_DATASETS:
             raise InvalidParameter(
@@ -288,12 +293,12 @@ def _neighbors(
 
 
 def _copies(bundle: Bundle) -> str:
-    """Messages in words."""
+    """Messages and their numbers of copies, in words."""
     return ", ".join(f"{count} × {message}" for message, count in bundle) or "no messages"
 
 
 class _Crowds:
-    """Laws of how often each message occurs among those of a crowd."""
+    """The laws of a crowd's messages: how many copies there are of each message."""
 
     def __init__(self, laws: Mapping[Any, Law], shuffler: Shuffler) -> None:
         kinds = sorted(
@@ -312,7 +317,9 @@ class _Crowds:
         self._sent: dict[tuple[Any, ...], dict[Counts, Fraction]] = {(): {self._none: Fraction(1)}}
 
     def view(self, held: tuple[Any, ...]) -> Law:
-        """What a shuffler passes on, which withholds messages with too few copies."""
+        """The law of the messages that a shuffler passes on. It withholds those with too few
+        copies.
+        """
         out: dict[Bundle, Fraction] = {}
         for counts, chance in self.sent(held).items():
             copies = zip(self.kinds, counts, strict=True)
@@ -321,6 +328,7 @@ class _Crowds:
         return out
 
     def sent(self, held: tuple[Any, ...]) -> dict[Counts, Fraction]:
+        """The law of all messages of people who hold these values."""
         if held not in self._sent:
             out: dict[Counts, Fraction] = {}
             for counts, chance in self.sent(held[:-1]).items():
@@ -336,7 +344,7 @@ class _Crowds:
 
 
 class _Releases:
-    """Laws of what a curator releases."""
+    """The laws of the curator's releases."""
 
     def __init__(self, protocol: Protocol, laws: Mapping[Any, Law]) -> None:
         if protocol.trust is not Trust.CENTRAL:

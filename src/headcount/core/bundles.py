@@ -1,9 +1,7 @@
-"""Bundles of one size: a person's messages, filled up with dummies, so that their number says
-nothing.
+"""Bundles of one size: a person's messages are filled up with dummies, which hides their number.
 
-A person has more messages than a bundle holds with probability `Randomizer.overflow(slots)`. Such
-messages are drawn anew. That no honest person ever has too many costs at most
-(1 + e^ε)·honest·overflow of δ.
+A person has more messages than a bundle holds with probability `Randomizer.overflow(slots)`. Then
+all messages of this person are drawn again. This costs at most (1 + e^ε)·honest·overflow of δ.
 """
 
 import math
@@ -20,14 +18,14 @@ from headcount.core.randomizer import Randomizer
 from headcount.core.source import Source
 
 MOST_SLOTS = 2**24
-# The share of δ that protocols leave for bundles of one size and for rounded tables.
+# The share of δ that protocols set aside for bundles and for rounded tables of probabilities.
 RESERVED = 2.0**-10
 
 
 def least_slots(
     randomizer: Randomizer, curve: PrivacyCurve, budget: Budget, honest: int
 ) -> int | None:
-    """The least size of bundles that the budget allows; None if it is above `MOST_SLOTS`."""
+    """The least size of bundles that the budget allows, or None if it is above `MOST_SLOTS`."""
     spare = budget.delta - curve.delta(budget.epsilon)
     price = (1 + math.exp(budget.epsilon)) * honest
 
@@ -71,7 +69,7 @@ def bundled(
 def filled_bundle(
     randomizer: Randomizer, encoded: NDArray[Any], source: Source, slots: int
 ) -> Messages:
-    """One person's messages, drawn until they fit, and filled up with dummies."""
+    """One person's messages, drawn again until they fit, and filled up with dummies."""
     payload = randomizer.send(encoded, source).payload
     while len(payload) > slots:
         payload = randomizer.send(encoded, source).payload

@@ -1,4 +1,7 @@
-"""What the analyzer does: it counts messages, answers from the counts, and knows its error."""
+"""The analyzer's part of a protocol.
+
+It counts messages, answers from the counts, and states errors.
+"""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping
@@ -46,7 +49,9 @@ class Estimator(ABC):
         return MOST_USERS
 
     def count(self, payload: NDArray[Any]) -> NDArray[np.int64]:
-        """What some checked messages add to a tally. By default, how often each number occurs."""
+        """The numbers that these checked messages add to a tally. By default, these are the counts
+        of each message.
+        """
         if self.tally_size == 2:  # many times faster than counting both
             ones = np.count_nonzero(payload)
             return np.array([len(payload) - ones, ones])
@@ -54,14 +59,14 @@ class Estimator(ABC):
 
     @abstractmethod
     def simulate(self, held: Holding, source: Source) -> NDArray[np.int64]:
-        """The numbers of a tally, drawn from the law that the messages of such a crowd give them,
-        without making the messages.
+        """Random numbers of a tally, without making messages. They have the same law as a tally of
+        messages.
         """
 
     @property
     def simulates_exactly(self) -> bool:
         """Whether `simulate` follows the joint law of all numbers in a tally. If not, each number
-        follows its own law, but their dependence is lost.
+        has the correct law, but numbers do not depend on each other as they should.
         """
         return True
 
@@ -69,26 +74,27 @@ class Estimator(ABC):
 
     @abstractmethod
     def unbiased(self, tally: Tally, source: Source | None = None) -> Answer:
-        """The unbiased estimate. In central trust the curator's noise is added here; it comes from
-        `source`, or from a secure one if there is none.
+        """The unbiased estimate. In central trust the curator's noise is added here. It is drawn
+        from `source`, or from a secure source if that is None.
         """
 
     def answer(self, users: int, unbiased: Answer) -> Answer:
         """The answer to the task for an unbiased estimate. By default, the estimate itself.
 
-        It differs if something else is counted than the task asks for, as bins for a density.
+        It differs if the protocol counts something else than the task asks for. For example, it
+        counts bins for a density.
         """
         return unbiased
 
     def postprocessing(self, tally: Tally) -> tuple[str, Callable[[Answer], Answer]] | None:
-        """A change that an option makes to the answer: a name and a function. By default none."""
+        """A change that an option makes to the answer: its name and a function. By default None."""
         return None
 
     def release_law(self, tally: Tally) -> Mapping[Any, Fraction] | None:
-        """In central trust, the law of what is released for this tally, to 60 digits or more.
+        """In central trust, the law of the release for this tally, to 60 digits or more.
 
-        Outcomes may be merged if their likelihood ratios agree for all tallies of this many people.
-        None if the law is unknown or too long to list.
+        Two outcomes may be merged if their likelihood ratio is the same for all tallies of this
+        number of people. It is None if the law is unknown or too long to list.
         """
         return None
 
@@ -96,46 +102,46 @@ class Estimator(ABC):
 
     @abstractmethod
     def standard_error(self, users: int, held: Holding | None) -> float:
-        """Root mean squared error of the answer for a crowd that holds such values, or for the
-        worst data if `held` is None. With several buckets, that of the worst bucket.
+        """The root mean squared error of the answer for these values, or for the worst data if
+        `held` is None. With several buckets, it is the error of the worst bucket.
         """
 
     @property
     def worst_is_attained(self) -> bool:
-        """Whether some data have the standard error that is stated for the worst data. If not, that
-        is an upper bound.
+        """Whether the standard error for the worst data is attained by some data. If not, it is
+        only an upper bound.
         """
         return True
 
     @abstractmethod
     def error_law(self, users: int, unbiased: Answer) -> ErrorLaw:
-        """The law of the answer's error, as far as the unbiased estimate tells it."""
+        """The law of the answer's error, as far as the unbiased estimate determines it."""
 
     def truth(self, held: Holding) -> Answer:
-        """The mean of the answer, before postprocessing, for a crowd that holds such values. By
-        default, the true answer to the task.
+        """The expected answer before postprocessing, for a crowd with these values. By default, it
+        is the true answer to the task.
         """
         return self.task.answer(held)
 
     def answer_range(self, users: int) -> tuple[float, float]:
-        """The bounds between which the truth lies, whatever people hold."""
+        """The least and the largest possible truth."""
         return self.task.answer_range(users)
 
     def ranking_error(self, users: int) -> float:
         """The error by which plans rank protocols. By default, the standard error for the worst
         data.
 
-        For a density it is about the root of the mean integrated squared error, from noise,
-        sampling and smoothing, for the worst population whose density is no rougher than
-        1 + cos(4πu).
+        For a density it is about the root of the mean integrated squared error, which includes
+        noise, sampling and smoothing. It is for the worst population whose density is no rougher
+        than 1 + cos(4πu).
         """
         return self.standard_error(users, None)
 
     def extremes(self, users: int, confidence: float) -> Iterable[Answer]:
-        """Unbiased estimates among which intervals are longest.
+        """Unbiased estimates that include one with the longest interval.
 
-        These are the ends of the possible range, the middle, and points near the ends, where
-        intervals are not yet cut off by the range. For a histogram they are single buckets.
+        These are the ends of the possible range, the middle, and points near the ends, where the
+        range does not cut intervals yet. For a histogram they are estimates of single buckets.
         """
         low, high = self.task.answer_range(users)
         deviations = -NormalDist().inv_cdf((1 - confidence) / 2)

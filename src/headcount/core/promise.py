@@ -1,4 +1,4 @@
-"""Guarantees and refusals that protocol files share."""
+"""Guarantees and errors that several protocols share."""
 
 from headcount.core.errors import Infeasible
 from headcount.core.guarantee import Guarantee
@@ -14,7 +14,7 @@ def promise(
     exact: bool = True,
     epsilon: float | None = None,
 ) -> Guarantee:
-    """The guarantee at the budget's ε, or at a smaller one."""
+    """The guarantee at the budget's ε, or at a smaller ε."""
     return Guarantee(
         epsilon=protocol.budget.epsilon if epsilon is None else epsilon,
         delta=delta,
@@ -26,13 +26,13 @@ def promise(
 
 
 def promise_alone(protocol: Protocol) -> Guarantee:
-    """The guarantee of a local protocol: what one person's messages betray."""
+    """The guarantee of a local protocol. It is about one person's messages alone."""
     epsilon = min(protocol.budget.epsilon, protocol.local_epsilon)
     return promise(protocol, "largest ratio of the randomizer's law", epsilon=epsilon)
 
 
 def paper_is_not_private(protocol: Protocol) -> Infeasible:
-    """The refusal of a paper's parameters that do not keep the budget."""
+    """The error for a paper's parameters that do not keep the budget."""
     return Infeasible(
         f"the paper's parameters for {protocol.name} do not keep epsilon="
         f"{short(protocol.budget.epsilon)}, delta={short(protocol.budget.delta)} with "
@@ -41,7 +41,7 @@ def paper_is_not_private(protocol: Protocol) -> Infeasible:
 
 
 def check_curve(protocol: Protocol) -> None:
-    """Refuse if rounded tables cost more δ than the budget has left for them."""
+    """Refuse a protocol whose rounded probabilities cost more δ than the budget allows."""
     budget = protocol.budget
     if protocol.curve.delta(budget.epsilon) > budget.delta:
         raise Infeasible(

@@ -1,11 +1,12 @@
-"""A protocol: what each party does, and what is proven about it.
+"""A protocol: what each party does, and which privacy is proven.
 
     values ──randomize──▶ messages ──shuffle──▶ batch ──tally──▶ tally ──estimate──▶ estimate
              randomizer                                estimator
 
-A protocol calibrates two parts for a task, a budget and a crowd: the `Randomizer` that each person
-runs, and the `Estimator` that the analyzer runs. It states the privacy of the two together. All
-else follows from these, and is written here once. `docs/adding-a-protocol.md` has a skeleton.
+A protocol calibrates two objects for a task, a budget and a crowd: the `Randomizer` that each
+person runs, and the `Estimator` that the analyzer runs. It also states the privacy of both
+together. Everything else follows from these statements, and is written here once.
+`docs/adding-a-protocol.md` has a skeleton.
 """
 
 from abc import ABC, abstractmethod
@@ -33,7 +34,7 @@ from headcount.core.guarantee import Guarantee, PrivacyCurve
 from headcount.core.messages import Alphabet, Batch, Messages
 from headcount.core.randomizer import BundleLaw, Randomizer
 from headcount.core.source import Source
-from headcount.core.table import short
+from headcount.core.table import counted, short
 from headcount.core.tally import Tally
 from headcount.core.task import Counts, Task
 
@@ -69,7 +70,9 @@ class Protocol(ABC):
         check_users(self, self.crowd.users)
 
     def __getstate__(self) -> dict[str, Any]:
-        """The state for other machines, which randomize and count: calibrated, without proofs."""
+        """The state for other machines, which only randomize and count. It has the calibrated
+        numbers, but no curve and no guarantee.
+        """
         proof = ("curve", "guarantee", "bundled_guarantee")
         return {name: state for name, state in vars(self).items() if name not in proof}
 
@@ -107,7 +110,7 @@ class Protocol(ABC):
     @property
     @abstractmethod
     def guarantee(self) -> Guarantee:
-        """What is promised at the budget's ε."""
+        """The guarantee at the budget's ε."""
 
     @property
     @abstractmethod
@@ -120,7 +123,7 @@ class Protocol(ABC):
     ) -> Iterator[dict[str, Any]]:
         """Settings of the options to try if a person may send at most `max_messages`.
 
-        The best ones are among them. By default no option trades messages for error.
+        They must include the best settings. By default no option trades messages for error.
         """
         yield {}
 
@@ -138,12 +141,12 @@ class Protocol(ABC):
 
     @property
     def messages_per_user(self) -> float:
-        """The expected number of messages of the person who sends most."""
+        """The expected number of a person's messages, for the value that sends most."""
         return self.randomizer.messages_per_user
 
     @property
     def bits_per_message(self) -> int:
-        """The bits that tell one message from another."""
+        """The number of bits that distinguish messages."""
         return self.randomizer.alphabet.bits
 
     def law(self, value: Any) -> BundleLaw | None:
@@ -153,13 +156,13 @@ class Protocol(ABC):
     @cached_property
     def slots(self) -> int:
         """The least size of bundles that the budget allows."""
-        found = least_slots(self.randomizer, self.curve, self.budget, self.crowd.honest)
-        if found is None:
+        slots = least_slots(self.randomizer, self.curve, self.budget, self.crowd.honest)
+        if slots is None:
             raise Infeasible(
                 f"{self.name} has no bundles of up to {MOST_SLOTS} messages that surely fit "
                 f"within delta={short(self.budget.delta)} at epsilon={short(self.budget.epsilon)}"
             )
-        return found
+        return slots
 
     @property
     def bundled_curve(self) -> PrivacyCurve:
@@ -170,20 +173,20 @@ class Protocol(ABC):
     def bundled_guarantee(self) -> Guarantee:
         """The guarantee if people send bundles of the least size. Estimates from bundles state it.
 
-        A bundle that would not fit is drawn anew, which changes its law a little.
+        Messages that do not fit into a bundle are drawn again, which changes their law a little.
         """
         try:
             return bundled(self.guarantee, self.randomizer, self.curve, self.slots)
-        except Infeasible:  # nobody can have made a bundle
+        except Infeasible:  # then nobody can make a bundle
             return self.guarantee
 
     def bundle(
         self, value: Any, source: Source | None = None, *, slots: int | None = None
     ) -> Messages:
-        """One person's messages, filled up with dummies so that their number says nothing.
+        """One person's messages, filled up with dummies to hide their number.
 
-        All people's bundles must have the same size: `slots`, or by default as few as the budget
-        allows. Messages cannot be drawn without a `source`.
+        The bundles of all people must have the same size. It is `slots`, or by default the least
+        size that the budget allows. A `source` of random bits must be given.
         """
         encoded = self.task.encode([value])
         source = _checked(source)
@@ -193,34 +196,34 @@ class Protocol(ABC):
         return filled_bundle(self.randomizer, encoded, source, size)
 
     def randomize(self, values: ArrayLike, source: Source) -> Messages:
-        """Each person's messages. One person is a vector of one."""
+        """Each person's messages. For one person, give a list with one value."""
         encoded = self.task.encode(values)
         return replace(self.randomizer.send(encoded, _checked(source)), secure=source.secure)
 
     def tally(self, batch: Batch) -> Tally:
-        """The counts that the analyzer needs. Tallies of parts add up to the tally of the whole.
+        """The counts that the analyzer needs. Tallies of several batches can be added.
 
-        In the batch of a whole crowd, messages that the shuffler had to withhold are refused.
+        If the batch is from the whole crowd, messages that the shuffler must withhold are refused.
         """
         checks.instance("batch", batch, Batch)
         payload = self.alphabet.messages(batch.payload)
         sent, each = len(payload), self.randomizer.fixed_messages
         if each and sent != each * batch.users:
             raise InvalidValue(
-                f"with {self.name}, the number of messages per person must be {each}, "
-                f"got {sent} messages from a crowd of {batch.users}"
+                f"with {self.name} each person must send {counted(each, 'message')}, got "
+                f"{counted(sent, 'message')} from {counted(batch.users, 'person', 'people')}"
             )
         counts = self.estimator.count(payload)
         tally = tally_of(self, counts, batch.users, secure=batch.secure, bundled=batch.bundled)
-        if batch.users >= self.crowd.users:  # a part may have few copies of any message
+        if batch.users >= self.crowd.users:  # a smaller batch may have few copies of any message
             _check_withheld(self, tally)
         return tally
 
     def estimate(self, tally: Tally, source: Source | None = None) -> Estimate:
         """The private answer.
 
-        `source` is used in central trust alone, where the noise is added now, and every call is a
-        release of its own. Left out, it is secure.
+        Only central trust uses `source`, since the noise is added now. There every call is a new
+        release. The default source is secure.
         """
         checks.instance("tally", tally, Tally)
         if source is not None:
@@ -246,10 +249,10 @@ class Protocol(ABC):
         return raw.changed(*step) if step else raw
 
     def simulate(self, counts: Counts, source: Source) -> Tally:
-        """A tally with the law that the messages of such a crowd give it, without making them.
+        """A random tally for a crowd with these values, without making the messages.
 
-        `counts[v]` people hold value v; for numbers it is a mapping, {value: people}. The law
-        differs from that of the messages by a total variation that nobody could see: see
+        `counts[v]` people hold value v. For numbers it is a mapping {value: people}. The tally has
+        the same law as a tally of messages, up to a negligible total variation: see
         `randomness.totals`. Messages that a shuffler withholds are left out.
         """
         held = self.task.holding(counts)
@@ -257,11 +260,12 @@ class Protocol(ABC):
         return passed_on(self, tally_of(self, drawn, held.users, secure=source.secure))
 
     def standard_error(self, counts: Counts | None = None) -> float:
-        """Root mean squared error of the estimate by privacy noise, if everyone follows.
+        """The root mean squared error of the estimate, due to privacy noise.
 
-        It is for a crowd in which `counts[v]` people hold value v (for numbers a mapping, {value:
-        people}), or without counts for the worst data of `crowd.users` people. For a histogram it
-        is that of the worst bucket. Random rounding of numbers is included.
+        Everybody is assumed to follow the protocol. `counts[v]` people hold value v; for numbers it
+        is a mapping {value: people}. Without counts, it is the error for the worst data of
+        `crowd.users` people. For a histogram it is the error of the worst bucket. Random rounding
+        of numbers is included.
         """
         if counts is None:
             return self.estimator.standard_error(self.crowd.users, None)
@@ -269,9 +273,10 @@ class Protocol(ABC):
         return self.estimator.standard_error(held.users, held)
 
     def margin(self, confidence: float = 0.95) -> float:
-        """Half the length of an interval with this confidence, for the worst data, if everyone
-        follows: "plus or minus". It is at most half of the possible range. For a density it is that
-        of the privacy noise alone.
+        """The "plus or minus": half the length of an interval, for the worst data.
+
+        Everybody is assumed to follow the protocol. The margin is at most half of the possible
+        range. For a density it includes privacy noise alone.
         """
         confidence, users = checks.confidence(confidence), self.crowd.users
         margins = (
@@ -282,9 +287,9 @@ class Protocol(ABC):
         return min(max(float(np.max(below + above)) for below, above in margins), high - low) / 2
 
     def truth(self, counts: Counts) -> Answer:
-        """The mean of the unbiased estimate for a crowd that holds such values.
+        """The expected value of the unbiased estimate for a crowd with these values.
 
-        It is the true answer. For a density, it is what the protocol's smoothing makes of it.
+        It is the true answer. For a density, it is the true density after the protocol's smoothing.
         """
         return self.estimator.truth(self.task.holding(counts))
 
@@ -308,7 +313,7 @@ def tally_of(
 
 
 def passed_on(protocol: Protocol, tally: Tally) -> Tally:
-    """The tally of what a shuffler passes on: without messages that have too few copies."""
+    """The tally of the messages that a shuffler passes on, those with enough copies."""
     least = protocol.least_copies
     return (
         tally
@@ -318,7 +323,7 @@ def passed_on(protocol: Protocol, tally: Tally) -> Tally:
 
 
 def other_task(task: Task, kind: type[Protocol], *answered: type[Task]) -> InvalidParameter:
-    """The refusal of a task that is none of those answered."""
+    """The error for a task that a protocol does not answer. It answers those in `answered`."""
     closed = ", with all buckets declared" if task.open_values and not kind.open_buckets else ""
     names = " or ".join(one.name for one in answered)
     return InvalidParameter(f"`task` must be a {names}{closed} for {kind.name}, got {task}")
@@ -329,17 +334,17 @@ def check_users(protocol: Protocol, users: int) -> None:
     users = checks.whole("users", users, low=-(2**63), high=2**63)
     if users < protocol.crowd.users:
         raise CrowdMismatch(
-            f"{protocol.name} was built for at least {protocol.crowd.users} people, got {users}",
+            f"{protocol.name} was built for at least {_people(protocol.crowd.users)}, got {users}",
             hint="build it for the crowd that takes part",
         )
     most = protocol.estimator.most_users
     if users > most:
         raise CrowdMismatch(
-            f"{protocol.name} holds at most {most} people, got {users}"
+            f"{protocol.name} holds at most {_people(most)}, got {users}"
             if protocol.least_copies == 1
-            # More who cheat could lift a rare message over the least copies.
+            # With more dishonest people, a rare message could reach the least number of copies.
             else f"{protocol.name} must know how many may be dishonest: it was built for "
-            f"{most} people, got {users}"
+            f"{_people(most)}, got {users}"
         )
 
 
@@ -348,10 +353,15 @@ def check_crowd(protocol: Protocol, crowd: Crowd) -> None:
     check_users(protocol, crowd.users)
     if protocol.trust is Trust.SHUFFLE and crowd.honest < protocol.crowd.honest:
         raise CrowdMismatch(
-            f"{protocol.name} was built for at least {protocol.crowd.honest} honest people, "
+            f"{protocol.name} was built for at least {_people(protocol.crowd.honest, 'honest ')}, "
             f"got {crowd.honest} of {crowd.users} who surely are",
             hint="build it for the crowd that takes part",
         )
+
+
+def _people(count: int, which: str = "") -> str:
+    """A number of people in words, without commas."""
+    return f"{count} {which}{'person' if count == 1 else 'people'}"
 
 
 def _checked(source: Source | None) -> Source:
@@ -372,7 +382,7 @@ def _check_tally(protocol: Protocol, tally: Tally) -> None:
         )
     if tally.counts.size != estimator.tally_size or tally.counts.min() < 0:
         raise InvalidValue(
-            f"a tally of {name} must be {estimator.tally_size} count(s), none negative, "
+            f"a tally of {name} must be {counted(estimator.tally_size, 'count')}, none negative, "
             f"got {tally.counts.size} from {tally.counts.min(initial=0)} up"
         )
     _check_withheld(protocol, tally)

@@ -1,4 +1,7 @@
-"""What one person's device does: it turns a value into messages. A device needs nothing else."""
+"""The part of a protocol that a person's device runs: it turns a value into messages.
+
+A device needs nothing else.
+"""
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
@@ -11,13 +14,13 @@ from headcount.core.messages import Alphabet, Messages
 from headcount.core.source import Source
 
 Message: TypeAlias = int | tuple[int, ...]
-# One person's messages without their order: each different one, sorted, and how often it occurs.
+# One person's messages without their order: pairs of a message and its number of copies, sorted.
 Bundle: TypeAlias = tuple[tuple[Message, int], ...]
 BundleLaw: TypeAlias = Mapping[Bundle, Fraction]
-RARE = Fraction(1, 2**50)  # a stated law may leave out bundles of less chance
+RARE = Fraction(1, 2**50)  # a law may leave out bundles with a smaller probability
 MOST_BUNDLES = 10_000  # a law lists no more bundles than this
-# A crowd's messages are made for so many people at a time, in so much memory. If these numbers
-# change, the same seed gives other messages.
+# Messages are made for at most this many people at a time, in about this much memory. If these
+# numbers change, the same seed gives other messages.
 MOST_AT_ONCE = 2**20
 _BYTES_AT_ONCE = 2**28
 
@@ -56,13 +59,13 @@ class Randomizer(ABC):
     def law(self, value: Any) -> BundleLaw | None:
         """The exact law of the messages of a person who holds this value.
 
-        It may leave out bundles of a chance below `RARE`. It is None if there are more than
-        `MOST_BUNDLES`.
+        It may leave out bundles with a probability below `RARE`. It is None if there are more than
+        `MOST_BUNDLES` bundles.
         """
 
     def overflow(self, slots: int) -> float:
-        """The probability that a person has more messages than slots, or an upper bound on it, for
-        every value. It must be stated unless `fixed_messages` is.
+        """An upper bound on the probability that a person has more messages than slots. It holds
+        for every value. It must be stated unless `fixed_messages` is.
         """
         return 1.0 if self.fixed_messages is None else float(slots < self.fixed_messages)
 
@@ -73,6 +76,6 @@ class Randomizer(ABC):
 
     @property
     def people_at_once(self) -> int:
-        """For how many people messages are made and counted at a time, a power of two."""
+        """How many people's messages are made and counted at a time. It is a power of two."""
         fitting = max(1, int(_BYTES_AT_ONCE / self.bytes_per_user))
         return min(MOST_AT_ONCE, 1 << (fitting.bit_length() - 1))

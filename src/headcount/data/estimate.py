@@ -1,4 +1,4 @@
-"""From a table to a private answer, whatever holds the table."""
+"""From a table of any kind to a private answer."""
 
 from dataclasses import replace
 from functools import partial
@@ -11,6 +11,7 @@ from headcount.core.errors import HeadcountError, InvalidParameter, InvalidValue
 from headcount.core.estimate import Estimate
 from headcount.core.protocol import check_crowd
 from headcount.core.source import Source
+from headcount.core.table import counted
 from headcount.core.task import Task
 from headcount.data.engine import Crowds
 from headcount.data.group_privacy import row_budget
@@ -23,7 +24,7 @@ from headcount.road.memory import check_memory
 from headcount.road.people import Group
 from headcount.road.road import Bits, Route, walk
 
-# The source has parts: one chooses among the rows of a person, the others are for the road.
+# Parts of the source: part 0 chooses among the rows of a person, part 1 is for the road.
 _CHOICE, _ROAD = 0, 1
 
 
@@ -41,34 +42,35 @@ def estimate(
         estimate("people/*.parquet", bins=[0, 18, 65, 120], column="age", budget=Budget(1))
         estimate(query="SELECT smoker FROM 'people.csv'", task=Count(), budget=Budget(1))
 
-    data      a frame of pandas, polars or Spark, anything of Arrow, NumPy arrays, an iterable, a
+    data      a frame of pandas, polars or Spark, any data of Arrow, NumPy arrays, an iterable, a
               relation of DuckDB, a file, a folder or a pattern of files (CSV, Parquet, JSON
               lines), or the text of a query (`query`).
-    task      the question. It is left out with `bins`, the edges of buckets for numbers.
-    ledger    a ledger, or its place. The release is recorded there as a spending of `dataset`
-              before it is made, and refused if it would exceed the limit of the data set.
+    task      the question. Leave it out if you give `bins`, the edges of buckets for numbers.
+    ledger    a ledger, or its place. The release is charged to `dataset` there before it is made.
+              It is refused if it would exceed the limit of the data set.
 
     Settings, all by name:
 
-    column    the column that is asked about. It can be left out if there is only one.
-    budget    ε and δ. It is left out with a protocol that was built before.
-    trust     central, local or shuffle; central unless said otherwise.
-    protocol  a name, with its `options`, or a protocol that was built before. By default it is the
-              one with the least error.
-    honest    how many of all people of the table surely follow the protocol; by default all. The
-              others may all be in one group. Without `person`, a mapping may say it for each group.
-              In shuffle trust, guarantees rely on these people alone.
-    missing   "error", "drop" (then who has no value is not hidden), or a value to fill in.
+    column    the column that the question is about. It can be left out if there is only one.
+    budget    ε and δ. Leave it out if you give a protocol object, which has its own budget.
+    trust     central, local or shuffle. The default is central.
+    protocol  the name of a protocol, with its `options`, or a protocol object. The default is the
+              protocol with the least error.
+    honest    how many people in the table surely follow the protocol. The default is everybody. All
+              the others may be in one group. Without `person`, it may be a mapping with a number
+              for each group. In shuffle trust, guarantees rely on these people alone.
+    missing   "error", "drop" (then the answer does not hide which people have no value), or a value
+              to fill in.
     outside   "error", "clamp" (for numbers and bins), or "other" (one more bucket).
-    person    the column that says whose row it is. At most `rows_per_person` rows of each person
-              count, chosen at random, and all of them together are protected. Without it, a row is
-              a person.
-    group     a column. The same is asked of each group: of `groups`, or of all that are found.
-              Which groups there are, and how many people each has, is public. The budget is spent
-              once, since a value is in one group only.
-    engine    "local", or "spark" for its frames. By default it is that of the data.
-    source    the source of random bits. By default it is secure.
-    progress  a function that is called with a step and the share of it that is done.
+    person    the column that names the person of each row. At most `rows_per_person` rows of each
+              person count. They are chosen at random, and they are protected together. Without
+              `person`, each row is a person.
+    group     a column of groups. The question is answered for each group: for those in `groups`, or
+              for all groups in the table. The names of the groups and their numbers of people are
+              public. The budget is spent only once, since each value is in one group.
+    engine    "local", or "spark" for frames of Spark. The default depends on the data.
+    source    the source of random bits. The default is secure.
+    progress  a function that is called with the name of a step and the share of it that is done.
     """
     book = Ledger.open(ledger) if isinstance(ledger, str | PathLike) else ledger
     if book is not None:
@@ -83,8 +85,9 @@ def estimate(
 
 
 def prepare(data: Any = None, task: Task | None = None, **settings: Unpack[Settings]) -> "Prepared":
-    """An estimate that is ready: rows are read and protocols are calibrated, but nothing is
-    released. It takes what `estimate` takes, without a ledger.
+    """Prepare an estimate: read the rows and calibrate the protocols, but release nothing.
+
+    The parameters are those of `estimate`, without the ledger.
 
         ready = prepare(frame, Count(), column="smoker", budget=Budget(1))
         ready.release.guarantee  # what will be spent
@@ -102,7 +105,7 @@ def prepare(data: Any = None, task: Task | None = None, **settings: Unpack[Setti
 class Prepared:
     """An estimate before its release.
 
-    `release` is what will be spent: the protocols, the guarantee and the privacy curve.
+    `release` describes what will be spent: the protocols, the guarantee and the privacy curve.
     """
 
     def __init__(
@@ -115,7 +118,7 @@ class Prepared:
         self.release = joint(releases, people, request.question)
 
     def charge(self, ledger: Ledger, dataset: str | None = None) -> None:
-        """Record the release in a ledger; `BudgetExhausted` if the limit does not allow it."""
+        """Charge the release to a ledger. `BudgetExhausted` is raised if the limit forbids it."""
         _check_secure(self._request.source)
         question, spent = self._request.question, self.release
         ledger.charge(
@@ -125,7 +128,7 @@ class Prepared:
         )  # fmt: skip
 
     def answer(self) -> Estimate | GroupedEstimate:
-        """Make the release, once: another answer would be another release."""
+        """Make the release. This works only once, since a second answer is a second release."""
         if self._answered:
             raise InvalidParameter(
                 "an answer must be drawn once, got a second call of `answer`",
@@ -136,7 +139,7 @@ class Prepared:
         routes = {group: route for group, (route, _) in self._legs.items()}
         bits = Bits.of(self._request.random_bits, _ROAD)
         progress = partial(self._request.progress, "randomizing")
-        found = {
+        estimates = {
             group: replace(
                 one,
                 guarantee=replace(self._legs[group][1].guarantee, secure=one.guarantee.secure),
@@ -145,10 +148,10 @@ class Prepared:
             for group, one in walk(self._people, routes, bits, progress).items()
         }
         if question.group is None:
-            return found[None]
-        secure = all(one.guarantee.secure for one in found.values())
+            return estimates[None]
+        secure = all(one.guarantee.secure for one in estimates.values())
         return GroupedEstimate(
-            question.group, found, replace(self.release.guarantee, secure=secure)
+            question.group, estimates, replace(self.release.guarantee, secure=secure)
         )
 
 
@@ -161,7 +164,7 @@ def _check_secure(source: Source | None) -> None:
 
 
 def _planned(request: Request, honesty: Honesty) -> dict[Group, tuple[Route, Release]]:
-    """The route of every group, and what it spends. A refusal names the group."""
+    """The route of every group, and its release. An error names the group."""
     legs: dict[Group, tuple[Route, Release]] = {}
     for group, users in honesty.crowds.users.items():
         try:
@@ -173,7 +176,8 @@ def _planned(request: Request, honesty: Honesty) -> dict[Group, tuple[Route, Rel
         except HeadcountError as error:
             if honesty.question.group is None:
                 raise
-            error.args = (f"group {group!r} of size {users:,}: {error.message}",)
+            people = counted(users, "person", "people")
+            error.args = (f"group {group!r} of {people}: {error.message}",)
             error.message = error.args[0]
             raise
     return legs
@@ -182,16 +186,17 @@ def _planned(request: Request, honesty: Honesty) -> dict[Group, tuple[Route, Rel
 def _leg(request: Request, crowd: Crowd) -> tuple[Route, Release]:
     question = request.question
     budget = row_budget(request.spendable, question.rows_per_person)
-    found = request.build(budget, crowd)
-    check_crowd(found, crowd)  # before anything is charged
+    protocol = request.build(budget, crowd)
+    check_crowd(protocol, crowd)  # before anything is charged
     reserve = 0.0
-    if request.built is None and drawn_at_once(found, question, crowd.users):
-        # A little of δ is put aside, and a protocol calibrated for the rest; it may be another one.
+    if request.built is None and drawn_at_once(protocol, question, crowd.users):
+        # A small share of δ is set aside. A protocol is built again for the rest of the budget; it
+        # may be another protocol.
         reserve = SHARE * budget.delta
         rest = replace(budget, delta=budget.delta - reserve * (1 + 1e-12))
         less = request.build(rest, crowd)
         if drawn_at_once(less, question, crowd.users):
-            found = less
+            protocol = less
         else:
             reserve = 0.0
-    return Route(found, reserve), release(found, question, reserve)
+    return Route(protocol, reserve), release(protocol, question, reserve)

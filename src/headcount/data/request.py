@@ -1,4 +1,4 @@
-"""What a caller asks of a table: checked before a row is read."""
+"""The settings of an estimate. All of them are checked before any row is read."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
@@ -12,10 +12,10 @@ from headcount.core.protocol import Protocol
 from headcount.core.source import Source
 from headcount.core.task import Task
 from headcount.data.cleaning import Cleaning, Fill, cleaning
+from headcount.data.encoded_rows import group_order
 from headcount.data.engine import Engine
 from headcount.data.honesty import Honest, check_honest
 from headcount.data.local import LocalEngine
-from headcount.data.parts import group_order
 from headcount.data.question import Question
 from headcount.data.sources import rows_of
 from headcount.planner.plan import best_protocol
@@ -37,7 +37,7 @@ ENGINES: dict[str, Callable[[], Engine]] = {"local": LocalEngine, "spark": _spar
 
 
 class Settings(TypedDict, total=False):
-    """What may be said about an estimate, by name: see `estimate`."""
+    """The settings of an estimate, by name: see `estimate`."""
 
     column: str | None
     budget: Budget | None
@@ -60,7 +60,7 @@ class Settings(TypedDict, total=False):
 
 @dataclass(frozen=True, eq=False)
 class Request:
-    """The settings of an estimate. `data` and `column` are those that the caller means."""
+    """The settings of an estimate, as the caller gave them: see `estimate`."""
 
     data: Any = None
     task: Task | None = None
@@ -94,7 +94,7 @@ class Request:
         return request
 
     def check(self) -> None:
-        """Refuse settings that do not fit together, in the order in which people think of them."""
+        """Refuse settings that do not fit together. What people think of first is checked first."""
         _ = self.spendable
         rows = checks.whole(
             "rows_per_person", self.rows_per_person, low=1, high=MOST_ROWS_PER_PERSON
@@ -115,12 +115,12 @@ class Request:
 
     @property
     def built(self) -> Protocol | None:
-        """The protocol, if it was built before."""
+        """The protocol, if the caller gave a protocol object."""
         return self.protocol if isinstance(self.protocol, Protocol) else None
 
     @cached_property
     def spendable(self) -> Budget:
-        """The budget that was given, or that of a protocol that was built before."""
+        """The budget that was given, or the budget of the protocol object."""
         if self.built is not None:
             if self.budget is not None:
                 raise InvalidParameter("`budget` must be left to the protocol, got both")
@@ -132,25 +132,25 @@ class Request:
 
     @cached_property
     def random_bits(self) -> Source:
-        """The source; a secure one if none was given."""
+        """The source of random bits. It is secure if none was given."""
         source = SecureSource() if self.source is None else self.source
         checks.instance("source", source, Source)
         return source
 
     @cached_property
     def place(self) -> Engine:
-        """The engine that was asked for, or that of the data."""
+        """The engine that was asked for, or else the engine that fits the data."""
         if isinstance(self.engine, Engine):
             return self.engine
         name = self.engine
         if name is None:
-            # Known by name, so that Spark is not loaded for other data.
+            # The name of the module is enough, so Spark is not loaded for other data.
             name = "spark" if type(self.data).__module__.startswith("pyspark.") else "local"
         return ENGINES[checks.choice("engine", name, list(ENGINES))]()
 
     @cached_property
     def rows(self) -> Any:
-        """The rows, as the engine takes them."""
+        """The rows, in the form that the engine needs."""
         if isinstance(self.place, LocalEngine):
             return rows_of(self.data, self.query)
         if self.query is not None:
@@ -161,7 +161,7 @@ class Request:
 
     @cached_property
     def who_is_trusted(self) -> Trust:
-        """The trust that was asked for, or that of the protocol, or else central."""
+        """The trust that was asked for, or the trust of the protocol, or else central."""
         asked = self.trust
         if asked is not None:
             asked = Trust(checks.choice("trust", asked, list(Trust)))
@@ -174,7 +174,7 @@ class Request:
 
     @cached_property
     def question(self) -> Question:
-        """What an engine has to know."""
+        """Everything that an engine needs to know."""
         rows, place = self.rows, self.place
         column = self.column
         if column is None and isinstance(place, LocalEngine):
@@ -212,8 +212,8 @@ class Request:
         return tuple(group_order(names))
 
     def build(self, budget: Budget, crowd: Crowd) -> Protocol:
-        """The protocol for a crowd: the one that was built before, or that has the name, or the
-        best one.
+        """The protocol for a crowd: the caller's protocol object, or the protocol with the given
+        name, or else the best protocol.
         """
         if self.built is not None:
             return self.built
@@ -228,5 +228,5 @@ class Request:
 
 
 def _is_number(name: object) -> bool:
-    """Whether a name is a whole number, and small enough for a column."""
+    """Whether a name is a whole number that fits into a column."""
     return isinstance(name, int) and abs(name) < 2**64

@@ -1,8 +1,9 @@
-"""What an executor does with one partition of a frame: rows in, a few numbers out.
+"""The steps that an executor takes with one partition of a frame: rows in, a few numbers out.
 
-Steps are frozen objects that travel to the executors, where each is called with the record batches
-of a partition. Nothing random travels: every task has a secure source of its own, keyed where it
-runs. Only a seeded source, which is not private anyway, gives each partition its part.
+A step is a frozen object. The driver sends it to the executors, and each executor calls it with the
+record batches of a partition. No random bits are sent: every task creates a secure source of its
+own where it runs. Only a seeded source is sent, which is not private anyway. Then each partition
+uses its own numbered part of that source.
 """
 
 import json
@@ -14,25 +15,25 @@ import numpy as np
 from headcount.core.errors import HeadcountError
 from headcount.core.protocol import Protocol
 from headcount.core.tally import Tally
-from headcount.data.chosen import Chosen
 from headcount.data.counting import Counting
-from headcount.data.cutting import pieces
-from headcount.data.parts import Numbering
+from headcount.data.encoded_rows import Numbering
+from headcount.data.piece_cutter import pieces
 from headcount.data.question import Question
+from headcount.data.row_choice import RowChoice
 from headcount.data.spark.columns import stored
-from headcount.data.spark.home import Batches, home, refused
-from headcount.data.spark.refusals import Refusal
+from headcount.data.spark.remote_refusals import RemoteRefusal
+from headcount.data.spark.results import Batches, count_result, refusal_result
 from headcount.data.spark.rows import RawRows, Reader, partition_source, quietly
 from headcount.randomness.sources import SeededSource
 from headcount.road.people import Group
 from headcount.road.pieces import tally_of_part
 
-_ROWS = 2**16  # of a batch that is made here
+_ROWS = 2**16  # rows in each batch that is yielded
 
 
 @dataclass(frozen=True)
-class Surveying:
-    """How many people there are in each group, and where that may be known, with each value."""
+class SurveyStep:
+    """Counts the people in each group. If the driver may know it, it counts them by value, too."""
 
     reader: Reader
 
@@ -41,18 +42,20 @@ class Surveying:
         groups = Numbering.of_groups(question.groups)
         counting = Counting(question, groups)
         try:
-            for part, _ in self.reader.parts(batches, groups):
-                counting.add(part)
+            for rows, _ in self.reader.encoded_rows(batches, groups):
+                counting.add(rows)
         except HeadcountError as error:
-            yield refused(error, question)
+            yield refusal_result(error, question)
             return
         for name, survey in counting.surveys().items():
-            yield home(name, survey.users, survey.counts)
+            yield count_result(name, survey.users, survey.counts)
 
 
 @dataclass(frozen=True)
-class Choosing:
-    """The rows that count of each person, all of whose rows are in one partition, encoded."""
+class ChoiceStep:
+    """Chooses the rows of each person that count, and encodes them. All rows of a person must be in
+    one partition.
+    """
 
     question: Question
     seed: SeededSource | None
@@ -61,33 +64,33 @@ class Choosing:
         import pyarrow
 
         groups = Numbering.of_groups(self.question.groups)
-        chosen = Chosen(self.question.rows_per_person, partition_source(self.seed))
+        choice = RowChoice(self.question.rows_per_person, partition_source(self.seed))
         columns = ["code", "name", "refusal"]
         try:
-            for part, _ in RawRows(self.question).parts(batches, groups):
-                chosen.add(part)
+            for rows, _ in RawRows(self.question).encoded_rows(batches, groups):
+                choice.add(rows)
         except HeadcountError as error:
             kind = stored(np.zeros(0, dtype=self.question.cleaning.dtype)).dtype
             code = pyarrow.array([None], pyarrow.from_numpy_dtype(kind))
-            why = pyarrow.array([Refusal.of(error, self.question).to_json()])
+            why = pyarrow.array([RemoteRefusal.of(error, self.question).to_json()])
             nobody = pyarrow.nulls(1, pyarrow.string())
             yield pyarrow.RecordBatch.from_arrays([code, nobody, why], columns)
             return
-        whole = chosen.part()
+        whole = choice.rows()
         if whole is None:
             return
         names = pyarrow.array([json.dumps(name) for name in groups.numbers], pyarrow.string())
         for start in range(0, len(whole.codes), _ROWS):
-            part = whole.take(np.arange(start, min(start + _ROWS, len(whole.codes))))
-            none = pyarrow.nulls(len(part.codes), pyarrow.string())
-            group = none if part.groups is None else names.take(pyarrow.array(part.groups))
-            arrays = [pyarrow.array(stored(part.codes)), group, none]
+            some = whole.take(np.arange(start, min(start + _ROWS, len(whole.codes))))
+            none = pyarrow.nulls(len(some.codes), pyarrow.string())
+            group = none if some.groups is None else names.take(pyarrow.array(some.groups))
+            arrays = [pyarrow.array(stored(some.codes)), group, none]
             yield pyarrow.RecordBatch.from_arrays(arrays, columns)
 
 
 @dataclass(frozen=True)
-class Tallying:
-    """The tally of the messages of each group; messages themselves are forgotten at once."""
+class TallyStep:
+    """Makes the messages of each group and counts them. It keeps the tally, and no messages."""
 
     reader: Reader
     groups: tuple[Group, ...]
@@ -100,13 +103,13 @@ class Tallying:
         names = Numbering.of_found(self.groups, self.reader.question)
         tallies: dict[Group, Tally] = {}
         try:
-            parts = self.reader.parts(batches, names)
-            for group, number, codes in pieces(parts, self.protocols, names, quietly):
-                part = sources[group].part(number)
-                tally = tally_of_part(self.protocols[group], codes, part)
+            rows = self.reader.encoded_rows(batches, names)
+            for group, number, codes in pieces(rows, self.protocols, names, quietly):
+                bits = sources[group].part(number)
+                tally = tally_of_part(self.protocols[group], codes, bits)
                 tallies[group] = tallies[group] + tally if group in tallies else tally
         except HeadcountError as error:
-            yield refused(error, self.reader.question)
+            yield refusal_result(error, self.reader.question)
             return
         for group, tally in tallies.items():
-            yield home(group, tally.users, tally.counts)
+            yield count_result(group, tally.users, tally.counts)

@@ -1,4 +1,4 @@
-"""What is refused on another machine, on its way home as a line of text."""
+"""Refusals that an executor sends to the driver, as text."""
 
 import json
 from collections.abc import Iterable
@@ -15,15 +15,15 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Refusal:
-    """Why the rows of one part are refused: problems that add up, or one line."""
+class RemoteRefusal:
+    """Why the rows of a partition are refused: problems, which add up, or else one message."""
 
     message: str
     hint: str
     problems: Problems | None
 
     @classmethod
-    def of(cls, error: HeadcountError, question: Question) -> "Refusal":
+    def of(cls, error: HeadcountError, question: Question) -> "RemoteRefusal":
         problems = error.problems if isinstance(error, DoesNotFit) else None
         if problems and question.values_stay:
             problems = replace(problems, first_missing=(), first_outside=())
@@ -33,29 +33,32 @@ class Refusal:
         return json.dumps(asdict(self))
 
     @classmethod
-    def from_json(cls, text: str) -> "Refusal":
+    def from_json(cls, text: str) -> "RemoteRefusal":
         fields = json.loads(text)
         if fields["problems"] is not None:
             fields["problems"] = Problems(**fields["problems"])
         return cls(**fields)
 
 
-def joint(refusals: Iterable[Refusal]) -> Refusal | None:
-    """One for all parts: a line if there is one, else all problems together."""
+def joint_refusal(refusals: Iterable[RemoteRefusal]) -> RemoteRefusal | None:
+    """One refusal for all partitions: the first message if there is one, else all problems
+    together.
+    """
     every = sorted(refusals, key=lambda refusal: (refusal.problems is not None, refusal.message))
     if not every or every[0].problems is None:
         return every[0] if every else None
-    # In one order, whichever part came first; and rows of a part have no number in the whole.
-    found = [refusal.problems for refusal in every if refusal.problems is not None]
-    texts = sorted(text for problems in found for _, text in problems.first_outside)
-    counted = sum((replace(one, first_missing=(), first_outside=()) for one in found), Problems())
+    # Values are sorted, since partitions come in any order. Row numbers are dropped, since they
+    # count within a partition.
+    listed = [refusal.problems for refusal in every if refusal.problems is not None]
+    texts = sorted(text for problems in listed for _, text in problems.first_outside)
+    counted = sum((replace(one, first_missing=(), first_outside=()) for one in listed), Problems())
     shown = Problems(first_outside=tuple((0, text) for text in texts))
-    hint = max((refusal.hint for refusal in every), key=len)  # not all of them have one
-    return Refusal("", hint, counted + shown)
+    hint = max((refusal.hint for refusal in every), key=len)  # some have no hint
+    return RemoteRefusal("", hint, counted + shown)
 
 
-def refuse(refusal: Refusal, allowed: str) -> None:
-    """Raise it; `allowed` says which values fit."""
+def refuse(refusal: RemoteRefusal, allowed: str) -> None:
+    """Raise the error of a refusal. `allowed` says which values fit."""
     problems = refusal.problems
     if problems is None:
         raise InvalidValue(refusal.message, hint=refusal.hint)
@@ -77,7 +80,7 @@ def _rows(count: int) -> str:
 
 @dataclass(frozen=True)
 class DiscreetCleaning(Cleaning):
-    """One whose refusals show no value."""
+    """A cleaning whose refusals never show a value."""
 
     @classmethod
     def of(cls, cleaning: Cleaning) -> "DiscreetCleaning":

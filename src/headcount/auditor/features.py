@@ -1,10 +1,10 @@
-"""Ways to look at what a mechanism puts out: each turns outputs into whole numbers, its codes.
+"""Features of a mechanism's outputs. A feature gives each output a whole number, its code.
 
-An audit tries all of them where it may, and keeps the one that tells most. None of them needs to
-know the mechanism: a number may tell by its size, by being exactly one of few, or by its last bits;
-several numbers by each, by their order, their sum, how many they are, by odds that add up what each
-of them tells, or all together. A reading is made for some outputs, but reads all others, too: what
-it does not know, such as a word among numbers, has a code as well.
+An audit tries all features that fit, and keeps the one that distinguishes two datasets best. It
+needs no knowledge of the mechanism. The features of a number are its size, its exact value and its
+last bits. The features of several numbers are those of each number, their order, their sum, how
+many there are, all of them together, and their joint odds (see `_of_odds`). A feature is learned
+from some outputs, but it gives every output a code, even a word where it expects a number.
 """
 
 import math
@@ -20,32 +20,37 @@ from numpy.typing import NDArray
 from headcount.core.errors import InvalidParameter
 from headcount.core.table import short
 
-# One for each run: a sequence of anything, or an array whose rows they are.
+# The outputs of several runs: a sequence of any objects, or an array with a row for each run.
 Outputs: TypeAlias = Sequence[Any] | NDArray[Any]
 Codes: TypeAlias = NDArray[np.int64]
-MOST_PARTS = 64  # numbers of one output that are looked at by themselves
-_BINS = 512  # into which sizes are put, at most
-_COARSE = 32  # the same where many numbers are put together
-_NAMED = 6  # codes that a description lists
-_MOST_BITS = 1023  # of a whole number that a float can hold
-_NO_NUMBER = np.iinfo(np.int64).min  # the code of what is no whole number
-_MINUS_ONE, _NAN = object(), object()  # stand-ins: -1 has the hash of -2, and no two NaNs agree
+MOST_PARTS = 64  # at most this many numbers of one output have features of their own
+_BINS = 512  # the most bins for the sizes of numbers
+_COARSE = 32  # the most bins of each number for joint odds
+_NAMED = 6  # the most codes that a description lists
+_MOST_BITS = 1023  # the most bits of a whole number that a float can hold
+_NO_NUMBER = np.iinfo(np.int64).min  # the code of an output that is not a whole number
+# These stand for −1, which has the same hash as −2, and for NaN, which does not equal itself.
+_MINUS_ONE, _NAN = object(), object()
 
 
 @dataclass(frozen=True)
-class Reading:
-    """`read` gives the code of each output; `say` puts some codes, rising, into words."""
+class Feature:
+    """`codes_of` returns the code of each output. `in_words` describes some codes; they must be in
+    rising order.
+    """
 
     name: str
-    read: Callable[[Outputs], Codes]
-    say: Callable[[Codes], str]
+    codes_of: Callable[[Outputs], Codes]
+    in_words: Callable[[Codes], str]
 
     def describe(self, codes: Codes) -> str:
-        return f"{self.name} {self.say(codes)}".strip()
+        return f"{self.name} {self.in_words(codes)}".strip()
 
 
 def checked(outputs: Outputs) -> Outputs:
-    """The outputs, if they can be read: numbers, words, anything with a hash, or lists of these."""
+    """Refuse outputs that have no features. Outputs must be numbers, words, other objects with a
+    hash, or lists of these.
+    """
     if isinstance(outputs, np.ndarray):
         if outputs.dtype.kind in "iufb":
             return outputs
@@ -62,7 +67,7 @@ def checked(outputs: Outputs) -> Outputs:
 
 
 def says_nothing(outputs: Outputs) -> bool:
-    """Whether all of them are None, or lists of None."""
+    """Whether all outputs are None, or lists of None."""
 
     def nothing(output: Any) -> bool:
         listed = isinstance(output, list | tuple) and len(output) > 0
@@ -71,24 +76,24 @@ def says_nothing(outputs: Outputs) -> bool:
     return not isinstance(outputs, np.ndarray) and all(map(nothing, outputs))
 
 
-def readings(outputs: Outputs, others: Outputs) -> Iterator[Reading]:
-    """Readings that fit, made for these outputs of both sides."""
+def features(outputs: Outputs, others: Outputs) -> Iterator[Feature]:
+    """All features that fit, learned from these outputs of both sides."""
     arrays = isinstance(outputs, np.ndarray) and isinstance(others, np.ndarray)
     both = np.concatenate([outputs, others]) if arrays else [*outputs, *others]
     if _all_numbers(both):
         yield from _of_numbers("", _numbers_of, both)
         return
-    yield Reading("everything", same, _one_of)
+    yield Feature("everything", same, _one_of)
     if isinstance(both, np.ndarray):
         least = both.shape[1] if both.ndim == 2 else 0
     elif all(isinstance(one, list | tuple | np.ndarray) for one in both):
         least = min(len(one) for one in both)
-        yield Reading("how many", _sizes, _numbers)
-        yield Reading("without order", _without_order, _one_of)
+        yield Feature("how many", _sizes, _numbers)
+        yield Feature("without order", _without_order, _one_of)
     else:
         return
     for at in range(min(least, MOST_PARTS)):
-        yield from _of_numbers(f"number {at},", partial(_part, at=at), both)
+        yield from _of_numbers(f"number {at},", partial(_column, at=at), both)
     if least > 1:
         yield from _of_numbers("sum,", _sums, both)
         yield from _of_odds(outputs, others, min(least, MOST_PARTS))
@@ -105,15 +110,16 @@ def _all_numbers(outputs: Outputs) -> bool:
 
 
 def _numbers_of(outputs: Outputs) -> NDArray[Any]:
-    """The outputs as numbers; NaN for each that is none."""
+    """The outputs as numbers. An output that is not a number becomes NaN."""
     if _all_numbers(outputs):
         array = np.asarray(outputs)
-        if array.dtype.kind in "iufb":  # else some are beyond 64 bits
+        if array.dtype.kind in "iufb":  # otherwise some numbers have more than 64 bits
             return array
     return np.array([float(one) if _is_number(one) else np.nan for one in outputs])
 
 
-def _part(outputs: Outputs, at: int) -> Outputs:
+def _column(outputs: Outputs, at: int) -> Outputs:
+    """Number `at` of each output, or None if it has no such number."""
     if isinstance(outputs, np.ndarray):
         return outputs[:, at]
     return [one[at] if _has(one, at) else None for one in outputs]
@@ -142,8 +148,10 @@ def _without_order(outputs: Outputs) -> Codes:
 
 def _of_numbers(
     prefix: str, listed: Callable[[Outputs], Outputs], both: Outputs
-) -> Iterator[Reading]:
-    """By size, by being equal, and by the last bits of a float; nothing of what is no number."""
+) -> Iterator[Feature]:
+    """The features of a number: its size, its exact value, and the last bits of a float. There are
+    none if some outputs are not numbers.
+    """
     if not _all_numbers(listed(both)):
         return
     known = _numbers_of(listed(both))
@@ -155,11 +163,11 @@ def _of_numbers(
         return f"{prefix} {kind}".strip()
 
     if _are_whole(known) and len(np.unique(known)) <= _BINS:
-        yield Reading(name("value"), lambda given: _as_whole(numbers(given)), _numbers)
+        yield Feature(name("value"), lambda given: _as_whole(numbers(given)), _numbers)
         return
     yield _by_size(name("size"), numbers, known)
     if known.dtype.kind == "f":
-        yield Reading(
+        yield Feature(
             name("last bits"),
             lambda given: last_bits(numbers(given)),
             lambda codes: (
@@ -168,7 +176,7 @@ def _of_numbers(
                 else f"{len(codes)} powers of two, from 2^{codes[0]} to 2^{codes[-1]}"
             ),
         )
-        yield Reading(name("exact value"), lambda given: _bits(numbers(given)), _one_of)
+        yield Feature(name("exact value"), lambda given: _bits(numbers(given)), _one_of)
 
 
 def _are_whole(numbers: NDArray[Any]) -> bool:
@@ -184,9 +192,9 @@ def _as_whole(numbers: NDArray[Any]) -> Codes:
     return np.where(whole, np.where(whole, numbers, 0).astype(np.int64), _NO_NUMBER)
 
 
-def _by_size(name: str, numbers: Callable[[Outputs], NDArray[Any]], known: NDArray[Any]) -> Reading:
+def _by_size(name: str, numbers: Callable[[Outputs], NDArray[Any]], known: NDArray[Any]) -> Feature:
     edges = _edges(known.astype(np.float64), _BINS)
-    return Reading(
+    return Feature(
         name,
         lambda given: np.searchsorted(edges, numbers(given).astype(np.float64)),
         partial(_ranges, edges=edges),
@@ -194,37 +202,39 @@ def _by_size(name: str, numbers: Callable[[Outputs], NDArray[Any]], known: NDArr
 
 
 def _edges(numbers: NDArray[np.float64], most: int) -> NDArray[np.float64]:
-    """Of bins that hold about as many numbers each: the more numbers, the more bins, and the more
-    in each of them.
+    """The edges of bins that each have about the same number of elements. More numbers get more
+    bins, and more elements in each bin.
     """
     finite = numbers[np.isfinite(numbers)]
     bins = min(most, 2 + int(4 * len(finite) ** (1 / 3)))
     return np.unique(np.quantile(finite, np.linspace(0, 1, bins))) if len(finite) else np.zeros(1)
 
 
-def _of_odds(outputs: Outputs, others: Outputs, parts: int) -> Iterator[Reading]:
-    """By odds for the one side against the other: the sum of what each number says, as if they were
-    independent. Learned from the first half of the runs alone, like the codes of an event.
+def _of_odds(outputs: Outputs, others: Outputs, parts: int) -> Iterator[Feature]:
+    """The joint odds of all numbers of an output, for one side against the other.
+
+    The logarithms of the odds of the numbers are added, as if the numbers were independent. The
+    odds are learned from the first half of the runs alone, like the codes of an event.
     """
     half = len(outputs) // 2
-    sides = [[_part(side[:half], at) for at in range(parts)] for side in (outputs, others)]
+    sides = [[_column(side[:half], at) for at in range(parts)] for side in (outputs, others)]
     if not all(map(_all_numbers, sides[0] + sides[1])):
         return
     tables = []
     for one, other in zip(*sides, strict=True):
-        ours, theirs = (_numbers_of(part).astype(np.float64) for part in (one, other))
+        ours, theirs = (_numbers_of(column).astype(np.float64) for column in (one, other))
         edges = _edges(np.concatenate([ours, theirs]), _COARSE)
         seen, beside = (
-            np.bincount(np.searchsorted(edges, part), minlength=len(edges) + 1)
-            for part in (ours, theirs)
+            np.bincount(np.searchsorted(edges, column), minlength=len(edges) + 1)
+            for column in (ours, theirs)
         )
         tables.append((edges, np.log((seen + 1) / (beside + 1))))
 
     def odds(given: Outputs) -> NDArray[Any]:
         total = np.zeros(len(given))
         for at, (edges, said) in enumerate(tables):
-            part = _numbers_of(_part(given, at)).astype(np.float64)
-            total += said[np.searchsorted(edges, part)]
+            column = _numbers_of(_column(given, at)).astype(np.float64)
+            total += said[np.searchsorted(edges, column)]
         return total
 
     known = np.concatenate([odds(outputs[:half]), odds(others[:half])])
@@ -236,8 +246,10 @@ def _bits(numbers: NDArray[Any]) -> Codes:
 
 
 def last_bits(numbers: NDArray[Any]) -> Codes:
-    """The power of two that is a float's last bit: what was added to noise may show there (Mironov
-    2012), since a sum is rounded to multiples that fit the larger of the two.
+    """The exponent of a float's last bit, as a power of two.
+
+    A sum of a value and noise is rounded to multiples that fit the larger of the two. So the last
+    bits may reveal the value (Mironov 2012).
     """
     given = np.where(np.isfinite(numbers), numbers, 0.0).astype(np.float64)
     mantissa, exponent = np.frexp(np.abs(given))
@@ -248,7 +260,7 @@ def last_bits(numbers: NDArray[Any]) -> Codes:
 
 
 def same(outputs: Outputs) -> Codes:
-    """A code for each output: equal outputs have the same one."""
+    """A code for each output. Equal outputs have the same code."""
     if isinstance(outputs, np.ndarray):
         if outputs.ndim == 1:
             return _bits(outputs) if outputs.dtype.kind == "f" else outputs.astype(np.int64)
@@ -258,7 +270,9 @@ def same(outputs: Outputs) -> Codes:
 
 
 def _plain(output: Any) -> Any:
-    """A stand-in for an output: equal ones have the same hash, and others hardly ever do."""
+    """An object whose hash stands for an output. Equal outputs have the same hash, and different
+    outputs hardly ever do.
+    """
     if isinstance(output, np.ndarray):
         return output.tobytes() if output.dtype.kind in "iufb" else _plain(output.tolist())
     if isinstance(output, list | tuple):
@@ -286,7 +300,9 @@ def _numbers(codes: Codes) -> str:
 
 
 def _ranges(codes: Codes, edges: NDArray[np.float64]) -> str:
-    """Bins that follow each other are one range: code c is from edge c − 1 to edge c."""
+    """The codes of bins, in words. Code c is the bin from edge c − 1 to edge c. Adjacent bins are
+    named as one range.
+    """
     ends = np.flatnonzero(np.diff(codes) > 1)
     cuts = [0, *(ends + 1).tolist(), len(codes)]
     said = [_range(int(codes[a]), int(codes[b - 1]), edges) for a, b in pairwise(cuts)]

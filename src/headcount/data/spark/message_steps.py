@@ -1,4 +1,4 @@
-"""What an executor does where messages themselves are kept: it makes them, or counts them."""
+"""The steps of an executor for stored messages: one makes the messages, the other counts them."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -11,11 +11,11 @@ from headcount.core.errors import HeadcountError
 from headcount.core.protocol import Protocol, tally_of
 from headcount.core.source import Source
 from headcount.core.tally import Tally
-from headcount.data.cutting import Cutter, pieces
-from headcount.data.parts import Numbering
+from headcount.data.encoded_rows import Numbering
+from headcount.data.piece_cutter import Cutter, pieces
 from headcount.data.spark.columns import message_column, payload_of
-from headcount.data.spark.home import Batches, home, home_batch
-from headcount.data.spark.refusals import Refusal
+from headcount.data.spark.remote_refusals import RemoteRefusal
+from headcount.data.spark.results import Batches, count_result, result_batch
 from headcount.data.spark.rows import Reader, partition_source, quietly
 from headcount.randomness.sources import SeededSource
 from headcount.road.people import Group
@@ -24,12 +24,14 @@ from headcount.road.shuffler import Shuffler
 if TYPE_CHECKING:
     import pyarrow
 
-_ROWS = 2**16  # of a batch that is made here
+_ROWS = 2**16  # rows in each batch that is yielded
 
 
 @dataclass(frozen=True)
-class Sending:
-    """The messages of a group, one a row; if mixed, with keys to sort them by."""
+class SendStep:
+    """Makes the messages of a group, one in each row. If `mixed`, each has random keys, and the
+    messages are sorted by them later.
+    """
 
     reader: Reader
     groups: tuple[Group, ...]
@@ -41,16 +43,16 @@ class Sending:
     def __call__(self, batches: Batches) -> Batches:
         source = partition_source(self.seed).part(self.groups.index(self.group))
         names = Numbering.of_found(self.groups, self.reader.question)
-        parts = self.reader.parts(batches, names)
+        rows = self.reader.encoded_rows(batches, names)
         size = min(_ROWS, self.protocol.randomizer.people_at_once)
-        for _, number, codes in pieces(parts, {self.group: self.protocol}, names, quietly):
-            part = source.part(number)
+        for _, number, codes in pieces(rows, {self.group: self.protocol}, names, quietly):
+            bits = source.part(number)
             for start in range(0, len(codes), size):
-                sent = self.protocol.randomizer.send(codes[start : start + size], part)
+                sent = self.protocol.randomizer.send(codes[start : start + size], bits)
                 admitted = Shuffler.of(self.protocol).admitted(sent)
                 payload = self.protocol.alphabet.messages(admitted.payload)
                 for at in range(0, len(payload), _ROWS):
-                    yield self._batch(payload[at : at + _ROWS], part)
+                    yield self._batch(payload[at : at + _ROWS], bits)
 
     def _batch(self, payload: NDArray[Any], source: Source) -> "pyarrow.RecordBatch":
         import pyarrow
@@ -63,8 +65,10 @@ class Sending:
 
 
 @dataclass(frozen=True)
-class Counted:
-    """What stored messages add to a tally; `users` are how many messages there are."""
+class CountStep:
+    """Counts stored messages for a tally. The result has the number of messages as `users`, since
+    messages do not say how many people sent them.
+    """
 
     protocol: Protocol
 
@@ -78,10 +82,12 @@ class Counted:
                 tally = tally_of(self.protocol, counts, 1, secure=True)
                 total = tally if total is None else total + tally
         except HeadcountError as error:
-            yield home_batch(None, None, None, Refusal(error.message, error.hint, None).to_json())
+            yield result_batch(
+                None, None, None, RemoteRefusal(error.message, error.hint, None).to_json()
+            )
             return
         if total is not None:
-            yield home(None, sent, total.counts)
+            yield count_result(None, sent, total.counts)
 
     def _pieces(self, batches: Batches, cutter: Cutter) -> Iterator[NDArray[Any]]:
         for batch in batches:

@@ -1,4 +1,4 @@
-"""Batches of rows as a question sees them: encoded values, who holds them, and in which group."""
+"""Rows that are encoded for a question: values, persons and groups as numbers."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -22,65 +22,70 @@ MOST_GROUPS = 10_000
 
 
 @dataclass(frozen=True, eq=False)
-class Part:
-    """Some rows: their encoded values and, where the question has them, persons and groups, both
-    by number.
+class EncodedRows:
+    """Encoded values of some rows. If the question asks for persons or groups, it has the number of
+    each row's person or group, too.
     """
 
     codes: NDArray[Any]
     persons: NDArray[np.int64] | None = None
     groups: NDArray[np.int64] | None = None
 
-    def take(self, which: NDArray[Any]) -> "Part":
+    def take(self, which: NDArray[Any]) -> "EncodedRows":
         persons, groups = (
             None if array is None else array[which] for array in (self.persons, self.groups)
         )
-        return Part(self.codes[which], persons, groups)
+        return EncodedRows(self.codes[which], persons, groups)
 
     @property
     def size(self) -> int:
-        """Bytes that it takes."""
+        """The memory of all arrays in bytes."""
         arrays = (self.codes, self.persons, self.groups)
         return sum(array.nbytes for array in arrays if array is not None)
 
 
 @dataclass(eq=False)
 class LeftOut:
-    """Rows that do not count, since something is missing in them."""
+    """Rows that do not count, since something is missing in them.
 
-    rows: int = 0  # how many, if nothing says whose they are
-    persons: list[NDArray[np.int64]] = field(default_factory=list)  # whose the others are
+    `rows` is the number of such rows without a person. `persons` has the persons of the others.
+    """
 
-    def besides(self, persons: NDArray[np.int64]) -> int:
-        """How many people there are: these, and those who were left out."""
+    rows: int = 0
+    persons: list[NDArray[np.int64]] = field(default_factory=list)
+
+    def and_persons(self, persons: NDArray[np.int64]) -> int:
+        """The number of people: these persons together with those whose rows were left out."""
         return self.rows + len(np.unique(np.concatenate([persons, *self.persons])))
 
 
 @dataclass(eq=False)
 class Numbering:
-    """Names that get numbers in the order in which they come."""
+    """Gives numbers to names, in the order in which the names first occur. If it is `closed`, no
+    names are added.
+    """
 
     numbers: dict[Any, int] = field(default_factory=dict)
-    closed: bool = False  # whether there are no others
+    closed: bool = False
 
     @classmethod
     def of_groups(cls, groups: "tuple[Group, ...] | None") -> "Numbering":
-        """Of the declared groups, or of those that will be found."""
+        """A numbering of the declared groups. None means that groups are added as they occur."""
         if groups is None:
             return cls()
         return cls({name: at for at, name in enumerate(groups)}, closed=True)
 
     @classmethod
     def of_found(cls, groups: "tuple[Group, ...]", question: Question) -> "Numbering":
-        """The numbers of the groups that a survey found; none, if the question has no groups."""
+        """A numbering of the groups in a survey. It is empty if the question has no groups."""
         return cls.of_groups(None if question.group is None else groups)
 
     def of(self, column: "pyarrow.Array", title: str) -> tuple[NDArray[np.int64], list[Any]]:
-        """The number of each row's name in a column; and the names that a closed list does not
-        have, whose number is −1.
+        """The number of each row's name in a column, and a list of unknown names. Unknown names
+        occur only if the numbering is closed; their number is −1.
         """
         names, where = listed(column, title)
-        if self.closed:  # by what they look like: files have no types
+        if self.closed:  # names are compared as text, since text files have no types
             known = {str(name): at for name, at in self.numbers.items()}
             numbers = [known.get(str(name), -1) for name in names]
         else:
@@ -90,8 +95,10 @@ class Numbering:
 
 
 @dataclass(eq=False)
-class Parts:
-    """The parts of a table, read from its beginning; what does not fit is refused at the end."""
+class EncodedTable:
+    """A table that is read and encoded, batch by batch. Values that do not fit are refused at the
+    end.
+    """
 
     rows: Rows
     question: Question
@@ -99,38 +106,39 @@ class Parts:
     persons: Numbering = field(default_factory=Numbering)
     left_out: LeftOut = field(default_factory=LeftOut)
 
-    def __iter__(self) -> Iterator[tuple[Part, float]]:
-        """Parts, and the share of the rows that have been read."""
+    def __iter__(self) -> Iterator[tuple[EncodedRows, float]]:
+        """Encoded rows of each batch, with the share of all rows that have been read."""
         problems, first = Problems(), 0
         self.left_out = LeftOut()
         batches: Iterator[Batch] = self.rows.batches(self.question.columns, self._kinds)
         for batch, share in batches:
             with readable(self.rows.name):
-                part, found = self._part(batch, first)
-            problems += found
+                rows, new_problems = self._encoded(batch, first)
+            problems += new_problems
             first += batch.num_rows
-            if not problems.any and len(part.codes):
-                yield part, share
+            if not problems.any and len(rows.codes):
+                yield rows, share
         unit = "person" if self.question.person is None else "row"
         problems.refuse(self.question.cleaning.allowed, unit)
 
     @property
     def _kinds(self) -> dict[str, Kind]:
-        """What columns of files without types are read as: names are text, whatever they look
-        like.
+        """The kinds of columns in files without types. Names of persons and groups are read as
+        text, even if they look like numbers.
         """
         kinds = {}
         if self.question.cleaning.kind:
             kinds[self.question.cleaning.column] = self.question.cleaning.kind
         return kinds | dict.fromkeys(self.question.public, "text")
 
-    def _part(self, batch: "pyarrow.RecordBatch", first: int) -> tuple[Part, Problems]:
+    def _encoded(self, batch: "pyarrow.RecordBatch", first: int) -> tuple[EncodedRows, Problems]:
+        """The rows of a batch that count. `first` is the number of the batch's first row."""
         question = self.question
         cleaned = question.cleaning.clean(batch.column(question.cleaning.column), first)
         codes, kept = cleaned.codes, cleaned.kept
         if not question.public:
             self.left_out.rows += batch.num_rows - len(codes)
-            return Part(codes), cleaned.problems
+            return EncodedRows(codes), cleaned.problems
         here = self._named(batch, first)
         if here is not None:
             codes = codes[here if kept is None else here[kept]]
@@ -141,11 +149,11 @@ class Parts:
         person, group = question.person, question.group
         persons = None if person is None else self._persons(batch.column(person), person)
         groups = None if group is None else self._groups(batch.column(group), group)
-        return Part(codes, persons, groups), cleaned.problems
+        return EncodedRows(codes, persons, groups), cleaned.problems
 
     def _named(self, batch: "pyarrow.RecordBatch", first: int) -> NDArray[np.bool_] | None:
-        """Which rows have a person and a group, if not all; they must, unless rows without a value
-        are left out.
+        """Which rows have a person and a group, or None if all have. A row without them is an
+        error, unless rows without a value are left out.
         """
         here = None
         for name in self.question.public:
@@ -202,5 +210,5 @@ class Parts:
 
 
 def group_order(names: "Iterator[Group] | list[Group]") -> list[Group]:
-    """Groups in the order in which they are shown: numbers by size, then words."""
+    """Groups in the order in which they are shown: first numbers by size, then words."""
     return sorted(names, key=lambda name: (isinstance(name, str), name))
