@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from headcount.accounting import laws
 from headcount.accounting.buckets import MovedCurve
 from headcount.accounting.divergence import PairCurve
-from headcount.accounting.laws import UNIT, Law
+from headcount.accounting.laws import ROUNDING, Law
 from headcount.core.cached import cached_property
 from headcount.core.guarantee import NearCurve, PrivacyCurve
 from headcount.core.randomizer import MOST_BUNDLES, RARE
@@ -71,7 +71,7 @@ class CorrelatedNoise:
         flood = laws.negative_binomial(Fraction(self.r), Fraction(self.p))
         f = flood.plus_geometric(self.a * self.a)
         less, more = 1 / (1 + self.a), self.a / (1 + self.a)
-        slack = f.slack + 8 * UNIT
+        slack = f.slack + 8 * ROUNDING
         without = Law(f.start - 2, np.concatenate([[more, 0.0], f.mass * less]), slack, f.tail)
         with_one = Law(
             f.start - 2, np.concatenate([[less, 0.0, 0.0], f.mass * more]), slack, f.tail

@@ -25,7 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headcount.accounting.divergence import PairCurve
-from headcount.accounting.laws import UNIT, Law
+from headcount.accounting.laws import ROUNDING, Law
 from headcount.core.budget import Trust
 from headcount.core.cached import cached_property
 from headcount.core.errors import Infeasible
@@ -189,7 +189,9 @@ class FrequencyOracle(Protocol):
     def curve(self) -> PairCurve:
         own, other, *same = map(float, self.support.cells)
         some = [chance for chance in same if chance]
-        one, two = (Law(0, np.array([*pair, *some]), UNIT) for pair in ([own, other], [other, own]))
+        one, two = (
+            Law(0, np.array([*pair, *some]), ROUNDING) for pair in ([own, other], [other, own])
+        )
         return PairCurve.both_directions(one, two)
 
     @property

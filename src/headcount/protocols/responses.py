@@ -7,7 +7,7 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import NDArray
 
-from headcount.accounting.laws import UNIT
+from headcount.accounting.laws import ROUNDING
 from headcount.core.source import Source
 from headcount.randomness.draws import WHOLE, bernoulli, uniform
 
@@ -33,7 +33,7 @@ def share_weight(part: int, truths: int, lies: int, epsilon: float) -> int:
 
 def ratio_epsilon(excess: Fraction) -> float:
     """The ε of a ratio 1 + excess between probabilities: its logarithm, rounded up."""
-    return math.log1p(float(excess)) * (1 + 4 * UNIT)
+    return math.log1p(float(excess)) * (1 + 4 * ROUNDING)
 
 
 def respond(

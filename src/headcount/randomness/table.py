@@ -9,7 +9,7 @@ from itertools import accumulate
 import numpy as np
 from numpy.typing import NDArray
 
-from headcount.accounting.laws import UNIT, Law
+from headcount.accounting.laws import ROUNDING, Law
 from headcount.core.cached import cached_property
 from headcount.core.errors import InvalidParameter
 from headcount.core.source import Source
@@ -45,7 +45,7 @@ class ThresholdTable:
     @classmethod
     def of(cls, law: Law) -> "ThresholdTable":
         """The table of a law: masses rounded down to 2^−64, what is left over to the largest."""
-        shares = np.minimum(law.mass / law.mass.sum(), 1 - UNIT)
+        shares = np.minimum(law.mass / law.mass.sum(), 1 - ROUNDING)
         weights = np.ldexp(shares, 64).astype(np.uint64)
         left = -int(weights.sum(dtype=np.uint64)) % WHOLE
         if left >= WHOLE // 2:  # rounding errors of the division may have made the sum too large
@@ -54,7 +54,7 @@ class ThresholdTable:
         firsts = np.cumsum(weights[drawn], dtype=np.uint64) - weights[drawn]
         firsts[drawn > weights.argmax()] += np.uint64(left % WHOLE)
         # Rounding moves `left` between outcomes; the division errs by a unit for each.
-        variation = abs(left) / WHOLE + law.slack + law.tail + len(weights) * UNIT
+        variation = abs(left) / WHOLE + law.slack + law.tail + len(weights) * ROUNDING
         table = cls.__new__(cls)
         table._set(drawn + law.start, firsts, variation)
         return table

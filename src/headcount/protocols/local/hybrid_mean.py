@@ -25,7 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headcount.accounting.divergence import PairCurve
-from headcount.accounting.laws import UNIT, Law
+from headcount.accounting.laws import ROUNDING, Law
 from headcount.core.budget import MOST_USERS
 from headcount.core.cached import cached_property
 from headcount.core.messages import Alphabet, Messages
@@ -230,7 +230,7 @@ class HybridMean(WindowedMean):
                 strict=True,
             )
         )
-        return PairCurve.both_directions(Law(0, low, UNIT), Law(0, high, UNIT))
+        return PairCurve.both_directions(Law(0, low, ROUNDING), Law(0, high, ROUNDING))
 
     @property
     def local_epsilon(self) -> float:

@@ -28,7 +28,7 @@ from numpy.typing import NDArray
 
 from headcount.accounting.divergence import SymmetricCurve
 from headcount.accounting.geometric import moved_delta
-from headcount.accounting.laws import UNIT
+from headcount.accounting.laws import ROUNDING
 from headcount.core.budget import Trust
 from headcount.core.cached import cached_property
 from headcount.core.errors import Infeasible
@@ -187,7 +187,7 @@ def _calibrate(epsilon: float, levels: int, reach: int) -> Noise:
     target = min(epsilon, _MOST_EPSILON)
     # What is rounded off is one part in the least weight, and of a float some units.
     least = FINE * math.tanh(target / levels / 2) * math.exp(-target * (1 + reach / levels))
-    spare = 2 / (least * target) + 64 * UNIT
+    spare = 2 / (least * target) + 64 * ROUNDING
     while True:
         noise = Noise.of(target * (1 - spare) / levels, levels, levels + reach)
         if noise.local_epsilon <= epsilon:

@@ -17,7 +17,7 @@ from typing import ClassVar
 import numpy as np
 
 from headcount.accounting.divergence import PairCurve
-from headcount.accounting.laws import UNIT, Law
+from headcount.accounting.laws import ROUNDING, Law
 from headcount.core.budget import Trust
 from headcount.core.cached import cached_property
 from headcount.core.guarantee import Guarantee
@@ -50,7 +50,7 @@ class RandomizedResponse(Protocol):
     def curve(self) -> PairCurve:
         lie = self.randomizer.lie_probability
         truth = np.array([float(1 - lie), float(lie)])
-        return PairCurve.both_directions(Law(0, truth, UNIT), Law(0, truth[::-1], UNIT))
+        return PairCurve.both_directions(Law(0, truth, ROUNDING), Law(0, truth[::-1], ROUNDING))
 
     @property
     def guarantee(self) -> Guarantee:

@@ -26,7 +26,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headcount.accounting.geometric import moved_curve
-from headcount.accounting.laws import UNIT
+from headcount.accounting.laws import ROUNDING
 from headcount.core.budget import MOST_USERS, Budget, Crowd, Trust
 from headcount.core.bundles import RESERVED
 from headcount.core.cached import cached_property
@@ -157,13 +157,13 @@ class SplitEstimator(NoisySum):
 def shares_needed(honest: int, modulus: int, sigma: float) -> int:
     """The least m for which inputs of the same sum have views within 2^−σ of each other."""
     gained = math.log2(honest) - math.log2(math.e)
-    return math.ceil(2 + (2 * sigma + math.log2(modulus)) / gained * (1 + 16 * UNIT))
+    return math.ceil(2 + (2 * sigma + math.log2(modulus)) / gained * (1 + 16 * ROUNDING))
 
 
 def _security(honest: int, modulus: int, shares: int) -> float:
     """The σ of so many shares."""
     gained = math.log2(honest) - math.log2(math.e)
-    return ((shares - 2) * gained - math.log2(modulus)) / 2 * (1 - 16 * UNIT)
+    return ((shares - 2) * gained - math.log2(modulus)) / 2 * (1 - 16 * ROUNDING)
 
 
 @dataclass(frozen=True)

@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 
 from headcount.accounting.amplification import EVERY_DATASET, flip_delta, unary_lie
 from headcount.accounting.divergence import SymmetricCurve
-from headcount.accounting.laws import UNIT
+from headcount.accounting.laws import ROUNDING
 from headcount.core.budget import Budget, Crowd, Trust
 from headcount.core.cached import cached_property
 from headcount.core.errors import Infeasible
@@ -239,4 +239,4 @@ class UnarySum(Protocol):
     def local_epsilon(self) -> float:
         # r·ln((1−q)/q) of a ratio above 1, rounded up.
         ratio = (1 - 2 * self.flip) / self.flip
-        return self.grid.levels * math.log1p(float(ratio)) * (1 + 8 * UNIT)
+        return self.grid.levels * math.log1p(float(ratio)) * (1 + 8 * ROUNDING)
