@@ -259,7 +259,7 @@ def unary_lie(honest: int, bits: int, epsilon: float, delta: float) -> int | Non
     epsilon, delta = _at_least_0("epsilon", epsilon), _probability("delta", delta)
 
     def weight(bit_epsilon: float) -> int:
-        """T = 2^64/(1 + e^ε₀) for bits that are ε₀-private each, rounded up but less than 2^63."""
+        """The t = 2^64/(1 + e^ε₀) for bits that are ε₀-private each, rounded up and below 2^63."""
         lie = Fraction(1 / (1 + math.exp(bit_epsilon)) * (1 + 8 * ROUNDING))
         return min(math.ceil(lie * 2**64), 2**63 - 1)
 

@@ -39,7 +39,7 @@ class ComposedCurve:
 
     losses: pld_pmf.PLDPmf
     releases: int
-    pure_epsilon: float  # the sum of all pure guarantees; infinite if one has none
+    pure_epsilon: float  # the sum of the releases' pure ε; infinite if a release has none
 
     @property
     def numerical_error(self) -> float:

@@ -359,10 +359,10 @@ def calibrate(
     if 120 / min(rate for flood in shape.noise(r).floods for _, rate in flood) > _MOST_MASSES:
         return None
     search = _Search(epsilon, delta)
-    found = _least_r(lambda r: search.look(shape.noise(r)), r, math.log(1 / delta) / r, 0.5)
-    if found is None:
+    solution = _least_r(lambda r: search.look(shape.noise(r)), r, math.log(1 / delta) / r, 0.5)
+    if solution is None:
         return None
-    r, fall, excess = found
+    r, fall, excess = solution
 
     def cost(tried: _Shape, excess: float) -> float:
         """The number of messages with about the r that this shape needs."""
@@ -378,11 +378,11 @@ def calibrate(
             bend = less + more - 2 * here
             way = 0.5 * (less - more) / bend if bend > 0 else math.copysign(1.0, less - more)
             tried = shape.moved(coordinate, width * min(max(way, -1.0), 1.0))
-            found = _least_r(partial(_glance, search, tried), r, fall, 0.5)
-            if found is not None:
-                needed = max(found[0] + found[2] / found[1], found[0] / 3)
+            solution = _least_r(partial(_glance, search, tried), r, fall, 0.5)
+            if solution is not None:
+                needed = max(solution[0] + solution[2] / solution[1], solution[0] / 3)
                 if tried.noise(needed).messages < here:
-                    shape, (r, fall, excess) = tried, found
+                    shape, (r, fall, excess) = tried, solution
         if cost(shape, excess) > 0.995 * before:
             if width <= 0.15:
                 break
@@ -397,10 +397,10 @@ def _glance(search: _Search, shape: _Shape, r: float) -> float:
 
 def _checked(shape: _Shape, r: float, fall: float, search: _Search) -> CorrelatedSumNoise | None:
     """The noise with the smallest r that is private for the usual pairs, and then for all pairs."""
-    found = _least_r(lambda r: search.look(shape.noise(r), ACCURACY), r, fall, 2e-3)
-    if found is None:
+    solution = _least_r(lambda r: search.look(shape.noise(r), ACCURACY), r, fall, 2e-3)
+    if solution is None:
         return None
-    r, fall, _ = found
+    r, fall, _ = solution
     while r < _MOST_R:
         noise = shape.noise(r)
         reached = noise.delta(search.epsilon)

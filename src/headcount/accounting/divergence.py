@@ -1,7 +1,7 @@
 """The hockey-stick divergence, and the privacy curve of a set of neighboring views.
 
 HS_ε(P‖Q) = Σ (P − e^ε Q)₊ = max over events A of P(A) − e^ε Q(A). A mechanism is (ε, δ)-private if
-HS_ε ≤ δ for every ordered pair of neighbors. Everything here rounds up.
+HS_ε ≤ δ for every ordered pair of neighbors. All results are rounded up.
 """
 
 import math
@@ -160,7 +160,7 @@ class SymmetricCurve(PrivacyCurve):
 
     def _deltas(self, epsilons: NDArray[np.float64]) -> NDArray[np.float64]:
         sizes, at = np.unique(np.abs(epsilons), return_inverse=True)
-        known = [self._known(float(size)) for size in sizes]  # once for both signs
+        known = [self._known(float(size)) for size in sizes]  # computed once for both signs
         return np.array(
             [self._mirrored(float(epsilons[i]), known[j]) for i, j in enumerate(at)], dtype=float
         )

@@ -248,7 +248,7 @@ class Flips:
 
 
 def positive_part(n: int, gain: Reals, mass: Reals) -> float:
-    """E[(G₁ + … + G_n)₊], rounded up. Each G_i has these gains with these masses, and else is 0.
+    """E[(G₁ + … + G_n)₊], rounded up. G_i has these gains with these probabilities, or is 0.
 
     Here κ(s) = 1/s², t = 0 and Λ(s) = n ln M(s), M(s) = E[e^{sG}]. A little normal noise is added
     to the sum to make the series converge. Independent noise of mean zero can only increase the

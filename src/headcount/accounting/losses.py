@@ -290,7 +290,7 @@ class Products:
         return transform, float(np.linalg.norm(kernel)) * (1 + 1e-9)
 
     def deltas(self, views: Sequence[View], epsilons: Sequence[float]) -> NDArray[np.float64]:
-        """The largest δ of any of the views, for each ε, rounded up."""
+        """The largest δ of all views for each ε, rounded up."""
         return self.worst(views, epsilons)[0]
 
     def worst(

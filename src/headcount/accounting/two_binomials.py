@@ -1,6 +1,6 @@
 """The tail probabilities of many sums of two binomials at once.
 
-Notation    N ~ Bin(c, p) + Bin(c', p'), M(s) = E[e^{sN}], m a number above the mean of N.
+Notation    N ~ Bin(c, p) + Bin(c', p'), M(s) = E[e^{sN}], m > E[N].
 Numerics    For any θ > 0 and period k, P(N ≥ m) is near
 
                 (1/k) Σ_j M(s_j) e^{−s_j m}/(1 − e^{−s_j}),  s_j = θ + 2πij/k.
@@ -26,9 +26,9 @@ from headcount.accounting.laws import ROUNDING
 Reals: TypeAlias = NDArray[np.float64]
 _SPARE = 16.0  # each error is at most e^−16 of the wanted precision
 _LARGEST_TILT = 4.0
-_TILTS = 4  # steps of the search for a good tilt
+_TILTS = 4  # the steps of the search for a good tilt
 _RISES = (1.0, 0.5, 0.25, 0.125)  # the h that are tried
-_BLOCK = 1024  # sums that are computed at a time
+_BLOCK = 1024  # the number of sums that are computed at a time
 _TINY = 1e-300
 
 

@@ -25,7 +25,7 @@ from headcount.core.protocol import Protocol
 from headcount.core.table import short
 from headcount.core.task import Task
 
-_MOST_MESSAGES = 2.0**20  # the most that a person is expected to send
+_MOST_MESSAGES = 2.0**20  # the largest expected number of messages of a person
 _STEPS = 8  # the steps of the search for the ε1 that needs the allowed number of messages
 _WISHES = ("error_ratio", "max_messages", "epsilon1")
 
@@ -34,11 +34,11 @@ Noise = TypeVar("Noise")
 
 @dataclass(frozen=True)
 class NoiseFamily(Generic[Noise]):
-    """The noise that a protocol has for each ε1, with its error and its messages."""
+    """The noise of a protocol as a function of ε1, with its error and its number of messages."""
 
     crowd: Crowd
     most_epsilon1: float  # the ε1 of a trusted curator, who spends all of ε on the answer's noise
-    calibrate: Callable[[float], Noise | None]  # noise of this ε1 that keeps the budget, if any
+    calibrate: Callable[[float], Noise | None]  # the private noise with this ε1, or None
     messages: Callable[[Noise], float]  # the expected number for the value with the most messages
     units: int = 1  # k
     usual_ratio: float = 1.05  # the default ratio of the error to the smallest possible one
@@ -76,7 +76,7 @@ class NoiseFamily(Generic[Noise]):
 
 @dataclass(frozen=True)
 class CorrelatedProtocol(Protocol, Generic[Noise]):
-    """A protocol with correlated noise. A subclass says which noise there is for each ε1."""
+    """A protocol with correlated noise. A subclass defines the noise for each ε1."""
 
     error_ratio: float | None = None  # the standard error divided by the central one; above 1
     max_messages: float | None = None  # the largest expected number of messages of a person
@@ -107,7 +107,7 @@ class CorrelatedProtocol(Protocol, Generic[Noise]):
     @property
     @abstractmethod
     def family(self) -> NoiseFamily[Noise]:
-        """The noise for each ε1."""
+        """The noise as a function of ε1."""
 
     @cached_property
     def noise(self) -> Noise:

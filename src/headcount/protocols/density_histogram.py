@@ -169,7 +169,7 @@ class BinnedError:
 
     bins: ErrorLaw  # the error of the counts in the bins
     reconstruction: Reconstruction = field(repr=False)
-    scale: float  # from counts to the density
+    scale: float  # the factor from counts to the density
 
     @cached_property
     def standard_error(self) -> NDArray[np.float64]:

@@ -86,7 +86,7 @@ class Grid:
         return [(level, chance) for level, chance in both if chance]
 
     def rounded(self, held: Holding, source: Source) -> Holding:
-        """A random number of people at each level, drawn without rounding people one by one."""
+        """The number of people at each level, drawn at once instead of person by person."""
         levels: dict[int, int] = {}
         for value, people in zip(held.values.tolist(), held.counts.tolist(), strict=True):
             (below, *_), *above = self.chances(value)

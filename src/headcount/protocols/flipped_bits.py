@@ -38,7 +38,7 @@ class FlipRandomizer(Randomizer):
 
     @property
     def lie_probability(self) -> Fraction:
-        """The number q."""
+        """The probability q of a lie."""
         return Fraction(self.weight, WHOLE)
 
     @property

@@ -34,7 +34,7 @@ _MANY = 10  # the error counts as normal if its standard error is this many time
 
 @dataclass(frozen=True)
 class BoundedError:
-    """The error of a sum of independent messages, none of which moves it by more than `width`."""
+    """The error of a sum of independent messages. Each changes the sum by at most `width`."""
 
     standard_error: float
     width: float

@@ -31,7 +31,7 @@ Integers = NDArray[np.int64]
 _FINE = 128  # the ends are computed to at least this fraction of a standard deviation
 _STEPS = 512  # the number of steps in the table of u
 _HALVINGS = 40
-_PATIENCE = 4  # every so many steps, a bisection replaces a guess
+_PATIENCE = 4  # every fourth step is a bisection
 
 
 def supported_counts(
@@ -83,7 +83,7 @@ class _Support:
         return np.exp2(np.floor(np.log2(np.maximum(grain, 1.0)))).astype(np.int64)
 
     def _share(self, counts: Integers, wrong: float) -> Reals:
-        """The number u(c)."""
+        """The share u(c) of α."""
         distance = np.minimum(counts, self.users - counts)
         near = np.interp(distance / np.maximum(self._deviation(counts), 1e-9), *_shares(wrong))
         side = np.sign(self.users - 2 * counts)

@@ -1,6 +1,6 @@
-"""Windows of outputs around a level: what the piecewise and the hybrid mechanism share.
+"""Windows of outputs around a level, which the piecewise and the hybrid mechanism share.
 
-Notation, law and error are those of `local.piecewise-mean`.
+See `local.piecewise-mean` for the notation, the law and the error.
 """
 
 import math
@@ -67,7 +67,7 @@ class Windows:
 
     @property
     def outputs(self) -> int:
-        """The number T."""
+        """The number T of outputs."""
         return self.levels + self.size
 
     @cached_property
@@ -77,7 +77,7 @@ class Windows:
 
     @property
     def blind(self) -> Fraction:
-        """The number β."""
+        """The probability β of an output that does not depend on the level."""
         return Fraction(self.weight, WHOLE)
 
     @property

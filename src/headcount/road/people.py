@@ -15,9 +15,9 @@ from headcount.core.tally import Tally
 from headcount.road.pieces import tally_of_part
 from headcount.road.shuffler import Shuffler
 
-# The name of a group; None is everybody, if nobody asked for groups.
+# The name of a group. It is None if there is only one group, of everybody.
 Group: TypeAlias = str | int | bool | None
-# It is called with the share of the work that is done, from 0 to 1.
+# A function that is called with the share of the work that is done, from 0 to 1.
 Progress: TypeAlias = Callable[[float], None]
 
 

@@ -182,7 +182,7 @@ ENTRIES = (
         _COUNTS,
         "rate",
         "1/ε",
-        "A curator's noise in each bucket grows neither with the number of people nor with the "
+        "A curator's noise grows neither with the number of people nor, in a histogram, with the "
         "number of buckets.",
         "1/n ≤ ε ≤ 1, δ ≤ ε/4",
         "Dwork, McSherry, Nissim, Smith 2006, Calibrating Noise to Sensitivity in Private Data "

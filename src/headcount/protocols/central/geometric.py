@@ -77,7 +77,7 @@ class CuratedSum(NoisySum):
     tally_size = 1
 
     def count(self, payload: NDArray[np.integer]) -> NDArray[np.int64]:
-        if self.grid.levels == 1:  # many times faster
+        if self.grid.levels == 1:  # counting is many times faster than adding
             return np.array([np.count_nonzero(payload)])
         return np.array([payload.sum(dtype=np.int64)])
 
@@ -114,7 +114,7 @@ class Geometric(Protocol):
 
     @property
     def rate(self) -> Fraction:
-        """The number ε/L."""
+        """The rate ε/L of the noise."""
         return Fraction(self.budget.epsilon) / self.grid.levels
 
     @cached_property

@@ -91,7 +91,7 @@ class GeometricHistogram(Protocol):
 
     @property
     def rate(self) -> Fraction:
-        """The number ε/(2m)."""
+        """The rate ε/(2m) of the noise."""
         return Fraction(self.budget.epsilon) / (2 * self.steps)
 
     @cached_property

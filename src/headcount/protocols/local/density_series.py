@@ -114,7 +114,7 @@ class SignRandomizer(Randomizer):
 
     @property
     def lie(self) -> Fraction:
-        """The number q = t/2^64."""
+        """The probability q = t/2^64 of the wrong side."""
         return Fraction(self.weight, WHOLE)
 
     def send(self, encoded: NDArray[Any], source: Source) -> Messages:
@@ -189,7 +189,7 @@ class SeriesEstimator(Estimator):
 
     @cached_property
     def amplitude(self) -> float:
-        """The number B."""
+        """The factor B by which mean signs are multiplied."""
         terms = self.signs.terms
         spread = Fraction(1 << (terms - 1), math.comb(terms - 1, terms // 2))
         return math.sqrt(2) * float(spread / (1 - 2 * self.signs.lie))
@@ -303,7 +303,7 @@ class DensitySeries(Protocol):
     tasks = (Density,)
 
     task: Density
-    terms: int | None = None  # the number k
+    terms: int | None = None  # the number k of coefficients
 
     def check_options(self) -> None:
         if self.terms is not None:
@@ -332,7 +332,7 @@ class DensitySeries(Protocol):
 
     @cached_property
     def _weight(self) -> int:
-        """The number t."""
+        """The weight t of the wrong side, over 2^64."""
         return lie_weight(2, self.budget.epsilon)
 
     @property

@@ -87,12 +87,12 @@ class Hadamard(FrequencyOracle):
 
     @property
     def log_size(self) -> int:
-        """The number m."""
+        """The number m of bits of a coefficient."""
         return (self.task.domain - 1).bit_length()
 
     @cached_property
     def weight(self) -> int:
-        """The number t."""
+        """The weight t of a lie, over 2^64."""
         return lie_weight(2, self.budget.epsilon)
 
     @cached_property

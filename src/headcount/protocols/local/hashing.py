@@ -61,13 +61,13 @@ class Hashes:
 
     @property
     def bits(self) -> int:
-        """The number l."""
+        """The number l of bits of a linear hash."""
         enough = (self.values - 1).bit_length()
         return enough if self.values == 1 << enough else enough + _EVEN
 
     @property
     def log_size(self) -> int:
-        """The number m."""
+        """The number m of bits of a bucket."""
         return (self.buckets - 1).bit_length()
 
     @property
@@ -247,7 +247,7 @@ def best_values(epsilon: float) -> int:
 class Hashing(FrequencyOracle):
     name = "local.hashing"
 
-    values: int | None = None  # g; by default the best
+    values: int | None = None  # g; by default the number with the smallest variance
 
     def check_options(self) -> None:
         if self.values is not None:
@@ -260,7 +260,7 @@ class Hashing(FrequencyOracle):
 
     @cached_property
     def weight(self) -> int:
-        """The number t."""
+        """The weight t of each lie, over 2^64."""
         return lie_weight(self.hashes.values, self.budget.epsilon)
 
     @cached_property

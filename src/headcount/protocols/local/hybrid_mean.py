@@ -88,7 +88,7 @@ class Mixture:
 
     @property
     def share(self) -> Fraction:
-        """The number α."""
+        """The probability α of a piecewise response."""
         return Fraction(self.share_weight, WHOLE)
 
 

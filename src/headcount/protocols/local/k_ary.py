@@ -76,7 +76,7 @@ class KAry(FrequencyOracle):
 
     @cached_property
     def weight(self) -> int:
-        """The number t."""
+        """The weight t of each lie, over 2^64."""
         return lie_weight(self.task.domain, self.budget.epsilon)
 
     @cached_property

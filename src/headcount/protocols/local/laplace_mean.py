@@ -62,7 +62,7 @@ _FINENESS = 16  # the default number of levels for each unit of ε
 _REACH = 45  # C divided by L/ε
 _MOST_EPSILON = 30.0  # a larger ε gets the noise of this one, as probabilities have only 128 bits
 _LONGEST = 2**18  # the longest table of noise; it limits the size of messages too
-_FEW = 1000  # with at most this many people the exact law of the noise is used, else a normal law
+_FEW = 1000  # with more people, the law of the noise is treated as normal
 
 
 @dataclass(frozen=True, eq=False)
@@ -92,7 +92,7 @@ class Noise:
 
     @property
     def reach(self) -> int:
-        """The number C."""
+        """The number C of levels beyond each end of the range."""
         return len(self.weights) - 1 - self.levels
 
     @property
@@ -102,7 +102,7 @@ class Noise:
 
     @cached_property
     def local_epsilon(self) -> float:
-        """The number ε'.
+        """The local privacy loss ε'.
 
         Probabilities fall with |z|, so those of a message differ most for the levels 0 and L. The
         ratio is that of z and z + L, or at the ends of the range that of the sums of their tails.

@@ -248,12 +248,12 @@ class Subset(FrequencyOracle):
 
     @cached_property
     def size(self) -> int:
-        """The number w."""
+        """The size w of the sets."""
         return best_size(self.task.domain, self.budget.epsilon)
 
     @cached_property
     def weight(self) -> int:
-        """The number t."""
+        """The weight t of a lie, over 2^64."""
         others = self.task.domain - self.size
         return share_weight(others, self.size, others, self.budget.epsilon)
 

@@ -86,7 +86,7 @@ class Unary(FrequencyOracle):
     @property
     @abstractmethod
     def weights(self) -> tuple[int, int]:
-        """The numbers p and q, over 2^64."""
+        """The probabilities p and q, as weights over 2^64."""
 
     @cached_property
     def support(self) -> Support:

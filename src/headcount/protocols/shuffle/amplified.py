@@ -1,6 +1,6 @@
 """Any local protocol with a shuffler: privacy amplification by shuffling.
 
-Notation    A local protocol with ε0, and n people, h of whom are honest.
+Notation    ε0 belongs to the local protocol. n is the number of people; h of them are honest.
 Randomizer  The randomizer of the local protocol for ε0.
 Analyzer    The analyzer of the local protocol.
 Privacy     The best bound that is proven for the randomizer (see `accounting.amplification`). For

@@ -63,7 +63,7 @@ class HistogramRandomizer(Randomizer):
         return codes
 
     def law(self, value: int) -> BundleLaw | None:
-        return None  # a product over all buckets
+        return None  # it is a product over all buckets, too long to list
 
     def overflow(self, slots: int) -> float:
         return self._noise_messages.above(slots - 1)

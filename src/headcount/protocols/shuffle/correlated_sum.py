@@ -153,7 +153,7 @@ class LevelRandomizer(Randomizer):
         return own.plus(people[order], np.concatenate(sent)[order])
 
     def law(self, value: int) -> BundleLaw | None:
-        return None  # a product over all atoms
+        return None  # it is a product over all atoms, too long to list
 
     def overflow(self, slots: int) -> float:
         """Chernoff's bound, with E[e^{θN}] = Π ((1−p)/(1−p·e^{θ|s|}))^{r/h} over all kinds."""

@@ -190,7 +190,7 @@ class FakeUsers(Protocol):
 
     @cached_property
     def noise(self) -> Fraction:
-        """The number μ."""
+        """The expected noise μ per bucket."""
         setting = f"epsilon={short(self.budget.epsilon)}, delta={short(self.budget.delta)}"
         if self.budget.delta == 0:
             raise Infeasible(

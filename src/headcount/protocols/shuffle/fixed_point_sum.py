@@ -154,7 +154,7 @@ class FixedPointSum(Protocol):
 
     @property
     def blind(self) -> float:
-        """The number γ."""
+        """The probability γ of a uniform message."""
         levels = self.grid.levels
         return self.response.parameters["lie_probability"] * (levels + 1) / levels
 

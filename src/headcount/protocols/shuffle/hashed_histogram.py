@@ -100,7 +100,7 @@ class HashRandomizer(PoissonNoise):
 
     @property
     def log_cells(self) -> int:
-        """The number l."""
+        """The number l of bits of a cell."""
         return self.cells.bit_length() - 1
 
     @property
@@ -109,7 +109,7 @@ class HashRandomizer(PoissonNoise):
         return Alphabet(np.uint64, words, words, cells, dummy=(0, 0, self.cells))
 
     def keys(self, encoded: NDArray[Any]) -> NDArray[np.uint64]:
-        """The key x of each value, of w = 65 − l bits."""
+        """The key x of each value. Keys have w = 65 − l bits."""
         if self.open:
             return spread(encoded, 64) >> np.uint64(self.log_cells - 1)
         return spread(encoded, 65 - self.log_cells)

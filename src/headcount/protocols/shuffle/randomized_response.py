@@ -53,7 +53,7 @@ def _calibrate(honest: int, budget: Budget, calibration: Calibration) -> tuple[i
 
 
 def paper_weight(honest: int, epsilon: float, delta: float) -> int:
-    """The paper's t."""
+    """The weight t of a lie, over 2^64, by the paper."""
     if delta == 0:
         return lie_weight(2, epsilon)
     log = math.log(4 / delta)
@@ -72,7 +72,7 @@ class ShuffledResponse(Protocol):
 
     @cached_property
     def _calibrated(self) -> tuple[int, float]:
-        """The number t and its δ."""
+        """The weight t of a lie, over 2^64, and its δ."""
         calibrated = _calibrate(self.crowd.honest, self.budget, self.calibration)
         if calibrated is None:
             raise paper_is_not_private(self)

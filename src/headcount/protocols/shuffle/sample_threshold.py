@@ -75,7 +75,7 @@ class SamplingRandomizer(Randomizer):
 
     @property
     def rate(self) -> Fraction:
-        """The number p."""
+        """The sampling rate p."""
         return Fraction(self.weight, WHOLE)
 
     @property
@@ -258,7 +258,7 @@ class SampleThreshold(Protocol):
 
     @cached_property
     def _calibrated(self) -> tuple[int, int]:
-        """The numbers t and τ."""
+        """The weight t of the sampling rate, over 2^64, and the threshold τ."""
         calibrated = _calibrate(self.budget, self.rate, self.calibration)
         if calibrated is not None:
             return calibrated
@@ -284,7 +284,7 @@ class SampleThreshold(Protocol):
 
     @property
     def _rate(self) -> Fraction:
-        """The number p."""
+        """The sampling rate p."""
         return Fraction(self._calibrated[0], WHOLE)
 
     @property

@@ -207,7 +207,7 @@ class SplitAndMix(Protocol):
 
     @property
     def rate(self) -> Fraction:
-        """The number ε/L."""
+        """The rate ε/L of the noise."""
         return Fraction(self.budget.epsilon) / self.grid.levels
 
     @cached_property
@@ -247,7 +247,7 @@ class SplitAndMix(Protocol):
 
     @cached_property
     def shares(self) -> int:
-        """The number m."""
+        """The number m of shares per person."""
         # (1 + e^ε)·2^−σ is δ, except for the part that is reserved for the tables.
         allowed = self.budget.delta * (1 - RESERVED)
         sigma = math.log2(1 + math.exp(self.budget.epsilon)) - math.log2(allowed)

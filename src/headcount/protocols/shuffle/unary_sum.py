@@ -163,7 +163,7 @@ class UnarySum(Protocol):
     trust = Trust.SHUFFLE
     tasks: ClassVar[tuple[type[Task], ...]] = (Sum, Mean)
 
-    bits: int | None = None  # by default the paper's number
+    bits: int | None = None  # the number r; by default that of the paper
 
     @classmethod
     def settings_within(
@@ -199,7 +199,7 @@ class UnarySum(Protocol):
 
     @property
     def flip(self) -> Fraction:
-        """The number q."""
+        """The probability q that a bit is flipped."""
         return Fraction(self._calibrated[0], WHOLE)
 
     @cached_property

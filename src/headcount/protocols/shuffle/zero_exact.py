@@ -65,7 +65,7 @@ class CountRandomizer(Randomizer):
 
     @property
     def withheld(self) -> Fraction:
-        """The number q."""
+        """The probability q that no noise message is sent."""
         return Fraction(self.weight, WHOLE)
 
     @property
@@ -288,7 +288,7 @@ class ZeroExact(Protocol):
 
     @cached_property
     def weight(self) -> int:
-        """The number t. A noise message is withheld with probability t/2^64."""
+        """The weight t: a noise message is withheld with probability t/2^64."""
         weight = _calibrate(self.neighbors, self.crowd.honest, self.budget, self.calibration)
         if weight is None:
             raise self._infeasible()
@@ -327,12 +327,12 @@ class ZeroExact(Protocol):
     def _infeasible(self) -> Infeasible:
         honest, budget = self.crowd.honest, self.budget
         if budget.delta == 0:
-            exact, parts = self.calibration == "exact", self.neighbors.counts
+            exact, counts = self.calibration == "exact", self.neighbors.counts
             least = (
                 self.neighbors.delta(honest, _most_withheld(honest), budget.epsilon)
                 if exact
                 # The closed form has q ≤ ½ for this δ and larger ones.
-                else 2.000001 * parts * math.exp(-honest * (budget.epsilon / parts) ** 2 / 100)
+                else 2.000001 * counts * math.exp(-honest * (budget.epsilon / counts) ** 2 / 100)
             )
             least = max(least, 1e-9)  # nobody needs a smaller suggestion
             feasible = least < 1 and _calibrate(

@@ -49,7 +49,7 @@ class HistogramRandomizer(Randomizer):
 
     @property
     def sent(self) -> Fraction:
-        """The number p."""
+        """The probability p of a noise message."""
         return Fraction(WHOLE - self.weight, WHOLE)
 
     @property
