@@ -10,10 +10,10 @@ Binary      Everyone flips their bit with probability q = 1/(1+e^ε₀). Let k o
             ratio of the two views is monotone. Their divergence is the largest value of
                 g(t) = (1−q−e^ε q)·P(W = t) − (e^ε−1)·P(W > t),
             and g first rises, then falls. The opposite direction equals this one with n−1−k zeros.
-            δ is the maximum over k, which is often, but not always, at k = 0 or k = n−1. Adding
-            independent noise to the view of k zeros and n−1−k−m ones gives each of the views of
-            k, …, k+m zeros, so the divergence of the former bounds theirs. Blocks of datasets are
-            halved until no block's bound exceeds the largest divergence computed so far.
+            δ is the maximum over k, which is often, but not always, at k = 0 or k = n−1. Let V be
+            the view of k zeros and n−1−k−m ones. The views of k, …, k+m zeros are V plus
+            independent noise, so the divergence of V bounds theirs. Blocks of datasets are halved
+            until no block's bound exceeds the largest divergence computed so far.
 Unary       (Cheu et al. 2019.) Everyone holds x ∈ {0..r} and sends x ones and r−x zeros. Each bit
             is flipped with probability q. The view is the number V of ones. Let the others hold k
             zeros and (n−1)r−k ones, and let W = Bin(k, q) − Bin((n−1)r−k, q). Up to a shift, V is

@@ -213,8 +213,8 @@ def _ratio(rate: float) -> Fraction:
 def _flood_law(flood: Sequence[tuple[float, float]]) -> Law:
     """The law of the number of times that an atom is sent.
 
-    If adding a part would take too long, the part is left out. That is safe: the adversary could
-    add independent noise without help, so less noise is never more private.
+    If adding a part would take too long, the part is left out. That is safe, because leaving out
+    independent noise can only increase δ.
     """
     parts = [laws.negative_binomial(Fraction(r), _ratio(rate)) for r, rate in flood]
     parts.sort(key=lambda part: -len(part.mass))

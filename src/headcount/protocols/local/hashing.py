@@ -100,7 +100,7 @@ class Hashes:
 
 @dataclass(frozen=True)
 class HashingRandomizer(Randomizer):
-    """Sends a random hash H with H(x), or with each other value with probability t/2^64."""
+    """Sends a random hash H, and H(x) or with probability t/2^64 each of the other values."""
 
     hashes: Hashes
     weight: int  # t
