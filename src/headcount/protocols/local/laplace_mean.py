@@ -226,7 +226,7 @@ class LaplaceMean(Protocol):
             # With this ε, 2L(1 + 45/ε) + 2 is below the longest table.
             least = 2 * _REACH * levels / (_LONGEST - 2 * levels - 4)
             raise Infeasible(
-                f"{self.name} has no table of noise for epsilon={short(epsilon)} "
+                f"{self.name} has no table for the noise of epsilon={short(epsilon)} "
                 f"with {levels} level(s)",
                 nearest={"epsilon": least},
             )
