@@ -500,7 +500,9 @@ def test_candidates_that_share_a_key_are_refused() -> None:
     alike = [unspread(2**63 + 6), unspread(2**63 + 7)]
     task = hc.Histogram(alike, open=True)
     assert spread(task.keys, 64).tolist() == [2**63 + 6, 2**63 + 7]
-    with pytest.raises(hc.InvalidParameter, match="keys of 58 bits, got two alike") as caught:
+    with pytest.raises(
+        hc.InvalidParameter, match="keys of 58 bits, got two with the same key"
+    ) as caught:
         hashed(task, 1000)
     assert "fewer `cells`" in caught.value.hint
     hashed(task, 1000, cells=2)

@@ -1,12 +1,13 @@
-"""The options that all protocols with correlated noise have, and the search for noise that fits.
+"""The options of all protocols with correlated noise, and the search for suitable noise.
 
-Notation    A part ε1 of the budget is spent on noise in the answer itself, like that of a trusted
-            curator. The rest is spent on a flood of messages that cancel, which hides this noise.
-            n people, h of them honest. A person changes the answer by at most k units.
+Notation    A part ε1 of the budget is spent on noise in the answer itself, as a trusted curator
+            would add it. The rest is spent on a flood of messages that cancel each other and hide
+            this noise. n is the number of people; h of them are honest. A person changes the
+            answer by at most k units.
 Options     With ε1 near ε the error is near the central one, but people send more messages. A
-            caller may state the error wanted (`error_ratio`, over the central one), the messages
-            allowed (`max_messages`), or `epsilon1`. The flood is then the private one with the
-            fewest messages.
+            caller may state the ratio of the error to the central error (`error_ratio`), the
+            largest number of messages (`max_messages`), or `epsilon1`. Of all floods that are
+            private, the protocol then takes the one with the fewest messages.
 """
 
 import math
@@ -24,8 +25,8 @@ from headcount.core.protocol import Protocol
 from headcount.core.table import short
 from headcount.core.task import Task
 
-_MOST_MESSAGES = 2.0**20  # the most that a person is expected to send
-_STEPS = 8  # of the search for the ε1 that costs as many messages as are allowed
+_MOST_MESSAGES = 2.0**20  # the largest expected number of messages of a person
+_STEPS = 8  # the steps of the search for the ε1 that needs the allowed number of messages
 _WISHES = ("error_ratio", "max_messages", "epsilon1")
 
 Noise = TypeVar("Noise")
@@ -33,15 +34,15 @@ Noise = TypeVar("Noise")
 
 @dataclass(frozen=True)
 class NoiseFamily(Generic[Noise]):
-    """The noise that a protocol has for each ε1, with its error and its messages."""
+    """The noise of a protocol as a function of ε1, with its error and its number of messages."""
 
     crowd: Crowd
-    most_epsilon1: float  # the ε1 of a trusted curator, who spends all of ε on noise
-    calibrate: Callable[[float], Noise | None]  # noise of this ε1 that keeps the budget, if any
-    messages: Callable[[Noise], float]  # the expected messages of the person who sends most
+    most_epsilon1: float  # the ε1 of a trusted curator, who spends all of ε on the answer's noise
+    calibrate: Callable[[float], Noise | None]  # the private noise with this ε1, or None
+    messages: Callable[[Noise], float]  # the expected number for the value with the most messages
     units: int = 1  # k
-    usual_ratio: float = 1.05  # the error over the least possible one, if the caller states nothing
-    least_spare: float = 2e-3  # if ε1 is nearer to the most that it can be, laws are too long
+    usual_ratio: float = 1.05  # the default ratio of the error to the smallest possible one
+    least_spare: float = 2e-3  # with less of ε left for the flood, its laws are too long
 
     @property
     def largest_epsilon1(self) -> float:
@@ -49,11 +50,11 @@ class NoiseFamily(Generic[Noise]):
 
     @property
     def dishonesty(self) -> float:
-        """The factor √(n/h): the noise of people who may not be honest adds to the error, too."""
+        """The factor √(n/h). People who are not counted as honest add noise to the answer too."""
         return math.sqrt(self.crowd.users / self.crowd.honest)
 
     def error_ratio(self, epsilon1: float) -> float:
-        """The error of this ε1 over that of central noise.
+        """The ratio of the error with this ε1 to the error of central noise.
 
         The standard error of two-sided geometric noise of ε1/k is 1/(√2·sinh(ε1/(2k))).
         """
@@ -61,25 +62,25 @@ class NoiseFamily(Generic[Noise]):
         return central / own * self.dishonesty
 
     def epsilon1(self, error_ratio: float) -> float:
-        """The ε1 with this error over that of central noise."""
+        """The ε1 whose error has this ratio to the error of central noise."""
         halves = 2 * self.units
         return halves * math.asinh(
             math.sinh(self.most_epsilon1 / halves) * self.dishonesty / error_ratio
         )
 
     def cost(self, epsilon1: float) -> float:
-        """The messages for this ε1; infinitely many if no noise keeps the budget."""
+        """The expected number of messages with this ε1. It is infinite if no noise is private."""
         noise = self.calibrate(epsilon1)
         return math.inf if noise is None else self.messages(noise)
 
 
 @dataclass(frozen=True)
 class CorrelatedProtocol(Protocol, Generic[Noise]):
-    """A protocol with correlated noise. A subclass says which noise there is for each ε1."""
+    """A protocol with correlated noise. A subclass defines the noise for each ε1."""
 
-    error_ratio: float | None = None  # the standard error wanted, over the central one; above 1
-    max_messages: float | None = None  # the most that a person may send, on average
-    epsilon1: float | None = None  # the part of epsilon that is spent on noise in the answer itself
+    error_ratio: float | None = None  # the standard error divided by the central one; above 1
+    max_messages: float | None = None  # the largest expected number of messages of a person
+    epsilon1: float | None = None  # the part of epsilon spent on noise in the answer itself
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -106,7 +107,7 @@ class CorrelatedProtocol(Protocol, Generic[Noise]):
     @property
     @abstractmethod
     def family(self) -> NoiseFamily[Noise]:
-        """The noise for each ε1."""
+        """The noise as a function of ε1."""
 
     @cached_property
     def noise(self) -> Noise:
@@ -145,7 +146,10 @@ class CorrelatedProtocol(Protocol, Generic[Noise]):
         return noise
 
     def _wanted_epsilon1(self, family: NoiseFamily[Noise]) -> float:
-        """The ε1 that is stated, or that has the error wanted. It is not above the largest."""
+        """The ε1 that the caller stated, or the one with the stated error.
+
+        It is never above `family.largest_epsilon1`.
+        """
         most, largest = family.most_epsilon1, family.largest_epsilon1
         if self.epsilon1 is not None:
             if self.epsilon1 > largest:
@@ -177,10 +181,10 @@ class CorrelatedProtocol(Protocol, Generic[Noise]):
         return epsilon1
 
     def _within(self, family: NoiseFamily[Noise], allowed: float) -> Noise:
-        """The noise of least error for so many messages: that of the largest ε1 they allow."""
+        """The noise with the largest ε1, and so the smallest error, for this number of messages."""
         most = family.most_epsilon1
-        # As ε1 grows, messages first become fewer, since there is less noise in the answer. Then
-        # they become more, since the flood grows.
+        # As ε1 grows, the number of messages first falls, because there is less noise in the
+        # answer. Then it rises, because the flood grows.
         share = 0.5
         if family.cost(share * most) > allowed:
             shares = (0.02, 0.1, 0.2, 0.3, 0.4, 0.6)
@@ -192,7 +196,7 @@ class CorrelatedProtocol(Protocol, Generic[Noise]):
                     f"{self.crowd.honest} honest people, got max_messages={short(allowed)}",
                     nearest={"max_messages": math.ceil(least * 1000 + 1) / 1000},
                 )
-        # The flood is about inverse to what ε1 leaves of ε.
+        # The size of the flood is about inversely proportional to the part of ε that ε1 leaves.
         best = gap = 1 - share
         for _ in range(_STEPS):
             ratio = (family.cost((1 - gap) * most) - 1) / (allowed - 1)

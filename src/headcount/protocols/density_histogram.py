@@ -1,23 +1,27 @@
-"""Densities from histograms: people's numbers fall into bins, which any histogram protocol counts.
+"""Densities from histograms: a histogram protocol counts people in bins.
 
-Notation    n people with numbers in [low, high]; K equal bins; ĉ the unbiased counts of these; β
-            the smoothness, r = ⌈β⌉; V the variance of one ĉ by privacy noise, if people are spread
-            evenly.
-Randomizer  That of the histogram protocol, for one's bin: the last one holds high.
-Analyzer    At a place t, take the r bins nearest to it and the polynomial of degree r − 1 that has
-            their averages: f̂(t) = K/(n(high−low))·Σ_b A(t,b)ĉ(b). With r = 1, the bin's height.
-Privacy     That of the histogram protocol.
-Error       Unbiased for what the same polynomials make of the crowd's own histogram. On a range
-            scaled to [0,1], the mean squared error to the density of a population is about
+Notation    n people hold numbers in [low, high]. There are K equal bins; ĉ are their unbiased
+            counts. β is the smoothness, and r = ⌈β⌉. V is the variance that privacy noise gives
+            one ĉ if people are spread evenly over the bins.
+Randomizer  The randomizer of the histogram protocol, applied to the bin of a person's number. The
+            number `high` belongs to the last bin.
+Analyzer    At a place t, take the r nearest bins and the polynomial of degree r − 1 that has the
+            same averages on them: f̂(t) = K/(n(high−low))·Σ_b A(t,b)ĉ(b). With r = 1, f̂ is a bar
+            chart.
+Privacy     The privacy of the histogram protocol.
+Error       f̂ is an unbiased estimate of the density that the same polynomials give for the exact
+            counts. Let the range be scaled to [0,1]. Then the mean squared error, compared with
+            the density of the population that people were drawn from, is about
 
-                (π/K)^{2β}/6 + K²V/n² + K/n:
+                (π/K)^{2β}/6 + K²V/n² + K/n.
 
-            bias, privacy noise, and who was drawn. K is the integer for which this is least; it
-            depends on no data. The bias is that of a density which rises and falls once over the
-            range, 1 − cos(2πx), exactly so for r = 1 and many bins; a wilder one is smoothed more
-            than is best. Where V grows like n, K grows like n^{1/(2β+2)}; where it does not grow,
-            like n^{1/(2β+1)}. Stated errors and intervals hold noise and sampling, and no bias.
-Messages    Those of the histogram protocol.
+            The three terms are bias, privacy noise and sampling. K is the integer that minimizes
+            the sum; it does not depend on the data. The bias term is that of the density
+            1 − cos(2πx), which rises and falls once over the range; it is exact for r = 1 and many
+            bins. A density that varies faster would need more bins. If V grows like n, K grows
+            like n^{1/(2β+2)}; if V does not grow, K grows like n^{1/(2β+1)}. Standard errors and
+            intervals include noise and sampling, but not the bias.
+Messages    The messages of the histogram protocol.
 """
 
 import math
@@ -63,12 +67,12 @@ class Bins:
     number: int  # K
 
     def of(self, values: NDArray[Any]) -> NDArray[Any]:
-        """Everybody's bin, as a histogram encodes it."""
+        """The bin of each value, in the encoding of a histogram."""
         below = np.minimum(self.task.places(values) * self.number, self.number - 1)
         return below.astype(np.min_scalar_type(self.number - 1))
 
     def holding(self, held: Holding) -> Holding:
-        """How many people are in each bin."""
+        """The number of people in each bin."""
         counts = np.zeros(self.number, dtype=np.int64)
         np.add.at(counts, self.of(held.values), held.counts)
         return Holding(np.arange(self.number), counts)
@@ -76,7 +80,7 @@ class Bins:
 
 @dataclass(frozen=True)
 class BinRandomizer(Randomizer):
-    """Sends what a histogram's randomizer sends for the bin of a number."""
+    """Sends the messages of a histogram's randomizer for the bin of a number."""
 
     bins: Bins
     histogram: Randomizer
@@ -108,7 +112,7 @@ class BinRandomizer(Randomizer):
 
 @dataclass(frozen=True, eq=False)
 class Reconstruction:
-    """The numbers A(t,b) of the notation: row t has r of them, for the bins from first[t] on."""
+    """The weights A(t,b) of the analyzer. Row t has r weights, for the bins from first[t] on."""
 
     bins: int
     first: NDArray[np.int64]
@@ -116,10 +120,10 @@ class Reconstruction:
 
     @classmethod
     def of(cls, places: NDArray[np.float64], bins: int, order: int) -> "Reconstruction":
-        """For places between 0 and 1, by polynomials of `order` coefficients."""
+        """The weights at these places in [0, 1], for polynomials with `order` coefficients."""
         scaled = places * bins
         first = np.clip(np.floor(scaled - order / 2 + 0.5), 0, bins - order).astype(np.int64)
-        # Around the middle of the r bins: their edges, and the averages of x^m between these.
+        # The edges of the r bins, measured from their middle, and the averages of x^m in each bin.
         edges = np.arange(order + 1) - order / 2
         powers = np.arange(1, order + 1)
         averages = np.diff(edges[:, None] ** powers, axis=0) / powers
@@ -128,9 +132,9 @@ class Reconstruction:
 
     @cached_property
     def columns(self) -> NDArray[np.int64]:
-        """The bins of every row."""
-        chosen: NDArray[np.int64] = self.first[:, None] + np.arange(self.weights.shape[1])
-        return chosen
+        """The bins that belong to the weights of each row."""
+        bins: NDArray[np.int64] = self.first[:, None] + np.arange(self.weights.shape[1])
+        return bins
 
     @cached_property
     def matrix(self) -> Any:
@@ -142,13 +146,13 @@ class Reconstruction:
 
     @property
     def numbers(self) -> int:
-        """How many rows differ from each other."""
+        """The number of different rows."""
         points, order = self.weights.shape
         return len(np.unique(self.first)) if order == 1 else points
 
 
 def spread(law: ErrorLaw, weights: Any) -> NDArray[np.float64]:
-    """Standard errors of sums of all buckets: a row of weights for each."""
+    """The standard errors of weighted sums of all buckets. Each row of `weights` is one sum."""
     if isinstance(law, SupportError):
         return law.combined(weights)
     squares = np.broadcast_to(law.standard_error, weights.shape[1]) ** 2
@@ -158,15 +162,16 @@ def spread(law: ErrorLaw, weights: Any) -> NDArray[np.float64]:
 
 @dataclass(frozen=True, eq=False)
 class BinnedError:
-    """The error by privacy noise of a density that was reconstructed from bins.
+    """The error from privacy noise in a density that was reconstructed from bins.
 
-    A margin has as many standard errors as that of one of the bins, and as the normal law at least:
-    sums of bins have lighter tails than single ones.
+    A margin is a multiple of the standard error. The multiple is the largest that any of the bins
+    needs, and at least that of the normal law. Sums of bins have lighter tails than single bins,
+    so this is safe.
     """
 
-    bins: ErrorLaw  # of the counts
+    bins: ErrorLaw  # the error of the counts in the bins
     reconstruction: Reconstruction = field(repr=False)
-    scale: float  # from counts to the density
+    scale: float  # the factor from counts to the density
 
     @cached_property
     def standard_error(self) -> NDArray[np.float64]:
@@ -179,7 +184,7 @@ class BinnedError:
             np.broadcast_to(margin / self.bins.standard_error, self.reconstruction.bins)[columns]
             for margin in self.bins.margins(confidence)
         )
-        # Where a bin has a negative weight, what it errs up the density errs down.
+        # If a bin has a negative weight, a count that is too high makes the density too low.
         sides = np.where(up, below, above), np.where(up, above, below)
         low, high = (self.standard_error * np.maximum(side.max(axis=1), normal) for side in sides)
         return low, high
@@ -187,7 +192,7 @@ class BinnedError:
 
 @dataclass(frozen=True)
 class BinnedDensity(Estimator):
-    """Reconstructs the density from the counts that a histogram's estimator finds."""
+    """Reconstructs the density from the counts of a histogram's estimator."""
 
     task: Density
     bins: Bins
@@ -199,7 +204,7 @@ class BinnedDensity(Estimator):
         return Reconstruction.of(self.task.places(self.task.grid), self.bins.number, order)
 
     def scale(self, users: int) -> float:
-        """What one person in a bin is in the density."""
+        """The height that one person in a bin adds to the density."""
         return self.bins.number / (users * float(self.task.span))
 
     @property
@@ -234,8 +239,8 @@ class BinnedDensity(Estimator):
         if held is not None:
             counts = self.bins.holding(held).counts.astype(np.float64)
             return float(self._noise(users, counts).standard_error.max())
-        # The variance is linear in the counts: the worst is with everybody in one bin, either one
-        # of the r from which a point is reconstructed, or another.
+        # The variance is linear in the counts, so it is largest with everybody in one bin. That
+        # bin may be one of the r from which a point is reconstructed, or another.
         order = self.reconstruction.weights.shape[1]
         worst = [
             spread(
@@ -249,10 +254,10 @@ class BinnedDensity(Estimator):
         return self.scale(users) * float(max(worst))
 
     def error_law(self, users: int, unbiased: Answer) -> DensityError:
-        # One person more in every bin, so that a bin that seems empty is not taken for certain.
+        # One person is added to every bin, because a bin that seems empty may not be empty.
         shares = np.maximum(unbiased, 0.0) + 1
         shares /= shares.sum()
-        # For one person who is drawn, with f the shares: mean, variance and third moment of A(t,b).
+        # The first three moments of A(t,b) for the bin b of one person who is drawn at random.
         first, second, third = (self.reconstruction.matrix**power @ shares for power in (1, 2, 3))
         variance = np.maximum(second - first**2, 0.0)
         skew = (third - 3 * first * second + 2 * first**3) / np.maximum(variance, 2.0**-50)
@@ -273,12 +278,13 @@ class BinnedDensity(Estimator):
     def answer_range(self, users: int) -> tuple[float, float]:
         if self.reconstruction.weights.shape[1] > 1:
             return super().answer_range(users)
-        return 0.0, self.bins.number / float(self.task.span)  # with everybody in one bin
+        # The density is largest if everybody is in one bin.
+        return 0.0, self.bins.number / float(self.task.span)
 
     def squared_error(self, users: int, periods: int) -> float:
-        """About that to the density of a population, on average over a range scaled to [0,1].
+        """The mean squared error of "Error" above, for a range scaled to [0,1].
 
-        The density rises and falls so many times over the range.
+        The density of the population is assumed to rise and fall `periods` times over the range.
         """
         number, smoothness = self.bins.number, self.task.smoothness
         even = self.histogram.error_law(users, np.full(number, users / number))
@@ -291,8 +297,10 @@ class BinnedDensity(Estimator):
         return math.sqrt(self.squared_error(users, periods=2) / float(self.task.span))
 
     def extremes(self, users: int, confidence: float) -> Iterator[Answer]:
-        """Everybody in one bin, or nearly: one from which a first, a middle or a last point of the
-        grid is reconstructed.
+        """Counts with everybody, or almost everybody, in one bin.
+
+        The bins are those from which the first, the middle and the last point of the grid are
+        reconstructed.
         """
         deviations = -NormalDist().inv_cdf((1 - confidence) / 2)
         error = self.histogram.standard_error(users, None)
@@ -309,12 +317,12 @@ class BinnedDensity(Estimator):
 
 @dataclass(frozen=True)
 class DensityHistogram(Protocol):
-    """A subclass says which histogram protocol counts the bins."""
+    """A density protocol that counts bins. A subclass says which histogram protocol counts them."""
 
     tasks: ClassVar[tuple[type[Task], ...]] = (Density,)
 
     task: Density
-    bins: int | None = None  # by default the best number
+    bins: int | None = None  # by default the number with the smallest error
 
     def check_options(self) -> None:
         if self.bins is not None:
@@ -323,7 +331,7 @@ class DensityHistogram(Protocol):
 
     @abstractmethod
     def counting(self, bins: int) -> Protocol:
-        """The histogram protocol for so many bins."""
+        """The histogram protocol for this number of bins."""
 
     @cached_property
     def inner(self) -> Protocol:
@@ -331,9 +339,9 @@ class DensityHistogram(Protocol):
         return self.counting(self.bins or self.best_bins())
 
     def best_bins(self) -> int:
-        """The number K with the least error."""
-        # The error falls up to the best number, and grows from there on. Large numbers, for which
-        # some protocols take long to calibrate, are tried only if smaller ones are too few.
+        """The number K of bins with the smallest error."""
+        # The error falls up to the best K and grows beyond it. For a large K some protocols take
+        # long to calibrate, so it is tried only if smaller ones are not enough.
         low = high = max(2, math.ceil(self.task.smoothness))
         while high < MOST_BINS and not self._enough(high):
             low, high = high + 1, min(2 * high, MOST_BINS)
@@ -343,7 +351,7 @@ class DensityHistogram(Protocol):
         return low
 
     def _enough(self, bins: int) -> bool:
-        """Whether one bin more would not make the error less."""
+        """Whether one more bin would not reduce the error."""
         return self._squared_error(bins) <= self._squared_error(bins + 1)
 
     def _squared_error(self, bins: int) -> float:
@@ -384,7 +392,7 @@ class DensityHistogram(Protocol):
 
 
 def check_histogram(name: str, trust: Trust) -> None:
-    """Refuse what is no histogram protocol of this trust."""
+    """Raise an error unless this is the name of a histogram protocol for this trust."""
     known = protocol_names(Histogram(2), trust)
     if name not in known:
         raise InvalidParameter(f"`histogram` must be one of {', '.join(known)}, got {name!r}")

@@ -1,10 +1,11 @@
-"""Bits that are flipped now and then: what local and shuffled randomized response share.
+"""Binary randomized response, which the local and the shuffle protocol share.
 
-Notation    x ∈ {0,1} a person's value, n people, q = t/2^64 < ½ the probability of a lie.
+Notation    x ∈ {0,1} is a person's value, n the number of people, q = t/2^64 < ½ the probability
+            of a lie.
 Randomizer  Report x, or with probability q its opposite.
 Analyzer    ĉ = (Σy − qn)/(1−2q) over the reports y.
-Error       Unbiased; variance nq(1−q)/(1−2q)², whatever the data.
-Messages    1 of 1 bit; alone, a report has the ratio (1−q)/q.
+Error       Unbiased. The variance is nq(1−q)/(1−2q)² for all data.
+Messages    1 message of 1 bit. The local privacy loss of a report is ln((1−q)/q).
 """
 
 import math
@@ -28,7 +29,7 @@ from headcount.randomness.totals import binomial
 
 @dataclass(frozen=True)
 class FlipRandomizer(Randomizer):
-    """Sends one's bit, or with probability q = t/2^64 its opposite."""
+    """Sends a person's bit, or with probability q = t/2^64 its opposite."""
 
     weight: int  # t
 
@@ -37,7 +38,7 @@ class FlipRandomizer(Randomizer):
 
     @property
     def lie_probability(self) -> Fraction:
-        """The number q."""
+        """The probability q of a lie."""
         return Fraction(self.weight, WHOLE)
 
     @property
@@ -64,12 +65,12 @@ class FlipError:
 
     @property
     def _slope(self) -> Fraction:
-        """By how much a 1 is more likely from people who are counted than from others."""
+        """The probability of a 1 from a person who is counted, minus that from another person."""
         return 1 - 2 * self.lie
 
     @property
     def standard_error(self) -> float:
-        """The same for all data."""
+        """The standard error, which is the same for all data."""
         return math.sqrt(self.users * self.lie * (1 - self.lie) / self._slope**2)
 
     def margins(self, confidence: float) -> tuple[float, float]:
@@ -84,7 +85,7 @@ class FlipError:
 
 @dataclass(frozen=True)
 class FlipEstimator(Estimator):
-    """Counts the ones, and takes out the lies: ĉ = (Σy − qn)/(1−2q)."""
+    """Counts the ones, and corrects for the lies: ĉ = (Σy − qn)/(1−2q)."""
 
     lie: Fraction  # q
 
@@ -98,7 +99,7 @@ class FlipEstimator(Estimator):
         return np.array([lies[0] + held.counts[1] - lies[1]])
 
     def unbiased(self, tally: Tally, source: Source | None = None) -> float:
-        # (Σy − qn)/(1 − 2q) in whole numbers, so that nothing cancels for q near ½.
+        # (Σy − qn)/(1 − 2q) is computed in integers, because floats would cancel for q near ½.
         lie, whole = self.lie.as_integer_ratio()
         numerator = int(tally.counts[0]) * whole - lie * tally.users
         return float(Fraction(numerator, whole - 2 * lie))

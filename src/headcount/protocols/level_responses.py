@@ -1,10 +1,11 @@
-"""Sums of levels from people who respond with their level, or now and then with something else.
+"""Sums of levels from people who respond with their level, or sometimes with another number.
 
-Notation    Levels 0, …, L of `fixed_point`; V(j) the variance that randomizing adds to the estimate
-            for a person of level j, in squared levels.
-Error       A person whose place is j + f is rounded to j + 1 with probability f, else to j:
-            variance f(1−f) + (1−f)V(j) + fV(j+1). People are independent, and messages bounded: the
-            error is near normal for many people, and bounded by Bernstein for few.
+Notation    The levels are 0, …, L of `fixed_point`. V(j) is the variance that randomizing adds to
+            the estimate for a person of level j, in squared levels.
+Error       A person whose place is j + f is rounded to j + 1 with probability f, and otherwise to
+            j. The person's variance is f(1−f) + (1−f)V(j) + fV(j+1). People are independent and
+            messages are bounded. So the error is nearly normal for many people. For few people it
+            is bounded by Bernstein's inequality.
 """
 
 import math
@@ -26,21 +27,21 @@ from headcount.core.tally import Tally
 from headcount.core.task import Holding
 from headcount.protocols.levels import LevelEstimator
 
-MOST_RESPONSES = 2**12  # the most levels, where people respond for themselves
-_CHUNK = 1 << 16  # people who respond at a time
-_MANY = 10  # the sum is near normal if its standard error is so many times what one message weighs
+MOST_RESPONSES = 2**12  # the largest number of levels in a local protocol
+_CHUNK = 1 << 16  # the number of people whose responses are drawn at a time
+_MANY = 10  # the error counts as normal if its standard error is this many times `width`
 
 
 @dataclass(frozen=True)
 class BoundedError:
-    """The error of a sum of independent messages, none of which moves it by more than `width`."""
+    """The error of a sum of independent messages. Each changes the sum by at most `width`."""
 
     standard_error: float
     width: float
 
     def margins(self, confidence: float) -> tuple[float, float]:
         if self.standard_error >= _MANY * self.width:
-            # Half a step of their lattice keeps coverage up.
+            # Sums lie on a lattice. Adding half a step of it keeps the coverage high enough.
             deviations = -NormalDist().inv_cdf((1 - confidence) / 2)
             margin = deviations * self.standard_error + self.width / 2
         else:
@@ -53,7 +54,7 @@ class BoundedError:
 
 @dataclass(frozen=True, eq=False)
 class ResponseEstimator(LevelEstimator):
-    """Adds up people's responses. A subclass says how much a response varies."""
+    """Adds up people's responses. A subclass gives the variance of a response."""
 
     @property
     @abstractmethod
@@ -63,7 +64,7 @@ class ResponseEstimator(LevelEstimator):
     @property
     @abstractmethod
     def width(self) -> float:
-        """How far one message moves the estimate of the sum of levels, at most."""
+        """The largest change of the estimated sum of levels by one message."""
 
     def variance(self, users: int, held: Holding | None) -> float:
         if held is None:
@@ -87,7 +88,10 @@ class ResponseEstimator(LevelEstimator):
 
     @property
     def worst_is_attained(self) -> bool:
-        """Whole numbers that are rounded need not reach the worst place between two levels."""
+        """Whether some values attain the largest variance.
+
+        Whole numbers that are rounded need not reach the worst place between two levels.
+        """
         return self.grid.exact or not self.grid.task.whole
 
     def error_law(self, users: int, unbiased: float) -> BoundedError:
@@ -97,9 +101,9 @@ class ResponseEstimator(LevelEstimator):
 
 @dataclass(frozen=True, eq=False)
 class CountedLevels(ResponseEstimator):
-    """Adds up levels that another estimator counts, each count times its level.
+    """Multiplies the count of each level by the level, and adds up the products.
 
-    The other one is for a count, or for a histogram of all levels.
+    Another estimator gives the counts. It is for a count, or for a histogram of all levels.
     """
 
     counts: Estimator
@@ -127,7 +131,7 @@ class CountedLevels(ResponseEstimator):
 
     def level_sum(self, tally: Tally, source: Source | None) -> Fraction:
         counts = np.atleast_1d(self.counts.unbiased(tally, source))
-        # A count is that of level 1; a histogram begins with level 0.
+        # A single count is that of level 1. A histogram begins with level 0.
         return Fraction(float(counts @ np.arange(self.grid.levels + 1)[-len(counts) :]))
 
     def simulate_levels(self, held: Holding, source: Source) -> NDArray[np.int64]:
@@ -142,7 +146,7 @@ def in_parts(
     source: Source,
     dtype: np.dtype[np.integer],
 ) -> Messages:
-    """Everybody's response, by parts of the crowd that fit into memory."""
+    """Everybody's response, drawn for one part of the crowd at a time to save memory."""
     out = np.empty(len(levels), dtype=dtype)
     for start in range(0, len(levels), _CHUNK):
         out[start : start + _CHUNK] = respond(levels[start : start + _CHUNK], source)

@@ -1,4 +1,4 @@
-"""Sums and means: numbers are rounded to levels, and the analyzer adds the levels up.
+"""Sums and means: people round their numbers to levels, and the analyzer adds up the levels.
 
 See `fixed_point` for the notation, the rounding and the error.
 """
@@ -26,15 +26,15 @@ from headcount.core.tasks.bounded import MOST_LEVELS, Bounded
 from headcount.protocols.fixed_point import Grid, RoundedError
 from headcount.protocols.geometric_error import GeometricError
 
-MOST_SUM = 2**60  # the largest sum of all levels; a tally has room for it and for noise
+MOST_SUM = 2**60  # the largest sum of all levels; a tally can hold this sum and noise
 
 
 @dataclass(frozen=True)
 class Rounding(Randomizer):
-    """Rounds a number to a level at random, then sends what another randomizer sends for it."""
+    """Rounds a number to a level at random, and passes the level to another randomizer."""
 
     grid: Grid
-    levels: Randomizer  # takes a level for a value
+    levels: Randomizer  # its values are levels
 
     @property
     def alphabet(self) -> Alphabet:
@@ -67,7 +67,7 @@ class Rounding(Randomizer):
 
 @dataclass(frozen=True)
 class LevelEstimator(Estimator):
-    """Answers from an estimate S of the sum of all levels."""
+    """Computes the answer from an estimate S of the sum of all levels."""
 
     grid: Grid
 
@@ -77,18 +77,18 @@ class LevelEstimator(Estimator):
 
     @abstractmethod
     def variance(self, users: int, held: Holding | None) -> float:
-        """The variance of S with that of rounding; without values, for the worst ones."""
+        """The variance of S plus that of rounding. Without `held`, the largest possible value."""
 
     @abstractmethod
     def simulate_levels(self, held: Holding, source: Source) -> NDArray[np.int64]:
-        """The numbers of a tally, drawn for people who have such levels."""
+        """The numbers of a random tally of people who have these levels."""
 
     @property
     def most_users(self) -> int:
         return min(MOST_USERS, MOST_SUM // self.grid.levels)
 
     def unit(self, users: int) -> Fraction:
-        """What one level is in the answer."""
+        """The change of the answer by one level."""
         return self.grid.unit / self.grid.task.divisor(users)
 
     def unbiased(self, tally: Tally, source: Source | None = None) -> float:
@@ -105,7 +105,7 @@ class LevelEstimator(Estimator):
 
 @dataclass(frozen=True)
 class NoisySum(LevelEstimator):
-    """Answers from the sum of all levels with geometric noise."""
+    """Computes the answer from the sum of all levels plus geometric noise."""
 
     @abstractmethod
     def noise_error(self, users: int) -> GeometricError:
@@ -120,7 +120,7 @@ class NoisySum(LevelEstimator):
 
 
 def check_levels(protocol: Protocol, option: str, most: int = MOST_LEVELS) -> None:
-    """Check an option that says how many levels there are, if it is given, and make it an int."""
+    """Check the option that gives the number of levels, if it is set, and make it an int."""
     value = getattr(protocol, option)
     if value is not None:
         most = min(most, MOST_SUM // protocol.crowd.users)
@@ -128,21 +128,22 @@ def check_levels(protocol: Protocol, option: str, most: int = MOST_LEVELS) -> No
 
 
 def bounded(protocol: Protocol) -> Bounded:
-    """The numbers that people hold, for a protocol that adds them up."""
+    """The bounds of the numbers that a protocol adds up."""
     task = protocol.task.bounded
     assert task is not None
     return task
 
 
 def level_sum(held: Holding) -> int:
-    """The sum of a crowd's levels."""
+    """The sum of all people's levels."""
     return int(held.values @ held.counts)
 
 
 def enough_levels(task: Bounded, users: int, epsilon: float, share: float) -> int:
-    """So many levels that rounding adds at most a share of the variance of central noise, 2L²/ε².
+    """Enough levels that rounding adds at most this share of the variance of central noise.
 
-    Whole numbers are levels themselves if there are not too many.
+    The variance of central noise is 2L²/ε² for L levels. Whole numbers are themselves the levels,
+    unless there are too many of them.
     """
     most = min(MOST_LEVELS, MOST_SUM // users)
     if task.whole and task.span <= most:

@@ -1,8 +1,8 @@
-"""How much memory an answer takes, estimated before anything is spent on it.
+"""An estimate of the memory that an answer takes. It is made before any budget is spent.
 
-Messages are made and counted for some people at a time (`Randomizer.people_at_once`), so that their
-memory is bounded on each core. The tally and the answer of each group grow with the question: they
-have a number for each bucket.
+Messages are made and counted for some people at a time (`Randomizer.people_at_once`), so each core
+needs a bounded amount of memory for them. The tally and the answer of each group have a number for
+each bucket, so they grow with the question.
 """
 
 import os
@@ -14,14 +14,15 @@ from headcount.core.errors import Infeasible
 from headcount.core.protocol import Protocol
 
 _Group = TypeVar("_Group", bound=Hashable)
-_TALLY_BYTES = 48  # of each number of a tally, while messages are counted
-_ANSWER_BYTES = 512  # of each number of an answer, with its interval, until it is written
+_TALLY_BYTES = 48  # the bytes per number of a tally, while messages are counted
+_ANSWER_BYTES = 512  # the bytes per number of an answer with its interval, until it is written
 _LIMITS = ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes")
 
 
 def memory_there() -> int:
-    """How many bytes this process may use: the least of what the machine, its container and its own
-    limit allow.
+    """The number of bytes that this process may use.
+
+    It is the smallest of the limits of the machine, of its container and of the process.
     """
     known = [2**62]
     if hasattr(os, "sysconf") and "SC_PHYS_PAGES" in os.sysconf_names:
@@ -35,7 +36,7 @@ def memory_there() -> int:
 
 
 def _own_limit() -> list[int]:
-    """The bytes that are left of `ulimit -v`, in a list; an empty one if there is no limit."""
+    """A list with the number of bytes left of `ulimit -v`. It is empty if there is no limit."""
     try:
         import resource
 
@@ -47,13 +48,16 @@ def _own_limit() -> list[int]:
 
 
 def workers(protocols: Iterable[Protocol], users: int) -> int:
-    """How many cores can make and count messages at the same time."""
+    """The number of cores that can make and count messages at the same time."""
     each = max(_piece(protocol, users) for protocol in protocols)
     return max(1, min(os.cpu_count() or 1, memory_there() // (2 * each)))
 
 
 def check_memory(protocols: Mapping[_Group, Protocol], users: Mapping[_Group, int]) -> None:
-    """Refuse answers that do not fit into memory, with the messages of one core; say what would."""
+    """Raise an error if the answers and the messages of one core do not fit into memory.
+
+    The error states how many buckets would fit.
+    """
     pieces = max(_piece(protocol, users[group]) for group, protocol in protocols.items())
     answers = sum(_answer(protocol) for protocol in protocols.values())
     needed, there = pieces + answers, memory_there()

@@ -1,4 +1,4 @@
-"""The people at the beginning of the road, whatever holds their values."""
+"""The people at the beginning of the road. Their values may be in memory or in tables."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
@@ -15,9 +15,9 @@ from headcount.core.tally import Tally
 from headcount.road.pieces import tally_of_part
 from headcount.road.shuffler import Shuffler
 
-# The name of a group; None is everybody, if nobody asked for groups.
+# The name of a group. It is None if there is only one group, of everybody.
 Group: TypeAlias = str | int | bool | None
-# It is called with the share of the work that is done, from 0 to 1.
+# A function that is called with the share of the work that is done, from 0 to 1.
 Progress: TypeAlias = Callable[[float], None]
 
 
@@ -27,27 +27,30 @@ class People(ABC):
     @property
     @abstractmethod
     def users(self) -> Mapping[Group, int]:
-        """How many people each group has, in order."""
+        """The number of people in each group, in the order of groups."""
 
     @abstractmethod
     def counts(self, group: Group) -> NDArray[np.int64] | None:
-        """How many people of a group hold each value; None if values are too many to count."""
+        """The number of people of a group who hold each value.
+
+        It is None if there are too many values to count.
+        """
 
     @abstractmethod
     def tallies(
         self, protocols: Mapping[Group, Protocol], source: Source, progress: Progress
     ) -> Mapping[Group, Tally]:
-        """The tally of the messages of each of these groups, by its protocol.
+        """The tally of the messages of each of these groups, made with the group's protocol.
 
-        People come in the order of their rows, `people_at_once` of a randomizer at a time. The
-        piece number i of the group number g is randomized by `source.part(g).part(i)`, for all
-        batches and threads alike, with g counted among all groups.
+        People are processed in the order of their rows, `people_at_once` of a randomizer at a time.
+        The piece number i of the group number g uses the source `source.part(g).part(i)`. The
+        number g counts all groups. It does not depend on batches or threads.
         """
 
 
 @dataclass(frozen=True, eq=False)
 class Values(People):
-    """One group of people, with their encoded values in memory. Their messages are really mixed."""
+    """One group of people with their encoded values in memory. Their messages are shuffled."""
 
     encoded: NDArray[Any]
 

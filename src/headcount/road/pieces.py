@@ -1,7 +1,7 @@
-"""Messages of many people, made and counted piece by piece, on all cores.
+"""The messages of many people, made and counted in pieces, on all cores.
 
-A piece is as many people as their randomizer takes at once. It has a source of its own, so that the
-same seed gives the same tally for any batches of rows and any number of threads.
+A piece is the number of people that their randomizer takes at once. Each piece has its own source.
+So the same seed gives the same tally for any batches of rows and any number of threads.
 """
 
 from collections import deque
@@ -23,7 +23,7 @@ _Key = TypeVar("_Key", bound=Hashable)
 
 
 class Piece(NamedTuple):
-    """Encoded values of some people, and how they are randomized."""
+    """The encoded values of some people, with the protocol and the source that randomize them."""
 
     protocol: Protocol
     codes: NDArray[Any]
@@ -31,15 +31,15 @@ class Piece(NamedTuple):
 
 
 def collect(protocol: Protocol, values: ArrayLike, source: Source) -> Tally:
-    """The tally of a whole crowd's messages. Rare ones are withheld if the protocol asks for it."""
+    """The tally of a whole crowd's messages. Rare messages are withheld if the protocol says so."""
     return passed_on(protocol, tally_of_part(protocol, protocol.task.encode(values), source))
 
 
 def tally_of_part(protocol: Protocol, encoded: NDArray[Any], source: Source) -> Tally:
     """The tally of the messages of a part of the crowd, made for some people at a time.
 
-    Nothing is shuffled, since the order of messages makes no difference to a tally. Nothing is
-    withheld, since only the tally of the whole crowd shows which messages are rare.
+    Nothing is shuffled, because a tally does not depend on the order of messages. Nothing is
+    withheld, because only the tally of the whole crowd shows which messages are rare.
     """
     randomizer, count = protocol.randomizer, protocol.estimator.count
     alphabet, size = randomizer.alphabet, randomizer.people_at_once
@@ -53,7 +53,7 @@ def tally_of_part(protocol: Protocol, encoded: NDArray[Any], source: Source) -> 
 
 
 def collected(pieces: Iterable[tuple[_Key, Piece]], workers: int) -> dict[_Key, Tally]:
-    """The tallies of pieces, added up by key. Each worker takes one piece at a time."""
+    """The sum of the tallies of all pieces with the same key. A worker takes a piece at a time."""
     waiting: deque[tuple[_Key, Future[Tally]]] = deque()
     out: dict[_Key, Tally] = {}
 
@@ -72,8 +72,10 @@ def collected(pieces: Iterable[tuple[_Key, Piece]], workers: int) -> dict[_Key, 
 
 
 def workers_for(source: Source, protocols: Mapping[Any, Protocol], users: int) -> int:
-    """The number of workers: one for each core, as far as memory allows. Only one if the source has
-    no parts of its own, since nothing says that two threads may use it at once.
+    """The number of workers: one for each core, as far as memory allows.
+
+    If the source cannot be divided into parts, there is only one worker, because two threads may
+    not be able to use the source at the same time.
     """
     return 1 if type(source).part is Source.part else workers(protocols.values(), users)
 
@@ -81,9 +83,9 @@ def workers_for(source: Source, protocols: Mapping[Any, Protocol], users: int) -
 def counted_pieces(
     protocol: Protocol, counts: NDArray[np.int64], source: Source
 ) -> Iterator[Piece]:
-    """The people of a crowd of whom `counts[v]` hold value v, in the order of values.
+    """The pieces of a crowd in which `counts[v]` people hold value v, in the order of values.
 
-    The order of people makes no difference to the law of their tally.
+    The law of the tally does not depend on the order of people.
     """
     ends, dtype = np.cumsum(counts), np.min_scalar_type(len(counts) - 1)
     size = protocol.randomizer.people_at_once

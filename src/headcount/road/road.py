@@ -4,7 +4,7 @@
              └▶ counts ─ one by one ▶──────┘                                ▲
                   └───────────── the tally is drawn at once ────────────────┘
 
-`walk` is the road. `run` walks it for values in memory, `data.estimate` for tables.
+`walk` goes along this road. `run` calls it for values in memory, and `data.estimate` for tables.
 """
 
 import math
@@ -29,14 +29,14 @@ from headcount.road.ways import Way
 
 @dataclass(frozen=True, eq=False)
 class Route:
-    """The protocol of a group, and the δ that is put aside for drawing its tally at once."""
+    """The protocol of a group, and the part of δ that is reserved for drawing its tally at once."""
 
     protocol: Protocol
     reserve: float = 0.0
 
 
 class Bits(NamedTuple):
-    """Where random bits come from at each step. With `parts`, each group has its own."""
+    """The sources of random bits for each step. With `parts`, each group has its own source."""
 
     messages: Source
     totals: Source
@@ -45,7 +45,7 @@ class Bits(NamedTuple):
 
     @classmethod
     def of(cls, source: Source, first: int) -> "Bits":
-        """Three parts of a source, from the number `first` on."""
+        """Three parts of a source: the numbers first, first + 1 and first + 2."""
         return cls(source.part(first), source.part(first + 1), source.part(first + 2))
 
     @classmethod
@@ -54,12 +54,15 @@ class Bits(NamedTuple):
         return cls(source, source, source, parts=False)
 
     def own(self, source: Source, number: int) -> Source:
-        """What the group with this number takes from one of the sources."""
+        """The source that the group with this number uses in place of `source`."""
         return source.part(number) if self.parts else source
 
 
 def run(protocol: Protocol, values: ArrayLike, source: Source | None = None) -> Estimate:
-    """Randomize, shuffle (in shuffle trust), tally, estimate. Randomness is secure unless given."""
+    """Randomize, shuffle (in shuffle trust), tally and estimate.
+
+    Without a `source`, the randomness is secure.
+    """
     checks.instance("protocol", protocol, Protocol)
     source = SecureSource() if source is None else source
     checks.instance("source", source, Source)
@@ -86,16 +89,18 @@ def walk(
     for number, (group, route) in enumerate(routes.items()):
         tally, way = tallies[group]
         noise = bits.own(bits.noise, number)
-        found = route.protocol.estimate(passed_on(route.protocol, tally), noise)
-        estimates[group] = replace(found, way=way.words)
+        estimate = route.protocol.estimate(passed_on(route.protocol, tally), noise)
+        estimates[group] = replace(estimate, way=way.words)
     return estimates
 
 
 def _drawn(
     route: Route, counts: NDArray[np.int64] | None, source: Source
 ) -> tuple[Tally, Way] | None:
-    """A tally without messages. In central trust it is the counts themselves. Else it is drawn, if
-    what is put aside of δ pays for the distance from the law of messages.
+    """A tally without messages, or None if messages are needed.
+
+    In central trust the tally is the counts. In other trust it is drawn at once, if the reserved
+    part of δ covers the distance between the drawn tally and the law of a tally of messages.
     """
     protocol = route.protocol
     if counts is None:
@@ -114,7 +119,7 @@ def _drawn(
 def _sent(
     people: People, protocols: Mapping[Group, Protocol], source: Source, progress: Progress
 ) -> dict[Group, tuple[Tally, Way]]:
-    """Tallies of messages: from each person's own value, or from counts if values are few."""
+    """Tallies of messages. They are made from people's values, or from counts of few values."""
     counts = {group: people.counts(group) for group in protocols}
     if any(one is None for one in counts.values()):
         made = people.tallies(protocols, source, progress)

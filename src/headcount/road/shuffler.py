@@ -1,4 +1,4 @@
-"""The shuffler: it forgets who sent what and in which order, and withholds rare messages."""
+"""The shuffler. It removes senders and order from messages, and withholds rare messages."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -17,12 +17,13 @@ from headcount.randomness.draws import permutation
 
 @dataclass(frozen=True)
 class Shuffler:
-    """What the shuffler does with the messages of a crowd.
+    """A shuffler with its two settings.
 
     Messages with fewer than `least_copies` copies are withheld, for protocols that hide rare values
-    in this way. Then a person who sends several messages is left out, since their copies could make
-    a rare message pass. Dummies are removed if `dummy` names them. If rare messages are withheld,
-    they must be removed, since their number would tell how many were withheld.
+    in this way. If `least_copies` is above 1, a person who sends several messages is left out,
+    because their copies could make a rare message pass. If `dummy` is given, dummies with this
+    message are removed. They must be removed if rare messages are withheld, because the number of
+    dummies would reveal how many messages were withheld.
     """
 
     least_copies: int = 1
@@ -50,11 +51,11 @@ class Shuffler:
         return Batch(payload[order], messages.users, secure=secure, bundled=messages.bundled)
 
     def admitted(self, messages: Messages) -> Messages:
-        """The messages of those people whose messages count."""
+        """The messages of the people who are not left out."""
         return messages.only_single() if self.withholds else messages
 
     def passes(self, copies: Any) -> Any:
-        """Whether a message with so many copies is passed on; for an array, each of them."""
+        """Whether a message with this number of copies is passed on. `copies` may be an array."""
         return copies >= self.least_copies
 
     @staticmethod
@@ -78,7 +79,7 @@ def shuffle(
 ) -> Batch:
     """All messages in a uniformly random order, without the boundaries between people.
 
-    `least_copies` and `dummy` are what a `Shuffler` withholds and removes.
+    `Shuffler` explains `least_copies` and `dummy`.
     """
     checks.instance("messages", messages, Messages)
     checks.instance("source", source, Source)

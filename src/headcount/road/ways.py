@@ -1,10 +1,10 @@
-"""The ways on which people's values can become a tally."""
+"""The ways in which people's values can become a tally."""
 
 from enum import StrEnum
 
 
 class Way(StrEnum):
-    """How a tally was made. Its law is the same on all ways, or the guarantee accounts for it."""
+    """How a tally was made. Either its law is the same in all ways, or the guarantee covers it."""
 
     MESSAGES = "messages"
     FROM_COUNTS = "messages from counts"

@@ -1,15 +1,16 @@
 """Two-sided geometric noise on a count, a sum or a mean (Ghosh, Roughgarden, Sundararajan 2012).
 
-Notation    x_i the number of person i, n people, L levels (see `fixed_point`; of a count, 1),
-            a = e^{−ε/L}.
-Randomizer  none but rounding: people hand the curator their level.
-Analyzer    Sum of all levels + Z, with P(Z = z) = (1−a)/(1+a)·a^|z|, drawn exactly for the rational
-            number that ε/L is.
-Privacy     Replacing one value moves the sum by at most L, and P(z)/P(z±L) ≤ e^ε. So pure ε. The
-            whole curve is that of noise moved by L steps: see `accounting.geometric`.
-Error       Unbiased; variance 2a/(1−a)² in levels, whatever the data, and rounding. No ε-private
-            count has less. Reals are rounded so finely that it adds a ten-thousandth.
-Messages    1, to somebody who must be trusted: local ε is infinite.
+Notation    x_i is the number of person i, n the number of people, L the number of levels (see
+            `fixed_point`; a count has L = 1), a = e^{−ε/L}.
+Randomizer  Only rounding: people send their level to the curator.
+Analyzer    Sum of all levels + Z, with P(Z = z) = (1−a)/(1+a)·a^|z|. Z is drawn exactly, with ε/L
+            as a rational number.
+Privacy     Replacing one value changes the sum by at most L, and P(z)/P(z±L) ≤ e^ε, so the
+            guarantee is pure ε. `accounting.geometric` computes the whole privacy curve.
+Error       Unbiased. The variance in levels is 2a/(1−a)² for all data, plus that of rounding. No
+            ε-private count has a smaller variance. The levels of real numbers are so fine that
+            rounding adds less than one part in ten thousand.
+Messages    1, to a curator who must be trusted: the local ε is infinite.
 """
 
 import math
@@ -52,7 +53,7 @@ _ROUNDING_SHARE = 2.0**-14  # the share of the variance that rounding may add
 
 @dataclass(frozen=True)
 class Disclosure(Randomizer):
-    """Hands the curator the value itself."""
+    """Sends the value itself to the curator."""
 
     values: Alphabet
 
@@ -71,14 +72,14 @@ class Disclosure(Randomizer):
 
 @dataclass(frozen=True)
 class CuratedSum(NoisySum):
-    """Adds up levels, and then noise."""
+    """Adds up all levels, and adds noise to the sum."""
 
     rate: Fraction  # ε/L
 
     tally_size = 1
 
     def count(self, payload: NDArray[np.integer]) -> NDArray[np.int64]:
-        if self.grid.levels == 1:  # many times faster
+        if self.grid.levels == 1:  # counting is many times faster than adding
             return np.array([np.count_nonzero(payload)])
         return np.array([payload.sum(dtype=np.int64)])
 
@@ -102,20 +103,20 @@ class Geometric(Protocol):
     trust = Trust.CENTRAL
     tasks: ClassVar[tuple[type[Task], ...]] = (Count, Sum, Mean)
 
-    steps: ClassVar[int] = 1  # into which the levels of whole numbers are divided
+    steps: ClassVar[int] = 1  # the number of smaller steps into which each level is divided
     method: ClassVar[str] = "two-sided geometric noise, sampled exactly"
 
     @cached_property
     def grid(self) -> Grid:
         task, users = bounded(self), self.crowd.users
-        found = enough_levels(task, users, self.budget.epsilon, _ROUNDING_SHARE)
-        # Finer steps make no difference where there are many levels already.
-        finer = found * self.steps
-        return Grid(task, finer if finer <= MOST_SUM // users else found)
+        levels = enough_levels(task, users, self.budget.epsilon, _ROUNDING_SHARE)
+        # If there are many levels already, smaller steps make no difference.
+        finer = levels * self.steps
+        return Grid(task, finer if finer <= MOST_SUM // users else levels)
 
     @property
     def rate(self) -> Fraction:
-        """The number ε/L."""
+        """The rate ε/L of the noise."""
         return Fraction(self.budget.epsilon) / self.grid.levels
 
     @cached_property

@@ -1,13 +1,14 @@
 """Two-sided geometric noise on every bucket of a histogram.
 
-Notation    n people, each in one bucket; m steps make one person (here 1), a = e^{−ε/(2m)}.
-Randomizer  none: people hand the curator their bucket.
-Analyzer    Each count + Z/m, with P(Z = z) = (1−a)/(1+a)·a^|z|, drawn exactly for the rational
-            number that ε/(2m) is.
-Privacy     Replacing one value moves two counts by 1 each: pure ε. The curve is that of the pair of
-            buckets: see `accounting.buckets`.
-Error       Unbiased; variance 2a/(m(1−a))² each, whatever the data.
-Messages    1, to somebody who must be trusted: local ε is infinite.
+Notation    n people, each in one bucket. The noise has m steps per person (here m = 1), and
+            a = e^{−ε/(2m)}.
+Randomizer  None: people send their bucket to the curator.
+Analyzer    Each count + Z/m, with P(Z = z) = (1−a)/(1+a)·a^|z|. Z is drawn exactly, with ε/(2m) as
+            a rational number.
+Privacy     Replacing one value changes two counts by 1 each, so the guarantee is pure ε.
+            `accounting.buckets` computes the privacy curve of these two buckets.
+Error       Unbiased. The variance of each bucket is 2a/(m(1−a))² for all data.
+Messages    1, to a curator who must be trusted: the local ε is infinite.
 """
 
 import math
@@ -91,7 +92,7 @@ class GeometricHistogram(Protocol):
 
     @property
     def rate(self) -> Fraction:
-        """The number ε/(2m)."""
+        """The rate ε/(2m) of the noise."""
         return Fraction(self.budget.epsilon) / (2 * self.steps)
 
     @cached_property

@@ -1,1 +1,1 @@
-"""Local trust: everyone randomizes, and nobody is trusted."""
+"""Local trust: everyone randomizes their own message, and nobody needs to be trusted."""

@@ -1,18 +1,18 @@
 """A density from bins that a frequency oracle counts (Duchi, Jordan, Wainwright 2018, section 5).
 
-Notation    See `protocols.density_histogram`; x a person's bin.
-Randomizer  That of subset selection, the oracle with the least error for any number of bins, or of
-            another one. Paper: add two-sided geometric noise of rate ε/2, which is Laplace noise on
-            whole numbers, to each of the K numbers of the one-hot vector of x; K is
-            (nε²)^{1/(2β+2)}, rounded.
-Analyzer    The oracle's counts; the paper's are the sums of all vectors. Then the polynomials of
+Notation    See `protocols.density_histogram`. x is a person's bin.
+Randomizer  The randomizer of a frequency oracle. The default is subset selection, which has the
+            smallest error for any number of bins. Paper: add two-sided geometric noise of rate ε/2,
+            which is Laplace noise on integers, to each of the K numbers of the one-hot vector of x.
+            K is (nε²)^{1/(2β+2)}, rounded.
+Analyzer    The counts of the oracle (paper: the sums of all vectors), then the polynomials of
             `protocols.density_histogram`.
-Privacy     Pure, that of the oracle. Paper: whoever moves to another bin moves two numbers by one
-            each, and ε' ≤ ε is twice that of one number (see `local.laplace-mean`).
-Error       V is near 4ne^ε/(e^ε−1)², less for few bins. Paper: near 8n/ε², twice that if ε is
-            small. The integrated squared error falls like (nε²)^{−2β/(2β+2)}, which is the best
-            order that a local protocol can have.
-Messages    1 of the oracle; of the paper K whole numbers.
+Privacy     Pure: the privacy of the oracle. Paper: a person who moves to another bin changes two
+            numbers by one each, so ε' ≤ ε is twice that of one number (see `local.laplace-mean`).
+Error       V is near 4ne^ε/(e^ε−1)², and smaller for few bins. Paper: V is near 8n/ε², which is
+            twice as large if ε is small. The integrated squared error falls like
+            (nε²)^{−2β/(2β+2)}, which is the best rate of any local protocol.
+Messages    1 message of the oracle. Paper: 1 message of K integers.
 """
 
 from collections.abc import Mapping
@@ -51,7 +51,7 @@ from headcount.protocols.density_histogram import (
 from headcount.protocols.registry import protocol
 from headcount.randomness.table import FINE
 
-_CHUNK = 1 << 20  # numbers that are drawn at a time
+_CHUNK = 1 << 20  # how many numbers are drawn at a time
 
 
 # Randomizer of the paper ----------------------------------------------------------------------
@@ -59,16 +59,16 @@ _CHUNK = 1 << 20  # numbers that are drawn at a time
 
 @dataclass(frozen=True)
 class NoisyVectors(Randomizer):
-    """Sends the one-hot vector of x, with noise on each of its numbers, as if each were a sum."""
+    """Sends the one-hot vector of x with noise on each of its numbers."""
 
     buckets: int
-    number: Randomizer  # takes one number, 0 or 1
+    number: Randomizer  # adds noise to one number, 0 or 1
 
     fixed_messages = 1
 
     @property
     def sent(self) -> range:
-        """What is sent for one number."""
+        """The values that may be sent for one number."""
         return self.number.alphabet.columns[0]
 
     @property
@@ -102,8 +102,8 @@ class NoisyVectors(Randomizer):
 class VectorSums(Estimator):
     """Adds up all vectors."""
 
-    number: Estimator  # of one number's sum
-    reach: int  # what is sent for a number 0 without noise
+    number: Estimator  # estimates the sum of one number over all people
+    reach: int  # the message for the number 0 without noise
 
     @property
     def tally_size(self) -> int:
@@ -149,7 +149,7 @@ class LaplaceBins(Protocol):
 
     @cached_property
     def number(self) -> Protocol:
-        """What is done to one number, 0 or 1, for half of ε."""
+        """The protocol that adds noise to one number, 0 or 1. It spends half of ε."""
         half = Budget(self.budget.epsilon / 2)
         bit = Sum(0, 1, whole=True)
         return protocol("local.laplace-mean", bit, half, self.crowd, levels=1)
@@ -169,7 +169,7 @@ class LaplaceBins(Protocol):
 
     @cached_property
     def curve(self) -> SymmetricCurve:
-        # Two numbers move; rounding moves at most this of the law of each.
+        # Two numbers change. Rounding changes the law of each by a small total variation.
         exact = MovedCurve(*moved_laws(self.parameters["rate"], 1))
         near = NearCurve(exact, 2 * len(self.randomizer.sent) / FINE)
         return SymmetricCurve(near.delta, self.local_epsilon, steps=2)

@@ -1,29 +1,34 @@
-"""A density by its first Fourier coefficients, from k random signs of each person (Duchi, Jordan,
-Wainwright 2018, section 5.2.2, and their sampler for vectors in a cube).
+"""A density from its first Fourier coefficients, with k random signs from each person (Duchi,
+Jordan, Wainwright 2018, section 5.2.2, and their sampler for vectors in a cube).
 
-Notation    u ∈ [0,1] where a person's number lies between low and high, n people, β the smoothness;
-            φ_j(u) = √2·cos(π(j+1)u) for odd j, √2·sin(πju) for even j: waves of whole periods,
-            orthonormal, |φ_j| ≤ √2. k odd, the number of coefficients θ_j = E φ_j(u), j = 1, …, k.
+Notation    u ∈ [0,1] is a person's number, scaled from [low, high]. n is the number of people, β
+            the smoothness. The waves are φ_j(u) = √2·cos(π(j+1)u) for odd j and √2·sin(πju) for
+            even j. They have whole periods, are orthonormal, and |φ_j| ≤ √2. The odd number k is
+            the number of coefficients θ_j = E φ_j(u), j = 1, …, k.
 Randomizer  Round each φ_j(u) to v_j ∈ {−√2, √2} at random, without bias. Draw z ∈ {−1,1}^k
             uniformly, and let T be + with probability 1 − t/2^64, near e^ε/(1+e^ε). Send z if
-            ⟨z,v⟩ has the sign T, else −z. With k odd, ⟨z,v⟩ is never 0.
-Analyzer    θ̂_j = B·(mean of z_j), with B = √2·C_k/(1 − 2t/2^64); C_k = 2^{k−1}/binom(k−1, (k−1)/2),
-            which is k/E|⟨z,v⟩/√2|, near √(πk/2). The density is (1 + Σ θ̂_j φ_j)/(high−low).
-Privacy     Pure: given v, all z with ⟨z,v⟩ > 0 are equally likely, and all others, with odds of
-            (2^64−t)/t ≤ e^ε; so too for every mixture over v. For k = 1 and 3 some numbers reach
-            that ratio. Beyond it is a bound, and so is the rest of the curve for k > 1, since no
-            number rounds to one v for sure.
-Error       Unbiased for 1 + Σ_{j≤k} θ_j φ_j. Given v and so given u, two of the z are uncorrelated
-            about 0 (z and −z lie on different sides): at a place s the variance is
+            ⟨z,v⟩ has the sign T, and −z otherwise. As k is odd, ⟨z,v⟩ is never 0.
+Analyzer    θ̂_j = B·(mean of z_j), with B = √2·C_k/(1 − 2t/2^64). Here
+            C_k = 2^{k−1}/binom(k−1, (k−1)/2) = k/E|⟨z,v⟩/√2|, near √(πk/2). The density is
+            (1 + Σ θ̂_j φ_j)/(high−low).
+Privacy     Pure: given v, all z with ⟨z,v⟩ > 0 are equally likely, and so are all other z. The
+            ratio of the two probabilities is (2^64−t)/t ≤ e^ε. It bounds the ratio for every
+            mixture over v too. For k = 1 and k = 3 some numbers attain it. For larger k it is only
+            a bound, because no number is rounded to a single v. For the same reason the rest of
+            the privacy curve is only a bound for k > 1.
+Error       Unbiased for 1 + Σ_{j≤k} θ_j φ_j. Given v, and so given u, E[z_i z_j] = 0 for i ≠ j,
+            because z and −z lie on different sides. So at a place s the variance is
             (B²·Σ φ_j(s)² − (Σ φ_j(u)φ_j(s))²)/n, averaged over people. If people are drawn from a
-            population, around that one's: (B²·Σ φ_j(s)² − (Σ θ_j φ_j(s))²)/n. Both are at most
-            B²·Σ φ_j(s)²/n, which is stated: sampling adds nothing to it.
-            What is left out, of a density that goes on smoothly from high to low and is no rougher
-            than 1 + cos(4πu), which rises and falls twice: its waves of m periods have
-            Σ m^{2β}·θ² ≤ 4^β/2, and ∫ bias² ≤ ((k+1)/4)^{−2β}/2. k is the odd number that minimizes
-            this and the variance kB²/n together; for the paper the one nearest to
-            (nε²)^{1/(2β+2)}. The integrated squared error falls like (nε²)^{−2β/(2β+2)}.
-Messages    1 of k bits, set where z_j is +1.
+            population, the variance around the population's value is
+            (B²·Σ φ_j(s)² − (Σ θ_j φ_j(s))²)/n. Both are at most B²·Σ φ_j(s)²/n, which is the stated
+            variance. It includes the sampling error.
+            The bias comes from the waves left out. Assume that the density continues smoothly from
+            high to low and is no rougher than 1 + cos(4πu), which rises and falls twice. Then its
+            waves of m periods have Σ m^{2β}·θ² ≤ 4^β/2, and ∫ bias² ≤ ((k+1)/4)^{−2β}/2. k is the
+            odd number that minimizes the sum of this and the variance kB²/n. Paper: k is the odd
+            number nearest to (nε²)^{1/(2β+2)}. The integrated squared error falls like
+            (nε²)^{−2β/(2β+2)}.
+Messages    1 message of k bits. A bit is set if z_j is +1.
 """
 
 import math
@@ -58,22 +63,25 @@ from headcount.randomness.draws import WHOLE, bernoulli
 from headcount.randomness.totals import binomials
 
 MOST_TERMS = 1023
-_DIGITS = 53  # of the probability with which a wave is rounded up
-_PEOPLE = 1 << 13  # whose waves are computed at a time: they stay in the cache
-_SENT = 1 << 20  # bits, up to which a simulation makes the messages
+_DIGITS = 53  # the binary digits of the probability that a wave is rounded up
+_PEOPLE = 1 << 13  # the waves of this many people are computed at a time, to stay in the cache
+_SENT = 1 << 20  # with at most this many bits, a simulation makes all messages
 
 
 # Randomizer -----------------------------------------------------------------------------------
 
 
 def waves(places: NDArray[np.float64], terms: int) -> Iterator[NDArray[np.float64]]:
-    """φ_j/√2 at the places, for j = 1, …, k: cosine and sine of one period, of two, and so on."""
+    """φ_j/√2 at the places, for j = 1, …, k.
+
+    These are the cosine and sine of one period, then those of two periods, and so on.
+    """
     angle = 2 * math.pi * places
     first_cosine, first_sine = np.cos(angle), np.sin(angle)
     cosine, sine = first_cosine, first_sine
     for j in range(1, terms + 1):
         yield cosine if j % 2 else sine
-        if j % 2 == 0:  # by the angle sum: a tenth of the time that cosines take
+        if j % 2 == 0:  # angle sums are ten times faster than computing cosines
             cosine, sine = (
                 cosine * first_cosine - sine * first_sine,
                 sine * first_cosine + cosine * first_sine,
@@ -81,10 +89,10 @@ def waves(places: NDArray[np.float64], terms: int) -> Iterator[NDArray[np.float6
 
 
 def _rounded_up(wave: NDArray[np.float64]) -> NDArray[np.uint64]:
-    """(1 + wave)/2 as a number over 2^53: how likely a wave is rounded to 1, and not to −1.
+    """The probability (1 + wave)/2 that a wave is rounded to 1, as a number over 2^53.
 
-    Floats compute it to about 10^−13. That costs no privacy, which does not depend on how the waves
-    are rounded.
+    Its error is about 10^−13, because it is computed in floats. This does not harm privacy, which
+    does not depend on how the waves are rounded.
     """
     scale = 2.0 ** (_DIGITS - 1)
     weights: NDArray[np.uint64] = np.rint((1 + np.clip(wave, -1, 1)) * scale).astype(np.uint64)
@@ -93,7 +101,7 @@ def _rounded_up(wave: NDArray[np.float64]) -> NDArray[np.uint64]:
 
 @dataclass(frozen=True)
 class SignRandomizer(Randomizer):
-    """Sends k random signs, more often on the side of the rounded waves than on the other."""
+    """Sends k random signs. More often than not, most of them agree with the rounded waves."""
 
     task: Density
     terms: int  # k
@@ -107,7 +115,7 @@ class SignRandomizer(Randomizer):
 
     @property
     def lie(self) -> Fraction:
-        """The number q = t/2^64."""
+        """The probability q = t/2^64 of the wrong side."""
         return Fraction(self.weight, WHOLE)
 
     def send(self, encoded: NDArray[Any], source: Source) -> Messages:
@@ -135,7 +143,7 @@ class SignRandomizer(Randomizer):
         return np.ascontiguousarray(rows.T)
 
     def law(self, value: float) -> BundleLaw | None:
-        """P(z) = 2^−(k−1)·(q + (1−2q)·P(⟨z,v⟩ > 0))."""
+        """The law P(z) = 2^−(k−1)·(q + (1−2q)·P(⟨z,v⟩ > 0))."""
         terms, lie = self.terms, self.lie
         if 2**terms > MOST_BUNDLES:
             return None
@@ -143,7 +151,8 @@ class SignRandomizer(Randomizer):
         ups = [int(_rounded_up(wave)[0]) for wave in waves(places, terms)]
         out: dict[Any, Fraction] = {}
         for bits in product((0, 1), repeat=terms):
-            # How many signs of v are those of z: chances over 2^53 for each sign so far.
+            # The law of the number of signs that v and z have in common. After i signs, the entries
+            # are probabilities times 2^(53i).
             agreeing = [1]
             for bit, up in zip(bits, ups, strict=True):
                 same = up if bit else 2**_DIGITS - up
@@ -163,7 +172,7 @@ class SignRandomizer(Randomizer):
 
 @dataclass(frozen=True)
 class SeriesError(DensityError):
-    """The noise, stated for the worst numbers, has room for who was drawn."""
+    """The error of the series. Its noise is that of the worst data and includes sampling."""
 
     def population_margins(self, confidence: float) -> tuple[Answer, Answer]:
         return self.margins(confidence)
@@ -171,24 +180,24 @@ class SeriesError(DensityError):
 
 @dataclass(frozen=True)
 class SeriesEstimator(Estimator):
-    """Adds up k waves, each times B and the mean of its signs."""
+    """Adds up k waves, each multiplied by B and by the mean of its signs."""
 
     task: Density
     signs: SignRandomizer
 
     simulates_exactly = False
-    worst_is_attained = False  # no number rounds to the worst signs for sure
+    worst_is_attained = False  # no number is certainly rounded to the worst signs
 
     @cached_property
     def amplitude(self) -> float:
-        """The number B."""
+        """The factor B by which mean signs are multiplied."""
         terms = self.signs.terms
         spread = Fraction(1 << (terms - 1), math.comb(terms - 1, terms // 2))
         return math.sqrt(2) * float(spread / (1 - 2 * self.signs.lie))
 
     @cached_property
     def squares(self) -> NDArray[np.float64]:
-        """Σ φ_j² on the grid."""
+        """The sum Σ φ_j² at each point of the grid."""
         out = np.zeros(self.task.points)
         for wave in self._waves_on_grid():
             out += 2 * wave**2
@@ -206,9 +215,11 @@ class SeriesEstimator(Estimator):
         return packed_bits.column_sums(packed_bits.as_rows(payload, terms), terms)
 
     def simulate(self, held: Holding, source: Source) -> NDArray[np.int64]:
-        """From messages, if they are few. Else every sign has its law, with a probability rounded
-        to 2^−53, but their covariance of −φ_iφ_j/B² is left out: where a crowd is in one place, the
-        estimate spreads more there than it should, by up to half in variance.
+        """A simulated tally. With few bits, it is made from messages, which is exact.
+
+        Otherwise each sign is drawn from its law, with probabilities rounded to 2^−53. The
+        covariance −φ_iφ_j/B² of two signs is ignored. If many people hold about the same number,
+        the variance of the estimate near that number is then too large by up to one half.
         """
         terms = self.signs.terms
         if held.users * terms <= _SENT:
@@ -228,7 +239,7 @@ class SeriesEstimator(Estimator):
         return self._series(self.amplitude * means)
 
     def _series(self, coefficients: NDArray[np.float64]) -> NDArray[np.float64]:
-        """1 + Σ θ_j φ_j on the grid, as a density of the task's numbers."""
+        """The density (1 + Σ θ_j φ_j)/(high−low) at each point of the grid."""
         out = np.ones(self.task.points)
         for coefficient, wave in zip(coefficients, self._waves_on_grid(), strict=True):
             out += math.sqrt(2) * coefficient * wave
@@ -242,7 +253,7 @@ class SeriesEstimator(Estimator):
 
     def _known(self, held: Holding) -> NDArray[np.float64]:
         """The mean over people of (Σ φ_j(u)φ_j(s))², for every s of the grid."""
-        # Their Σ φ_iφ_j first, piece by piece: then it is a quadratic form.
+        # Sum the products φ_i(u)φ_j(u) over people first. The mean is then a quadratic form.
         terms = self.signs.terms
         products = np.zeros((terms, terms))
         for start in range(0, len(held.values), _PEOPLE):
@@ -256,11 +267,11 @@ class SeriesEstimator(Estimator):
     def error_law(self, users: int, unbiased: Answer) -> SeriesError:
         span = float(self.task.span)
         scale = self.amplitude / span
-        # One bit of one person moves the estimate by 2B·√2/n at most.
+        # One bit of one person changes the estimate by at most 2B·√2/n.
         noise = NormalError(
             scale * np.sqrt(self.squares / users), step=2 * math.sqrt(2) * scale / users
         )
-        # The variance of Σ φ_j(u)φ_j(s), where the density f(s) is about the same around s.
+        # The variance of Σ φ_j(u)φ_j(s), if the density is nearly constant around s.
         density = span * unbiased
         drawn = np.maximum(density * self.squares - (density - 1) ** 2, 0.0)
         return SeriesError(noise, np.sqrt(drawn / users) / span, self.task.points)
@@ -271,7 +282,7 @@ class SeriesEstimator(Estimator):
         return self._series(np.array([math.sqrt(2) * float(wave @ shares) for wave in crowd]))
 
     def squared_error(self, users: int) -> float:
-        """((k+1)/4)^{−2β}/2 + kB²/n, on a range scaled to [0,1]."""
+        """The mean squared error ((k+1)/4)^{−2β}/2 + kB²/n, on a range scaled to [0,1]."""
         terms = self.signs.terms
         bias = math.pow((terms + 1) / 4, -2 * self.task.smoothness) / 2
         return bias + terms * self.amplitude**2 / users
@@ -280,7 +291,7 @@ class SeriesEstimator(Estimator):
         return math.sqrt(self.squared_error(users) / float(self.task.span))
 
     def extremes(self, users: int, confidence: float) -> tuple[Answer, ...]:
-        return (np.zeros(self.task.points),)  # the noise is stated for the worst numbers
+        return (np.zeros(self.task.points),)  # the noise is the same for all data
 
 
 # Calibration and privacy ----------------------------------------------------------------------
@@ -293,12 +304,12 @@ class DensitySeries(Protocol):
     tasks = (Density,)
 
     task: Density
-    terms: int | None = None  # the number k
+    terms: int | None = None  # the number k of coefficients
 
     def check_options(self) -> None:
         if self.terms is not None:
             terms = checks.whole("terms", self.terms, low=1, high=MOST_TERMS)
-            if terms % 2 == 0:  # what ⟨z,v⟩ = 0 shall mean would have to be drawn as well
+            if terms % 2 == 0:  # ⟨z,v⟩ = 0 would need another random draw
                 raise InvalidParameter(f"`terms` must be odd, got {terms}")
             object.__setattr__(self, "terms", terms)
 
@@ -322,7 +333,7 @@ class DensitySeries(Protocol):
 
     @cached_property
     def _weight(self) -> int:
-        """The number t."""
+        """The weight t of the wrong side, over 2^64."""
         return lie_weight(2, self.budget.epsilon)
 
     @property
@@ -332,7 +343,7 @@ class DensitySeries(Protocol):
 
     @cached_property
     def curve(self) -> PointCurve:
-        # Randomized response tells most of all that is private with one ε.
+        # Of all ε-private mechanisms, randomized response has the largest privacy curve.
         return PointCurve(self.guarantee.epsilon, 0.0)
 
     @property

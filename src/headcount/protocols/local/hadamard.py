@@ -1,15 +1,16 @@
 """Hadamard response: one coefficient, one bit (Bassily, Smith 2015; Nguyên et al. 2016).
 
-Notation    x ∈ {0, …, d−1} a person's bucket, D = 2^m ≥ d; ⟨j, x⟩ the parity of the bits that j and
-            x share, so that (−1)^⟨j, x⟩ are the entries of the Hadamard matrix.
-Randomizer  Draw j uniformly below D, and report it with the bit ⟨j, x⟩, flipped with probability
-            t/2^64, where t is the least integer for which the ratio is e^ε at most.
-Analyzer    A report (j, b) supports the buckets with ⟨j, x⟩ = b. One fast transform counts them
-            for all buckets: N = (n + Σ_j (zeros_j − ones_j)(−1)^⟨j, x⟩)/2. See `frequency_oracle`.
-Privacy     Pure: that of the bit, whose coefficient says nothing.
-Error       ((e^ε+1)/(e^ε−1))² for each person where a bucket is rare, a little less elsewhere.
-            Buckets are uncorrelated: any three hashes ⟨j, x⟩ differ independently.
-Messages    1 of m + 1 bits: 2j + b.
+Notation    x ∈ {0, …, d−1} is a person's bucket, D = 2^m ≥ d. ⟨j, x⟩ is the parity of the bits that
+            are set in both j and x, so (−1)^⟨j, x⟩ are the entries of the Hadamard matrix.
+Randomizer  Draw j uniformly below D. Report j and the bit ⟨j, x⟩, flipped with probability t/2^64.
+            t is the smallest integer for which the ratio of probabilities is at most e^ε.
+Analyzer    A report (j, b) supports the buckets with ⟨j, x⟩ = b (see `frequency_oracle`). One fast
+            transform counts the reports for all buckets:
+            N = (n + Σ_j (zeros_j − ones_j)(−1)^⟨j, x⟩)/2.
+Privacy     Pure: the privacy of the bit, because j does not depend on x.
+Error       The variance is ((e^ε+1)/(e^ε−1))² per person for a rare bucket, and slightly less for
+            others. Buckets are uncorrelated, because ⟨j, x⊕x'⟩ and ⟨j, x⊕x''⟩ are independent.
+Messages    1 message of m + 1 bits, 2j + b.
 """
 
 from collections.abc import Mapping
@@ -47,7 +48,7 @@ class HadamardRandomizer(Randomizer):
         dtype = self.alphabet.dtype
         reports = source.integers(len(encoded), dtype)
         reports >>= dtype.type(8 * dtype.itemsize - 1 - self.log_size)
-        # A word is 2j or 2j + 1; its last bit is replaced.
+        # Each number is 2j or 2j + 1. Its last bit is replaced.
         bits = bernoulli(source, len(encoded), self.weight)
         bits ^= parity((reports >> dtype.type(1)) & encoded)
         reports &= ~dtype.type(1)
@@ -70,7 +71,7 @@ class HadamardRandomizer(Randomizer):
 
 @dataclass(frozen=True)
 class HadamardEstimator(SupportEstimator):
-    """Counts the buckets that each report supports, by one fast transform."""
+    """Counts the reports that support each bucket with one fast transform."""
 
     log_size: int  # m
 
@@ -86,12 +87,12 @@ class Hadamard(FrequencyOracle):
 
     @property
     def log_size(self) -> int:
-        """The number m."""
+        """The number m of bits of a coefficient."""
         return (self.task.domain - 1).bit_length()
 
     @cached_property
     def weight(self) -> int:
-        """The number t."""
+        """The weight t of a lie, over 2^64."""
         return lie_weight(2, self.budget.epsilon)
 
     @cached_property

@@ -1,19 +1,20 @@
 """Local hashing (Wang, Blocki, Li, Jha 2017; with two values Bassily, Smith 2015).
 
-Notation    x ∈ {0, …, d−1} a person's bucket, d ≤ 2^m; H(x) < g its hash. Of g = 2^l values, H is
-            a linear hash of l bits (see `linear_hashes`). Of others, one of l bits is cut into g
-            intervals, with v ↦ ⌊vg/2^l⌋: π_y is the share of the y-th, nearly 1/g.
-Randomizer  Draw a hash of one's own, and report it with H(x) through k-ary response among g values:
-            the truth with probability p, each of the others with t/2^64.
-Analyzer    A report (H, y) supports the buckets with H(x) = y: see `frequency_oracle`. They are
-            counted by trying all, or where there are many buckets by one fast transform: with
-            1[v ∈ interval] = 2^−l Σ_u c_u (−1)^⟨u, v⟩ and v = Mx + b, the number of reports that
-            support x is 2^−l Σ_u Σ_reports c_u (−1)^⟨u, b⟩ (−1)^⟨uM, x⟩.
-Privacy     Pure: that of k-ary response among g values, whatever the hash.
-Error       Hashes of three buckets are independent, so p, q, r and s are exact:
-            q = κp + (1−κ)t/2^64 with κ = Σπ². For each person, where a bucket is rare, it is
-            (e^ε+g−1)²/((g−1)(e^ε−1)²); g is the integer for which that is least, near e^ε + 1.
-Messages    1 of l(m+1) bits and one of g values.
+Notation    x ∈ {0, …, d−1} is a person's bucket, d ≤ 2^m, and H(x) < g its hash. If g = 2^l, H is a
+            linear hash of l bits (see `linear_hashes`). For other g, the values v of a linear hash
+            of l bits are divided into g intervals by v ↦ ⌊vg/2^l⌋. π_y is the share of the y-th
+            interval, nearly 1/g.
+Randomizer  Draw a hash H. Report H, and H(x) through k-ary randomized response among g values: the
+            truth with probability p, and each other value with probability t/2^64.
+Analyzer    A report (H, y) supports the buckets with H(x) = y (see `frequency_oracle`). The reports
+            are counted by hashing all buckets. If there are many buckets, they are counted by one
+            fast transform: with 1[v ∈ interval] = 2^−l Σ_u c_u (−1)^⟨u, v⟩ and v = Mx + b, the
+            number of reports that support x is 2^−l Σ_u Σ_reports c_u (−1)^⟨u, b⟩ (−1)^⟨uM, x⟩.
+Privacy     Pure: the privacy of k-ary response among g values, for every hash.
+Error       The hashes of three buckets are independent, so p, q, r and s are exact:
+            q = κp + (1−κ)t/2^64 with κ = Σπ². The variance per person for a rare bucket is
+            (e^ε+g−1)²/((g−1)(e^ε−1)²). g is the integer that minimizes it, near e^ε + 1.
+Messages    1 message of l(m+1) bits and one of g values.
 """
 
 import math
@@ -43,12 +44,12 @@ from headcount.protocols.responses import lie_weight, respond
 from headcount.randomness.draws import WHOLE
 
 MOST_VALUES = 2**16
-_EVEN = 4  # bits beyond those of g, so that intervals are nearly alike
-_CELLS = 1 << 19  # hashes of buckets that are tried at a time
-_LOG_BLOCK = 13  # of buckets whose hashes are kept
-_COEFFICIENTS = 1 << 24  # that are kept, at most
-_REPORTS = 1 << 16  # that are transformed at a time
-_TRANSFORM = 32  # the time of one term of the transform, in hashes tried
+_EVEN = 4  # the number of bits beyond those of g, which make the intervals nearly equal
+_CELLS = 1 << 19  # the number of hashes of buckets that are computed at a time
+_LOG_BLOCK = 13  # the hashes of 2^_LOG_BLOCK buckets are kept at a time
+_COEFFICIENTS = 1 << 24  # the largest number of coefficients that are kept
+_REPORTS = 1 << 16  # the number of reports that are transformed at a time
+_TRANSFORM = 32  # one term of the transform takes as long as this many hashes
 
 
 @dataclass(frozen=True)
@@ -60,33 +61,33 @@ class Hashes:
 
     @property
     def bits(self) -> int:
-        """The number l."""
+        """The number l of bits of a linear hash."""
         enough = (self.values - 1).bit_length()
         return enough if self.values == 1 << enough else enough + _EVEN
 
     @property
     def log_size(self) -> int:
-        """The number m."""
+        """The number m of bits of a bucket."""
         return (self.buckets - 1).bit_length()
 
     @property
     def words(self) -> int:
-        """How many words there are. A hash is l of them."""
+        """The number of different words. A hash consists of l words."""
         return 2 << self.log_size
 
     @cached_property
     def starts(self) -> NDArray[np.int64]:
-        """Where the intervals begin, and where the last one ends."""
+        """The start of each interval, and the end of the last one."""
         values = np.arange(self.values + 1)
         return -(-(values << self.bits) // self.values)
 
     @property
     def shares(self) -> list[Fraction]:
-        """The numbers π_y."""
+        """The shares π_y of the intervals."""
         return [Fraction(int(size), 1 << self.bits) for size in np.diff(self.starts)]
 
     def of(self, words: NDArray[Any], buckets: NDArray[Any]) -> NDArray[np.int64]:
-        """The number H(x) for everybody's bucket, under everybody's own hash."""
+        """The hash H(x) of each person's bucket. Each person has their own hash."""
         asked = buckets.astype(words.dtype) | words.dtype.type(1 << self.log_size)
         hashed = np.zeros(len(buckets), dtype=np.min_scalar_type(self.values << self.bits))
         for place in range(self.bits):
@@ -99,7 +100,7 @@ class Hashes:
 
 @dataclass(frozen=True)
 class HashingRandomizer(Randomizer):
-    """Sends a random hash H and the value H(x), or with probability t/2^64 each other value."""
+    """Sends a random hash H, and H(x) or with probability t/2^64 each of the other values."""
 
     hashes: Hashes
     weight: int  # t
@@ -142,7 +143,7 @@ class HashingRandomizer(Randomizer):
 
 @dataclass(frozen=True)
 class HashingEstimator(SupportEstimator):
-    """Counts the buckets whose hash is the value that was sent with it."""
+    """Counts for each bucket the reports (H, y) with H(x) = y."""
 
     hashes: Hashes
 
@@ -158,11 +159,11 @@ class HashingEstimator(SupportEstimator):
         return total[: self.task.domain]
 
     def _tried(self, reports: NDArray[Any]) -> NDArray[np.int64]:
-        """How many of these reports support each bucket, by hashing all buckets."""
+        """The number of these reports that support each bucket, found by hashing all buckets."""
         log_size, bits = self.hashes.log_size, self.hashes.bits
         small = np.min_scalar_type((1 << bits) - 1)
-        # Bit i of x adds column i of M to its hash: those of a block of buckets follow by doubling,
-        # and all blocks from the first.
+        # Bit i of x adds column i of M to the hash of x. The hashes of the first block of buckets
+        # are computed by doubling, and those of other blocks from the first block.
         columns = [_column(reports, place, bits, small) for place in range(log_size + 1)]
         low = min(log_size, _LOG_BLOCK)
         first = np.empty((1 << low, len(reports)), dtype=small)
@@ -181,7 +182,7 @@ class HashingEstimator(SupportEstimator):
         return supported
 
     def _transformed(self, payload: NDArray[Any]) -> NDArray[np.int64]:
-        """How many reports support each bucket, by a transform of signs."""
+        """The number of reports that support each bucket, found by a transform of signs."""
         size, bits = 1 << self.hashes.log_size, self.hashes.bits
         signs = np.zeros(size, dtype=np.int64)
         coefficients = self._coefficients
@@ -189,7 +190,7 @@ class HashingEstimator(SupportEstimator):
             reports = payload[start : start + _REPORTS]
             for which, words in _sums(reports[:, :bits]):
                 weights = coefficients[which][reports[:, bits]]
-                # The bit of b is above those of M.
+                # In a word, the bit of b is above the bits of M.
                 weights = np.where(words >= size, -weights, weights)
                 sums = np.bincount(words & (size - 1), weights, minlength=size)
                 signs += sums.astype(np.int64)
@@ -197,7 +198,7 @@ class HashingEstimator(SupportEstimator):
 
     @cached_property
     def _coefficients(self) -> NDArray[np.float64]:
-        """The numbers c_u of every value, a row for each u."""
+        """The coefficients c_u of every value, with one row per u."""
         starts = self.hashes.starts
         table = np.zeros((self.hashes.values, 1 << self.hashes.bits), dtype=np.int64)
         for value, row in enumerate(table):
@@ -209,7 +210,7 @@ class HashingEstimator(SupportEstimator):
 def _column(
     reports: NDArray[Any], place: int, bits: int, dtype: np.dtype[Any]
 ) -> NDArray[np.unsignedinteger]:
-    """Bit `place` of every row of M, as one number."""
+    """The bits of every row of M at this place, as one number."""
     column = np.zeros(len(reports), dtype=dtype)
     for row in range(bits):
         column |= (reports[:, row] >> place & 1).astype(dtype) << row
@@ -217,13 +218,13 @@ def _column(
 
 
 def _sums(words: NDArray[Any]) -> Iterator[tuple[int, NDArray[np.int64]]]:
-    """Every u and the sum uM of the rows that it names, with its bit of b."""
+    """Every u, with the sum uM of the rows that u selects, including the bit of b."""
     rows = words.astype(np.int64).T
     total = np.zeros(len(words), dtype=np.int64)
     yield 0, total
     which = 0
     for step in range(1, 1 << len(rows)):
-        # From one to the next, one row comes or goes.
+        # Consecutive u differ in one row.
         row = (step & -step).bit_length() - 1
         which ^= 1 << row
         total ^= rows[row]
@@ -234,7 +235,7 @@ def _sums(words: NDArray[Any]) -> Iterator[tuple[int, NDArray[np.int64]]]:
 
 
 def best_values(epsilon: float) -> int:
-    """The integer g ≥ 2 that minimizes (e^ε+g−1)²/(g−1), of at most `MOST_VALUES`."""
+    """The integer g from 2 to `MOST_VALUES` that minimizes (e^ε+g−1)²/(g−1)."""
     if epsilon > math.log(MOST_VALUES):
         return MOST_VALUES
     ratio = math.exp(epsilon)
@@ -246,7 +247,7 @@ def best_values(epsilon: float) -> int:
 class Hashing(FrequencyOracle):
     name = "local.hashing"
 
-    values: int | None = None  # g; by default the best
+    values: int | None = None  # g; by default the number with the smallest variance
 
     def check_options(self) -> None:
         if self.values is not None:
@@ -259,7 +260,7 @@ class Hashing(FrequencyOracle):
 
     @cached_property
     def weight(self) -> int:
-        """The number t."""
+        """The weight t of each lie, over 2^64."""
         return lie_weight(self.hashes.values, self.budget.epsilon)
 
     @cached_property

@@ -1,19 +1,22 @@
 """The hybrid mechanism for numbers (Wang, Xiao, Yang, Zhao, Hui, Shin, Shin, Yu 2019).
 
-Notation    Levels 0, …, L of `fixed_point`, n people; β that of `local.piecewise-mean`, α the
-            probability of a piecewise response, q = t/2^64 that of a lie, t the least integer for
-            which (1−q)/q ≤ e^ε.
-Randomizer  With probability α the output of `local.piecewise-mean` for one's level j; else one bit,
-            1 with probability j/L, and then flipped with probability q. A message says which.
+Notation    The levels are 0, …, L of `fixed_point`. n is the number of people, β that of
+            `local.piecewise-mean`, α the probability of a piecewise response, q = t/2^64 the
+            probability of a lie. t is the smallest integer with (1−q)/q ≤ e^ε.
+Randomizer  With probability α, send the output of `local.piecewise-mean` for the person's level j.
+            Otherwise send one bit, which is 1 with probability j/L, and flip it with probability q.
+            The message shows which of the two it is.
 Analyzer    S is the piecewise estimate from the outputs, plus L·(Σy − qN)/(1−2q) from N bits y.
-Privacy     Pure: the larger of the two ratios, both at most e^ε. Which of the two a person sends
-            says nothing.
-Error       α·(piecewise variance) + (1−α)·L²·(q(1−q)/(1−2q)² + (j/L)(1−j/L)) for level j. Piecewise
-            is worst at the ends, by L²/4·β/(1−β), and one bit in the middle, by L²/4: for α = 1−β
-            the sum is the same everywhere. But α = 0 where that would be no better than one bit.
-            Paper: its window, for which 1−β is near 1−e^{−ε/2}, and α = 0 up to ε = 0.61. On
-            [−1, 1] and for ε = 1 that is 4.29, with the best window 4.27; one bit has 4.68.
-Messages    1: the bits 0 and 1, or 2 + an output.
+Privacy     Pure. The ratio is the larger of the two responses' ratios, both at most e^ε. The choice
+            between the two responses does not depend on the value.
+Error       The variance for level j is
+            α·(piecewise variance) + (1−α)·L²·(q(1−q)/(1−2q)² + (j/L)(1−j/L)). The piecewise
+            variance is larger by L²/4·β/(1−β) at the ends than in the middle; the variance of one
+            bit is larger by L²/4 in the middle. For α = 1−β the sum is the same for all levels. If
+            that is no better than one bit, α = 0. Paper: its window, for which 1−β is near
+            1−e^{−ε/2}, and α = 0 up to ε = 0.61. On [−1, 1] with ε = 1 the paper's variance is
+            4.29, that of the best window 4.27, and that of one bit 4.68.
+Messages    1: the bit 0 or 1, or 2 + an output.
 """
 
 from collections.abc import Mapping
@@ -25,7 +28,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headcount.accounting.divergence import PairCurve
-from headcount.accounting.laws import UNIT, Law
+from headcount.accounting.laws import ROUNDING, Law
 from headcount.core.budget import MOST_USERS
 from headcount.core.cached import cached_property
 from headcount.core.messages import Alphabet, Messages
@@ -40,19 +43,19 @@ from headcount.protocols.windows import WindowedMean, Windows, paper_window, win
 from headcount.randomness.draws import WHOLE, bernoulli, uniform
 from headcount.randomness.totals import binomial
 
-_ONE_BIT = 0.61  # the ε up to which one bit is better, with the paper's window
+_ONE_BIT = 0.61  # with the paper's window, one bit is better up to this ε
 
 
 @dataclass(frozen=True)
 class OneBit:
-    """A bit about a level: 1 with probability j/L, then flipped with probability q = t/2^64."""
+    """A bit that is 1 with probability j/L, and is then flipped with probability q = t/2^64."""
 
     levels: int
     lie: int  # t
 
     @property
     def slope(self) -> float:
-        """1 − 2q."""
+        """The number 1 − 2q."""
         return float(1 - Fraction(2 * self.lie, WHOLE))
 
     def one(self, level: int) -> Fraction:
@@ -66,26 +69,26 @@ class OneBit:
 
     @cached_property
     def variances(self) -> NDArray[np.float64]:
-        """L²·(q(1−q)/(1−2q)² + (j/L)(1−j/L)) for every level j."""
+        """The variance L²·(q(1−q)/(1−2q)² + (j/L)(1−j/L)) for every level j."""
         lie, place = self.lie / WHOLE, np.arange(self.levels + 1) / self.levels
         return self.levels**2 * (lie * (1 - lie) / self.slope**2 + place * (1 - place))
 
 
 @dataclass(frozen=True)
 class Mixture:
-    """A piecewise response with probability α, else one bit. Without windows, α = 0."""
+    """A piecewise response with probability α, and otherwise one bit. Without windows, α = 0."""
 
     bit: OneBit
     windows: Windows | None
 
     @property
     def share_weight(self) -> int:
-        """α·2^64 for α = 1 − β."""
+        """The number α·2^64, with α = 1 − β."""
         return WHOLE - self.windows.weight if self.windows else 0
 
     @property
     def share(self) -> Fraction:
-        """The number α."""
+        """The probability α of a piecewise response."""
         return Fraction(self.share_weight, WHOLE)
 
 
@@ -129,7 +132,7 @@ class HybridRandomizer(Randomizer):
 
 @dataclass(frozen=True, eq=False)
 class HybridEstimator(ResponseEstimator):
-    """Adds up both estimates. A tally has the sum of outputs, the number of bits, and of ones."""
+    """Adds up both estimates. A tally has the sum of outputs, the number of bits, and the ones."""
 
     mixture: Mixture
 
@@ -171,7 +174,7 @@ class HybridEstimator(ResponseEstimator):
 
     @property
     def width(self) -> float:
-        # Estimates from outputs and from bits both have their middle at L/2.
+        # The ranges of both estimates are centered at L/2.
         of_bits = self.grid.levels / self.mixture.bit.slope
         return max(of_bits, self.mixture.windows.width) if self.mixture.windows else of_bits
 
@@ -186,7 +189,7 @@ class HybridMean(WindowedMean):
         return Mixture(bit, self._windows(bit))
 
     def _windows(self, bit: OneBit) -> Windows | None:
-        """The windows with which α = 1 − β is best; none if one bit alone is no worse."""
+        """The windows with the smallest variance for α = 1 − β; None if one bit is as good."""
         levels, epsilon = bit.levels, self.budget.epsilon
         if self.calibration == "paper":
             size = paper_window(levels, epsilon)
@@ -194,7 +197,7 @@ class HybridMean(WindowedMean):
         blind, variances = window_variances(levels, epsilon)
         both = (1 - blind) * variances + blind * bit.variances[0]
         best = int(both.argmin())
-        # One bit has more variance in the middle only; rounding may add ¼.
+        # One bit has its largest variance in the middle. Rounding may add ¼ to the other variance.
         worse = bit.variances[levels // 2] > both[best] + 1 / 4
         return Windows(levels, best + 1, epsilon) if worse else None
 
@@ -217,7 +220,7 @@ class HybridMean(WindowedMean):
 
     @cached_property
     def curve(self) -> PairCurve:
-        # Both ways of responding tell the two ends apart best.
+        # For both kinds of response, the levels 0 and L have the largest divergence.
         bit, windows, share = self.mixture.bit, self.mixture.windows, self.mixture.share
         low, high = (
             np.array(
@@ -230,7 +233,7 @@ class HybridMean(WindowedMean):
                 strict=True,
             )
         )
-        return PairCurve.both_directions(Law(0, low, UNIT), Law(0, high, UNIT))
+        return PairCurve.both_directions(Law(0, low, ROUNDING), Law(0, high, ROUNDING))
 
     @property
     def local_epsilon(self) -> float:

@@ -1,14 +1,14 @@
 """k-ary randomized response (Warner 1965; Kairouz, Bonawitz, Ramage 2016).
 
-Notation    x ∈ {0, …, k−1} a person's bucket, q = t/2^64 the probability of each lie,
-            p = 1 − (k−1)q that of the truth.
-Randomizer  Report x, or with probability q each of the other buckets. t is the least integer for
-            which p/q ≤ e^ε: the rounding is on the private side, and the law is exactly this one.
-Analyzer    A report supports the bucket that it names: see `frequency_oracle`.
-Privacy     Pure: ε' = ln(p/q) ≤ ε for each person alone.
-Error       Near (e^ε+k−2)/(e^ε−1)² for each person where a bucket is rare; if it is common, up to
-            p(1−p)/(p−q)², which may be far more.
-Messages    1 of a bucket.
+Notation    x ∈ {0, …, k−1} is a person's bucket, q = t/2^64 the probability of each lie, and
+            p = 1 − (k−1)q the probability of the truth.
+Randomizer  Report x, or each of the other buckets with probability q. t is the smallest integer
+            with p/q ≤ e^ε. Reports have exactly these probabilities.
+Analyzer    A report supports the bucket that it names (see `frequency_oracle`).
+Privacy     Pure: each report is ε'-private with ε' = ln(p/q) ≤ ε.
+Error       The variance per person is near (e^ε+k−2)/(e^ε−1)² for a rare bucket. For a common
+            bucket it is up to p(1−p)/(p−q)², which may be much larger.
+Messages    1, a bucket.
 """
 
 from collections.abc import Mapping
@@ -37,7 +37,7 @@ from headcount.randomness.totals import binomial, multinomial
 
 @dataclass(frozen=True)
 class KAryRandomizer(Randomizer):
-    """Sends one's bucket, or with probability t/2^64 each of the others."""
+    """Sends a person's bucket, or each of the others with probability t/2^64."""
 
     buckets: int
     weight: int  # t
@@ -64,7 +64,7 @@ class KAryEstimator(SupportEstimator):
     simulates_exactly = True
 
     def simulate(self, held: Holding, source: Source) -> NDArray[np.int64]:
-        # With probability kq a report is a uniform bucket, else the truth.
+        # With probability kq a report is a uniform bucket, and otherwise the truth.
         share = self.task.domain * self.support.other
         blind = [int(binomial(source, n, share)[0]) for n in held.counts.tolist()]
         return held.counts - blind + multinomial(source, sum(blind), [1] * len(held.counts))
@@ -76,7 +76,7 @@ class KAry(FrequencyOracle):
 
     @cached_property
     def weight(self) -> int:
-        """The number t."""
+        """The weight t of each lie, over 2^64."""
         return lie_weight(self.task.domain, self.budget.epsilon)
 
     @cached_property

@@ -1,17 +1,18 @@
-"""Laplace noise on every number (Dwork, McSherry, Nissim, Smith 2006), on levels: geometric.
+"""Laplace noise on every number (Dwork, McSherry, Nissim, Smith 2006). On levels it is geometric.
 
-Notation    Levels 0, …, L of `fixed_point`, n people; r the rate of the noise and a = e^−r its
-            ratio; C levels beyond both ends that a message may lie.
-Randomizer  Add z to one's level, P(z) = (1−a)/(1+a)·a^|z|, and move what is below −C or above L + C
-            to there. Chances of z are rounded down to 2^−128, what is left over goes to z = 0.
-Analyzer    S = Σy over the sent y.
-Privacy     Pure: ε' ≤ ε is the largest logarithm of a ratio of the rounded chances, over all
-            messages and all levels; r is ε/L, less what keeps ε' within the budget.
-Error       Variance 2a/(1−a)² for each person, about 2(L/ε)², whatever the data; by rounding at
-            most ¼ more, which with L = 16ε levels is one part in two thousand. C is 45 times L/ε:
-            what is moved has a chance of e^−45, which no crowd can see as bias or variance. For the
-            mean of numbers in [−M, M]: 8M²/(nε²).
-Messages    1 of L + 2C + 1 numbers, y + C.
+Notation    The levels are 0, …, L of `fixed_point`. n is the number of people, r the rate of the
+            noise, a = e^−r its ratio. Messages are from −C to L + C.
+Randomizer  Add z to the person's level, P(z) = (1−a)/(1+a)·a^|z|. Replace a result below −C by −C,
+            and one above L + C by L + C. The probabilities of z are rounded down to multiples of
+            2^−128, and the rest is added to z = 0.
+Analyzer    S = Σy over the messages y.
+Privacy     Pure: ε' ≤ ε is the largest logarithm of a ratio of the rounded probabilities, over all
+            messages and all levels. r is slightly less than ε/L, to keep ε' within the budget.
+Error       The variance per person is 2a/(1−a)² for all data, about 2(L/ε)². Rounding adds at most
+            ¼, which with L = 16ε levels is one part in two thousand. C is 45·L/ε, so a result is
+            replaced with probability e^−45 at most. The bias and variance from this are negligible
+            in any crowd. The mean of numbers in [−M, M] has the variance 8M²/(nε²).
+Messages    1, y + C, one of L + 2C + 1 numbers.
 """
 
 import math
@@ -28,7 +29,7 @@ from numpy.typing import NDArray
 
 from headcount.accounting.divergence import SymmetricCurve
 from headcount.accounting.geometric import moved_delta
-from headcount.accounting.laws import UNIT
+from headcount.accounting.laws import ROUNDING
 from headcount.core.budget import Trust
 from headcount.core.cached import cached_property
 from headcount.core.errors import Infeasible
@@ -58,16 +59,19 @@ from headcount.protocols.responses import ratio_epsilon
 from headcount.randomness.table import FINE, ThresholdTable
 from headcount.randomness.totals import geometric_sum
 
-_FINENESS = 16  # levels for each unit of ε, by default
-_REACH = 45  # C, in L/ε
-_MOST_EPSILON = 30.0  # beyond, chances of 128 bits tell no more: the noise stays as it is
-_LONGEST = 2**18  # the longest table of noise; messages are then smaller, too
-_FEW = 1000  # people up to whom the law of their noise is summed; beyond, it is normal
+_FINENESS = 16  # the default number of levels for each unit of ε
+_REACH = 45  # C divided by L/ε
+_MOST_EPSILON = 30.0  # a larger ε gets the noise of this one, as probabilities have only 128 bits
+_LONGEST = 2**18  # the longest table of noise; it limits the size of messages too
+_FEW = 1000  # with more people, the law of the noise is treated as normal
 
 
 @dataclass(frozen=True, eq=False)
 class Noise:
-    """The chances of z = 0, …, L + C over 2^128; the last is that of all z from there on."""
+    """The law of the noise: `weights` are the probabilities of z = 0, …, L + C, times 2^128.
+
+    The last weight is for all z ≥ L + C.
+    """
 
     rate: float
     levels: int
@@ -89,7 +93,7 @@ class Noise:
 
     @property
     def reach(self) -> int:
-        """The number C."""
+        """The number C of levels beyond each end of the range."""
         return len(self.weights) - 1 - self.levels
 
     @property
@@ -99,10 +103,10 @@ class Noise:
 
     @cached_property
     def local_epsilon(self) -> float:
-        """The number ε'.
+        """The local privacy loss ε'.
 
-        Chances fall with |z|, so that those of a message differ most for the levels 0 and L: from
-        z to z + L, and at the ends of the range by their sums.
+        Probabilities fall with |z|, so those of a message differ most for the levels 0 and L. The
+        ratio is that of z and z + L, or at the ends of the range that of the sums of their tails.
         """
         last = len(self.weights) - 1
         tails = list(accumulate(reversed(self.weights)))[: self.levels + 1]
@@ -123,7 +127,7 @@ class Noise:
 
 @dataclass(frozen=True)
 class LaplaceRandomizer(Randomizer):
-    """Sends the level with noise, moved into the range of messages."""
+    """Sends the level with noise, limited to the range of messages."""
 
     noise: Noise
 
@@ -153,7 +157,7 @@ class LaplaceRandomizer(Randomizer):
 
 @dataclass(frozen=True)
 class LaplaceEstimator(NoisySum):
-    """Adds up noisy levels."""
+    """Computes S from the sum of all noisy levels."""
 
     rate: float  # r
     reach: int  # C
@@ -173,7 +177,7 @@ class LaplaceEstimator(NoisySum):
         return np.array([level_sum(held) + held.users * self.reach + up - down])
 
     def noise_error(self, users: int) -> GeometricError:
-        # The noises of n people add up to the difference of two NB(n, a).
+        # The noise of n people together is the difference of two NB(n, a).
         return GeometricError(self.rate, Fraction(users))
 
     def error_law(self, users: int, unbiased: float) -> ErrorLaw:
@@ -184,11 +188,11 @@ class LaplaceEstimator(NoisySum):
 
 @lru_cache(maxsize=32)
 def _calibrate(epsilon: float, levels: int, reach: int) -> Noise:
-    """The noise with the largest rate, or nearly, that is within ε."""
+    """The noise with nearly the largest rate that is within ε."""
     target = min(epsilon, _MOST_EPSILON)
-    # What is rounded off is one part in the least weight, and of a float some units.
+    # Rounding changes the smallest weight by at most 1, and floats by a few rounding errors.
     least = FINE * math.tanh(target / levels / 2) * math.exp(-target * (1 + reach / levels))
-    spare = 2 / (least * target) + 64 * UNIT
+    spare = 2 / (least * target) + 64 * ROUNDING
     while True:
         noise = Noise.of(target * (1 - spare) / levels, levels, levels + reach)
         if noise.local_epsilon <= epsilon:
@@ -202,7 +206,7 @@ class LaplaceMean(Protocol):
     trust = Trust.LOCAL
     tasks: ClassVar[tuple[type[Task], ...]] = (Sum, Mean)
 
-    levels: int | None = None  # by default so many that rounding hardly matters
+    levels: int | None = None  # by default enough to make rounding negligible
 
     def check_options(self) -> None:
         check_levels(self, "levels", MOST_RESPONSES)
@@ -212,15 +216,15 @@ class LaplaceMean(Protocol):
         task = bounded(self)
         if self.levels is not None:
             return Grid(task, self.levels)
-        found = max(1, math.ceil(_FINENESS * min(self.budget.epsilon, _MOST_EPSILON)))
-        return Grid(task, min(found, int(task.span)) if task.whole else found)
+        enough = max(1, math.ceil(_FINENESS * min(self.budget.epsilon, _MOST_EPSILON)))
+        return Grid(task, min(enough, int(task.span)) if task.whole else enough)
 
     @cached_property
     def noise(self) -> Noise:
         levels, epsilon = self.grid.levels, self.budget.epsilon
         reach = math.ceil(_REACH * levels / min(epsilon, _MOST_EPSILON))
         if 2 * (levels + reach) >= _LONGEST:
-            # 2L(1 + 45/ε) + 2 is then below.
+            # With this ε, 2L(1 + 45/ε) + 2 is below the longest table.
             least = 2 * _REACH * levels / (_LONGEST - 2 * levels - 4)
             raise Infeasible(
                 f"{self.name} has no table for the noise of epsilon={short(epsilon)} "
@@ -243,8 +247,8 @@ class LaplaceMean(Protocol):
 
     @cached_property
     def curve(self) -> SymmetricCurve:
-        # What is moved into the range has the loss of its ends already. Rounding moves no more than
-        # this from some outcomes to others; at ε' nothing is left.
+        # Limiting messages to the range does not change the losses, which are constant beyond its
+        # ends. Rounding changes the law by at most this total variation. At ε' δ is 0.
         variation = 2 * len(self.noise.weights) / FINE
         levels, rate = self.grid.levels, self.noise.rate
         return SymmetricCurve(

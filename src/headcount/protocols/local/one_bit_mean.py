@@ -1,12 +1,13 @@
 """One bit for a number (Duchi, Jordan, Wainwright 2018).
 
-Notation    x ∈ [low, high] a person's number, n people.
-Randomizer  Round x to one of the two ends, at random and without bias; then randomized response.
-Analyzer    low + (high−low)·(share of the upper end), estimated as in randomized response.
-Privacy     That of `local.randomized-response`: pure ε for each person alone.
-Error       With γ the half of (e^ε−1)/(e^ε+1), a number at f between the ends has the variance
-            (¼−γ²)/(4γ²) + f(1−f): largest in the middle, where it is 1/(16γ²), times (high−low)².
-Messages    1 of 1 bit.
+Notation    x ∈ [low, high] is a person's number, n the number of people.
+Randomizer  Round x at random, and without bias, to low or high. Then apply randomized response.
+Analyzer    low + (high−low)·(share of high), with the share estimated as in randomized response.
+Privacy     The privacy of `local.randomized-response`: each report is ε-private.
+Error       Let γ be half of (e^ε−1)/(e^ε+1), and f = (x−low)/(high−low). The variance per person is
+            (high−low)² times (¼−γ²)/(4γ²) + f(1−f). It is largest for f = ½, where it is
+            (high−low)²/(16γ²).
+Messages    1 message of 1 bit.
 """
 
 from collections.abc import Mapping
@@ -40,7 +41,7 @@ class OneBitMean(Protocol):
 
     @cached_property
     def response(self) -> RandomizedResponse:
-        """What people answer about their end of the range."""
+        """The protocol with which people report the end of the range."""
         return RandomizedResponse(Count(), self.budget, self.crowd)
 
     @cached_property

@@ -1,19 +1,22 @@
 """The piecewise mechanism for numbers (Wang, Xiao, Yang, Zhao, Hui, Shin, Shin, Yu 2019).
 
-Notation    Levels 0, …, L of `fixed_point`; n people; a window of W ≤ L outputs, T = L + W outputs
-            in all; β = b/2^64 the probability of an output that says nothing.
-Randomizer  For level j, a uniform output of the window j, …, j + W − 1; but with probability β one
-            of all T. In the paper's words: with probability 1 − β + βW/T in the window, else
-            outside of it. b is the least integer for which the ratio below is at most e^ε.
-Analyzer    An output is (1−β)j + (W−1)/2 + βL/2 on average: S is the sum of outputs, less n times
-            what has no j, over 1 − β.
-Privacy     Pure: ε' = ln(1 + (1−β)T/(βW)) ≤ ε, the ratio of an output inside and outside of the
-            window, for each person alone.
-Error       Variance for level j: ((1−β)(W²−1) + β(T²−1))/(12(1−β)²) + (j−L/2)²·β/(1−β), largest
-            at the ends. W is where that is least. Paper: W = L·e^{−ε/2}; on [−1, 1] and for many
-            levels that is x²/(e^{ε/2}−1) + (e^{ε/2}+3)/(3(e^{ε/2}−1)²). For ε = 1 the worst is 5.07
-            (paper: 5.22; one bit: 4.68); for ε = 8 a third of the paper's.
-Messages    1 of T outputs.
+Notation    The levels are 0, …, L of `fixed_point`. n is the number of people. A window has W ≤ L
+            outputs, and there are T = L + W outputs in all. β = b/2^64 is the probability of an
+            output that does not depend on the level.
+Randomizer  For level j, send a uniform output of the window j, …, j + W − 1, or with probability β
+            a uniform one of all T outputs. The paper describes the same law: an output is in the
+            window with probability 1 − β + βW/T. b is the smallest integer for which the ratio
+            below is at most e^ε.
+Analyzer    The mean of an output is (1−β)j + (W−1)/2 + βL/2. So
+            S = (sum of outputs − n((W−1)/2 + βL/2))/(1 − β).
+Privacy     Pure: each report is ε'-private with ε' = ln(1 + (1−β)T/(βW)) ≤ ε. This is the ratio of
+            the probabilities of an output inside and outside the window.
+Error       The variance for level j is
+            ((1−β)(W²−1) + β(T²−1))/(12(1−β)²) + (j−L/2)²·β/(1−β). It is largest for j = 0 and
+            j = L, and W minimizes it there. Paper: W = L·e^{−ε/2}. On [−1, 1] with many levels, the
+            paper's variance is x²/(e^{ε/2}−1) + (e^{ε/2}+3)/(3(e^{ε/2}−1)²). For ε = 1 the largest
+            variance is 5.07 (paper: 5.22; one bit: 4.68). For ε = 8 it is a third of the paper's.
+Messages    1, one of T outputs.
 """
 
 from collections.abc import Mapping
@@ -25,7 +28,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headcount.accounting.divergence import PairCurve
-from headcount.accounting.laws import UNIT, Law
+from headcount.accounting.laws import ROUNDING, Law
 from headcount.core.budget import MOST_USERS
 from headcount.core.cached import cached_property
 from headcount.core.messages import Alphabet, Messages
@@ -40,7 +43,7 @@ from headcount.protocols.windows import WindowedMean, Windows, paper_window, win
 
 @dataclass(frozen=True)
 class PiecewiseRandomizer(Randomizer):
-    """Sends an output of the window around one's level, or with probability β any output."""
+    """Sends an output in the window of a person's level, or with probability β any output."""
 
     windows: Windows
 
@@ -59,7 +62,7 @@ class PiecewiseRandomizer(Randomizer):
 
 @dataclass(frozen=True, eq=False)
 class PiecewiseEstimator(ResponseEstimator):
-    """Adds up outputs."""
+    """Computes S from the sum of all outputs."""
 
     windows: Windows
 
@@ -113,7 +116,7 @@ class PiecewiseMean(WindowedMean):
     @cached_property
     def curve(self) -> PairCurve:
         low, high = (np.array([float(chance) for chance in end]) for end in self.windows.ends)
-        return PairCurve.both_directions(Law(0, low, UNIT), Law(0, high, UNIT))
+        return PairCurve.both_directions(Law(0, low, ROUNDING), Law(0, high, ROUNDING))
 
     @property
     def local_epsilon(self) -> float:

@@ -1,19 +1,21 @@
 """Subset selection (Wang, Huang, Wang, Nie, Xu, Yang, Li, Qiao 2016; Ye, Barg 2018).
 
-Notation    x ∈ {0, …, d−1} a person's bucket; w the size of the subsets; p the probability that a
-            report has x in it.
-Randomizer  Report a set of w buckets: with probability p = 1 − t/2^64 a uniform one of those with
-            x, else a uniform one of those without. t is the least integer with
-            p(d−w)/((1−p)w) ≤ e^ε, that is p near e^ε w/(e^ε w + d − w).
-Sampler     From a list of all sets where there are few buckets. Else draw a bit for each bucket,
-            all of them again if w or more are ones; put in the own one; then put in uniform ones
-            until there are as many as wanted. All of this treats other buckets alike, so that
-            every set of the size at which it stops is equally likely.
-Analyzer    A report supports the buckets in it: see `frequency_oracle`.
-Privacy     Pure: all sets with x are equally likely, and all without: ε' = ln(p(d−w)/((1−p)w)) ≤ ε.
-Error       That of q = (p(w−1) + (1−p)w)/(d−1). w is the integer for which the variance of a rare
-            bucket is least, near d/(e^ε+1). No oracle has less where all buckets are rare.
-Messages    1 of d bits.
+Notation    x ∈ {0, …, d−1} is a person's bucket, w the size of the subsets, and p the probability
+            that a report contains x.
+Randomizer  Report a set of w buckets. With probability p = 1 − t/2^64 it is a uniform set that
+            contains x, and otherwise a uniform set that does not. t is the smallest integer with
+            p(d−w)/((1−p)w) ≤ e^ε, so p is near e^ε w/(e^ε w + d − w).
+Sampler     If there are few buckets, choose from a list of all sets. Otherwise draw a random bit
+            for each bucket, and draw all bits again if w or more are ones. Add x, then add uniform
+            buckets until the set has the wanted size. All buckets except x are treated in the same
+            way, so all sets of that size are equally likely.
+Analyzer    A report supports the buckets in it (see `frequency_oracle`).
+Privacy     Pure: all sets that contain x are equally likely, and so are all others. So
+            ε' = ln(p(d−w)/((1−p)w)) ≤ ε.
+Error       That of `frequency_oracle` with q = (p(w−1) + (1−p)w)/(d−1). w is the integer that
+            minimizes the variance of a rare bucket, near d/(e^ε+1). No oracle has a smaller
+            variance if all buckets are rare.
+Messages    1 message of d bits.
 """
 
 import math
@@ -39,11 +41,11 @@ from headcount.protocols.responses import share_weight
 from headcount.randomness.draws import WHOLE, bernoulli, packed_bernoulli, uniform
 from headcount.randomness.totals import binomial, multinomial
 
-_LISTED = 20  # buckets up to which all sets are listed
-_PEOPLE = 1 << 16  # whose sets are made at a time
-_DIGITS = 12  # of the chance of bits that are drawn first, at most
-_ROW, _STEP = 25, 25  # times of another set, and of a bucket that is put in, in random bytes
-_SIMULATED = 512  # draws, up to which a simulation counts every set
+_LISTED = 20  # with at most this many buckets, all sets are listed
+_PEOPLE = 1 << 16  # the number of people whose sets are made at a time
+_DIGITS = 12  # the most binary digits of the probability of the bits that are drawn first
+_ROW, _STEP = 25, 25  # the times of one more set and of adding a bucket, in random bytes
+_SIMULATED = 512  # with at most this many draws, a simulation counts the reports of every set
 
 
 # Randomizer -----------------------------------------------------------------------------------
@@ -51,14 +53,14 @@ _SIMULATED = 512  # draws, up to which a simulation counts every set
 
 @lru_cache(maxsize=32)
 def every_set(buckets: int, size: int) -> NDArray[np.uint32]:
-    """All sets of a size, as numbers whose bits they are."""
+    """All sets of this size, as numbers. Bit x of a number is set if bucket x is in the set."""
     every = combinations(range(buckets), size)
-    return np.array([sum(1 << x for x in chosen) for chosen in every], dtype=np.uint32)
+    return np.array([sum(1 << x for x in members) for members in every], dtype=np.uint32)
 
 
 @dataclass(frozen=True)
 class SubsetRandomizer(Randomizer):
-    """Sends a uniform set of w buckets with one's own, or with probability t/2^64 one without."""
+    """Sends a uniform set of w buckets with x, or with probability t/2^64 one without x."""
 
     buckets: int
     size: int  # w
@@ -93,22 +95,22 @@ class SubsetRandomizer(Randomizer):
         truth = 1 - Fraction(self.weight, WHOLE)
         with_it, without = math.comb(buckets - 1, size - 1), math.comb(buckets - 1, size)
         out: dict[Any, Fraction] = {}
-        for chosen in combinations(range(buckets), size):
-            bits = np.isin(np.arange(buckets), chosen)
-            chance = truth / with_it if value in chosen else (1 - truth) / without
+        for members in combinations(range(buckets), size):
+            bits = np.isin(np.arange(buckets), members)
+            chance = truth / with_it if value in members else (1 - truth) / without
             out[((packed_bits.message(bits), 1),)] = chance
         return out
 
     def _listed(
         self, own: NDArray[Any], lies: NDArray[np.uint8], source: Source
     ) -> NDArray[np.uint32]:
-        """Sets as numbers whose bits they are, by choosing from a list of all there are."""
+        """Sets as numbers (see `every_set`), chosen from a list of all sets."""
         out = np.empty(len(own), dtype=np.uint32)
         for lie in (0, 1):
             people = np.flatnonzero(lies == lie)
             numbers = every_set(self.buckets - 1, self.size - 1 + lie)
             drawn = numbers[uniform(source, len(people), len(numbers), np.uint32)]
-            # Other buckets without a gap; the owner's is put in between.
+            # `drawn` numbers the other buckets without a gap. The owner's bucket is inserted.
             place = own[people].astype(np.uint32)
             below = (np.uint32(1) << place) - np.uint32(1)
             drawn += drawn & ~below
@@ -117,12 +119,13 @@ class SubsetRandomizer(Randomizer):
 
     @cached_property
     def _first(self) -> tuple[int, float]:
-        """The weight of the bits that are drawn first, and the chance that they are not too many.
-        Any would do, this one saves most time: that of drawing, and of putting in what is missing.
+        """The weight of the bits that are drawn first, and the probability of fewer than w ones.
+
+        Any weight is correct. This one minimizes the time to draw bits and to add what is missing.
         """
         buckets, size = self.buckets, self.size
         spread = math.sqrt(size * (1 - size / buckets))
-        found = []
+        choices = []
         for digits in range(_DIGITS):
             weight = (size << digits) // buckets
             missing = size - 0.5 - buckets * weight / 2**digits
@@ -130,11 +133,11 @@ class SubsetRandomizer(Randomizer):
             density = math.exp(-0.5 * (missing / spread) ** 2) / math.sqrt(2 * math.pi)
             steps = (missing + spread * density / few) / (1 - size / buckets)
             time = (_ROW + digits * buckets / 8) / few + steps * _STEP
-            found.append((time, weight << (64 - digits), few))
-        return min(found)[1:]
+            choices.append((time, weight << (64 - digits), few))
+        return min(choices)[1:]
 
     def _small_sets(self, people: int, source: Source) -> NDArray[np.uint8]:
-        """Sets with fewer than w buckets, each of them put in by chance."""
+        """Random sets with fewer than w buckets."""
         weight, few = self._first
         width = packed_bits.row_bytes(self.buckets)
         kept, left = [], people
@@ -150,23 +153,25 @@ class SubsetRandomizer(Randomizer):
     def _put_in(
         self, rows: NDArray[np.uint8], own: NDArray[Any], lies: NDArray[np.uint8], source: Source
     ) -> None:
-        """Put in everybody's own bucket, and uniform others until w or, of those who lie, w + 1
-        are there; those that were there change nothing.
+        """Add each person's own bucket, and uniform others until the set has w buckets.
+
+        The sets of people who lie get w + 1 buckets, because `send` removes their own again. Adding
+        a bucket that is already in the set changes nothing.
         """
         packed_bits.put(rows, own, np.ones(len(rows), dtype=np.uint8))
         missing = lies + (self.size - packed_bits.row_sums(rows))
         buckets, width, flat = self.buckets, rows.shape[1], rows.reshape(-1)
-        dtype = np.min_scalar_type(buckets - 1).type  # also holds how many are missing
+        dtype = np.min_scalar_type(buckets - 1).type  # large enough for `missing` too
         going = np.flatnonzero(missing != 0)
         first, left = going * width, missing[going].astype(dtype)
         while len(first):
-            chosen = uniform(source, len(first), buckets, dtype)
-            at = first + (chosen >> 3)
-            place = (chosen & 7).astype(np.uint8)
-            found = flat.take(at)
-            more = found | ((left != 0).view(np.uint8) << place)
-            flat[at] = more
-            left -= more != found
+            added = uniform(source, len(first), buckets, dtype)
+            at = first + (added >> 3)
+            place = (added & 7).astype(np.uint8)
+            before = flat.take(at)
+            after = before | ((left != 0).view(np.uint8) << place)
+            flat[at] = after
+            left -= after != before
             if np.count_nonzero(left) < 0.75 * len(first):
                 going = np.flatnonzero(left != 0)
                 first, left = first[going], left[going]
@@ -177,7 +182,7 @@ class SubsetRandomizer(Randomizer):
 
 @dataclass(frozen=True)
 class SubsetEstimator(SupportEstimator):
-    """Counts the sets that have each bucket."""
+    """Counts the sets that contain each bucket."""
 
     size: int  # w
 
@@ -197,14 +202,16 @@ class SubsetEstimator(SupportEstimator):
         return buckets * math.comb(buckets, self.size) <= _SIMULATED
 
     def simulate(self, held: Holding, source: Source) -> NDArray[np.int64]:
-        """How many report each set, where those are few. Else every bucket has its law, but their
-        correlation of about −1/(d−1), since all sets have one size, is left out.
+        """A simulated tally. With few sets, it counts the reports of every set, which is exact.
+
+        Otherwise each bucket is drawn from its law. The correlation of two buckets, about −1/(d−1)
+        because all sets have the same size, is then ignored.
         """
         buckets, size = self.task.domain, self.size
         if not self.simulates_exactly:
             return super().simulate(held, source)
         sets = np.array(
-            [np.isin(np.arange(buckets), chosen) for chosen in combinations(range(buckets), size)]
+            [np.isin(np.arange(buckets), members) for members in combinations(range(buckets), size)]
         )
         supported = np.zeros(buckets, dtype=np.int64)
         for bucket, people in enumerate(held.counts.tolist()):
@@ -222,7 +229,7 @@ def best_size(buckets: int, epsilon: float) -> int:
     """The integer w that minimizes the variance q(1−q)/(p−q)² of a rare bucket."""
 
     def variance(size: int) -> float:
-        # e^−ε times weights, so that nothing overflows.
+        # The weights are multiplied by e^−ε to avoid overflow.
         weight, rest = size, (buckets - size) * math.exp(-epsilon)
         own, lie = weight / (weight + rest), rest / (weight + rest)
         other = (own * (size - 1) + lie * size) / (buckets - 1)
@@ -241,12 +248,12 @@ class Subset(FrequencyOracle):
 
     @cached_property
     def size(self) -> int:
-        """The number w."""
+        """The size w of the sets."""
         return best_size(self.task.domain, self.budget.epsilon)
 
     @cached_property
     def weight(self) -> int:
-        """The number t."""
+        """The weight t of a lie, over 2^64."""
         others = self.task.domain - self.size
         return share_weight(others, self.size, others, self.budget.epsilon)
 
@@ -254,7 +261,8 @@ class Subset(FrequencyOracle):
     def support(self) -> Support:
         buckets, size = self.task.domain, self.size
         lie = Fraction(self.weight, WHOLE)
-        # A set with the owner's bucket and one without: the chance, and how many others it has.
+        # The probabilities of a set with and without the owner's bucket, and the number of other
+        # buckets in it.
         sets = ((1 - lie, size - 1), (lie, size))
         others = max(1, buckets - 2)
         return Support(

@@ -1,16 +1,17 @@
 """Unary encoding: a bit for every bucket (Duchi, Jordan, Wainwright 2013; basic RAPPOR of
 Erlingsson, Pihur, Korolova 2014; optimized by Wang, Blocki, Li, Jha 2017).
 
-Notation    x ∈ {0, …, d−1} a person's bucket; p and q the probabilities of a 1 at x and elsewhere.
-Randomizer  d bits, drawn independently. Symmetric: every bit of the one-hot vector is flipped with
-            probability q = t/2^64 = 1 − p, near 1/(1+e^{ε/2}). Optimized: p = ½, q near 1/(1+e^ε).
-            t is the least integer with ((1−q)p)/(q(1−p)) ≤ e^ε.
-Analyzer    A report supports the buckets whose bits are 1: see `frequency_oracle`.
-Privacy     Pure: two bits tell two buckets apart, so ε' = ln(p(1−q)/(q(1−p))) ≤ ε.
-Error       For each person, where a bucket is rare: symmetric e^{ε/2}/(e^{ε/2}−1)², whatever the
-            data; optimized 4e^ε/(e^ε−1)², less, and 1 more where all people are in a bucket.
-            Buckets are independent.
-Messages    1 of d bits.
+Notation    x ∈ {0, …, d−1} is a person's bucket. p is the probability of a 1 at x, and q that of a
+            1 elsewhere.
+Randomizer  Send d independent bits. Symmetric: flip each bit of the one-hot vector with probability
+            q = t/2^64 = 1 − p, near 1/(1+e^{ε/2}). Optimized: p = ½ and q near 1/(1+e^ε). t is the
+            smallest integer with ((1−q)p)/(q(1−p)) ≤ e^ε.
+Analyzer    A report supports the buckets whose bits are 1 (see `frequency_oracle`).
+Privacy     Pure: two values differ in the laws of two bits, so ε' = ln(p(1−q)/(q(1−p))) ≤ ε.
+Error       Symmetric: the variance per person is e^{ε/2}/(e^{ε/2}−1)² for all data. Optimized: it
+            is 4e^ε/(e^ε−1)² for a rare bucket, which is smaller, and larger by 1 for a bucket that
+            holds all people. Buckets are independent.
+Messages    1 message of d bits.
 """
 
 from abc import abstractmethod
@@ -35,7 +36,7 @@ from headcount.randomness.draws import WHOLE, bernoulli, packed_bernoulli
 
 @dataclass(frozen=True)
 class UnaryRandomizer(Randomizer):
-    """Sends a bit for every bucket: 1 with probability p for one's own, q for the others."""
+    """Sends a bit for every bucket. It is 1 with probability p for x, and q for the others."""
 
     buckets: int
     own: int  # p, over 2^64
@@ -69,7 +70,7 @@ class UnaryRandomizer(Randomizer):
 
 @dataclass(frozen=True)
 class UnaryEstimator(SupportEstimator):
-    """Counts the ones of each bit."""
+    """Counts the ones at each bit."""
 
     simulates_exactly = True
 
@@ -80,12 +81,12 @@ class UnaryEstimator(SupportEstimator):
 
 @dataclass(frozen=True)
 class Unary(FrequencyOracle):
-    """A subclass says how p and q are calibrated."""
+    """Unary encoding. A subclass says how p and q are calibrated."""
 
     @property
     @abstractmethod
     def weights(self) -> tuple[int, int]:
-        """The numbers p and q, over 2^64."""
+        """The probabilities p and q, as weights over 2^64."""
 
     @cached_property
     def support(self) -> Support:

@@ -1,1 +1,1 @@
-"""Shuffle trust: everyone adds a little noise, and the shuffler hides who sent what."""
+"""Shuffle trust: everyone adds a little noise, and a shuffler hides who sent which message."""

@@ -1,14 +1,15 @@
-"""Any local protocol behind a shuffler: privacy amplification.
+"""Any local protocol with a shuffler: privacy amplification by shuffling.
 
-Notation    A local protocol with ε0, n people, h of them honest.
-Randomizer  That of the local protocol, for ε0.
-Analyzer    That of the local protocol.
-Privacy     The best bound that is proven for the randomizer (see `accounting.amplification`): the
-            exact maximum over datasets for binary response, the privacy blanket for any other with
-            few messages, clones for the rest. ε0 is the largest that meets the budget.
+Notation    ε0 belongs to the local protocol. n is the number of people; h of them are honest.
+Randomizer  The randomizer of the local protocol for ε0.
+Analyzer    The analyzer of the local protocol.
+Privacy     The best bound that is proven for the randomizer (see `accounting.amplification`). For
+            binary response it is the exact maximum over datasets; for other randomizers with few
+            messages it is the privacy blanket; for all others it is the bound by clones. ε0 is the
+            largest one within the budget.
             Paper: the closed form of Feldman, McMillan, Talwar 2021.
-Error       That of the local protocol for ε0.
-Messages    Those of the local protocol. If shuffler and analyzer collude, ε0 is left.
+Error       The error of the local protocol for ε0.
+Messages    The messages of the local protocol. If shuffler and analyzer collude, ε0 is left.
 """
 
 import math
@@ -43,7 +44,7 @@ from headcount.core.tasks.histogram import Histogram
 from headcount.protocols.registry import protocol, protocol_names
 
 _ENDS = (1e-3, MOST_EPSILON)  # the smallest and the largest ε0 at which laws are tried
-_FEW = 64  # a randomizer's whole law is used if it has at most so many values and messages
+_FEW = 64  # the largest numbers of values and of messages for which the whole law is used
 
 
 @lru_cache(maxsize=256)
@@ -52,7 +53,7 @@ def _bound(name: str, task: Task, honest: int) -> Amplification:
     if name in ("local.randomized-response", "local.one-bit-mean"):
         return BinaryResponse(honest)
     if name == "local.k-ary":
-        # For two values the law of binary response is tighter: nobody can hold a third.
+        # For two values, the law of binary response is tighter than the blanket.
         return BinaryResponse(honest) if task.domain == 2 else Blanket.k_ary(honest, task.domain)
     # The law must be short for every ε0. It is longest at one of the ends.
     few = task.numbered and task.domain <= _FEW
@@ -62,7 +63,7 @@ def _bound(name: str, task: Task, honest: int) -> Amplification:
 
 
 def _rows(name: str, task: Task, local_epsilon: float) -> list[list[Any]] | None:
-    """The law of the randomizer, a row for each value; None if it has too many messages to list."""
+    """The law of the randomizer, with one row per value; None if it has too many messages."""
     local = protocol(name, task, Budget(local_epsilon), Crowd(1))
     laws = [local.law(value) for value in range(task.domain)]
     listed = [law for law in laws if law is not None]
@@ -77,7 +78,7 @@ def _rows(name: str, task: Task, local_epsilon: float) -> list[list[Any]] | None
 def _calibrate(
     amplification: Amplification, budget: Budget, calibration: Calibration
 ) -> float | None:
-    """The largest ε0 within the budget, and so at least ε; None if the paper has none."""
+    """The largest ε0 within the budget, which is at least ε; None if the paper gives none."""
     if calibration == "exact":
         return min(amplification.local_epsilon(budget.epsilon, budget.delta), MOST_EPSILON)
     if not budget.delta:
@@ -85,10 +86,10 @@ def _calibrate(
 
     def private(local_epsilon: float) -> bool:
         try:
-            found = clones_closed_form(amplification.honest, local_epsilon, budget.delta)
+            epsilon = clones_closed_form(amplification.honest, local_epsilon, budget.delta)
         except InvalidParameter:
             return False
-        return found <= budget.epsilon
+        return epsilon <= budget.epsilon
 
     low, high = 0.0, 64.0
     for _ in range(60):
@@ -111,7 +112,7 @@ class Amplified(Protocol):
 
     @property
     def amplification(self) -> Amplification:
-        """What this crowd gains: ε, δ or ε0 from the other two."""
+        """The bound for this crowd. It computes ε, δ or ε0 from the other two."""
         return _bound(self._local_name, self.task, self.crowd.honest)
 
     @property
@@ -123,7 +124,7 @@ class Amplified(Protocol):
         """The local protocol that people run."""
         local_epsilon = _calibrate(self.amplification, self.budget, self.calibration)
         if local_epsilon is None:
-            # With so many, the closed form of ε0 = ε is below ε.
+            # With this many people, the closed form gives less than ε for ε0 = ε.
             enough = 20 * math.log(4 / self.budget.delta) * math.exp(self.budget.epsilon)
             raise Infeasible(
                 f"the paper's closed form for {self.name} gains nothing for epsilon="
@@ -147,7 +148,7 @@ class Amplified(Protocol):
 
     @cached_property
     def curve(self) -> PrivacyCurve:
-        # The local protocol rounds its probabilities to the private side of ε0.
+        # The local protocol rounds its probabilities so that its privacy loss is at most ε0.
         local_epsilon = self.inner.budget.epsilon
         return SymmetricCurve(
             lambda epsilon: self.amplification.delta(local_epsilon, epsilon), local_epsilon

@@ -1,15 +1,17 @@
 """The correlated-noise count (Ghazi, Kumar, Manurangsi, Pagh 2020).
 
-Notation    x ∈ {0,1} a person's value, n people, h of them honest, ε1 = −ln a.
-Randomizer  Send x messages +1, and noise of +1 and −1 that mostly cancels: see `correlated_noise`.
+Notation    x ∈ {0,1} is a person's value, n the number of people; h of them are honest.
+            ε1 = −ln a.
+Randomizer  Send x messages +1, and noise of +1 and −1 that mostly cancels (see `correlated_noise`).
 Analyzer    (number of +1) − (number of −1).
-Privacy     With f = NB(1, a²) + NB(r, p): δ = HS_{ε−ε1}(f ‖ f moved by 1)/(1+a) for ε ≥ ε1, and
-            nothing in the other direction; computed exactly. All neighbors are this one pair.
-            Paper (the lemma of Ghazi, Kumar, Manurangsi, Pagh, Sinha 2021): r = 3(1 + ln(1/δ)),
-            p = e^{−0.2(ε−ε1)}.
-Error       Two-sided geometric noise of ε1 if everyone is honest, else n/h times that variance.
-Messages    x + 2(a/(1−a) + rp/(1−p))/h of 1 bit. Whoever sees one person's messages can tell x.
-            The options that trade messages for error are those of `correlated_protocol`.
+Privacy     With f = NB(1, a²) + NB(r, p), δ = HS_{ε−ε1}(f ‖ f moved by 1)/(1+a) for ε ≥ ε1. In the
+            other direction δ is 0. All neighbors have this same pair of views, and δ is computed
+            exactly. Paper (the lemma of Ghazi, Kumar, Manurangsi, Pagh, Sinha 2021):
+            r = 3(1 + ln(1/δ)), p = e^{−0.2(ε−ε1)}.
+Error       Two-sided geometric noise of ε1 if everyone is honest, and otherwise n/h times its
+            variance.
+Messages    x + 2(a/(1−a) + rp/(1−p))/h messages of 1 bit. Whoever sees one person's messages can
+            tell x. The options of `correlated_protocol` trade messages for error.
 """
 
 import math
@@ -87,7 +89,7 @@ class CountRandomizer(Randomizer):
 
 @dataclass(frozen=True)
 class SignedCounts(Estimator):
-    """Answers with the number of messages +1, less that of messages −1."""
+    """Computes the number of messages +1 minus the number of messages −1."""
 
     noise: CorrelatedNoise
 
@@ -114,7 +116,7 @@ class SignedCounts(Estimator):
         return self.noise.error(users)
 
     def true_counts(self, held: Holding) -> NDArray[np.int64]:
-        """How many people hold each cell."""
+        """The number of people in each cell."""
         return held.counts[1:]
 
 
@@ -127,7 +129,7 @@ def _calibrate(
 ) -> CorrelatedNoise | None:
     """Noise of this ε1 whose exact δ is within the budget; None if there is none."""
     a, most = math.exp(-epsilon1), budget.delta * (1 - RESERVED)
-    # A person who moves between cells touches two of them.
+    # A person who moves between cells changes two of them.
     touched = min(cells, 2)
     spare = budget.epsilon - touched * epsilon1
     if not (0 < a < 1 and spare > 0 and budget.delta):
@@ -149,7 +151,7 @@ class Correlated(CorrelatedProtocol[CorrelatedNoise]):
 
     @property
     def cells(self) -> int:
-        """In how many cells people are counted."""
+        """The number of cells in which people are counted."""
         return 1
 
     @property

@@ -1,14 +1,15 @@
-"""A histogram by correlated noise (Ghazi, Kumar, Manurangsi, Pagh 2020, in every bucket).
+"""A histogram with correlated noise in every bucket (Ghazi, Kumar, Manurangsi, Pagh 2020).
 
-Notation    x ∈ {0, …, d−1} a person's bucket, n people, h of them honest, ε1 = −ln a.
-Randomizer  Send +1 of bucket x, and in every bucket noise of +1 and −1 that mostly cancels: see
-            `correlated_noise`.
+Notation    x ∈ {0, …, d−1} is a person's bucket, n the number of people; h of them are honest.
+            ε1 = −ln a.
+Randomizer  Send +1 of bucket x, and for every bucket noise of +1 and −1 that mostly cancels (see
+            `correlated_noise`).
 Analyzer    (number of +1) − (number of −1), in every bucket.
-Privacy     A person who moves touches two buckets, which are independent: δ is the exact divergence
-            of the pair. Paper: two counts of (ε/2, δ/2) each.
-Error       Two-sided geometric noise of ε1 < ε/2 in each bucket if everyone is honest, whatever d
-            is. Central noise is that of ε/2.
-Messages    1 + 2d(a/(1−a) + rp/(1−p))/h of a bucket and a sign. Local ε is infinite.
+Privacy     A person who moves changes two buckets, which are independent. δ is the exact divergence
+            of these two buckets. Paper: two counts of (ε/2, δ/2) each.
+Error       Two-sided geometric noise of ε1 < ε/2 in each bucket if everyone is honest, for any d.
+            Central noise is that of ε/2.
+Messages    1 + 2d(a/(1−a) + rp/(1−p))/h, each a bucket and a sign. The local ε is infinite.
 """
 
 from dataclasses import dataclass
@@ -33,14 +34,14 @@ from headcount.protocols.shuffle.correlated import Correlated, SignedCounts
 
 @dataclass(frozen=True)
 class HistogramRandomizer(Randomizer):
-    """Sends +1 of the own bucket, and noise of +1 and −1 of every bucket."""
+    """Sends +1 of a person's bucket, and noise of +1 and −1 of every bucket."""
 
     buckets: int
     noise: CorrelatedNoise
 
     @property
     def alphabet(self) -> Alphabet:
-        """2·bucket for +1, and 2·bucket + 1 for −1."""
+        """The message is 2·bucket for +1, and 2·bucket + 1 for −1."""
         return Alphabet.numbers(2 * self.buckets, dummies=True)
 
     @property
@@ -63,7 +64,7 @@ class HistogramRandomizer(Randomizer):
         return codes
 
     def law(self, value: int) -> BundleLaw | None:
-        return None  # a product over all buckets
+        return None  # it is a product over all buckets, too long to list
 
     def overflow(self, slots: int) -> float:
         return self._noise_messages.above(slots - 1)
@@ -75,7 +76,7 @@ class HistogramRandomizer(Randomizer):
 
 @dataclass(frozen=True)
 class SignedBuckets(SignedCounts):
-    """The answer of the correlated-noise count in every bucket."""
+    """Computes the answer of the correlated-noise count in every bucket."""
 
     @property
     def tally_size(self) -> int:

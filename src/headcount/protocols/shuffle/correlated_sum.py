@@ -1,19 +1,19 @@
-"""Sums by noise that cancels (Ghazi, Kumar, Manurangsi, Pagh, Sinha 2021).
+"""Sums with correlated noise (Ghazi, Kumar, Manurangsi, Pagh, Sinha 2021).
 
-Notation    Levels 0, …, Δ of `fixed_point`; n people, h of them honest; ε1 = ε* of the paper,
-            a = e^{−ε1/Δ}; atoms s, whose elements add up to 0: {1, −1}, and {i, −⌈i/2⌉, −⌊i/2⌋} for
-            |i| ≥ 2, i from −⌈Δ/2⌉ to Δ.
-Randomizer  Send the own level, if it is not 0; NB(1/h, a) messages +1, and by another draw −1; and
-            for each atom a share of its flood, NB(r/h, e^−rate), times all its elements.
-Analyzer    Sum of all messages: atoms cancel.
+Notation    The levels are 0, …, Δ of `fixed_point`. n is the number of people; h of them are
+            honest. ε1 is the ε* of the paper, a = e^{−ε1/Δ}. An atom is a set of numbers that add
+            up to 0: {1, −1}, and {i, −⌈i/2⌉, −⌊i/2⌋} for |i| ≥ 2, i from −⌈Δ/2⌉ to Δ.
+Randomizer  Send the person's level unless it is 0. Send NB(1/h, a) messages +1, and independently
+            NB(1/h, a) messages −1. Send each atom NB(r/h, e^−rate) times, all of its elements.
+Analyzer    The sum of all messages. The atoms cancel.
 Privacy     The adversary sees how often each number is sent. δ is computed for all ordered pairs of
-            levels: see `accounting.correlated_sums`. With the paper's noise, and for more than 64
-            levels, the paper's theorem is used, an upper bound (with logarithms of base 2).
-Error       Two-sided geometric noise of ε1/Δ if everyone is honest, else n/h times that variance;
-            and rounding.
+            levels (see `accounting.correlated_sums`). With the paper's noise, and for more than 64
+            levels, δ is the upper bound of the paper's theorem (with logarithms of base 2).
+Error       Two-sided geometric noise of ε1/Δ if everyone is honest, and otherwise n/h times its
+            variance, plus rounding.
 Messages    1 + (expected noise of all honest people)/h, of about log2(3Δ/2) bits. Whoever sees one
-            person's messages can tell the level. The options that trade messages for error are
-            those of `correlated_protocol`.
+            person's messages can tell the level. The options of `correlated_protocol` trade
+            messages for error.
 """
 
 import math
@@ -53,13 +53,15 @@ from headcount.protocols.levels import NoisySum, Rounding, bounded, check_levels
 from headcount.randomness.shares import NegativeBinomialShare
 from headcount.randomness.totals import long_negative_binomial
 
-_MOST_EXACT_LEVELS = 64  # the most for which δ is computed exactly
-_MOST_NOISE = 2**27  # messages
-_USUAL_LEVELS = 16  # by default, the most if numbers are rounded: more levels cost many messages
-_MANY_LEVELS = 32  # by default, the most if whole numbers are not rounded
-_FEW_LEVELS = 8  # up to so many, an error near the best is cheap
-_ROUNDING_SHARE = 0.05  # of the variance is due to rounding, if so many levels are possible
-_TILTS = 400  # tried in Chernoff's bound
+_MOST_EXACT_LEVELS = 64  # the largest number of levels for which δ is computed exactly
+_MOST_NOISE = 2**27  # the largest number of noise messages
+_USUAL_LEVELS = 16  # the largest default if numbers are rounded; more levels cost many messages
+_MANY_LEVELS = 32  # the largest default if whole numbers are not rounded
+_FEW_LEVELS = 8  # with at most this many levels, an error near the best needs few messages
+_ROUNDING_SHARE = (
+    0.05  # the share of the variance that rounding adds, if there can be enough levels
+)
+_TILTS = 400  # the number of tilts that are tried in Chernoff's bound
 
 
 # Messages -------------------------------------------------------------------------------------
@@ -67,13 +69,16 @@ _TILTS = 400  # tried in Chernoff's bound
 
 @dataclass(frozen=True)
 class Codes:
-    """Messages are numbers 0, 1, … and stand for 1, …, Δ and then −1, …, −⌈Δ/2⌉ (or just −1)."""
+    """The encoding of messages as 0, 1, …
+
+    The codes stand for 1, …, Δ and then −1, …, −⌈Δ/2⌉, with at least the number −1.
+    """
 
     levels: int
 
     @property
     def negative(self) -> int:
-        """How many messages stand for a negative number."""
+        """The number of codes that stand for a negative number."""
         return max(1, (self.levels + 1) // 2)
 
     @property
@@ -82,7 +87,7 @@ class Codes:
 
     @property
     def values(self) -> NDArray[np.int64]:
-        """What each message stands for."""
+        """The number that each code stands for."""
         return np.concatenate([np.arange(1, self.levels + 1), -np.arange(1, self.negative + 1)])
 
     def of(self, element: int) -> int:
@@ -90,7 +95,7 @@ class Codes:
 
 
 def _kinds(noise: CorrelatedSumNoise) -> Iterator[tuple[tuple[int, ...], float, float]]:
-    """Everything that is sent independently: (elements, r, rate), with r for all honest people."""
+    """The independent kinds of noise as (elements, r, rate), with r for all honest people."""
     yield (1,), 1.0, noise.rate
     yield (-1,), 1.0, noise.rate
     for atom, flood in zip(atoms(noise.levels), noise.floods, strict=True):
@@ -103,7 +108,7 @@ def _kinds(noise: CorrelatedSumNoise) -> Iterator[tuple[tuple[int, ...], float, 
 
 @dataclass(frozen=True)
 class LevelRandomizer(Randomizer):
-    """Sends a level, and one person's share of the noise."""
+    """Sends a person's level and share of the noise."""
 
     noise: CorrelatedSumNoise
     honest: int
@@ -129,7 +134,7 @@ class LevelRandomizer(Randomizer):
 
     @property
     def variation(self) -> float:
-        """How far the noise of one person is from its law, at most."""
+        """A bound on the total variation between one person's noise and its ideal law."""
         return sum(share.variation for _, share in self._shares)
 
     def send(self, encoded: NDArray[np.integer], source: Source) -> Messages:
@@ -149,10 +154,10 @@ class LevelRandomizer(Randomizer):
         return own.plus(people[order], np.concatenate(sent)[order])
 
     def law(self, value: int) -> BundleLaw | None:
-        return None  # a product over all atoms
+        return None  # it is a product over all atoms, too long to list
 
     def overflow(self, slots: int) -> float:
-        """By Chernoff: E[e^{θN}] = Π ((1−p)/(1−p·e^{θ|s|}))^{r/h} over all kinds."""
+        """Chernoff's bound, with E[e^{θN}] = Π ((1−p)/(1−p·e^{θ|s|}))^{r/h} over all kinds."""
         kinds = [(len(elements), r, rate) for elements, r, rate in _kinds(self.noise)]
         most = min(rate / size for size, _, rate in kinds)
         tilts = most * np.linspace(0, 1, _TILTS, endpoint=False)
@@ -168,7 +173,7 @@ class LevelRandomizer(Randomizer):
 
 @dataclass(frozen=True)
 class MessageSum(NoisySum):
-    """Answers from the sum of what all messages stand for."""
+    """Computes the answer from the sum of all messages."""
 
     noise: CorrelatedSumNoise
     honest: int
@@ -224,8 +229,8 @@ class CorrelatedSum(CorrelatedProtocol[CorrelatedSumNoise]):
     trust = Trust.SHUFFLE
     tasks: ClassVar[tuple[type[Task], ...]] = (Sum, Mean)
 
-    # By default up to 16, or 32 if these are all whole numbers. With `max_messages` it is the best
-    # number up to 32.
+    # The default is up to 16, or up to 32 if each level is a whole number. With `max_messages` it
+    # is the best number up to 32.
     levels: int | None = None
 
     def check_options(self) -> None:
@@ -246,7 +251,7 @@ class CorrelatedSum(CorrelatedProtocol[CorrelatedSumNoise]):
         return self._best_levels(usual, min(enough, _MANY_LEVELS))
 
     def _best_levels(self, start: int, most: int) -> int:
-        """The number of levels with the least error for the messages allowed.
+        """The number of levels with the smallest error for the allowed number of messages.
 
         With more levels, rounding adds less error, but less of ε is left for the answer. So the
         error first falls, and then rises.
@@ -280,7 +285,8 @@ class CorrelatedSum(CorrelatedProtocol[CorrelatedSumNoise]):
             calibrate=self._calibrated,
             messages=lambda noise: LevelRandomizer(noise, honest).messages_per_user,
             units=levels,
-            # Messages grow with the levels, and faster the nearer the error is to the best.
+            # The number of messages grows with the levels, and it grows faster if the error is
+            # closer to the best.
             usual_ratio=1.05 if levels <= _FEW_LEVELS else 1.25,
             least_spare=1e-2,
         )

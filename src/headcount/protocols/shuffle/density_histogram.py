@@ -1,12 +1,12 @@
-"""A density from bins that a shuffled histogram counts.
+"""A density from bins that a shuffle protocol for histograms counts.
 
 Notation    See `protocols.density_histogram`.
-Randomizer  That of a shuffle protocol for histograms, by default `shuffle.fake-users`.
-Analyzer    Its counts, and the polynomials of `protocols.density_histogram`.
-Privacy     That of the histogram protocol, in its exact or in its paper's calibration.
-Error       V does not grow with n: in a large crowd it is nothing against who was drawn, and the
-            integrated squared error falls like n^{−2β/(2β+1)}, as without any privacy.
-Messages    Those of the histogram protocol.
+Randomizer  The randomizer of a shuffle protocol for histograms, by default `shuffle.fake-users`.
+Analyzer    The counts of that protocol, and the polynomials of `protocols.density_histogram`.
+Privacy     The privacy of the histogram protocol, in its exact or in its paper's calibration.
+Error       V does not grow with n. In a large crowd, V is negligible compared with the sampling
+            error, and the integrated squared error falls like n^{−2β/(2β+1)}, as without privacy.
+Messages    The messages of the histogram protocol.
 """
 
 from dataclasses import dataclass

@@ -1,14 +1,15 @@
 """A histogram with fake users: balls in bins (Luo, Wang, Yi 2022; Cheu, Zhilyaev 2022).
 
-Notation    x ∈ {0, …, d−1} a person's bucket, n people, h of them honest, μ noise per bucket.
-Randomizer  Send x, and Poisson(dμ/h) further messages, each a uniform bucket.
-Analyzer    In every bucket, the number of messages less its mean of noise, nμ/h.
-Privacy     The noise of the honest is Poisson(μ) in every bucket, independently. A person who moves
-            touches two buckets: δ is the exact divergence of the pair, (N+1, N') against (N, N'+1).
-            Paper: μ = (32/ε²) ln(2/δ).
-Error       Poisson(nμ/h) less its mean, in each bucket, whatever d and the data are.
-Messages    1 + dμ/h of a bucket each. Their number says nothing about x, but x is among them: local
-            ε is infinite.
+Notation    x ∈ {0, …, d−1} is a person's bucket, n the number of people; h of them are honest. μ is
+            the expected noise per bucket.
+Randomizer  Send x, and Poisson(dμ/h) more messages, each a uniform bucket.
+Analyzer    In every bucket, the number of messages minus the mean nμ/h of the noise.
+Privacy     The noise of the honest people is Poisson(μ) in every bucket, independently. A person
+            who moves changes two buckets. δ is the exact divergence of these two buckets: (N+1, N')
+            against (N, N'+1). Paper: μ = (32/ε²) ln(2/δ).
+Error       Poisson(nμ/h) minus its mean in each bucket, for any d and all data.
+Messages    1 + dμ/h, each a bucket. Their number does not depend on x, but x is one of them. So the
+            local ε is infinite.
 """
 
 import math
@@ -47,7 +48,7 @@ from headcount.randomness.table import ThresholdTable
 from headcount.randomness.totals import poisson
 
 _GRAIN = 1 << 16  # μ is a multiple of 1/_GRAIN
-_MOST_NOISE = 10**8  # per bucket
+_MOST_NOISE = 10**8  # the largest expected number of noise messages per bucket
 _MOST_MESSAGES = 2.0**20
 
 
@@ -58,11 +59,11 @@ _MOST_MESSAGES = 2.0**20
 class PoissonNoise(Randomizer):
     """Sends one message and a Poisson number of noise messages, each of a uniform cell.
 
-    A subclass says what a message is.
+    A subclass defines the messages.
     """
 
     cells: int
-    noise: Fraction  # μ/h: how many noise messages a person sends to each cell on average
+    noise: Fraction  # μ/h, the expected number of noise messages of a person in each cell
 
     @property
     def share(self) -> ThresholdTable:
@@ -101,7 +102,8 @@ class BucketRandomizer(PoissonNoise):
         for number, chance in numbers.items():
             for others in combinations_with_replacement(range(buckets), number):
                 copies = [others.count(bucket) for bucket in range(buckets)]
-                # So many of the buckets^number equally likely rows of messages have these copies.
+                # There are buckets^number equally likely sequences of messages. This is the number
+                # of sequences with these copies.
                 rows = math.factorial(number) // math.prod(map(math.factorial, copies))
                 copies[value] += 1
                 bundle = tuple(pair for pair in enumerate(copies) if pair[1])
@@ -115,7 +117,7 @@ class BucketRandomizer(PoissonNoise):
 
 @dataclass(frozen=True)
 class PoissonError:
-    """The error of a bucket: Poisson(mean) less its mean."""
+    """The error of a bucket: a Poisson(mean) variable minus its mean."""
 
     mean: Fraction
 
@@ -130,7 +132,7 @@ class PoissonError:
 
 @dataclass(frozen=True)
 class NoisyBuckets(Estimator):
-    """Takes the mean of the noise, nμ/h, from the number of messages in every bucket."""
+    """Subtracts the mean nμ/h of the noise from the number of messages in every bucket."""
 
     noise: Fraction  # μ/h
 
@@ -155,7 +157,7 @@ class NoisyBuckets(Estimator):
 
 
 def noise_curve(noise: Fraction) -> MovedCurve:
-    """The curve of Poisson noise in every bucket."""
+    """The privacy curve of Poisson noise in every bucket."""
     law = laws.poisson(noise)
     return MovedCurve(law.shift(1), law)
 
@@ -172,9 +174,9 @@ def least_noise(budget: Budget, calibration: Calibration) -> Fraction | None:
         noise = math.ceil(32 / budget.epsilon**2 * math.log(2 / budget.delta) * _GRAIN)
         within = noise <= _MOST_NOISE * _GRAIN and delta_at(noise) <= allowed
         return Fraction(noise, _GRAIN) if within else None
-    # More noise is more private: Poisson laws add up.
-    found = least_private(delta_at, allowed, start=1, stop=_MOST_NOISE * _GRAIN, steps=1)
-    return None if found is None else Fraction(found, _GRAIN)
+    # More noise is more private, because it is less noise plus independent Poisson noise.
+    least = least_private(delta_at, allowed, start=1, stop=_MOST_NOISE * _GRAIN, steps=1)
+    return None if least is None else Fraction(least, _GRAIN)
 
 
 @dataclass(frozen=True)
@@ -189,32 +191,32 @@ class FakeUsers(Protocol):
 
     @cached_property
     def noise(self) -> Fraction:
-        """The number μ."""
+        """The expected noise μ per bucket."""
         setting = f"epsilon={short(self.budget.epsilon)}, delta={short(self.budget.delta)}"
         if self.budget.delta == 0:
             raise Infeasible(
                 f"{self.name} needs delta above 0: it may happen that nobody sends noise",
                 nearest={"delta": 1e-9},
             )
-        found = least_noise(self.budget, self.calibration)
-        if found is None:
+        noise = least_noise(self.budget, self.calibration)
+        if noise is None:
             raise Infeasible(
                 f"the paper's noise for {self.name} does not keep {setting}; the exact one does"
                 if self.calibration == "paper"
                 else f"{self.name} needs more than {_MOST_NOISE} noise messages for {setting}"
             )
-        noise_messages = self._cells_for(self.crowd.users) * found
+        noise_messages = self._cells_for(self.crowd.users) * noise
         if noise_messages > _MOST_MESSAGES * self.crowd.honest:
             raise Infeasible(
                 f"{self.name} must take at most {_MOST_MESSAGES:.0f} messages per person, got "
                 f"{short(float(noise_messages / self.crowd.honest), 3)} for {setting} with "
                 f"{self.crowd.honest} honest people",
-                nearest={"honest": self._enough(found)},
+                nearest={"honest": self._enough(noise)},
             )
-        return found
+        return noise
 
     def _enough(self, noise: Fraction) -> int:
-        """How many honest people keep the messages of each few enough."""
+        """The number of honest people with which each person sends few enough messages."""
         people, needed = 0, 1
         while people < needed:
             people = needed
@@ -223,7 +225,7 @@ class FakeUsers(Protocol):
         return people
 
     def _cells_for(self, users: int) -> int:
-        """The number of cells among which a noise message is uniform, in such a crowd."""
+        """The number of cells among which a noise message is uniform, for this many people."""
         return self.task.domain
 
     @cached_property

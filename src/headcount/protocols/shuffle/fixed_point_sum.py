@@ -1,16 +1,18 @@
-"""The sum of numbers by one message each (Balle, Bell, Gascón, Nissim 2019).
+"""The sum of numbers, with one message from each person (Balle, Bell, Gascón, Nissim 2019).
 
-Notation    Levels 0, …, k of `fixed_point`; n people, h of them honest; γ the probability of a
-            message that says nothing.
-Randomizer  Report one's level, or with probability γ a uniform one of all k + 1: k-ary randomized
-            response of ε0 = ln(1 + (1−γ)(k+1)/γ).
+Notation    The levels are 0, …, k of `fixed_point`. n is the number of people; h of them are
+            honest. γ is the probability of a uniform message.
+Randomizer  Report the person's level, or with probability γ a uniform one of all k + 1 levels. This
+            is the k-ary randomized response of ε0 = ln(1 + (1−γ)(k+1)/γ).
 Analyzer    S = (Σy − nγk/2)/(1−γ) over the reports y.
-Privacy     That of k-ary response behind a shuffler: the privacy blanket, an upper bound (for k = 1
-            exact, see `accounting.amplification`). Paper: γ = (k+1)·max(14 ln(2/δ)/ε², 27/ε)/(h−1).
-Error       Variance for level j: γ(k(k+2)/12 + (1−γ)(j−k/2)²)/(1−γ)². More levels need more
-            messages that say nothing; k is where rounding and these add up to the least, about
-            (n/c)^{1/3} with c = hγ/k. The error then grows like n^{1/6}, the best for one message.
-Messages    1 of k + 1 levels. If shuffler and analyzer collude, ε0 is left.
+Privacy     The privacy of k-ary response with a shuffler. It is an upper bound by the privacy
+            blanket, and exact for k = 1 (see `accounting.amplification`).
+            Paper: γ = (k+1)·max(14 ln(2/δ)/ε², 27/ε)/(h−1).
+Error       The variance for level j is γ(k(k+2)/12 + (1−γ)(j−k/2)²)/(1−γ)². More levels reduce
+            rounding, but need more uniform messages. k minimizes the sum of both errors; it is
+            about (n/c)^{1/3} with c = hγ/k. The error then grows like n^{1/6}, which is the best
+            rate for one message.
+Messages    1, one of k + 1 levels. If shuffler and analyzer collude, ε0 is left.
 """
 
 import math
@@ -38,7 +40,7 @@ from headcount.protocols.levels import MOST_SUM, Rounding, bounded, check_levels
 from headcount.protocols.registry import protocol
 
 _STEPS = 6  # the most steps of the search for the best number of levels
-_FEW = 64  # up to so many levels, one more or less matters
+_FEW = 64  # with at most this many levels, one level more or less matters
 
 
 def _variances(levels: int, blind: float) -> NDArray[np.float64]:
@@ -61,7 +63,7 @@ def _coins(budget: Budget) -> float:
 def _calibrate(
     honest: int, budget: Budget, levels: int, calibration: Calibration
 ) -> tuple[float, float] | None:
-    """(ε0, its δ), within the budget; None if the paper's is not."""
+    """An ε0 within the budget, and its δ; None if the paper's ε0 is not within the budget."""
     bound = _amplification(honest, levels)
     if calibration == "exact":
         local_epsilon = min(bound.local_epsilon(budget.epsilon, budget.delta), MOST_EPSILON)
@@ -80,7 +82,7 @@ class FixedPointSum(Protocol):
     trust = Trust.SHUFFLE
     tasks: ClassVar[tuple[type[Task], ...]] = (Sum, Mean)
 
-    levels: int | None = None  # by default the best number
+    levels: int | None = None  # by default the number with the smallest error
 
     def check_options(self) -> None:
         check_levels(self, "levels", MOST_BUCKETS - 1)
@@ -91,16 +93,16 @@ class FixedPointSum(Protocol):
         if self.levels is not None:
             return Grid(task, self.levels)
         if self.calibration == "paper" and self.budget.delta:
-            found = math.ceil(math.cbrt(self.crowd.honest / _coins(self.budget)))
+            levels = math.ceil(math.cbrt(self.crowd.honest / _coins(self.budget)))
         else:
-            found = self._best()
-        return Grid(task, min(found, int(task.span)) if task.whole else found)
+            levels = self._best()
+        return Grid(task, min(levels, int(task.span)) if task.whole else levels)
 
     def _best(self) -> int:
-        """The number of levels with the least error.
+        """The number of levels with the smallest error.
 
-        Other numbers of levels need about as many uniform messages for each level, so that a few
-        steps lead there.
+        The number of uniform messages per level is about the same for all numbers of levels, so a
+        few steps are enough.
         """
         most = min(MOST_BUCKETS - 1, MOST_SUM // self.crowd.users)
         tried: dict[int, float] = {}
@@ -108,8 +110,8 @@ class FixedPointSum(Protocol):
         while levels not in tried and len(tried) < _STEPS:
             candidate = replace(self, levels=levels)
             tried[levels] = candidate.standard_error()
-            # With nγ = c(k+1). The worst place is between an end and the next level: see
-            # `level_responses`.
+            # Here nγ = c(k+1). The worst place is between an end and the next level (see
+            # `level_responses`).
             coins = self.crowd.users * candidate.blind / (levels + 1)
             k = np.arange(1, 2 + math.ceil(math.cbrt(6 * self.crowd.users / coins)))
             k = k[(coins * (k + 1) < self.crowd.users) & (k <= most)]
@@ -124,12 +126,13 @@ class FixedPointSum(Protocol):
                 tried[levels] = replace(self, levels=levels).standard_error()
             return tried[levels]
 
-        # In a small crowd the uniform messages differ more, and the best may be a few levels on.
+        # In a small crowd, the number of uniform messages per level varies more, and the best
+        # number of levels may be a few levels away.
         best = min(tried, key=error)
         for step in (1, -1) * _STEPS:
             if 1 <= best + step <= min(most, _FEW) and error(best + step) < error(best):
                 best += step
-        # Whole numbers that have a level each are not rounded.
+        # With one level for each whole number, nothing is rounded.
         task = bounded(self)
         span = int(task.span)
         near = task.whole and span <= min(most, 2 * best)
@@ -137,23 +140,23 @@ class FixedPointSum(Protocol):
 
     @cached_property
     def _calibrated(self) -> tuple[float, float]:
-        found = None
+        calibrated = None
         if self.calibration == "exact" or self.budget.delta:
             levels = self.grid.levels
-            found = _calibrate(self.crowd.honest, self.budget, levels, self.calibration)
-        if found is None:
+            calibrated = _calibrate(self.crowd.honest, self.budget, levels, self.calibration)
+        if calibrated is None:
             raise paper_is_not_private(self)
-        return found
+        return calibrated
 
     @cached_property
     def response(self) -> Protocol:
-        """What people answer about their level."""
+        """The local protocol with which people report their level."""
         levels = Histogram(self.grid.levels + 1)
         return protocol("local.k-ary", levels, Budget(self._calibrated[0]), self.crowd)
 
     @property
     def blind(self) -> float:
-        """The number γ."""
+        """The probability γ of a uniform message."""
         levels = self.grid.levels
         return self.response.parameters["lie_probability"] * (levels + 1) / levels
 
@@ -177,7 +180,7 @@ class FixedPointSum(Protocol):
 
     @cached_property
     def curve(self) -> SymmetricCurve:
-        # The response rounds its probabilities to the private side of ε0.
+        # The response rounds its probabilities so that its privacy loss is at most ε0.
         local_epsilon, bound = self._calibrated[0], self._amplification
         return SymmetricCurve(lambda epsilon: bound.delta(local_epsilon, epsilon), local_epsilon)
 

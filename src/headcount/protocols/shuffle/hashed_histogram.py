@@ -1,32 +1,38 @@
-"""A histogram of any domain, by public hashes (Luo, Wang, Yi 2022).
+"""A histogram of any domain, with public hashes (Luo, Wang, Yi 2022).
 
-Notation    x < 2^w a person's key, n people, h of them honest, μ noise per bucket, b = 2^l cells,
-            w = 65 − l; H(x) = ((ux + v) mod 2^64) ≫ (64 − l) the cell of x under a hash (u, v). A
-            message (u, v, cell) *matches* x if cell = H(x).
-Randomizer  Draw a hash of one's own, u and v below 2^64, and send (u, v, H(x)); and Poisson(bμ/h)
-            dummies, each uniform on (u, v, cell).
-Analyzer    Of every bucket, the number m of messages that match its key. A dummy does so with
-            probability 1/b, and so does the message of someone with another key: the estimate is
-            (m − nμ/h − n/b)/(1 − 1/b).
-Hash        For x ≠ x' all pairs (H(x), H(x')) are equally likely (Dietzfelbinger 1996): v makes
-            H(x) uniform, and u the first l bits of u(x − x'), for x − x' has at most w − 1 factors
-            2, and 2^64 = 2^(w−1) b.
-Keys        Of declared buckets, their numbers through a bijection of w bits. Of open ones, values
-            through one of 64 bits, cut to w ≥ 40: two share a key with chance 2^−w, which hides
-            them more, and adds n·2^−w at most to the count of a candidate, on average.
-Privacy     Take for known what others send, dummies excepted. A view with M messages that match x
-            is M/μ times as likely as by dummies alone. M = A + C and, of another key x', M' = B + C
-            where C match both: all independent, A and B ~ Poisson(μ(1−1/b)), C ~ Poisson(μ/b). So
+Notation    x < 2^w is a person's key, n the number of people; h of them are honest. μ is the noise
+            per bucket. There are b = 2^l cells, and w = 65 − l. H(x) = ((ux + v) mod 2^64) ≫
+            (64 − l) is the cell of x under a hash (u, v). A message (u, v, cell) *matches* x if
+            cell = H(x).
+Randomizer  Draw a hash, uniform u and v below 2^64, and send (u, v, H(x)). Also send Poisson(bμ/h)
+            dummies, each a uniform (u, v, cell).
+Analyzer    m is the number of messages that match the key of a bucket. A dummy matches it with
+            probability 1/b, and so does the message of a person with another key. So the estimate
+            is (m − nμ/h − n/b)/(1 − 1/b).
+Hash        For x ≠ x' all pairs (H(x), H(x')) are equally likely (Dietzfelbinger 1996). The reason:
+            v makes H(x) uniform, and u makes the first l bits of u(x − x') uniform, because
+            x − x' has at most w − 1 factors 2 and 2^64 = 2^(w−1) b.
+Keys        If the buckets are declared, the key is the bucket's number after a bijection of w bits.
+            If they are open, the key is the first w ≥ 40 bits of the value after a bijection of 64
+            bits. Two values then share a key with probability 2^−w. This does not harm privacy, and
+            it adds on average at most n·2^−w to the count of a candidate.
+Privacy     Assume the adversary knows all messages of the others except dummies. A view with M
+            messages that match x is M/μ times as likely as with dummies only. For keys x and x',
+            M = A + C and M' = B + C, where C messages match both. A and B ~ Poisson(μ(1−1/b)) and
+            C ~ Poisson(μ/b) are independent. So
 
-                HS_ε = E(A + C − e^ε(B + C))₊/μ ≤ E(A + C − e^ε(B + C'))₊/μ
+                HS_ε = E(A + C − e^ε(B + C))₊/μ ≤ E(A + C − e^ε(B + C'))₊/μ,
 
-            with C' like C but independent, which is δ of fake users with this μ, for any b. Proof:
-            turn C bit by bit into C and C'. The expectation of a convex f(Y) changes by that of
-            f(Y+1) + f(Y−e^ε) − f(Y) − f(Y+1−e^ε): two points less two between them, of equal sums.
-            (At b = 128, ε = 1, δ = 1e-6 it is 6 % above HS_ε.) Paper: μ = (32/ε²) ln(2/δ).
-Error       With true count c, m = c + Poisson(nμ/h) + Bin(n−c, 1/b). The estimate has variance
-            (nμ/h + (n−c)(1−1/b)/b)/(1−1/b)², largest for c = 0, whatever the domain is.
-Messages    1 + bμ/h of 128 + l bits, with b near n/ln n. Local ε is infinite.
+            where C' has the law of C but is independent. The right side is the δ of fake users
+            with this μ, for any b. Proof: replace C by C and C' in small steps. In each step, the
+            expectation of a convex f(Y) changes in proportion to that of
+            f(Y+1) + f(Y−e^ε) − f(Y) − f(Y+1−e^ε). This is not negative, because the last two
+            arguments lie between the first two and have the same sum. (At b = 128, ε = 1 and
+            δ = 1e-6 the bound is 6 % above HS_ε.) Paper: μ = (32/ε²) ln(2/δ).
+Error       With the true count c, m = c + Poisson(nμ/h) + Bin(n−c, 1/b). The variance of the
+            estimate is (nμ/h + (n−c)(1−1/b)/b)/(1−1/b)². It is largest for c = 0, and it does not
+            depend on the size of the domain.
+Messages    1 + bμ/h messages of 128 + l bits, with b near n/ln n. The local ε is infinite.
 """
 
 import math
@@ -60,8 +66,8 @@ from headcount.protocols.shuffle.fake_users import (
 )
 from headcount.randomness.totals import binomial, groups, poisson
 
-_MOST_LOG_CELLS = 25  # so that keys keep 40 bits
-_CHUNK = 1 << 15  # messages whose hashes stay in the cache while all buckets look at them
+_MOST_LOG_CELLS = 25  # the largest l; keys then have at least 40 bits
+_CHUNK = 1 << 15  # the number of messages whose hashes stay in the cache for all buckets
 _ODD = tuple(np.uint64(number) for number in (0xBF58476D1CE4E5B9, 0x94D049BB133111EB))
 
 
@@ -69,15 +75,16 @@ _ODD = tuple(np.uint64(number) for number in (0xBF58476D1CE4E5B9, 0x94D049BB1331
 
 
 def cells_of(keys: NDArray[np.uint64], hashes: NDArray[np.uint64], log_cells: int) -> Any:
-    """H(x) of each key, with a row (u, v) for each."""
-    # H(x) = ((ux + v) mod 2^64) ≫ (64 − l); numbers of 64 bits wrap around by themselves.
+    """The cell H(x) of each key. Each key has its own hash, a row (u, v)."""
+    # H(x) = ((ux + v) mod 2^64) ≫ (64 − l). Arithmetic in 64 bits is modulo 2^64.
     return (hashes[:, 0] * keys + hashes[:, 1]) >> np.uint64(64 - log_cells)
 
 
 def spread(numbers: NDArray[np.integer], bits: int) -> NDArray[np.uint64]:
-    """A fixed bijection of the numbers of so many bits, after which they follow no pattern.
+    """A fixed bijection of the numbers with this number of bits. It destroys regular patterns.
 
-    Without it, the keys that match a message would come in rows: see `MatchedBuckets.simulate`.
+    Without it, the keys that match a message would often be equally spaced.
+    `MatchedBuckets.simulate` says why that matters.
     """
     half, mask = np.uint64(bits // 2), np.uint64(2**bits - 1)
     out = numbers.astype(np.uint64)
@@ -88,13 +95,13 @@ def spread(numbers: NDArray[np.integer], bits: int) -> NDArray[np.uint64]:
 
 @dataclass(frozen=True)
 class HashRandomizer(PoissonNoise):
-    """Sends (u, v, H(x)) for a hash of one's own, and uniform dummies."""
+    """Sends (u, v, H(x)) with a new hash, and uniform dummies."""
 
-    open: bool  # whether values come as numbers of 64 bits; if not, as the numbers of buckets
+    open: bool  # whether values are numbers of 64 bits; otherwise they are the numbers of buckets
 
     @property
     def log_cells(self) -> int:
-        """The number l."""
+        """The number l of bits of a cell."""
         return self.cells.bit_length() - 1
 
     @property
@@ -103,7 +110,7 @@ class HashRandomizer(PoissonNoise):
         return Alphabet(np.uint64, words, words, cells, dummy=(0, 0, self.cells))
 
     def keys(self, encoded: NDArray[Any]) -> NDArray[np.uint64]:
-        """The key x of each value, of w = 65 − l bits."""
+        """The key x of each value. Keys have w = 65 − l bits."""
         if self.open:
             return spread(encoded, 64) >> np.uint64(self.log_cells - 1)
         return spread(encoded, 65 - self.log_cells)
@@ -118,7 +125,7 @@ class HashRandomizer(PoissonNoise):
         return Messages.one_each(own).plus(np.repeat(np.arange(len(encoded)), numbers), dummies)
 
     def law(self, value: int) -> BundleLaw | None:
-        return None  # every hash is another message
+        return None  # there are too many hashes to list
 
 
 # Analyzer and its error -----------------------------------------------------------------------
@@ -126,11 +133,14 @@ class HashRandomizer(PoissonNoise):
 
 @dataclass(frozen=True, eq=False)
 class MatchError(PoissonError):
-    """The error of a bucket: Poisson(mean) + Bin(users − c, 1/b) less its mean, over 1 − 1/b."""
+    """The error of a bucket: N minus its mean, divided by 1 − 1/b.
+
+    Here N ~ Poisson(mean) + Bin(users − c, 1/b).
+    """
 
     users: int
     cells: int
-    counts: Any  # c of every bucket, as far as it is known
+    counts: Any  # the count c of every bucket, or an estimate of it
 
     @property
     def standard_error(self) -> Any:
@@ -139,8 +149,10 @@ class MatchError(PoissonError):
         return np.sqrt(float(self.mean) + others * p * (1 - p)) / (1 - p)
 
     def margins(self, confidence: float) -> tuple[float, float]:
-        """Those of c = 0, which is the widest law, and one step: that of other c has its lattice
-        elsewhere. Together they cover every c; that was computed for many laws, not proven.
+        """The margins for c = 0, which has the widest law, plus one step.
+
+        The step is added because the possible errors for another c lie between those for c = 0.
+        That these margins cover every c was computed for many laws, but is not proven.
         """
         p = Fraction(1, self.cells)
         law = laws.poisson(self.mean).plus(laws.binomial(self.users, p))
@@ -151,11 +163,11 @@ class MatchError(PoissonError):
 
 @dataclass(frozen=True, eq=False)
 class MatchedBuckets(Estimator):
-    """Counts the messages that match each bucket's key, and takes away those of chance."""
+    """Counts the messages that match each bucket's key, minus the expected false matches."""
 
     cells: int
-    noise: Fraction  # μ/h: of a person's bμ/h dummies, one in b matches
-    keys: NDArray[np.uint64]  # of the buckets
+    noise: Fraction  # μ/h, because one in b of a person's bμ/h dummies matches
+    keys: NDArray[np.uint64]  # the keys of the buckets
 
     simulates_exactly = False
 
@@ -169,7 +181,7 @@ class MatchedBuckets(Estimator):
         words, hits = np.empty(_CHUNK, dtype=np.uint64), np.empty(_CHUNK, dtype=np.bool_)
         for start in range(0, len(payload), _CHUNK):
             u, v, cell = payload[start : start + _CHUNK].T.copy()
-            # H(x) = cell where ux + v lies less than 2^(64−l) above the start of the cell.
+            # H(x) = cell if ux + v is at least the start of the cell and less than 2^(64−l) above.
             v -= cell * width
             word, hit = words[: len(u)], hits[: len(u)]
             for bucket, key in enumerate(self.keys):
@@ -180,10 +192,12 @@ class MatchedBuckets(Estimator):
         return matches
 
     def simulate(self, held: Holding, source: Source) -> NDArray[np.int64]:
-        """Every bucket has the law of its messages' matches; that they are independent of each
-        other is an approximation. Two buckets x and y have covariance nμ/(hb) by dummies, and
-        P(H(x) = H(y) = H(z)) − 1/b² by each person who holds a third z. That is 0 for most keys,
-        but near 1/(2b) if x, y, z have equal distances, which is why keys are spread.
+        """Each bucket is drawn from its exact law, but independently of the other buckets.
+
+        Independence is an approximation. For two buckets x and y, dummies add nμ/(hb) to the
+        covariance. Each person who holds a third key z adds P(H(x) = H(y) = H(z)) − 1/b². That is 0
+        for most keys, but near 1/(2b) if x, y and z are equally spaced. Therefore `spread` is
+        applied to keys.
         """
         users = held.users
         counts = held.counts[: self.tally_size]
@@ -222,7 +236,7 @@ class HashedHistogram(FakeUsers):
         cls, task: Task, budget: Budget, crowd: Crowd, max_messages: float
     ) -> Iterator[dict[str, Any]]:
         noise = least_noise(budget, "exact") if budget.delta else None
-        # 1 + bμ/h messages, and the error falls with b.
+        # A person sends 1 + bμ/h messages, and the error falls as b grows.
         allowed = 0 if noise is None else int((max_messages - 1) * crowd.honest / noise)
         largest = min(allowed.bit_length() - 1, _MOST_LOG_CELLS)
         yield {"cells": 2**largest} if largest > 0 else {}
@@ -252,7 +266,7 @@ class HashedHistogram(FakeUsers):
         if len(np.unique(keys)) < len(keys):
             raise InvalidParameter(
                 f"`buckets` must have different keys of {65 - hashing.log_cells} bits, "
-                "got two alike",
+                "got two with the same key",
                 hint="fewer `cells` make longer keys",
             )
         return MatchedBuckets(self.task, hashing.cells, hashing.noise, keys)

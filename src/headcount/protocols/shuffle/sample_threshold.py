@@ -1,19 +1,20 @@
 """Sample and threshold (Cormode, Bharadwaj 2022): a histogram without any noise message.
 
-Notation    x ∈ {0, …, d−1} a person's bucket, n people, m of them perhaps dishonest; p = t/2^64 the
-            rate, τ the threshold, S_b the messages of bucket b.
-Randomizer  With probability p send x, else nothing; everyone for themselves, since a sample of
-            fixed size would not be private.
-Shuffler    Passes on only messages of which there are at least τ + m copies, at most one of each
-            person: m people who cheat could lift a small bucket over τ.
-Analyzer    S_b/p; 0 for what was withheld.
-Privacy     As with shuffled randomized response, a person hides in the chance of who tells the
-            truth. Exact law of the two buckets that a replaced value touches, the largest δ over
-            all crowds: see `accounting.sampling`. Paper: p = α(1−e^−ε),
-            τ = ln(1/δ)/(ln(1/α) − 1/(1+α)).
-Error       Of a bucket of c people: E[(S·1{S ≥ τ+m}/p − c)²], S ~ Bin(c, p): biased down where the
-            bucket is small, and about √(c(1−p)/p) where it is large.
-Messages    p of a bucket each. What is sent is the truth, so local ε is infinite.
+Notation    x ∈ {0, …, d−1} is a person's bucket, n the number of people; up to m of them may be
+            dishonest. p = t/2^64 is the sampling rate, τ the threshold, S_b the number of messages
+            of bucket b.
+Randomizer  With probability p send x, and otherwise nothing. Each person decides independently,
+            because a sample of fixed size would not be private.
+Shuffler    Passes on only messages with at least τ + m copies, and at most one message of each
+            person. The m is needed because m cheaters could lift a small bucket over τ.
+Analyzer    S_b/p, and 0 for a bucket that was withheld.
+Privacy     A person is hidden because nobody knows who was sampled. δ is the largest one over all
+            crowds, from the exact law of the two buckets that change if a value is replaced (see
+            `accounting.sampling`). Paper: p = α(1−e^−ε), τ = ln(1/δ)/(ln(1/α) − 1/(1+α)).
+Error       The mean squared error of a bucket of c people is E[(S·1{S ≥ τ+m}/p − c)²], S ~
+            Bin(c, p). Small buckets are biased downwards. The standard error of large buckets is
+            about √(c(1−p)/p).
+Messages    p, each a bucket. A message is the truth, so the local ε is infinite.
 """
 
 import math
@@ -53,10 +54,10 @@ from headcount.core.tasks.histogram import Histogram
 from headcount.randomness.draws import WHOLE, bernoulli
 from headcount.randomness.totals import binomial
 
-_SHARE = 0.5  # of 1 − e^−ε: the rate from which the default threshold follows
-_PAPER_SHARE = 0.2  # the closed form needs a smaller one
-_STEPS = 12  # to raise the rate until δ is spent
-_COUNTS = 250  # of a bucket, at which the worst error is looked for at a time
+_SHARE = 0.5  # the default threshold is that of the rate _SHARE·(1 − e^−ε)
+_PAPER_SHARE = 0.2  # the same for the closed form, which needs a smaller rate
+_STEPS = 12  # the steps in which the rate is raised until δ is spent
+_COUNTS = 250  # the number of counts that one step of the search for the worst error tries
 
 
 # Randomizer -----------------------------------------------------------------------------------
@@ -64,7 +65,7 @@ _COUNTS = 250  # of a bucket, at which the worst error is looked for at a time
 
 @dataclass(frozen=True)
 class SamplingRandomizer(Randomizer):
-    """Sends x with probability p = t/2^64, else nothing."""
+    """Sends x with probability p = t/2^64, and otherwise nothing."""
 
     buckets: int
     weight: int  # t
@@ -75,7 +76,7 @@ class SamplingRandomizer(Randomizer):
 
     @property
     def rate(self) -> Fraction:
-        """The number p."""
+        """The sampling rate p."""
         return Fraction(self.weight, WHOLE)
 
     @property
@@ -99,10 +100,11 @@ class SamplingRandomizer(Randomizer):
 
 @dataclass(frozen=True)
 class SampledError:
-    """The error of S/p, by what was seen of each bucket: at most 1 − confidence is left outside.
+    """The error of S/p, given the number S of messages seen of each bucket.
 
-    A count c is in the interval if neither S or fewer nor S or more of c is too improbable. What
-    was withheld is known to be below the threshold.
+    A count c is in the interval if neither P(Bin(c, p) ≤ S) nor P(Bin(c, p) ≥ S) is too small. So
+    the interval misses the true count with probability at most 1 − confidence. If a bucket was
+    withheld, its S is known to be below the threshold.
     """
 
     rate: float
@@ -120,14 +122,17 @@ class SampledError:
         half = (1 - confidence) / 2
         value = self.seen / self.rate
         most = np.where(self.seen > 0, self.seen, self.threshold - 1)
-        # The largest c with P(Bin(c, p) ≤ S) > half, and the least with P(Bin(c, p) ≥ S) > half.
+        # The largest c with P(Bin(c, p) ≤ S) > half, and the smallest with P(Bin(c, p) ≥ S) > half.
         high = _last(lambda c: bdtr(most, c, self.rate) > half, most)
         low = 1 + _last(lambda c: bdtrc(self.seen - 1, c, self.rate) <= half, self.seen - 1)
         return high - value, value - np.where(self.seen > 0, low, 0)
 
 
 def _last(holds: Callable[[Any], NDArray[np.bool_]], start: NDArray[np.int64]) -> Answer:
-    """In each place the last whole number for which it holds, from one on for which it does."""
+    """For each entry, the last integer from `start` on for which the condition holds.
+
+    The condition must hold at `start`, and must not hold again once it has failed.
+    """
     low, step = start, np.ones_like(start)
     while (going := holds(low + step)).any():
         low = np.where(going, low + step, low)
@@ -142,7 +147,7 @@ def _last(holds: Callable[[Any], NDArray[np.bool_]], start: NDArray[np.int64]) -
 
 @dataclass(frozen=True)
 class SampledCounts(Estimator):
-    """Answers S/p in every bucket; 0 where fewer than the least copies were sent."""
+    """Computes S/p in every bucket. It is 0 if fewer than `least_copies` messages were sent."""
 
     rate: Fraction  # p
     least_copies: int  # τ + m
@@ -154,7 +159,7 @@ class SampledCounts(Estimator):
 
     @property
     def most_users(self) -> int:
-        """The number n: among more people there may be more than m who cheat."""
+        """The number n. Among more people, more than m may cheat."""
         return self.people
 
     def simulate(self, held: Holding, source: Source) -> NDArray[np.int64]:
@@ -165,15 +170,15 @@ class SampledCounts(Estimator):
         return tally.counts / float(self.rate)
 
     def postprocessing(self, tally: Tally) -> tuple[str, Callable[[Answer], Answer]] | None:
-        return "threshold", lambda value: value  # already done, by the shuffler
+        return "threshold", lambda value: value  # the shuffler has already applied it
 
     def standard_error(self, users: int, held: Holding | None) -> float:
         if held is not None:
             return math.sqrt(max(self._squared_error(int(c)) for c in np.unique(held.counts)))
-        # Beyond a few τ/p nothing is withheld, and the error grows up to c = n.
+        # If c is a few times τ/p, nothing is withheld, and the error grows up to c = n.
         low, high = 0, min(users, math.ceil(4 * self.least_copies / self.rate))
         while high - low > _COUNTS:
-            # Nearer and nearer around the largest of some.
+            # Each step searches a shorter range around the worst count so far.
             step = -(-(high - low) // _COUNTS)
             near = max(range(low, high + 1, step), key=self._squared_error)
             low, high = max(low, near - step), min(high, near + step)
@@ -201,7 +206,7 @@ def _calibrate(
     most = -math.expm1(-budget.epsilon)
 
     def delta(weight: int, threshold: int) -> float:
-        # More people are never more private here, so the crowd is taken as large as can be.
+        # In this protocol more people are never more private, so the largest crowd is assumed.
         return threshold_delta(MOST_USERS, Fraction(weight, WHOLE), threshold, budget.epsilon)
 
     if not budget.delta:
@@ -216,17 +221,17 @@ def _calibrate(
         fits = threshold <= MOST_THRESHOLD and delta(weight, threshold) <= budget.delta
         return (weight, threshold) if fits else None
     weight = math.floor(Fraction(_SHARE * most if rate is None else rate) * WHOLE)
-    found = least_threshold(MOST_USERS, Fraction(weight, WHOLE), budget.epsilon, budget.delta)
-    if found is None:
+    least = least_threshold(MOST_USERS, Fraction(weight, WHOLE), budget.epsilon, budget.delta)
+    if least is None:
         return None
     if rate is None:
-        # The least threshold leaves some of δ: take the largest rate that it allows.
+        # The smallest threshold does not spend all of δ, so it allows a larger rate.
         low, high = weight, min(2 * weight, WHOLE - 1)
         for _ in range(_STEPS):
             middle = (low + high) // 2
-            low, high = (middle, high) if delta(middle, found) <= budget.delta else (low, middle)
+            low, high = (middle, high) if delta(middle, least) <= budget.delta else (low, middle)
         weight = low
-    return weight, found
+    return weight, least
 
 
 @dataclass(frozen=True)
@@ -235,7 +240,7 @@ class SampleThreshold(Protocol):
     trust = Trust.SHUFFLE
     tasks = (Histogram,)
 
-    rate: float | None = None  # p, the chance to be sampled; by default the best
+    rate: float | None = None  # p, the probability to be sampled; by default the best
 
     @classmethod
     def settings_within(
@@ -254,10 +259,10 @@ class SampleThreshold(Protocol):
 
     @cached_property
     def _calibrated(self) -> tuple[int, int]:
-        """The numbers t and τ."""
-        found = _calibrate(self.budget, self.rate, self.calibration)
-        if found is not None:
-            return found
+        """The weight t of the sampling rate, over 2^64, and the threshold τ."""
+        calibrated = _calibrate(self.budget, self.rate, self.calibration)
+        if calibrated is not None:
+            return calibrated
         setting = f"epsilon={short(self.budget.epsilon)}, delta={short(self.budget.delta)}"
         if not self.budget.delta:
             raise Infeasible(
@@ -280,7 +285,7 @@ class SampleThreshold(Protocol):
 
     @property
     def _rate(self) -> Fraction:
-        """The number p."""
+        """The sampling rate p."""
         return Fraction(self._calibrated[0], WHOLE)
 
     @property
@@ -306,7 +311,7 @@ class SampleThreshold(Protocol):
     @cached_property
     def guarantee(self) -> Guarantee:
         worst, computed = self.curve.worst(self.budget.epsilon), self.calibration == "exact"
-        # Exact if the worst crowd is one that there may be, the rest of it in a third bucket.
+        # δ is exact if the worst crowd is possible. That needs a third bucket for all others.
         attained = worst.leaving + worst.joining <= self.crowd.honest == self.crowd.users
         attained &= self.task.domain > 2
         return promise(

@@ -1,19 +1,22 @@
 """Split and mix (Ishai, Kushilevitz, Ostrovsky, Sahai 2006; Balle, Bell, Gascón, Nissim 2020).
 
-Notation    Levels 0, …, L of `fixed_point`; n people, h of them honest; q = 2^b the modulus of m
-            shares.
-Randomizer  Add to one's level a share Z1 − Z2 of geometric noise, Z1, Z2 ~ NB(1/h, a) with
-            a = e^{−ε/L}; send m numbers modulo q that add up to that and are otherwise uniform.
-Analyzer    Sum of all messages modulo q, read as a number from about −q/2 + nL/2 to q/2 + nL/2.
-Privacy     The messages of the honest are within total variation 2^−σ of messages that depend on
-            their sum alone, if m ≥ 2 + (2σ + log2 q)/(log2 h − log2 e) and h ≥ 19; and the sum has
-            the noise of a trusted curator. So δ(ε') = that of geometric noise moved by L (0 from ε
-            on), plus (1 + e^ε')(2^−σ + what the tables of noise are off): a proven upper bound, by
-            the paper's theorem. (A variant with 1 in place of 2 is wrong, as tests show.)
-Error       Geometric noise of ε/L, as in central trust, and rounding: a 256th of the variance.
-            q leaves room: sum and noise wrap around with a probability below 2^−99.
-Messages    m of b bits, each of them uniform by itself. All of one person's together tell the value
-            but for a little noise: local ε is infinite.
+Notation    The levels are 0, …, L of `fixed_point`. n is the number of people; h of them are
+            honest. A person sends m shares, which are numbers modulo q = 2^b.
+Randomizer  Add a share Z1 − Z2 of geometric noise to the person's level, Z1, Z2 ~ NB(1/h, a) with
+            a = e^{−ε/L}. Send m numbers modulo q that add up to the result and are otherwise
+            uniform.
+Analyzer    The sum of all messages modulo q, read as a number between about −q/2 + nL/2 and
+            q/2 + nL/2.
+Privacy     The messages of the honest people are within total variation 2^−σ of messages that
+            depend only on their sum, if m ≥ 2 + (2σ + log2 q)/(log2 h − log2 e) and h ≥ 19. The sum
+            has the noise of a trusted curator. So δ(ε') is at most the δ of geometric noise moved
+            by L, which is 0 for ε' ≥ ε, plus (1 + e^ε')·(2^−σ + the total variation of the tables
+            of noise). This follows from the paper's theorem. (A variant of the theorem with 1
+            instead of 2 is wrong, as tests show.)
+Error       Geometric noise of ε/L, as in central trust, plus rounding, which adds one part in 256
+            to the variance. The sum with noise exceeds the range of q with probability below 2^−99.
+Messages    m messages of b bits. Each is uniform, but all messages of one person together reveal
+            the value, apart from a little noise. So the local ε is infinite.
 """
 
 import math
@@ -26,7 +29,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headcount.accounting.geometric import moved_curve
-from headcount.accounting.laws import UNIT
+from headcount.accounting.laws import ROUNDING
 from headcount.core.budget import MOST_USERS, Budget, Crowd, Trust
 from headcount.core.bundles import RESERVED
 from headcount.core.cached import cached_property
@@ -54,16 +57,16 @@ from headcount.protocols.levels import (
 from headcount.randomness.shares import LEAST_GAMMA, NegativeBinomialShare
 from headcount.randomness.totals import long_negative_binomial
 
-_LEAST_HONEST = 19  # the least crowd of the theorem
+_LEAST_HONEST = 19  # the smallest number of honest people for which the theorem holds
 _ROUNDING_SHARE = 2.0**-8  # the share of the variance that rounding may add
 _MOST_MODULUS = 2**63
-_RARE_BITS = 100  # a wrap on one side is rarer than 2^−100
-_CHUNK = 1 << 18  # bytes of shares that are made at a time
+_RARE_BITS = 100  # the sum leaves the range of q on either side with probability below 2^−100
+_CHUNK = 1 << 18  # the number of bytes of shares that are made at a time
 
 
 @dataclass(frozen=True)
 class SplitRandomizer(Randomizer):
-    """Adds a share of noise to the level, and splits that into m shares modulo q."""
+    """Adds a share of noise to the level, and splits the result into m shares modulo q."""
 
     modulus: int  # q, a power of two
     shares: int  # m
@@ -79,7 +82,8 @@ class SplitRandomizer(Randomizer):
 
     def send(self, encoded: NDArray[np.integer], source: Source) -> Messages:
         users, shares, dtype = len(encoded), self.shares, self.alphabet.dtype
-        # Numbers modulo 2^64, of which q is a divisor; a smaller type keeps what it holds of them.
+        # Numbers modulo 2^64, and q divides 2^64. Converting to a smaller type keeps the low bits,
+        # which are enough.
         secrets = encoded.astype(np.uint64)
         for sign in (1, -1):
             people, noise = self.noise.draw(source, users)
@@ -103,10 +107,10 @@ class SplitRandomizer(Randomizer):
 
 
 def room(users: int, honest: int, levels: int, rate: Fraction) -> int:
-    """How many sums the modulus must tell apart.
+    """The number of different sums for which the modulus must have room.
 
-    Beyond the reach z, either noise of a crowd is rarer than 2^−100: E[a^{−Z/2}] = (1 + √a)^t ≤ 2^t
-    for Z ~ NB(t, a), so P(Z > z) ≤ 2^t·a^{z/2}.
+    The sum ΣZ1 exceeds the reach z with probability below 2^−100, and so does ΣZ2. The reason is
+    that E[a^{−Z/2}] = (1 + √a)^t ≤ 2^t for Z ~ NB(t, a), so P(Z > z) ≤ 2^t·a^{z/2}.
     """
     times = users / honest
     reach = math.ceil(2 * math.log(2) * (_RARE_BITS + times) / float(rate)) + 1
@@ -115,7 +119,7 @@ def room(users: int, honest: int, levels: int, rate: Fraction) -> int:
 
 @dataclass(frozen=True)
 class SplitEstimator(NoisySum):
-    """Adds up all shares modulo q, which is the sum of all levels and of everybody's noise."""
+    """Adds up all shares modulo q. The result is the sum of all levels and of all noise."""
 
     rate: Fraction  # ε/L
     honest: int  # h
@@ -142,7 +146,8 @@ class SplitEstimator(NoisySum):
 
     def level_sum(self, tally: Tally, source: Source | None) -> int:
         total = int(tally.counts[0])
-        # What no sum can be lies in the middle between the largest and, modulo q, the least.
+        # Modulo q, the impossible sums lie between the largest and the smallest possible sum. A
+        # total above their middle stands for a negative sum.
         beyond = 2 * total > tally.users * self.grid.levels + self.modulus
         return total - self.modulus if beyond else total
 
@@ -156,15 +161,15 @@ class SplitEstimator(NoisySum):
 
 
 def shares_needed(honest: int, modulus: int, sigma: float) -> int:
-    """The least m for which inputs of the same sum have views within 2^−σ of each other."""
+    """The smallest m for which inputs of the same sum have views within total variation 2^−σ."""
     gained = math.log2(honest) - math.log2(math.e)
-    return math.ceil(2 + (2 * sigma + math.log2(modulus)) / gained * (1 + 16 * UNIT))
+    return math.ceil(2 + (2 * sigma + math.log2(modulus)) / gained * (1 + 16 * ROUNDING))
 
 
 def _security(honest: int, modulus: int, shares: int) -> float:
-    """The σ of so many shares."""
+    """The largest σ for this number of shares."""
     gained = math.log2(honest) - math.log2(math.e)
-    return ((shares - 2) * gained - math.log2(modulus)) / 2 * (1 - 16 * UNIT)
+    return ((shares - 2) * gained - math.log2(modulus)) / 2 * (1 - 16 * ROUNDING)
 
 
 @dataclass(frozen=True)
@@ -173,7 +178,7 @@ class SplitAndMix(Protocol):
     trust = Trust.SHUFFLE
     tasks: ClassVar[tuple[type[Task], ...]] = (Sum, Mean)
 
-    precision: int | None = None  # levels; by default so many that rounding matters little
+    precision: int | None = None  # the number of levels; by default enough to make rounding small
 
     @classmethod
     def settings_within(
@@ -184,7 +189,7 @@ class SplitAndMix(Protocol):
             usual = cls(task, budget, crowd)
         except Infeasible:
             return
-        # Fewer levels need a smaller modulus, and that fewer shares.
+        # Fewer levels need a smaller modulus, and a smaller modulus needs fewer shares.
         low, high = 0, usual.grid.levels + 1
         while high - low > 1:
             middle = (low + high) // 2
@@ -203,12 +208,12 @@ class SplitAndMix(Protocol):
 
     @property
     def rate(self) -> Fraction:
-        """The number ε/L."""
+        """The rate ε/L of the noise."""
         return Fraction(self.budget.epsilon) / self.grid.levels
 
     @cached_property
     def modulus(self) -> int:
-        """The least power of two with room for twice the crowd."""
+        """The smallest power of two with room for at least twice the number of sums."""
         self._check_feasible()
         return 1 << (2 * self._room - 1).bit_length()
 
@@ -219,7 +224,7 @@ class SplitAndMix(Protocol):
     def _check_feasible(self) -> None:
         if not self.budget.delta:
             raise Infeasible(
-                f"{self.name} needs delta above 0: shares hide a value but for a small chance",
+                f"{self.name} needs delta above 0: with a small probability shares reveal a value",
                 nearest={"delta": 1e-9},
             )
         if self.crowd.honest < _LEAST_HONEST:
@@ -243,8 +248,8 @@ class SplitAndMix(Protocol):
 
     @cached_property
     def shares(self) -> int:
-        """The number m."""
-        # (1 + e^ε)·2^−σ is δ, but for what is reserved for the tables.
+        """The number m of shares per person."""
+        # (1 + e^ε)·2^−σ is δ, except for the part that is reserved for the tables.
         allowed = self.budget.delta * (1 - RESERVED)
         sigma = math.log2(1 + math.exp(self.budget.epsilon)) - math.log2(allowed)
         return shares_needed(self.crowd.honest, self.modulus, sigma)
@@ -276,7 +281,7 @@ class SplitAndMix(Protocol):
     def curve(self) -> NearCurve:
         security = _security(self.crowd.honest, self.modulus, self.shares)
         drawn = 2 * self.crowd.honest * self.noise.variation
-        # The largest loss is ε itself, whatever a float loses of the rate.
+        # The largest loss is exactly ε, although the float of the rate is rounded.
         noise = moved_curve(float(self.rate), self.grid.levels)
         return NearCurve(replace(noise, pure_epsilon=self.budget.epsilon), 2.0**-security + drawn)
 

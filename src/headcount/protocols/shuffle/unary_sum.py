@@ -1,16 +1,18 @@
-"""The sum of numbers by many bits each (Cheu, Smith, Ullman, Zeber, Zhilyaev 2019).
+"""The sum of numbers, with many bits from each person (Cheu, Smith, Ullman, Zeber, Zhilyaev 2019).
 
-Notation    Levels 0, …, r of `fixed_point`; n people, h of them honest; q = λ/(2h) = t/2^64 the
-            probability that a bit is flipped.
-Randomizer  Send r bits, as many ones as one's level, each of them flipped with probability q.
+Notation    The levels are 0, …, r of `fixed_point`. n is the number of people; h of them are
+            honest. q = λ/(2h) = t/2^64 is the probability that a bit is flipped.
+Randomizer  Send r bits. The number of ones is the person's level. Flip each bit with probability q.
 Analyzer    S = (Σy − qnr)/(1−2q) over all bits y.
-Privacy     Bits are not labelled, so the view is the number of ones among hr bits. For whatever the
-            others hold, the worst neighbors are levels 0 and r; δ is the largest divergence over
-            all sums of the others' levels, both ways: see `accounting.amplification`. Paper: every
-            place of a bit by itself, with ε' = ε/√(8r ln(2/δ)) and δ' = δ/(2r), and composed.
-Error       Variance nrq(1−q)/(1−2q)², whatever the data, and rounding; about that of a count by
-            randomized response, whatever n and r, with r = ⌈ε√n⌉ by default.
-Messages    r of 1 bit. If shuffler and analyzer collude, r·ln((1−q)/q) is left of ε.
+Privacy     Bits have no labels, so the view is the number of ones among hr bits. The worst
+            neighbors are the levels 0 and r, for all values of the others. δ is the largest
+            divergence over all sums of the others' levels and both directions (see
+            `accounting.amplification`). Paper: the composition of r separate bits, with
+            ε' = ε/√(8r ln(2/δ)) and δ' = δ/(2r) each.
+Error       The variance is nrq(1−q)/(1−2q)² for all data, plus rounding. With the default
+            r = ⌈ε√n⌉ it is about that of a count by randomized response, for any n.
+Messages    r messages of 1 bit. If shuffler and analyzer collude, the privacy loss is
+            r·ln((1−q)/q).
 """
 
 import math
@@ -25,7 +27,7 @@ from numpy.typing import NDArray
 
 from headcount.accounting.amplification import EVERY_DATASET, flip_delta, unary_lie
 from headcount.accounting.divergence import SymmetricCurve
-from headcount.accounting.laws import UNIT
+from headcount.accounting.laws import ROUNDING
 from headcount.core.budget import Budget, Crowd, Trust
 from headcount.core.cached import cached_property
 from headcount.core.errors import Infeasible
@@ -49,12 +51,12 @@ from headcount.randomness.totals import binomial
 
 _MOST_BITS = 2**16
 _FEW_BITS = 16
-_CHUNK = 1 << 18  # bits whose pattern is made at a time
+_CHUNK = 1 << 18  # the number of bits that are set at a time
 
 
 @dataclass(frozen=True)
 class UnaryRandomizer(Randomizer):
-    """Sends as many ones as one's level, and zeros up to r bits, each flipped by chance."""
+    """Sends r bits, with a person's level as the number of ones. Each bit is flipped at random."""
 
     bits: int  # r
     weight: int  # t
@@ -93,7 +95,7 @@ class UnaryRandomizer(Randomizer):
 
 @dataclass(frozen=True, eq=False)
 class UnaryEstimator(ResponseEstimator):
-    """Counts ones: S = (Σy − qnr)/(1−2q)."""
+    """Counts the ones, and corrects for flips: S = (Σy − qnr)/(1−2q)."""
 
     flip: Fraction  # q
 
@@ -103,7 +105,7 @@ class UnaryEstimator(ResponseEstimator):
         return np.array([np.count_nonzero(payload)])
 
     def level_sum(self, tally: Tally, source: Source | None) -> Fraction:
-        # In fractions nothing cancels, not even for q near ½.
+        # Fractions avoid the cancellation that floats would have for q near ½.
         bits = tally.users * self.grid.levels
         return (int(tally.counts[0]) - self.flip * bits) / (1 - 2 * self.flip)
 
@@ -127,8 +129,9 @@ class UnaryEstimator(ResponseEstimator):
 def _calibrate(
     honest: int, budget: Budget, bits: int, calibration: Calibration
 ) -> tuple[int, float] | None:
-    """(t, its δ over all datasets), within the budget; None if the paper's t is not."""
-    # Private without the shuffler; what the division rounds up must not be spent.
+    """A number t within the budget, and its δ over all datasets; None if the paper's t is not."""
+    # With this t, the bits are private even without the shuffler. The division may have rounded up,
+    # so the next smaller float is taken.
     alone = lie_weight(2, math.nextafter(budget.epsilon / bits, 0.0))
     if not budget.delta:
         return alone, 0.0
@@ -145,13 +148,13 @@ def _calibrate(
 
 def _usual_bits(task: Task, budget: Budget, crowd: Crowd) -> int:
     usual = min(math.ceil(budget.epsilon * math.sqrt(crowd.users)), _MOST_BITS)
-    # A few whole numbers are better sent as they are than rounded.
+    # If the range has few whole numbers, it is better not to round them.
     span = _whole_span(task)
     return span if 0 < span <= max(usual, _FEW_BITS) else usual
 
 
 def _whole_span(task: Task) -> int:
-    """How many levels whole numbers are by themselves; 0 for reals."""
+    """The number of levels with which whole numbers are not rounded; 0 for real numbers."""
     return int(task.bounded.span) if task.bounded and task.bounded.whole else 0
 
 
@@ -161,18 +164,18 @@ class UnarySum(Protocol):
     trust = Trust.SHUFFLE
     tasks: ClassVar[tuple[type[Task], ...]] = (Sum, Mean)
 
-    bits: int | None = None  # by default the paper's number
+    bits: int | None = None  # the number r; by default that of the paper
 
     @classmethod
     def settings_within(
         cls, task: Task, budget: Budget, crowd: Crowd, max_messages: float
     ) -> Iterator[dict[str, Any]]:
         usual = _usual_bits(task, budget, crowd)
-        allowed = min(math.floor(max_messages), 4 * usual, _MOST_BITS)  # more hardly help
+        allowed = min(math.floor(max_messages), 4 * usual, _MOST_BITS)  # more bits hardly help
         yield {"bits": allowed} if allowed > 0 else {}
         span = _whole_span(task)
         if 0 < span < allowed:
-            yield {"bits": allowed // span * span}  # whole numbers, which are not rounded
+            yield {"bits": allowed // span * span}  # with these, whole numbers are not rounded
 
     def check_options(self) -> None:
         check_levels(self, "bits", _MOST_BITS)
@@ -184,20 +187,20 @@ class UnarySum(Protocol):
     @cached_property
     def _calibrated(self) -> tuple[int, float]:
         bits = self.grid.levels
-        found = _calibrate(self.crowd.honest, self.budget, bits, self.calibration)
-        if found is None:
+        calibrated = _calibrate(self.crowd.honest, self.budget, bits, self.calibration)
+        if calibrated is None:
             raise paper_is_not_private(self)
-        if 2 * found[0] >= WHOLE:
+        if 2 * calibrated[0] >= WHOLE:
             raise Infeasible(
                 f"{self.name} needs a larger epsilon for {bits} bits, "
                 f"got {short(self.budget.epsilon)}",
                 nearest={"epsilon": bits * 2.0**-60},
             )
-        return found
+        return calibrated
 
     @property
     def flip(self) -> Fraction:
-        """The number q."""
+        """The probability q that a bit is flipped."""
         return Fraction(self._calibrated[0], WHOLE)
 
     @cached_property
@@ -232,12 +235,12 @@ class UnarySum(Protocol):
             if computed
             else "Cheu, Smith, Ullman, Zeber, Zhilyaev 2019",
             delta=self._calibrated[1] if computed else self.budget.delta,
-            # No dataset may be the worst one if it would need a level that nobody can hold.
+            # If nobody can hold some of the levels, the worst dataset may be impossible.
             exact=computed and every and self.grid.full,
         )
 
     @property
     def local_epsilon(self) -> float:
-        # r·ln((1−q)/q) of a ratio above 1, rounded up.
+        # r·ln((1−q)/q), rounded up.
         ratio = (1 - 2 * self.flip) / self.flip
-        return self.grid.levels * math.log1p(float(ratio)) * (1 + 8 * UNIT)
+        return self.grid.levels * math.log1p(float(ratio)) * (1 + 8 * ROUNDING)

@@ -1,18 +1,19 @@
 """The zero-exact count (Balcer, Cheu 2020, "Separating local and shuffled differential privacy").
 
-Notation    x ∈ {0,1} a person's value, n people, h of them honest, c = Σx the true count,
-            p = 1 − t/2^64 the probability of a noise message, q = 1 − p.
-Randomizer  Send x + Bernoulli(p) messages, all alike.
-Analyzer    From the number |y| of messages: ĉ = |y| − np (`unbiased`), or that if |y| > n and else
-            0 (`zero-exact`): a crowd of zeros is then answered 0 with certainty.
-Privacy     The view is |y| = c + Bin(n, p) and nothing else, so all neighbors are one shift:
-            δ = max HS_ε of Bin(h, q) against itself moved by 1, both ways, computed exactly.
-            Paper: q = (50/(ε²h)) ln(2/δ) for h ≥ (100/ε²) ln(2/δ).
-Error       Unbiased: variance npq, whatever the data. Zero-exact, with M ~ Bin(n, q) the noise
-            messages not sent: E[(nq−M)²; M < c] + c² P(M ≥ c). That depends on c, so an estimate
-            states the largest error for any c that can have led to |y| messages.
-Messages    x + p of nothing but their presence. Their number betrays x to whoever can count one
-            person's, so local ε is infinite.
+Notation    x ∈ {0,1} is a person's value, n the number of people; h of them are honest. c = Σx is
+            the true count, p = 1 − t/2^64 the probability of a noise message, q = 1 − p.
+Randomizer  Send x + Bernoulli(p) messages. All messages are the same.
+Analyzer    |y| is the number of messages. The `unbiased` answer is ĉ = |y| − np. The `zero-exact`
+            answer is ĉ if |y| > n, and 0 otherwise. If nobody is counted, it is certainly 0.
+Privacy     The view is only |y| = c + Bin(n, p), so neighboring views differ by a shift of 1. δ is
+            the larger HS_ε, of both directions, between Bin(h, q) and its shift by 1. It is
+            computed exactly. Paper: q = (50/(ε²h)) ln(2/δ) for h ≥ (100/ε²) ln(2/δ).
+Error       Unbiased: the variance is npq for all data. Zero-exact: let M ~ Bin(n, q) be the number
+            of noise messages that are not sent. The mean squared error is
+            E[(nq−M)²; M < c] + c² P(M ≥ c). It depends on c, so an estimate states the largest
+            error for all c that are possible with |y| messages.
+Messages    x + p, without content. Whoever can count one person's messages can learn x, so the
+            local ε is infinite.
 """
 
 import math
@@ -48,7 +49,7 @@ from headcount.core.tasks.count import Count
 from headcount.randomness.draws import WHOLE, bernoulli
 from headcount.randomness.totals import binomial
 
-_SMALL = 100  # up to so many people the best coin is searched closely: it need not be the fair one
+_SMALL = 100  # with at most this many people, q is searched in small steps: ½ need not be best
 _MOST_NOISE = 10**9
 
 
@@ -65,7 +66,7 @@ class CountRandomizer(Randomizer):
 
     @property
     def withheld(self) -> Fraction:
-        """The number q."""
+        """The probability q that no noise message is sent."""
         return Fraction(self.weight, WHOLE)
 
     @property
@@ -90,7 +91,7 @@ class CountRandomizer(Randomizer):
 
 
 def _missing(people: int, weight: int) -> Law:
-    """The law of M, the noise messages not sent by `people` who follow the protocol."""
+    """The law of M, the number of noise messages that `people` honest people do not send."""
     return laws.binomial(people, Fraction(weight, WHOLE))
 
 
@@ -114,7 +115,7 @@ class MissingNoise:
 
 @dataclass(frozen=True)
 class ThresholdedErrors:
-    """Mean squared errors of the zero-exact answer, for each true count."""
+    """The mean squared errors of the zero-exact answer, for each true count."""
 
     users: int
     weight: int
@@ -134,9 +135,9 @@ class ThresholdedErrors:
         return errors
 
     def worst(self, low: NDArray[np.int64], high: NDArray[np.int64]) -> NDArray[np.float64]:
-        """The largest error of all counts from `low` to `high`, for each such pair."""
-        # Below the law's window the error is c, and above it that of M. So the largest is at an
-        # end, or in the window.
+        """For each pair of `low` and `high`, the largest error of all counts between them."""
+        # Below the window of M the error is c², and above it the variance of M. So the largest
+        # error is at `low`, at `high`, or in the window.
         window = np.append(self._law.values, self._law.stop)
         errors = self.of(window)
         first, last = (np.clip(ends - window[0], 0, len(window)) for ends in (low, high + 1))
@@ -149,22 +150,20 @@ class ThresholdedErrors:
 class ThresholdedNoise(MissingNoise):
     """The error of the zero-exact answer, for the unbiased count of each bucket.
 
-    Intervals are those of the unbiased count, and hold whatever is answered.
+    Intervals are those of the unbiased count. They are valid for both answers.
     """
 
     unbiased: Answer
 
     @property
     def standard_error(self) -> Answer:
-        """The largest root mean squared error for any true count that can have led to these
-        messages.
-        """
+        """The largest root mean squared error of all true counts that are possible."""
         law = _missing(self.users, self.weight)
         mean = float(self.users * Fraction(self.weight, WHOLE))
         # |y| − n = ĉ − nq, and c = |y| − n + M.
         over, where = np.unique(np.rint(np.asarray(self.unbiased) - mean), return_inverse=True)
         low, high = over + law.start, over + law.stop - 1
-        none = (high < 0) | (low > self.users)  # nobody who follows would have sent so many
+        none = (high < 0) | (low > self.users)  # no honest crowd sends this number
         low = np.where(none, 0, np.maximum(low, 0)).astype(np.int64)
         high = np.where(none, self.users, np.minimum(high, self.users)).astype(np.int64)
         worst = ThresholdedErrors(self.users, self.weight).worst(low, high)
@@ -173,7 +172,7 @@ class ThresholdedNoise(MissingNoise):
 
 @dataclass(frozen=True)
 class NoisyCounts(Estimator):
-    """Answers from the numbers of messages: ĉ = |y| − np, or 0 unless |y| > n."""
+    """Computes the answer from the number |y| of messages: ĉ = |y| − np, or 0 unless |y| > n."""
 
     weight: int
     thresholded: bool
@@ -215,7 +214,7 @@ class NoisyCounts(Estimator):
         return ThresholdedNoise(users, self.weight, unbiased)
 
     def true_counts(self, held: Holding) -> NDArray[np.int64]:
-        """The number c, or c_b of each bucket."""
+        """The true count c, or the true count c_b of each bucket."""
         return held.counts[1:]
 
 
@@ -224,15 +223,17 @@ class NoisyCounts(Estimator):
 
 @dataclass(frozen=True)
 class Neighbors:
-    """How a change of one value shows: in how many counts, and the curve of a law and the same law
-    moved by 1.
+    """The effect of replacing one value.
+
+    `counts` is the number of counts that change. `curve` gives the privacy curve from the law of a
+    count and the same law moved by 1.
     """
 
     counts: int
     curve: Callable[[Law, Law], PrivacyCurve]
 
     def of(self, honest: int, weight: int) -> PrivacyCurve:
-        # One message more stands for one fewer withheld.
+        # One more message has the same effect as one noise message fewer that is withheld.
         law = _missing(honest, weight)
         return self.curve(law, law.shift(1))
 
@@ -246,7 +247,7 @@ def _calibrate(
 ) -> int | None:
     """A number t whose exact δ is within the budget; None if there is none."""
     if budget.delta == 0:
-        return None  # p^h > 0 is part of δ, whatever p
+        return None  # δ is at least p^h, which is above 0 for every p
 
     def delta_at(weight: int) -> float:
         return neighbors.delta(honest, weight, budget.epsilon)
@@ -256,7 +257,8 @@ def _calibrate(
         withheld = 50 / epsilon**2 * math.log(2 / delta)
         weight = math.ceil(Fraction(withheld) / honest * WHOLE)
         return weight if 2 * weight <= WHOLE and delta_at(weight) <= budget.delta else None
-    # That nobody withholds a message is part of δ, so (1−q)^h ≤ δ: less noise cannot do.
+    # δ is at least the probability (1−q)^h that nobody withholds a message. So a smaller q is not
+    # private.
     least = -math.expm1(math.log(budget.delta) / honest) * (1 - 1e-9)
     return least_private(
         delta_at,
@@ -268,7 +270,7 @@ def _calibrate(
 
 
 def _most_withheld(honest: int) -> int:
-    """The t of most noise: a fair coin, or as many messages withheld as a law can tabulate."""
+    """The t with the most noise: that of a fair coin, or the largest whose law can be tabulated."""
     return min(WHOLE // 2, WHOLE * _MOST_NOISE // honest)
 
 
@@ -279,7 +281,7 @@ class ZeroExact(Protocol):
     tasks: ClassVar[tuple[type[Task], ...]] = (Count,)
     neighbors: ClassVar[Neighbors] = Neighbors(1, PairCurve.both_directions)
 
-    # zero-exact answers 0 for certain where nobody is counted, at the price of a bias.
+    # The answer of zero-exact is certainly 0 if nobody is counted, but it has a bias.
     analyzer: Literal["unbiased", "zero-exact"] = "unbiased"
 
     def check_options(self) -> None:
@@ -287,11 +289,11 @@ class ZeroExact(Protocol):
 
     @cached_property
     def weight(self) -> int:
-        """The number t: a noise message is withheld with probability t/2^64."""
-        found = _calibrate(self.neighbors, self.crowd.honest, self.budget, self.calibration)
-        if found is None:
+        """The weight t: a noise message is withheld with probability t/2^64."""
+        weight = _calibrate(self.neighbors, self.crowd.honest, self.budget, self.calibration)
+        if weight is None:
             raise self._infeasible()
-        return found
+        return weight
 
     @cached_property
     def randomizer(self) -> Randomizer:
@@ -326,14 +328,14 @@ class ZeroExact(Protocol):
     def _infeasible(self) -> Infeasible:
         honest, budget = self.crowd.honest, self.budget
         if budget.delta == 0:
-            exact, parts = self.calibration == "exact", self.neighbors.counts
+            exact, counts = self.calibration == "exact", self.neighbors.counts
             least = (
                 self.neighbors.delta(honest, _most_withheld(honest), budget.epsilon)
                 if exact
-                # From here on the closed form has q ≤ ½.
-                else 2.000001 * parts * math.exp(-honest * (budget.epsilon / parts) ** 2 / 100)
+                # The closed form has q ≤ ½ for this δ and larger ones.
+                else 2.000001 * counts * math.exp(-honest * (budget.epsilon / counts) ** 2 / 100)
             )
-            least = max(least, 1e-9)  # less is no use to anybody
+            least = max(least, 1e-9)  # nobody needs a smaller suggestion
             feasible = least < 1 and _calibrate(
                 self.neighbors, honest, Budget(budget.epsilon, least), self.calibration
             )
@@ -346,7 +348,8 @@ class ZeroExact(Protocol):
             return _calibrate(self.neighbors, people, budget, self.calibration) is not None
 
         def surely_works(people: int) -> bool:
-            # Quicker: a fair coin is near the most private, and more of them are more private.
+            # This check is faster: a fair coin is nearly the most private one, and more people
+            # are more private.
             if self.calibration == "paper":
                 return works(people)
             return self.neighbors.delta(people, WHOLE // 2, budget.epsilon) <= budget.delta

@@ -1,15 +1,17 @@
 """The zero-exact histogram (Balcer, Cheu 2020): the zero-exact count in every bucket.
 
-Notation    x ∈ {0, …, d−1} a person's bucket, n people, h of them honest, c_b the true count of
-            bucket b, p = 1 − t/2^64 the probability of a noise message, q = 1 − p.
-Randomizer  Send x, and with probability p a noise message of each bucket.
-Analyzer    That of the zero-exact count, in every bucket: see `zero_exact`. With `zero-exact`, an
-            empty bucket is answered 0 with certainty.
-Privacy     Buckets are seen as c_b + Bin(n, p), independently. A person who moves touches two of
-            them: δ is the exact divergence of the pair. Paper: two counts of (ε/2, δ/2) each.
-Error       That of the zero-exact count in each bucket, whatever d is.
-Messages    1 + dp of a bucket each, at most d + 1. The bucket sent twice, if any, is x: local ε is
-            infinite.
+Notation    x ∈ {0, …, d−1} is a person's bucket, n the number of people; h of them are honest. c_b
+            is the true count of bucket b, p = 1 − t/2^64 the probability of a noise message,
+            q = 1 − p.
+Randomizer  Send x. Also send, for each bucket and with probability p, a noise message.
+Analyzer    The analyzer of the zero-exact count in every bucket (see `zero_exact`). With
+            `zero-exact`, the answer for an empty bucket is certainly 0.
+Privacy     The adversary sees c_b + Bin(n, p) messages of each bucket, independently. A person who
+            moves changes two buckets. δ is the exact divergence of these two buckets. Paper: two
+            counts of (ε/2, δ/2) each.
+Error       The error of the zero-exact count in each bucket, for any d.
+Messages    1 + dp, each a bucket; at most d + 1. If a person sends a bucket twice, it is x. So the
+            local ε is infinite.
 """
 
 from dataclasses import dataclass
@@ -37,7 +39,7 @@ from headcount.randomness.draws import WHOLE, bernoulli
 
 @dataclass(frozen=True)
 class HistogramRandomizer(Randomizer):
-    """Sends x and, with probability p = 1 − t/2^64 each, a message of every bucket."""
+    """Sends x, and for each bucket with probability p = 1 − t/2^64 a noise message."""
 
     buckets: int
     weight: int  # t
@@ -48,7 +50,7 @@ class HistogramRandomizer(Randomizer):
 
     @property
     def sent(self) -> Fraction:
-        """The number p."""
+        """The probability p of a noise message."""
         return Fraction(WHOLE - self.weight, WHOLE)
 
     @property
@@ -58,7 +60,7 @@ class HistogramRandomizer(Randomizer):
     def send(self, encoded: NDArray[Any], source: Source) -> Messages:
         dtype = self.alphabet.dtype
         noise = bernoulli(source, len(encoded) * self.buckets, WHOLE - self.weight)
-        # A row for each person: the own message, then the noise of each bucket.
+        # There is a row for each person: first their own message, then the noise of each bucket.
         sent = np.ones((len(encoded), self.buckets + 1), dtype=np.bool_)
         sent[:, 1:] = noise.reshape(len(encoded), self.buckets)
         every = np.empty(sent.shape, dtype=dtype)
@@ -83,7 +85,7 @@ class HistogramRandomizer(Randomizer):
 
 @dataclass(frozen=True)
 class NoisyBuckets(NoisyCounts):
-    """The answer of the zero-exact count in every bucket."""
+    """Computes the answer of the zero-exact count in every bucket."""
 
     @property
     def tally_size(self) -> int:
