@@ -44,7 +44,8 @@ if TYPE_CHECKING:
         price_of_trust,
     )
     from headcount.planner.plan import Plan, best_protocol, plan
-    from headcount.protocols.registry import protocol, protocol_names
+    from headcount.protocols.matrix import MatrixProtocol
+    from headcount.protocols.registry import protocol, protocol_names, register
     from headcount.randomness.sources import SecureSource, SeededSource
     from headcount.road.road import run
     from headcount.road.shuffler import shuffle
@@ -77,6 +78,7 @@ __all__ = [
     "InvalidValue",
     "Ledger",
     "Margin",
+    "MatrixProtocol",
     "Mean",
     "Messages",
     "MissingPackage",
@@ -112,6 +114,7 @@ __all__ = [
     "privacy_report",
     "protocol",
     "protocol_names",
+    "register",
     "run",
     "shuffle",
     "survey_worth",
@@ -144,6 +147,7 @@ _PLACES = {
     "InvalidValue": "headcount.core.errors",
     "Ledger": "headcount.ledger.ledger",
     "Margin": "headcount.planner.margin",
+    "MatrixProtocol": "headcount.protocols.matrix",
     "Mean": "headcount.core.task",
     "Messages": "headcount.core.messages",
     "MissingPackage": "headcount.core.errors",
@@ -179,6 +183,7 @@ _PLACES = {
     "privacy_report": "headcount.auditor.report",
     "protocol": "headcount.protocols.registry",
     "protocol_names": "headcount.protocols.registry",
+    "register": "headcount.protocols.registry",
     "run": "headcount.road.road",
     "shuffle": "headcount.road.shuffler",
     "survey_worth": "headcount.theory",

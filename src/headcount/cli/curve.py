@@ -32,7 +32,7 @@ from headcount.core.budget import Budget, Crowd
 from headcount.core.protocol import Protocol
 from headcount.core.table import Table, short
 from headcount.plot import figures
-from headcount.protocols.registry import protocol, protocol_names
+from headcount.protocols.registry import own_names, protocol
 
 _POINTS = 200  # of the line that is drawn
 
@@ -41,7 +41,8 @@ def curve(
     name: Annotated[
         str,
         typer.Argument(
-            help=f"One of {', '.join(protocol_names())}.", autocompletion=complete_protocol
+            help=f"One of {', '.join(own_names())}, or of an installed package.",
+            autocompletion=complete_protocol,
         ),
     ],
     users: Annotated[int, typer.Option(help="How many people take part, at least.")],

@@ -45,7 +45,7 @@ from headcount.core.source import Source
 from headcount.core.tally import Tally
 from headcount.core.task import Density, Histogram, Holding, Task
 from headcount.protocols.frequency_oracle import SupportError
-from headcount.protocols.registry import protocol_names
+from headcount.protocols.registry import own_names
 
 MOST_BINS = 4096
 
@@ -382,7 +382,11 @@ class DensityHistogram(Protocol):
 
 
 def check_histogram(name: str, trust: Trust) -> None:
-    """Refuse what is no histogram protocol of this trust."""
-    known = protocol_names(Histogram(2), trust)
+    """Refuse what is no histogram protocol of this trust.
+
+    Errors of a density need to know how the errors of bins depend on each other, which those from
+    outside do not say.
+    """
+    known = own_names(Histogram(2), trust)
     if name not in known:
         raise InvalidParameter(f"`histogram` must be one of {', '.join(known)}, got {name!r}")

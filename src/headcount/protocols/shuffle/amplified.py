@@ -36,15 +36,16 @@ from headcount.core.protocol import Calibration, Protocol
 from headcount.core.randomizer import Randomizer
 from headcount.core.table import short
 from headcount.core.task import Count, Density, Histogram, Mean, Sum, Task
-from headcount.protocols.registry import protocol, protocol_names
+from headcount.protocols.registry import is_outside, own_names, protocol_class, protocol_names
 
 _ENDS = (1e-3, MOST_EPSILON)  # the smallest and the largest ε0 at which laws are tried
 _FEW = 64  # a randomizer's whole law is used if it has at most so many values and messages
 
 
 @lru_cache(maxsize=256)
-def _bound(name: str, task: Task, honest: int) -> Amplification:
+def _bound(kind: type[Protocol], task: Task, honest: int) -> Amplification:
     """The tightest bound that is proven for the randomizer of a local protocol."""
+    name = kind.name  # those of Headcount's own protocols stand for nothing else
     if name in ("local.randomized-response", "local.one-bit-mean"):
         return BinaryResponse(honest)
     if name == "local.k-ary":
@@ -52,14 +53,20 @@ def _bound(name: str, task: Task, honest: int) -> Amplification:
         return BinaryResponse(honest) if task.domain == 2 else Blanket.k_ary(honest, task.domain)
     # The law must be short for every ε0. It is longest at one of the ends.
     few = task.numbered and task.domain <= _FEW
-    if few and all(_rows(name, task, epsilon) for epsilon in _ENDS):
-        return Blanket.of(honest, lambda epsilon: _rows(name, task, epsilon) or [])
+    if few and all(_rows(kind, task, epsilon) for epsilon in _ENDS):
+        return Blanket.of(honest, lambda epsilon: _rows(kind, task, epsilon) or [])
     return Clones(honest)
 
 
-def _rows(name: str, task: Task, local_epsilon: float) -> list[list[Any]] | None:
-    """The law of the randomizer, a row for each value; None if it has too many messages to list."""
-    local = protocol(name, task, Budget(local_epsilon), Crowd(1))
+def _rows(kind: type[Protocol], task: Task, local_epsilon: float) -> list[list[Any]] | None:
+    """The law of the randomizer, a row for each value; None if it has too many messages to list.
+
+    Where the local protocol is refused, nobody sends anything: that is the same for all values.
+    """
+    try:
+        local = kind(task, Budget(local_epsilon), Crowd(1))
+    except Infeasible:
+        return [[1]] * task.domain
     laws = [local.law(value) for value in range(task.domain)]
     listed = [law for law in laws if law is not None]
     messages = sorted({bundle for law in listed for bundle in law})
@@ -108,11 +115,12 @@ class Amplified(Protocol):
     @property
     def amplification(self) -> Amplification:
         """What this crowd gains: ε, δ or ε0 from the other two."""
-        return _bound(self._local_name, self.task, self.crowd.honest)
+        return _bound(self._kind, self.task, self.crowd.honest)
 
     @property
-    def _local_name(self) -> str:
-        return self.local or protocol_names(self.task, Trust.LOCAL)[0]
+    def _kind(self) -> type[Protocol]:
+        """The class of the local protocol."""
+        return protocol_class(self.local or own_names(self.task, Trust.LOCAL)[0], self.task)
 
     @cached_property
     def inner(self) -> Protocol:
@@ -127,7 +135,18 @@ class Amplified(Protocol):
                 f"{self.crowd.honest} honest people",
                 nearest={"honest": math.ceil(enough)} if enough < MOST_USERS else None,
             )
-        return protocol(self._local_name, self.task, Budget(local_epsilon), self.crowd)
+        local = self._kind(self.task, Budget(local_epsilon), self.crowd)
+        alone = local.guarantee
+        if alone.delta > 0 or alone.epsilon > local_epsilon:  # bounds hold for pure privacy alone
+            raise Infeasible(
+                f"{local.name} must be {short(local_epsilon)}-private alone to be amplified, "
+                f"got epsilon={short(alone.epsilon)}, delta={short(alone.delta)}"
+            )
+        if not is_outside(local.name) or alone.epsilon == local_epsilon:
+            return local
+        # A law that is the same for every ε0 is stated with its own.
+        stated = self._kind(self.task, Budget(alone.epsilon), self.crowd)
+        return stated if stated.randomizer == local.randomizer else local
 
     @property
     def randomizer(self) -> Randomizer:
