@@ -59,7 +59,7 @@ Reals: TypeAlias = NDArray[np.float64]
 
 MOST_CELLS = 2**14  # of a matrix
 _LOOSE = Fraction(1, 2**40)  # by so much rows of floats may miss a sum of 1
-_SHARES = (*range(60, 20, -4), 20)  # negative powers of two: shares of μ that are mixed in
+_SHARES = [Fraction(1, 2**power) for power in range(60, 19, -4)]  # of μ, to be mixed in
 _LEAST_SIZE = 1e-7  # of a singular value, as a part of the largest
 _ESSEEN = 0.56
 _HALVINGS = 60
@@ -105,6 +105,7 @@ class MatrixRandomizer(Randomizer):
         return max(ratio_epsilon(Fraction(most - least, least)) for least, most in ends if most)
 
     def keeps(self, budget: Budget) -> bool:
+        """Whether one message betrays no more than that."""
         with localcontext() as context:
             context.prec = 60
             most = Fraction(Decimal(budget.epsilon).exp() * (1 - Decimal("1e-50")))
@@ -122,26 +123,17 @@ class MatrixRandomizer(Randomizer):
         return PairCurve(tuple((upper, lower) for upper, lower in laws))
 
 
-def rounded(laws: Sequence[Sequence[Fraction]], budget: Budget) -> MatrixRandomizer | None:
-    """The laws over 2^64, on the private side; None if the budget is not kept nearly enough."""
-
-    def mixed(share: Fraction) -> MatrixRandomizer:
-        means = [sum(column) / len(laws) for column in zip(*laws, strict=True)]
-        rows = []
-        for law in laws:
-            # ⌈(1−share)·R + share·μ⌉, and what is left for the largest.
-            chances = [p + share * (mean - p) for p, mean in zip(law, means, strict=True)]
-            row = [-(-chance.numerator * WHOLE // chance.denominator) for chance in chances]
-            row[row.index(max(row))] -= sum(row) - WHOLE
-            rows.append(tuple(row))
-        return MatrixRandomizer(tuple(rows))
-
-    if (exact := mixed(Fraction(0))).keeps(budget):
-        return exact
-    if not mixed(Fraction(1, 2 ** _SHARES[-1])).keeps(budget):
-        return None
-    tried = (mixed(Fraction(1, 2**power)) for power in _SHARES)
-    return next(found for found in tried if found.keeps(budget))
+def rounded(laws: Sequence[Sequence[Fraction]], share: Fraction) -> MatrixRandomizer:
+    """The laws over 2^64, after a share of their mean is mixed into all of them."""
+    means = [sum(column, Fraction(0)) / len(laws) for column in zip(*laws, strict=True)]
+    rows = []
+    for law in laws:
+        # ⌈(1−share)·R + share·μ⌉, and what is left for the largest.
+        chances = [p + share * (mean - p) for p, mean in zip(law, means, strict=True)]
+        row = [-(-chance.numerator * WHOLE // chance.denominator) for chance in chances]
+        row[row.index(max(row))] -= sum(row) - WHOLE
+        rows.append(tuple(row))
+    return MatrixRandomizer(tuple(rows))
 
 
 def laws_of(matrix: Matrix, values: int) -> list[list[Fraction]]:
@@ -397,13 +389,17 @@ class MatrixProtocol(Protocol):
     @cached_property
     def randomizer(self) -> MatrixRandomizer:
         laws = laws_of(self.matrix(), self.task.domain)
-        found = rounded(laws, self.budget)
-        if found is None:
+        given = rounded(laws, Fraction(0))
+        if given.keeps(self.budget):
+            return given
+        if not rounded(laws, _SHARES[-1]).keeps(self.budget):
             raise Infeasible(
                 f"the matrix of {self.name} does not keep epsilon={short(self.budget.epsilon)}, "
-                f"delta={short(self.budget.delta)}"
+                f"delta={short(self.budget.delta)}: its largest ratio is "
+                f"e^{short(given.local_epsilon)}"
             )
-        return found
+        mixed = (rounded(laws, share) for share in _SHARES)
+        return next(found for found in mixed if found.keeps(self.budget))
 
     @cached_property
     def estimator(self) -> MatrixEstimator:

@@ -135,16 +135,30 @@ class Amplified(Protocol):
                 f"{self.crowd.honest} honest people",
                 nearest={"honest": math.ceil(enough)} if enough < MOST_USERS else None,
             )
-        local = self._kind(self.task, Budget(local_epsilon), self.crowd)
-        alone = local.guarantee
-        if alone.delta > 0 or alone.epsilon > local_epsilon:  # bounds hold for pure privacy alone
+        kind = self._kind
+        if is_outside(kind.name):
+            return self._from_outside(local_epsilon)
+        return kind(self.task, Budget(local_epsilon), self.crowd)
+
+    def _from_outside(self, local_epsilon: float) -> Protocol:
+        """A local protocol whose code is not Headcount's own. It must be pure, as bounds require.
+
+        If it has the same law for every ε0 that it keeps, it is stated with its own.
+        """
+        name, honest = self._kind.name, self.crowd.honest
+        try:
+            local = self._kind(self.task, Budget(local_epsilon), self.crowd)
+        except Infeasible as refusal:
             raise Infeasible(
-                f"{local.name} must be {short(local_epsilon)}-private alone to be amplified, "
+                f"{honest} honest people allow no more than a local epsilon of "
+                f"{short(local_epsilon)}: {refusal.message}"
+            ) from None
+        alone = local.guarantee
+        if alone.delta > 0 or alone.epsilon > local_epsilon:
+            raise Infeasible(
+                f"{name} must keep a local epsilon of {short(local_epsilon)} to be amplified, "
                 f"got epsilon={short(alone.epsilon)}, delta={short(alone.delta)}"
             )
-        if not is_outside(local.name) or alone.epsilon == local_epsilon:
-            return local
-        # A law that is the same for every ε0 is stated with its own.
         stated = self._kind(self.task, Budget(alone.epsilon), self.crowd)
         return stated if stated.randomizer == local.randomizer else local
 
