@@ -4,9 +4,9 @@ Notation    x ∈ {0, …, k−1} a person's value, y ∈ {0, …, m−1} a mess
             who holds x sends y, and μ(y) its mean over all x; n people, c(x) of whom hold x, and
             N(y) of whom send y.
 Randomizer  One message by row x. Probabilities are whole numbers over 2^64: all but the largest of
-            a row are rounded up. If the budget is then not kept, as with floats, as small a share
-            of μ as is enough is mixed into all rows, 2^−20 at most: what rows have in common makes
-            them more private. The law is exactly this one.
+            a row are rounded up. If ε is then not kept, as with floats, as small a share of μ as
+            is enough is mixed into all rows, 2^−20 at most: what rows have in common makes them
+            more private. The law is exactly this one.
 Analyzer    ĉ(j) = n/k + Σ a(j,y)·N(y): least squares, weighted by 1/μ(y). With C(x,y) =
             (R(x,y)−μ(y))/√μ(y) and its pseudoinverse C⁺, a(j,y) = C⁺(y,j)/√μ(y). It is refused
             unless C has the rank k−1: else different crowds would send the same messages.
@@ -389,17 +389,16 @@ class MatrixProtocol(Protocol):
     @cached_property
     def randomizer(self) -> MatrixRandomizer:
         laws = laws_of(self.matrix(), self.task.domain)
-        given = rounded(laws, Fraction(0))
-        if given.keeps(self.budget):
-            return given
-        if not rounded(laws, _SHARES[-1]).keeps(self.budget):
-            raise Infeasible(
-                f"the matrix of {self.name} does not keep epsilon={short(self.budget.epsilon)}, "
-                f"delta={short(self.budget.delta)}: its largest ratio is "
-                f"e^{short(given.local_epsilon)}"
-            )
-        mixed = (rounded(laws, share) for share in _SHARES)
-        return next(found for found in mixed if found.keeps(self.budget))
+        shares = [Fraction(0), *_SHARES]
+        for aim in (Budget(self.budget.epsilon), self.budget):  # pure, if that is nearly so
+            if rounded(laws, shares[0]).keeps(aim) or rounded(laws, shares[-1]).keeps(aim):
+                tried = (rounded(laws, share) for share in shares)
+                return next(found for found in tried if found.keeps(aim))
+        raise Infeasible(
+            f"the matrix of {self.name} does not keep epsilon={short(self.budget.epsilon)}, "
+            f"delta={short(self.budget.delta)}: its largest ratio is "
+            f"e^{short(rounded(laws, shares[0]).local_epsilon)}"
+        )
 
     @cached_property
     def estimator(self) -> MatrixEstimator:
