@@ -662,7 +662,7 @@ def test_a_leak_is_refused_or_stated() -> None:
     assert audited.epsilon == pytest.approx(1)
 
 
-def of(matrix: Any, kind: type[hc.Protocol] = Response) -> hc.Protocol:
+def of(matrix: Any) -> hc.Protocol:
     """A protocol of three buckets that has this matrix."""
 
     class Given(Response):
