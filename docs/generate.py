@@ -125,7 +125,7 @@ def module_pages() -> dict[str, str]:
     """The page of each protocol's module, by `trust.module`."""
     return {
         module.removeprefix("headcount.protocols."): page_of(name)
-        for name in reversed(hc.protocol_names())
+        for name in reversed(registry.own_names())
         for module in parts(name)
     }
 
@@ -202,7 +202,7 @@ def link(name: str, page: str, trust: str = "") -> str:
     """A name in the code, with a link to its page if it has one."""
     up = "../" * page.count("/")
     shared = name.removeprefix("protocols.")
-    if name in hc.protocol_names():
+    if name in registry.own_names():
         target = page_of(name)
     elif shared in shared_modules():
         target = f"protocols/shared.md#{shared}"
@@ -212,8 +212,10 @@ def link(name: str, page: str, trust: str = "") -> str:
 
 
 def names(text: str, page: str) -> str:
-    """Plain text with links to the protocols that it names."""
-    found = "|".join(re.escape(name) for name in sorted(hc.protocol_names(), key=len, reverse=True))
+    """Plain text in which protocols are links."""
+    found = "|".join(
+        re.escape(name) for name in sorted(registry.own_names(), key=len, reverse=True)
+    )
     return re.sub(rf"(?<![\w.-])({found})(?![\w-])", lambda one: link(one[1], page), text)
 
 
@@ -228,7 +230,7 @@ def pages() -> dict[str, str]:
 def pages_made() -> dict[str, Callable[[], str]]:
     return {
         "protocols/index.md": overview,
-        **{page_of(name): partial(protocol_page, name) for name in hc.protocol_names()},
+        **{page_of(name): partial(protocol_page, name) for name in registry.own_names()},
         "protocols/shared.md": shared_page,
         "commands.md": command_page,
         **{page: (ROOT / source).read_text for page, source in COPIED.items()},
@@ -247,7 +249,7 @@ def overview() -> str:
     text += f"| | {' | '.join(TRUSTS)} |\n|---|---|---|---|\n"
     for task, question in QUESTIONS.items():
         cells = (
-            "<br>".join(link(name, page) for name in hc.protocol_names(question.task, trust))
+            "<br>".join(link(name, page) for name in registry.own_names(question.task, trust))
             for trust in TRUSTS
         )
         text += f"| **{task}** | {' | '.join(cells)} |\n"
@@ -255,7 +257,7 @@ def overview() -> str:
         doc = import_module(f"headcount.protocols.{trust}").__doc__ or ""
         text += f"\n## {trust.capitalize()}\n\n{doc.partition(': ')[2].capitalize()}\n\n"
         text += "| protocol | answers | what it is |\n|---|---|---|\n"
-        for name in hc.protocol_names(trust=trust):
+        for name in registry.own_names(trust=trust):
             found = parts(name)
             answered = ", ".join(tasks([kind for kinds in found.values() for kind in kinds]))
             title = formulas(Box.of(next(iter(found))).title)
@@ -425,7 +427,7 @@ def figure_path(name: str, task: str) -> str:
 def figures_of_pages() -> list[tuple[str, str]]:
     """The protocol and the task of every figure."""
     return [
-        (name, tasks(kinds)[0]) for name in hc.protocol_names() for kinds in parts(name).values()
+        (name, tasks(kinds)[0]) for name in registry.own_names() for kinds in parts(name).values()
     ]
 
 
@@ -478,7 +480,7 @@ def _best(trust: hc.Trust, task: str, users: int) -> tuple[str, float] | None:
 def on_config(config: Any) -> Any:
     """List the protocols in the navigation, below their overview."""
     listed = [
-        {trust.capitalize(): [{name: page_of(name)} for name in hc.protocol_names(trust=trust)]}
+        {trust.capitalize(): [{name: page_of(name)} for name in registry.own_names(trust=trust)]}
         for trust in TRUSTS
     ]
     for entry in config.nav:
@@ -505,7 +507,7 @@ def on_files(files: Any, config: Any) -> Any:
 
 def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
     """Turn the names of protocols into links, also on pages that are written by hand."""
-    known = "|".join(map(re.escape, hc.protocol_names()))
+    known = "|".join(map(re.escape, registry.own_names()))
     pieces = re.split(r"(```.*?```)", markdown, flags=re.DOTALL)
     return "".join(
         piece

@@ -16,6 +16,7 @@ import headcount as hc
 from headcount.cli.app import app
 from headcount.core.protocol import option_names
 from headcount.protocols import registry
+from headcount.protocols.outside import Outside
 
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT))
@@ -63,6 +64,7 @@ def test_python_examples_run(
 ) -> None:
     """In an empty folder; and rows of tables that they print are those of the page."""
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(registry, "_outside", Outside(reserved=registry._CLASSES))
     names: dict[str, Any] = {"__name__": "example"}
     for block in blocks(path, "python"):
         exec(compile(block, path.name, "exec"), names)

@@ -50,7 +50,8 @@ if TYPE_CHECKING:
         price_of_trust,
     )
     from headcount.planner.plan import Plan, best_protocol, plan
-    from headcount.protocols.registry import protocol, protocol_names
+    from headcount.protocols.matrix import MatrixProtocol
+    from headcount.protocols.registry import protocol, protocol_names, register
     from headcount.randomness.sources import SecureSource, SeededSource
     from headcount.road.road import run
     from headcount.road.shuffler import shuffle
@@ -83,6 +84,7 @@ __all__ = [
     "InvalidValue",
     "Ledger",
     "Margin",
+    "MatrixProtocol",
     "Mean",
     "Messages",
     "MissingPackage",
@@ -118,6 +120,7 @@ __all__ = [
     "privacy_report",
     "protocol",
     "protocol_names",
+    "register",
     "run",
     "shuffle",
     "survey_worth",
@@ -147,6 +150,7 @@ _PLACES = {
     "InvalidValue": "headcount.core.errors",
     "Ledger": "headcount.ledger.ledger",
     "Margin": "headcount.planner.margin",
+    "MatrixProtocol": "headcount.protocols.matrix",
     "Messages": "headcount.core.messages",
     "MissingPackage": "headcount.core.errors",
     "Needs": "headcount.planner.needs",
@@ -180,6 +184,7 @@ _PLACES = {
     "privacy_report": "headcount.auditor.report",
     "protocol": "headcount.protocols.registry",
     "protocol_names": "headcount.protocols.registry",
+    "register": "headcount.protocols.registry",
     "run": "headcount.road.road",
     "shuffle": "headcount.road.shuffler",
     "survey_worth": "headcount.theory",

@@ -18,7 +18,7 @@ from headcount.core.budget import Budget
 from headcount.core.protocol import Protocol
 from headcount.core.table import Table, short
 from headcount.plot import figures
-from headcount.protocols.registry import protocol_names
+from headcount.protocols.registry import own_names
 
 _POINTS = 200  # of the line that is drawn
 _DELTAS = [10.0**-power for power in range(1, 13)]
@@ -29,7 +29,7 @@ def curve(
     name: Annotated[
         str,
         typer.Argument(
-            help=f"Name of the protocol: {', '.join(protocol_names())}.",
+            help=f"Name of the protocol: {', '.join(own_names())}, or one of another package.",
             autocompletion=complete_protocol,
         ),
     ],

@@ -13,7 +13,7 @@ from headcount.core.guarantee import Guarantee
 from headcount.core.protocol import Protocol
 from headcount.core.task import Task
 from headcount.planner.cache import cached
-from headcount.protocols.registry import protocol, protocol_class
+from headcount.protocols.registry import is_outside, protocol, protocol_class
 
 
 @dataclass(frozen=True)
@@ -100,8 +100,11 @@ def assess(
 ) -> Candidate | Refusal:
     """What a protocol costs, or why it is refused; from the cache, if it was asked before.
 
-    If it is not from the cache, `keep` is called with the protocol that was built.
+    If it is not from the cache, `keep` is called with the protocol that was built. Protocols from
+    outside are always assessed anew: the cache cannot know when their code has changed.
     """
+    if any(map(is_outside, (name, *options.values()))):
+        return _assess_outside(name, task, budget, crowd, confidence, keep, **options)
     question = {
         "protocol": name,
         "task": task.to_dict(),
@@ -112,28 +115,9 @@ def assess(
     }
 
     def compute() -> dict[str, Any]:
-        try:
-            built = protocol(name, task, budget, crowd, **options)
-            keep(built)
-            found = Candidate(
-                protocol=name,
-                trust=built.trust,
-                standard_error=float(built.standard_error()),
-                standard_error_is="exact" if built.estimator.worst_is_attained else "upper bound",
-                expected_error=float(built.estimator.ranking_error(built.crowd.users)),
-                margin=built.margin(confidence),
-                confidence=confidence,
-                messages_per_user=float(built.messages_per_user),
-                bits_per_message=built.bits_per_message,
-                local_epsilon=float(built.local_epsilon),
-                guarantee=built.guarantee,
-                parameters=_plain(built.parameters),
-                options=options,
-            )
-        except Infeasible as refusal:
-            trust = protocol_class(name, task).trust
-            return {"refusal": Refusal(name, trust, refusal.message, refusal.nearest).to_dict()}
-        return {"candidate": found.to_dict()}
+        found = _assess(name, task, budget, crowd, confidence, keep, **options)
+        kind = "candidate" if isinstance(found, Candidate) else "refusal"
+        return {kind: found.to_dict()}
 
     def parse(answer: Any) -> Candidate | Refusal:
         if "refusal" in answer:
@@ -141,6 +125,57 @@ def assess(
         return Candidate.from_dict(answer["candidate"])
 
     return cached(question, compute, parse)
+
+
+def _assess(
+    name: str,
+    task: Task,
+    budget: Budget,
+    crowd: Crowd,
+    confidence: float,
+    keep: Callable[[Protocol], None],
+    **options: Any,
+) -> Candidate | Refusal:
+    try:
+        built = protocol(name, task, budget, crowd, **options)
+        keep(built)
+        return Candidate(
+            protocol=name,
+            trust=built.trust,
+            standard_error=float(built.standard_error()),
+            standard_error_is="exact" if built.estimator.worst_is_attained else "upper bound",
+            expected_error=float(built.estimator.ranking_error(built.crowd.users)),
+            margin=built.margin(confidence),
+            confidence=confidence,
+            messages_per_user=float(built.messages_per_user),
+            bits_per_message=built.bits_per_message,
+            local_epsilon=float(built.local_epsilon),
+            guarantee=built.guarantee,
+            parameters=_plain(built.parameters),
+            options=options,
+        )
+    except Infeasible as refusal:
+        trust = protocol_class(name, task).trust
+        return Refusal(name, trust, refusal.message, refusal.nearest)
+
+
+def _assess_outside(
+    name: str, task: Task, budget: Budget, *others: Any, **options: Any
+) -> Candidate | Refusal:
+    """The same for code that is not Headcount's own: its faults spoil no plan, and a guarantee
+    beyond the budget is refused.
+    """
+    kind = protocol_class(name, task)
+    try:
+        found = _assess(name, task, budget, *others, **options)
+    except Exception as error:
+        reason = " ".join(f"its code fails with {type(error).__name__}: {error}".split())
+        return Refusal(name, kind.trust, reason)
+    if isinstance(found, Candidate):
+        promised = found.guarantee
+        if promised.epsilon > budget.epsilon or promised.delta > budget.delta:
+            return Refusal(name, kind.trust, f"its guarantee is beyond the budget: {promised}")
+    return found
 
 
 def _plain(parameters: Mapping[str, float]) -> dict[str, float]:

@@ -23,7 +23,7 @@ from headcount.core.writing import write_file
 from headcount.planner.cache import cached, digest
 from headcount.planner.candidate import Candidate, Refusal, assess
 from headcount.planner.margin import Margin
-from headcount.protocols.registry import protocol, protocol_class, protocol_names
+from headcount.protocols.registry import outside_names, own_names, protocol, protocol_class
 from headcount.theory import Bound, bounds
 
 FORMAT, VERSION = "headcount.plan", 1
@@ -266,8 +266,8 @@ def plan(
 
     `trust`, `max_messages`, `exact` (guarantees that are no mere upper bounds) and `margin` leave
     out what does not fit. What can trade messages for error uses those that are allowed.
-    Answers are kept on disk: asking again takes no time. `keep` is called with each protocol that
-    is built.
+    Answers are kept on disk: asking again takes no time. Those of protocols from outside are not.
+    `keep` is called with each protocol that is built.
 
         found = plan(Mean(0, 120), Budget(1, 1e-6), Crowd(20_000))
         found.best, found.candidates, found.refused, found.protocol(), found.save("plan.json")
@@ -287,13 +287,18 @@ def plan(
         "trust": only,
         "max_messages": max_messages,
     }
+    # What is registered may change, and so may its code: only the others are kept on disk.
+    registered = outside_names(task, only)
+
+    def assessed(names: list[str], *, before: int, after: int) -> list[Candidate | Refusal]:
+        found = []
+        for at, name in enumerate(names, before):
+            progress(name, at / (before + len(names) + after))
+            found.append(_assess(name, task, budget, crowd, confidence, max_messages, keep))
+        return found
 
     def compute() -> dict[str, Any]:
-        names = protocol_names(task, only)
-        found = []
-        for at, name in enumerate(names):
-            progress(name, at / len(names))
-            found.append(_assess(name, task, budget, crowd, confidence, max_messages, keep))
+        found = assessed(own_names(task, only), before=0, after=len(registered))
         return {
             "candidates": [one.to_dict() for one in found if isinstance(one, Candidate)],
             "refused": [one.to_dict() for one in found if isinstance(one, Refusal)],
@@ -305,13 +310,16 @@ def plan(
         refused = [Refusal.from_dict(one) for one in answer["refused"]]
         named = [(one.protocol, one.trust) for one in candidates]
         named += [(one.protocol, one.trust) for one in refused]
-        registered = protocol_names()
+        own = own_names()
         for name, trusted in named:
-            if name not in registered or only not in (None, trusted):
+            if name not in own or only not in (None, trusted):
                 raise ValueError(name)  # no answer to this question
         return candidates, refused, tuple(map(Bound.from_dict, answer["theory"]))
 
     candidates, refused, known = cached(question, compute, parse)
+    others = assessed(registered, before=len(own_names()), after=0)
+    candidates += [one for one in others if isinstance(one, Candidate)]
+    refused += [one for one in others if isinstance(one, Refusal)]
     fitting, missed = [], []
     for one in sorted(candidates, key=lambda candidate: candidate.expected_error):
         reason = _unfit(one, max_messages, exact)

@@ -51,7 +51,7 @@ from headcount.core.task import Holding, Task
 from headcount.core.tasks.density import Density
 from headcount.core.tasks.histogram import Histogram
 from headcount.protocols.frequency_oracle import SupportError
-from headcount.protocols.registry import protocol_names
+from headcount.protocols.registry import own_names
 
 MOST_BINS = 4096
 
@@ -392,7 +392,11 @@ class DensityHistogram(Protocol):
 
 
 def check_histogram(name: str, trust: Trust) -> None:
-    """Raise an error unless this is the name of a histogram protocol for this trust."""
-    known = protocol_names(Histogram(2), trust)
+    """Raise an error unless this is the name of one of our histogram protocols for this trust.
+
+    The error of a density depends on how the errors of bins depend on each other. Protocols from
+    outside do not state that.
+    """
+    known = own_names(Histogram(2), trust)
     if name not in known:
         raise InvalidParameter(f"`histogram` must be one of {', '.join(known)}, got {name!r}")

@@ -1,15 +1,24 @@
-"""All protocols by their stable names: one line each, loaded when used."""
+"""All protocols by their stable names: one line each, loaded when used.
 
+Others come from outside. A program gives its own class to `register`. An installed package names
+its classes in the entry points of the group `headcount.protocols`; they are loaded when a name is
+asked for that is not Headcount's own, or when all names are. Headcount's own names always stand for
+its own classes: bounds that are proven for these go by their names.
+"""
+
+from collections.abc import Iterable
 from difflib import get_close_matches
 from importlib import import_module
-from typing import Any
+from typing import Any, TypeVar
 
 from headcount.core import checks
 from headcount.core.budget import Budget, Crowd, Trust
 from headcount.core.errors import UnknownName
 from headcount.core.protocol import Protocol, option_names, other_task
 from headcount.core.task import Task
+from headcount.protocols.outside import Outside, is_name
 
+Kind = TypeVar("Kind", bound=Protocol)
 # Names that stand for a class, or for several that answer different tasks.
 _CLASSES = {
     "central.geometric": "central.geometric:Geometric central.histogram:GeometricHistogram "
@@ -45,6 +54,24 @@ _CLASSES = {
     "shuffle.amplified": "shuffle.amplified:Amplified",
     "shuffle.zero-exact": "shuffle.zero_exact:ZeroExact",
 }
+_outside = Outside(reserved=_CLASSES)
+
+
+def register(kind: type[Kind]) -> type[Kind]:
+    """Make a protocol of your own known by its name. It can be used as a decorator.
+
+    Plans, comparisons, estimates, audits and amplification then find it like all others. The class
+    extends `Protocol`, and its `name` begins with its trust, as in "local.my-protocol". Several
+    classes may share a name if they answer different tasks. To register a class again changes
+    nothing, and one that is defined anew, as in a notebook, takes the place of the old one.
+    """
+    _outside.add(kind)
+    return kind
+
+
+def is_outside(name: object) -> bool:
+    """Whether this has the form of a protocol's name and is not one of Headcount's own."""
+    return isinstance(name, str) and is_name(name) and name not in _CLASSES
 
 
 def protocol_class(name: str, task: Task | None = None) -> type[Protocol]:
@@ -55,30 +82,51 @@ def protocol_class(name: str, task: Task | None = None) -> type[Protocol]:
 
 
 def _classes(name: str) -> list[type[Protocol]]:
-    if not isinstance(name, str) or name not in _CLASSES:
-        known = ", ".join(_CLASSES)
+    if isinstance(name, str) and name in _CLASSES:
+        places = (place.split(":") for place in _CLASSES[name].split())
+        return [
+            getattr(import_module(f"headcount.protocols.{file}"), noun) for file, noun in places
+        ]
+    known = _outside.classes() if isinstance(name, str) else ()
+    found = [kind for kind in known if kind.name == name]
+    if not found:
         raise UnknownName(
-            f"`protocol` must be one of {known}, got {checks.shown(name)}", hint=likely_name(name)
+            f"`protocol` must be one of {', '.join(protocol_names())}, got {checks.shown(name)}",
+            hint=likely_name(name),
         )
-    places = (place.split(":") for place in _CLASSES[name].split())
-    return [getattr(import_module(f"headcount.protocols.{file}"), noun) for file, noun in places]
+    return found
 
 
 def likely_name(wrong: object) -> str:
     """A hint at the protocol whose name is nearly this, if there is one."""
-    near = get_close_matches(wrong[:100], _CLASSES, n=1) if isinstance(wrong, str) else []
+    known = protocol_names()
+    near = get_close_matches(wrong[:100], known, n=1) if isinstance(wrong, str) else []
     return f"did you mean {near[0]}?" if near else ""
 
 
 def protocol_names(task: Task | None = None, trust: Trust | None = None) -> list[str]:
     """The names of all protocols, or of those for one task, or of one trust."""
+    return own_names(task, trust) + outside_names(task, trust)
+
+
+def own_names(task: Task | None = None, trust: Trust | None = None) -> list[str]:
+    """Those of Headcount's own protocols. No package is looked for."""
+    return _chosen(_CLASSES, task, trust)
+
+
+def outside_names(task: Task | None = None, trust: Trust | None = None) -> list[str]:
+    """Those of protocols from outside, in the order in which they were registered."""
+    return _chosen(dict.fromkeys(kind.name for kind in _outside.classes()), task, trust)
+
+
+def _chosen(names: Iterable[str], task: Task | None, trust: Trust | None) -> list[str]:
     if task is not None:
         checks.instance("task", task, Task)
     if trust is not None:
         checks.choice("trust", trust, tuple(Trust))
     return [
         name
-        for name in _CLASSES
+        for name in names
         if (task is None or protocol_class(name, task).answers(task))
         and (trust is None or protocol_class(name).trust == trust)
     ]

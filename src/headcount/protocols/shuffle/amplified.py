@@ -41,15 +41,16 @@ from headcount.core.tasks.bounded import Mean, Sum
 from headcount.core.tasks.count import Count
 from headcount.core.tasks.density import Density
 from headcount.core.tasks.histogram import Histogram
-from headcount.protocols.registry import protocol, protocol_names
+from headcount.protocols.registry import is_outside, own_names, protocol_class, protocol_names
 
 _ENDS = (1e-3, MOST_EPSILON)  # the smallest and the largest ε0 at which laws are tried
 _FEW = 64  # the largest numbers of values and of messages for which the whole law is used
 
 
 @lru_cache(maxsize=256)
-def _bound(name: str, task: Task, honest: int) -> Amplification:
+def _bound(kind: type[Protocol], task: Task, honest: int) -> Amplification:
     """The tightest bound that is proven for the randomizer of a local protocol."""
+    name = kind.name  # those of Headcount's own protocols stand for nothing else
     if name in ("local.randomized-response", "local.one-bit-mean"):
         return BinaryResponse(honest)
     if name == "local.k-ary":
@@ -57,14 +58,20 @@ def _bound(name: str, task: Task, honest: int) -> Amplification:
         return BinaryResponse(honest) if task.domain == 2 else Blanket.k_ary(honest, task.domain)
     # The law must be short for every ε0. It is longest at one of the ends.
     few = task.numbered and task.domain <= _FEW
-    if few and all(_rows(name, task, epsilon) for epsilon in _ENDS):
-        return Blanket.of(honest, lambda epsilon: _rows(name, task, epsilon) or [])
+    if few and all(_rows(kind, task, epsilon) for epsilon in _ENDS):
+        return Blanket.of(honest, lambda epsilon: _rows(kind, task, epsilon) or [])
     return Clones(honest)
 
 
-def _rows(name: str, task: Task, local_epsilon: float) -> list[list[Any]] | None:
-    """The law of the randomizer, with one row per value; None if it has too many messages."""
-    local = protocol(name, task, Budget(local_epsilon), Crowd(1))
+def _rows(kind: type[Protocol], task: Task, local_epsilon: float) -> list[list[Any]] | None:
+    """The law of the randomizer, with one row per value; None if it has too many messages.
+
+    If the local protocol is refused, nobody sends anything, which is the same for all values.
+    """
+    try:
+        local = kind(task, Budget(local_epsilon), Crowd(1))
+    except Infeasible:
+        return [[1]] * task.domain
     laws = [local.law(value) for value in range(task.domain)]
     listed = [law for law in laws if law is not None]
     messages = sorted({bundle for law in listed for bundle in law})
@@ -113,11 +120,12 @@ class Amplified(Protocol):
     @property
     def amplification(self) -> Amplification:
         """The bound for this crowd. It computes ε, δ or ε0 from the other two."""
-        return _bound(self._local_name, self.task, self.crowd.honest)
+        return _bound(self._kind, self.task, self.crowd.honest)
 
     @property
-    def _local_name(self) -> str:
-        return self.local or protocol_names(self.task, Trust.LOCAL)[0]
+    def _kind(self) -> type[Protocol]:
+        """The class of the local protocol."""
+        return protocol_class(self.local or own_names(self.task, Trust.LOCAL)[0], self.task)
 
     @cached_property
     def inner(self) -> Protocol:
@@ -132,7 +140,32 @@ class Amplified(Protocol):
                 f"{self.crowd.honest} honest people",
                 nearest={"honest": math.ceil(enough)} if enough < MOST_USERS else None,
             )
-        return protocol(self._local_name, self.task, Budget(local_epsilon), self.crowd)
+        kind = self._kind
+        if is_outside(kind.name):
+            return self._from_outside(local_epsilon)
+        return kind(self.task, Budget(local_epsilon), self.crowd)
+
+    def _from_outside(self, local_epsilon: float) -> Protocol:
+        """A local protocol whose code is not Headcount's own. It must be pure, as bounds require.
+
+        If it has the same law for every ε0 that it keeps, it is stated with its own.
+        """
+        name, honest = self._kind.name, self.crowd.honest
+        try:
+            local = self._kind(self.task, Budget(local_epsilon), self.crowd)
+        except Infeasible as refusal:
+            raise Infeasible(
+                f"{honest} honest people allow no more than a local epsilon of "
+                f"{short(local_epsilon)}: {refusal.message}"
+            ) from None
+        alone = local.guarantee
+        if alone.delta > 0 or alone.epsilon > local_epsilon:
+            raise Infeasible(
+                f"{name} must keep a local epsilon of {short(local_epsilon)} to be amplified, "
+                f"got epsilon={short(alone.epsilon)}, delta={short(alone.delta)}"
+            )
+        stated = self._kind(self.task, Budget(alone.epsilon), self.crowd)
+        return stated if stated.randomizer == local.randomizer else local
 
     @property
     def randomizer(self) -> Randomizer:
