@@ -7,6 +7,7 @@ built site has. Only what begins with `on_` needs mkdocs; tests read `pages()` w
 import dataclasses
 import inspect
 import re
+import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from functools import cache, partial
@@ -19,6 +20,8 @@ from headcount.core.protocol import Protocol, option_names
 from headcount.protocols import registry
 
 ROOT = Path(__file__).parents[1]
+sys.path.insert(0, str(ROOT))
+from docs import reference  # noqa: E402
 COPIED = {"security.md": "SECURITY.md", "changelog.md": "CHANGELOG.md"}
 TRUSTS = (hc.Trust.CENTRAL, hc.Trust.SHUFFLE, hc.Trust.LOCAL)
 WIDTH, MARGIN = 100, 12  # of the docstrings' lines, and before their sections
@@ -230,6 +233,7 @@ def pages_made() -> dict[str, Callable[[], str]]:
         **{page_of(name): partial(protocol_page, name) for name in hc.protocol_names()},
         "protocols/shared.md": shared_page,
         "commands.md": command_page,
+        **{path: partial(str, text) for path, text in reference.pages()},
         **{page: (ROOT / source).read_text for page, source in COPIED.items()},
     }
 
@@ -482,6 +486,13 @@ def on_config(config: Any) -> Any:
                 {"Overview": "protocols/index.md"},
                 *listed,
                 {"Shared parts": "protocols/shared.md"},
+            ]
+        if "Reference" in entry:
+            entry["Reference"] = [
+                "reference/index.md",
+                *({title: reference.page_of(subject)} for subject, (title, *_) in reference.PAGES.items()),
+                {"The contract of a protocol": "reference/contract.md"},
+                {"Commands": "commands.md"},
             ]
     return config
 
