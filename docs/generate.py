@@ -22,6 +22,7 @@ from headcount.protocols import registry
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT))
 from docs import reference  # noqa: E402
+
 COPIED = {"security.md": "SECURITY.md", "changelog.md": "CHANGELOG.md"}
 TRUSTS = (hc.Trust.CENTRAL, hc.Trust.SHUFFLE, hc.Trust.LOCAL)
 WIDTH, MARGIN = 100, 12  # of the docstrings' lines, and before their sections
@@ -163,7 +164,7 @@ def prose(lines: list[str], page: str, trust: str = "") -> str:
         if not rows:
             continue
         if all(row.startswith("    ") for row in rows):
-            shown = "<br>\n".join(formulas(row.strip()) for row in rows)
+            shown = "<br>\n".join(plain(row.strip()) for row in rows)
             text += f'<p class="formula">{shown}</p>\n\n'
             continue
         flowing = ""
@@ -174,7 +175,7 @@ def prose(lines: list[str], page: str, trust: str = "") -> str:
             flowing += row + (f"{BREAK}\n" if early else "\n")
         pieces = re.split(r"(`[^`]+`)", flowing if text else sentence(flowing))
         text += "".join(
-            link(piece.strip("`"), page, trust) if piece.startswith("`") else formulas(piece)
+            link(piece.strip("`"), page, trust) if piece.startswith("`") else plain(piece)
             for piece in pieces
         ).replace(BREAK, "<br>")
         text += "\n"
@@ -186,18 +187,11 @@ def sentence(text: str) -> str:
     return text[0].upper() + text[1:] if re.match(r"[a-z]{2}", text) else text
 
 
-def formulas(text: str) -> str:
-    """Powers and indices, raised and lowered; no line ends within a term."""
+def plain(text: str) -> str:
+    """Text in which nothing is taken for Markdown. Its formulas are typeset later."""
     text = text.replace("&", "&amp;").replace("<", "&lt;")
-    if text.count("*") % 2:  # not around a word: a symbol
-        text = text.replace("*", r"\*")
-    text = re.sub(r" ([+−·≤≥≠~]) ", "\u00a0\\1\u00a0", text)
-    text = re.sub(r"(?<=[)|])(?=[(⟨])", "\u2060", text)
-    script = r"(?:\{([^{}]+)\}|(\([^()]+\)|\|[^|]+\||⟨[^⟩]+⟩|[−-]?\w+'?))"
-    text = re.sub(rf"\^{script}", lambda found: f"<sup>{found[1] or found[2]}</sup>", text)
-    return re.sub(
-        rf"(?<=[\w\u0302])_{script}", lambda found: f"<sub>{found[1] or found[2]}</sub>", text
-    )
+    # Stars in pairs are around a word. A single one is a symbol.
+    return text.replace("*", r"\*") if text.count("*") % 2 else text
 
 
 def link(name: str, page: str, trust: str = "") -> str:
@@ -257,7 +251,7 @@ def overview() -> str:
         for name in hc.protocol_names(trust=trust):
             found = parts(name)
             answered = ", ".join(tasks([kind for kinds in found.values() for kind in kinds]))
-            title = formulas(Box.of(next(iter(found))).title)
+            title = plain(Box.of(next(iter(found))).title)
             text += f"| {link(name, page)} | {answered} | {title} |\n"
     return text
 
@@ -272,7 +266,7 @@ def protocol_page(name: str) -> str:
         level = "###" if several else "##"
         if several:
             text += f"## {', '.join(answered).capitalize()}\n\n"
-        text += f"{formulas(box.title)}\n\n"
+        text += f"{plain(box.title)}\n\n"
         text += f"**Answers** {', '.join(answered)} · **trust** {trust} · "
         text += f"**source** `{module.replace('.', '/')}.py`\n\n"
         text += f"{level} Example\n\n```python\n{example(name, kinds[0])}```\n\n"
@@ -343,7 +337,7 @@ def shared_page() -> str:
     page = "protocols/shared.md"
     text = "# Shared parts\n\nWhat several protocols have in common. Their pages refer to it.\n\n"
     for stem, box in shared_modules().items():
-        text += f"## {stem}\n\n{formulas(box.title)}\n\n"
+        text += f"## {stem}\n\n{plain(box.title)}\n\n"
         for title, lines in box.sections.items():
             text += f"**{title}**\n\n{prose(lines, page)}"
     return text
@@ -490,7 +484,10 @@ def on_config(config: Any) -> Any:
         if "Reference" in entry:
             entry["Reference"] = [
                 "reference/index.md",
-                *({title: reference.page_of(subject)} for subject, (title, *_) in reference.PAGES.items()),
+                *(
+                    {title: reference.page_of(subject)}
+                    for subject, (title, *_) in reference.PAGES.items()
+                ),
                 {"The contract of a protocol": "reference/contract.md"},
                 {"Commands": "commands.md"},
             ]

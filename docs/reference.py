@@ -168,6 +168,7 @@ def _stated(contract: type) -> set[str]:
 
 
 def _below(kind: type) -> Iterator[type]:
-    for below in kind.__subclasses__():
+    found: list[type] = kind.__subclasses__()
+    for below in found:
         yield below
         yield from _below(below)

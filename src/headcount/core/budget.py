@@ -18,9 +18,9 @@ LEAST_DELTA = 1e-18
 class Trust(StrEnum):
     """Who sees a raw value: the curator; nobody, if the shuffler is honest; nobody at all."""
 
-    CENTRAL = "central"
-    SHUFFLE = "shuffle"
-    LOCAL = "local"
+    CENTRAL = "central"  # a curator sees all values and adds noise to the answer
+    SHUFFLE = "shuffle"  # people send noisy messages, and a shuffler hides who sent which
+    LOCAL = "local"  # people send noisy messages to an analyzer whom nobody trusts
 
 
 @dataclass(frozen=True)
