@@ -170,7 +170,7 @@ def prose(lines: list[str], page: str, trust: str = "") -> str:
         flowing = ""
         for row, following in zip(rows, [*rows[1:], ""], strict=True):
             word = following.split(" ")[0]
-            early = word and len(row) + 1 + len(word) <= WIDTH - MARGIN
+            early = word and len(row) + 1 + len(word) < WIDTH - MARGIN - 1
             early = early and row.endswith((".", ":", ";", ",", " is"))
             flowing += row + (f"{BREAK}\n" if early else "\n")
         pieces = re.split(r"(`[^`]+`)", flowing if text else sentence(flowing))
@@ -227,7 +227,7 @@ def pages_made() -> dict[str, Callable[[], str]]:
         **{page_of(name): partial(protocol_page, name) for name in hc.protocol_names()},
         "protocols/shared.md": shared_page,
         "commands.md": command_page,
-        **{path: partial(str, text) for path, text in reference.pages()},
+        **reference.pages_made(),
         **{page: (ROOT / source).read_text for page, source in COPIED.items()},
     }
 

@@ -5,7 +5,8 @@ The pages only name things. mkdocstrings fills in signatures and docstrings when
 """
 
 import inspect
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from importlib import import_module
 
 import headcount as hc
@@ -100,13 +101,13 @@ def public_members(kind: type) -> list[str]:
     )
 
 
-def pages() -> Iterator[tuple[str, str]]:
-    """The reference, as Markdown, by paths in the site."""
-    yield "reference/index.md", _overview()
-    for subject, (title, about, _) in PAGES.items():
-        entries = (_entry(path) for path in documented()[page_of(subject)])
-        yield page_of(subject), f"# {title}\n\n{about}\n\n{''.join(entries)}"
-    yield "reference/contract.md", _contract()
+def pages_made() -> dict[str, Callable[[], str]]:
+    """What makes each page of the reference, as Markdown."""
+    return {
+        "reference/index.md": _overview,
+        **{page_of(subject): partial(_subject_page, subject) for subject in PAGES},
+        "reference/contract.md": _contract,
+    }
 
 
 def _overview() -> str:
@@ -120,6 +121,12 @@ def _overview() -> str:
             text += f"| [`{path.rpartition('.')[2]}`][{path}] | {summary} |\n"
         text += "\n"
     return text
+
+
+def _subject_page(subject: str) -> str:
+    title, about, _ = PAGES[subject]
+    entries = (_entry(path) for path in documented()[page_of(subject)])
+    return f"# {title}\n\n{about}\n\n{''.join(entries)}"
 
 
 def _entry(path: str) -> str:

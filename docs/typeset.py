@@ -26,6 +26,8 @@ VERBATIM = ("code", "pre", "script", "style", "svg", "h1", "h2", "h3", "h4", "h5
 MATHEMATICAL = ("protocols/", "guarantees", "theory", "separations")
 TAG = re.compile(r"(<!--.*?-->|<[^>]*>)", re.DOTALL)
 ARTICLE = re.compile(r"(<article[^>]*>)(.*)(</article>)", re.DOTALL)
+JOINER = "\u2060"
+SHORT = 30  # letters of TeX
 Piece = str | tuple[str, bool]  # HTML, or the TeX of a formula and whether it is displayed
 
 
@@ -51,9 +53,11 @@ def pieces(page: str, *, capitals: bool) -> Iterator[Piece]:
 
 def _of_text(text: str, *, capitals: bool, displayed: bool, stacked: bool) -> Iterator[Piece]:
     found = formulas.split(html.unescape(text), capitals=capitals, stacked=stacked or displayed)
-    for piece in found:
+    for before, piece in zip([None, *found], found, strict=False):
         if isinstance(piece, str):
-            yield html.escape(piece, quote=False)
+            # No line begins with the comma behind a formula.
+            joined = isinstance(before, formulas.Formula) and piece[0] in ",.;:)"
+            yield f"{JOINER if joined else ''}{html.escape(piece, quote=False)}"
         else:
             yield piece.tex, displayed
 
@@ -71,6 +75,11 @@ def rendered(found: list[tuple[str, bool]]) -> list[str]:
         raise RuntimeError(f"KaTeX cannot typeset a formula: {done.stderr}")
     shown: list[str] = json.loads(done.stdout)
     return shown
+
+
+def _unbroken(tex: str, shown: str) -> str:
+    """A formula that no line breaks, if it is short."""
+    return f'<span class="short">{shown}</span>' if len(tex) <= SHORT else shown
 
 
 # What mkdocs calls --------------------------------------------------------------------------------
@@ -93,5 +102,7 @@ def on_post_page(output: str, page: Any, **_: Any) -> str:
         return output
     split = list(pieces(article[2], capitals=page.file.src_uri.startswith(MATHEMATICAL)))
     shown = iter(rendered([piece for piece in split if not isinstance(piece, str)]))
-    text = "".join(piece if isinstance(piece, str) else next(shown) for piece in split)
+    text = "".join(
+        piece if isinstance(piece, str) else _unbroken(piece[0], next(shown)) for piece in split
+    )
     return output[: article.start(2)] + text + output[article.end(2) :]
