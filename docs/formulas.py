@@ -176,7 +176,7 @@ class _Parser:
                 self.signals, self.variables = saved
                 return tex
             self.signals += 1
-            if self.stacked and any(long in tex + below for long in ("(", " + ", " - ")):
+            if self.stacked and any(long in tex + below for long in ("(", "^", " + ", " - ")):
                 tex = rf"\dfrac{{{_bare(tex)}}}{{{_bare(below)}}}"
             else:
                 tex = f"{tex}/{below}"

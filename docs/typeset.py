@@ -11,13 +11,14 @@ import re
 import subprocess
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT))
-from docs import formulas  # noqa: E402
+from docs.formulas import Formula, split  # noqa: E402
 
 KATEX = ROOT / ".venv" / "node_modules" / "katex"
 # Elements whose text is no prose.
@@ -28,11 +29,10 @@ TAG = re.compile(r"(<!--.*?-->|<[^>]*>)", re.DOTALL)
 ARTICLE = re.compile(r"(<article[^>]*>)(.*)(</article>)", re.DOTALL)
 JOINER = "\u2060"
 SHORT = 30  # letters of TeX
-Piece = str | tuple[str, bool]  # HTML, or the TeX of a formula and whether it is displayed
 
 
-def pieces(page: str, *, capitals: bool) -> Iterator[Piece]:
-    """The HTML of a page, with its formulas taken out."""
+def pieces(page: str, *, capitals: bool) -> Iterator[str | Formula]:
+    """The HTML of a page, and its formulas."""
     verbatim, displayed, cell = 0, False, False
     for token in TAG.split(page):
         if token.startswith("<"):
@@ -51,19 +51,21 @@ def pieces(page: str, *, capitals: bool) -> Iterator[Piece]:
             yield from _of_text(token, capitals=capitals, displayed=displayed, stacked=cell)
 
 
-def _of_text(text: str, *, capitals: bool, displayed: bool, stacked: bool) -> Iterator[Piece]:
-    found = formulas.split(html.unescape(text), capitals=capitals, stacked=stacked or displayed)
+def _of_text(
+    text: str, *, capitals: bool, displayed: bool, stacked: bool
+) -> Iterator[str | Formula]:
+    found = split(html.unescape(text), capitals=capitals, stacked=stacked or displayed)
     for before, piece in zip([None, *found], found, strict=False):
         if isinstance(piece, str):
             # No line begins with the comma behind a formula.
-            joined = isinstance(before, formulas.Formula) and piece[0] in ",.;:)"
+            joined = isinstance(before, Formula) and piece[0] in ",.;:)"
             yield f"{JOINER if joined else ''}{html.escape(piece, quote=False)}"
         else:
-            yield piece.tex, displayed
+            yield replace(piece, tex=rf"\displaystyle {piece.tex}") if displayed else piece
 
 
-def rendered(found: list[tuple[str, bool]]) -> list[str]:
-    """The HTML of formulas."""
+def rendered(found: list[str]) -> list[str]:
+    """The HTML of formulas in TeX."""
     done = subprocess.run(
         ["node", str(Path(__file__).with_suffix(".mjs")), str(KATEX / "dist" / "katex.mjs")],
         input=json.dumps(found),
@@ -100,9 +102,10 @@ def on_post_page(output: str, page: Any, **_: Any) -> str:
     article = ARTICLE.search(output)
     if not article:
         return output
-    split = list(pieces(article[2], capitals=page.file.src_uri.startswith(MATHEMATICAL)))
-    shown = iter(rendered([piece for piece in split if not isinstance(piece, str)]))
+    capitals = page.file.src_uri.startswith(MATHEMATICAL)
+    found = list(pieces(article[2], capitals=capitals))
+    shown = iter(rendered([piece.tex for piece in found if isinstance(piece, Formula)]))
     text = "".join(
-        piece if isinstance(piece, str) else _unbroken(piece[0], next(shown)) for piece in split
+        piece if isinstance(piece, str) else _unbroken(piece.tex, next(shown)) for piece in found
     )
     return output[: article.start(2)] + text + output[article.end(2) :]

@@ -75,9 +75,9 @@ def test_no_power_or_index_is_left_in_pages_of_protocols() -> None:
 def test_code_and_headings_are_left_alone() -> None:
     page = "<h2>At ε</h2><p>At ε = 1, <code>ε = 1</code> &lt; n</p>"
     found = list(typeset.pieces(page, capitals=False))
-    assert [piece for piece in found if isinstance(piece, tuple)] == [
-        (r"\varepsilon = 1", False),
-        ("n", False),
+    assert [piece.tex for piece in found if isinstance(piece, formulas.Formula)] == [
+        r"\varepsilon = 1",
+        "n",
     ]
     assert "<code>ε = 1</code>" in "".join(piece for piece in found if isinstance(piece, str))
 
@@ -86,6 +86,6 @@ def test_code_and_headings_are_left_alone() -> None:
     not (shutil.which("node") and typeset.KATEX.exists()), reason="`make docs` installs KaTeX"
 )
 def test_katex_refuses_what_it_does_not_understand() -> None:
-    assert 'class="katex"' in typeset.rendered([(r"\varepsilon", False)])[0]
+    assert 'class="katex"' in typeset.rendered([r"\varepsilon"])[0]
     with pytest.raises(RuntimeError, match="KaTeX"):
-        typeset.rendered([(r"\unheard", False)])
+        typeset.rendered([r"\unheard"])
