@@ -8,7 +8,8 @@ is a formula, and else the text goes on as it is.
 import itertools
 import re
 import unicodedata
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
 
 GREEK = {
     "α": r"\alpha", "β": r"\beta", "γ": r"\gamma", "δ": r"\delta", "ε": r"\varepsilon",
@@ -43,6 +44,7 @@ SYMBOLS = {
 RAISED = str.maketrans("⁰¹²³⁴⁵⁶⁷⁸⁹⁻⁺", "0123456789-+")
 LOWERED = str.maketrans("₀₁₂₃₄₅₆₇₈₉₊₋ᵢⱼₜₙ", "0123456789+-ijtn")
 NEVER = ("I/O", "n/a", "N/A", "and/or")
+Stacked: TypeAlias = Literal["none", "long", "all"]
 HAT = "\u0302"
 NUMBER = re.compile(r"\d+(?:,\d{3})*(?:\.\d+)?(?:e([-−+]?\d+))?")
 LETTERS = re.compile(rf"(?:[^\W\d_²³¹⁰-₎ᵢⱼₜₙ¼-¾⅐-⅞]{HAT}?)+")
@@ -50,17 +52,18 @@ LETTERS = re.compile(rf"(?:[^\W\d_²³¹⁰-₎ᵢⱼₜₙ¼-¾⅐-⅞]{HAT}?)+
 
 @dataclass
 class Formula:
-    """What was parsed: its TeX, and where its text ends."""
+    """What was parsed: its text, its TeX, and where the text ends."""
 
+    text: str
     tex: str
     end: int
 
 
-def split(text: str, *, capitals: bool = False, stacked: bool = False) -> list[str | Formula]:
+def split(text: str, *, capitals: bool = False, stacked: Stacked = "none") -> list[str | Formula]:
     """A text as prose and formulas, in turn.
 
-    `capitals` says that single capital letters are variables too. With `stacked`, fractions of
-    long terms are stacked.
+    `capitals` says that single capital letters are variables too, and `stacked` which fractions
+    are set above each other: none, those of long terms, or all.
     """
     text = re.sub(r"(?<!\w)\w(?!\w)", lambda one: unicodedata.normalize("NFD", one[0]), text)
     pieces: list[str | Formula] = []
@@ -78,7 +81,7 @@ def split(text: str, *, capitals: bool = False, stacked: bool = False) -> list[s
     return [*pieces, *([unicodedata.normalize("NFC", prose)] if prose else [])]
 
 
-def _begin(text: str, at: int, *, capitals: bool, stacked: bool) -> Formula | None:
+def _begin(text: str, at: int, *, capitals: bool, stacked: Stacked) -> Formula | None:
     before = text[at - 1] if at else " "
     if before.isalnum() or before in "_'’.#&@/$%-" or text.startswith(NEVER, at):
         return None
@@ -96,8 +99,8 @@ def _begin(text: str, at: int, *, capitals: bool, stacked: bool) -> Formula | No
         usual = "[b-zB-HJ-Z]" if capitals else "[b-dfhj-rt-z]"
         lone = source in GREEK or re.match(usual, source)
         shortens = source.isascii() and re.match(r"\.\w|-\w", text[end : end + 2])
-        return Formula(tex, end) if lone and not shortens else None
-    return Formula(tex, end) if parser.signals and parser.variables else None
+        return Formula(source, tex, end) if lone and not shortens else None
+    return Formula(source, tex, end) if parser.signals and parser.variables else None
 
 
 class _NoFormula(Exception):
@@ -108,11 +111,10 @@ class _NoFormula(Exception):
 class _Parser:
     text: str
     at: int
-    stacked: bool
+    stacked: Stacked
     signals: int = 0  # of what prose does not have
     variables: int = 0
     depth: int = 0
-    _last: str = field(default="", init=False)
 
     def peek(self, offset: int = 0) -> str:
         return self.text[self.at + offset : self.at + offset + 1]
@@ -176,7 +178,8 @@ class _Parser:
                 self.signals, self.variables = saved
                 return tex
             self.signals += 1
-            if self.stacked and any(long in tex + below for long in ("(", "^", " + ", " - ")):
+            long = any(sign in tex + below for sign in ("(", " + ", " - "))
+            if self.stacked == "all" or (self.stacked == "long" and long):
                 tex = rf"\dfrac{{{_bare(tex)}}}{{{_bare(below)}}}"
             else:
                 tex = f"{tex}/{below}"
@@ -384,7 +387,7 @@ class _Parser:
                 return tex
 
     def script(self) -> str:
-        stacked, self.stacked = self.stacked, False
+        stacked, self.stacked = self.stacked, "none"
         try:
             return self.script_of_line()
         finally:

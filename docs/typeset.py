@@ -11,14 +11,13 @@ import re
 import subprocess
 import sys
 from collections.abc import Iterator
-from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT))
-from docs.formulas import Formula, split  # noqa: E402
+from docs.formulas import Formula, Stacked, split  # noqa: E402
 
 KATEX = ROOT / ".venv" / "node_modules" / "katex"
 # Elements whose text is no prose.
@@ -28,7 +27,7 @@ MATHEMATICAL = ("protocols/", "guarantees", "theory", "separations")
 TAG = re.compile(r"(<!--.*?-->|<[^>]*>)", re.DOTALL)
 ARTICLE = re.compile(r"(<article[^>]*>)(.*)(</article>)", re.DOTALL)
 JOINER = "\u2060"
-SHORT = 30  # letters of TeX
+SHORT = 16  # letters of a formula that no line breaks
 
 
 def pieces(page: str, *, capitals: bool) -> Iterator[str | Formula]:
@@ -48,20 +47,19 @@ def pieces(page: str, *, capitals: bool) -> Iterator[str | Formula]:
         elif verbatim or not token.strip():
             yield token
         else:
-            yield from _of_text(token, capitals=capitals, displayed=displayed, stacked=cell)
+            stacked: Stacked = "all" if displayed else "long" if cell else "none"
+            yield from _of_text(token, capitals=capitals, stacked=stacked)
 
 
-def _of_text(
-    text: str, *, capitals: bool, displayed: bool, stacked: bool
-) -> Iterator[str | Formula]:
-    found = split(html.unescape(text), capitals=capitals, stacked=stacked or displayed)
+def _of_text(text: str, *, capitals: bool, stacked: Stacked) -> Iterator[str | Formula]:
+    found = split(html.unescape(text), capitals=capitals, stacked=stacked)
     for before, piece in zip([None, *found], found, strict=False):
         if isinstance(piece, str):
             # No line begins with the comma behind a formula.
             joined = isinstance(before, Formula) and piece[0] in ",.;:)"
             yield f"{JOINER if joined else ''}{html.escape(piece, quote=False)}"
         else:
-            yield replace(piece, tex=rf"\displaystyle {piece.tex}") if displayed else piece
+            yield piece
 
 
 def rendered(found: list[str]) -> list[str]:
@@ -79,9 +77,9 @@ def rendered(found: list[str]) -> list[str]:
     return shown
 
 
-def _unbroken(tex: str, shown: str) -> str:
+def _unbroken(formula: Formula, shown: str) -> str:
     """A formula that no line breaks, if it is short."""
-    return f'<span class="short">{shown}</span>' if len(tex) <= SHORT else shown
+    return f'<span class="short">{shown}</span>' if len(formula.text) <= SHORT else shown
 
 
 # What mkdocs calls --------------------------------------------------------------------------------
@@ -106,6 +104,6 @@ def on_post_page(output: str, page: Any, **_: Any) -> str:
     found = list(pieces(article[2], capitals=capitals))
     shown = iter(rendered([piece.tex for piece in found if isinstance(piece, Formula)]))
     text = "".join(
-        piece if isinstance(piece, str) else _unbroken(piece.tex, next(shown)) for piece in found
+        piece if isinstance(piece, str) else _unbroken(piece, next(shown)) for piece in found
     )
     return output[: article.start(2)] + text + output[article.end(2) :]

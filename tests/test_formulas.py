@@ -13,7 +13,7 @@ sys.path.insert(0, str(ROOT))
 from docs import formulas, generate, typeset  # noqa: E402
 
 
-def shown(text: str, *, capitals: bool = False, stacked: bool = False) -> str:
+def shown(text: str, *, capitals: bool = False, stacked: formulas.Stacked = "none") -> str:
     """With formulas between dollar signs."""
     found = formulas.split(text, capitals=capitals, stacked=stacked)
     return "".join(piece if isinstance(piece, str) else f"${piece.tex}$" for piece in found)
@@ -54,12 +54,13 @@ def test_prose_stays_prose(text: str) -> None:
 
 
 def test_long_fractions_are_stacked() -> None:
-    assert shown("√((d−1)/d² + b)/(1−b)", stacked=True) == (
+    assert shown("√((d−1)/d² + b)/(1−b)", stacked="long") == (
         r"$\dfrac{\sqrt{\dfrac{d - 1}{d^{2}} + b}}{1 - b}$"
     )
-    assert shown("near 1/ε or n^(−β/(2β+1))", stacked=True) == (
+    assert shown("near 1/ε or n^(−β/(2β+1))", stacked="long") == (
         r"near $1/\varepsilon$ or $n^{-\beta/(2 \beta + 1)}$"
     )
+    assert shown("1/ε", stacked="all") == r"$\dfrac{1}{\varepsilon}$"
 
 
 def test_no_power_or_index_is_left_in_pages_of_protocols() -> None:
