@@ -26,7 +26,7 @@ VERBATIM = ("code", "pre", "script", "style", "svg", "h1", "h2", "h3", "h4", "h5
 MATHEMATICAL = ("protocols/", "guarantees", "theory", "separations")
 TAG = re.compile(r"(<!--.*?-->|<[^>]*>)", re.DOTALL)
 ARTICLE = re.compile(r"(<article[^>]*>)(.*)(</article>)", re.DOTALL)
-JOINER = "\u2060"
+END = "\0"  # of a formula that no line breaks, until it is closed
 SHORT = 16  # letters of a formula that no line breaks
 
 
@@ -53,13 +53,8 @@ def pieces(page: str, *, capitals: bool) -> Iterator[str | Formula]:
 
 def _of_text(text: str, *, capitals: bool, stacked: Stacked) -> Iterator[str | Formula]:
     found = split(html.unescape(text), capitals=capitals, stacked=stacked)
-    for before, piece in zip([None, *found], found, strict=False):
-        if isinstance(piece, str):
-            # No line begins with the comma behind a formula.
-            joined = isinstance(before, Formula) and piece[0] in ",.;:)"
-            yield f"{JOINER if joined else ''}{html.escape(piece, quote=False)}"
-        else:
-            yield piece
+    for piece in found:
+        yield html.escape(piece, quote=False) if isinstance(piece, str) else piece
 
 
 def rendered(found: list[str]) -> list[str]:
@@ -77,9 +72,19 @@ def rendered(found: list[str]) -> list[str]:
     return shown
 
 
-def _unbroken(formula: Formula, shown: str) -> str:
-    """A formula that no line breaks, if it is short."""
-    return f'<span class="short">{shown}</span>' if len(formula.text) <= SHORT else shown
+def typeset(page: str, *, capitals: bool) -> str:
+    """The HTML of a page, with its formulas typeset."""
+    found = list(pieces(page, capitals=capitals))
+    shown = iter(rendered([piece.tex for piece in found if isinstance(piece, Formula)]))
+    text = "".join(piece if isinstance(piece, str) else _set(piece, next(shown)) for piece in found)
+    # No line begins with the comma behind a formula.
+    return re.sub(rf"{END}([,.;:)]*)", r"\1</span>", text)
+
+
+def _set(formula: Formula, shown: str) -> str:
+    """A formula in the text. If it is short, or has no place for a break, no line breaks it."""
+    whole = len(formula.text) <= SHORT or shown.count('base"') == 1
+    return f'<span class="short">{shown}{END}' if whole else shown
 
 
 # What mkdocs calls --------------------------------------------------------------------------------
@@ -101,9 +106,5 @@ def on_post_page(output: str, page: Any, **_: Any) -> str:
     if not article:
         return output
     capitals = page.file.src_uri.startswith(MATHEMATICAL)
-    found = list(pieces(article[2], capitals=capitals))
-    shown = iter(rendered([piece.tex for piece in found if isinstance(piece, Formula)]))
-    text = "".join(
-        piece if isinstance(piece, str) else _unbroken(piece, next(shown)) for piece in found
-    )
+    text = typeset(article[2], capitals=capitals)
     return output[: article.start(2)] + text + output[article.end(2) :]
