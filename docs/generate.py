@@ -8,6 +8,7 @@ files that only the built site has. Only functions that begin with `on_` need mk
 import dataclasses
 import inspect
 import re
+import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from functools import cache, partial
@@ -20,6 +21,9 @@ from headcount.core.protocol import Protocol, option_names
 from headcount.protocols import registry
 
 ROOT = Path(__file__).parents[1]
+sys.path.insert(0, str(ROOT))
+from docs import reference  # noqa: E402
+
 COPIED = {"security.md": "SECURITY.md", "changelog.md": "CHANGELOG.md"}
 TRUSTS = (hc.Trust.CENTRAL, hc.Trust.SHUFFLE, hc.Trust.LOCAL)
 WIDTH, MARGIN = 100, 12  # the width of lines in docstrings, and the indent of their sections
@@ -161,18 +165,18 @@ def prose(lines: list[str], page: str, trust: str = "") -> str:
         if not rows:
             continue
         if all(row.startswith("    ") for row in rows):
-            shown = "<br>\n".join(formulas(row.strip()) for row in rows)
+            shown = "<br>\n".join(plain(row.strip()) for row in rows)
             text += f'<p class="formula">{shown}</p>\n\n'
             continue
         flowing = ""
         for row, following in zip(rows, [*rows[1:], ""], strict=True):
             word = following.split(" ")[0]
-            early = word and len(row) + 1 + len(word) <= WIDTH - MARGIN
+            early = word and len(row) + 1 + len(word) < WIDTH - MARGIN - 1
             early = early and row.endswith((".", ":", ";", ",", " is"))
             flowing += row + (f"{BREAK}\n" if early else "\n")
         pieces = re.split(r"(`[^`]+`)", flowing if text else sentence(flowing))
         text += "".join(
-            link(piece.strip("`"), page, trust) if piece.startswith("`") else formulas(piece)
+            link(piece.strip("`"), page, trust) if piece.startswith("`") else plain(piece)
             for piece in pieces
         ).replace(BREAK, "<br>")
         text += "\n"
@@ -184,18 +188,11 @@ def sentence(text: str) -> str:
     return text[0].upper() + text[1:] if re.match(r"[a-z]{2}", text) else text
 
 
-def formulas(text: str) -> str:
-    """The text with superscripts and subscripts, and without line breaks inside a term."""
+def plain(text: str) -> str:
+    """Text in which nothing is taken for Markdown. Its formulas are typeset later."""
     text = text.replace("&", "&amp;").replace("<", "&lt;")
-    if text.count("*") % 2:  # not around a word: a symbol
-        text = text.replace("*", r"\*")
-    text = re.sub(r" ([+−·≤≥≠~]) ", "\u00a0\\1\u00a0", text)
-    text = re.sub(r"(?<=[)|])(?=[(⟨])", "\u2060", text)
-    script = r"(?:\{([^{}]+)\}|(\([^()]+\)|\|[^|]+\||⟨[^⟩]+⟩|[−-]?\w+'?))"
-    text = re.sub(rf"\^{script}", lambda found: f"<sup>{found[1] or found[2]}</sup>", text)
-    return re.sub(
-        rf"(?<=[\w\u0302])_{script}", lambda found: f"<sub>{found[1] or found[2]}</sub>", text
-    )
+    # Stars in pairs are around a word. A single one is a symbol.
+    return text.replace("*", r"\*") if text.count("*") % 2 else text
 
 
 def link(name: str, page: str, trust: str = "") -> str:
@@ -233,6 +230,7 @@ def pages_made() -> dict[str, Callable[[], str]]:
         **{page_of(name): partial(protocol_page, name) for name in registry.own_names()},
         "protocols/shared.md": shared_page,
         "commands.md": command_page,
+        **reference.pages_made(),
         **{page: (ROOT / source).read_text for page, source in COPIED.items()},
     }
 
@@ -260,7 +258,7 @@ def overview() -> str:
         for name in registry.own_names(trust=trust):
             found = parts(name)
             answered = ", ".join(tasks([kind for kinds in found.values() for kind in kinds]))
-            title = formulas(Box.of(next(iter(found))).title)
+            title = plain(Box.of(next(iter(found))).title)
             text += f"| {link(name, page)} | {answered} | {title} |\n"
     return text
 
@@ -275,7 +273,7 @@ def protocol_page(name: str) -> str:
         level = "###" if several else "##"
         if several:
             text += f"## {', '.join(answered).capitalize()}\n\n"
-        text += f"{formulas(box.title)}\n\n"
+        text += f"{plain(box.title)}\n\n"
         text += f"**Answers** {', '.join(answered)} · **trust** {trust} · "
         text += f"**source** `{module.replace('.', '/')}.py`\n\n"
         text += f"{level} Example\n\n```python\n{example(name, kinds[0])}```\n\n"
@@ -346,7 +344,7 @@ def shared_page() -> str:
     page = "protocols/shared.md"
     text = "# Shared parts\n\nSeveral protocols use these parts. Their pages link to them.\n\n"
     for stem, box in shared_modules().items():
-        text += f"## {stem}\n\n{formulas(box.title)}\n\n"
+        text += f"## {stem}\n\n{plain(box.title)}\n\n"
         for title, lines in box.sections.items():
             text += f"**{title}**\n\n{prose(lines, page)}"
     return text
@@ -489,6 +487,16 @@ def on_config(config: Any) -> Any:
                 {"Overview": "protocols/index.md"},
                 *listed,
                 {"Shared parts": "protocols/shared.md"},
+            ]
+        if "Reference" in entry:
+            entry["Reference"] = [
+                "reference/index.md",
+                *(
+                    {title: reference.page_of(subject)}
+                    for subject, (title, *_) in reference.PAGES.items()
+                ),
+                {"The contract of a protocol": "reference/contract.md"},
+                {"Commands": "commands.md"},
             ]
     return config
 

@@ -68,13 +68,16 @@ class Audit:
 
     @property
     def verdict(self) -> str:
+        """One of "refuted", "consistent" and "no claim"."""
         return "no claim" if self.claim is None else "refuted" if self.refuted else "consistent"
 
     def to_dict(self) -> dict[str, Any]:
+        """The audit for JSON, with its verdict. JSON has no infinity: None stands for it."""
         fields = {"verdict": self.verdict, **asdict(self)}
         return {name: None if value == math.inf else value for name, value in fields.items()}
 
     def table(self) -> Table:
+        """The claim, the measured ε, and the event that showed it."""
         claim = "none" if self.claim is None else short(self.claim, 4)
         title = {
             "refuted": "Refuted: less privacy than was claimed",

@@ -50,6 +50,7 @@ class ExactAudit:
 
     @property
     def epsilon(self) -> float:
+        """The least ε at this δ; `inf` if none is enough."""
         return self.loss.epsilon
 
     @property
@@ -59,9 +60,11 @@ class ExactAudit:
 
     @property
     def verdict(self) -> str:
+        """One of "refuted", "kept" and "no claim"."""
         return "no claim" if self.claim is None else "refuted" if self.refuted else "kept"
 
     def table(self) -> Table:
+        """The claim, the least ε, and the event that shows it."""
         title = {
             "refuted": "Refuted: less privacy than was claimed",
             "kept": "Kept: no event of any two neighboring datasets shows less privacy",
@@ -102,6 +105,7 @@ class ExactAudit:
         return self.table().html()
 
     def to_dict(self) -> dict[str, Any]:
+        """The audit for JSON, with its verdict. JSON has no infinity: None stands for it."""
         fields = asdict(self)
         del fields["loss"]
         return {

@@ -146,6 +146,7 @@ class PrivacyReport:
 
     @property
     def facts(self) -> tuple[Fact, ...]:
+        """The four facts, each with its threshold."""
         return self.odds, self.exception, self.advantage, self.singled_out
 
     @property
@@ -178,6 +179,7 @@ class PrivacyReport:
 
     @property
     def title(self) -> str:
+        """The verdict in one line."""
         beyond = ", ".join(fact.name for fact in self.facts if not fact.within)
         verdict = f"Beyond your thresholds ({beyond})" if beyond else "Within your thresholds"
         pair = f"({_shown(self.epsilon)}, {_shown(self.delta)})-DP"
@@ -236,6 +238,7 @@ class PrivacyReport:
         }[self.trust]
 
     def table(self) -> Table:
+        """The facts against their thresholds, and the sentences."""
         return Table(
             ("name", "what", "at most", "without answer", "threshold", "within"),
             tuple(
@@ -256,6 +259,7 @@ class PrivacyReport:
         )
 
     def to_dict(self) -> dict[str, Any]:
+        """The report for JSON."""
         return {
             "protocol": self.protocol,
             "epsilon": self.epsilon if math.isfinite(self.epsilon) else None,

@@ -24,9 +24,9 @@ class Trust(StrEnum):
     trust the shuffler to mix messages. In local trust people trust nobody.
     """
 
-    CENTRAL = "central"
-    SHUFFLE = "shuffle"
-    LOCAL = "local"
+    CENTRAL = "central"  # a curator sees all values and adds noise to the answer
+    SHUFFLE = "shuffle"  # people send noisy messages, and a shuffler hides who sent which
+    LOCAL = "local"  # people send noisy messages to an analyzer whom nobody trusts
 
 
 @dataclass(frozen=True)

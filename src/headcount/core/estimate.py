@@ -97,6 +97,7 @@ class Interval:
         return bool(np.all(self.low <= value) and np.all(value <= self.high))
 
     def to_dict(self) -> dict[str, Any]:
+        """The interval for JSON."""
         return {
             "low": _plain(self.low),
             "high": _plain(self.high),
@@ -283,6 +284,7 @@ class Estimate:
     def to_dict(
         self, confidence: float = 0.95, *, sampling: bool = False, simultaneous: bool = False
     ) -> dict[str, Any]:
+        """The estimate for JSON, with an interval: see `interval`."""
         named: dict[str, Any] = {} if self.buckets is None else {"buckets": list(self.buckets)}
         named |= {} if self.edges is None else {"edges": list(self.edges)}
         return {

@@ -48,9 +48,11 @@ class Guarantee:
         return "" if self.secure else _INSECURE
 
     def to_dict(self) -> dict[str, Any]:
+        """The guarantee for JSON, with its warning if there is one."""
         return {**asdict(self), **({"warning": self.warning} if self.warning else {})}
 
     def table(self) -> Table:
+        """The guarantee as a table of one row."""
         return Table(
             ("trust", "epsilon", "delta", "honest people", "computed"),
             (

@@ -61,6 +61,7 @@ class Alphabet:
 
     @property
     def bytes_per_message(self) -> int:
+        """The bytes that one message takes in a payload."""
         return self.dtype.itemsize * len(self.columns)
 
     def messages(self, payload: NDArray[Any]) -> NDArray[Any]:
@@ -149,6 +150,7 @@ class Messages(Batch):
 
     @classmethod
     def one_each(cls, payload: NDArray[Any]) -> "Messages":
+        """Messages of people who sent one each."""
         # A broadcast 1 takes no memory, even for a large crowd.
         return cls(payload, len(payload), np.broadcast_to(np.int64(1), len(payload)))
 

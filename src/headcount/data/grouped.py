@@ -34,10 +34,12 @@ class GroupedEstimate(Mapping[Group, Estimate]):
 
     @property
     def users(self) -> int:
+        """The number of people in all groups together."""
         return sum(estimate.users for estimate in self.values())
 
     @property
     def task(self) -> str:
+        """The name of the question."""
         return next(iter(self.values())).task
 
     def postprocess(self, name: str) -> "GroupedEstimate":
@@ -67,6 +69,7 @@ class GroupedEstimate(Mapping[Group, Estimate]):
     def to_dict(
         self, confidence: float = 0.95, *, sampling: bool = False, simultaneous: bool = False
     ) -> dict[str, Any]:
+        """All estimates for JSON, with intervals: see `Estimate.interval`."""
         kind = {"sampling": sampling, "simultaneous": simultaneous}
         return {
             "task": self.task,

@@ -42,6 +42,7 @@ class Spending:
     def of(
         cls, dataset: str, terms: Terms, account: Account, entries: tuple[Entry, ...]
     ) -> "Spending":
+        """What an account and its entries come to."""
         try:
             composed = account.is_composed
         except MissingPackage:  # plain sums are correct too, but they allow less
@@ -121,6 +122,7 @@ class Spending:
         return self.table().html()
 
     def to_dict(self) -> dict[str, Any]:
+        """The spending for JSON."""
         return {
             "dataset": self.dataset,
             "limit": asdict(self.limit),

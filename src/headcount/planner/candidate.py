@@ -63,6 +63,7 @@ class Candidate:
 
     @property
     def bits_per_user(self) -> float:
+        """The expected number of bits of the person who sends most."""
         return self.messages_per_user * self.bits_per_message
 
 
@@ -80,10 +81,12 @@ class Refusal:
         return self.reason if named else f"{self.protocol}: {self.reason}"
 
     def to_dict(self) -> dict[str, Any]:
+        """The refusal for JSON."""
         return asdict(self)
 
     @classmethod
     def from_dict(cls, document: Mapping[str, Any]) -> "Refusal":
+        """What `to_dict` wrote."""
         for key, value in document["feasible"].items():
             checks.real(key, value)
         return cls(**{**document, "trust": Trust(document["trust"])})

@@ -133,6 +133,7 @@ class Comparison:
         return self.table().html()
 
     def to_dict(self) -> dict[str, Any]:
+        """The comparison for JSON."""
         return {**asdict(self), "task": self.task.to_dict()}
 
 

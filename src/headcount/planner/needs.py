@@ -106,6 +106,7 @@ class Needs:
         return self.table().html()
 
     def to_dict(self) -> dict[str, Any]:
+        """The answer for JSON."""
         return {
             "task": self.task.to_dict(),
             "margin": asdict(self.margin),

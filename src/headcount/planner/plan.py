@@ -177,6 +177,7 @@ class Plan:
         return digest(self._document())
 
     def to_dict(self) -> dict[str, Any]:
+        """The plan for JSON, with its digest."""
         return {**self._document(), "digest": self.digest}
 
     def _document(self) -> dict[str, Any]:

@@ -36,6 +36,7 @@ class Shuffler:
 
     @property
     def withholds(self) -> bool:
+        """Whether rare messages are withheld."""
         return self.least_copies > 1
 
     def mix(self, messages: Messages, source: Source) -> Batch:

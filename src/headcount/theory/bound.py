@@ -42,6 +42,7 @@ class Bound:
     value: float
 
     def to_dict(self) -> dict[str, Any]:
+        """The bound for JSON."""
         return {**asdict(self), "trust": str(self.trust)}
 
     @classmethod
