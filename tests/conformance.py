@@ -134,6 +134,9 @@ def asked_crowds(
             late = before >= (1 if sparing else quick_settings(name, task))
             # Sums share all but a factor with means, papers' parameters all but the numbers.
             late |= sparing and (isinstance(p.task, hc.Sum) or p.calibration == "paper")
+            # One number for each option that is no choice of a word.
+            first = SMALL_OPTIONS.get(name, [{}])[0] if small else {}
+            late |= sparing and any(getattr(p, option) != first[option] for option in first)
             yield p, late
 
 

@@ -3,6 +3,7 @@
 The names are those of the last table of `docs/adding-a-protocol.md`.
 """
 
+import ast
 import sys
 import types
 from collections.abc import Callable, Iterator
@@ -198,8 +199,7 @@ FAULTS = [
         },
     ),
     fault(
-        "`zero_exact.py`: the order of one person's messages is random, but their number betrays "
-        "the value, and `local_epsilon` does not say so",
+        "`zero_exact.py`: the number of messages betrays a person, and `local_epsilon` is finite",
         "local_epsilon_is_what_one_bundle_betrays",
         {"return math.inf": "return self.budget.epsilon"},
     ),
@@ -241,10 +241,9 @@ def register(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[Original, st
         place = f"with_a_fault:{original.class_name}"
         monkeypatch.setitem(registry._CLASSES, original.name, place)
 
-    if guide.NAME not in conformance.SMALL_OPTIONS:
-        options = [line for table, _, line in guide.additions() if table == "SMALL_OPTIONS"]
-        for name, tried in eval(f"{{{options[0]}}}").items():
-            monkeypatch.setitem(conformance.SMALL_OPTIONS, name, tried)
+    (line,) = (line for table, _, line in guide.additions() if table == "SMALL_OPTIONS")
+    for name, tried in ast.literal_eval(f"{{{line}}}").items():
+        monkeypatch.setitem(conformance.SMALL_OPTIONS, name, tried)
     forget()
     yield put
     forget()
