@@ -7,6 +7,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
+from importlib import import_module
 from pathlib import Path
 
 import pytest
@@ -116,3 +117,19 @@ def test_what_the_page_names_is_there() -> None:
     for row in re.findall(r"^\| .+ \| .+ \| (.+) \|$", tables, flags=re.MULTILINE):
         for test in re.findall(r"`(\w+)`", row):
             assert f"def test_{test}" in suite, test
+
+
+def test_helpers_are_where_the_page_says() -> None:
+    package = ROOT / "src" / "headcount"
+    listed = guide.PAGE.split("## What there is already")[1].split("## Checklist")[0]
+    rows = re.findall(r"^\| (`\S+\.py`.*?) \| (.+) \|$", listed, flags=re.MULTILINE)
+    assert len(rows) >= 10
+    for files, helpers in rows:
+        text = "".join((package / file).read_text() for file in re.findall(r"`(.+?)`", files))
+        for helper in re.findall(r"`([\w.]+)`", helpers):
+            assert re.search(rf"\b{helper.split('.')[-1]}\b", text), helper
+    laws = re.findall(r"^\| `([\w.]+)\.(\w+)` \|", listed, flags=re.MULTILINE)
+    assert len(laws) >= 5
+    for module, law in laws:
+        found = getattr(import_module(f"headcount.{module}"), law)
+        assert hasattr(found, "margins")
