@@ -157,7 +157,9 @@ def test_stated_error_is_that_of_all_outcomes(protocol: hc.Protocol) -> None:
 
 
 def check_error_at_the_truth(protocol: hc.Protocol) -> None:
-    """What an estimate states if it happens to be right is the error for these data."""
+    """What an estimate states if it happens to be right is the error for these data, or a little
+    more.
+    """
     if isinstance(protocol.task, hc.Density) or protocol.least_copies > 1:
         return  # what is estimated without bias is something else: bins, or what is not withheld
     for holding in some_datasets(protocol):
@@ -165,10 +167,10 @@ def check_error_at_the_truth(protocol: hc.Protocol) -> None:
         known = protocol.standard_error(enumeration.held(protocol, holding))
         law = protocol.estimator.error_law(users, truth)
         stated = float(np.max(law.standard_error))
-        if numeric(protocol.task) or getattr(protocol, "analyzer", None) == "zero-exact":
-            assert stated >= known * (1 - 1e-9)  # for the worst of the data that are possible
-        else:
-            assert stated == pytest.approx(known, rel=1e-9)
+        assert stated >= known * (1 - 1e-9)
+        # Where it is that of the worst data that are possible, it may be much larger.
+        if not numeric(protocol.task) and getattr(protocol, "analyzer", None) != "zero-exact":
+            assert stated <= known * 1.1
 
 
 @sparing_decentral
