@@ -157,9 +157,7 @@ def test_stated_error_is_that_of_all_outcomes(protocol: hc.Protocol) -> None:
 
 
 def check_error_at_the_truth(protocol: hc.Protocol) -> None:
-    """What an estimate states if it happens to be right is the error for these data, or a little
-    more.
-    """
+    """An estimate that happens to be right states no less than the error for these data."""
     if isinstance(protocol.task, hc.Density) or protocol.least_copies > 1:
         return  # what is estimated without bias is something else: bins, or what is not withheld
     for holding in some_datasets(protocol):
@@ -168,9 +166,6 @@ def check_error_at_the_truth(protocol: hc.Protocol) -> None:
         law = protocol.estimator.error_law(users, truth)
         stated = float(np.max(law.standard_error))
         assert stated >= known * (1 - 1e-9)
-        # Where it is that of the worst data that are possible, it may be much larger.
-        if not numeric(protocol.task) and getattr(protocol, "analyzer", None) != "zero-exact":
-            assert stated <= known * 1.1
 
 
 @sparing_decentral
