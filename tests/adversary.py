@@ -4,10 +4,10 @@ The adversary knows everybody's value but the victim's, and what dishonest peopl
 people of the victim's crowd are all that hides the victim, and they may hold anything: every way
 in which they can is tried, for every change of the victim's values, in both directions.
 
-Laws of messages are those that protocols state (`tests/test_conformance.py` holds them against what
-is really sent). Nothing here comes from `headcount.accounting`. Divergences are sums of positive
-floats, good to `_ERROR`; where that does not decide, they are computed again in whole numbers and
-50 digits.
+Laws of messages are those that protocols state (`tests/test_conformance_privacy.py` holds them
+against what is really sent). Nothing here comes from `headcount.accounting`. Divergences are sums
+of positive floats, good to `_ERROR`; where that does not decide, they are computed again in whole
+numbers and 50 digits.
 """
 
 import math
