@@ -555,7 +555,7 @@ def test_memory_that_runs_out_is_one_line(
     def greedy(*arguments: Any, **more: Any) -> None:
         raise MemoryError
 
-    monkeypatch.setattr(estimate, "estimate_table", greedy)
+    monkeypatch.setattr(estimate, "prepare", greedy)
     asked = ["estimate", "people.csv", "--column", "smoker", "--epsilon", "1"]
     status, out, err = headcount(*asked)
     assert (status, out) == (2, "")
@@ -570,7 +570,7 @@ def test_a_fault_of_ours_shows_where_it_is(
     def wrong(*arguments: Any, **more: Any) -> None:
         raise RuntimeError("so wrong")
 
-    monkeypatch.setattr(estimate, "estimate_table", wrong)
+    monkeypatch.setattr(estimate, "prepare", wrong)
     shown = headcount("estimate", "people.csv", "--column", "smoker", "--epsilon", "1")
     assert (shown.status, shown.out) == (70, "")
     *_, where, last = shown.err.splitlines()

@@ -218,7 +218,7 @@ def test_bytes_are_the_messages_and_nothing_else() -> None:
 
 def test_messages_and_tallies_of_nobody_or_of_too_many() -> None:
     ones = np.ones(3, np.uint8)
-    with pytest.raises(hc.InvalidValue, match="for each of 7 people, got 1"):
+    with pytest.raises(hc.InvalidValue, match="as many counts as people, 7, got 1"):
         hc.Messages(ones, 7, np.array([3]))
     with pytest.raises(hc.InvalidValue, match="at least one person"):
         hc.Batch(ones, 0)

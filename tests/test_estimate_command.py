@@ -378,7 +378,7 @@ def test_what_is_public_is_not_the_question(headcount: Headcount, flag: str) -> 
         "estimate", "people.csv", "--column", "smoker", flag, "smoker", "--epsilon", "1"
     )
     assert (done.status, done.out) == (2, "")
-    assert "`column` must be another one" in done.err
+    assert "`column` must differ from the columns of persons and groups" in done.err
 
 
 @pytest.mark.usefixtures("people")

@@ -43,7 +43,7 @@ def test_dishonest_people_may_all_be_in_one_group() -> None:
     data, budget = table({"Bonn": 60, "Ulm": 60}), hc.Budget(1, 1e-3)
     with pytest.raises(hc.Infeasible) as refused:
         asked(data, group="city", budget=budget, honest=50)
-    assert "group 'Bonn' of size 60: 70 of 120 people may be dishonest" in str(refused.value)
+    assert "group 'Bonn' of 60 people: 70 of 120 people may be dishonest" in str(refused.value)
     assert "`honest` must be at least 61" in str(refused.value)
     assert "honest={group: people}" in str(refused.value)
     # What was run before, if one honest person is left in the victim's group.

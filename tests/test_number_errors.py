@@ -381,7 +381,9 @@ def test_only_means_are_samples(task: hc.Task) -> None:
     protocol = hc.protocol("central.geometric", task, hc.Budget(1.0), hc.Crowd(10))
     estimate = protocol.estimate(protocol.tally(protocol.randomize([1] * 10, hc.SeededSource(1))))
     for ask in (lambda: estimate.sampling_error, lambda: estimate.interval(0.9, sampling=True)):
-        with pytest.raises(hc.InvalidParameter, match="only a mean has a sampling error"):
+        with pytest.raises(
+            hc.InvalidParameter, match="only a mean or a density has a sampling error"
+        ):
             ask()
     assert "sampling_error" not in estimate.to_dict()
 

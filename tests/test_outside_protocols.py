@@ -23,7 +23,9 @@ import pytest
 
 import enumeration
 import headcount as hc
-import test_conformance as conformance
+import test_conformance_calls as calls
+import test_conformance_estimates as estimates
+import test_conformance_privacy as privacy
 from headcount.protocols import registry
 from headcount.protocols.outside import Outside
 from headcount.randomness.draws import WHOLE
@@ -536,17 +538,17 @@ each_matrix = pytest.mark.parametrize(
 @pytest.mark.parametrize(
     "check",
     [
-        conformance.test_law_sums_to_one_over_its_alphabet,
-        conformance.test_sampler_follows_its_law_and_no_other,
-        conformance.test_people_are_randomized_independently,
-        conformance.test_unbiased_value_is_unbiased,
-        conformance.test_stated_error_is_that_of_all_outcomes,
-        conformance.test_intervals_cover,
-        conformance.test_guarantee_is_that_of_every_view,
-        conformance.test_curve_is_that_of_every_view,
-        conformance.test_local_epsilon_is_what_one_bundle_betrays,
-        conformance.test_bundles_all_have_one_size,
-        conformance.test_simulation_and_messages_have_the_law_of_the_tally,
+        privacy.test_law_sums_to_one_over_its_alphabet,
+        privacy.test_sampler_follows_its_law_and_no_other,
+        privacy.test_people_are_randomized_independently,
+        estimates.test_unbiased_value_is_unbiased,
+        estimates.test_stated_error_is_that_of_all_outcomes,
+        estimates.test_intervals_cover,
+        privacy.test_guarantee_is_that_of_every_view,
+        privacy.test_curve_is_that_of_every_view,
+        privacy.test_local_epsilon_is_what_one_bundle_betrays,
+        privacy.test_bundles_all_have_one_size,
+        estimates.test_simulation_and_messages_have_the_law_of_the_tally,
     ],
     ids=lambda check: check.__name__,
 )
@@ -559,9 +561,9 @@ def test_matrices_keep_the_contract(protocol: hc.Protocol, check: Any) -> None:
 @pytest.mark.parametrize(
     "check",
     [
-        conformance.test_budget_is_met_and_used_at_full_size,
-        conformance.test_parts_order_and_journey_do_not_matter,
-        conformance.test_estimates_are_near_the_truth,
+        privacy.test_budget_is_met_and_used_at_full_size,
+        estimates.test_parts_order_and_journey_do_not_matter,
+        estimates.test_estimates_are_near_the_truth,
     ],
     ids=lambda check: check.__name__,
 )
@@ -574,11 +576,11 @@ def test_matrices_keep_the_contract_at_full_size(
 @pytest.mark.parametrize(
     "check",
     [
-        conformance.test_more_people_are_welcome_and_fewer_refused,
-        conformance.test_fewer_honest_people_never_means_less_noise,
-        conformance.test_protocols_are_values,
-        conformance.test_bad_messages_tallies_and_counts_are_refused,
-        conformance.test_bad_options_are_refused,
+        calls.test_more_people_are_welcome_and_fewer_refused,
+        privacy.test_fewer_honest_people_never_means_less_noise,
+        calls.test_protocols_are_values,
+        calls.test_bad_messages_tallies_and_counts_are_refused,
+        calls.test_bad_options_are_refused,
     ],
     ids=lambda check: check.__name__,
 )
@@ -742,7 +744,7 @@ def test_a_matrix_is_amplified_like_our_own() -> None:
         small = hc.protocol(
             "shuffle.amplified", hc.Count(), hc.Budget(0.9, 0.3), hc.Crowd(users), local=Coin.name
         )
-        conformance.test_guarantee_is_that_of_every_view(small)
+        privacy.test_guarantee_is_that_of_every_view(small)
         for epsilon in (0.0, 0.3, 1.0):
             assert enumeration.worst_delta(small, epsilon) <= small.curve.delta(epsilon)
 

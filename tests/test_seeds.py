@@ -176,9 +176,9 @@ def test_no_ledger_takes_what_is_not_kept(tmp_path: Path) -> None:
             hc.estimate({"value": VALUES}, hc.Count(), source=source, **asked)
     protocol = of("central")
     marked = hc.run(protocol, VALUES, hc.SeededSource(1)).guarantee
-    with pytest.raises(hc.InvalidParameter, match="kept"):
+    with pytest.raises(hc.InvalidParameter, match="must hold to be"):
         book.charge("town", marked, protocol.curve, protocol="x", task="count", users=60)
-    with pytest.raises(hc.InvalidParameter, match="kept"):
+    with pytest.raises(hc.InvalidParameter, match="must hold to be"):
         hc.privacy_report(marked)
     assert book.spending("town").entries == ()
 

@@ -330,7 +330,7 @@ def test_tallies_of_parts_add_up_modulo() -> None:
     assert both.users == 40
     assert np.array_equal(both.counts, whole.counts)
     assert protocol.estimate(both).value == protocol.estimate(whole).value
-    with pytest.raises(hc.InvalidValue, match="messages per person must be"):
+    with pytest.raises(hc.InvalidValue, match="each person must send"):
         protocol.tally(hc.Batch(payload[1:], 40))
 
 

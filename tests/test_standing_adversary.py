@@ -265,11 +265,12 @@ def test_noise_that_is_a_twentieth_too_small_is_seen(
     protocol = made.protocol
     said = protocol.guarantee, protocol.curve
     if asked.name == "central.geometric":
-        monkeypatch.setattr(type(protocol), "_rate", Fraction(21, 20))
-        vars(protocol).pop("_rate", None)
+        estimator: Any = protocol.estimator
+        monkeypatch.setitem(vars(protocol), "estimator", replace(estimator, rate=Fraction(21, 20)))
     else:
-        weight, delta = vars(protocol)["_calibrated"]
-        monkeypatch.setitem(vars(protocol), "_calibrated", (weight * 19 // 20, delta))
+        randomizer: Any = protocol.randomizer
+        weight = randomizer.weight * 19 // 20
+        monkeypatch.setitem(vars(protocol), "randomizer", replace(randomizer, weight=weight))
     assert (protocol.guarantee, protocol.curve) == said
     assert {one.reading.where for one in settings.by_run(made)} >= {"to_dict", "str", "notebook"}
 

@@ -10,7 +10,6 @@ import pytest
 
 import headcount as hc
 from headcount.accounting.amplification import Blanket, Clones
-from headcount.core.protocol import check_users
 from headcount.road.pieces import collect
 
 SOURCE = hc.SeededSource(1)
@@ -73,7 +72,6 @@ CALLS: list[tuple[Callable[..., Any], dict[str, Any]]] = [
     (CENTRAL.standard_error, {"counts": {1.0: 3}}),
     (LOCAL.truth, {"counts": [1, 2, 2]}),
     (LOCAL.margin, {"confidence": 0.9}),
-    (check_users, {"protocol": LOCAL, "users": 9}),
     (SHUFFLED.bundle, {"value": 1, "source": SOURCE, "slots": None}),
     (SHUFFLED.curve.delta, {"epsilon": 1.0}),
     (SHUFFLED.curve.deltas, {"epsilons": np.array([1.0])}),

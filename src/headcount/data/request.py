@@ -203,8 +203,8 @@ class Request:
         listed = isinstance(self.groups, Sequence) and not isinstance(self.groups, str)
         names = list(self.groups) if listed else []
         words = all(isinstance(name, str) or _is_number(name) for name in names)
-        different = len({str(name) for name in names}) == len(names)
-        if self.group is None or not names or not words or not different:
+        different = words and len({str(name) for name in names}) == len(names)
+        if self.group is None or not names or not different:
             raise InvalidParameter(
                 f"`groups` must come with `group`: words or whole numbers, each once, "
                 f"got {checks.shown(self.groups)}"
