@@ -307,9 +307,7 @@ def test_groups_that_cannot_be_answered() -> None:
     some = ["Ulm", "Bonn", "Kiel"]
     with pytest.raises(hc.InvalidValue, match=r"every group must be one of .*, got 'Hof'"):
         hc.estimate(data, hc.Count(), budget=hc.Budget(1), groups=some, **common)
-    with pytest.raises(
-        hc.InvalidValue, match="group 'Rom' of 0 people: there must be at least one"
-    ):
+    with pytest.raises(hc.InvalidValue, match="group 'Rom' of 0 people: there must be"):
         hc.estimate(data, hc.Count(), budget=hc.Budget(1), groups=[*some, "Hof", "Rom"], **common)
     with pytest.raises(hc.InvalidParameter, match="`groups` must come with `group`"):
         hc.estimate(data, hc.Count(), budget=hc.Budget(1), column="smokes", groups=some)
