@@ -153,7 +153,7 @@ def test_plans_are_saved_and_run(headcount: Headcount, tmp_path: Path) -> None:
         (["plan", "count", "--epsilon", "1", "--margin", "3", "--exact"], 2, "must come with --us"),
         (["plan", "count", "--users", "0", "--epsilon", "1"], 2, "`users` must be between"),
         (["compare", "count", "--over", "time"], 2, "`over` must be one of users, epsilon"),
-        (["compare", "count", "--over", "buckets"], 2, "with a histogram only"),
+        (["compare", "count", "--over", "buckets"], 2, "buckets must come with a histogram"),
         (["compare", "count", "--values", "1,x"], 2, "`values` must be numbers with commas"),
         (["compare", "count", "--protocols", "local.k-ary"], 2, "must answer a count"),
         (["compare", "count", "--out", "figure.gif"], 2, "a figure must end in .png"),
