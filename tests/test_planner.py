@@ -306,7 +306,7 @@ def test_filters_say_why() -> None:
     plan = hc.plan(hc.Count(), BUDGET, CROWD, max_messages=1.0, exact=True)
     assert all(one.messages_per_user <= 1 and one.guarantee.exact for one in plan.candidates)
     reasons = {one.protocol: one.reason for one in plan.refused}
-    assert "at most 1 may be sent" in reasons["shuffle.zero-exact"]
+    assert "at most 1 is allowed" in reasons["shuffle.zero-exact"]
     traded = hc.plan(hc.Count(), BUDGET, CROWD, max_messages=1.15)["shuffle.correlated"]
     assert traded.options == {"max_messages": 1.15}
     assert (
@@ -653,7 +653,7 @@ def test_shares_are_of_the_whole() -> None:
     assert hc.Sum(-1, 3).answer_size(50) == 200
     assert hc.Mean(-1, 3).answer_size(50) == 4
     assert hc.Density(0, 4).answer_size(50) == 0.25
-    with pytest.raises(hc.InvalidParameter, match="below the whole"):
+    with pytest.raises(hc.InvalidParameter, match="a share below 100 %"):
         hc.Margin(1.5, share=True)
 
 

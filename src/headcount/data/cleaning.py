@@ -141,8 +141,8 @@ class Cleaning:
         kind = array.type
         if types.is_dictionary(kind):
             codes, wrong = self._codes(array.dictionary)
-            at = array.indices.to_numpy()
-            return codes[at], None if wrong is None else wrong[at]
+            indices = array.indices.to_numpy()
+            return codes[indices], None if wrong is None else wrong[indices]
         text = is_text(kind)
         if not text and not is_number(kind):
             raise InvalidValue(
@@ -157,8 +157,8 @@ class Cleaning:
         if self.declared.listed_values is not None and (text or types.is_integer(kind)):
             return self._labels(array)
         if text:
-            words, at = listed(array, self.column)
-            return self.declared.encode(words)[at], None
+            words, indices = listed(array, self.column)
+            return self.declared.encode(words)[indices], None
         return self._numbers(numbers(array))
 
     def _labels(self, array: "pyarrow.Array") -> tuple[NDArray[Any], NDArray[np.bool_] | None]:
@@ -166,15 +166,14 @@ class Cleaning:
         from pyarrow import compute
 
         labels, places = _label_set(self.declared, array.type, self.dtype)
-        found = compute.index_in(array, value_set=labels)
+        indices = compute.index_in(array, value_set=labels)
         wrong = None
-        if found.null_count:
-            wrong = found.is_null().to_numpy(zero_copy_only=False)
-            found = found.fill_null(0)
-        at = found.to_numpy()
+        if indices.null_count:
+            wrong = indices.is_null().to_numpy(zero_copy_only=False)
+            indices = indices.fill_null(0)
         if not len(labels):
             return np.zeros(len(array), dtype=self.dtype), wrong
-        return places[at], wrong
+        return places[indices.to_numpy()], wrong
 
     def _binned(self, values: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.bool_] | None]:
         assert self.edges
@@ -184,8 +183,8 @@ class Cleaning:
         elif edges.dtype.kind == "f" or values.dtype.kind == "f":
             values = values.astype(np.float64, copy=False)
         wrong = ~((values >= edges[0]) & (values <= edges[-1]))
-        at = np.searchsorted(edges, values, side="right") - 1
-        codes = np.clip(at, 0, len(edges) - 2).astype(self.dtype)
+        bins = np.searchsorted(edges, values, side="right") - 1
+        codes = np.clip(bins, 0, len(edges) - 2).astype(self.dtype)
         if self.outside == "clamp":
             wrong = np.isnan(values) if values.dtype.kind == "f" else np.zeros_like(wrong)
         return codes, wrong if wrong.any() else None
@@ -263,6 +262,6 @@ def _label_set(
     held = list(enumerate(task.listed_values or ()))
     if not is_text(kind):
         limits = np.iinfo(kind.to_pandas_dtype())
-        held = [(at, label) for at, label in held if limits.min <= int(label) <= limits.max]
+        held = [(place, label) for place, label in held if limits.min <= int(label) <= limits.max]
     places, labels = zip(*held, strict=True) if held else ((), ())
     return pyarrow.array(labels, type=kind), np.array(places, dtype=index)

@@ -107,12 +107,12 @@ class Comparison:
 
     def table(self) -> Table:
         """The errors, with a row for each place on the axis and a column for each protocol."""
-        places = sorted({point.at for one in self.series for point in one.points})
-        columns = [{point.at: point for point in one.points} for one in self.series]
+        places = sorted({point.at for line in self.series for point in line.points})
+        columns = [{point.at: point for point in line.points} for line in self.series]
         refused = [
-            f"{one.label} is refused at {at}: {why}"
-            for one in self.series
-            for at, why in list(one.refused.items())[:1]
+            f"{line.label} is refused at {place}: {reason}"
+            for line in self.series
+            for place, reason in list(line.refused.items())[:1]
         ]
         digits = 4 if self.axis == "messages" else 7
         measured = (
@@ -120,10 +120,10 @@ class Comparison:
         )
         return Table(
             title=f"Standard error by {AXIS_TITLES[self.axis]}: {self.setting}",
-            columns=(AXIS_TITLES[self.axis], *(one.label for one in self.series)),
+            columns=(AXIS_TITLES[self.axis], *(line.label for line in self.series)),
             rows=tuple(
-                (f"{at:,.{digits}g}", *(_cell(points.get(at)) for points in columns))
-                for at in places
+                (f"{place:,.{digits}g}", *(_cell(points.get(place)) for points in columns))
+                for place in places
             ),
             words=0,
             notes=(f"for a crowd in which {self.data}{measured}", *refused),
@@ -198,11 +198,11 @@ def compare(
         series.append(_series(label, name, kind, task, budget, crowd, axis, places, runs, source))
     if calibration == "both":
         # If the paper has no calibration of its own, both lines are the same. Only one is kept.
-        exact = {one.protocol: one.points for one in series if one.label.endswith(", exact")}
+        exact = {line.protocol: line.points for line in series if line.label.endswith(", exact")}
         series = [
-            one
-            for one in series
-            if one.label.endswith(", exact") or one.points != exact[one.protocol]
+            line
+            for line in series
+            if line.label.endswith(", exact") or line.points != exact[line.protocol]
         ]
     theory = () if axis == "messages" else _theory(task, budget, crowd, axis, places, series)
     return Comparison(task, budget, crowd, axis, runs, tuple(series), theory)
@@ -215,16 +215,16 @@ def _best_of_each(task: Task, budget: Budget, crowd: Crowd) -> list[str]:
 
 
 def _setting(
-    task: Task, budget: Budget, crowd: Crowd, axis: Axis, at: float
+    task: Task, budget: Budget, crowd: Crowd, axis: Axis, place: float
 ) -> tuple[Task, Budget, Crowd]:
     """The task, the budget and the crowd at one place on the axis."""
     if axis == "users":
-        users = checks.whole("users", at, low=1, high=2**50)
+        users = checks.whole("users", place, low=1, high=2**50)
         return task, budget, Crowd(users, max(1, users * crowd.honest // crowd.users))
     if axis == "epsilon":
-        return task, replace(budget, epsilon=at), crowd
+        return task, replace(budget, epsilon=place), crowd
     if axis == "buckets":
-        buckets = checks.whole("buckets", at, low=2, high=2**24)
+        buckets = checks.whole("buckets", place, low=2, high=2**24)
         return task.changed(buckets=buckets), budget, crowd
     return task, budget, crowd
 
@@ -247,18 +247,18 @@ def _series(
     if axis == "messages":
         # Some protocols can trade messages for error. The others have only one point.
         sweeps = "max_messages" in option_names(kind) and calibration == "exact"
-        options = [{"max_messages": at} for at in places] if sweeps else [{}]
+        options = [{"max_messages": place} for place in places] if sweeps else [{}]
         places = places if sweeps else [math.nan]
     else:
         options = options * len(places)
-    for at, given in zip(places, options, strict=True):
-        setting = _setting(task, budget, crowd, axis, at)
+    for place, given in zip(places, options, strict=True):
+        setting = _setting(task, budget, crowd, axis, place)
         try:
             built = protocol(name, *setting, calibration=calibration, **given)
-            place = built.messages_per_user if axis == "messages" else float(at)
-            points.append(_point(built, place, runs, source))
+            at = built.messages_per_user if axis == "messages" else float(place)
+            points.append(_point(built, at, runs, source))
         except Infeasible as refusal:
-            refused[short(at)] = str(refusal)
+            refused[short(place)] = str(refusal)
     points.sort(key=lambda point: point.at)
     return Series(label, name, kind.trust, tuple(points), refused)
 
@@ -305,12 +305,12 @@ def _theory(
     series: Sequence[Series],
 ) -> tuple[Known, ...]:
     """Bounds and rates on the standard error, for the trusts of the compared protocols."""
-    trusts = {one.trust for one in series}
+    trusts = {line.trust for line in series}
     by_name: dict[str, list[tuple[float, Bound]]] = {}
-    for at in places:
-        for bound in bounds(*_setting(task, budget, crowd, axis, at)):
+    for place in places:
+        for bound in bounds(*_setting(task, budget, crowd, axis, place)):
             if bound.trust in trusts and bound.measure == "standard error":
-                by_name.setdefault(bound.name, []).append((float(at), bound))
+                by_name.setdefault(bound.name, []).append((float(place), bound))
     return tuple(
         Known(
             name=name,
@@ -318,7 +318,7 @@ def _theory(
             formula=pairs[0][1].formula,
             trust=pairs[0][1].trust,
             source=pairs[0][1].source,
-            points=tuple((at, bound.value) for at, bound in pairs),
+            points=tuple((place, bound.value) for place, bound in pairs),
         )
         for name, pairs in by_name.items()
     )

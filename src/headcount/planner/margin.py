@@ -27,7 +27,7 @@ class Margin:
             raise InvalidParameter(f"`margin` must be positive, got {short(size)}")
         object.__setattr__(self, "share", checks.flag("share", self.share))
         if self.share and size >= 1:
-            raise InvalidParameter(f"`margin` must be below the whole, 100 %, got {size:.0%}")
+            raise InvalidParameter(f"`margin` must be a share below 100 %, got {size:.0%}")
         checks.confidence(self.confidence)
 
     def allowed(self, task: Task, users: int) -> float:

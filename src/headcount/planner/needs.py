@@ -25,7 +25,7 @@ Progress: TypeAlias = Callable[[str, float], None]
 LEAST_ASKED, MOST_ASKED = 1e-3, 100.0  # the range in which an epsilon is searched for
 MOST_PEOPLE = 10**12  # the largest crowd that is tried
 _CLOSE = 1.005  # a search stops when the ends of its range differ by less than this factor
-_FALLING = 0.97  # ten times the people must reduce an error at least by this factor
+_FALLING = 0.97  # more people help if ten times as many reduce the error at least to this share
 _ASIDE = 1.0007  # guesses lie above and below the crossing of a line by this factor
 
 

@@ -68,13 +68,13 @@ class Plan:
         # Protocols that run but do not fit what was asked for come last, the nearest at the very
         # end. If there are none, take the first protocol that another setting makes feasible.
         last = self.refused[-1]
-        nearest = next((one for one in self.refused if one.feasible), last)
+        nearest = next((refusal for refusal in self.refused if refusal.feasible), last)
         nearest = nearest if last.feasible else last
         raise Infeasible(f"no protocol fits: {nearest}", nearest=nearest.feasible)
 
     def best_of(self, trust: Trust) -> Candidate | None:
         """The best candidate of one trust, or None if it has no candidate."""
-        return _best([one for one in self.candidates if one.trust == trust])
+        return _best([candidate for candidate in self.candidates if candidate.trust == trust])
 
     def choose(self, name: str) -> "Plan":
         """The same plan, to be run with another of its candidates."""
@@ -119,17 +119,17 @@ class Plan:
             ),
             rows=tuple(
                 (
-                    one.protocol,
-                    str(one.trust),
-                    *([size(one.expected_error)] if ranked_by_whole_error else []),
-                    size(one.standard_error),
-                    size(one.margin),
-                    size(one.messages_per_user),
-                    size(one.bits_per_user),
-                    size(one.local_epsilon),
-                    "exact" if one.guarantee.exact else "upper bound",
+                    candidate.protocol,
+                    str(candidate.trust),
+                    *([size(candidate.expected_error)] if ranked_by_whole_error else []),
+                    size(candidate.standard_error),
+                    size(candidate.margin),
+                    size(candidate.messages_per_user),
+                    size(candidate.bits_per_user),
+                    size(candidate.local_epsilon),
+                    "exact" if candidate.guarantee.exact else "upper bound",
                 )
-                for one in self.candidates
+                for candidate in self.candidates
             ),
             words=2,
             spare=("trust", "bits", "local ε", "guarantee"),
@@ -143,7 +143,8 @@ class Plan:
             )
             advice = f" (feasible with {settings})" if settings else ""
             yield f"refused: {refusal}{advice}"
-        present = {one.trust for one in self.candidates} | {one.trust for one in self.refused}
+        present = {candidate.trust for candidate in self.candidates}
+        present |= {refusal.trust for refusal in self.refused}
         for trust in (trust for trust in Trust if trust in present):
             known = {
                 bound.name.rpartition(".")[2]: bound
@@ -153,13 +154,14 @@ class Plan:
             if bound := known.get("pure-lower") or known.get("lower"):
                 least = f"the {bound.measure} is at least {size(bound.value)}"
                 yield f"theory: in {trust} trust, {least}. {bound.statement}"
-        best = [one for one in map(self.best_of, Trust) if one is not None]
+        best = [candidate for candidate in map(self.best_of, Trust) if candidate is not None]
         if best:
-            names = ", ".join(one.protocol for one in best)
+            names = ", ".join(candidate.protocol for candidate in best)
             yield f"best of each trust: {names}"
-        for one in self.candidates:
-            if one.messages_per_user > MANY_MESSAGES and one not in best:
-                yield f"not chosen: {one.protocol} sends more than {MANY_MESSAGES} messages"
+        for candidate in self.candidates:
+            if candidate.messages_per_user > MANY_MESSAGES and candidate not in best:
+                name = candidate.protocol
+                yield f"not chosen: {name} sends more than {MANY_MESSAGES} messages per person"
         yield "Standard errors are those of privacy noise, for the worst possible data."
         if self.task.ranking_note:
             yield self.task.ranking_note
@@ -302,35 +304,34 @@ def plan(
     def compute() -> dict[str, Any]:
         results = assessed(own_names(task, only), before=0, after=len(registered))
         return {
-            "candidates": [one.to_dict() for one in results if isinstance(one, Candidate)],
-            "refused": [one.to_dict() for one in results if isinstance(one, Refusal)],
+            "candidates": [result.to_dict() for result in results if isinstance(result, Candidate)],
+            "refused": [result.to_dict() for result in results if isinstance(result, Refusal)],
             "theory": [bound.to_dict() for bound in bounds(task, budget, crowd)],
         }
 
     def parse(answer: Any) -> tuple[list[Candidate], list[Refusal], tuple[Bound, ...]]:
-        candidates = [Candidate.from_dict(one) for one in answer["candidates"]]
-        refused = [Refusal.from_dict(one) for one in answer["refused"]]
-        named = [(one.protocol, one.trust) for one in candidates]
-        named += [(one.protocol, one.trust) for one in refused]
+        candidates = [Candidate.from_dict(document) for document in answer["candidates"]]
+        refused = [Refusal.from_dict(document) for document in answer["refused"]]
         own = own_names()
-        for name, trusted in named:
-            if name not in own or only not in (None, trusted):
-                raise ValueError(name)  # the stored answer belongs to another question
+        results: list[Candidate | Refusal] = [*candidates, *refused]
+        for result in results:
+            if result.protocol not in own or only not in (None, result.trust):
+                raise ValueError(result.protocol)  # the stored answer belongs to another question
         return candidates, refused, tuple(map(Bound.from_dict, answer["theory"]))
 
     candidates, refused, known = cached(question, compute, parse)
     others = assessed(registered, before=len(own_names()), after=0)
-    candidates += [one for one in others if isinstance(one, Candidate)]
-    refused += [one for one in others if isinstance(one, Refusal)]
+    candidates += [result for result in others if isinstance(result, Candidate)]
+    refused += [result for result in others if isinstance(result, Refusal)]
     fitting, missed = [], []
-    for one in sorted(candidates, key=lambda candidate: candidate.expected_error):
-        reason = _unfit(one, max_messages, exact)
-        if reason is None and margin and one.margin > margin.allowed(task, crowd.users):
-            reason = f"its margin is ±{short(one.margin, 4)}, and {margin} was asked for"
+    for candidate in sorted(candidates, key=lambda candidate: candidate.expected_error):
+        reason = _unfit(candidate, max_messages, exact)
+        if reason is None and margin and candidate.margin > margin.allowed(task, crowd.users):
+            reason = f"its margin is ±{short(candidate.margin, 4)}, and {margin} was asked for"
         if reason is None:
-            fitting.append(one)
+            fitting.append(candidate)
         else:
-            missed.append(Refusal(one.protocol, one.trust, reason))
+            missed.append(Refusal(candidate.protocol, candidate.trust, reason))
     best = _best(fitting)
     return Plan(
         task=task,
@@ -347,8 +348,12 @@ def plan(
 def best_protocol(task: Task, budget: Budget, crowd: Crowd, trust: Trust | str) -> Protocol:
     """The best protocol of one trust, with its default options. `Plan` says which is the best."""
     built: dict[str, Protocol] = {}
-    found = plan(task, budget, crowd, trust=trust, keep=lambda one: built.update({one.name: one}))
-    return built.get(found.best.protocol) or found.protocol()
+
+    def keep(made: Protocol) -> None:
+        built[made.name] = made
+
+    ranked = plan(task, budget, crowd, trust=trust, keep=keep)
+    return built.get(ranked.best.protocol) or ranked.protocol()
 
 
 def trust_of(trust: Trust | str | None) -> Trust | None:
@@ -387,7 +392,7 @@ def crowd_words(crowd: Crowd) -> str:
 
 def _best(candidates: list[Candidate]) -> Candidate | None:
     """The first candidate that sends few messages, or else the first. The list is best first."""
-    light = [one for one in candidates if one.messages_per_user <= MANY_MESSAGES]
+    light = [candidate for candidate in candidates if candidate.messages_per_user <= MANY_MESSAGES]
     return next(iter(light or candidates), None)
 
 
@@ -395,8 +400,8 @@ def _unfit(candidate: Candidate, max_messages: float | None, exact: bool) -> str
     """Why a candidate does not fit what was asked for. None if it fits."""
     if max_messages is not None and candidate.messages_per_user > max_messages:
         return (
-            f"a person sends {short(candidate.messages_per_user, 4)} messages, and at most "
-            f"{short(max_messages)} may be sent"
+            f"its number of messages per person is {short(candidate.messages_per_user, 4)}, and "
+            f"at most {short(max_messages)} is allowed"
         )
     if exact and not candidate.guarantee.exact:
         return "its guarantee is an upper bound, and an exact guarantee was asked for"
@@ -421,9 +426,13 @@ def _assess(
     if max_messages is not None:
         settings = protocol_class(name, task).settings_within(task, budget, crowd, max_messages)
     tried = [assess(name, task, budget, crowd, confidence, keep, **options) for options in settings]
-    candidates = [one for one in tried if isinstance(one, Candidate)]
-    fitting = [one for one in candidates if _unfit(one, max_messages, exact=False) is None]
-    best = min(fitting or candidates, key=lambda one: one.expected_error, default=None)
+    candidates = [result for result in tried if isinstance(result, Candidate)]
+    fitting = [
+        candidate
+        for candidate in candidates
+        if _unfit(candidate, max_messages, exact=False) is None
+    ]
+    best = min(fitting or candidates, key=lambda fit: fit.expected_error, default=None)
     result = tried[0] if best is None else best
     if isinstance(result, Candidate) or result.feasible:
         return result

@@ -132,7 +132,7 @@ def _check(kind: type[Protocol]) -> None:
         )
     tasks = getattr(kind, "tasks", None)
     listed = tasks if isinstance(tasks, tuple) and tasks else (None,)
-    if not all(isinstance(one, type) and issubclass(one, Task) for one in listed):
+    if not all(isinstance(task, type) and issubclass(task, Task) for task in listed):
         raise InvalidParameter(
             f"`tasks` must be a tuple of tasks such as (Count,), got {checks.shown(tasks)}"
         )

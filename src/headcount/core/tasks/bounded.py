@@ -17,7 +17,7 @@ from headcount.core.task import Counts, Holding, Task, ValueKind
 from headcount.core.values import array_of_counts, bad_value, vector
 
 MOST_WHOLE = 2**61  # the largest absolute value of a bound of whole numbers
-LEAST_REAL, MOST_REAL = 1e-150, 1e150  # the absolute value of any other bound, unless it is 0
+LEAST_REAL, MOST_REAL = 1e-150, 1e150  # limits of the absolute value of a real bound, if not 0
 MOST_LEVELS = 2**40  # real numbers are rounded to at most so many levels
 
 
@@ -34,7 +34,7 @@ class Bounded(Task):
     whole: bool
     clamp: bool
 
-    example_words = "half of the people hold each end of the range"
+    example_words = "half of the people hold the lowest value, and half hold the highest"
 
     def __init__(
         self, low: float, high: float, *, whole: bool = False, clamp: bool = False

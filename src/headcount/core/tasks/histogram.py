@@ -63,7 +63,8 @@ class Histogram(Task):
             raise InvalidParameter(f"`buckets` must be at least 2, got {list(self.buckets)}")
 
     def __str__(self) -> str:
-        return f"Histogram of {len(self.buckets)} {'candidates' if self.open else 'buckets'}"
+        noun = "candidate" if self.open else "bucket"
+        return f"Histogram of {len(self.buckets)} {noun}{'s' * (len(self.buckets) > 1)}"
 
     @property
     def settings(self) -> dict[str, Any]:
