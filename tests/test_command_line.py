@@ -602,8 +602,8 @@ def test_plans_that_never_end_are_refused(
     Path("large.json").write_text(1001 * " ")
     monkeypatch.setattr(plan, "MOST_BYTES", 1000)
     for name, says in (
-        ("pipe.json", "'pipe.json' must be a plan, got: no regular file"),
-        ("zero.json", "'zero.json' must be a plan, got: no regular file"),
+        ("pipe.json", "'pipe.json' must be a plan, got: not a regular file"),
+        ("zero.json", "'zero.json' must be a plan, got: not a regular file"),
         ("large.json", "'large.json' must be a plan, got: more than 1,000 bytes"),
     ):
         shown = headcount("estimate", "people.csv", "--column", "smoker", "--plan", name)

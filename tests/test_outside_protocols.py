@@ -159,11 +159,11 @@ def changed(**members: Any) -> Any:
     [
         (int, "must be a class that extends Protocol"),
         ("local.coin", "must be a class that extends Protocol"),
-        (hc.MatrixProtocol, "must state matrix, got"),
+        (hc.MatrixProtocol, "must define matrix, got"),
         (changed(name="coin"), r"like local\.my-protocol, got 'coin'"),
-        (changed(name="local.My_Coin"), "must be a word after the trust"),
+        (changed(name="local.My_Coin"), "must be the trust, a dot and words"),
         (changed(name="shuffle.coin"), r"like local\.my-protocol, got 'shuffle\.coin'"),
-        (changed(name=7), "must be a word after the trust"),
+        (changed(name=7), "must be the trust, a dot and words"),
         (changed(trust="local"), "`trust` must be a Trust"),
         (changed(tasks=hc.Count), "`tasks` must be a tuple"),
         (changed(tasks=()), "`tasks` must be a tuple"),
@@ -204,7 +204,7 @@ def test_options_need_defaults() -> None:
 
 def test_a_name_stands_for_one_answer_to_a_task() -> None:
     hc.register(Coin)
-    with pytest.raises(hc.InvalidParameter, match=r"got 'local\.coin' for a count once more"):
+    with pytest.raises(hc.InvalidParameter, match=r"got 'local\.coin' for a count again"):
         hc.register(type("Other", (Coin,), {}))
 
     class OfBuckets(Response):
@@ -681,9 +681,9 @@ def of(matrix: Any) -> hc.Protocol:
         ([[1, 2], [2, 1], [1]], "a row for each of 3 values"),
         ([[1], [1], [1]], "a row for each of 3 values"),
         ([1, 2, 3], "a row for each of 3 values"),
-        (np.ones((3, 6000)) / 6000, "16384 probabilities at most"),
-        ([[1, 2], [2, 1], [2, 2]], "one sum in all rows"),
-        ([[0, 0], [0, 0], [0, 0]], "one sum in all rows"),
+        (np.ones((3, 6000)) / 6000, "at most 16384 probabilities"),
+        ([[1, 2], [2, 1], [2, 2]], "rows with the same positive sum"),
+        ([[0, 0], [0, 0], [0, 0]], "rows with the same positive sum"),
         ([[2, -1, 1], [1, 1, 0], [0, 1, 1]], "no number below 0"),
         ([[0.5, 0.4], [0.5, 0.5], [0.2, 0.8]], "rows that sum up to 1"),
         ([[Fraction(1, 3), Fraction(1, 3)]] * 3, "rows that sum up to 1"),

@@ -1,6 +1,6 @@
-"""The question that is asked of the crowd, and which values may answer it.
+"""A task: the question about the crowd, and the values that people may hold.
 
-The tasks themselves are in `core/tasks`, and `core/tasks/registry.py` has a line for each.
+The package `core/tasks` has the tasks themselves. `core/tasks/registry.py` has a line for each.
 """
 
 from abc import ABC, abstractmethod
@@ -21,15 +21,16 @@ from headcount.core.values import array_of_counts, evenly
 if TYPE_CHECKING:
     from headcount.core.tasks.bounded import Bounded
 
-# How many people hold each value; for numbers within bounds, by value: {0.5: 1000, 2: 300}.
+# How many people hold each value. For numbers within bounds it is a mapping from values to counts:
+# {0.5: 1000, 2: 300}.
 Counts: TypeAlias = ArrayLike | Mapping[float, int]
-# What people hold; bools count as whole numbers.
+# What kind of values people hold. Bools count as whole numbers.
 ValueKind: TypeAlias = Literal["words", "whole numbers", "real numbers"]
 
 
 @dataclass(frozen=True, eq=False)
 class Holding:
-    """What a crowd holds: counts[j] people the (encoded) value values[j]."""
+    """What a crowd holds: counts[j] people hold the encoded value values[j]."""
 
     values: NDArray[Any]
     counts: NDArray[np.int64]
@@ -40,11 +41,11 @@ class Holding:
 
 
 class Task(ABC):
-    """A question. It knows its values; protocols see them only after `encode`.
+    """A question about a crowd. Protocols see people's values only after `encode`.
 
-    Where protocols smooth the answer, `smoothness` is how often it can be differentiated. The
-    errors that they state are then those of privacy noise, and differ from point to point.
-    `postprocessing` names the steps of `core.postprocessing` that make sense for the answer.
+    If protocols smooth the answer, `smoothness` says how often the answer can be differentiated.
+    The errors that protocols state are then those of privacy noise, and they differ from point to
+    point. `postprocessing` names the steps of `core.postprocessing` that make sense for the answer.
     """
 
     name: ClassVar[str]
@@ -60,15 +61,14 @@ class Task(ABC):
 
     @abstractmethod
     def encode(self, values: ArrayLike, *, first: int = 0) -> NDArray[Any]:
-        """People's values as protocols take them; `InvalidValue` for one outside the domain.
+        """People's values in the form that protocols take.
 
-        The result may share memory with `values`.
-
-        `first` is how many people came before these, for the error's text.
+        Raises `InvalidValue` if a value is outside the domain. The result may share memory with
+        `values`. `first` is the number of people before these, for the text of the error.
         """
 
     def fits(self, values: NDArray[Any]) -> NDArray[np.bool_]:
-        """Which of some numbers a person may hold. By default, each is encoded alone."""
+        """Which of these values a person may hold. By default, this tries to encode each alone."""
 
         def alone(value: NDArray[Any]) -> bool:
             try:
@@ -81,17 +81,17 @@ class Task(ABC):
 
     @property
     def allowed(self) -> str:
-        """The values that a person may hold, in words: "every value must be …"."""
+        """The values that a person may hold, in words that complete "every value must be …"."""
         return f"one that a {self.name} takes"
 
     @property
     def value_kind(self) -> ValueKind:
-        """What a person's value is. By default a whole number, such as 0 for no and 1 for yes."""
+        """The kind of people's values. By default, whole numbers such as 0 for no and 1 for yes."""
         return "whole numbers"
 
     @property
     def listed_values(self) -> Sequence[int | str] | None:
-        """All values in the order of their codes, where they are a list of labels."""
+        """All values in the order of their codes. None if values are not a list of labels."""
         return None
 
     @property
@@ -101,32 +101,36 @@ class Task(ABC):
 
     @property
     def encoded_dtype(self) -> np.dtype[Any]:
-        """The type of encoded values. By default the smallest for numbered ones, else a float."""
+        """The type of encoded values.
+
+        By default it is the smallest integer type if they are numbered, or else float64.
+        """
         return np.min_scalar_type(self.domain - 1) if self.numbered else np.dtype(np.float64)
 
     @property
     def open_values(self) -> bool:
-        """Whether people may hold values that are not declared."""
+        """Whether people may hold values that the task does not list."""
         return False
 
     @property
     def bounded(self) -> "Bounded | None":
-        """The same question about numbers within bounds; None if it cannot be asked so."""
+        """The same question, asked about numbers within bounds. None if that is not possible."""
         return None
 
     def holding(self, counts: Counts) -> Holding:
-        """How many people hold each value: here a number for every one of the domain, in order."""
+        """How many people hold each value. Here, `counts` has a number for each value, in order."""
         array = array_of_counts(counts)
         whole = array.dtype.kind in "iu" and array.shape == (self.domain,)
         if not whole or array.min() < 0 or not 1 <= sum(array.tolist()) <= MOST_USERS:
             raise InvalidValue(
-                f"true counts must be {self.domain} whole numbers, none negative, of 1 to "
-                f"{MOST_USERS} people (how many hold each value), got {checks.shown(counts)}"
+                f"true counts must be {self.domain} whole numbers that say how many people hold "
+                f"each value, none negative, with a sum of 1 to {MOST_USERS}, "
+                f"got {checks.shown(counts)}"
             )
         return Holding(np.arange(self.domain), array.astype(np.int64))
 
     def example(self, users: int) -> Counts:
-        """What a made-up crowd holds, for comparisons. By default every value equally often."""
+        """What a made-up crowd holds, for comparisons. By default, values are equally common."""
         return evenly(users, self.domain)
 
     @property
@@ -139,54 +143,57 @@ class Task(ABC):
     @property
     @abstractmethod
     def whole_answers(self) -> bool:
-        """Whether the answer is a whole number, or several."""
+        """Whether the answer is a whole number, or consists of whole numbers."""
 
     @abstractmethod
     def answer(self, held: Holding) -> Answer:
-        """The true answer of a crowd that holds such values."""
+        """The true answer for a crowd that holds these values."""
 
     @abstractmethod
     def answer_range(self, users: int) -> tuple[float, float]:
-        """Between which bounds the answer lies, whatever the values of `users` people."""
+        """The least and the largest answer that `users` people can have."""
 
     def answer_size(self, users: int) -> float:
-        """What a share of an answer is a share of. By default the length of the range."""
+        """The size that stands for 100 % if an error is stated as a share.
+
+        By default it is the length of the answer's range.
+        """
         low, high = self.answer_range(users)
         return high - low
 
     @property
     def buckets(self) -> Sequence[int | str | float] | None:
-        """What the numbers of an answer belong to, where there are several."""
+        """The values or points to which the numbers of an answer belong. None for one number."""
         return None
 
     def total(self, users: int) -> float | None:
-        """What the numbers of an answer add up to, where that is known beforehand."""
+        """The sum of the numbers of an answer, if it is known beforehand. None if it is not."""
         return None
 
     @property
     def margin_note(self) -> str:
-        """A sentence on what the margins of protocols leave out; empty if they hold all errors."""
+        """A sentence on the errors that margins leave out. Empty if margins include all errors."""
         return ""
 
     @property
     def ranking_note(self) -> str:
-        """A sentence on the error by which plans rank; empty if it is the standard error."""
+        """A sentence on the error by which plans rank. Empty if it is the standard error."""
         return ""
 
     # How it is written --------------------------------------------------------------------------
 
     @property
     def settings(self) -> Mapping[str, Any]:
-        """The arguments that make the same task, by name."""
+        """The arguments that make the same task again, by name."""
         return {}
 
     def changed(self, **settings: Any) -> Self:
-        """The same question with some other settings."""
+        """The same question with some settings changed."""
         make: Callable[..., Self] = type(self)
         return make(**{**self.settings, **settings})
 
     def to_dict(self) -> dict[str, Any]:
-        """For JSON: the name, and the settings as `task_from` takes them."""
+        """The task for JSON: its name, and its settings as `task_from` takes them."""
         return {"name": self.name, **self.settings}
 
 
@@ -194,7 +201,7 @@ def task_from(document: object) -> Task:
     """The task that `Task.to_dict` wrote."""
     if not isinstance(document, Mapping) or document.get("name") not in TASKS:
         raise InvalidParameter(
-            f"a task must have a name, one of {', '.join(TASKS)}, got {checks.shown(document)}"
+            f"the name of a task must be one of {', '.join(TASKS)}, got {checks.shown(document)}"
         )
     settings = {str(key): value for key, value in document.items() if key != "name"}
     kind = task_class(document["name"])
@@ -202,5 +209,5 @@ def task_from(document: object) -> Task:
         return kind(**settings)
     except TypeError:
         raise InvalidParameter(
-            f"a {kind.name} must have its own settings, got {', '.join(settings) or 'none'}"
+            f"a {kind.name} must have the settings of its kind, got {', '.join(settings) or 'none'}"
         ) from None

@@ -1,4 +1,4 @@
-"""One protocol under one setting: what it would cost, or why it is refused."""
+"""Assesses one protocol for one setting: what it would cost, or why it is refused."""
 
 import math
 from collections.abc import Callable, Mapping
@@ -18,15 +18,16 @@ from headcount.protocols.registry import is_outside, protocol, protocol_class
 
 @dataclass(frozen=True)
 class Candidate:
-    """What a protocol costs. Errors are by privacy alone, for the worst data; `margin` is half the
-    length of an interval. `expected_error` is what candidates are ordered by: see
-    `Estimator.ranking_error`.
+    """What a protocol costs.
+
+    The errors are those of privacy noise alone, for the worst data. `margin` is half the length of
+    an interval. Plans order candidates by `expected_error`: see `Estimator.ranking_error`.
     """
 
     protocol: str
     trust: Trust
     standard_error: float
-    standard_error_is: str  # "exact", or "upper bound" if no data may have so large an error
+    standard_error_is: str  # "exact", or "upper bound" if perhaps no data reach this error
     expected_error: float
     margin: float
     confidence: float
@@ -38,13 +39,13 @@ class Candidate:
     options: Mapping[str, Any] = field(default_factory=dict)
 
     def to_dict(self) -> dict[str, Any]:
-        """JSON has no infinity: a local epsilon of none stands for it."""
-        endless = math.isinf(self.local_epsilon)
-        return {**asdict(self), "local_epsilon": None if endless else self.local_epsilon}
+        """The candidate for JSON, which has no infinity. An infinite `local_epsilon` is None."""
+        infinite = math.isinf(self.local_epsilon)
+        return {**asdict(self), "local_epsilon": None if infinite else self.local_epsilon}
 
     @classmethod
     def from_dict(cls, document: Mapping[str, Any]) -> "Candidate":
-        """What `to_dict` wrote."""
+        """The candidate that `to_dict` wrote."""
         given = dict(document)
         for key in ("standard_error", "expected_error", "margin", "messages_per_user"):
             checks.real(key, given[key])
@@ -69,7 +70,7 @@ class Candidate:
 
 @dataclass(frozen=True)
 class Refusal:
-    """Why a protocol does not answer, and settings with which it would, by name."""
+    """Why a protocol is refused. `feasible` names settings with which it would not be refused."""
 
     protocol: str
     trust: Trust
@@ -101,10 +102,10 @@ def assess(
     keep: Callable[[Protocol], None] = lambda built: None,
     **options: Any,
 ) -> Candidate | Refusal:
-    """What a protocol costs, or why it is refused; from the cache, if it was asked before.
+    """What a protocol costs, or why it is refused. The answer may come from the cache.
 
-    If it is not from the cache, `keep` is called with the protocol that was built. Protocols from
-    outside are always assessed anew: the cache cannot know when their code has changed.
+    If it does not, `keep` is called with the protocol that was built. Protocols from outside are
+    always assessed anew, because the cache cannot know when their code has changed.
     """
     if any(map(is_outside, (name, *options.values()))):
         return _assess_outside(name, task, budget, crowd, confidence, keep, **options)
@@ -118,9 +119,9 @@ def assess(
     }
 
     def compute() -> dict[str, Any]:
-        found = _assess(name, task, budget, crowd, confidence, keep, **options)
-        kind = "candidate" if isinstance(found, Candidate) else "refusal"
-        return {kind: found.to_dict()}
+        result = _assess(name, task, budget, crowd, confidence, keep, **options)
+        kind = "candidate" if isinstance(result, Candidate) else "refusal"
+        return {kind: result.to_dict()}
 
     def parse(answer: Any) -> Candidate | Refusal:
         if "refusal" in answer:
@@ -165,24 +166,26 @@ def _assess(
 def _assess_outside(
     name: str, task: Task, budget: Budget, *others: Any, **options: Any
 ) -> Candidate | Refusal:
-    """The same for code that is not Headcount's own: its faults spoil no plan, and a guarantee
-    beyond the budget is refused.
+    """Assesses a protocol whose code is not Headcount's own.
+
+    If its code fails, or if its guarantee exceeds the budget, the protocol is refused and the rest
+    of the plan is not affected.
     """
     kind = protocol_class(name, task)
     try:
-        found = _assess(name, task, budget, *others, **options)
+        result = _assess(name, task, budget, *others, **options)
     except Exception as error:
         reason = " ".join(f"its code fails with {type(error).__name__}: {error}".split())
         return Refusal(name, kind.trust, reason)
-    if isinstance(found, Candidate):
-        promised = found.guarantee
+    if isinstance(result, Candidate):
+        promised = result.guarantee
         if promised.epsilon > budget.epsilon or promised.delta > budget.delta:
             return Refusal(name, kind.trust, f"its guarantee is beyond the budget: {promised}")
-    return found
+    return result
 
 
 def _plain(parameters: Mapping[str, float]) -> dict[str, float]:
-    """As numbers that JSON can hold, and that come back as they were."""
+    """The parameters as Python numbers, which are the same after JSON has written and read them."""
     return {
         key: int(value) if isinstance(value, Integral) else float(value)
         for key, value in parameters.items()

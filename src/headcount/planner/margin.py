@@ -1,4 +1,4 @@
-"""How far off an answer may be."""
+"""The margin of error that people ask for."""
 
 from dataclasses import dataclass
 
@@ -12,8 +12,9 @@ from headcount.core.task import Task
 class Margin:
     """How far off an answer may be: half the length of an interval with this confidence.
 
-    `share=True` says that it is a share of all that could be: of the crowd, for a count or a
-    bucket; of the crowd times the range, for a sum; of the range, for a mean; of an even density.
+    With `share=True`, `size` is a share: for a count or a bucket it is a share of the crowd, for a
+    sum a share of the crowd times the range, for a mean a share of the range, and for a density a
+    share of the even density over the range.
     """
 
     size: float
@@ -26,11 +27,11 @@ class Margin:
             raise InvalidParameter(f"`margin` must be positive, got {short(size)}")
         object.__setattr__(self, "share", checks.flag("share", self.share))
         if self.share and size >= 1:
-            raise InvalidParameter(f"`margin` must be below the whole, 100 %, got {size:.0%}")
+            raise InvalidParameter(f"`margin` must be a share below 100 %, got {size:.0%}")
         checks.confidence(self.confidence)
 
     def allowed(self, task: Task, users: int) -> float:
-        """In the units of the answer."""
+        """The largest error that the margin allows, in the units of the answer."""
         return self.size * task.answer_size(users) if self.share else self.size
 
     def __str__(self) -> str:

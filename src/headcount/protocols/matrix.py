@@ -1,22 +1,25 @@
 """A local randomizer that is a matrix of probabilities.
 
-Notation    x ∈ {0, …, k−1} a person's value, y ∈ {0, …, m−1} a message, R(x,y) the probability that
-            who holds x sends y, and μ(y) its mean over all x; n people, c(x) of whom hold x, and
-            N(y) of whom send y.
-Randomizer  One message by row x. Probabilities are whole numbers over 2^64: all but the largest of
-            a row are rounded up. If ε is then not kept, as with floats, as small a share of μ as
-            is enough is mixed into all rows, 2^−20 at most: what rows have in common makes them
-            more private. The law is exactly this one.
-Analyzer    ĉ(j) = n/k + Σ a(j,y)·N(y): least squares, weighted by 1/μ(y). With C(x,y) =
-            (R(x,y)−μ(y))/√μ(y) and its pseudoinverse C⁺, a(j,y) = C⁺(y,j)/√μ(y). It is refused
-            unless C has the rank k−1: else different crowds would send the same messages.
-Privacy     For each person alone. Pure if no ratio R(x,y)/R(x',y) exceeds e^ε; else the largest
-            divergence of two rows at ε, which δ must allow.
-Error       Unbiased; variance Σ c(x)·V(x,j) with V(x,j) = Σ R(x,y)·a(j,y)² − (1[x=j]−1/k)².
-            Intervals hold at least as often as they say: the error is a sum of independent parts,
-            whose tails are bounded by Bennett's inequality and by the normal law with the error of
-            Berry and Esseen (constant 0.56, Shevtsova 2010), for the worst values of others.
-Messages    1 of m.
+Notation    x ∈ {0, …, k−1} is a person's value, and y ∈ {0, …, m−1} is a message. R(x,y) is the
+            probability that a person who holds x sends y, and μ(y) is its mean over all x. Of n
+            people, c(x) hold x and N(y) send y.
+Randomizer  A person who holds x draws one message from row x. Probabilities are whole numbers over
+            2^64. All numbers of a row are rounded up, except the largest. Afterwards ε may not be
+            kept, for example because the matrix has floats. Then a share of μ is mixed into all
+            rows, which makes them more alike and so more private. The share is as small as possible
+            and at most 2^−20. Messages have exactly the law that results.
+Analyzer    ĉ(j) = n/k + Σ a(j,y)·N(y) is the least-squares estimate with weights 1/μ(y). With
+            C(x,y) = (R(x,y)−μ(y))/√μ(y) and its pseudoinverse C⁺, a(j,y) = C⁺(y,j)/√μ(y). The
+            matrix is refused if the rank of C is below k−1, because different crowds would then
+            send the same messages on average.
+Privacy     It holds for each person alone. It is pure if no ratio R(x,y)/R(x',y) exceeds e^ε. Else
+            δ must be at least the largest divergence of two rows at ε.
+Error       The estimate is unbiased. Its variance is Σ c(x)·V(x,j), where
+            V(x,j) = Σ R(x,y)·a(j,y)² − (1[x=j]−1/k)². Intervals hold at least as often as they say.
+            The error is a sum of independent parts. Its tails are bounded by Bennett's inequality,
+            and by the normal law with the error of Berry and Esseen (constant 0.56, Shevtsova
+            2010), both for the worst values of the other people.
+Messages    Each person sends 1 message, out of m.
 """
 
 from abc import abstractmethod
@@ -59,12 +62,12 @@ Matrix: TypeAlias = Sequence[Sequence[Any]] | NDArray[Any]
 Weights: TypeAlias = tuple[tuple[int, ...], ...]  # R(x,y)·2^64
 Reals: TypeAlias = NDArray[np.float64]
 
-MOST_CELLS = 2**14  # of a matrix
-_LOOSE = Fraction(1, 2**40)  # by so much rows of floats may miss a sum of 1
-_SHARES = [Fraction(1, 2**power) for power in range(60, 19, -4)]  # of μ, to be mixed in
-_LEAST_SIZE = 1e-7  # of a singular value, as a part of the largest
-_ESSEEN = 0.56
-_HALVINGS = 60
+MOST_CELLS = 2**14  # the most numbers that a matrix may have
+_LOOSE = Fraction(1, 2**40)  # the sum of a row of floats may differ from 1 by this much
+_SHARES = [Fraction(1, 2**power) for power in range(60, 19, -4)]  # shares of μ to try
+_LEAST_SIZE = 1e-7  # singular values below this share of the largest count as 0
+_ESSEEN = 0.56  # the constant of Berry and Esseen
+_HALVINGS = 60  # steps of a bisection
 
 
 # Randomizer -----------------------------------------------------------------------------------
@@ -72,7 +75,7 @@ _HALVINGS = 60
 
 @dataclass(frozen=True)
 class MatrixRandomizer(Randomizer):
-    """Sends one message by the row of one's value."""
+    """Sends one message, which is drawn from the row of the person's value."""
 
     weights: Weights
 
@@ -100,14 +103,14 @@ class MatrixRandomizer(Randomizer):
 
     @property
     def local_epsilon(self) -> float:
-        """The logarithm of the largest ratio; infinite if a zero stands against another number."""
+        """The logarithm of the largest ratio in a column. Infinite if some, but not all, are 0."""
         ends = [(min(column), max(column)) for column in zip(*self.weights, strict=True)]
         if any(least == 0 < most for least, most in ends):
             return float("inf")
         return max(ratio_epsilon(Fraction(most - least, least)) for least, most in ends if most)
 
     def keeps(self, budget: Budget) -> bool:
-        """Whether one message betrays no more than that."""
+        """Whether one message keeps this budget."""
         with localcontext() as context:
             context.prec = 60
             most = Fraction(Decimal(budget.epsilon).exp() * (1 - Decimal("1e-50")))
@@ -118,7 +121,7 @@ class MatrixRandomizer(Randomizer):
 
     @cached_property
     def curve(self) -> PairCurve:
-        """Over all pairs of rows, both directions; each kind of pair once."""
+        """The privacy curve over all pairs of rows, in both directions. Equal pairs count once."""
         kinds = {tuple(sorted(zip(*pair, strict=True))) for pair in permutations(self.weights, 2)}
         pairs = [np.array(kind, dtype=object).T / WHOLE for kind in kinds]
         laws = [[Law(0, row.astype(np.float64), ROUNDING) for row in pair] for pair in pairs]
@@ -126,11 +129,11 @@ class MatrixRandomizer(Randomizer):
 
 
 def rounded(laws: Sequence[Sequence[Fraction]], share: Fraction) -> MatrixRandomizer:
-    """The laws over 2^64, after a share of their mean is mixed into all of them."""
+    """The laws as whole numbers over 2^64, after a share of their mean is mixed into each."""
     means = [sum(column, Fraction(0)) / len(laws) for column in zip(*laws, strict=True)]
     rows = []
     for law in laws:
-        # ⌈(1−share)·R + share·μ⌉, and what is left for the largest.
+        # ⌈(1−share)·R + share·μ⌉. The largest number gets what is left.
         chances = [p + share * (mean - p) for p, mean in zip(law, means, strict=True)]
         row = [-(-chance.numerator * WHOLE // chance.denominator) for chance in chances]
         row[row.index(max(row))] -= sum(row) - WHOLE
@@ -139,28 +142,28 @@ def rounded(laws: Sequence[Sequence[Fraction]], share: Fraction) -> MatrixRandom
 
 
 def laws_of(matrix: Matrix, values: int) -> list[list[Fraction]]:
-    """A matrix as exact laws, a row for each value.
+    """The rows of a matrix as exact laws, one for each value.
 
-    Whole numbers are parts of their row's sum, which is the same for all rows. Fractions sum up
-    to 1 in each row; floats do so nearly, and are divided by their sum.
+    Whole numbers are divided by the sum of their row, which must be the same for all rows. In each
+    row, fractions must sum up to 1. Floats must nearly do so, and are divided by their sum.
     """
     rows = [list(row) if isinstance(row, Iterable) else [] for row in matrix]
     lengths = {len(row) for row in rows}
     if len(rows) != values or len(lengths) != 1 or not 2 <= min(lengths) <= MOST_BUNDLES:
         raise InvalidParameter(
-            f"`matrix` must be a row for each of {values} values, all of 2 to {MOST_BUNDLES} "
+            f"`matrix` must have a row for each of {values} values, each with 2 to {MOST_BUNDLES} "
             f"probabilities, got {len(rows)} rows of {checks.few(sorted(lengths))}"
         )
     if len(rows) * min(lengths) > MOST_CELLS:
         raise InvalidParameter(
-            f"`matrix` must be {MOST_CELLS} probabilities at most, got {len(rows) * min(lengths)}"
+            f"`matrix` must have at most {MOST_CELLS} probabilities, got {len(rows) * min(lengths)}"
         )
     cells = [cell for row in rows for cell in row]
     laws = [[_fraction(cell) for cell in row] for row in rows]
     sums = [sum(law, Fraction(0)) for law in laws]
     least = min(map(min, laws))
     if all(isinstance(cell, Integral) for cell in cells):
-        wrong, rule = sums[0] <= 0 or min(sums) != max(sums), "one sum in all rows"
+        wrong, rule = sums[0] <= 0 or min(sums) != max(sums), "rows with the same positive sum"
     elif all(isinstance(cell, Rational) for cell in cells):
         wrong, rule = any(total != 1 for total in sums), "rows that sum up to 1"
     else:
@@ -168,8 +171,8 @@ def laws_of(matrix: Matrix, values: int) -> list[list[Fraction]]:
     if wrong or least < 0:
         shown = checks.few([short(float(total)) for total in sums])
         raise InvalidParameter(
-            f"`matrix` must have {rule} and no number below 0, got sums of {shown} and a least "
-            f"number of {short(float(least))}"
+            f"`matrix` must have {rule} and no number below 0, got the sums {shown} and the least "
+            f"number {short(float(least))}"
         )
     return [[p / total for p in law] for law, total in zip(laws, sums, strict=True)]
 
@@ -185,19 +188,19 @@ def _fraction(cell: Any) -> Fraction:
 
 @dataclass(frozen=True, eq=False)
 class MatrixError:
-    """The error of the numbers that are asked for: a sum of one independent part for each person.
+    """The error of the estimated counts. It is a sum of independent parts, one for each person.
 
-    All arrays have a number for each bucket j that is asked for.
+    All arrays have a number for each value j whose count is estimated.
     """
 
     users: int
     value: Reals
-    likely: Reals  # standard errors for the crowd that the estimate makes likely
+    likely: Reals  # the standard errors for a crowd with the estimated counts
     own: Reals  # V(j,j)
-    others: tuple[Reals, Reals]  # the least and the largest V(x,j) of x ≠ j
+    others: tuple[Reals, Reals]  # the least and the largest V(x,j) over x ≠ j
     reach: tuple[Reals, Reals]  # how far one person's part may be below and above its mean
     skew: Reals  # the largest E|part|³/V(x,j)
-    one: bool  # whether it is one number that is asked for, and no vector
+    single: bool  # whether the estimate is one number and not a vector
 
     @property
     def standard_error(self) -> Answer:
@@ -210,12 +213,14 @@ class MatrixError:
         return self._shaped(high - self.value), self._shaped(self.value - low)
 
     def _shaped(self, numbers: Reals) -> Answer:
-        return float(numbers[0]) if self.one else numbers
+        return float(numbers[0]) if self.single else numbers
 
     def _end(self, seen: Reals, end: float, wrong: float) -> Reals:
-        """The count towards this end from which on the estimate seen would be too unlikely.
+        """The first count, on the way from the estimate to this end, that is too unlikely.
 
-        Chances fall with the distance: the variance grows no faster than that.
+        A count is too unlikely if an estimate as far from it as the estimate seen has a chance of
+        at most `wrong`. If no count is, the result is the end itself. Chances fall with the
+        distance, because the variance grows no faster than the distance.
         """
         near, far = seen, np.full(len(seen), end)
         possible = self._tail(seen, far) > wrong
@@ -226,7 +231,9 @@ class MatrixError:
         return np.where(possible, end, far)
 
     def _tail(self, seen: Reals, count: Reals) -> Reals:
-        """A bound on the chance of an estimate so far from the true count, on the same side."""
+        """An upper bound on the chance of an estimate at least so far from the true count, on the
+        same side.
+        """
         from scipy import special  # takes a while to load
 
         distance, least = np.abs(seen - count), self.users * np.minimum(self.own, self.others[0])
@@ -243,7 +250,7 @@ class MatrixError:
 
 @dataclass(frozen=True)
 class MatrixEstimator(Estimator):
-    """Counts messages, and finds the crowd that would send nearly as many of each."""
+    """Counts messages, and estimates the crowd that sent them by least squares."""
 
     weights: Weights
 
@@ -261,8 +268,8 @@ class MatrixEstimator(Estimator):
         return total
 
     @property
-    def _asked(self) -> slice:
-        """The values whose counts are asked for: all, or those who say yes."""
+    def _estimated(self) -> slice:
+        """The values whose counts are estimated: all of a histogram, or only yes for a count."""
         return slice(1, None) if self.task.buckets is None else slice(None)
 
     @cached_property
@@ -279,13 +286,13 @@ class MatrixEstimator(Estimator):
 
     @cached_property
     def _roots(self) -> Reals:
-        """1/√μ(y); 0 for a message that nobody sends."""
+        """The numbers 1/√μ(y), or 0 for a message that nobody sends."""
         sent = self._means > 0
         return np.where(sent, 1 / np.sqrt(np.where(sent, self._means, 1.0)), 0.0)
 
     @cached_property
     def _centered(self) -> Reals:
-        """The matrix C; differences are taken of whole numbers, so that nothing cancels."""
+        """The matrix C. Differences are computed in whole numbers, so that no digits are lost."""
         whole = np.array(self.weights, dtype=object)
         differences = (len(whole) * whole - whole.sum(axis=0)) / (len(whole) * WHOLE)
         centered: Reals = differences.astype(np.float64) * self._roots
@@ -302,12 +309,12 @@ class MatrixEstimator(Estimator):
     def _scores(self) -> Reals:
         """The numbers a(j,y)."""
         inverse: Reals = np.asarray(np.linalg.pinv(self._centered, _LEAST_SIZE), np.float64)
-        return (inverse.T * self._roots)[self._asked]
+        return (inverse.T * self._roots)[self._estimated]
 
     @cached_property
     def _parts(self) -> Reals:
-        """What who holds x and sends y adds to the error of j, by x, j and y."""
-        own = np.eye(len(self.weights))[:, self._asked] - 1 / len(self.weights)
+        """What a person who holds x and sends y adds to the error of ĉ(j), by x, j and y."""
+        own = np.eye(len(self.weights))[:, self._estimated] - 1 / len(self.weights)
         return self._scores[None, :, :] - own[:, :, None]
 
     @cached_property
@@ -325,7 +332,7 @@ class MatrixEstimator(Estimator):
 
     def standard_error(self, users: int, held: Holding | None) -> float:
         variances, _ = self._moments
-        if held is None:  # linear in the counts: the worst is with everybody alike
+        if held is None:  # the variance is linear in the counts: the worst is if all hold one value
             return float(np.sqrt(users * variances.max()))
         return float(np.sqrt((held.counts @ variances).max()))
 
@@ -336,7 +343,7 @@ class MatrixEstimator(Estimator):
             counts = np.array([users - counts[0], counts[0]])
         shares = counts / counts.sum() if counts.any() else np.full(len(counts), 1 / len(counts))
         variances, thirds = self._moments
-        own = np.eye(len(variances), dtype=np.bool_)[:, self._asked]
+        own = np.eye(len(variances), dtype=np.bool_)[:, self._estimated]
         most = np.where(own, 0.0, variances).max(axis=0)
         least = np.where(own, np.inf, variances).min(axis=0)
         sent = self._chances[:, None, :] > 0
@@ -350,14 +357,14 @@ class MatrixEstimator(Estimator):
             others=(least, most),
             reach=(below, above),
             skew=(thirds / np.maximum(variances, 1e-150)).max(axis=0),
-            one=self.task.buckets is None,
+            single=self.task.buckets is None,
         )
 
     def extremes(self, users: int, confidence: float) -> Iterator[Answer]:
         for values in super().extremes(users, confidence):
             if self.task.buckets is None:
                 yield values
-            else:  # the same in all buckets, since each has its own law
+            else:  # all buckets get the same value, since each has its own law
                 yield from (np.full(len(self.weights), value) for value in values)
 
 
@@ -366,7 +373,7 @@ class MatrixEstimator(Estimator):
 
 @dataclass(frozen=True)
 class MatrixProtocol(Protocol):
-    """A local protocol of your own, by one method: `matrix`. A subclass has a name, too.
+    """A local protocol that a matrix defines. A subclass has a `name` and the method `matrix`.
 
     @register
     class FairCoin(MatrixProtocol):
@@ -382,20 +389,21 @@ class MatrixProtocol(Protocol):
 
     @abstractmethod
     def matrix(self) -> Matrix:
-        """A row of probabilities for each value of `self.task`, a column for each message.
+        """The matrix of probabilities: a row for each value, and a column for each message.
 
-        `self.budget.epsilon` and `self.task.domain` say what to aim for. Numbers are fractions or
-        floats, or whole numbers with the same sum in all rows.
+        It has `self.task.domain` rows and should keep `self.budget.epsilon`. Its numbers are
+        fractions or floats, or whole numbers with the same sum in all rows.
         """
 
     @cached_property
     def randomizer(self) -> MatrixRandomizer:
+        """Draws a message from the row of a person's value."""
         laws = laws_of(self.matrix(), self.task.domain)
         shares = [Fraction(0), *_SHARES]
-        for aim in (Budget(self.budget.epsilon), self.budget):  # pure, if that is nearly so
+        for aim in (Budget(self.budget.epsilon), self.budget):  # pure privacy, if it is nearly kept
             if rounded(laws, shares[0]).keeps(aim) or rounded(laws, shares[-1]).keeps(aim):
                 tried = (rounded(laws, share) for share in shares)
-                return next(found for found in tried if found.keeps(aim))
+                return next(randomizer for randomizer in tried if randomizer.keeps(aim))
         raise Infeasible(
             f"the matrix of {self.name} does not keep epsilon={short(self.budget.epsilon)}, "
             f"delta={short(self.budget.delta)}: its largest ratio is "
@@ -404,13 +412,14 @@ class MatrixProtocol(Protocol):
 
     @cached_property
     def estimator(self) -> MatrixEstimator:
-        found = MatrixEstimator(self.task, self.randomizer.weights)
-        if not found.tells_all_apart:
+        """Estimates counts from the numbers of messages, by weighted least squares."""
+        estimator = MatrixEstimator(self.task, self.randomizer.weights)
+        if not estimator.tells_all_apart:
             raise Infeasible(
                 f"the rows of the matrix of {self.name} must be linearly independent, got rows "
-                "from which counts cannot be told"
+                "from which the counts cannot be estimated"
             )
-        return found
+        return estimator
 
     @property
     def parameters(self) -> Mapping[str, float]:
@@ -427,6 +436,7 @@ class MatrixProtocol(Protocol):
 
     @cached_property
     def guarantee(self) -> Guarantee:
+        """Pure privacy if the largest ratio allows it, else the exact δ at the budget's ε."""
         if self.randomizer.keeps(Budget(self.budget.epsilon)):
             return promise_alone(self)
         delta = self.curve.delta(self.budget.epsilon)

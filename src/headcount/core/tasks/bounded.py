@@ -1,4 +1,4 @@
-"""Numbers within bounds: what they add up to, and what they come to on average."""
+"""The sum and the mean of people's numbers, which lie within bounds."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
@@ -16,17 +16,17 @@ from headcount.core.table import short
 from headcount.core.task import Counts, Holding, Task, ValueKind
 from headcount.core.values import array_of_counts, bad_value, vector
 
-MOST_WHOLE = 2**61  # the largest bound of whole numbers, in size
-LEAST_REAL, MOST_REAL = 1e-150, 1e150  # the sizes between which other bounds lie, or they are 0
-MOST_LEVELS = 2**40  # to which numbers are rounded
+MOST_WHOLE = 2**61  # the largest absolute value of a bound of whole numbers
+LEAST_REAL, MOST_REAL = 1e-150, 1e150  # limits of the absolute value of a real bound, if not 0
+MOST_LEVELS = 2**40  # real numbers are rounded to at most so many levels
 
 
 @dataclass(frozen=True, init=False)
 class Bounded(Task):
-    """Numbers between bounds that are known beforehand, both included.
+    """A question about numbers between two bounds. The bounds are allowed values, too.
 
-    Real numbers, or with `whole=True` whole ones only. A value outside is an error, unless
-    `clamp=True` moves it to the nearest bound.
+    The bounds are public. With `whole=True`, values must be whole numbers. A value outside the
+    bounds is an error, unless `clamp=True` moves it to the nearest bound.
     """
 
     low: float
@@ -34,7 +34,7 @@ class Bounded(Task):
     whole: bool
     clamp: bool
 
-    example_words = "half of the people hold each end of the range"
+    example_words = "half of the people hold the lowest value, and half hold the highest"
 
     def __init__(
         self, low: float, high: float, *, whole: bool = False, clamp: bool = False
@@ -69,7 +69,7 @@ class Bounded(Task):
 
     @property
     def domain(self) -> int:
-        """All whole numbers within the bounds; or the most real numbers that are told apart."""
+        """The number of whole numbers within the bounds, or the most levels of real numbers."""
         return int(self.high) - int(self.low) + 1 if self.whole else MOST_LEVELS
 
     @property
@@ -86,11 +86,11 @@ class Bounded(Task):
 
     @property
     def span(self) -> Fraction:
-        """From the lowest value to the highest."""
+        """The difference between the highest and the lowest value."""
         return Fraction(self.high) - Fraction(self.low)
 
     def encode(self, values: ArrayLike, *, first: int = 0) -> NDArray[Any]:
-        """The values themselves, as int64 or as float64."""
+        """The values themselves, as int64 if they are whole numbers, or else as float64."""
         given = vector(values)
         if self.whole and given.dtype.kind == "f" and not isinstance(values, np.ndarray):
             given = _exact(values, given)
@@ -103,7 +103,7 @@ class Bounded(Task):
         return ~self._read(values)[1]
 
     def _read(self, given: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.bool_]]:
-        """Encoded numbers, and which of them do not fit."""
+        """The encoded numbers, and which of them do not fit."""
         array: NDArray[Any]
         array, wrong = _as_whole(given) if self.whole else _as_real(given)
         if self.clamp:
@@ -112,7 +112,7 @@ class Bounded(Task):
         return array, wrong
 
     def holding(self, counts: Counts) -> Holding:
-        """How many people hold each value, by the value: {0.5: 1000, 2: 300}."""
+        """How many people hold each value. `counts` maps values to counts: {0.5: 1000, 2: 300}."""
         if not isinstance(counts, Mapping) or not counts:
             raise InvalidValue(
                 f"true counts of numbers must say how many people hold each value, as in "
@@ -123,8 +123,8 @@ class Bounded(Task):
         whole = array.dtype.kind in "iu" and array.ndim == 1
         if not whole or array.min() < 0 or not 1 <= sum(array.tolist()) <= MOST_USERS:
             raise InvalidValue(
-                f"true counts must be whole numbers, none negative, of 1 to {MOST_USERS} people, "
-                f"got {checks.shown(counts)}"
+                f"true counts must be whole numbers, none negative, with a sum of 1 to "
+                f"{MOST_USERS}, got {checks.shown(counts)}"
             )
         return Holding(values, array.astype(np.int64))
 
@@ -147,7 +147,7 @@ class Bounded(Task):
 
 @dataclass(frozen=True, init=False)
 class Sum(Bounded):
-    """What do people's numbers add up to? Bounds are explicit: `Sum(0, 120)`."""
+    """What is the sum of people's numbers? Its bounds must be given: `Sum(0, 120)`."""
 
     name = "sum"
 
@@ -164,7 +164,7 @@ class Sum(Bounded):
 
 @dataclass(frozen=True, init=False)
 class Mean(Bounded):
-    """What do people's numbers come to on average? Bounds are explicit: `Mean(0, 120)`."""
+    """What is the mean of people's numbers? Its bounds must be given: `Mean(0, 120)`."""
 
     name = "mean"
     whole_answers = False
@@ -180,7 +180,10 @@ class Mean(Bounded):
 
 
 def _as_whole(given: NDArray[Any]) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
-    """Numbers as int64, and which of them are not whole; beyond all bounds stays beyond them."""
+    """The numbers as int64, and which of them are not whole.
+
+    Numbers too large for int64 become smaller, but stay outside all bounds that a task can have.
+    """
     if given.dtype == np.bool_:
         given = given.view(np.uint8)  # a bool may hold any byte
     beyond = 2 * MOST_WHOLE
@@ -195,7 +198,10 @@ def _as_whole(given: NDArray[Any]) -> tuple[NDArray[np.int64], NDArray[np.bool_]
 
 
 def _exact(values: ArrayLike, given: NDArray[Any]) -> NDArray[Any]:
-    """A list with numbers on both sides of 2^63 becomes floats, which lose digits."""
+    """The numbers of a list as int64, if they are all whole, and else `given`.
+
+    NumPy turns a list with numbers on both sides of 2^63 into floats, which lose digits.
+    """
     listed = np.asarray(values, dtype=object).tolist()
     if not all(isinstance(value, int) for value in listed):
         return given
@@ -204,9 +210,9 @@ def _exact(values: ArrayLike, given: NDArray[Any]) -> NDArray[Any]:
 
 
 def _as_real(given: NDArray[Any]) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
-    """Numbers as float64, and which of them are none."""
+    """The numbers as float64, and which of them are NaN."""
     if given.dtype == np.bool_:
         given = given.view(np.uint8)
-    with np.errstate(over="ignore"):  # a longer float may be beyond all bounds
+    with np.errstate(over="ignore"):  # a longer float may exceed float64, and becomes infinite
         array = given.astype(np.float64, copy=False)
     return array, np.isnan(array)

@@ -1,4 +1,4 @@
-"""How many people say yes."""
+"""The number of people who say yes."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -36,17 +36,17 @@ class Count(Task):
     def encode(self, values: ArrayLike, *, first: int = 0) -> NDArray[np.uint8]:
         array = vector(values)
         if array.dtype == np.bool_:
-            array = array.view(np.uint8)  # and checked as such: a bool may hold any byte
+            array = array.view(np.uint8)  # so that its bytes are checked: a bool may hold any byte
         if array.dtype == np.uint8 and array.max() <= 1:
-            return array  # the common case in bulk: one pass, no copy
+            return array  # the common case is fast: one pass and no copy
         fits = self.fits(array)
         if not fits.all():
             raise bad_value(array, ~fits, self.allowed, first)
         return array.astype(np.uint8)
 
     def fits(self, values: NDArray[Any]) -> NDArray[np.bool_]:
-        found: NDArray[np.bool_] = (values == 0) | (values == 1)
-        return found
+        fitting: NDArray[np.bool_] = (values == 0) | (values == 1)
+        return fitting
 
     def example(self, users: int) -> NDArray[np.int64]:
         yes = round(0.3 * users)

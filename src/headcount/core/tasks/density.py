@@ -1,4 +1,4 @@
-"""How people's numbers are spread."""
+"""The density of people's numbers."""
 
 import math
 from collections.abc import Sequence
@@ -19,17 +19,17 @@ from headcount.core.values import evenly
 
 LEAST_SMOOTHNESS, MOST_SMOOTHNESS = 0.1, 4.0
 MOST_POINTS = 2**16
-_SPREAD = 1024  # different numbers that a made-up crowd holds
+_SPREAD = 1024  # a made-up crowd holds at most so many different numbers
 
 
 @dataclass(frozen=True, init=False)
 class Density(Bounded):
-    """How are people's numbers spread? The density of a population, of which they are a sample.
+    """How are people's numbers spread? The people are a sample of a population with a density.
 
-    `smoothness` is β: how often the density can be differentiated, the last time in part (Hölder
-    or Sobolev). It decides, with the crowd and the budget and never with the data, how finely a
-    protocol looks. The answer is the density in the middles of `points` equal steps from low to
-    high.
+    `smoothness` is β, the number of times that the density can be differentiated, in the sense of
+    Hölder or Sobolev. It need not be whole. Together with the crowd and the budget, it decides how
+    finely a protocol divides the range. The data never do. The answer is the density in the middles
+    of `points` equal steps from low to high.
     """
 
     smoothness: float
@@ -39,10 +39,10 @@ class Density(Bounded):
     postprocessing = ("clip", "density")
     whole_answers = False
     example_words = "people are spread evenly over the range"
-    margin_note = "Margins of densities hold privacy noise, neither sampling nor smoothing."
+    margin_note = "Margins of densities include privacy noise, but neither sampling nor smoothing."
     ranking_note = (
-        "The whole error, by which candidates are ordered, holds noise, sampling and "
-        "smoothing over the range: about the worst, of densities no rougher than two waves"
+        "Candidates are ordered by the whole error, which includes noise, sampling and smoothing "
+        "over the range. It is about the worst for all densities no rougher than two waves."
     )
 
     def __init__(
@@ -55,13 +55,13 @@ class Density(Bounded):
         clamp: bool = False,
     ) -> None:
         super().__init__(low, high, clamp=clamp)
-        found = checks.real("smoothness", smoothness)
-        if not LEAST_SMOOTHNESS <= found <= MOST_SMOOTHNESS:
+        number = checks.real("smoothness", smoothness)
+        if not LEAST_SMOOTHNESS <= number <= MOST_SMOOTHNESS:
             raise InvalidParameter(
                 f"`smoothness` must be between {LEAST_SMOOTHNESS} and {MOST_SMOOTHNESS}, "
-                f"got {short(found)}"
+                f"got {short(number)}"
             )
-        object.__setattr__(self, "smoothness", found)
+        object.__setattr__(self, "smoothness", number)
         object.__setattr__(self, "points", checks.whole("points", points, low=2, high=MOST_POINTS))
 
     @property
@@ -73,7 +73,7 @@ class Density(Bounded):
 
     @cached_property
     def grid(self) -> NDArray[np.float64]:
-        """Where the density is asked for."""
+        """The points at which the answer states the density."""
         middles = (np.arange(self.points) + 0.5) / self.points
         return self.low + float(self.span) * middles
 
@@ -82,7 +82,7 @@ class Density(Bounded):
         return tuple(self.grid.tolist())
 
     def places(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Where values lie between low, which is 0, and high, which is 1."""
+        """Where values lie in the range. It is 0 at the low end and 1 at the high end."""
         return np.clip((values - self.low) / float(self.span), 0.0, 1.0)
 
     def example(self, users: int) -> Counts:
@@ -97,11 +97,11 @@ class Density(Bounded):
         return counts / held.users * self.points / float(self.span)
 
     def answer_range(self, users: int) -> tuple[float, float]:
-        """A density is not negative, but what smoothing makes of it may be."""
+        """All real numbers. A density is not negative, but it may become so by smoothing."""
         return -math.inf, math.inf
 
     def answer_size(self, users: int) -> float:
-        """An even density, since there is no largest one."""
+        """The even density over the range, since there is no largest density."""
         return 1 / float(self.span)
 
     def total(self, users: int) -> float | None:

@@ -1,4 +1,4 @@
-"""How many people hold each of some values."""
+"""The number of people who hold each of several values."""
 
 import hashlib
 from collections.abc import Iterable, Sequence
@@ -20,11 +20,12 @@ MOST_BUCKETS = 2**24
 
 @dataclass(frozen=True, init=False)
 class Histogram(Task):
-    """How many people hold each of some values?
+    """How many people hold each of several values?
 
-    `Histogram(20)` has the buckets 0 to 19, `Histogram(["red", "green"])` these labels, and nobody
-    may hold anything else. With `open=True` people may: any string, or any whole number from 0 to
-    2^64 − 1, and `buckets` are only the candidates that are counted. Few protocols take that.
+    `Histogram(20)` has the buckets 0 to 19, and `Histogram(["red", "green"])` has these labels as
+    buckets. People may not hold any other value. With `open=True` they may hold any string, or any
+    whole number from 0 to 2^64 − 1, and `buckets` are the candidates to be counted. Few protocols
+    answer an open histogram.
     """
 
     labels: tuple[int | str, ...] | int
@@ -51,18 +52,19 @@ class Histogram(Task):
                     f"numbers, got {len(labels)} of {len(kinds)} kinds"
                 )
             if len(set(labels)) < len(labels):
-                raise InvalidParameter(
-                    "`buckets` must be different from each other, got some twice"
-                )
+                raise InvalidParameter("`buckets` must be different from each other, got one twice")
         object.__setattr__(self, "labels", labels)
         object.__setattr__(self, "open", opened)
         if self.open and any(not 0 <= key < 2**64 for key in self.buckets if isinstance(key, int)):
-            raise InvalidParameter("`buckets` must be between 0 and 2^64 − 1 if open, got others")
+            raise InvalidParameter(
+                "`buckets` of an open histogram must be between 0 and 2^64 − 1, got others"
+            )
         if self.domain < 2:
             raise InvalidParameter(f"`buckets` must be at least 2, got {list(self.buckets)}")
 
     def __str__(self) -> str:
-        return f"Histogram of {len(self.buckets)} {'candidates' if self.open else 'buckets'}"
+        noun = "candidate" if self.open else "bucket"
+        return f"Histogram of {len(self.buckets)} {noun}{'s' * (len(self.buckets) > 1)}"
 
     @property
     def settings(self) -> dict[str, Any]:
@@ -75,7 +77,7 @@ class Histogram(Task):
 
     @property
     def domain(self) -> int:
-        """The buckets; with open ones, anything else is one value more."""
+        """The number of buckets. If the histogram is open, all other values count as one more."""
         return len(self.buckets) + self.open
 
     @property
@@ -112,23 +114,23 @@ class Histogram(Task):
 
     @cached_property
     def _order(self) -> tuple[NDArray[Any], NDArray[np.intp]]:
-        """The labels that are numbers, sorted, and where each stands among the buckets."""
+        """The labels, which are numbers, in sorted order, and the index of each label's bucket."""
         labels = np.array(self.buckets)
         order = np.argsort(labels)
         return labels[order], order
 
     @cached_property
     def _places(self) -> dict[int | str, int]:
-        """Where each label stands among the buckets."""
-        return {label: at for at, label in enumerate(self.buckets)}
+        """The index of each label's bucket."""
+        return {label: index for index, label in enumerate(self.buckets)}
 
     def encode(self, values: ArrayLike, *, first: int = 0) -> NDArray[Any]:
-        """The number of everybody's bucket; with open ones, a 64-bit key of the value itself."""
+        """The index of each person's bucket, or a 64-bit key of the value if it is open."""
         if self._of_words:
             return self._encode_words(words(values), first)
         array = vector(values)
         if self.open:
-            # A list with numbers on both sides of 2^63 becomes floats, which lose digits.
+            # NumPy turns a list with numbers on both sides of 2^63 into floats, which lose digits.
             exact = np.asarray(values, dtype=object)
             if array.dtype.kind == "f" and all(isinstance(value, int) for value in exact):
                 array = exact
@@ -150,14 +152,14 @@ class Histogram(Task):
         kind = values.dtype.kind
         # From 2^53 on, a float may stand for several whole numbers.
         limit = (2**64 if kind in "iuO" else 2**53) if self.open else self.domain
-        found: NDArray[np.bool_] = (values >= 0) & (values < limit)  # NaN is in no range
-        return found & (values == np.floor(values)) if kind == "f" else found
+        in_range: NDArray[np.bool_] = (values >= 0) & (values < limit)  # false for NaN
+        return in_range & (values == np.floor(values)) if kind == "f" else in_range
 
     def _search(self, values: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.bool_]]:
-        """The place of each number among the labels, and whether it is one of them."""
+        """The index of each number's bucket, and whether the number is a label at all."""
         labels, order = self._order
-        at = np.minimum(np.searchsorted(labels, values), len(labels) - 1)
-        return order[at], labels[at] == values
+        nearest = np.minimum(np.searchsorted(labels, values), len(labels) - 1)
+        return order[nearest], labels[nearest] == values
 
     def _encode_words(self, given: list[str], first: int) -> NDArray[Any]:
         if self.open:
@@ -171,7 +173,7 @@ class Histogram(Task):
 
     @cached_property
     def keys(self) -> NDArray[np.uint64]:
-        """What the buckets themselves are encoded as."""
+        """The codes of the buckets' own values."""
         return self.encode(list(self.buckets)).astype(np.uint64)
 
     def answer(self, held: Holding) -> Answer:
@@ -188,7 +190,7 @@ def _digest(word: str) -> bytes:
     try:
         return hashlib.blake2b(word.encode(), digest_size=8).digest()
     except UnicodeEncodeError:
-        raise InvalidValue(f"every value must be whole characters, got {word!r}") from None
+        raise InvalidValue(f"every value must be valid Unicode text, got {word!r}") from None
 
 
 def _label(bucket: object) -> int | str:
@@ -200,6 +202,6 @@ def _label(bucket: object) -> int | str:
     number = int(bucket.__index__())
     if abs(number) >= 2**64:
         raise InvalidParameter(
-            f"a bucket must be a whole number below 2^64 in size, got {checks.shown(number)}"
+            f"a bucket must be a whole number between −2^64 and 2^64, got {checks.shown(number)}"
         )
     return number

@@ -1,4 +1,4 @@
-"""All tasks by their names: one line each, loaded when used."""
+"""All tasks by their names. Each has one line, and is loaded when it is used."""
 
 from importlib import import_module
 from typing import TYPE_CHECKING
@@ -18,8 +18,8 @@ TASKS = {
 def task_class(name: str) -> "type[Task]":
     """The class of the task with this name."""
     module, _, noun = TASKS[name].partition(":")
-    found: type[Task] = getattr(import_module(module), noun)
-    return found
+    kind: type[Task] = getattr(import_module(module), noun)
+    return kind
 
 
 def task_modules() -> dict[str, str]:
