@@ -32,8 +32,9 @@ PAGES = {
         "A protocol calibrates a randomizer, which each person runs, and an estimator, which the "
         "analyzer runs. In shuffle trust a shuffler stands between the two.",
         "protocol protocol_names register Protocol MatrixProtocol "
-        "headcount.core.randomizer.Randomizer headcount.core.estimator.Estimator headcount.road.shuffler.Shuffler run shuffle Alphabet "
-        "Messages Batch Tally Source SecureSource SeededSource",
+        "headcount.core.randomizer.Randomizer headcount.core.estimator.Estimator "
+        "headcount.road.shuffler.Shuffler run shuffle Alphabet Messages Batch Tally Source "
+        "SecureSource SeededSource",
     ),
     "estimating": (
         "Estimating",
