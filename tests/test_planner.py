@@ -376,8 +376,8 @@ def test_labels_and_open_buckets_travel() -> None:
 
 @pytest.mark.parametrize(
     ("document", "message"),
-    [(3, "must have a name"), ({"name": "median"}, "must have a name"),
-     ({"name": "count", "low": 3}, "its own settings, got low")],
+    [(3, "must have one of the names"), ({"name": "median"}, "must have a name"),
+     ({"name": "count", "low": 3}, "the settings of its kind, got low")],
 )  # fmt: skip
 def test_what_is_no_task_is_refused(document: Any, message: str) -> None:
     with pytest.raises(hc.InvalidParameter, match=message):
