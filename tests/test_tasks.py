@@ -115,7 +115,9 @@ def test_a_new_task_is_planned_and_no_protocol_answers_yet(tmp_path: Path) -> No
 def test_a_new_task_is_found_like_all_others() -> None:
     assert hc.Multiples is Multiples
     vars(hc).pop("Multiples")
-    with pytest.raises(hc.InvalidParameter, match=r"one of count, sum, .*, multiples, got"):
+    with pytest.raises(
+        hc.InvalidParameter, match=r"one of the names count, sum, .*, multiples, got"
+    ):
         task_from({"name": "nothing"})
     with pytest.raises(hc.InvalidParameter, match="must have the settings of its kind, got a"):
         task_from({"name": "multiples", "above": 3})

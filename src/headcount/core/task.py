@@ -201,7 +201,7 @@ def task_from(document: object) -> Task:
     """The task that `Task.to_dict` wrote."""
     if not isinstance(document, Mapping) or document.get("name") not in TASKS:
         raise InvalidParameter(
-            f"the name of a task must be one of {', '.join(TASKS)}, got {checks.shown(document)}"
+            f"a task must have one of the names {', '.join(TASKS)}, got {checks.shown(document)}"
         )
     settings = {str(key): value for key, value in document.items() if key != "name"}
     kind = task_class(document["name"])

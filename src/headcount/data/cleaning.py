@@ -45,7 +45,8 @@ class Cleaned:
 class Cleaning:
     """How a column becomes values of a task. The function `cleaning` makes it.
 
-    `declared` is the task without the bucket for all other values. `edges` are the edges of bins.
+    `declared` is the task without an added bucket for all other values. `edges` are the edges of
+    bins. If there are bins, `declared` is the same as `task`.
     """
 
     column: str
