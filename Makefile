@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-slow java postgres compiler lint bench figures docs clean
+.PHONY: help demo test test-slow java postgres compiler lint bench figures docs node clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' Makefile
@@ -53,8 +53,20 @@ bench: .venv/bench ## Compare speed with peers, and write docs/benchmarks.md
 figures: .venv/dev ## Simulate how errors of densities fall, and write docs/densities.md
 	$(BIN)/python -m benchmarks.densities
 
-docs: .venv/docs ## Build the documentation into site/
+docs: .venv/docs .venv/node_modules/katex ## Build the documentation into site/
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
+
+# Formulas are typeset when the site is built, by KaTeX, which runs in Node.
+node:
+	@command -v npm >/dev/null || \
+	{ test "$$(id -u)" = 0 && apt-get update --quiet && \
+	apt-get install --yes --quiet --no-install-recommends nodejs npm; } || \
+	{ echo "The documentation needs Node 18 or later: install Debian's packages 'nodejs' and" \
+	"'npm'" >&2; exit 1; }
+
+.venv/node_modules/katex: Makefile | .venv/docs node
+	npm install --silent --no-audit --no-fund --prefix .venv 'katex@>=0.16.22'
+	@touch $@
 
 clean: ## Remove everything that the targets made
 	rm -rf .venv site headcount-demo.png .*_cache .hypothesis

@@ -21,29 +21,31 @@ _INTRODUCTION = """\
 Written by `make bench`; do not edit.
 
 Headcount draws the bits of its reports from a cipher keyed by the operating system, with exact
-probabilities. NumPy and the libraries below do neither: what is compared is the price of both.
+probabilities. NumPy and the libraries below do neither. So the comparison shows the price of both.
 
-- *Biased bits*: one for each person, against NumPy's `random(n) < p`.
-- *local.randomized-response*: from values to estimate, against the same in NumPy and in two
+- *Biased bits*: one bit for each person, compared with NumPy's `random(n) < p`.
+- *local.randomized-response*: from values to the estimate, compared with NumPy and with two
   libraries for local differential privacy.
-- *client* and *server* of frequency oracles: randomizing, and counting what was sent, against the
-  faster of the same two libraries, which were timed with fewer people on the same data and their
-  time multiplied.
-- *memory*: the most that a process had.
-- *rows of Parquet*: `hc.estimate` on a file of whole numbers, reading and checking included,
-  against the plain count of each value of the same file by the faster of polars and DuckDB.
-- *randomize shuffle.correlated*: noise that few people send, against one message each, and against
-  a call for each person.
-- *calibrate*: from a budget to parameters, against the time that was allowed for it.
-- *plan*: a Python program that plans all protocols of a task, from its start to its end, against
-  the time that was allowed; cold has nothing kept on disk, warm has the same plan.
-- *simulate*: a tally drawn without making messages, against making them.
-- *Random bytes*: the source against the bare cipher; 1 would be the cipher's own speed.
+- *client* and *server* of frequency oracles: randomizing, and counting what was sent. The peer is
+  the faster of the same two libraries. It was timed with fewer people on the same data, and its
+  time was multiplied.
+- *memory*: the peak memory of a process.
+- *rows of Parquet*: `hc.estimate` on a file of whole numbers, including reading and checking. The
+  peer is a plain count of each value of the same file, by the faster of polars and DuckDB.
+- *randomize shuffle.correlated*: noise that few people send. It is compared with one message per
+  person, and with one call per person.
+- *calibrate*: from a budget to parameters, compared with the time that was allowed.
+- *plan*: a Python program that plans all protocols of a task, from start to end, compared with
+  the time that was allowed. "Cold" starts with an empty cache on disk, and "warm" finds the same
+  plan there.
+- *simulate*: a tally that is drawn without making messages, compared with making them.
+- *Random bytes*: the source, compared with the bare cipher. A ratio of 1 is the speed of the
+  cipher.
 
-All ran in one process on one thread, but for those on files, which use all cores. Each is the best
-of several calls that took turns, after one that did not count. The messages in *simulate* alone
-were timed once. "Times faster" is the peer's time over headcount's. "Wanted" is what was aimed at;
-– means that nothing was.
+Everything ran in one process on one thread, except that comparisons on files use all cores. Each
+time is the best of several calls that took turns, after a first call that was not counted. Only
+the messages in *simulate* were timed once. "Times faster" is the peer's time divided by
+Headcount's time. "Wanted" is the target; – means that there is none.
 """
 
 

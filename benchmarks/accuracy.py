@@ -30,15 +30,22 @@ _INTRODUCTION = f"""\
 
 Written by `make bench`; do not edit.
 
-{_USERS:,} people, ε = 1, δ = 1e-6, everybody honest. *Worst error* is the standard error of the
-count, sum, mean, or of a bucket, for the worst data, from privacy alone (rounding included), and in
-brackets relative to central. *Expected* is that for data in which all values are equally frequent
-(of reals: 0, 0.1, …, 1), and *measured* the root mean squared error over {_RUNS} runs with real
-messages of such data, where these are not too many.
-*Messages* are those of one person on average, *slots* the size of a bundle that hides their number.
-*Local ε* is the privacy of one person's messages by themselves, all that is left if shuffler and
-analyzer collude. `shuffle.amplified` stands for any local protocol; by default it is
-`shuffle.randomized-response`, `shuffle.k-ary`, or `local.one-bit-mean` behind a shuffler.
+The tables are for {_USERS:,} people at ε = 1 and δ = 1e-6. Everybody is honest.
+
+- *Worst error* is the standard error for the worst data, with the ratio to `central.geometric` in
+  brackets. It is the error of the count, sum, mean or one bucket, from privacy noise and
+  rounding.
+- *Expected* is the standard error for data in which all values are equally frequent. For reals,
+  the values are 0, 0.1, …, 1.
+- *Measured* is the root mean squared error over {_RUNS} runs with real messages of such data. It
+  is left out if there are too many messages.
+- *Messages* is the average number of messages per person. *Slots* is the size of a bundle that
+  hides this number.
+- *Local ε* is the privacy of one person's messages alone. Nothing more is left if shuffler and
+  analyzer collude.
+
+`shuffle.amplified` stands for any local protocol behind a shuffler. By default it is
+`shuffle.randomized-response`, `shuffle.k-ary`, or a shuffled `local.one-bit-mean`.
 """
 _HEADINGS = (
     "protocol",
@@ -111,7 +118,7 @@ def _measured(protocol: hc.Protocol) -> str:
 
 def _values(task: hc.Task) -> NDArray[Any]:
     """The different values that people hold here."""
-    if isinstance(task, hc.Mean):
+    if task.value_kind == "real numbers":
         return np.linspace(0, 1, 11)
     return np.arange(task.domain)
 
@@ -119,7 +126,7 @@ def _values(task: hc.Task) -> NDArray[Any]:
 def _counts(task: hc.Task) -> Any:
     values = _values(task)
     counts = np.bincount(np.arange(_USERS) % len(values))
-    if isinstance(task, hc.Sum | hc.Mean):
+    if not task.numbered:
         return dict(zip(values.tolist(), counts.tolist(), strict=True))
     return counts
 

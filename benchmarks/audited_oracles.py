@@ -10,8 +10,8 @@ import numpy as np
 from benchmarks.audited import Audited, each
 
 _FLOATS = (
-    "noise and answer are floats: the last bits of their sum tell the value (Mironov 2012); by "
-    "formula the claim holds"
+    "noise and answer are floats: the last bits of their sum reveal the value (Mironov 2012); the "
+    "formula itself keeps the claim"
 )
 
 
@@ -83,8 +83,8 @@ def _rappor() -> Audited:
         client.convert_f_to_eps(0.5, 1),
         each(lambda item: client.privatise(item)[0]),
         [(1, 2)],
-        reason="`_perturb` sets bits to 1 and never to 0: a bit that is set is always sent, so "
-        "that a 0 in its place rules the item out, and no ε is kept",
+        reason="`_perturb` sets bits to 1 and never to 0: a set bit is always sent, so a 0 in its "
+        "place rules the item out, and no finite ε holds",
     )
 
 
@@ -129,8 +129,8 @@ def multi_freq_ldpy() -> Iterator[Audited]:
         "SS_Client, k=6, in order",
         0.3,
         lambda v: SS_Client(v, 6, 0.3),
-        reason="the set is sent as a list in which the truth, if it is there, stands first; as a "
-        "set it would keep the claim",
+        reason="the set is sent as a list, and the true value comes first if it is in the set; "
+        "without the order the claim would hold",
     )
     yield case("HE_Client, k=4", 1.0, lambda v: HE_Client(v, 4, 1.0), runs=30_000, reason=_FLOATS)
     yield case("L_GRR_Client, k=4, first report", 1.0, lambda v: L_GRR_Client(v, 4, 2.0, 1.0))
@@ -157,9 +157,9 @@ def _fake_data(pairs: Any, whole: dict[str, Any]) -> Iterator[Audited]:
     )
 
     reason = (
-        "ε is taken as amplified by drawing one attribute in three, but some attribute is always "
-        "drawn: records that differ in all of them are told apart by ln(d(e^ε − 1) + 1) = 1.82; "
-        "for records that differ in one, the claim holds"
+        "the library counts on amplification, because it draws one attribute in three; but some "
+        "attribute is always drawn, so records that differ in all attributes have an ε of "
+        "ln(d(e^ε − 1) + 1) = 1.82; for records that differ in one attribute, the claim holds"
     )
     yield Audited(
         "multi-freq-ldpy",

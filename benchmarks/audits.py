@@ -30,17 +30,17 @@ _INTRODUCTION = """\
 
 Written by `make bench`, or by `python -m benchmarks.audits` alone; do not edit.
 
-[`hc.audit`](auditing.md) looks at the outputs of other libraries and at nothing else. "Consistent"
-says that so many runs showed no violation at a confidence of {confidence:g}. What is "refuted" was
-refuted twice. The second audit had runs of its own and a confidence of 1 − 1e-9, and is the one
-shown; *why* was found by reading the code. The measured ε is a lower bound: the true one may be far
-larger, or infinite. Floats that are added as they are tell by their last bits. That is known of all
-such libraries, and no formula is at fault.
+[`hc.audit`](auditing.md) uses only the outputs of other libraries. "Consistent" means that the
+runs showed no violation at a confidence of {confidence:g}. A "refuted" claim was refuted twice.
+The second audit used new runs and a confidence of 1 − 1e-9; its result is shown. *Why* was found
+by reading the code. The measured ε is a lower bound: the true ε may be far larger, or infinite.
+Plain sums of floats reveal values by their last bits. This is known for all such libraries, and
+it is not a fault of their formulas.
 
-- pure-ldp and multi-freq-ldpy are seen in the local view: one person's report as the client gives
-  it. Hashed reports are seen as a server sees them: which of two values they support.
-- diffprivlib and OpenDP are seen in the central view: what a curator releases.
-- A claim is the ε that was asked for; of OpenDP it is the one that `map` states.
+- pure-ldp and multi-freq-ldpy are audited in the local view: one person's report as the client
+  returns it. A hashed report is reduced to what a server uses: which of two values it supports.
+- diffprivlib and OpenDP are audited in the central view: what a curator releases.
+- The claim is the requested ε. For OpenDP it is the ε that `map` states.
 """
 
 

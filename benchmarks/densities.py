@@ -91,7 +91,7 @@ def write() -> None:
             errors = [short(error, 3) for _, error in points[::2]]
             rows.append((case.title, f"`{name}`", f"{found:.3f}", f"{wanted:.3f}", *errors))
         panels[case.title] = lines
-    title = "Error of a density, ε = 1, δ = 1e-6: slope (of theory)"
+    title = "Error of a density, ε = 1, δ = 1e-6: slope (in theory)"
     figures.save(figures.rate_figure(title, panels), _DOCS / "figures" / "density-rates.svg")
     heads = ("density", "protocol", "slope", "theory", *(f"n = 10^{p}" for p in range(3, 8)))
     table = "".join(

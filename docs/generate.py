@@ -1,12 +1,14 @@
-"""The pages that are made from the code: one for each protocol, and the reference of the commands.
+"""Generates pages from the code: one for each protocol, and the reference of the commands.
 
-A hook of mkdocs (see `hooks` in mkdocs.yml): pages and figures are virtual files, which only the
-built site has. Only what begins with `on_` needs mkdocs; tests read `pages()` without it.
+This module is a hook of mkdocs (see `hooks` in mkdocs.yml). Generated pages and figures are virtual
+files that only the built site has. Only functions that begin with `on_` need mkdocs; tests read
+`pages()` without it.
 """
 
 import dataclasses
 import inspect
 import re
+import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from functools import cache, partial
@@ -15,29 +17,32 @@ from pathlib import Path
 from typing import Any, get_args
 
 import headcount as hc
-from headcount.core.protocol import Protocol
+from headcount.core.protocol import Protocol, option_names
 from headcount.protocols import registry
 
 ROOT = Path(__file__).parents[1]
+sys.path.insert(0, str(ROOT))
+from docs import reference  # noqa: E402
+
 COPIED = {"security.md": "SECURITY.md", "changelog.md": "CHANGELOG.md"}
 TRUSTS = (hc.Trust.CENTRAL, hc.Trust.SHUFFLE, hc.Trust.LOCAL)
-WIDTH, MARGIN = 100, 12  # of the docstrings' lines, and before their sections
+WIDTH, MARGIN = 100, 12  # the width of lines in docstrings, and the indent of their sections
 BREAK = "\v"
-MOST_LETTERS = 78  # of a command in one line
+MOST_LETTERS = 78  # the longest line of a command
 CROWDS = (100, 300, 1000, 3000, 10_000, 30_000, 100_000, 300_000, 1_000_000)
-PEOPLE = 10_000  # for the numbers on a page
+PEOPLE = 10_000  # the crowd of the numbers on a page
 BUDGET = hc.Budget(1, 1e-6)
 SETTING = "ε = 1, δ = 1e-6, everybody honest"
 
 
 @dataclasses.dataclass(frozen=True)
 class Question:
-    """How one kind of task is asked: in examples, and in figures."""
+    """The example and the figure for one kind of task."""
 
-    code: str  # of the task in an example
-    values: str  # that 1,000 people hold there
-    task: hc.Task  # of figures and numbers
-    told: str  # whose error that is
+    code: str  # the task in the example
+    values: str  # the values of 1,000 people in the example
+    task: hc.Task  # the task of the figure and the numbers
+    told: str  # which error they show
 
 
 QUESTIONS = {
@@ -76,7 +81,7 @@ QUESTIONS = {
 
 @dataclasses.dataclass(frozen=True)
 class Box:
-    """A module's docstring: what it is about, and its sections as lines without their indent."""
+    """A module's docstring: its first paragraph, and its sections as lines without indent."""
 
     title: str
     sections: dict[str, list[str]]
@@ -113,7 +118,7 @@ def tasks(kinds: list[type[Protocol]]) -> list[str]:
 
 @cache
 def shared_modules() -> dict[str, Box]:
-    """What several protocols share, by the name of the module."""
+    """The docstrings of modules that several protocols share, by the name of the module."""
     folder = Path(import_module("headcount.protocols").__path__[0])
     boxes = {path.stem: Box.of(f"headcount.protocols.{path.stem}") for path in folder.glob("*.py")}
     return {stem: boxes[stem] for stem in sorted(boxes) if boxes[stem].sections}
@@ -121,10 +126,10 @@ def shared_modules() -> dict[str, Box]:
 
 @cache
 def module_pages() -> dict[str, str]:
-    """The page on which each protocol's module is, by `trust.module`."""
+    """The page of each protocol's module, by `trust.module`."""
     return {
         module.removeprefix("headcount.protocols."): page_of(name)
-        for name in reversed(hc.protocol_names())
+        for name in reversed(registry.own_names())
         for module in parts(name)
     }
 
@@ -153,25 +158,25 @@ def meaning(kind: type[Protocol], option: str) -> str:
 
 
 def prose(lines: list[str], page: str, trust: str = "") -> str:
-    """A section as Markdown: what is indented is a formula, and lines that end early stay so."""
+    """A section as Markdown. Indented lines are formulas; short lines keep their line breaks."""
     text = ""
     for paragraph in re.split(r"\n\s*\n", "\n".join(lines).strip("\n")):
         rows = paragraph.splitlines()
         if not rows:
             continue
         if all(row.startswith("    ") for row in rows):
-            shown = "<br>\n".join(formulas(row.strip()) for row in rows)
+            shown = "<br>\n".join(plain(row.strip()) for row in rows)
             text += f'<p class="formula">{shown}</p>\n\n'
             continue
         flowing = ""
         for row, following in zip(rows, [*rows[1:], ""], strict=True):
             word = following.split(" ")[0]
-            early = word and len(row) + 1 + len(word) <= WIDTH - MARGIN
+            early = word and len(row) + 1 + len(word) < WIDTH - MARGIN - 1
             early = early and row.endswith((".", ":", ";", ",", " is"))
             flowing += row + (f"{BREAK}\n" if early else "\n")
         pieces = re.split(r"(`[^`]+`)", flowing if text else sentence(flowing))
         text += "".join(
-            link(piece.strip("`"), page, trust) if piece.startswith("`") else formulas(piece)
+            link(piece.strip("`"), page, trust) if piece.startswith("`") else plain(piece)
             for piece in pieces
         ).replace(BREAK, "<br>")
         text += "\n"
@@ -179,29 +184,22 @@ def prose(lines: list[str], page: str, trust: str = "") -> str:
 
 
 def sentence(text: str) -> str:
-    """With a capital, unless a symbol comes first."""
+    """The text with a capital letter, unless it begins with a symbol."""
     return text[0].upper() + text[1:] if re.match(r"[a-z]{2}", text) else text
 
 
-def formulas(text: str) -> str:
-    """Powers and indices, raised and lowered; no line ends within a term."""
+def plain(text: str) -> str:
+    """Text in which nothing is taken for Markdown. Its formulas are typeset later."""
     text = text.replace("&", "&amp;").replace("<", "&lt;")
-    if text.count("*") % 2:  # not around a word: a symbol
-        text = text.replace("*", r"\*")
-    text = re.sub(r" ([+−·≤≥≠~]) ", "\u00a0\\1\u00a0", text)
-    text = re.sub(r"(?<=[)|])(?=[(⟨])", "\u2060", text)
-    script = r"(?:\{([^{}]+)\}|(\([^()]+\)|\|[^|]+\||⟨[^⟩]+⟩|[−-]?\w+'?))"
-    text = re.sub(rf"\^{script}", lambda found: f"<sup>{found[1] or found[2]}</sup>", text)
-    return re.sub(
-        rf"(?<=[\w\u0302])_{script}", lambda found: f"<sub>{found[1] or found[2]}</sub>", text
-    )
+    # Stars in pairs are around a word. A single one is a symbol.
+    return text.replace("*", r"\*") if text.count("*") % 2 else text
 
 
 def link(name: str, page: str, trust: str = "") -> str:
     """A name in the code, with a link to its page if it has one."""
     up = "../" * page.count("/")
     shared = name.removeprefix("protocols.")
-    if name in hc.protocol_names():
+    if name in registry.own_names():
         target = page_of(name)
     elif shared in shared_modules():
         target = f"protocols/shared.md#{shared}"
@@ -212,7 +210,9 @@ def link(name: str, page: str, trust: str = "") -> str:
 
 def names(text: str, page: str) -> str:
     """Plain text in which protocols are links."""
-    found = "|".join(re.escape(name) for name in sorted(hc.protocol_names(), key=len, reverse=True))
+    found = "|".join(
+        re.escape(name) for name in sorted(registry.own_names(), key=len, reverse=True)
+    )
     return re.sub(rf"(?<![\w.-])({found})(?![\w-])", lambda one: link(one[1], page), text)
 
 
@@ -227,22 +227,27 @@ def pages() -> dict[str, str]:
 def pages_made() -> dict[str, Callable[[], str]]:
     return {
         "protocols/index.md": overview,
-        **{page_of(name): partial(protocol_page, name) for name in hc.protocol_names()},
+        **{page_of(name): partial(protocol_page, name) for name in registry.own_names()},
         "protocols/shared.md": shared_page,
         "commands.md": command_page,
+        **reference.pages_made(),
         **{page: (ROOT / source).read_text for page, source in COPIED.items()},
     }
 
 
 def overview() -> str:
     page = "protocols/index.md"
-    text = "# Protocols\n\nEvery protocol has a page: what people send, what is made of it, what "
-    text += "that promises and what it costs. What several of them have in common is on [a page of "
-    text += "its own](shared.md), and [accuracy](../accuracy.md) compares their errors.\n\n"
+    text = "# Protocols\n\nEvery protocol has a page. It describes what people send, how the "
+    text += (
+        "analyzer uses it, the guarantee and the cost. [Shared parts](shared.md) describes what "
+    )
+    text += (
+        "several protocols have in common. [Accuracy](../accuracy.md) compares their errors.\n\n"
+    )
     text += f"| | {' | '.join(TRUSTS)} |\n|---|---|---|---|\n"
     for task, question in QUESTIONS.items():
         cells = (
-            "<br>".join(link(name, page) for name in hc.protocol_names(question.task, trust))
+            "<br>".join(link(name, page) for name in registry.own_names(question.task, trust))
             for trust in TRUSTS
         )
         text += f"| **{task}** | {' | '.join(cells)} |\n"
@@ -250,10 +255,10 @@ def overview() -> str:
         doc = import_module(f"headcount.protocols.{trust}").__doc__ or ""
         text += f"\n## {trust.capitalize()}\n\n{doc.partition(': ')[2].capitalize()}\n\n"
         text += "| protocol | answers | what it is |\n|---|---|---|\n"
-        for name in hc.protocol_names(trust=trust):
+        for name in registry.own_names(trust=trust):
             found = parts(name)
             answered = ", ".join(tasks([kind for kinds in found.values() for kind in kinds]))
-            title = formulas(Box.of(next(iter(found))).title)
+            title = plain(Box.of(next(iter(found))).title)
             text += f"| {link(name, page)} | {answered} | {title} |\n"
     return text
 
@@ -268,7 +273,7 @@ def protocol_page(name: str) -> str:
         level = "###" if several else "##"
         if several:
             text += f"## {', '.join(answered).capitalize()}\n\n"
-        text += f"{formulas(box.title)}\n\n"
+        text += f"{plain(box.title)}\n\n"
         text += f"**Answers** {', '.join(answered)} · **trust** {trust} · "
         text += f"**source** `{module.replace('.', '/')}.py`\n\n"
         text += f"{level} Example\n\n```python\n{example(name, kinds[0])}```\n\n"
@@ -286,7 +291,7 @@ def example(name: str, kind: type[Protocol]) -> str:
     question = QUESTIONS[kind.tasks[0].name]
     budget = "hc.Budget(1, 1e-6)" if kind.trust is hc.Trust.SHUFFLE else "hc.Budget(1)"
     code, values = question.code, question.values
-    if kind.open_buckets:  # people may hold other words than those that are counted
+    if kind.open_buckets:  # people may hold words that are not counted
         code = 'hc.Histogram(["red", "green"], open=True)'
     return (
         f"import headcount as hc\n\ntask = {code}\nbudget, crowd = {budget}, hc.Crowd(1000)\n"
@@ -298,7 +303,7 @@ def example(name: str, kind: type[Protocol]) -> str:
 
 def options(kinds: list[type[Protocol]], page: str) -> str:
     text = ""
-    listed = {option: kind for kind in reversed(kinds) for option in kind.options()}
+    listed = {option: kind for kind in reversed(kinds) for option in option_names(kind)}
     fields = {field.name: field for kind in kinds for field in dataclasses.fields(kind)}
     for option, kind in listed.items():
         field = fields[option]
@@ -321,15 +326,15 @@ def numbers(name: str, task: str) -> str:
     except hc.Infeasible as error:
         return f"{error}\n\n"
     rows = {
-        f"standard error {question.told}, worst data": f"{p.standard_error():.4g}",
-        "messages of a person, on average": f"{p.messages_per_user:.4g}",
-        "bits of a message": f"{p.bits_per_message}",
+        f"standard error {question.told}, for the worst data": f"{p.standard_error():.4g}",
+        "messages per person, on average": f"{p.messages_per_user:.4g}",
+        "bits per message": f"{p.bits_per_message}",
         "guarantee": str(p.guarantee),
     }
     if p.trust is hc.Trust.SHUFFLE:
         left = p.local_epsilon
-        rows["if shuffler and analyzer collude"] = (
-            f"ε = {left:.3g}" if left < float("inf") else "nothing is left"
+        rows["privacy left if shuffler and analyzer collude"] = (
+            f"ε = {left:.3g}" if left < float("inf") else "none"
         )
     listed = "".join(f"| {row} | {value} |\n" for row, value in rows.items())
     return f"| {PEOPLE:,} people, {SETTING} | |\n|---|---|\n{listed}\n"
@@ -337,9 +342,9 @@ def numbers(name: str, task: str) -> str:
 
 def shared_page() -> str:
     page = "protocols/shared.md"
-    text = "# Shared parts\n\nWhat several protocols have in common. Their pages refer to it.\n\n"
+    text = "# Shared parts\n\nSeveral protocols use these parts. Their pages link to them.\n\n"
     for stem, box in shared_modules().items():
-        text += f"## {stem}\n\n{formulas(box.title)}\n\n"
+        text += f"## {stem}\n\n{plain(box.title)}\n\n"
         for title, lines in box.sections.items():
             text += f"**{title}**\n\n{prose(lines, page)}"
     return text
@@ -349,7 +354,7 @@ def shared_page() -> str:
 
 
 def commands() -> Iterator[tuple[str, Any]]:
-    """Every command, with its whole name: `headcount` itself and those below."""
+    """Every command with its full name: `headcount` and all of its subcommands."""
     from typer.main import get_command
 
     from headcount.cli.app import app
@@ -365,7 +370,7 @@ def commands() -> Iterator[tuple[str, Any]]:
 
 def command_page() -> str:
     page = "commands.md"
-    text = "# Commands\n\nWhat `--help` says, for all commands.\n\n"
+    text = "# Commands\n\nThis page shows the help of all commands, as `--help` prints it.\n\n"
     for name, command in commands():
         context = command.make_context(name, [], resilient_parsing=True)
         usage = " ".join(command.collect_usage_pieces(context))
@@ -383,7 +388,7 @@ def command_page() -> str:
 
 
 def folded(command: str) -> str:
-    """In lines that fit on the page."""
+    """The command in lines that fit on the page."""
     rows = [""]
     for piece in re.split(r" (?=--)", command):
         if len(rows[-1]) + len(piece) < MOST_LETTERS:
@@ -420,13 +425,13 @@ def figure_path(name: str, task: str) -> str:
 def figures_of_pages() -> list[tuple[str, str]]:
     """The protocol and the task of every figure."""
     return [
-        (name, tasks(kinds)[0]) for name in hc.protocol_names() for kinds in parts(name).values()
+        (name, tasks(kinds)[0]) for name in registry.own_names() for kinds in parts(name).values()
     ]
 
 
 @cache
 def figure(name: str, task: str) -> bytes:
-    """The error against the size of the crowd, beside the best that other trusts can do."""
+    """The error against the size of the crowd, with the best protocol of each other trust model."""
     from headcount.plot import figures
 
     own = registry.protocol_class(name).trust
@@ -471,9 +476,9 @@ def _best(trust: hc.Trust, task: str, users: int) -> tuple[str, float] | None:
 
 
 def on_config(config: Any) -> Any:
-    """List the protocols in the navigation, below the entry of their overview."""
+    """List the protocols in the navigation, below their overview."""
     listed = [
-        {trust.capitalize(): [{name: page_of(name)} for name in hc.protocol_names(trust=trust)]}
+        {trust.capitalize(): [{name: page_of(name)} for name in registry.own_names(trust=trust)]}
         for trust in TRUSTS
     ]
     for entry in config.nav:
@@ -482,6 +487,16 @@ def on_config(config: Any) -> Any:
                 {"Overview": "protocols/index.md"},
                 *listed,
                 {"Shared parts": "protocols/shared.md"},
+            ]
+        if "Reference" in entry:
+            entry["Reference"] = [
+                "reference/index.md",
+                *(
+                    {title: reference.page_of(subject)}
+                    for subject, (title, *_) in reference.PAGES.items()
+                ),
+                {"The contract of a protocol": "reference/contract.md"},
+                {"Commands": "commands.md"},
             ]
     return config
 
@@ -499,8 +514,8 @@ def on_files(files: Any, config: Any) -> Any:
 
 
 def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
-    """Make the names of protocols links, on the pages that are written by hand too."""
-    known = "|".join(map(re.escape, hc.protocol_names()))
+    """Turn the names of protocols into links, also on pages that are written by hand."""
+    known = "|".join(map(re.escape, registry.own_names()))
     pieces = re.split(r"(```.*?```)", markdown, flags=re.DOTALL)
     return "".join(
         piece

@@ -4,10 +4,10 @@ The adversary knows everybody's value but the victim's, and what dishonest peopl
 people of the victim's crowd are all that hides the victim, and they may hold anything: every way
 in which they can is tried, for every change of the victim's values, in both directions.
 
-Laws of messages are those that protocols state (`tests/test_conformance.py` holds them against what
-is really sent). Nothing here comes from `headcount.accounting`. Divergences are sums of positive
-floats, good to `_ERROR`; where that does not decide, they are computed again in whole numbers and
-50 digits.
+Laws of messages are those that protocols state (`tests/test_conformance_privacy.py` holds them
+against what is really sent). Nothing here comes from `headcount.accounting`. Divergences are sums
+of positive floats, good to `_ERROR`; where that does not decide, they are computed again in whole
+numbers and 50 digits.
 """
 
 import math
@@ -26,7 +26,8 @@ from scipy.stats import nbinom, poisson
 
 import enumeration
 import headcount as hc
-from headcount.core.protocol import Bundle
+from headcount.core.randomizer import Bundle
+from headcount.road.pieces import collect
 
 Array: TypeAlias = NDArray[np.float64]
 Counts: TypeAlias = tuple[int, ...]
@@ -288,9 +289,9 @@ def _released(crowd: Crowd) -> Views:
     @cache
     def law(holding: Counts) -> tuple[Array, Law]:
         people = np.repeat(np.array(values), holding)
-        tally = protocol.collect(people, hc.SeededSource(0))
+        tally = collect(protocol, people, hc.SeededSource(0))
         long = protocol.parameters.get("levels", 1) * tally.users > _RELEASED
-        found = None if long else protocol.release_law(tally)
+        found = None if long else protocol.estimator.release_law(tally)
         if found is None:
             return _noisy(protocol, tally), {}
         return np.array([float(chance) for chance in found.values()]), found
@@ -377,7 +378,7 @@ def _counted(
     """
     kinds = enumeration.kinds(laws)
     complete = True
-    if crowd.protocol.fixed_messages == 1:
+    if crowd.protocol.randomizer.fixed_messages == 1:
         name = {kind: _shape_of(kind, laws) for kind in kinds}
         merged: list[dict[Any, Fraction]] = []
         for law in laws:

@@ -22,6 +22,7 @@ import enumeration
 import headcount as hc
 from adversary import Crowd
 from commands import Headcount
+from headcount.core.protocol import option_names
 from headcount.protocols.registry import protocol_class
 
 ROOT = Path(__file__).parents[1]
@@ -207,7 +208,7 @@ def _options(random: Random, name: str, task: hc.Task, budget: hc.Budget) -> dic
     found = protocol_class(name, task)
     hints = typing.get_type_hints(found)
     options: dict[str, Any] = {}
-    for option in found.options():
+    for option in option_names(found):
         if typing.get_origin(hints[option]) is typing.Literal:
             options[option] = random.choice(typing.get_args(hints[option]))
         elif option == "local" and LOCAL[task.name]:
@@ -384,13 +385,13 @@ def answered(made: Table) -> tuple[hc.Estimate | hc.GroupedEstimate, dict[str, h
         "g": [group for _, group, _ in made.rows],
         "v": [value for _, _, value in made.rows],
     }
-    releases: list[Any] = []
     try:
-        answer = hc.estimate(pyarrow.table(columns), charge=releases.append, **made.arguments)
+        ready = hc.prepare(pyarrow.table(columns), **made.arguments)
+        answer = ready.answer()
     except hc.HeadcountError as error:
         raise Refused(str(error)) from None
     names = sorted(made.sizes)
-    protocols = dict(zip(names, releases[0].protocols, strict=True))
+    protocols = dict(zip(names, ready.release.protocols, strict=True))
     if not all(map(adversary.can_be_listed, protocols.values())):
         raise Refused("cannot be listed")
     return answer, protocols
@@ -565,7 +566,7 @@ def by_bundles(made: Gathering) -> Iterator[Finding]:
     if protocol.trust is not hc.Trust.SHUFFLE:
         raise Refused("bundles are for shufflers")
     try:
-        slots = protocol.slots + made.more_slots * (protocol.fixed_messages is None)
+        slots = protocol.slots + made.more_slots * (protocol.randomizer.fixed_messages is None)
     except hc.Infeasible as error:
         raise Refused(str(error)) from None
     crowd = Crowd(

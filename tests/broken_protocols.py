@@ -13,22 +13,33 @@ from numpy.typing import NDArray
 
 import headcount as hc
 from broken_mechanisms import Broken
-from headcount.protocols.shuffle.sample_threshold import SampleThreshold
-from headcount.protocols.shuffle.split_and_mix import SplitAndMix
+from headcount.core.cached import cached_property
+from headcount.protocols.levels import Rounding
+from headcount.protocols.shuffle.sample_threshold import SampleThreshold, SamplingRandomizer
+from headcount.protocols.shuffle.split_and_mix import SplitAndMix, SplitRandomizer
 
 BUDGET, CROWD = hc.Budget(1, 0.05), hc.Crowd(12)
 
 
-class FixedSample(SampleThreshold):
-    """Of every crowd equally many are drawn."""
+@dataclass(frozen=True)
+class FixedSampling(SamplingRandomizer):
+    """Draws equally many of every crowd."""
 
-    def _randomize(self, encoded: NDArray[Any], source: hc.Source) -> hc.Messages:
-        people = self.crowd.users
-        keys = source.integers(len(encoded), np.uint64).reshape(-1, people)
-        drawn = keys.argsort(axis=1).argsort(axis=1) < round(float(self._rate) * people)
+    people: int
+
+    def send(self, encoded: NDArray[Any], source: hc.Source) -> hc.Messages:
+        keys = source.integers(len(encoded), np.uint64).reshape(-1, self.people)
+        drawn = keys.argsort(axis=1).argsort(axis=1) < round(float(self.rate) * self.people)
         taking_part = drawn.reshape(-1).astype(np.uint8)
         sent = encoded[taking_part.view(np.bool_)].astype(self.alphabet.dtype)
         return hc.Messages(sent, len(encoded), taking_part)
+
+
+class FixedSample(SampleThreshold):
+    @property
+    def randomizer(self) -> SamplingRandomizer:
+        sound = super().randomizer
+        return FixedSampling(sound.buckets, sound.weight, self.crowd.users)
 
 
 class NoThreshold(SampleThreshold):
@@ -38,12 +49,11 @@ class NoThreshold(SampleThreshold):
 
 
 class TwoShares(SplitAndMix):
-    """Without the check of its own curve, which refuses so few."""
+    """People split their secret into two shares, fewer than the protocol has calibrated."""
 
-    fixed_messages = 2
-
-    def _check_curve(self) -> None:
-        pass
+    @cached_property
+    def randomizer(self) -> Rounding:
+        return Rounding(self.grid, SplitRandomizer(self.modulus, 2, self.noise))
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,6 @@
-"""What tests share: commands and their data, and a cache of plans that is not the machine's."""
+"""What tests share: commands and their data, a cache of plans that is not the machine's, and the
+protocols of the conformance suite.
+"""
 
 import os
 import sys
@@ -16,6 +18,18 @@ from commands import Headcount, Outcome
 from ledgers import new_database
 
 os.environ["HEADCOUNT_CACHE"] = tempfile.mkdtemp(prefix="headcount-tests-")
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--protocol", help="the only protocol that the conformance suite tries")
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    marks = {mark.name for mark in metafunc.definition.iter_markers()}
+    if marks & {"crowds", "pairs"}:
+        from conformance import parametrize  # loads all protocols
+
+        parametrize(metafunc)
 
 
 @pytest.fixture

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headcount import Density, Mean, Messages, Protocol, Sum, Trust
-from headcount.core.protocol import BundleLaw
+from headcount.core.randomizer import BundleLaw
 
 mpmath.mp.dps = 50
 

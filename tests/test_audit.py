@@ -19,8 +19,8 @@ from broken_mechanisms import BATTERY, TRUTH, Broken
 from broken_protocols import PROTOCOLS, VIEWS, BrokenProtocol
 from headcount.auditor.bounds import lower_chance, upper_chance
 from headcount.auditor.events import best_event
+from headcount.auditor.features import last_bits, same
 from headcount.auditor.losses import least_loss
-from headcount.auditor.readings import last_bits, same
 from headcount.auditor.views import view_of
 
 THIRD = Fraction(1, 3)
@@ -504,10 +504,10 @@ def test_a_side_that_dies_is_reported(mechanism: Any, message: str) -> None:
         hc.audit(mechanism, [(0, 1)], claim=1.0, runs=1000, parallel=True)
 
 
-def test_readings_find_what_tells() -> None:
+def test_features_find_what_tells() -> None:
     noise = np.random.default_rng(2).laplace(0, 1, 4000)
     event = best_event(noise[:2000], 1 + noise[2000:], 0.0)
-    assert event.reading.name == "last bits"
+    assert event.feature.name == "last bits"
     assert last_bits(np.array([1.0, 0.5, 0.75, 3.0, 2.0**-60])).tolist() == [0, -1, -2, 0, -60]
 
 
@@ -517,9 +517,9 @@ def test_many_numbers_that_tell_a_little_each_are_put_together() -> None:
     """
     drawn = np.rint(np.random.default_rng(3).normal(0, 10, (2, 4000, 6))).astype(int)
     event = best_event(drawn[0], drawn[1] + [4, -4] * 3, 0.0)
-    assert event.reading.name == "odds of all numbers,"
+    assert event.feature.name == "odds of all numbers,"
     alone = best_event(drawn[0][:, 0], drawn[1][:, 0] + 4, 0.0)
-    assert event.promise > 2 * alone.promise
+    assert event.expected_epsilon > 2 * alone.expected_epsilon
 
 
 def test_estimates_are_seen_beside_messages() -> None:

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from commands import Headcount
+from fuzzing import lines
 from headcount.cli import estimate
 from headcount.planner import plan
 
@@ -400,6 +401,26 @@ def test_help_lists_every_option_with_a_text(headcount: Headcount) -> None:
     assert headcount("--version").out.startswith("headcount 0.")
 
 
+def test_help_texts_are_sentences() -> None:
+    for command in lines.commands().values():
+        for setting in (*command.arguments, *command.options):
+            sentence = re.sub(r"\s*\[default: .+\]$", "", setting.help)
+            assert re.fullmatch(r"[A-Z].*\.", sentence), (command.words, setting.name)
+            assert "(s)" not in sentence
+
+
+def test_options_are_declared_once() -> None:
+    """One text for an option, but for those that mean something else in each command."""
+    texts: dict[str, set[str]] = {}
+    for command in lines.commands().values():
+        for option in command.options:
+            texts.setdefault(option.flag, set()).add(option.help)
+    assert {flag for flag, known in texts.items() if len(known) > 1} == {
+        "--epsilon", "--delta", "--users", "--trust", "--dishonest", "--calibration", "--protocol",
+        "--dataset", "--exact", "--values", "--runs", "--seed", "--confidence", "--out",
+    }  # fmt: skip
+
+
 def test_module_runs_as_the_command() -> None:
     done = subprocess.run(
         [sys.executable, "-m", "headcount", "--version"], capture_output=True, text=True, check=True
@@ -456,7 +477,7 @@ def test_terminals_without_unicode_or_room(tmp_path: Path) -> None:
 @pytest.mark.usefixtures("people")
 def test_an_impossible_estimate_is_explained(headcount: Headcount) -> None:
     arguments = ["estimate", "people.csv", "--column", "smoker", "--epsilon", "1e-9"]
-    assert "the interval holds what is possible" in headcount(*arguments).out
+    assert "The interval contains only possible values" in headcount(*arguments).out
 
 
 def test_import_is_light() -> None:
@@ -486,24 +507,27 @@ def test_options_that_change_nothing_are_refused(headcount: Headcount) -> None:
         ([*asked, "--dataset", "town"], "--dataset must come with a ledger, got town"),
         ([*asked, "--bins", "0,1,2", "--low", "0"], "--low must come without --bins, got 0.0"),
         ([*asked, "--bins", "0,1", "--task", "sum"], "--task must be a histogram with --bins"),
-        ([*planned, "--delta", "0"], "--delta must be left to the plan, got 0.0"),
-        ([*planned, "--open"], "--open must be left to the plan, got it"),
-        ([*planned, "--honest", "9"], "--honest must be left to the plan, got 9"),
+        ([*planned, "--delta", "0"], "--delta must come without --plan, got 0.0"),
+        ([*planned, "--open"], "--open must come without --plan"),
+        ([*planned, "--honest", "9"], "--honest must come without --plan, got 9"),
         ([*plan, "--max-messages", "0"], "--max-messages must come with --users and --epsilon"),
         ([*plan, "--dishonest", "0%,1%"], "--dishonest must be one share without --users or"),
         (
             [*plan, "--users", "9", "--prices", "--trust", "local"],
-            "--prices must come without --trust, got it",
+            "--prices must come without --trust",
         ),
         (
             [*plan, "--users", "9", "--dishonest", "0%,1%", "--margin", "1%"],
             "--margin must come with one share of dishonest people, got 1%",
         ),
         ([*compare, "--seed", "1"], "--seed must come with --runs, got 1"),
-        ([*compare, "--users", "100"], "--users must be among --values, got 100"),
+        (
+            [*compare, "--users", "100"],
+            "--users must be given in --values, because --over users varies it, got 100",
+        ),
         (
             [*compare, "--over", "epsilon", "--epsilon", "2"],
-            "--epsilon must be among --values, got 2.0",
+            "--epsilon must be given in --values, because --over epsilon varies it, got 2.0",
         ),
         ([*protocol, "--secret", "5"], "--secret must come with --report, got 5"),
         ([*protocol, "--values", "[0]"], "--values must come with --exact, got [0]"),
@@ -514,7 +538,7 @@ def test_options_that_change_nothing_are_refused(headcount: Headcount) -> None:
             "--confidence must come without --report, got 0.9",
         ),
         ([*protocol, "--report", "--view", "local"], "--view must come without --report"),
-        ([*protocol, "--batch"], "--batch must come with a function, got it"),
+        ([*protocol, "--batch"], "--batch must come with a function"),
         ([*function, "--honest", "3"], "--honest must come with a protocol, got 3"),
         ([*function, "--option", "a=1"], "--option must come with a protocol, got a=1"),
         ([*function, "--users", "3"], "--users must come with a protocol or --exact, got 3"),
@@ -547,11 +571,11 @@ def test_memory_that_runs_out_is_one_line(
     def greedy(*arguments: Any, **more: Any) -> None:
         raise MemoryError
 
-    monkeypatch.setattr(estimate, "estimate_table", greedy)
+    monkeypatch.setattr(estimate, "prepare", greedy)
     asked = ["estimate", "people.csv", "--column", "smoker", "--epsilon", "1"]
     status, out, err = headcount(*asked)
     assert (status, out) == (2, "")
-    assert err == "headcount: out-of-memory: it needs more memory than there is\n"
+    assert err == "headcount: out-of-memory: the command needs more memory than there is\n"
     error = json.loads(headcount(*asked, "--json").out)["error"]
     assert (error["code"], error["exit_status"]) == ("out-of-memory", 2)
 
@@ -562,7 +586,7 @@ def test_a_fault_of_ours_shows_where_it_is(
     def wrong(*arguments: Any, **more: Any) -> None:
         raise RuntimeError("so wrong")
 
-    monkeypatch.setattr(estimate, "estimate_table", wrong)
+    monkeypatch.setattr(estimate, "prepare", wrong)
     shown = headcount("estimate", "people.csv", "--column", "smoker", "--epsilon", "1")
     assert (shown.status, shown.out) == (70, "")
     *_, where, last = shown.err.splitlines()
@@ -594,8 +618,8 @@ def test_plans_that_never_end_are_refused(
     Path("large.json").write_text(1001 * " ")
     monkeypatch.setattr(plan, "MOST_BYTES", 1000)
     for name, says in (
-        ("pipe.json", "'pipe.json' must be a plan, got: no regular file"),
-        ("zero.json", "'zero.json' must be a plan, got: no regular file"),
+        ("pipe.json", "'pipe.json' must be a plan, got: not a regular file"),
+        ("zero.json", "'zero.json' must be a plan, got: not a regular file"),
         ("large.json", "'large.json' must be a plan, got: more than 1,000 bytes"),
     ):
         shown = headcount("estimate", "people.csv", "--column", "smoker", "--plan", name)
@@ -633,7 +657,7 @@ main()
         [sys.executable, "-c", program], capture_output=True, text=True, check=False
     )
     assert (done.returncode, done.stdout) == (130, "")
-    assert done.stderr == "headcount: interrupted: stopped before it was done\n"
+    assert done.stderr == "headcount: interrupted: stopped before the command was done\n"
 
 
 def test_core_works_without_the_extras(tmp_path: Path) -> None:

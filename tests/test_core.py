@@ -18,6 +18,7 @@ import headcount as hc
 from headcount.core.cached import cached_property
 from headcount.core.estimate import NormalError
 from headcount.core.table import exact, number, short, size
+from headcount.road.shuffler import Shuffler
 
 
 @pytest.mark.parametrize(
@@ -217,14 +218,16 @@ def test_bytes_are_the_messages_and_nothing_else() -> None:
 
 def test_messages_and_tallies_of_nobody_or_of_too_many() -> None:
     ones = np.ones(3, np.uint8)
-    with pytest.raises(hc.InvalidValue, match="for each of 7 people, got 1"):
+    with pytest.raises(hc.InvalidValue, match="as many counts as people, 7, got 1"):
         hc.Messages(ones, 7, np.array([3]))
     with pytest.raises(hc.InvalidValue, match="at least one person"):
         hc.Batch(ones, 0)
     with pytest.raises(hc.InvalidValue, match="at least one person"):
         hc.Tally(np.array([1]), -3, "x")
     protocol = hc.protocol("local.randomized-response", hc.Count(), hc.Budget(1), hc.Crowd(2))
-    with pytest.raises(hc.InvalidValue, match=r"2 people must send 1 message.*got 3"):
+    with pytest.raises(
+        hc.InvalidValue, match="each person must send 1 message, got 3 messages from 2 people"
+    ):
         protocol.tally(hc.Batch(ones, 2))
     assert len(repr(hc.Messages.one_each(np.zeros(1000, np.uint8)))) < 100
 
@@ -277,19 +280,17 @@ def test_shuffling_keeps_messages_and_loses_their_order() -> None:
 
 
 def test_run_shuffles_in_shuffle_trust(monkeypatch: pytest.MonkeyPatch) -> None:
-    from headcount.protocols import run as path
+    shuffled, mix = [], Shuffler.mix
 
-    shuffled = []
-
-    def spy(messages: hc.Messages, source: hc.Source, **rules: Any) -> hc.Batch:
+    def spy(self: Shuffler, messages: hc.Messages, source: hc.Source) -> hc.Batch:
         shuffled.append(messages)
-        return hc.shuffle(messages, source, **rules)
+        return mix(self, messages, source)
 
-    monkeypatch.setattr(path, "shuffle", spy)
+    monkeypatch.setattr(Shuffler, "mix", spy)
     for name in hc.protocol_names(hc.Count()):
         protocol = hc.protocol(name, hc.Count(), hc.Budget(1, 1e-3), hc.Crowd(100))
         shuffled.clear()
-        path.run(protocol, [1] * 100)
+        hc.run(protocol, [1] * 100)
         assert len(shuffled) == (protocol.trust is hc.Trust.SHUFFLE)
 
 

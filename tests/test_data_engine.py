@@ -12,12 +12,12 @@ from scipy.stats import chi2_contingency
 
 import headcount as hc
 from headcount.data import release as releases
-from headcount.data.collecting import collected, counted_pieces
-from headcount.data.engine import Crowds, Engine, Progress, Survey
+from headcount.data.engine import Crowds, Engine, Survey
 from headcount.data.local import LocalEngine
-from headcount.data.question import Group, Question
-from headcount.data.release import Release
+from headcount.data.question import Question
 from headcount.randomness.sources import Owing
+from headcount.road.people import Group, Progress
+from headcount.road.pieces import collected, counted_pieces, tally_of_part
 
 ALARM = 1e-7
 
@@ -36,7 +36,7 @@ def samples(protocol: hc.Protocol, counts: list[int], runs: int) -> list[Counter
     source = hc.SeededSource(6)
     encoded = np.repeat(np.arange(len(counts)), counts).astype(np.uint8)
     drawn = [protocol.simulate(counts, source) for _ in range(runs)]
-    sent = [protocol.collect_encoded(encoded, source) for _ in range(runs)]
+    sent = [tally_of_part(protocol, encoded, source) for _ in range(runs)]
     return [Counter(tuple(tally.counts.tolist()) for tally in some) for some in (drawn, sent)]
 
 
@@ -55,7 +55,7 @@ def histogram_protocol(name: str, buckets: int, users: int) -> hc.Protocol:
 def test_exact_simulations_have_the_joint_law_of_messages(name: str) -> None:
     counts = [1, 1, 0, 0] if name.startswith("local") else [3, 2, 1, 0]
     protocol = histogram_protocol(name, 4, sum(counts))
-    if protocol.simulates_exactly:
+    if protocol.estimator.simulates_exactly:
         assert alike(*samples(protocol, counts, 800)) > ALARM
     else:
         assert name in ("local.hashing", "local.hadamard", "shuffle.hashed-histogram")
@@ -65,19 +65,19 @@ def test_simulations_that_are_not_exact_say_so() -> None:
     """And the test above would see it."""
     hadamard = histogram_protocol("local.hadamard", 4, 2)
     assert alike(*samples(hadamard, [1, 1, 0, 0], 800)) < ALARM
-    assert not histogram_protocol("local.subset", 30, 6).simulates_exactly
+    assert not histogram_protocol("local.subset", 30, 6).estimator.simulates_exactly
     for local, exact in (("local.k-ary", True), ("local.hadamard", False)):
         inside = hc.protocol(
             "shuffle.amplified", hc.Histogram(4), hc.Budget(1, 1e-3), hc.Crowd(900), local=local
         )
-        assert inside.simulates_exactly is exact
+        assert inside.estimator.simulates_exactly is exact
     for name in ("local.density-series", "local.density-histogram"):
         density = hc.protocol(name, hc.Density(0, 1), hc.Budget(1), hc.Crowd(10**6))
-        assert not density.simulates_exactly
+        assert not density.estimator.simulates_exactly
 
 
 def test_people_from_counts_are_all_there(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("headcount.core.protocol.MOST_AT_ONCE", 7)
+    monkeypatch.setattr("headcount.core.randomizer.MOST_AT_ONCE", 7)
     counts = np.array([0, 5, 0, 16, 1, 0, 8, 0])
     protocol = histogram_protocol("local.k-ary", 8, 30)
     pieces = [*counted_pieces(protocol, counts, hc.SeededSource(1))]
@@ -108,11 +108,11 @@ SHUFFLED: dict[str, Any] = {"task": hc.Count(), "protocol": "shuffle.zero-exact"
 
 @pytest.mark.usefixtures("drawn")
 def test_drawing_at_once_is_paid_from_delta() -> None:
-    charged: list[Release] = []
     budget = hc.Budget(1, 1e-4)
-    found = hc.estimate(BITS, budget=budget, charge=charged.append, **SHUFFLED)
+    ready = hc.prepare(BITS, budget=budget, **SHUFFLED)
+    found, release = ready.answer(), ready.release
     assert isinstance(found, hc.Estimate)
-    (release,) = charged
+    assert found.way == "the tally was drawn at once, from counts of people by value"
     promise, protocol = found.guarantee, release.protocols[0]
     assert protocol.guarantee.delta < promise.delta <= budget.delta
     assert promise.delta - protocol.guarantee.delta >= budget.delta / 16
@@ -130,13 +130,12 @@ def test_drawing_at_once_is_paid_from_delta() -> None:
 def test_too_little_delta_to_draw_at_once_means_messages(monkeypatch: pytest.MonkeyPatch) -> None:
     budget = hc.Budget(1, 1e-4)
     by_messages = []
-    collect = hc.Protocol.collect_encoded
 
-    def counted(self: hc.Protocol, encoded: NDArray[Any], source: hc.Source) -> hc.Tally:
+    def counted(protocol: hc.Protocol, encoded: NDArray[Any], source: hc.Source) -> hc.Tally:
         by_messages.append(len(encoded))
-        return collect(self, encoded, source)
+        return tally_of_part(protocol, encoded, source)
 
-    monkeypatch.setattr(hc.Protocol, "collect_encoded", counted)
+    monkeypatch.setattr("headcount.road.pieces.tally_of_part", counted)
     hc.estimate(BITS, budget=budget, **SHUFFLED)
     assert not by_messages
     monkeypatch.setattr(Owing, "owe", lambda self, variation: setattr(self, "owed", 1e-4))
@@ -330,8 +329,8 @@ def test_what_is_drawn_at_once_is_judged_as_it_is_calibrated() -> None:
     less = hc.protocol(
         "shuffle.amplified", task, hc.Budget(budget.epsilon, 0.9375e-6), hc.Crowd(people), **options
     )
-    assert full.simulates_exactly
-    assert not less.simulates_exactly  # or this tests nothing
+    assert full.estimator.simulates_exactly
+    assert not less.estimator.simulates_exactly  # or this tests nothing
     found = hc.estimate(
         np.arange(people) % 10, task, budget=budget, protocol="shuffle.amplified", options=options,
         source=hc.SeededSource(4),

@@ -81,7 +81,7 @@ REFUSED: dict[str, tuple[Callable[[Path], object], str]] = {
     "c.csv": (lambda path: path.symlink_to("nowhere.csv"), "got a link to none"),
     "south": (lambda path: path.symlink_to("nowhere"), "got a link to none"),
     "north/d.csv": (os.mkfifo, "must be a file or folder, got something else"),
-    "north/up": (lambda path: path.symlink_to(path.parent.parent), "a link to one that it is in"),
+    "north/up": (lambda path: path.symlink_to(path.parent.parent), "a link to a folder around it"),
     "north/x.csv": (lambda path: path.symlink_to("b.csv"), "must be two files, got one by two"),
     "south/": (lambda path: path.symlink_to("north"), "must be two files, got one by two names"),
 }

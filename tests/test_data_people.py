@@ -14,9 +14,8 @@ from scipy.stats import chisquare
 
 import headcount as hc
 from headcount.core.guarantee import GroupCurve, PrivacyCurve, WorstCurve
-from headcount.data.chosen import Chosen
-from headcount.data.parts import Part
-from headcount.data.release import Release
+from headcount.data.encoded_rows import EncodedRows
+from headcount.data.row_choice import RowChoice
 
 ALARM = 1e-7
 
@@ -25,14 +24,14 @@ def chosen(
     persons: NDArray[np.int64], rows: int, source: hc.Source, batch: int = 10**9
 ) -> list[tuple[int, ...]]:
     """The rows of each person that stay, by number."""
-    choice = Chosen(rows, source)
+    choice = RowChoice(rows, source)
     for start in range(0, len(persons), batch):
         piece = slice(start, start + batch)
-        choice.add(Part(np.arange(len(persons))[piece], persons[piece]))
-    part = choice.part()
-    assert part is not None
+        choice.add(EncodedRows(np.arange(len(persons))[piece], persons[piece]))
+    kept_rows = choice.rows()
+    assert kept_rows is not None
     by_person: dict[int, list[int]] = {}
-    for row in part.codes.tolist():
+    for row in kept_rows.codes.tolist():
         by_person.setdefault(int(persons[row]), []).append(row)
     return [tuple(sorted(kept)) for _, kept in sorted(by_person.items())]
 
@@ -58,7 +57,7 @@ def test_every_choice_of_rows_is_equally_likely(
     persons = np.tile(np.arange(people), each)  # everybody's rows lie far apart
     source: hc.Source = hc.SeededSource(8)
     if how == "in batches":
-        monkeypatch.setattr("headcount.data.chosen._SPARE", 5000)
+        monkeypatch.setattr("headcount.data.row_choice._SPARE", 5000)
     if how == "equal keys":
         source = Equal(len(persons))
     found = chosen(persons, rows, source, 700 if how == "in batches" else 10**9)
@@ -70,7 +69,7 @@ def test_every_choice_of_rows_is_equally_likely(
 
 def test_batches_do_not_change_the_choice(monkeypatch: pytest.MonkeyPatch) -> None:
     persons = np.random.default_rng(3).integers(0, 300, 4000)
-    monkeypatch.setattr("headcount.data.chosen._SPARE", 100)
+    monkeypatch.setattr("headcount.data.row_choice._SPARE", 100)
     found = [chosen(persons, 2, hc.SeededSource(5), batch) for batch in (1, 13, 999, 5000)]
     assert all(one == found[0] for one in found[1:])
     rows = Counter(persons.tolist())
@@ -167,14 +166,13 @@ def test_all_rows_of_a_person_are_protected_together(
     name: str, budget: hc.Budget, users: int, mine: int
 ) -> None:
     """Every view of a crowd in which one person has up to three rows, all of them replaced."""
-    others, releases = users - mine, list[Release]()
+    others = users - mine
     data = {"v": [i % 2 for i in range(users)], "who": [0] * mine + [*range(1, others + 1)]}
-    found = hc.estimate(
-        data, hc.Count(), column="v", person="who", rows_per_person=3, budget=budget,
-        protocol=name, charge=releases.append,
-    )  # fmt: skip
+    ready = hc.prepare(
+        data, hc.Count(), column="v", person="who", rows_per_person=3, budget=budget, protocol=name
+    )
+    found, release = ready.answer(), ready.release
     assert isinstance(found, hc.Estimate)
-    (release,) = releases
     promise, protocol = found.guarantee, release.protocols[0]
     assert promise == release.guarantee
     assert promise.epsilon <= budget.epsilon
@@ -265,15 +263,14 @@ def test_groups_are_answered_apart() -> None:
 
 @pytest.mark.parametrize(("small", "sizes"), [("A", [60, 540]), ("Z", [540, 60])])
 def test_the_budget_is_charged_once_for_the_worst_group(small: str, sizes: list[int]) -> None:
-    charged: list[Release] = []
     data = town()
     data["city"] = np.where(np.arange(600) < 60, small, "M")
-    found = hc.estimate(
+    ready = hc.prepare(
         data, hc.Count(), column="smokes", group="city", budget=hc.Budget(1, 1e-3),
-        protocol="shuffle.zero-exact", charge=charged.append,
+        protocol="shuffle.zero-exact",
     )  # fmt: skip
+    found, release = ready.answer(), ready.release
     assert isinstance(found, hc.GroupedEstimate)
-    (release,) = charged
     assert [protocol.crowd.users for protocol in release.protocols] == sizes
     assert found[small].guarantee.delta != found["M"].guarantee.delta
     assert release.guarantee == found.guarantee
@@ -283,41 +280,34 @@ def test_the_budget_is_charged_once_for_the_worst_group(small: str, sizes: list[
         assert release.curve.delta(epsilon) == max(deltas)
 
 
-def test_a_refused_charge_leaves_no_trace() -> None:
-    """Nothing random happens before it."""
+def test_a_prepared_estimate_has_drawn_nothing() -> None:
+    """Nothing random happens before the charge."""
 
     class Untouched(hc.Source):
         def fill(self, buffer: NDArray[np.uint8]) -> None:
             raise AssertionError("drawn from")
 
-    class Exhausted(hc.HeadcountError):
-        pass
-
-    def refuse(release: Release) -> None:
-        raise Exhausted(f"no more of {release.name}")
-
     for trust in hc.Trust:
-        with pytest.raises(Exhausted, match=r"no more of \w+\."):
-            hc.estimate(
-                [0, 1] * 50, hc.Count(), budget=hc.Budget(1, 1e-3), trust=trust, charge=refuse,
-                source=Untouched(),
-            )  # fmt: skip
+        ready = hc.prepare(
+            [0, 1] * 50, hc.Count(), budget=hc.Budget(1, 1e-3), trust=trust, source=Untouched()
+        )
+        assert ready.release.guarantee.trust is trust
+        with pytest.raises(AssertionError, match="drawn from"):
+            ready.answer()
 
 
 def test_groups_that_cannot_be_answered() -> None:
     data = town()
     data["city"][0] = "Hof"
     common: dict[str, Any] = {"column": "smokes", "group": "city"}
-    with pytest.raises(hc.Infeasible, match=r"group 'Hof' of 1 people: .*nearest"):
+    with pytest.raises(hc.Infeasible, match=r"group 'Hof' of 1 person: .*nearest"):
         hc.estimate(
             data, hc.Count(), budget=hc.Budget(1, 1e-6), protocol="shuffle.zero-exact", **common
         )
     some = ["Ulm", "Bonn", "Kiel"]
     with pytest.raises(hc.InvalidValue, match=r"every group must be one of .*, got 'Hof'"):
         hc.estimate(data, hc.Count(), budget=hc.Budget(1), groups=some, **common)
-    with pytest.raises(
-        hc.InvalidValue, match="group 'Rom' of 0 people: there must be at least one"
-    ):
+    with pytest.raises(hc.InvalidValue, match="group 'Rom' of 0 people: there must be"):
         hc.estimate(data, hc.Count(), budget=hc.Budget(1), groups=[*some, "Hof", "Rom"], **common)
     with pytest.raises(hc.InvalidParameter, match="`groups` must come with `group`"):
         hc.estimate(data, hc.Count(), budget=hc.Budget(1), column="smokes", groups=some)
@@ -398,15 +388,18 @@ def test_who_refuses_a_charge_spares_the_ledger(tmp_path: Path) -> None:
     ledger = hc.Ledger.create(tmp_path / "spent.db")
     ledger.create_dataset("town", hc.Budget(1))
 
-    def refuse(release: Release) -> None:
-        raise hc.InvalidParameter("no")
-
-    asked: dict[str, Any] = {"budget": hc.Budget(1), "ledger": ledger}
-    with pytest.raises(hc.InvalidParameter, match="no"):
-        hc.estimate([0, 1] * 50, hc.Count(), charge=refuse, **asked)
+    ready = hc.prepare([0, 1] * 50, hc.Count(), budget=hc.Budget(1))
     assert not ledger.spending().entries
-    hc.estimate([0, 1] * 50, hc.Count(), **asked)
+    ready.charge(ledger)
+    ready.answer()
     assert len(ledger.spending().entries) == 1
+    with pytest.raises(hc.InvalidParameter, match="must be drawn once"):
+        ready.answer()
+    with pytest.raises(hc.BudgetExhausted):
+        hc.estimate([0, 1] * 50, hc.Count(), budget=hc.Budget(1), ledger=ledger)
+    seeded = hc.prepare([0, 1], hc.Count(), budget=hc.Budget(1), source=hc.SeededSource(1))
+    with pytest.raises(hc.InvalidParameter, match="must come with a secure source"):
+        seeded.charge(ledger)
 
 
 @pytest.mark.parametrize(
@@ -428,8 +421,6 @@ def test_settings_that_are_none_are_refused(settings: dict[str, Any], message: s
 
 
 def test_a_crowd_that_a_protocol_was_not_built_for_costs_nothing() -> None:
-    charged: list[Release] = []
     protocol = hc.protocol("shuffle.zero-exact", hc.Count(), hc.Budget(1, 1e-3), hc.Crowd(1000))
     with pytest.raises(hc.CrowdMismatch):
-        hc.estimate([0, 1] * 50, protocol=protocol, charge=charged.append)
-    assert not charged
+        hc.prepare([0, 1] * 50, protocol=protocol)  # nothing can be charged for

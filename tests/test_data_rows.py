@@ -147,7 +147,7 @@ def expected() -> dict[str, Any]:
 @pytest.fixture
 def pieces(monkeypatch: pytest.MonkeyPatch) -> None:
     """Many pieces of a crowd, though it is small."""
-    monkeypatch.setattr("headcount.core.protocol.MOST_AT_ONCE", 256)
+    monkeypatch.setattr("headcount.core.randomizer.MOST_AT_ONCE", 256)
 
 
 @pytest.mark.parametrize("kind", SOURCES)

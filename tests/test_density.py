@@ -12,7 +12,7 @@ import pytest
 from scipy.stats import beta
 
 import headcount as hc
-from headcount.core.task import Histogram
+from headcount.core.tasks.histogram import Histogram
 from headcount.protocols.local.density_histogram import LaplaceBins
 
 LOCAL, SHUFFLE = "local.density-histogram", "shuffle.density-histogram"
@@ -508,7 +508,7 @@ def test_privacy_is_that_of_what_runs_inside(name: str, options: dict[str, Any])
     assert protocol.curve.delta(0.5) == bins.curve.delta(0.5)
     assert dict(protocol.parameters) == {"bins": 5, **bins.parameters}
     for slots in (1, 3):
-        assert protocol.overflow(slots) == bins.overflow(slots)
+        assert protocol.randomizer.overflow(slots) == bins.randomizer.overflow(slots)
     bundles = [protocol.bundle(value, hc.SeededSource(1)) for value in (0.1, 0.9)]
     assert [len(bundle.payload) for bundle in bundles] == [protocol.slots] * 2
 

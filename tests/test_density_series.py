@@ -165,7 +165,7 @@ def test_an_even_number_of_terms_and_other_nonsense_is_refused(terms: Any) -> No
 
 
 def test_a_whole_number_of_terms_may_be_a_float() -> None:
-    assert build(terms=5.0).tally_size == 5
+    assert build(terms=5.0).estimator.tally_size == 5
     assert isinstance(build(terms=5.0).terms, int)
 
 
@@ -193,10 +193,11 @@ def test_what_is_too_long_to_list_is_not_listed() -> None:
 @pytest.mark.parametrize("terms", [1, 3, 5, 7])
 def test_amplitude_is_that_of_all_sums_of_signs(terms: int) -> None:
     for epsilon in EPSILONS:
-        assert build(epsilon)._amplitude(terms) == pytest.approx(
+        assert build(epsilon, terms=terms).estimator.amplitude == pytest.approx(
             amplitude(terms, epsilon), rel=1e-13
         )
-    assert build(20.0)._amplitude(terms) > 1.4  # of a mean sign that lies between −1 and 1
+    # The mean of a sign lies between −1 and 1.
+    assert build(20.0, terms=terms).estimator.amplitude > 1.4
 
 
 @pytest.mark.parametrize("task", [hc.Density(0, 1, points=7), hc.Density(-3, 5, points=10)])
@@ -351,7 +352,7 @@ def test_signs_agree_with_rounded_waves_as_often_as_they_should(
     observed = Counter(np.count_nonzero(agreeing > 0, axis=1).tolist())
     assert log_likelihood_ratio(observed, law)[1] > ALARM
     # By symmetry every sign agrees equally often, and two of them have no correlation about 0.
-    means = agreeing.mean(axis=0) - math.sqrt(2) / protocol._amplitude(terms)
+    means = agreeing.mean(axis=0) - math.sqrt(2) / protocol.estimator.amplitude
     assert np.abs(means).max() * math.sqrt(people) < 5.5
     products = [agreeing[:, i] @ agreeing[:, j] for i, j in combinations(range(min(terms, 17)), 2)]
     assert np.abs(products).max() / math.sqrt(people) < 5.5
@@ -363,7 +364,7 @@ def test_long_messages_estimate_every_coefficient(terms: int) -> None:
     people = 20_000
     protocol, place = build(8.0, terms=terms), 0.1234
     tally = protocol.tally(protocol.randomize(np.full(people, place), hc.SeededSource(6)))
-    scale = protocol._amplitude(terms)
+    scale = protocol.estimator.amplitude
     found = scale * (2 * tally.counts / people - 1)
     expected = series(terms, [place])[:, 0]
     z = (found - expected) / np.sqrt((scale**2 - expected**2) / people)
@@ -452,7 +453,7 @@ def test_ten_million_people_of_thousands_of_numbers_are_simulated() -> None:
     terms, held = int(protocol.parameters["terms"]), crowd(1.0, users, 4096, -3.0, 5.0)
     places, counts = (np.array(list(held)) + 3) / 8, np.array(list(held.values()))
     expected = series(terms, places) @ counts / users
-    scale = protocol._amplitude(terms)
+    scale = protocol.estimator.amplitude
     found = scale * (2 * protocol.simulate(held, source).counts / users - 1)
     z = (found - expected) / (scale / math.sqrt(users))
     assert np.abs(z).max() < 5
@@ -473,7 +474,7 @@ def test_integrated_squared_error_falls_as_it_should(smoothness: float) -> None:
         periods = (terms + 1) // 2
         known = 0.2 * np.arange(1, periods + 1) ** -(smoothness + 0.5)
         left_out = 0.04 * float(mpmath.zeta(2 * smoothness + 1, periods + 1))
-        variance = terms * protocol._amplitude(terms) ** 2 / users
+        variance = terms * protocol.estimator.amplitude**2 / users
         errors.append(left_out + variance - np.sum(known**2) / users)
         worst.append((periods / 2) ** (-2 * smoothness) / 2 + variance)
     rate = -2 * smoothness / (2 * smoothness + 2)
@@ -532,7 +533,7 @@ def test_sampling_error_is_about_that_of_people_drawn() -> None:
     kernel = series(terms, numbers).T @ series(terms, (task.grid + 3) / 8)
     shares = (1 + 0.4 * phi(1, numbers)) / len(numbers)
     exact = np.sqrt((shares @ kernel**2 - (shares @ kernel) ** 2) / users) / 8
-    law = protocol._error_law(users, (1 + shares @ kernel) / 8)
+    law = protocol.estimator.error_law(users, (1 + shares @ kernel) / 8)
     assert law.sampling_error == pytest.approx(exact, rel=0.15)
 
 

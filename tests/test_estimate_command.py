@@ -127,7 +127,7 @@ def test_persons_and_groups(headcount: Headcount, tmp_path: Path) -> None:
     shown = headcount("estimate", *smoker, "--group", "city", "--epsilon", "1").out
     assert re.search(r"^Bonn +\d+ +central", shown, flags=re.MULTILINE)
     assert "2 groups, 900 people" in shown
-    assert "spent once: (1, 0)-DP" in shown
+    assert "spent for all groups together: (1, 0)-DP" in shown
     for groups, says in (("Ulm", "every group must be one of"), ("Ulm,Ulm", "each once")):
         refused = headcount(
             "estimate", *smoker, "--group", "city", "--groups", groups, "--epsilon", "1"
@@ -378,7 +378,7 @@ def test_what_is_public_is_not_the_question(headcount: Headcount, flag: str) -> 
         "estimate", "people.csv", "--column", "smoker", flag, "smoker", "--epsilon", "1"
     )
     assert (done.status, done.out) == (2, "")
-    assert "`column` must be another one" in done.err
+    assert "`column` must differ from the columns of persons and groups" in done.err
 
 
 @pytest.mark.usefixtures("people")
@@ -391,3 +391,10 @@ def test_what_was_asked_is_a_line_however_long(headcount: Headcount) -> None:
     assert done.status == 0
     last = " people, 1 message each, post-processed: density"
     assert any(line.endswith(last) for line in done.out.splitlines())
+
+
+def test_one_person_is_not_called_people(headcount: Headcount, tmp_path: Path) -> None:
+    (tmp_path / "one.csv").write_text("v,g\n1,a\n")
+    asked = ["estimate", "one.csv", "--column", "v", "--epsilon", "1"]
+    assert "central.geometric, 1 person, 1 message each" in headcount(*asked).out
+    assert "central.geometric, 1 group, 1 person" in headcount(*asked, "--group", "g").out

@@ -62,7 +62,7 @@ def test_spreading_keys_keeps_them_apart() -> None:
     assert protocol.parameters["cells"] == 2**25
     near = [start + np.arange(100_000, dtype=np.uint64) for start in (0, 2**64 - 100_000)]
     for numbers in (*near, near[0] << np.uint64(40)):
-        keys = protocol._keys(task.encode(numbers))
+        keys = protocol.randomizer.keys(task.encode(numbers))
         assert keys.max() < 2**40
         assert len(np.unique(keys)) >= 100_000 - 3
 
@@ -71,7 +71,7 @@ def test_no_three_keys_meet_more_often_than_by_chance() -> None:
     """Pairs never do; of keys in a row, three would meet with chance 1/(2b)."""
     protocol = hashed(hc.Histogram(7), 1000, cells=16)
     hashes = hc.SeededSource(3).integers(400_000, np.uint64).reshape(-1, 2)
-    cells = [cells_of(key, hashes, 4) for key in protocol._bucket_keys.reshape(-1, 1)]
+    cells = [cells_of(key, hashes, 4) for key in protocol.estimator.keys.reshape(-1, 1)]
     plain = [cells_of(np.full(1, key, np.uint64), hashes, 4) for key in range(3)]
     expected = len(hashes) / 16**2
     for x, y, z in combinations(range(7), 3):
@@ -228,7 +228,7 @@ def test_dummies_are_uniform_and_as_many_as_calibrated() -> None:
         messages = protocol.randomize(np.arange(20_000) % 40, source)
         first = np.cumsum(messages.counts, dtype=np.int64) - messages.counts
         own = messages.payload[first]
-        keys = protocol._bucket_keys[np.arange(20_000) % 40]
+        keys = protocol.estimator.keys[np.arange(20_000) % 40]
         assert np.array_equal(own[:, 2], cells_of(keys, own[:, :2], 11))
         assert len(np.unique(own[:, :2], axis=0)) == 20_000
         dummies.append(np.delete(messages.payload, first, axis=0))
@@ -271,7 +271,7 @@ def test_tally_counts_matches_one_by_one(task: hc.Histogram) -> None:
     batch, rows = hc.Batch(payload, 500), payload.tolist()
     matches = [
         sum(formula(int(key), u, v, 64, log_cells) == cell for u, v, cell in rows)
-        for key in protocol._bucket_keys
+        for key in protocol.estimator.keys
     ]
     assert protocol.tally(batch).counts.tolist() == matches
 
@@ -304,7 +304,7 @@ def test_parts_add_up_however_they_are_cut() -> None:
 def test_bundles_have_one_size(task: hc.Histogram, value: Any) -> None:
     protocol = hashed(task, 2000)
     source, slots = hc.SeededSource(9), protocol.slots
-    price = (1 + math.e) * 2000 * protocol.overflow(slots)
+    price = (1 + math.e) * 2000 * protocol.randomizer.overflow(slots)
     assert protocol.curve.delta(1.0) + price <= 1e-6
     sent = [protocol.bundle(value, source) for _ in range(50)]
     assert {len(one.payload) for one in sent} == {slots}
@@ -500,7 +500,9 @@ def test_candidates_that_share_a_key_are_refused() -> None:
     alike = [unspread(2**63 + 6), unspread(2**63 + 7)]
     task = hc.Histogram(alike, open=True)
     assert spread(task.keys, 64).tolist() == [2**63 + 6, 2**63 + 7]
-    with pytest.raises(hc.InvalidParameter, match="keys of 58 bits, got two alike") as caught:
+    with pytest.raises(
+        hc.InvalidParameter, match="keys of 58 bits, got two with the same key"
+    ) as caught:
         hashed(task, 1000)
     assert "fewer `cells`" in caught.value.hint
     hashed(task, 1000, cells=2)

@@ -17,7 +17,9 @@ import enumeration
 import headcount as hc
 from enumeration import log_likelihood_ratio
 from headcount.core.messages import Batch
+from headcount.core.protocol import passed_on
 from headcount.core.tally import Tally
+from headcount.road.pieces import collect
 
 ALARM = 1e-6
 Array = np.ndarray[Any, Any]
@@ -360,7 +362,7 @@ def test_rare_values_are_withheld_by_the_shuffler() -> None:
     batch = hc.shuffle(messages, source, least_copies=protocol.least_copies)
     assert set(np.unique(messages.payload)) >= {0, 1, 2}
     assert set(np.unique(batch.payload)) == {0, 1}
-    for tally in (protocol.tally(batch), protocol.collect(values, source)):
+    for tally in (protocol.tally(batch), collect(protocol, values, source)):
         estimate = protocol.estimate(tally)
         assert estimate.value[2:].tolist() == [0, 0, 0]
         assert estimate.postprocessing == ("threshold",)
@@ -376,7 +378,7 @@ def test_an_analyzer_refuses_rare_messages_that_no_shuffler_withheld() -> None:
     counts = np.array([few + 1, few, 0])
     with pytest.raises(hc.InvalidValue, match="must withhold"):
         protocol.estimate(Tally(counts, 200, protocol.name))
-    withheld = protocol.withhold(Tally(counts, 200, protocol.name))
+    withheld = passed_on(protocol, Tally(counts, 200, protocol.name))
     assert withheld.counts.tolist() == [few + 1, 0, 0]
     assert protocol.tally(Batch(passed[: few + 1], 200)).counts.tolist() == [few + 1, 0, 0]
 

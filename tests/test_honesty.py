@@ -27,10 +27,9 @@ def table(sizes: dict[str, int], missing: int = 0) -> dict[str, list[Any]]:
 
 
 def asked(data: Any, **settings: Any) -> tuple[hc.Estimate | hc.GroupedEstimate, Release]:
-    released: list[Release] = []
     task = None if isinstance(settings.get("protocol"), hc.Protocol) else hc.Count()
-    given = {"column": "value", "charge": released.append, "trust": "shuffle", **settings}
-    return hc.estimate(data, task, **given), released[0]
+    ready = hc.prepare(data, task, **{"column": "value", "trust": "shuffle", **settings})
+    return ready.answer(), ready.release
 
 
 def grouped(data: Any, **settings: Any) -> tuple[hc.GroupedEstimate, Release]:
@@ -104,7 +103,7 @@ def test_said_of_each_group() -> None:
 @pytest.mark.parametrize(
     ("honest", "settings", "message"),
     [
-        ({"Bonn": 50}, {}, "got 'Ulm', of which it says nothing"),
+        ({"Bonn": 50}, {}, "got none for 'Ulm'"),
         ({"Bonn": 50, "Ulm": 40, "Köln": 1}, {}, "got 'Köln', which has no people"),
         ({"Bonn": 61, "Ulm": 40}, {}, "honest\\['Bonn'\\]` must be between 1 and 60"),
         ({"Bonn": 50, "Ulm": 0}, {}, "must be between 1 and 40"),

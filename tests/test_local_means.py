@@ -19,7 +19,7 @@ from scipy import stats
 import headcount as hc
 from enumeration import exactly, geometric_mass, log_likelihood_ratio
 from headcount.core.budget import MOST_USERS
-from headcount.protocols.local.laplace_mean import _Noise
+from headcount.protocols.local.laplace_mean import Noise
 from headcount.randomness import totals
 
 ALARM = 1e-6
@@ -63,8 +63,8 @@ def some_levels(protocol: Any) -> list[int]:
 
 def level_estimate(protocol: Any, message: int) -> Fraction:
     """What the analyzer makes of one message, exactly."""
-    counts = protocol._tally(np.array([message], dtype=protocol.alphabet.dtype))
-    return Fraction(protocol._level_sum(hc.Tally(counts, 1, protocol.name), None))
+    counts = protocol.estimator.count(np.array([message], dtype=protocol.alphabet.dtype))
+    return Fraction(protocol.estimator.level_sum(hc.Tally(counts, 1, protocol.name), None))
 
 
 CASES = [
@@ -174,7 +174,7 @@ def test_every_message_of_rounded_noise_is_looked_at(levels: int, seed: int) -> 
         laws.append(law)
     largest = max(Fraction(a[y], b[y]) for a, b in product(laws, repeat=2) for y in laws[0])
     loss = mpmath.log(exactly(largest))
-    assert loss <= _Noise(1.0, levels, weights).local_epsilon <= loss * (1 + 1e-14)
+    assert loss <= Noise(1.0, levels, weights).local_epsilon <= loss * (1 + 1e-14)
 
 
 @cases
@@ -193,7 +193,7 @@ def test_estimates_are_unbiased_and_have_the_stated_variance(
         assert stated == pytest.approx(float(variance), rel=1e-11)
     if name != LAPLACE:
         # How far one message moves the answer, for intervals.
-        width = protocol._error_law(1, 0.0).width
+        width = protocol.estimator.error_law(1, 0.0).width
         assert width == pytest.approx(float(max(estimates) - min(estimates)), rel=1e-12)
     # Between levels rounding comes on top; a number's law is that of both levels.
     for value in (0.25, protocol.task.high - 0.5):
@@ -431,7 +431,7 @@ def tally_law(protocol: Any, values: list[float]) -> dict[tuple[int, ...], float
     for value in values:
         law: dict[tuple[int, ...], Fraction] = {}
         for message, p in law_of(protocol, value).items():
-            counts = protocol._tally(np.array([message], dtype=protocol.alphabet.dtype))
+            counts = protocol.estimator.count(np.array([message], dtype=protocol.alphabet.dtype))
             at = tuple(counts.tolist())
             law[at] = law.get(at, Fraction(0)) + p
         alone.append(law)
@@ -482,12 +482,12 @@ def test_a_billion_people(name: str, epsilon: float) -> None:
 @pytest.mark.parametrize("epsilon", EPSILONS)
 def test_more_people_than_a_tally_holds_are_refused(name: str, epsilon: float) -> None:
     protocol = build(name, epsilon)
-    assert protocol.most_users >= 10**12
+    assert protocol.estimator.most_users >= 10**12
     largest = protocol.alphabet.columns[0][-1]
-    assert int(protocol.most_users) * largest < 2**61
-    if protocol.most_users < MOST_USERS:  # else there is no such crowd
+    assert int(protocol.estimator.most_users) * largest < 2**61
+    if protocol.estimator.most_users < MOST_USERS:  # else there is no such crowd
         with pytest.raises(hc.CrowdMismatch, match="holds at most"):
-            build(name, epsilon, users=protocol.most_users + 1)
+            build(name, epsilon, users=protocol.estimator.most_users + 1)
 
 
 @pytest.mark.parametrize("below", [1, 2, 3, 5, late(6), 7, late(8), 12, late(100)])

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 import headcount as hc
-from headcount.data import memory
+from headcount.road import memory
+from headcount.road.pieces import tally_of_part
 
 BUDGET = hc.Budget(1, 1e-6)
 TASKS: list[tuple[hc.Task, int]] = [
@@ -36,23 +37,23 @@ def test_no_protocol_takes_more_memory_than_it_states(task: hc.Task, users: int)
     assert len(protocols) > 3
     encoded = task.encode(np.random.default_rng(1).integers(0, min(task.domain or 2, 2), users))
     for protocol in protocols:
-        protocol.collect_encoded(encoded, hc.SecureSource())  # tables are made once
+        tally_of_part(protocol, encoded, hc.SecureSource())  # tables are made once
         tracemalloc.start()
-        protocol.collect_encoded(encoded, hc.SecureSource())
+        tally_of_part(protocol, encoded, hc.SecureSource())
         peak = tracemalloc.get_traced_memory()[1]
         tracemalloc.stop()
-        stated = users * protocol.bytes_per_user + 48 * protocol.tally_size
+        stated = users * protocol.randomizer.bytes_per_user + 48 * protocol.estimator.tally_size
         assert peak <= stated + 2**20, protocol.name  # and what draws take, whoever draws
-        assert protocol.people_at_once * protocol.bytes_per_user <= 2**28
-        assert protocol.people_at_once >= 1
+        assert protocol.randomizer.people_at_once * protocol.randomizer.bytes_per_user <= 2**28
+        assert protocol.randomizer.people_at_once >= 1
 
 
 def test_a_million_buckets_are_made_for_few_people_at_a_time() -> None:
     """A million people's bits of a million buckets would be 116 GiB."""
     protocol = hc.best_protocol(hc.Histogram(10**6), hc.Budget(1), hc.Crowd(10**6), "local")
-    assert protocol.people_at_once * protocol.alphabet.bytes_per_message <= 2**28
+    assert protocol.randomizer.people_at_once * protocol.alphabet.bytes_per_message <= 2**28
     small = hc.protocol("local.randomized-response", hc.Count(), hc.Budget(1), hc.Crowd(9))
-    assert small.people_at_once == 2**20
+    assert small.randomizer.people_at_once == 2**20
 
 
 @pytest.mark.parametrize("group", [None, "city"])
@@ -78,7 +79,7 @@ def test_what_does_not_fit_is_refused_before_it_is_spent(
 
 
 def test_cores_and_memory_do_not_change_a_tally(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("headcount.core.protocol._BYTES_AT_ONCE", 2**16)
+    monkeypatch.setattr("headcount.core.randomizer._BYTES_AT_ONCE", 2**16)
     values = np.random.default_rng(2).integers(0, 300, 3000)
 
     def asked(cores: int, there: int) -> list[float]:
@@ -93,7 +94,7 @@ def test_cores_and_memory_do_not_change_a_tally(monkeypatch: pytest.MonkeyPatch)
 
     assert asked(1, 2**40) == asked(4, 2**40) == asked(4, 2**20)
     protocol = hc.protocol("local.unary-optimized", hc.Histogram(300), hc.Budget(1), hc.Crowd(3000))
-    assert protocol.people_at_once < 1000
+    assert protocol.randomizer.people_at_once < 1000
     used = []
     for there in (2**40, 2**18, 0):
         monkeypatch.setattr(memory, "memory_there", lambda there=there: there)

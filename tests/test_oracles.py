@@ -211,7 +211,7 @@ def covered(
     # All runs as one histogram: an interval looks at one bucket only.
     share = share or (len(counts) if together else 1)
     confidence = 1 - 0.05 / share
-    below, above = protocol._error_law(users, values.ravel()).margins(confidence)
+    below, above = protocol.estimator.error_law(users, values.ravel()).margins(confidence)
     low, high = (values.ravel() - above), (values.ravel() + below)
     inside = (low <= np.tile(truth, runs)) & (np.tile(truth, runs) <= high)
     table = inside.reshape(runs, -1)
@@ -282,11 +282,13 @@ def misses(
     laws = [(count, *reports_of(users, count, own, other)) for count in counts]
     every = np.unique(np.concatenate([reports for _, reports, _ in laws]))
     values = (every - users * other) / (own - other)
-    if protocol.tally_size == 1:
-        margins = [protocol._error_law(users, value).margins(confidence) for value in values]
+    if protocol.estimator.tally_size == 1:
+        margins = [
+            protocol.estimator.error_law(users, value).margins(confidence) for value in values
+        ]
         below, above = np.array(margins).T
     else:
-        below, above = protocol._error_law(users, values).margins(confidence)
+        below, above = protocol.estimator.error_law(users, values).margins(confidence)
     for count, reports, chances in laws:
         at = np.searchsorted(every, reports)
         inside = (values - above <= count + 1e-6) & (count - 1e-6 <= values + below)
@@ -354,7 +356,7 @@ def test_intervals_are_no_wider_than_those_of_equal_tails(users: int) -> None:
     for confidence in CONFIDENCES:
         spare = (1 - confidence) / 2
         equal = ((fewer > spare) & (more > spare)).sum(axis=0)
-        below, above = protocol._error_law(users, values).margins(confidence)
+        below, above = protocol.estimator.error_law(users, values).margins(confidence)
         widths = below + above + 1
         # By how often reports are so many, for a crowd evenly spread over all counts.
         often = laws.mean(axis=0)
@@ -470,7 +472,7 @@ def test_hashes_of_three_buckets_are_independent() -> None:
     assert isinstance(protocol, Hashing)
     words = np.array(list(product(range(8), repeat=2)))
     for triple in [(0, 1, 2), (1, 2, 3), (0, 1, 3)]:
-        hashed = [protocol._hash(words, np.full(len(words), x)).tolist() for x in triple]
+        hashed = [protocol.hashes.of(words, np.full(len(words), x)).tolist() for x in triple]
         seen = Counter(zip(*hashed, strict=True))
         assert len(seen) == 4**3
         assert set(seen.values()) == {1}

@@ -21,6 +21,7 @@ from headcount.core.errors import UnreadableData
 from headcount.core.writing import check_writable, json_text, write_file
 from headcount.plot import figures, results
 from headcount.plot.report_page import save_report
+from headcount.road.road import walk
 
 ASKED = ["estimate", "people.csv", "--column", "smoker", "--epsilon", "1"]
 PAID = [*ASKED, "--ledger", "spent.db"]
@@ -188,7 +189,7 @@ def test_what_cannot_be_printed_is_said(
         assert json.loads((tmp_path / "r.json").read_text())["users"] == 2000
     else:
         assert json.loads("\n".join(above))["users"] == 2000
-        assert last.endswith("the answer stands above, as JSON")
+        assert last.endswith("the answer is printed above, as JSON")
 
 
 @pytest.mark.usefixtures("ledger")
@@ -250,19 +251,17 @@ def test_signals_wait_until_it_is_saved_and_printed(
 def test_an_interrupt_after_the_charge_waits_for_the_answer(
     headcount: Headcount, ledger: Callable[[], int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from headcount.data import estimate
-
-    real = estimate._answered
-
     def interrupted(*arguments: Any) -> Any:
         signal.raise_signal(signal.SIGINT)
-        return real(*arguments)
+        return walk(*arguments)
 
-    monkeypatch.setattr(estimate, "_answered", interrupted)
+    monkeypatch.setattr("headcount.data.estimate.walk", interrupted)
     shown = headcount(*PAID, "--json")
     assert (shown.status, ledger()) == (130, 1)
     assert json.loads(shown.out)["users"] == 2000
-    assert shown.err.splitlines()[-1] == "headcount: interrupted: stopped after the answer"
+    assert (
+        shown.err.splitlines()[-1] == "headcount: interrupted: stopped after the answer was printed"
+    )
     unpaid = headcount(*ASKED, "--json")
     assert unpaid.status == 130
     assert json.loads(unpaid.out)["error"]["code"] == "interrupted"
@@ -279,11 +278,27 @@ def test_an_interrupt_after_the_charge_waits_for_the_answer(
         (["ledger", "export", "spent.json"], "hard.json", "another file than the ledger"),
         (["ledger", "export", "spent.json"], "soft.json", "another file than the ledger"),
         ([*ASKED, "--ledger", "spent.json"], "soft.json", "another file than the ledger"),
-        (["estimate", "people.parquet", *ASKED[2:]], "people.parquet", "no file of the data"),
-        (["estimate", "people.parquet", *ASKED[2:]], "people.html", "no file of the data"),
-        (["estimate", "folder", *ASKED[2:]], "folder/a.parquet", "no file of the data"),
-        (["estimate", "folder", *ASKED[2:]], "folder/new.parquet", "no file of the data"),
-        (["estimate", "folder/*.parquet", *ASKED[2:]], "folder/new.parquet", "no file of the data"),
+        (
+            ["estimate", "people.parquet", *ASKED[2:]],
+            "people.parquet",
+            "must not be a file of the data",
+        ),
+        (
+            ["estimate", "people.parquet", *ASKED[2:]],
+            "people.html",
+            "must not be a file of the data",
+        ),
+        (["estimate", "folder", *ASKED[2:]], "folder/a.parquet", "must not be a file of the data"),
+        (
+            ["estimate", "folder", *ASKED[2:]],
+            "folder/new.parquet",
+            "must not be a file of the data",
+        ),
+        (
+            ["estimate", "folder/*.parquet", *ASKED[2:]],
+            "folder/new.parquet",
+            "must not be a file of the data",
+        ),
         ([*ASKED[:4], "--plan", "plan.json"], "plan.json", "another file than the plan"),
         (
             ["estimate", "--query", "SELECT smoker FROM 'folder/*.parquet'", "--epsilon", "1"],

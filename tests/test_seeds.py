@@ -14,6 +14,7 @@ import headcount as hc
 from commands import Headcount
 from headcount.plot import figures, results
 from headcount.randomness.sources import Owing
+from headcount.road.pieces import collect
 
 VALUES = [0, 1, 1, 0, 1] * 12
 BUDGET = hc.Budget(1, 1e-3)
@@ -48,7 +49,7 @@ def test_every_way_to_an_estimate_keeps_the_mark(trust: str) -> None:
     protocol = of(trust)
 
     def both_halves(one: hc.Source, other: hc.Source) -> hc.Tally:
-        return protocol.collect(VALUES[:30], one) + protocol.collect(VALUES[30:], other)
+        return collect(protocol, VALUES[:30], one) + collect(protocol, VALUES[30:], other)
 
     def joined(one: hc.Source, other: hc.Source) -> hc.Tally:
         halves = (protocol.randomize(VALUES[:30], one), protocol.randomize(VALUES[30:], other))
@@ -82,7 +83,7 @@ def test_every_way_to_an_estimate_keeps_the_mark(trust: str) -> None:
 
 def test_what_a_curator_adds_last_is_marked_too() -> None:
     protocol = of("central")
-    tally = protocol.collect(VALUES, hc.SecureSource())
+    tally = collect(protocol, VALUES, hc.SecureSource())
     assert protocol.estimate(tally, hc.SecureSource()).guarantee.secure
     assert not protocol.estimate(tally, hc.SeededSource(1)).guarantee.secure
 
@@ -175,9 +176,9 @@ def test_no_ledger_takes_what_is_not_kept(tmp_path: Path) -> None:
             hc.estimate({"value": VALUES}, hc.Count(), source=source, **asked)
     protocol = of("central")
     marked = hc.run(protocol, VALUES, hc.SeededSource(1)).guarantee
-    with pytest.raises(hc.InvalidParameter, match="kept"):
+    with pytest.raises(hc.InvalidParameter, match="must hold to be"):
         book.charge("town", marked, protocol.curve, protocol="x", task="count", users=60)
-    with pytest.raises(hc.InvalidParameter, match="kept"):
+    with pytest.raises(hc.InvalidParameter, match="must hold to be"):
         hc.privacy_report(marked)
     assert book.spending("town").entries == ()
 

@@ -29,6 +29,7 @@ from headcount.data.sources import rows_of
 from headcount.data.spark import SparkEngine, randomized, tallied
 from headcount.data.spark.columns import payload_of
 from headcount.data.spark.frames import mapped
+from headcount.road.pieces import collect
 
 PARTITIONS = 3  # of a frame
 slow = pytest.mark.slow
@@ -240,14 +241,14 @@ def test_every_piece_of_a_group_of_a_partition_has_its_part_of_a_seed(spark: Spa
     protocol = some("local.randomized-response", hc.Count())
     tallies = crowds.tallies({0: protocol, 1: protocol}, source, silent)
     for team in (0, 1):
-        expected = np.zeros(protocol.tally_size, dtype=np.int64)
+        expected = np.zeros(protocol.estimator.tally_size, dtype=np.int64)
         for partition in (0, 1):
             ids = np.arange(partition * rows + team, (partition + 1) * rows, 2)
             values = (ids // 3 % 2).astype(np.uint8)
-            size = protocol.people_at_once
+            size = protocol.randomizer.people_at_once
             for number, start in enumerate(range(0, len(values), size)):
                 part = source.part(partition).part(team).part(number)
-                expected += protocol.collect(values[start : start + size], part).counts
+                expected += collect(protocol, values[start : start + size], part).counts
         assert np.array_equal(tallies[team].counts, expected)
 
 
@@ -629,7 +630,7 @@ def test_every_alphabet_is_stored_and_read_as_it_is(
     part = hc.SeededSource(8).part(0).part(0).part(0)
     expected = protocol.tally(protocol.randomize(values, part))
     tally = tallied(stored_again(stored, tmp_path / "messages"), protocol, users=402)
-    assert (tally.users, tally.modulus) == (402, protocol.tally_modulus)
+    assert (tally.users, tally.modulus) == (402, protocol.estimator.tally_modulus)
     assert np.array_equal(tally.counts, expected.counts)
 
 
@@ -648,14 +649,14 @@ def test_every_alphabet_is_stored_and_read_as_it_is(
 def test_messages_that_are_none_are_refused(name: str, messages: list[Any], line: str) -> None:
     protocol = ALPHABETS[name]()
     with pytest.raises(hc.InvalidValue, match=line):
-        protocol.count(payload_of(pyarrow.array(messages), protocol.alphabet))
+        protocol.alphabet.messages(payload_of(pyarrow.array(messages), protocol.alphabet))
 
 
 @slow
 def test_stored_messages_must_be_those_of_the_protocol(spark: SparkSession) -> None:
     table, bits = frame_of(spark, {"message": [0, 1, 1]}), ALPHABETS["bits"]()
     assert tallied(table, bits).users == 3
-    with pytest.raises(hc.InvalidValue, match="2 people must send 1 message"):
+    with pytest.raises(hc.InvalidValue, match="each person must send 1 message, got"):
         tallied(table, bits, users=2)
     with pytest.raises(hc.InvalidValue, match="messages must be 3 whole number"):
         tallied(table, ALPHABETS["rows of bits"]())

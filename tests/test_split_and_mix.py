@@ -206,7 +206,7 @@ def follows(values: Iterable[Any], law: Mapping[Any, float]) -> bool:
 def shares_of(protocol: Any, values: Any, seed: int) -> NDArray[np.uint64]:
     """A row for each person."""
     messages = protocol.randomize(values, hc.SeededSource(seed))
-    assert set(messages.counts.tolist()) == {protocol.fixed_messages}
+    assert set(messages.counts.tolist()) == {protocol.randomizer.fixed_messages}
     rows: NDArray[np.uint64] = messages.payload.astype(np.uint64)
     return rows.reshape(len(values), -1)
 
@@ -225,7 +225,7 @@ def geometric_law(rate: float) -> dict[int, float]:
 
 def test_all_shares_but_one_are_uniform() -> None:
     protocol, people = small(), 100_000
-    modulus, number = protocol.modulus, protocol.fixed_messages
+    modulus, number = protocol.modulus, protocol.randomizer.fixed_messages
     assert modulus == protocol.parameters["modulus"] == 1024
     shares = shares_of(protocol, np.full(people, 2), 1)
     assert shares.shape == (people, number)
@@ -320,7 +320,7 @@ def test_sums_below_zero_are_read_right() -> None:
 def test_tallies_of_parts_add_up_modulo() -> None:
     protocol, source = small(40), hc.SeededSource(6)
     messages = protocol.randomize(np.arange(40) % 3, source)
-    payload, number = messages.payload, protocol.fixed_messages
+    payload, number = messages.payload, protocol.randomizer.fixed_messages
     parts = [
         protocol.tally(hc.Batch(payload[: 15 * number], 15)),
         protocol.tally(hc.Batch(payload[15 * number :], 25)),
@@ -330,7 +330,7 @@ def test_tallies_of_parts_add_up_modulo() -> None:
     assert both.users == 40
     assert np.array_equal(both.counts, whole.counts)
     assert protocol.estimate(both).value == protocol.estimate(whole).value
-    with pytest.raises(hc.InvalidValue, match="must send"):
+    with pytest.raises(hc.InvalidValue, match="each person must send"):
         protocol.tally(hc.Batch(payload[1:], 40))
 
 
@@ -379,7 +379,7 @@ def test_the_largest_moduli(options: dict[str, Any], modulus: int) -> None:
 @pytest.mark.parametrize("epsilon", [0.01, 1.0, 5.0])
 def test_sums_hardly_ever_wrap_around(users: int, honest: int, epsilon: float) -> None:
     protocol = build(hc.Mean(0, 1), users, honest=honest, epsilon=epsilon)
-    levels, most = int(protocol.parameters["precision"]), protocol.most_users
+    levels, most = int(protocol.parameters["precision"]), protocol.estimator.most_users
     assert most >= 2 * users
     ratio = mpmath.exp(-mpmath.mpf(epsilon) / levels)
     for people in (users, most):
@@ -411,7 +411,7 @@ def test_sums_hardly_ever_wrap_around(users: int, honest: int, epsilon: float) -
 @pytest.mark.parametrize(("epsilon", "honest"), [(1.0, 19), (0.1, 500), (8.0, 10**5)])
 def test_shares_and_what_they_promise(epsilon: float, honest: int, delta: float) -> None:
     protocol = build(hc.Sum(0, 1), honest, epsilon=epsilon, delta=delta)
-    number, modulus = protocol.fixed_messages, protocol.modulus
+    number, modulus = protocol.randomizer.fixed_messages, protocol.modulus
     assert protocol.messages_per_user == number == protocol.parameters["shares"]
     # A thousandth of delta is kept for the tables.
     sigma = mpmath.log((1 + mpmath.exp(epsilon)) / (delta * (1 - mpmath.mpf(2) ** -10)), 2)

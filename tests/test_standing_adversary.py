@@ -146,7 +146,7 @@ def test_redrawn_bundles_are_not_promised_more_than_they_keep() -> None:
     """Where SECURITY.md tells to seal bundles whole, this is not what is found there."""
     made = gathered("shuffle.fake-users", hc.Histogram(2), hc.Budget(2, 0.1), 3)
     slots = made.protocol.slots
-    assert made.protocol.overflow(slots) > 0
+    assert made.protocol.randomizer.overflow(slots) > 0
     crowd = Crowd(made.protocol, 3, slots=slots)
     for guarantee in settings.collected(made, slots):
         (reading,) = settings.in_json({"guarantee": guarantee.to_dict()}, "README")
@@ -265,11 +265,12 @@ def test_noise_that_is_a_twentieth_too_small_is_seen(
     protocol = made.protocol
     said = protocol.guarantee, protocol.curve
     if asked.name == "central.geometric":
-        monkeypatch.setattr(type(protocol), "_rate", Fraction(21, 20))
-        vars(protocol).pop("_rate", None)
+        estimator: Any = protocol.estimator
+        monkeypatch.setitem(vars(protocol), "estimator", replace(estimator, rate=Fraction(21, 20)))
     else:
-        weight, delta = vars(protocol)["_calibrated"]
-        monkeypatch.setitem(vars(protocol), "_calibrated", (weight * 19 // 20, delta))
+        randomizer: Any = protocol.randomizer
+        weight = randomizer.weight * 19 // 20
+        monkeypatch.setitem(vars(protocol), "randomizer", replace(randomizer, weight=weight))
     assert (protocol.guarantee, protocol.curve) == said
     assert {one.reading.where for one in settings.by_run(made)} >= {"to_dict", "str", "notebook"}
 

@@ -217,7 +217,7 @@ def atoms_of(levels: int) -> Iterator[tuple[int, ...]]:
 
 def meanings(protocol: Any) -> list[int]:
     """What each message adds to the answer, as the analyzer reads it."""
-    size, users = protocol.tally_size, protocol.crowd.users
+    size, users = protocol.estimator.tally_size, protocol.crowd.users
     return [
         round(protocol.estimate(hc.Tally(row, users, protocol.name, None)).value)
         for row in np.eye(size, dtype=np.int64)
@@ -243,14 +243,14 @@ def crowd_counts(protocol: Any, values: Array, size: int, source: hc.Source) -> 
     """How often each message is sent by each group of `size` people in a row."""
     messages = protocol.randomize(values, source)
     owner = np.repeat(np.arange(len(values)) // size, messages.counts)
-    kinds, groups = protocol.tally_size, len(values) // size
+    kinds, groups = protocol.estimator.tally_size, len(values) // size
     cells = np.bincount(owner * kinds + messages.payload, minlength=groups * kinds)
     return cells.reshape(groups, kinds)
 
 
 def flood_laws(protocol: Any, times: float = 1.0) -> dict[int, Array]:
     """Of the number of each atom, by its first element, as accounting assumes it."""
-    noise = protocol._noise
+    noise = protocol.noise
     out = {}
     for atom, flood in zip(atoms_of(noise.levels), noise.floods, strict=True):
         law = np.ones(1)
@@ -263,7 +263,7 @@ def flood_laws(protocol: Any, times: float = 1.0) -> dict[int, Array]:
 def ones_and_minus_ones(protocol: Any, times: float = 1.0) -> dict[tuple[int, int], float]:
     """(U₊ + Z, U₋ + Z), Z the number of atoms {1, −1}."""
     k = np.arange(120)
-    single = stats.nbinom.pmf(k, times, -np.expm1(-protocol._noise.rate))
+    single = stats.nbinom.pmf(k, times, -np.expm1(-protocol.noise.rate))
     table = np.zeros((120, 120))
     for z, chance in enumerate(flood_laws(protocol, times)[1][:120]):
         rest = 120 - z
@@ -380,7 +380,7 @@ def test_codes_of_correlated_sums(levels: int) -> None:
 def test_noise_of_those_who_are_not_counted_on() -> None:
     protocol, crowds = correlated(2, 8, honest=4), 20_000
     whole = correlated(2)
-    assert protocol._noise == whole._noise
+    assert protocol.noise == whole.noise
     assert protocol.messages_per_user == whole.messages_per_user
     twice = 2 * whole.parameters["noise_messages"]
     assert protocol.parameters["noise_messages"] == pytest.approx(twice)
@@ -407,7 +407,7 @@ def test_simulated_correlated_sums_have_the_law_of_messages(honest: int) -> None
 @pytest.mark.parametrize("levels", [1, 2, 3])
 def test_bundles_of_correlated_sums_hold_what_is_sent(levels: int) -> None:
     protocol = correlated(levels, 5)
-    noise = protocol._noise
+    noise = protocol.noise
     q = -math.expm1(-noise.rate)
     law = np.convolve(*(stats.nbinom.pmf(np.arange(2000), 0.2, q) for _ in range(2)))
     for atom, flood in zip(atoms_of(levels), noise.floods, strict=True):
@@ -419,9 +419,9 @@ def test_bundles_of_correlated_sums_hold_what_is_sent(levels: int) -> None:
     # Of a person who sends a level, one message more.
     tails = np.cumsum(law[::-1])[::-1]
     for slots in (1, 2, 5, 10, 20, 40, 80):
-        assert tails[slots] <= protocol.overflow(slots) <= 1
-    assert protocol.overflow(40) < min(1.0, 50 * tails[40])
-    assert protocol.overflow(0) == 1
+        assert tails[slots] <= protocol.randomizer.overflow(slots) <= 1
+    assert protocol.randomizer.overflow(40) < min(1.0, 50 * tails[40])
+    assert protocol.randomizer.overflow(0) == 1
     sent = protocol.randomize(np.full(50_000, levels), hc.SeededSource(4)).counts
     share = float(np.mean(sent > 10))
     assert share == pytest.approx(tails[10], abs=5 * math.sqrt(tails[10] / 50_000))
@@ -643,7 +643,7 @@ def test_one_bit_for_a_number(epsilon: float) -> None:
         answers = [
             protocol.estimate(hc.Tally(np.array(bits), 1, protocol.name)).value
             for bits in ([0], [1])
-            if protocol.tally_size == 1
+            if protocol.estimator.tally_size == 1
         ] or [
             protocol.estimate(hc.Tally(np.array(bits), 1, protocol.name)).value
             for bits in ([1, 0], [0, 1])

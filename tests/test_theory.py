@@ -149,7 +149,7 @@ def errors(
             p = hc.protocol(name, task, hc.Budget(epsilon, delta), hc.Crowd(users, honest))
         except hc.Infeasible:
             continue
-        found.append((p.trust, name, p.fixed_messages == 1, p.standard_error()))
+        found.append((p.trust, name, p.randomizer.fixed_messages == 1, p.standard_error()))
     return tuple(found)
 
 

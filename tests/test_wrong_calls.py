@@ -10,6 +10,7 @@ import pytest
 
 import headcount as hc
 from headcount.accounting.amplification import Blanket, Clones
+from headcount.road.pieces import collect
 
 SOURCE = hc.SeededSource(1)
 WRONG: list[Any] = [
@@ -63,18 +64,14 @@ CALLS: list[tuple[Callable[..., Any], dict[str, Any]]] = [
     (hc.run, {"protocol": LOCAL, "values": [0, 1, 2, 0, 1], "source": SOURCE}),
     (hc.shuffle, {"messages": MESSAGES, "source": SOURCE, "least_copies": 1, "dummy": (9,)}),
     (LOCAL.randomize, {"values": [0, 1], "source": SOURCE}),
-    (LOCAL.collect, {"values": [0, 1, 2, 0, 1], "source": SOURCE}),
     (LOCAL.tally, {"batch": MESSAGES}),
-    (LOCAL.count, {"payload": MESSAGES.payload}),
     (LOCAL.estimate, {"tally": LOCAL.tally(MESSAGES), "source": SOURCE}),
-    (CENTRAL.estimate, {"tally": CENTRAL.collect([1.0, 2.0, 3.0], SOURCE), "source": SOURCE}),
+    (CENTRAL.estimate, {"tally": collect(CENTRAL, [1.0, 2.0, 3.0], SOURCE), "source": SOURCE}),
     (LOCAL.simulate, {"counts": [1, 2, 2], "source": SOURCE}),
     (LOCAL.standard_error, {"counts": [1, 2, 2]}),
     (CENTRAL.standard_error, {"counts": {1.0: 3}}),
     (LOCAL.truth, {"counts": [1, 2, 2]}),
     (LOCAL.margin, {"confidence": 0.9}),
-    (LOCAL.check_users, {"users": 9}),
-    (SHUFFLED.overflow, {"slots": 3}),
     (SHUFFLED.bundle, {"value": 1, "source": SOURCE, "slots": None}),
     (SHUFFLED.curve.delta, {"epsilon": 1.0}),
     (SHUFFLED.curve.deltas, {"epsilons": np.array([1.0])}),

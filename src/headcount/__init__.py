@@ -7,6 +7,8 @@ shuffle trust models. Start with `plan(...)`, `protocol(...)` and `run(...)`.
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from headcount.core.tasks.registry import task_modules
+
 if TYPE_CHECKING:
     from headcount.auditor.audit import Audit, audit
     from headcount.auditor.exact import ExactAudit, exact_audit
@@ -29,8 +31,12 @@ if TYPE_CHECKING:
     from headcount.core.protocol import Protocol
     from headcount.core.source import Source
     from headcount.core.tally import Tally
-    from headcount.core.task import Count, Density, Histogram, Mean, Sum, Task
-    from headcount.data.estimate import estimate
+    from headcount.core.task import Task
+    from headcount.core.tasks.bounded import Mean, Sum
+    from headcount.core.tasks.count import Count
+    from headcount.core.tasks.density import Density
+    from headcount.core.tasks.histogram import Histogram
+    from headcount.data.estimate import Prepared, estimate, prepare
     from headcount.data.grouped import GroupedEstimate
     from headcount.ledger.ledger import Ledger
     from headcount.planner.candidate import Candidate, Refusal
@@ -44,10 +50,11 @@ if TYPE_CHECKING:
         price_of_trust,
     )
     from headcount.planner.plan import Plan, best_protocol, plan
-    from headcount.protocols.registry import protocol, protocol_names
-    from headcount.protocols.run import run
-    from headcount.protocols.shuffler import shuffle
+    from headcount.protocols.matrix import MatrixProtocol
+    from headcount.protocols.registry import protocol, protocol_names, register
     from headcount.randomness.sources import SecureSource, SeededSource
+    from headcount.road.road import run
+    from headcount.road.shuffler import shuffle
     from headcount.theory import Bound, bounds, survey_worth
 
 __version__ = "0.1.0"
@@ -77,11 +84,13 @@ __all__ = [
     "InvalidValue",
     "Ledger",
     "Margin",
+    "MatrixProtocol",
     "Mean",
     "Messages",
     "MissingPackage",
     "Needs",
     "Plan",
+    "Prepared",
     "PrivacyCurve",
     "PrivacyReport",
     "Protocol",
@@ -106,17 +115,19 @@ __all__ = [
     "needed_crowd",
     "needed_epsilon",
     "plan",
+    "prepare",
     "price_of_trust",
     "privacy_report",
     "protocol",
     "protocol_names",
+    "register",
     "run",
     "shuffle",
     "survey_worth",
 ]
 
 # Each name loads its module when it is first used. So the command line starts with almost nothing
-# loaded, and can answer Ctrl-C at once.
+# loaded, and can answer Ctrl-C at once. Tasks have a registry of their own.
 _PLACES = {
     "Alphabet": "headcount.core.messages",
     "Audit": "headcount.auditor.audit",
@@ -126,27 +137,25 @@ _PLACES = {
     "BudgetExhausted": "headcount.core.errors",
     "Candidate": "headcount.planner.candidate",
     "Comparison": "headcount.planner.comparison",
-    "Count": "headcount.core.task",
     "Crowd": "headcount.core.budget",
     "CrowdMismatch": "headcount.core.errors",
-    "Density": "headcount.core.task",
     "Estimate": "headcount.core.estimate",
     "ExactAudit": "headcount.auditor.exact",
     "GroupedEstimate": "headcount.data.grouped",
     "Guarantee": "headcount.core.guarantee",
     "HeadcountError": "headcount.core.errors",
-    "Histogram": "headcount.core.task",
     "Infeasible": "headcount.core.errors",
     "Interval": "headcount.core.estimate",
     "InvalidParameter": "headcount.core.errors",
     "InvalidValue": "headcount.core.errors",
     "Ledger": "headcount.ledger.ledger",
     "Margin": "headcount.planner.margin",
-    "Mean": "headcount.core.task",
+    "MatrixProtocol": "headcount.protocols.matrix",
     "Messages": "headcount.core.messages",
     "MissingPackage": "headcount.core.errors",
     "Needs": "headcount.planner.needs",
     "Plan": "headcount.planner.plan",
+    "Prepared": "headcount.data.estimate",
     "PrivacyCurve": "headcount.core.guarantee",
     "PrivacyReport": "headcount.auditor.report",
     "Protocol": "headcount.core.protocol",
@@ -154,7 +163,6 @@ _PLACES = {
     "SecureSource": "headcount.randomness.sources",
     "SeededSource": "headcount.randomness.sources",
     "Source": "headcount.core.source",
-    "Sum": "headcount.core.task",
     "Tally": "headcount.core.tally",
     "Task": "headcount.core.task",
     "Thresholds": "headcount.auditor.report",
@@ -171,23 +179,26 @@ _PLACES = {
     "needed_crowd": "headcount.planner.needs",
     "needed_epsilon": "headcount.planner.needs",
     "plan": "headcount.planner.plan",
+    "prepare": "headcount.data.estimate",
     "price_of_trust": "headcount.planner.needs",
     "privacy_report": "headcount.auditor.report",
     "protocol": "headcount.protocols.registry",
     "protocol_names": "headcount.protocols.registry",
-    "run": "headcount.protocols.run",
-    "shuffle": "headcount.protocols.shuffler",
+    "register": "headcount.protocols.registry",
+    "run": "headcount.road.road",
+    "shuffle": "headcount.road.shuffler",
     "survey_worth": "headcount.theory",
 }
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _PLACES:
+    place = _PLACES.get(name) or task_modules().get(name)
+    if place is None:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    found = getattr(import_module(_PLACES[name]), name)
+    found = getattr(import_module(place), name)
     globals()[name] = found
     return found
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+    return sorted({*globals(), *__all__, *task_modules()})

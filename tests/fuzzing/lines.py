@@ -33,6 +33,7 @@ class Setting:
     flag: str
     kind: Any
     choices: tuple[str, ...] = ()
+    help: str = ""
 
     @property
     def switch(self) -> bool:
@@ -121,7 +122,7 @@ def _setting(built: Any, hints: dict[str, Any]) -> Setting:
     kind = next(iter(typing.get_args(kind)), kind)  # list[str] is str, several times
     flag = next((one for one in built.opts if one.startswith("--")), "")
     choices = tuple(one.value for one in kind) if issubclass(kind, Enum) else ()
-    return Setting(built.name, flag, kind, choices)
+    return Setting(built.name, flag, kind, choices, built.help)
 
 
 # Values: plausible ones by the name of an option, else by its type; boundaries; and absurd ones.

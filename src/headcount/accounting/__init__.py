@@ -1,1 +1,1 @@
-"""What is promised: laws, divergences, curves, composition, calibration."""
+"""Privacy accounting: laws, divergences, privacy curves, composition and calibration."""

@@ -1,36 +1,40 @@
-"""Privacy amplification by shuffling: what a local randomizer gains in a crowd.
+"""Privacy amplification by shuffling: how much privacy a local randomizer gains in a crowd.
 
-Notation    n honest people send one message each, through a shuffler, by a randomizer R that is
-            ε₀-private alone; R_x(y) = P(message y | value x). The view is the multiset of the n
-            messages. Local privacy survives the shuffler: δ(ε) = 0 for ε ≥ ε₀.
-Binary      Everyone flips his bit with probability q = 1/(1+e^ε₀). If k of the other n−1 people
-            hold a zero, the view is, up to a shift, W + Bernoulli(q) or W + Bernoulli(1−q) with
-            W = Bin(k, q) − Bin(n−1−k, q). P(W = t) is log-concave in t, so the likelihood ratio
-            of the two views is monotone, and their divergence is the largest
-                g(t) = (1−q−e^ε q)·P(W = t) − (e^ε−1)·P(W > t);
-            g first rises, then falls. The other direction is that of n−1−k zeros. δ is the
-            maximum over k: often at an edge, not always. The views of k, …, k+m all arise from
-            that of k zeros and n−1−k−m ones by adding independent noise, so its divergence bounds
-            theirs. Blocks of datasets are halved until no bound exceeds the largest δ found.
-Unary       Everyone holds x ∈ {0..r} and sends x ones and r−x zeros, each flipped with probability
-            q; the view is the number V of ones. (Cheu et al. 2019.) If the others hold k zeros and
-            (n−1)r−k ones, V is, up to a shift, W + Bin(r−x, q) + Bin(x, 1−q), W = Bin(k, q) −
-            Bin((n−1)r−k, q). *Only x = 0 and x = r matter.* Turning one bit of the victim's from
-            zero to one adds Bernoulli(1−q) in place of Bernoulli(q) to a log-concave law, so the
-            likelihood ratio of the two views is monotone; this relation is transitive, so it holds
-            for any x < x'. Hence the best event is {V > t} for (x', x) and {V ≤ t} for (x, x'),
-            and, since P_x(V > t) rises with x, P_x'(V > t) − e^ε P_x(V > t) is largest for x' = r,
-            x = 0. If all bits are turned, so is the direction: (0, r) at k is (r, 0) at (n−1)r−k.
-            So δ is the maximum over k and t of g(t) = P_r(V > t) − e^ε P_0(V > t), which as before
-            first rises, then falls; and blocks of k are bounded as before.
-Blanket     (Balle, Bell, Gascón, Nissim 2019.) ω(y) = min over x of R_x(y), γ = Σω. Each of the
-            others draws from ω/γ with probability γ; what the rest send is given away. Then, for
-            values x and x' of the victim,
+Notation    n honest people send one message each through a shuffler. Their randomizer R is
+            ε₀-private without the shuffler; R_x(y) = P(message y | value x). The view is the
+            multiset of the n messages. The victim is the person whose value the adversary wants
+            to learn. Shuffling never weakens local privacy: δ(ε) = 0 for ε ≥ ε₀.
+Binary      Everyone flips their bit with probability q = 1/(1+e^ε₀). Let k of the other n−1
+            people hold a zero, and let W = Bin(k, q) − Bin(n−1−k, q). Up to a shift, the view is
+            W + Bernoulli(q) or W + Bernoulli(1−q). P(W = t) is log-concave in t, so the likelihood
+            ratio of the two views is monotone. Their divergence is the largest value of
+                g(t) = (1−q−e^ε q)·P(W = t) − (e^ε−1)·P(W > t),
+            and g first rises, then falls. The opposite direction equals this one with n−1−k zeros.
+            δ is the maximum over k, which is often, but not always, at k = 0 or k = n−1. Let V be
+            the view of k zeros and n−1−k−m ones. The views of k, …, k+m zeros are V plus
+            independent noise, so the divergence of V bounds theirs. Blocks of datasets are halved
+            until no block's bound exceeds the largest divergence computed so far.
+Unary       (Cheu et al. 2019.) Everyone holds x ∈ {0..r} and sends x ones and r−x zeros. Each bit
+            is flipped with probability q. The view is the number V of ones. Let the others hold k
+            zeros and (n−1)r−k ones, and let W = Bin(k, q) − Bin((n−1)r−k, q). Up to a shift, V is
+            W + Bin(r−x, q) + Bin(x, 1−q). *Only x = 0 and x = r matter.* Changing one of the
+            victim's bits from zero to one adds Bernoulli(1−q) instead of Bernoulli(q) to a
+            log-concave law, so the likelihood ratio of the two views is monotone. This relation is
+            transitive, so it holds for any x < x'. Hence the best event is {V > t} for (x', x) and
+            {V ≤ t} for (x, x'). P_x(V > t) rises with x, so P_x'(V > t) − e^ε P_x(V > t) is
+            largest for x' = r and x = 0. Inverting all bits inverts the direction: (0, r) at k is
+            (r, 0) at (n−1)r−k. So δ is the maximum over k and t of
+                g(t) = P_r(V > t) − e^ε P_0(V > t).
+            As before, g first rises, then falls, and blocks of k are bounded in the same way.
+Blanket     (Balle, Bell, Gascón, Nissim 2019.) ω(y) = min over x of R_x(y), γ = Σω. Each other
+            person draws from ω/γ with probability γ. The remaining messages are shown to the
+            adversary. Then, for values x and x' of the victim,
                 δ(ε) ≤ E[(G₁ + … + G_n)₊] / n,
-            G_i = (R_x − e^ε R_x')(Y)/ω(Y), Y ~ ω/γ, with probability γ, else 0.
-Clones      (Feldman, McMillan, Talwar 2021.) For any R: C ~ Bin(n−1, e^−ε₀), A ~ Bin(C, ½),
-            D ~ Bernoulli(e^ε₀/(1+e^ε₀)); the views are no further apart than (A+D, C−A+1−D) and
-            (A+1−D, C−A+D). That is the blanket of two messages with ω = e^−ε₀/2 each, exactly.
+            where G_i = (R_x − e^ε R_x')(Y)/ω(Y), Y ~ ω/γ, with probability γ, and otherwise 0.
+Clones      (Feldman, McMillan, Talwar 2021.) For any R, let C ~ Bin(n−1, e^−ε₀), A ~ Bin(C, ½) and
+            D ~ Bernoulli(e^ε₀/(1+e^ε₀)). The divergence of two neighboring views is at most that of
+            (A+D, C−A+1−D) and (A+1−D, C−A+D). This is exactly the blanket of two messages that
+            have ω = e^−ε₀/2 each.
 Numerics    See `inversion`.
 """
 
@@ -46,28 +50,29 @@ from numbers import Rational
 import numpy as np
 
 from headcount.accounting.inversion import MOST_NOISE, Flips, positive_part
-from headcount.accounting.laws import LEAST_FLOAT, UNIT
+from headcount.accounting.laws import LEAST_FLOAT, ROUNDING
 from headcount.core import checks
 from headcount.core.budget import MOST_USERS
 from headcount.core.errors import InvalidParameter
 from headcount.core.table import short
 
-EVERY_DATASET = 10_000  # honest people's bits: so far δ is the maximum over datasets itself
-_TOLERANCE = 1e-4  # how far above it δ may be for larger crowds, relatively
-_NEGLIGIBLE = 1e-40  # a δ for which blocks of datasets need not be halved
-MOST_BITS = 2**20  # of one person
-_MOST_LOCAL = 300.0  # beyond, a local guarantee is none, and e^(2ε₀) no float
-_LEAST_STEP = 1e-15  # of a search near 0
-_LOOSE = 2.0**-40  # by which floats may exceed ε₀; counted as if they did
+EVERY_DATASET = 10_000  # with at most this many bits in all, δ is the exact maximum over datasets
+_TOLERANCE = 1e-4  # with more bits, δ may exceed that maximum by this relative amount
+_NEGLIGIBLE = 1e-40  # blocks of datasets with a smaller δ are not halved
+MOST_BITS = 2**20  # the largest number of bits that one person may hold
+_MOST_LOCAL = 300.0  # a larger ε₀ protects nobody, and e^(2ε₀) might overflow
+_LEAST_STEP = 1e-15  # the smallest step of a search near 0
+_LOOSE = 2.0**-40  # a randomizer given in floats may exceed ε₀ by this; δ allows for it
 
 Classes = tuple[tuple[float, float, float], ...]
 
 
 @dataclass(frozen=True)
 class Amplification(ABC):
-    """What `honest` people gain by shuffling their messages, asked in three ways.
+    """How much privacy `honest` people gain when their messages are shuffled.
 
-    Every answer was evaluated, and is on the private side.
+    The methods compute δ, ε or ε₀ from the other two. Each answer has been verified by evaluating
+    δ, and is rounded toward more privacy loss.
     """
 
     honest: int
@@ -78,38 +83,38 @@ class Amplification(ABC):
     @property
     @abstractmethod
     def exact(self) -> bool:
-        """Whether δ is the divergence of the view, the largest over all datasets."""
+        """Whether δ is the exact maximum of the view's divergence over all datasets."""
 
     @property
     @abstractmethod
     def method(self) -> str:
-        """The computation or the theorem."""
+        """The name of the computation or of the theorem that gives δ."""
 
     @abstractmethod
     def _delta(self, local_epsilon: float, epsilon: float) -> float:
-        """`delta` for ε < ε₀."""
+        """The same as `delta`, but only for ε < ε₀."""
 
     def _quick_delta(self, local_epsilon: float, epsilon: float) -> float:
-        """A lower bound on `_delta`, to search with."""
+        """A lower bound on `_delta` that is fast to compute. Searches use it."""
         return self._delta(local_epsilon, epsilon)
 
     def _pure_epsilon(self, local_epsilon: float) -> float:
-        """The ε from which on δ is 0. It is ε₀, unless a randomizer is given in floats."""
+        """The smallest ε with δ = 0. It is ε₀, unless a randomizer is given in floats."""
         return local_epsilon
 
     def delta(self, local_epsilon: float, epsilon: float) -> float:
-        """The least δ known for this ε, rounded up."""
+        """The smallest known δ for this ε, rounded up."""
         local = _at_least_0("local_epsilon", local_epsilon)
         epsilon = _at_least_0("epsilon", epsilon)
         if epsilon >= self._pure_epsilon(local):
             return 0.0
         if local > _MOST_LOCAL:
             return 1.0
-        # It may be less than floats hold, but it is not nothing: no smaller ε is pure.
+        # δ may be too small for a float, but it is not 0: below ε₀ there is no pure guarantee.
         return max(self._delta(local, epsilon), LEAST_FLOAT)
 
     def epsilon(self, local_epsilon: float, delta: float) -> float:
-        """The least ε known for this δ; at most ε₀, but for the rounding of floats."""
+        """The smallest known ε for this δ. It is at most ε₀, up to the rounding of floats."""
         local, delta = _at_least_0("local_epsilon", local_epsilon), _probability("delta", delta)
         pure = self._pure_epsilon(local)
         if delta == 0 or local > _MOST_LOCAL:
@@ -123,8 +128,9 @@ class Amplification(ABC):
         )
 
     def local_epsilon(self, epsilon: float, delta: float) -> float:
-        """The largest ε₀ known that the crowd makes (ε, δ)-private; at least ε, but for the
-        rounding of floats.
+        """The largest known ε₀ that shuffling makes (ε, δ)-private.
+
+        It is at least ε, up to the rounding of floats.
         """
         epsilon, delta = _at_least_0("epsilon", epsilon), _probability("delta", delta)
         private = epsilon
@@ -132,7 +138,7 @@ class Amplification(ABC):
             private = max(0.0, epsilon - 2 * _LOOSE * max(1.0, epsilon))
             if self.delta(private, epsilon) > delta:
                 raise InvalidParameter(
-                    "`randomizer` must give fractions for so little privacy loss, got floats with "
+                    "`randomizer` must give fractions for a budget this small, got floats with "
                     f"epsilon={short(epsilon)} and delta={short(delta)}"
                 )
         if delta == 0 or epsilon >= _MOST_LOCAL:
@@ -154,24 +160,25 @@ def _search(
     private: float,
     towards: float,
 ) -> float:
-    """The last point on the way from a private one with bound(point) ≤ delta.
+    """The point farthest from `private` in the direction of `towards` with bound(point) ≤ delta.
 
-    Bisects on `quick`, which is no larger, and aims lower as long as the bound is too large; then
-    closes the gap that may have left.
+    `quick` is a lower bound on `bound`. The search bisects on `quick`. While `bound` is still too
+    large at the result, it repeats this with a smaller target. At last it bisects on `bound`
+    between the result and the last point that was too large.
     """
-    aim, failed = delta, None
+    target, failed = delta, None
     while True:
         inside, outside = private, towards
-        if quick(outside) <= aim:
+        if quick(outside) <= target:
             inside = outside
         while abs(inside - outside) > 2.0**-24 * inside + _LEAST_STEP:
             middle = (inside + outside) / 2
-            inside, outside = (middle, outside) if quick(middle) <= aim else (inside, middle)
+            inside, outside = (middle, outside) if quick(middle) <= target else (inside, middle)
         reached = bound(inside)
         if reached <= delta:
             break
         failed = inside
-        aim *= delta / reached * (1 - 1e-4)
+        target *= delta / reached * (1 - 1e-4)
     while failed is not None and abs(inside - failed) > 1e-5 * inside + _LEAST_STEP:
         middle = (inside + failed) / 2
         inside, failed = (middle, failed) if bound(middle) <= delta else (inside, middle)
@@ -183,7 +190,7 @@ def _search(
 
 @dataclass(frozen=True)
 class BinaryResponse(Amplification):
-    """Everyone flips his bit with probability 1/(1 + e^ε₀)."""
+    """Everyone flips their bit with probability 1/(1 + e^ε₀)."""
 
     @property
     def exact(self) -> bool:
@@ -203,16 +210,17 @@ class BinaryResponse(Amplification):
 
 
 def _lie(local_epsilon: float) -> Fraction:
-    """1/(1 + e^ε₀), rounded down: fewer lies are less private."""
-    return Fraction(1 / (1 + math.exp(local_epsilon)) * (1 - 8 * UNIT))
+    """The probability 1/(1 + e^ε₀) of a lie, rounded down because fewer lies are less private."""
+    return Fraction(1 / (1 + math.exp(local_epsilon)) * (1 - 8 * ROUNDING))
 
 
 def flip_delta(honest: int, lie: Fraction, epsilon: float, bits: int = 1) -> float:
-    """δ(ε) of `honest` people who flip their bits with probability `lie`, over every dataset.
+    """The largest δ(ε) over all datasets of `honest` people who flip bits with probability `lie`.
 
-    Each of them has so many bits, all ones for one value and all zeros for another. Rounded up; for
-    more than 10,000 bits in all by one part in 10,000 or so. Of more than 10^8 lies that are
-    expected, 10^8 count, and of people with r > 1 bits (50r)² if that is more, up to 3·10^13.
+    Each person holds `bits` bits. The result is rounded up; with more than 10,000 bits in all it
+    may be too large by about one part in 10,000. The crowd is treated as smaller if more than 10^8
+    lies are expected in it. With r > 1 bits per person, that limit is (50r)² if this is larger, but
+    at most 3·10^13.
     """
     honest, epsilon = _crowd(honest), _at_least_0("epsilon", epsilon)
     bits = checks.whole("bits", bits, low=1, high=MOST_BITS)
@@ -224,11 +232,11 @@ def flip_delta(honest: int, lie: Fraction, epsilon: float, bits: int = 1) -> flo
     every = honest * bits <= EVERY_DATASET
     tolerance, least = (0.0, 0.0) if every else (_TOLERANCE, _NEGLIGIBLE)
     bound = worst = flips.edge()
-    # Blocks of so many datasets, from k = first on.
+    # A block holds the `size` datasets with k = first, first + 1, … zeros.
     ends = np.unique([(flips.others + 1) * i // 16 for i in range(17)])
     first, size = ends[:-1], np.diff(ends)
     while len(first):
-        # A dataset in the middle of each block tells how high the others may go.
+        # The middle dataset of each block gives a lower bound on the largest δ.
         worst = max(worst, flips.bounds(first + size // 2).max())
         bounds = flips.bounds(first, size - 1)
         worst = max(worst, bounds[size == 1].max(initial=0.0))
@@ -241,17 +249,18 @@ def flip_delta(honest: int, lie: Fraction, epsilon: float, bits: int = 1) -> flo
 
 
 def unary_lie(honest: int, bits: int, epsilon: float, delta: float) -> int | None:
-    """The least t, or near it, such that bits flipped with probability q = t/2^64 < ½ are private.
+    """The smallest t for which flipping each bit with probability q = t/2^64 < ½ is private.
 
-    That is, flip_delta(honest, q, epsilon, bits) ≤ delta, which was evaluated. Near means: to one
-    part in 10,000. None if there is no such t; q = ½ would be private, but says nothing.
+    Private means flip_delta(honest, q, epsilon, bits) ≤ delta, which has been verified for the
+    result. The result may be too large by one part in 10,000. It is None if no t is private.
+    q = ½ is excluded, because such bits are private but carry no information.
     """
     honest, bits = _crowd(honest), checks.whole("bits", bits, low=1, high=MOST_BITS)
     epsilon, delta = _at_least_0("epsilon", epsilon), _probability("delta", delta)
 
     def weight(bit_epsilon: float) -> int:
-        """2^64/(1 + e^ε₀), rounded up, for a bit that is ε₀-private alone; below one half."""
-        lie = Fraction(1 / (1 + math.exp(bit_epsilon)) * (1 + 8 * UNIT))
+        """The t = 2^64/(1 + e^ε₀) for bits that are ε₀-private each, rounded up and below 2^63."""
+        lie = Fraction(1 / (1 + math.exp(bit_epsilon)) * (1 + 8 * ROUNDING))
         return min(math.ceil(lie * 2**64), 2**63 - 1)
 
     def bound(bit_epsilon: float) -> float:
@@ -261,7 +270,7 @@ def unary_lie(honest: int, bits: int, epsilon: float, delta: float) -> int | Non
         flips = Flips(honest, Fraction(weight(bit_epsilon), 2**64), epsilon, bits)
         return flips.edge() if flips.c > 0 else 0.0
 
-    # There r bits are ε-private without a crowd.
+    # If each bit is (ε/r)-private, all r bits together are ε-private even without a crowd.
     private = min(epsilon / bits, _MOST_LOCAL)
     if bound(private) > delta:
         return None
@@ -276,12 +285,12 @@ def unary_lie(honest: int, bits: int, epsilon: float, delta: float) -> int | Non
 
 @dataclass(frozen=True)
 class Blanket(Amplification):
-    """A randomizer with finitely many messages, hidden by what all its laws have in common.
+    """A randomizer with finitely many messages, bounded by the part that all its laws share.
 
-    `pairs` maps ε₀ to the ordered pairs of values to look at. A pair is given by classes of
-    messages with the same R_x/ω and R_x'/ω: the sum of their ω, and these two ratios. `pure` maps
-    ε₀ to an ε that no ratio of two chances of a message exceeds. Both refuse a law that is not
-    ε₀-private.
+    `pairs` maps ε₀ to the ordered pairs (x, x') of values to consider. Messages with the same
+    ratios R_x/ω and R_x'/ω form a class. A pair is described by its classes: the sum of ω over the
+    class, and the two ratios. `pure` maps ε₀ to an upper bound on all local privacy losses. Both
+    functions refuse a randomizer that is not ε₀-private.
     """
 
     pairs: Callable[[float], Sequence[Classes]] = field(repr=False)
@@ -292,7 +301,11 @@ class Blanket(Amplification):
 
     @classmethod
     def k_ary(cls, honest: int, k: int) -> "Blanket":
-        """The truth with probability e^ε₀/(e^ε₀ + k − 1), else any of the k − 1 other values."""
+        """The k-ary randomized response.
+
+        It tells the truth with probability e^ε₀/(e^ε₀ + k − 1), and otherwise sends one of the
+        k − 1 other values, chosen uniformly.
+        """
         k = checks.whole("k", k, low=2, high=2**63)
 
         def pairs(local_epsilon: float) -> list[Classes]:
@@ -300,16 +313,18 @@ class Blanket(Amplification):
             omega = 1 / (ratio + (k - 1))
             return [((omega, ratio, 1.0), (omega, 1.0, ratio), ((k - 2) * omega, 1.0, 1.0))]
 
-        return cls(honest, pairs, pure=float)  # ε₀ itself: the formula is private, floats round it
+        # The bound is ε₀ itself: the formula is exactly ε₀-private, although floats round it.
+        return cls(honest, pairs, pure=float)
 
     @classmethod
     def of(
         cls, honest: int, randomizer: Callable[[float], Sequence[Sequence[Fraction | float]]]
     ) -> "Blanket":
-        """`randomizer(ε₀)[x][y]` is R_x(y), a fraction, or a float good to one part in 2^50.
+        """The blanket of a randomizer that is given as a matrix: `randomizer(ε₀)[x][y]` is R_x(y).
 
-        Fractions must be ε₀-private exactly. Floats may exceed ε₀ by 2^−40; then δ is 0 only from
-        ε₀ + 2^−40 on.
+        Each entry is a fraction, or a float with a relative error of at most 2^−50. Fractions must
+        be exactly ε₀-private. The loss of floats may exceed ε₀ by 2^−40, so δ is 0 only for
+        ε ≥ ε₀ + 2^−40.
         """
         if not callable(randomizer):
             raise InvalidParameter(
@@ -329,7 +344,10 @@ class Blanket(Amplification):
 
 @dataclass(frozen=True)
 class Clones(Amplification):
-    """Any ε₀-private randomizer: e^−ε₀ of what anybody sends might have come from the victim."""
+    """A bound for any ε₀-private randomizer.
+
+    With probability e^−ε₀, a person's message could just as well have come from the victim.
+    """
 
     exact = False
     method = "clones (Feldman, McMillan, Talwar 2021)"
@@ -342,7 +360,7 @@ class Clones(Amplification):
 
 
 def clones_closed_form(honest: int, local_epsilon: float, delta: float) -> float:
-    """An ε at δ by the theorem's formula, for ε₀ ≤ ln(n/(16 ln(4/δ))).
+    """The ε that the theorem's formula gives for δ. It needs ε₀ ≤ ln(n/(16 ln(4/δ))).
 
     ε = ln(1 + (e^ε₀−1)/(e^ε₀+1)·(8√(e^ε₀ ln(4/δ)/n) + 8e^ε₀/n)).
     """
@@ -356,13 +374,13 @@ def clones_closed_form(honest: int, local_epsilon: float, delta: float) -> float
         )
     ratio = math.exp(local)
     gain = 8 * math.sqrt(ratio * log / honest) + 8 * ratio / honest
-    return math.log1p(math.tanh(local / 2) * gain) * (1 + 16 * UNIT)
+    return math.log1p(math.tanh(local / 2) * gain) * (1 + 16 * ROUNDING)
 
 
 def _given(rows: object, local_epsilon: float) -> tuple[list[list[Fraction]], float]:
-    """Laws that are ε₀-private, and an ε that no ratio of two chances of a message exceeds."""
+    """The laws as fractions, checked to be ε₀-private, and an upper bound on their losses."""
     table, exactly = _matrix(rows)
-    # A float may be off by one part in 2^50: two of them by 2^−49, which counts against it.
+    # A float has a relative error of up to 2^−50, so a ratio of two floats may be off by 2^−49.
     blur = Fraction(0 if exactly else 2.0**-49)
     pure = local_epsilon if exactly else math.nextafter(local_epsilon + _LOOSE, math.inf)
     for chances in zip(*table, strict=True):
@@ -370,20 +388,20 @@ def _given(rows: object, local_epsilon: float) -> tuple[list[list[Fraction]], fl
         private = not _above_exp(most / least * (1 + blur), pure) if least > 0 else most == 0
         if least < 0 or not private:
             raise InvalidParameter(
-                "`randomizer` must give no message a chance below 0, or more than e^local_epsilon "
-                "times as large for one value as for another, got a law that does at "
-                f"{local_epsilon!r}"
+                "`randomizer` must give probabilities that are at least 0, and that differ between "
+                "two values by a factor of at most e^local_epsilon, got others at "
+                f"local_epsilon={local_epsilon!r}"
             )
     return table, pure
 
 
 def _matrix(rows: object) -> tuple[list[list[Fraction]], bool]:
-    """The laws as fractions, a row for each value; and whether they were given as fractions."""
+    """The laws as fractions, one row per value; and whether all were given as fractions."""
     try:
         given = [list(row) for row in rows]  # type: ignore[attr-defined]
     except TypeError:
         raise InvalidParameter(
-            f"`randomizer` must give rows of chances, got {type(rows).__name__}"
+            f"`randomizer` must give rows of probabilities, got {type(rows).__name__}"
         ) from None
     if len(given) < 2 or len({len(row) for row in given}) > 1:
         raise InvalidParameter("`randomizer` must give two rows or more, all of one length")
@@ -404,8 +422,10 @@ def _matrix(rows: object) -> tuple[list[list[Fraction]], bool]:
 
 
 def _above_exp(ratio: Fraction, exponent: float) -> bool:
-    """Whether ratio > e^exponent. Digits are added until the two differ: e^x is irrational unless
-    x = 0, so at some digit they do.
+    """Whether ratio > e^exponent.
+
+    The precision grows until the two numbers differ. They must differ at some digit, because e^x
+    is irrational for every rational x except 0.
     """
     if exponent == 0 or ratio <= 1:
         return ratio > 1
@@ -413,18 +433,18 @@ def _above_exp(ratio: Fraction, exponent: float) -> bool:
     while True:
         context = Context(prec=digits, Emax=MAX_EMAX, Emin=MIN_EMIN, traps=[])
         power = context.exp(Decimal(exponent))
-        found = context.divide(Decimal(ratio.numerator), Decimal(ratio.denominator))
-        # A factor above 1 that makes up for the rounding of both numbers and of their products.
-        more = context.add(Decimal(1), context.scaleb(Decimal(1), 3 - digits))
-        if power > context.multiply(found, more):
+        quotient = context.divide(Decimal(ratio.numerator), Decimal(ratio.denominator))
+        # This factor exceeds 1 by more than the rounding of both numbers and of their products.
+        margin = context.add(Decimal(1), context.scaleb(Decimal(1), 3 - digits))
+        if power > context.multiply(quotient, margin):
             return False
-        if found > context.multiply(power, more):
+        if quotient > context.multiply(power, margin):
             return True
         digits *= 2
 
 
 def _pairs(table: list[list[Fraction]]) -> list[Classes]:
-    """The classes of every ordered pair of values, each kind of pair once."""
+    """The classes of every ordered pair of values. Pairs with the same classes are listed once."""
     columns = list(zip(*table, strict=True))
     kinds = set()
     for x, here in enumerate(table):
@@ -445,19 +465,20 @@ def _blanket_delta(honest: int, classes: Classes, epsilon: float) -> float:
     """E[(G₁ + … + G_n)₊]/n, rounded up, for messages in classes of (ω, R_x/ω, R_x'/ω)."""
     omega, here, there = np.array(classes).T
     there = there * math.exp(epsilon)
-    gain, blur = here - there, 32 * UNIT * (here + there)
-    # Messages that speak for neither value count as if they came from outside the blanket.
+    gain, blur = here - there, 32 * ROUNDING * (here + there)
+    # Messages that favor neither value are treated as if they came from outside the blanket.
     neutral = (np.abs(gain) <= blur) | (omega == 0)
     beyond = 4 * float(omega[neutral] @ blur[neutral])
-    gain, mass = (gain + blur)[~neutral], omega[~neutral] * (1 + 16 * UNIT)
+    gain, mass = (gain + blur)[~neutral], omega[~neutral] * (1 + 16 * ROUNDING)
     if not (gain > 0).any():
         return beyond
-    # A crowd does no harm; and where nobody is likely to send from the blanket, it is no help.
+    # This is δ without a crowd. A crowd can only lower it, and hardly does so if it is unlikely
+    # that anybody draws from the blanket.
     delta = float(mass @ np.maximum(gain, 0.0))
     n, unit = int(min(honest, MOST_NOISE / mass.sum())), float(np.abs(gain).max())
     if n * mass.sum() > 1e-6:
         delta = min(delta, positive_part(n, gain / unit, mass) * unit / n)
-    return min(1.0, delta * (1 + 8 * UNIT) + beyond)
+    return min(1.0, delta * (1 + 8 * ROUNDING) + beyond)
 
 
 def _crowd(honest: int) -> int:

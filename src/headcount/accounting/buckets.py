@@ -1,12 +1,12 @@
 """The privacy of a histogram: one person moves from one bucket to another.
 
-If buckets are seen independently of each other, two of them change: what is seen of a bucket has
-the law `held` if the person is in it and `left` if not. Then P = held × left against Q = left ×
-held is every neighboring pair, in both directions, and
+The observations of different buckets are independent, and only two buckets change. The observation
+of a bucket has the law `held` if the person is in it, and the law `left` otherwise. So every
+neighboring pair, in both directions, is P = held × left against Q = left × held, and exactly
 
-    HS_ε(P‖Q) = Σ_i held(i) · HS_{ε − loss(i)}(left‖held),   loss(i) = ln(held(i)/left(i)),
+    HS_ε(P‖Q) = Σ_i held(i) · HS_{ε − loss(i)}(left‖held),   loss(i) = ln(held(i)/left(i)).
 
-exactly; bounding the two buckets one by one would cost about twice the noise.
+Bounding each of the two buckets separately would require about twice the noise.
 """
 
 from dataclasses import dataclass, field
@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headcount.accounting.divergence import PairCurve
-from headcount.accounting.laws import UNIT, Law
+from headcount.accounting.laws import ROUNDING, Law
 from headcount.core.cached import cached_property
 from headcount.core.guarantee import PrivacyCurve
 
@@ -24,14 +24,14 @@ _BENDS = 20_000
 
 @dataclass(frozen=True, eq=False)
 class MovedCurve(PrivacyCurve):
-    """The curve of a person who moves between two of many buckets, all of them alike."""
+    """The privacy curve for one person who moves between two buckets. All buckets are alike."""
 
     held: Law = field(repr=False)
     left: Law = field(repr=False)
 
     @cached_property
     def _first(self) -> tuple[NDArray[np.float64], NDArray[np.float64], float]:
-        """Of the bucket that the person is in: losses, rounded up; their masses; the tail."""
+        """The bucket that the person leaves: its losses, rounded up, their masses and the tail."""
         losses, masses, _, blur = PairCurve(((self.held, self.left),)).losses[0]
         return losses + blur, masses, self.held.tail
 
@@ -41,17 +41,19 @@ class MovedCurve(PrivacyCurve):
 
     def _delta(self, epsilon: float) -> float:
         losses, masses, tail = self._first
-        # An infinite loss counts in full: e^−∞ times anything is nothing.
+        # The mass of an infinite loss counts in full, because e^−∞·Q is 0.
         beyond = np.maximum(epsilon - losses, -700.0)
-        total = float(masses @ self._second.deltas(beyond)) * (1 + len(masses) * UNIT)
-        return min(1.0, total * (1 + 8 * UNIT) + tail)
+        total = float(masses @ self._second.deltas(beyond)) * (1 + len(masses) * ROUNDING)
+        return min(1.0, total * (1 + 8 * ROUNDING) + tail)
 
     def _deltas(self, epsilons: NDArray[np.float64]) -> NDArray[np.float64]:
         return np.array([self._delta(float(epsilon)) for epsilon in epsilons])
 
     @cached_property
     def bends(self) -> NDArray[np.float64]:
-        """Where δ bends: at the sums of two losses, too many to list. It is convex in e^ε, so that
+        """Points between which δ may be interpolated.
+
+        δ bends at the sums of two losses, which are too many to list. It is convex in e^ε, so
         straight lines between fewer points lie above it.
         """
         losses = self._first[0]

@@ -1,4 +1,4 @@
-"""The least noise that is private: search, and look again at what was found."""
+"""A search for the smallest amount of noise that is private."""
 
 from collections.abc import Callable
 
@@ -6,12 +6,12 @@ from collections.abc import Callable
 def least_private(
     delta_at: Callable[[int], float], delta: float, *, start: int, stop: int, steps: int = 10
 ) -> int | None:
-    """The least amount of noise in [start, stop], in whole units, with delta_at(noise) ≤ delta.
+    """The smallest integer amount of noise in [start, stop] with delta_at(noise) ≤ delta.
 
-    δ falls with more noise, but not without waves, and may rise again at the end of the range: so
-    first walk up from `start` to the first amount that is private, by one part in `steps` at a
-    time, then bisect the last step. None if no step is private. The answer was evaluated, and is on
-    the private side.
+    δ falls with more noise, but not monotonically, and it may rise again at the end of the range.
+    So the search first walks up from `start`, by one part in `steps` at a time, to the first amount
+    that is private. Then it bisects the last step. The result has been verified to be private. It
+    is None if the walk meets no private amount.
     """
     insufficient, noise = start - 1, start
     while delta_at(noise) > delta:

@@ -1,13 +1,13 @@
-"""Several releases about the same people: the privacy curve of all of them together.
+"""The privacy curve of several releases about the same people together.
 
-Convolution of privacy-loss distributions is dp-accounting's work; what it gets from us is one
-dominating law for each release (`dominating`).
+The package dp-accounting convolves privacy loss distributions. This file gives it one dominating
+law for each release (see `dominating`).
 
-It holds for questions that are chosen in the light of earlier answers, if the curves of the
-releases are not: who picks each next *curve* by what came out before can make more of the losses
-than they add up to here.
+The result holds even if questions are chosen by earlier answers, but only if the *curves* of the
+releases are not. If earlier answers decide the next curve, the privacy loss can exceed the result;
+see `privacy_filter`.
 
-dp-accounting takes seconds to import, so nothing loads this file but who composes.
+Importing dp-accounting takes seconds, so only code that composes releases should import this file.
 """
 
 import heapq
@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from headcount.accounting.dominating import STEP, DominatingLaw
-from headcount.accounting.laws import UNIT
+from headcount.accounting.laws import ROUNDING
 from headcount.core import checks
 from headcount.core.errors import InvalidParameter, MissingPackage
 from headcount.core.guarantee import PrivacyCurve
@@ -28,28 +28,29 @@ except ImportError:
         "composition needs dp-accounting", hint="pip install 'headcount[compose]'"
     ) from None
 
-MOST_RELEASES = 10**6  # of one kind
-# What is put at infinity in each convolution of different laws, so that their ranges do not add up.
+MOST_RELEASES = 10**6  # the largest number of releases with the same law
+# Each convolution of different laws moves this much mass to infinity, to keep their ranges short.
 _TAILS = 1e-15
 
 
 @dataclass(frozen=True, eq=False)
 class ComposedCurve:
-    """The curve of a composition: an upper bound, by discretization and by numerical error."""
+    """The curve of a composition. It is an upper bound that includes the numerical errors."""
 
     losses: pld_pmf.PLDPmf
     releases: int
-    pure_epsilon: float  # the sum of all pure guarantees; infinite if one has none
+    pure_epsilon: float  # the sum of the releases' pure ε; infinite if a release has none
 
     @property
     def numerical_error(self) -> float:
-        """Charged to every δ: what the Fourier transforms may have lost.
+        """The largest error of the Fourier transforms. It is added to every δ.
 
-        A transform errs by c·u·log2(N) of the 2-norm (c < 8), a k-th power by k times that, and a
-        sum over N entries by √N times as much; the 2-norm of probabilities is at most 1.
+        Let u be `ROUNDING`. The error of a transform is c·u·log2(N) times the 2-norm, with c < 8.
+        A k-th power multiplies this by k, and a sum over N entries by √N. The 2-norm of
+        probabilities is at most 1.
         """
         size = max(2, self.losses.size)
-        return 8 * UNIT * math.log2(size) * math.sqrt(size) * self.releases
+        return 8 * ROUNDING * math.log2(size) * math.sqrt(size) * self.releases
 
     def delta(self, epsilon: float) -> float:
         if epsilon >= self.pure_epsilon:
@@ -58,10 +59,10 @@ class ComposedCurve:
         return min(1.0, max(0.0, known) + self.numerical_error)
 
     def delta_with(self, epsilon: float, more_epsilon: float, more_delta: float) -> float:
-        """`delta` after one more release, of which an (ε, δ) is all that is known.
+        """`delta` after one more release for which only an (ε, δ) is known.
 
-        The worst such release tells all with probability δ and else is a randomized response, of
-        loss ε or −ε.
+        The worst release with this (ε, δ) reveals everything with probability δ. Otherwise it is a
+        randomized response with the loss ε or −ε.
         """
         truth = 1 / (1 + math.exp(-more_epsilon))
         told = truth * self.delta(epsilon - more_epsilon)
@@ -71,7 +72,7 @@ class ComposedCurve:
     def epsilon(self, delta: float) -> float:
         left = delta - self.numerical_error
         known = float(self.losses.get_epsilon_for_delta(left)) if left > 0 else math.inf
-        # dp-accounting's inverse walks down a grid and gathers rounding errors on the way.
+        # The inverse of dp-accounting walks down a grid and accumulates rounding errors.
         step = 1e-12
         while self.delta(known) > delta and known < self.pure_epsilon:
             known, step = known + step, 2 * step
@@ -81,10 +82,10 @@ class ComposedCurve:
 def compose(
     releases: Sequence[tuple[PrivacyCurve, int]], *, discretization: float = STEP
 ) -> ComposedCurve:
-    """The curve of all releases together, each repeated as often as its number says.
+    """The curve of all releases together. The number beside a curve says how often it occurs.
 
-    Losses are rounded to multiples of `discretization`, to the private side; a finer one is
-    tighter and slower.
+    Losses are rounded to multiples of `discretization`, so that δ never decreases. A smaller
+    `discretization` is more accurate and slower.
     """
     return compose_laws(
         [(DominatingLaw.of(curve, discretization), count) for curve, count in releases]
@@ -92,25 +93,25 @@ def compose(
 
 
 def compose_laws(releases: Sequence[tuple[DominatingLaw, int]]) -> ComposedCurve:
-    """The same for dominating laws, all on one grid."""
+    """The same for dominating laws, which must all have the same grid step."""
     if not releases:
         raise InvalidParameter("there must be at least one release to compose, got none")
     if len({law.step for law, _ in releases}) > 1:
-        raise InvalidParameter("laws must have one grid to be composed, got several")
+        raise InvalidParameter("laws must have the same grid step to be composed, got several")
     times = [checks.whole("times", count, low=1, high=MOST_RELEASES) for _, count in releases]
     parts = [_losses(law, count) for (law, _), count in zip(releases, times, strict=True)]
-    # The two shortest first; the number in between decides where sizes are the same.
-    line = [(part.size, at, part) for at, part in enumerate(parts)]
-    heapq.heapify(line)
+    # The two shortest laws are composed first. The index breaks ties between equal sizes.
+    waiting = [(part.size, at, part) for at, part in enumerate(parts)]
+    heapq.heapify(waiting)
     for at in range(len(parts), 2 * len(parts) - 1):
-        (_, _, one), (_, _, other) = heapq.heappop(line), heapq.heappop(line)
+        (_, _, one), (_, _, other) = heapq.heappop(waiting), heapq.heappop(waiting)
         both = one.compose(other, _TAILS)
-        heapq.heappush(line, (both.size, at, both))
+        heapq.heappush(waiting, (both.size, at, both))
     pure = sum(count * law.pure_epsilon for (law, _), count in zip(releases, times, strict=True))
-    return ComposedCurve(line[0][2], sum(times), pure * (1 + 1e-12))
+    return ComposedCurve(waiting[0][2], sum(times), pure * (1 + 1e-12))
 
 
 def _losses(law: DominatingLaw, times: int) -> pld_pmf.PLDPmf:
     pmf = pld_pmf.create_pmf_pessimistic_connect_dots(law.step, law.grid, law.deltas)
-    dense = pmf.to_dense_pmf()  # sparse and dense ones do not mix
+    dense = pmf.to_dense_pmf()  # sparse and dense laws cannot be composed with each other
     return dense if times == 1 else dense.self_compose(times)

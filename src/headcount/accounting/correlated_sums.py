@@ -1,23 +1,27 @@
-"""Noise for sums of integers in atoms that cancel: its privacy, and how much of it is needed.
+"""Correlated noise for sums of integers: how private it is, and how much of it is needed.
 
-Notation    Everybody holds an x in 0..Δ (`levels`) and sends it, if it is not 0. Over all honest
-            people there are also U₊ messages +1 and U₋ messages −1, both NB(1, a), a = e^−rate; and
-            for each atom s, Z_s times all of its elements, Z_s ~ D_s, a sum of NB(r, e^−rate_s).
-            Atoms: {+1, −1}, and {i, −⌈i/2⌉, −⌊i/2⌋} for |i| ≥ 2, i from −⌈Δ/2⌉ to Δ. All add up to
-            0. The adversary sees how often each value is sent. Ghazi, Kumar, Manurangsi, Pagh and
-            Sinha (2021) spend ε* = Δ·rate on the sum and the rest of ε on the flood, γ = 1 − ε*/ε.
-Privacy     x is replaced by x'. The atom of i is the only one with an element i and none larger in
-            absolute value: so a message i is the same as one more of that atom and one less of its
-            other elements, which in turn ..., until only messages ±1 are left (`peeled`). The view
-            is, in other coordinates, the numbers Z_s + t_s for |i| ≥ 2 and the numbers (U₊ + Z + α,
-            U₋ + Z + β) of ±1, Z that of {+1, −1}, with integers t, α and β that depend on x: seen
-            independently. Of x against x' only the differences of these matter.
-            Of ±1, min(U₊, U₋) is NB(1, a²) and independent of U₊ − U₋, which is two-sided
-            geometric. So y = (number of +1) − (number of −1) has a law ∝ a^|y−D|, D = x − x',
-            against a^|y|; and given y, the number of +1 is X + (y−D)⁺ + α against X + y⁺, with X =
-            min + Z and α now the difference. All y ≤ min(0, D) are alike in this, and all y ≥
-            max(0, D). δ is that of the product, the largest of all ordered pairs (x, x').
-Numerics    See `losses`; X + t against X for all t that occur.
+Notation    Everybody holds an x in 0..Δ (`levels`) and sends x unless it is 0. The honest people
+            together also send noise. Its first part is U₊ messages +1 and U₋ messages −1, both
+            NB(1, a) with a = e^−rate. Its second part is the flood: each atom s is sent Z_s times,
+            which means every element of s is sent Z_s times. Z_s is a sum of NB(r, e^−rate_s).
+            The atoms are {+1, −1}, and {i, −⌈i/2⌉, −⌊i/2⌋} for |i| ≥ 2, i from −⌈Δ/2⌉ to Δ. The
+            elements of an atom add up to 0. The adversary sees how often each value is sent.
+            Ghazi, Kumar, Manurangsi, Pagh and Sinha (2021) spend ε* = Δ·rate on the sum and the
+            rest of ε on the flood, γ = 1 − ε*/ε.
+Privacy     x is replaced by x'. The atom of i contains i and otherwise only smaller elements (in
+            absolute value). So one more message i has the same effect as one more atom of i and
+            one message less of each of its other elements. Those messages are replaced in the same
+            way, until only messages ±1 are left (`peeled`). In these coordinates, the view
+            consists of independent parts: the numbers Z_s + t_s for |i| ≥ 2, and the numbers
+            (U₊ + Z + α, U₋ + Z + β) of ±1, where Z belongs to {+1, −1}. The integers t, α and β
+            depend on x, and only their differences between x and x' matter.
+            For the messages ±1: min(U₊, U₋) is NB(1, a²) and is independent of U₊ − U₋, which is
+            two-sided geometric. Let y = (number of +1) − (number of −1) and D = x − x'. The law of
+            y is ∝ a^|y−D| for x and ∝ a^|y| for x'. Given y, the number of +1 is X + (y−D)⁺ + α
+            for x and X + y⁺ for x', where X = min(U₊, U₋) + Z and α is now the difference. The
+            loss is the same for all y ≤ min(0, D), and for all y ≥ max(0, D). δ is the divergence
+            of the product of all parts, maximized over the ordered pairs (x, x').
+Numerics    See `losses`, which compares X + t with X for every t that occurs.
 """
 
 import math
@@ -32,7 +36,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headcount.accounting import laws
-from headcount.accounting.laws import UNIT, Law
+from headcount.accounting.laws import ROUNDING, Law
 from headcount.accounting.losses import (
     ACCURACY,
     LossLaw,
@@ -47,21 +51,21 @@ from headcount.accounting.losses import (
 from headcount.core.cached import cached_property
 from headcount.core.guarantee import PrivacyCurve
 
-_MOST_MASSES = 1 << 22  # of a law
-_LEAST_R = 1e-3  # next to no flood; there are budgets that need none
+_MOST_MASSES = 1 << 22  # the largest number of masses in a law
+_LEAST_R = 1e-3  # the search stops here: some budgets need hardly any flood
 _MOST_R = 1e6
 _MOST_SWEEPS = 6
-_LEAST_DELTA = 1e-18  # of a curve's points
+_LEAST_DELTA = 1e-18  # a curve has no further points below this δ
 _LAST_EPSILON = 700.0
-_AT_ONCE = 30  # points of a curve by one plan
-_COARSE = 2e-3  # of δ, relative, that a grid may cost while searching
-_LEAST_WEIGHT = 1e-300  # smaller probabilities are rounded up to it
-_MOST_PRODUCTS = 10**9  # of masses, to add two laws
+_AT_ONCE = 30  # the number of points of a curve that one plan computes
+_COARSE = 2e-3  # the relative error of δ that a grid may cause during a search
+_LEAST_WEIGHT = 1e-300  # smaller probabilities are rounded up to this
+_MOST_PRODUCTS = 10**9  # the most products of masses that adding two laws may take
 
 
 @lru_cache(maxsize=256)
 def atoms(levels: int) -> tuple[tuple[int, ...], ...]:
-    """All atoms; the first is {1, −1}, and the first element of another is its i."""
+    """All atoms. The first atom is {1, −1}; every other atom begins with its i."""
     out: list[tuple[int, ...]] = [(1, -1)]
     for i in [*range(2, levels + 1), *range(-2, -((levels + 1) // 2) - 1, -1)]:
         sign, half = (1 if i > 0 else -1), abs(i) // 2
@@ -71,7 +75,10 @@ def atoms(levels: int) -> tuple[tuple[int, ...], ...]:
 
 @lru_cache(maxsize=256)
 def peeled(levels: int) -> tuple[tuple[int, ...], ...]:
-    """Row x: how many of each atom a message x is, from the second atom on; then +1s and −1s."""
+    """Row x expresses a message x in the coordinates of "Privacy" above.
+
+    It holds the number of each atom, from the second atom on, then the numbers of +1 and of −1.
+    """
     index = {atom[0]: j for j, atom in enumerate(atoms(levels)) if j}
     rows: dict[int, list[int]] = {0: [0] * (len(index) + 2)}
     for message in sorted({1, -1, *index}, key=abs):
@@ -88,10 +95,10 @@ def peeled(levels: int) -> tuple[tuple[int, ...], ...]:
 
 @dataclass(frozen=True)
 class CorrelatedSumNoise:
-    """All honest people's noise. The floats are the very numbers they are.
+    """The noise of all honest people together. Its floats stand for their exact binary values.
 
-    `floods[j]` belongs to `atoms(levels)[j]`: a sum of independent NB(r, e^−rate), as pairs (r,
-    rate).
+    `floods[j]` describes the number of times that `atoms(levels)[j]` is sent: a sum of independent
+    NB(r, e^−rate), given as pairs (r, rate).
     """
 
     levels: int
@@ -100,22 +107,22 @@ class CorrelatedSumNoise:
 
     @property
     def messages(self) -> float:
-        """How many there are, in expectation."""
+        """The expected number of noise messages."""
         total = 2 * _mean(self.rate)
         for atom, flood in zip(atoms(self.levels), self.floods, strict=True):
             total += len(atom) * sum(r * _mean(rate) for r, rate in flood)
         return total
 
     def delta(self, epsilon: float) -> float:
-        """For replacing any value by any other, rounded up."""
+        """The δ for replacing any value by any other, rounded up."""
         known = Accounts(self).delta(abs(epsilon))
         if epsilon >= 0:
             return known
-        # As all pairs are there in both directions.
-        return min(1.0, (math.exp(epsilon) * known - math.expm1(epsilon)) * (1 + 8 * UNIT))
+        # This formula holds because every pair is considered in both directions.
+        return min(1.0, (math.exp(epsilon) * known - math.expm1(epsilon)) * (1 + 8 * ROUNDING))
 
     def pair_delta(self, held: int, other: int, epsilon: float) -> float:
-        """For replacing `held` by `other`, in this direction only, at ε ≥ 0."""
+        """The δ for replacing `held` by `other`, in this direction only, at ε ≥ 0."""
         accounts = Accounts(self)
         return products_for([accounts.view(held, other)], accounts.law, epsilon)[1]
 
@@ -125,7 +132,7 @@ class CorrelatedSumNoise:
 
 
 class Accounts:
-    """The views of all pairs (x, x') of values, and their losses."""
+    """The views of all pairs (x, x') of values, and the privacy losses of these views."""
 
     def __init__(self, noise: CorrelatedSumNoise) -> None:
         self.noise = noise
@@ -145,23 +152,23 @@ class Accounts:
         return self._laws[atom]
 
     def view(self, held: int, other: int) -> list[tuple[Part, ...]]:
-        """Of one who holds `held`, against `other`."""
+        """The view of a person who holds `held`, compared with one who holds `other`."""
         rows = peeled(self.noise.levels)
         *moves, plus, _ = (mine - its for mine, its in zip(rows[held], rows[other], strict=True))
         atoms_seen = [((1.0, 0.0, (j, by)),) for j, by in enumerate(moves, start=1) if by]
         return [self._ones(held - other, plus), *atoms_seen]
 
     def _ones(self, difference: int, plus: int) -> tuple[Part, ...]:
-        """What is seen of the messages ±1, by y = (number of +1) − (number of −1)."""
+        """The observation of the messages ±1: one part per y = (number of +1) − (number of −1)."""
         if (difference, plus) in self._seen_ones:
             return self._seen_ones[difference, plus]
         rate, size = self.noise.rate, abs(difference)
         sign = 1 if difference > 0 else -1
-        up = (1 + 8 * UNIT * (2 + rate * size)) / (1 + math.exp(-rate))
+        up = (1 + 8 * ROUNDING * (2 + rate * size)) / (1 + math.exp(-rate))
         out: list[Part] = []
         for steps in range(size + 1):
             y = sign * steps
-            # At the ends stand all y beyond.
+            # The first and the last y also stand for all y beyond them.
             single = 1.0 if steps in {0, size} else -math.expm1(-rate)
             weight = max(up * single * math.exp(-rate * (size - steps)), _LEAST_WEIGHT)
             by = max(y - difference, 0) + plus - max(y, 0)
@@ -176,23 +183,24 @@ class Accounts:
 
     @cached_property
     def usual(self) -> list[View]:
-        """The pairs that are mostly the worst."""
+        """The views of the two pairs that usually have the largest δ."""
         return [self.view(0, self.noise.levels), self.view(self.noise.levels, 0)]
 
     def delta(self, epsilon: float) -> float:
-        """Of all pairs, at ε ≥ 0."""
+        """The largest δ over all pairs, at ε ≥ 0."""
         known = list(self.usual)
         while True:
             products, delta, _ = products_for(known, self.law, epsilon)
-            found, view = products.worst(self.views, [epsilon])
-            # Another pair may be the worst, or only seem so in a plan that is not made for it.
-            if float(found[0]) <= 1.001 * delta or len(known) > 5:
-                return float(found[0])
+            largest, view = products.worst(self.views, [epsilon])
+            # Another pair may have the largest δ, or its δ is only inaccurate because the plan
+            # does not suit it. In both cases the next plan includes that pair.
+            if float(largest[0]) <= 1.001 * delta or len(known) > 5:
+                return float(largest[0])
             known.append(view)
 
 
 def _mean(rate: float) -> float:
-    """Of NB(1, e^−rate)."""
+    """The mean of NB(1, e^−rate)."""
     return math.exp(-rate) / -math.expm1(-rate)
 
 
@@ -203,8 +211,10 @@ def _ratio(rate: float) -> Fraction:
 
 
 def _flood_law(flood: Sequence[tuple[float, float]]) -> Law:
-    """Of all the flood of an atom; or, if that would take too long, of its widest part: to add
-    more to it does nothing for an adversary who could have done so alone.
+    """The law of the number of times that an atom is sent.
+
+    If adding a part would take too long, the part is left out. That is safe, because leaving out
+    independent noise can only increase δ.
     """
     parts = [laws.negative_binomial(Fraction(r), _ratio(rate)) for r, rate in flood]
     parts.sort(key=lambda part: -len(part.mass))
@@ -216,21 +226,22 @@ def _flood_law(flood: Sequence[tuple[float, float]]) -> Law:
 
 
 def _plus_least(law: Law, rate: float) -> Law:
-    """The law of X + Y, Y the smaller of two NB(1, e^−rate): NB(1, e^−2rate)."""
+    """The law of X + Y, where Y is the minimum of two NB(1, e^−rate), which is NB(1, e^−2rate)."""
     ratio = math.exp(-2 * rate)
     out = law.plus_geometric(ratio)
-    # The ratio is off by a few units, and so is P(Y = k) by k + ratio/(1 − ratio) times as many.
+    # The relative error of P(Y = k) is k + ratio/(1 − ratio) times that of the ratio.
     most = len(out.mass) - len(law.mass)
     return replace(
-        out, slack=out.slack + 8 * UNIT * (1 + rate) * (most + 2 / -math.expm1(-2 * rate))
+        out, slack=out.slack + 8 * ROUNDING * (1 + rate) * (most + 2 / -math.expm1(-2 * rate))
     )
 
 
 def paper(levels: int, epsilon: float, delta: float, epsilon_star: float) -> CorrelatedSumNoise:
-    """As published, and proven to be (ε, δ)-private for any Δ, but for the atoms with i < −⌈Δ/2⌉.
+    """The published noise, which is proven (ε, δ)-private for any Δ, without some of its atoms.
 
-    Whoever sees the messages −Δ, …, −⌈Δ/2⌉ − 1, which are in no other atom, knows how many there
-    are of these, and can take away, or add, all they consist of: the privacy is the same.
+    It omits the atoms with i < −⌈Δ/2⌉. This does not change the privacy: each of the messages
+    −Δ, …, −⌈Δ/2⌉ − 1 is in one of these atoms only. So an adversary who sees these messages knows
+    how often each of these atoms was sent, and can remove all of their messages.
     """
     part = min(1.0, epsilon - epsilon_star) / 2
     rounds = math.ceil(math.log2(levels)) + 1
@@ -243,11 +254,14 @@ def paper(levels: int, epsilon: float, delta: float, epsilon_star: float) -> Cor
 
 @dataclass(frozen=True)
 class _Shape:
-    """A flood up to its size: logarithms of c, c0 and of how much larger r is for {+1, −1}."""
+    """A flood without its size r. The atom {+1, −1} has e^log_more times the r of the others.
+
+    `calibrate` explains c and c0.
+    """
 
     levels: int
     rate: float
-    spare: float  # γε, if that is not large
+    spare: float  # γε, or less if that is large
     log_c: float
     log_c0: float
     log_more: float
@@ -265,7 +279,7 @@ class _Shape:
 
 
 class _Search:
-    """ln(δ/budget) of the pairs that are mostly the worst, at one ε; for floods nearly alike."""
+    """Computes ln(δ/budget) at one ε for the usual pairs, for many floods that are similar."""
 
     def __init__(self, epsilon: float, delta: float) -> None:
         self.epsilon, self.delta = epsilon, delta
@@ -273,7 +287,7 @@ class _Search:
         self._slope = 10.0
 
     def look(self, noise: CorrelatedSumNoise, accuracy: float = _COARSE) -> float:
-        """With a new plan."""
+        """ln(δ/budget), computed with a new plan for this flood."""
         accounts = Accounts(noise)
         products, delta, self._slope = products_for(
             accounts.usual,
@@ -287,22 +301,21 @@ class _Search:
         return math.log(delta / self.delta)
 
     def glance(self, noise: CorrelatedSumNoise) -> float:
-        """With the last plan."""
+        """ln(δ/budget), computed with the last plan, which is faster and less accurate."""
         if self._plan is None:
             return self.look(noise)
         accounts = Accounts(noise)
-        found = Products(self._plan, accounts.law).deltas(accounts.usual, [self.epsilon])[0]
-        return math.log(float(found) / self.delta)
+        delta = Products(self._plan, accounts.law).deltas(accounts.usual, [self.epsilon])[0]
+        return math.log(float(delta) / self.delta)
 
 
 def _least_r(
     measure: Callable[[float], float], r: float, fall: float, tolerance: float
 ) -> tuple[float, float, float] | None:
-    """An r with −tolerance ≤ measure(r) ≤ 0, how fast that falls there, and measure(r); None if
-    there is none.
+    """An r with −tolerance ≤ measure(r) ≤ 0, the slope at which measure falls, and measure(r).
 
-    measure(r) is ln(δ/budget): nearly straight in r, so that a line through the best points on
-    either side soon hits 0.
+    measure(r) is ln(δ/budget). It is nearly linear in r, so the search follows the line through
+    the best points on both sides of 0. The result is None if the search finds no r.
     """
     low, high = (0.0, math.inf), (math.inf, -math.inf)
     for _ in range(60):
@@ -312,7 +325,7 @@ def _least_r(
             fall = (low[1] - high[1]) / (high[0] - low[0])
         if high[1] >= -tolerance or high[0] - low[0] < 1e-5 * high[0] or high[0] <= _LEAST_R:
             return high[0], fall, high[1]
-        # A little beyond the crossing, and never quite at the ends.
+        # Aim a little beyond the crossing, and keep away from both ends of the interval.
         aim = r + (excess + tolerance / 2) / fall
         least, most = max(low[0], r / 2), min(high[0], 2 * r)
         r = min(max(aim, least + 0.02 * (most - least)), most - 0.02 * (most - least))
@@ -324,11 +337,11 @@ def _least_r(
 def calibrate(
     levels: int, epsilon: float, delta: float, epsilon_star: float
 ) -> CorrelatedSumNoise | None:
-    """The fewest messages that are (ε, δ)-private with this ε*; None if none are found.
+    """The (ε, δ)-private noise with this ε* that has the fewest messages; None if none is found.
 
-    Rates are γε·c|i|/(Δ(⌈log2 Δ⌉ + 1)), and γε·c0/Δ for {+1, −1}; one r for all atoms but that one.
-    One after the other c, c0 and the ratio of the two r go to where a parabola through three points
-    has its lowest, always with the r that is then needed.
+    The rate of an atom is γε·c|i|/(Δ(⌈log2 Δ⌉ + 1)), and γε·c0/Δ for {+1, −1}. All atoms except
+    {+1, −1} have the same r. The search changes c, c0 and the ratio of the two r in turn. It moves
+    each to the minimum of a parabola through three points, and then finds the r that is needed.
     """
     spare = epsilon - epsilon_star
     if not (epsilon_star > 0 and spare > 0 and 0 < delta < 1):
@@ -337,7 +350,7 @@ def calibrate(
     shape = _Shape(
         levels,
         epsilon_star / levels,
-        min(spare, 2 * (size + 1)),  # with more of it, atoms would be too rare to hide anything
+        min(spare, 2 * (size + 1)),  # at higher rates, atoms would be too rare to hide anything
         math.log(min(1.1 + 0.08 * size, 1.6)),
         math.log(0.5) - 0.19 * size,
         -0.1 if levels > 4 else 0.0,
@@ -346,13 +359,13 @@ def calibrate(
     if 120 / min(rate for flood in shape.noise(r).floods for _, rate in flood) > _MOST_MASSES:
         return None
     search = _Search(epsilon, delta)
-    found = _least_r(lambda r: search.look(shape.noise(r)), r, math.log(1 / delta) / r, 0.5)
-    if found is None:
+    solution = _least_r(lambda r: search.look(shape.noise(r)), r, math.log(1 / delta) / r, 0.5)
+    if solution is None:
         return None
-    r, fall, excess = found
+    r, fall, excess = solution
 
     def cost(tried: _Shape, excess: float) -> float:
-        """Messages, with the r that is needed, roughly."""
+        """The number of messages with about the r that this shape needs."""
         return tried.noise(max(r + excess / fall, r / 3)).messages
 
     width = 0.3
@@ -365,11 +378,11 @@ def calibrate(
             bend = less + more - 2 * here
             way = 0.5 * (less - more) / bend if bend > 0 else math.copysign(1.0, less - more)
             tried = shape.moved(coordinate, width * min(max(way, -1.0), 1.0))
-            found = _least_r(partial(_glance, search, tried), r, fall, 0.5)
-            if found is not None:
-                needed = max(found[0] + found[2] / found[1], found[0] / 3)
+            solution = _least_r(partial(_glance, search, tried), r, fall, 0.5)
+            if solution is not None:
+                needed = max(solution[0] + solution[2] / solution[1], solution[0] / 3)
                 if tried.noise(needed).messages < here:
-                    shape, (r, fall, excess) = tried, found
+                    shape, (r, fall, excess) = tried, solution
         if cost(shape, excess) > 0.995 * before:
             if width <= 0.15:
                 break
@@ -383,11 +396,11 @@ def _glance(search: _Search, shape: _Shape, r: float) -> float:
 
 
 def _checked(shape: _Shape, r: float, fall: float, search: _Search) -> CorrelatedSumNoise | None:
-    """With the least r for the usual pairs, and then for all."""
-    found = _least_r(lambda r: search.look(shape.noise(r), ACCURACY), r, fall, 2e-3)
-    if found is None:
+    """The noise with the smallest r that is private for the usual pairs, and then for all pairs."""
+    solution = _least_r(lambda r: search.look(shape.noise(r), ACCURACY), r, fall, 2e-3)
+    if solution is None:
         return None
-    r, fall, _ = found
+    r, fall, _ = solution
     while r < _MOST_R:
         noise = shape.noise(r)
         reached = noise.delta(search.epsilon)
@@ -399,8 +412,11 @@ def _checked(shape: _Shape, r: float, fall: float, search: _Search) -> Correlate
 
 @dataclass(frozen=True, eq=False)
 class SumCurve(PrivacyCurve):
-    """δ at one ε is computed anew. For many, it is known at some points: it is convex in e^ε, so
-    that straight lines between them lie above; and beyond the last it falls no more, or is tiny.
+    """The privacy curve of the noise.
+
+    `delta` computes δ at one ε. `deltas` interpolates between points where δ is known: δ is convex
+    in e^ε, so straight lines between these points lie above it. Beyond the last point, δ falls no
+    further or is negligible.
     """
 
     noise: CorrelatedSumNoise
@@ -410,15 +426,15 @@ class SumCurve(PrivacyCurve):
 
     def _deltas(self, epsilons: NDArray[np.float64]) -> NDArray[np.float64]:
         points, known = self._points
-        # At −ε it is 1 − e^−ε + e^−ε·δ(ε), as all pairs are there in both directions.
+        # δ(−ε) = 1 − e^−ε + e^−ε·δ(ε), because every pair is considered in both directions.
         sizes = np.minimum(np.abs(epsilons), points[-1])
         lines = np.interp(np.exp(sizes), np.exp(points), known) * (1 + 1e-12)
         factors = np.exp(np.minimum(epsilons, 0.0))
-        mirrored: NDArray[np.float64] = (1 - factors + factors * lines) * (1 + 8 * UNIT)
+        mirrored: NDArray[np.float64] = (1 - factors + factors * lines) * (1 + 8 * ROUNDING)
         return np.minimum(mirrored, 1.0)
 
     def _epsilon(self, delta: float) -> float:
-        """As in any curve, but to one part in 10,000 only: δ takes a while."""
+        """The smallest ε for this δ, to one part in 10,000 only, because computing δ is slow."""
         points, known = self._points
         if known[0] <= delta:
             return 0.0
@@ -426,7 +442,8 @@ class SumCurve(PrivacyCurve):
             return math.inf
         end = int(np.argmax(known <= delta))
         (low, above), (high, below) = ((points[i], known[i]) for i in (end - 1, end))
-        # Where the line between them is at δ; and where ln δ would be there if it were straight.
+        # `sure` is where the line between the two points reaches δ. `near` is where ln δ would
+        # reach it if ln δ were linear in ε.
         line = math.exp(low) + (above - delta) / (above - below) * (math.exp(high) - math.exp(low))
         sure = min(math.log(line) * (1 + 1e-12) + 1e-15, float(high))
         share = math.log(above / delta) / math.log(above / below)
@@ -442,7 +459,7 @@ class SumCurve(PrivacyCurve):
 
     @cached_property
     def _points(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Some ε from 0 on, and δ there. From one to the next ln δ falls by 0.3 or so."""
+        """A list of ε, beginning at 0, and δ at each. ln δ falls by about 0.3 at each step."""
         accounts = Accounts(self.noise)
         points, known = [0.0], [accounts.delta(0.0)]
         while known[-1] > _LEAST_DELTA and points[-1] < _LAST_EPSILON:
@@ -461,17 +478,17 @@ class SumCurve(PrivacyCurve):
                     reach=float(ahead[-1]) - start,
                     accuracy=_COARSE,
                 )
-                found = Products(plan, accounts.law).deltas(accounts.views, list(ahead))
-                falls = -np.diff(np.log(found))
-                # Where it falls faster than expected, points must be closer.
+                deltas = Products(plan, accounts.law).deltas(accounts.views, list(ahead))
+                falls = -np.diff(np.log(deltas))
+                # Where δ falls faster than expected, the points must be closer.
                 fine = int(np.argmax(np.append(falls, np.inf) > 0.6))
                 if fine:
                     break
                 slope *= 2
             fine = max(fine, 1)
-            known[-1] = min(known[-1], float(found[0]))
+            known[-1] = min(known[-1], float(deltas[0]))
             points += [float(point) for point in ahead[1 : fine + 1]]
-            known += [float(delta) for delta in found[1 : fine + 1]]
+            known += [float(delta) for delta in deltas[1 : fine + 1]]
             if fine == _AT_ONCE and float(falls.sum()) < 1e-3:
-                break  # what is left has an infinite loss
+                break  # the rest of δ comes from infinite losses
         return np.array(points), np.minimum.accumulate(known)

@@ -1,7 +1,7 @@
 """The hockey-stick divergence, and the privacy curve of a set of neighboring views.
 
 HS_ε(P‖Q) = Σ (P − e^ε Q)₊ = max over events A of P(A) − e^ε Q(A). A mechanism is (ε, δ)-private if
-HS_ε ≤ δ for every ordered pair of neighbors. Everything here rounds up.
+HS_ε ≤ δ for every ordered pair of neighbors. All results are rounded up.
 """
 
 import math
@@ -11,47 +11,47 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from headcount.accounting.laws import UNIT, Law
+from headcount.accounting.laws import ROUNDING, Law
 from headcount.core.cached import cached_property
 from headcount.core.guarantee import PrivacyCurve
 
-_BENDS = 500  # of a curve that has more than can be listed
-_LEAST_DELTA = 1e-25  # smaller ones need no bends
+_BENDS = 500  # the number of bends that is listed if a curve has too many of them
+_LEAST_DELTA = 1e-25  # bends with a smaller δ are not listed
 
 
 def _bounds(upper: Law, lower: Law) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """On the window of `upper`: its masses rounded up, those of `lower` rounded down.
+    """On the window of `upper`: its masses rounded up, and those of `lower` rounded down.
 
-    What `lower` cut off counts as zero, which only adds to a divergence.
+    Masses that `lower` cut off count as zero, which can only increase a divergence.
     """
-    high = upper.mass * ((1 + upper.slack) * (1 + 4 * UNIT))
+    high = upper.mass * ((1 + upper.slack) * (1 + 4 * ROUNDING))
     low = np.zeros(len(high))
     start, stop = max(upper.start, lower.start), min(upper.stop, lower.stop)
     if start < stop:
         shared = lower.mass[start - lower.start : stop - lower.start]
-        rounded = shared * (max(0.0, 1 - lower.slack) * (1 - 4 * UNIT))
+        rounded = shared * (max(0.0, 1 - lower.slack) * (1 - 4 * ROUNDING))
         low[start - upper.start : stop - upper.start] = rounded
     return high, low
 
 
 def _factor(epsilons: NDArray[np.float64]) -> NDArray[np.float64]:
-    """e^ε, rounded down; beyond what a float holds, a smaller number does on the safe side."""
-    factor: NDArray[np.float64] = np.exp(np.minimum(epsilons, 700.0)) * (1 - 8 * UNIT)
+    """e^ε, rounded down. Where it would overflow, a smaller number is used, which is safe."""
+    factor: NDArray[np.float64] = np.exp(np.minimum(epsilons, 700.0)) * (1 - 8 * ROUNDING)
     return factor
 
 
 def hockey_stick(upper: Law, lower: Law, epsilon: float) -> float:
-    """An upper bound on HS_ε(upper‖lower), within the laws' own slack of the truth."""
+    """An upper bound on HS_ε(upper‖lower). Its error is about the slack of the two laws."""
     high, low = _bounds(upper, lower)
     excess = high - _factor(np.array(epsilon)) * low
-    # Pairwise summation of n terms errs by less than n units; windows are far below 2^40.
-    total = float(excess[excess > 0].sum()) * (1 + len(excess) * UNIT)
-    return min(1.0, total * (1 + 8 * UNIT) + upper.tail)
+    # A sum of n terms has a relative error below n times `ROUNDING`; windows are far below 2^40.
+    total = float(excess[excess > 0].sum()) * (1 + len(excess) * ROUNDING)
+    return min(1.0, total * (1 + 8 * ROUNDING) + upper.tail)
 
 
 @dataclass(frozen=True, eq=False)
 class PairCurve(PrivacyCurve):
-    """δ(ε) = the largest HS_ε over the given ordered pairs (list both directions)."""
+    """δ(ε) is the largest HS_ε over the given ordered pairs. They must list both directions."""
 
     pairs: tuple[tuple[Law, Law], ...] = field(repr=False)
 
@@ -65,11 +65,11 @@ class PairCurve(PrivacyCurve):
     def _deltas(self, epsilons: NDArray[np.float64]) -> NDArray[np.float64]:
         worst = np.zeros(len(epsilons))
         for losses, high, low, tail, blur in self._sorted:
-            # How many losses exceed ε, or may, as they are known up to `blur`. One that does not
-            # takes at most blur·P from the sum.
+            # The number of losses that exceed ε, or may exceed it, as their error is up to `blur`.
+            # Including a loss that does not exceed ε lowers the sum by at most blur·P.
             inside = np.searchsorted(-losses, blur - epsilons, side="left")
             sums = high[inside] * (1 + 2 * blur) - _factor(epsilons) * low[inside]
-            worst = np.maximum(worst, np.maximum(sums, 0.0) * (1 + 8 * UNIT) + tail)
+            worst = np.maximum(worst, np.maximum(sums, 0.0) * (1 + 8 * ROUNDING) + tail)
         return np.minimum(worst, 1.0)
 
     @cached_property
@@ -81,9 +81,9 @@ class PairCurve(PrivacyCurve):
     def losses(
         self,
     ) -> list[tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64], float]]:
-        """For each pair: all losses ln(P/Q), their P rounded up, their Q rounded down.
+        """For each pair: all losses ln(P/Q), their P rounded up, and their Q rounded down.
 
-        Then how far off the losses may be by the rounding of logarithms.
+        The last number is the largest error of the losses, from the rounding of logarithms.
         """
         out = []
         for upper, lower in self.pairs:
@@ -93,20 +93,21 @@ class PairCurve(PrivacyCurve):
                 logs, other_logs = np.log(high), np.log(low)
             finite = other_logs[np.isfinite(other_logs)]
             largest = np.abs(logs).max() + np.abs(finite).max(initial=0.0)
-            out.append((logs - other_logs, high, low, float(4 * UNIT * (4 + largest))))
+            out.append((logs - other_logs, high, low, float(4 * ROUNDING * (4 + largest))))
         return out
 
     @cached_property
     def _sorted(
         self,
     ) -> list[tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64], float, float]]:
-        """For each pair: losses, falling; the sums of P and of Q over the k largest; P's tail; how
-        far off the losses may be.
+        """For each pair: the losses in falling order, and sums of P and of Q over the k largest.
+
+        The last two numbers are the tail of P and the largest error of the losses.
         """
         out = []
         for (upper, _), (losses, high, low, blur) in zip(self.pairs, self.losses, strict=True):
             order = np.argsort(-losses)
-            grow = 1 + len(order) * UNIT
+            grow = 1 + len(order) * ROUNDING
             high_sums = np.concatenate([[0.0], np.cumsum(high[order])]) * grow
             low_sums = np.concatenate([[0.0], np.cumsum(low[order])]) / grow
             out.append((losses[order], high_sums, low_sums, upper.tail, blur))
@@ -115,9 +116,10 @@ class PairCurve(PrivacyCurve):
 
 @dataclass(frozen=True, eq=False)
 class PointCurve(PrivacyCurve):
-    """All that is known is one (ε, δ): the worst mechanism with it.
+    """The curve of the worst mechanism that is (ε, δ)-private, if nothing else is known.
 
-    With probability δ it tells all, else it is binary randomized response of ε.
+    That mechanism reveals everything with probability δ. Otherwise it is the binary randomized
+    response of ε.
     """
 
     known_epsilon: float
@@ -132,7 +134,7 @@ class PointCurve(PrivacyCurve):
         response = -np.expm1(np.minimum(epsilons - known, 0.0)) / (1 + math.exp(-known))
         spread = np.maximum(response, -np.expm1(np.minimum(epsilons, 0.0)))
         total: NDArray[np.float64] = self.known_delta + (1 - self.known_delta) * spread
-        return np.minimum(total * (1 + 16 * UNIT), 1.0)
+        return np.minimum(total * (1 + 16 * ROUNDING), 1.0)
 
     @property
     def bends(self) -> NDArray[np.float64]:
@@ -141,12 +143,12 @@ class PointCurve(PrivacyCurve):
 
 @dataclass(frozen=True, eq=False)
 class SymmetricCurve(PrivacyCurve):
-    """A curve known for ε ≥ 0, of pairs that are there in both directions.
+    """A curve that is known for ε ≥ 0, of pairs that are considered in both directions.
 
-    HS_{−ε}(P‖Q) = 1 − e^−ε + e^−ε·HS_ε(Q‖P). Between the `bends` that are given δ is convex in e^ε,
-    so that straight lines lie above it; from `pure_epsilon` on it is 0. If the losses are `steps`
-    equal steps apart from −pure_epsilon to pure_epsilon, and not too many, these are the bends;
-    else they lie where δ is no less than anybody asks for.
+    HS_{−ε}(P‖Q) = 1 − e^−ε + e^−ε·HS_ε(Q‖P). δ is convex in e^ε, so straight lines between the
+    `bends` lie above it. δ is 0 for ε ≥ `pure_epsilon`. If `steps` is not too large, the losses
+    divide the interval from −pure_epsilon to pure_epsilon into `steps` equal steps, and the bends
+    are these losses. Otherwise the bends only cover the ε at which δ is not negligible.
     """
 
     delta_at: Callable[[float], float]
@@ -158,7 +160,7 @@ class SymmetricCurve(PrivacyCurve):
 
     def _deltas(self, epsilons: NDArray[np.float64]) -> NDArray[np.float64]:
         sizes, at = np.unique(np.abs(epsilons), return_inverse=True)
-        known = [self._known(float(size)) for size in sizes]  # once for both signs
+        known = [self._known(float(size)) for size in sizes]  # computed once for both signs
         return np.array(
             [self._mirrored(float(epsilons[i]), known[j]) for i, j in enumerate(at)], dtype=float
         )
@@ -168,15 +170,15 @@ class SymmetricCurve(PrivacyCurve):
 
     @staticmethod
     def _mirrored(epsilon: float, known: float) -> float:
-        """δ at ε, from that at |ε|."""
+        """δ at ε, computed from δ at |ε|."""
         if epsilon >= 0:
             return known
-        return min(1.0, (math.exp(epsilon) * known - math.expm1(epsilon)) * (1 + 8 * UNIT))
+        return min(1.0, (math.exp(epsilon) * known - math.expm1(epsilon)) * (1 + 8 * ROUNDING))
 
     @cached_property
     def bends(self) -> NDArray[np.float64]:
         most = self.pure_epsilon
-        # A δ that is less than that everywhere needs no search.
+        # If δ is below `_LEAST_DELTA` everywhere, there is nothing to search for.
         if self.steps >= _BENDS and self._delta(0.0) >= _LEAST_DELTA:
             while self._delta(most / 2) < _LEAST_DELTA:
                 most /= 2

@@ -1,11 +1,11 @@
-"""A law of the privacy loss that dominates all neighbors of a release, as numbers that can be kept.
+"""Dominating laws: the privacy loss distribution that bounds all neighbors of a release.
 
-A release has many neighboring pairs, and the neighbor that is worst in one release, or the
-direction, need not be worst in the next: so its law dominates the *pointwise maximum* of all its
-curves, and every mix of neighbors and directions is covered by composing such laws.
+A release has many neighboring pairs. The pair and the direction that are worst in one release need
+not be worst in the next. So the law of a release dominates the *pointwise maximum* of the curves of
+all pairs. Composing such laws then covers every combination of neighbors and directions.
 
-Written laws hold exact integers and the exact bits of floats, so that whoever reads them, in any
-process and any version, composes the same.
+A law can be stored. Its bytes hold exact integers and the exact bits of floats, so every process
+and every version that reads it composes to the same result.
 """
 
 import hashlib
@@ -23,8 +23,8 @@ from headcount.core.cached import cached_property
 from headcount.core.errors import InvalidParameter
 from headcount.core.guarantee import PrivacyCurve
 
-STEP = 1e-4  # of the grid of losses, unless another one is asked for
-_RARE = 1e-18  # losses that occur with less than this are put at infinity
+STEP = 1e-4  # the default step of the grid of losses
+_RARE = 1e-18  # losses with a smaller probability are moved to infinity
 _HEADING = struct.Struct("<8sddq")
 _NAME = b"hcloss 1"
 _MOST_BYTES = 1 << 30
@@ -32,9 +32,10 @@ _MOST_BYTES = 1 << 30
 
 @dataclass(frozen=True, eq=False)
 class DominatingLaw:
-    """δ at the losses grid·step, rising; in between it is straight in e^ε, beyond it stays.
+    """A privacy curve, given by its δ at ε = grid·step, where `grid` is in rising order.
 
-    No release that it stands for has a loss above `pure_epsilon`, which may be infinite.
+    Between these points δ is linear in e^ε, and beyond them it is constant. No release that the
+    law dominates has a loss above `pure_epsilon`, which may be infinite.
     """
 
     step: float
@@ -48,14 +49,14 @@ class DominatingLaw:
     ) -> "DominatingLaw":
         """A law whose curve lies nowhere below the given one ("connect the dots").
 
-        δ is convex in e^ε, and straight between losses that occur. So the chords between the grid
-        points that enclose the occurring losses lie on it or above it, and no further points are
-        needed. Where a curve lists but some of its losses, chords are on it there alone, and at
-        the grid points that follow on the epsilons of `at`.
+        δ is convex in e^ε, and it is linear between neighboring losses. So only the grid points
+        next to losses are needed: the chords between them lie on the curve or above it. If a curve
+        lists only some of its losses, the law is exact only near these. It is also exact at the
+        first grid points that are not below the epsilons of `at`.
         """
         if not 1e-7 <= checks.real("discretization", step) <= 1:
             raise InvalidParameter(f"`discretization` must be between 1e-07 and 1, got {step}")
-        certain = curve.delta(curve.last)  # what no finite ε takes away
+        certain = curve.delta(curve.last)  # the mass of infinite losses
         most = max(curve.epsilon(certain + _RARE), step)
         bends = curve.bends / step
         ends = np.array([-1.0, 1.0]) * math.ceil(most / step)
@@ -66,7 +67,7 @@ class DominatingLaw:
         return cls(float(step), curve.epsilon(0.0), grid, deltas)
 
     def delta(self, epsilon: float) -> float:
-        """On the chords, at an ε that is not below all losses."""
+        """δ on the chords. ε must not be below all losses."""
         after = int(np.searchsorted(self.grid * self.step, epsilon, side="left"))
         if after in (0, len(self.grid)):
             return float(self.deltas[min(after, len(self.grid) - 1)])
@@ -82,7 +83,7 @@ class DominatingLaw:
 
     @cached_property
     def digest(self) -> str:
-        """A name that no other law has."""
+        """A hash that identifies this law."""
         return hashlib.sha256(self._plain).hexdigest()
 
     def to_bytes(self) -> bytes:
@@ -90,17 +91,17 @@ class DominatingLaw:
 
     @classmethod
     def from_bytes(cls, data: bytes) -> "DominatingLaw":
-        """What `to_bytes` wrote; a ValueError if it is anything else."""
+        """The law that `to_bytes` wrote. Raises a ValueError for any other bytes."""
         unpacker = zlib.decompressobj()
         try:
             plain = unpacker.decompress(data, _MOST_BYTES)
             name, step, pure, count = _HEADING.unpack_from(plain)
         except (zlib.error, struct.error, TypeError):
-            raise ValueError("no law of privacy losses") from None
+            raise ValueError("these bytes are not a privacy loss law") from None
         if not unpacker.eof or unpacker.unused_data or name != _NAME:
-            raise ValueError("no law of privacy losses, or one of a later version")
+            raise ValueError("these bytes are not a privacy loss law, or are of a later version")
         if count < 1 or len(plain) != _HEADING.size + 16 * count:
-            raise ValueError("a law of privacy losses that is cut short")
+            raise ValueError("these bytes are a privacy loss law that is cut short")
         numbers = plain[_HEADING.size :]
         grid = np.frombuffer(numbers, "<i8", count).astype(np.int64)
         deltas = np.frombuffer(numbers, "<f8", count, offset=8 * count).astype(np.float64)
@@ -112,7 +113,7 @@ class DominatingLaw:
             and bool(np.all(np.diff(deltas) <= 0))
         )
         if not sound:
-            raise ValueError("numbers that are no law of privacy losses")
+            raise ValueError("the numbers in these bytes are not a privacy loss law")
         return cls(step, pure, grid, deltas)
 
     def __eq__(self, other: object) -> bool:

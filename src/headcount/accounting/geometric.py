@@ -1,8 +1,8 @@
-"""Two-sided geometric noise against the same noise, moved: the pair behind central privacy.
+"""The privacy of two-sided geometric noise, which central protocols add.
 
-P(z) = (1−a)/(1+a)·a^|z|, a = e^−rate, and Q(z) = P(z − m) for a person who moves a sum by m steps.
-The loss falls from m·rate at z ≤ 0 to −m·rate at z ≥ m, by 2·rate at each step. Whoever moves the
-sum by less is better hidden, since P is log-concave.
+P(z) = (1−a)/(1+a)·a^|z| with a = e^−rate. If one person changes the sum by m steps, the neighboring
+law is Q(z) = P(z − m). The loss falls from m·rate at z ≤ 0 to −m·rate at z ≥ m, by 2·rate at each
+step. A person who changes the sum by less has a smaller divergence, because P is log-concave.
 """
 
 import math
@@ -12,17 +12,20 @@ from fractions import Fraction
 import numpy as np
 
 from headcount.accounting.divergence import SymmetricCurve
-from headcount.accounting.laws import UNIT, Law
+from headcount.accounting.laws import ROUNDING, Law
 
-_WHOLE = 1 << 300  # chances are integers over it
+_WHOLE = 1 << 300  # probabilities are integers divided by this
 
 
 def moved_laws(rate: float, steps: int) -> tuple[Law, Law]:
-    """P and Q, with z ≤ 0 as one point and z ≥ m as another: the loss there is the same."""
+    """P and Q, with all z ≤ 0 merged into one point, and all z ≥ m into another.
+
+    Merging is exact, because the merged outcomes have the same loss.
+    """
     inside = np.exp(-rate * np.arange(1, steps)) * math.tanh(rate / 2)
     ends = 1 / (1 + math.exp(-rate)), math.exp(-rate * steps) / (1 + math.exp(-rate))
-    # Exponentials err by a unit of their exponent.
-    slack = (16 + 4 * rate * steps) * UNIT
+    # The relative error of an exponential is the absolute error of its exponent.
+    slack = (16 + 4 * rate * steps) * ROUNDING
     mass = np.concatenate([[ends[0]], inside, [ends[1]]])
     return Law(0, mass, slack), Law(0, mass[::-1], slack)
 
@@ -30,23 +33,26 @@ def moved_laws(rate: float, steps: int) -> tuple[Law, Law]:
 def moved_delta(rate: float, steps: int, epsilon: float) -> float:
     """HS_ε(P‖Q) for 0 ≤ ε ≤ m·rate, in closed form.
 
-    The event is z < k, with k the number of losses above ε from z = 0 on; its excess, times 1 + a,
-    is (1 − a^k) + a(1 − e^{ε − rate(m−k)}), and 1 − e^{ε − m·rate} for k = 1.
+    The best event is z < k, where k is the number of z ≥ 0 whose loss exceeds ε. The excess
+    P − e^ε Q of this event, times 1 + a, is (1 − a^k) + a(1 − e^{ε − rate(m−k)}). For k = 1 it is
+    1 − e^{ε − m·rate}.
     """
-    k = math.ceil((steps - epsilon / rate) / 2 * (1 - 4 * UNIT))
+    k = math.ceil((steps - epsilon / rate) / 2 * (1 - 4 * ROUNDING))
     if k <= 1:
         excess = -math.expm1(epsilon - rate * steps)
     else:
         excess = -math.expm1(-rate * k) - math.exp(-rate) * math.expm1(epsilon - rate * (steps - k))
-    # Another event than the best has less excess, by no more than rounding.
-    return max(excess, 0.0) / (1 + math.exp(-rate)) * (1 + 16 * UNIT) + 8 * UNIT * rate * steps
+    # If rounding chooses another event than the best, the excess changes by rounding errors only.
+    return (
+        max(excess, 0.0) / (1 + math.exp(-rate)) * (1 + 16 * ROUNDING) + 8 * ROUNDING * rate * steps
+    )
 
 
 def listed_law(at: int, most: int, rate: Fraction) -> dict[int, Fraction]:
-    """The law of a number between 0 and `most` with noise, in fractions, to 80 digits.
+    """The law of the number `at`, between 0 and `most`, plus noise, as fractions with 80 digits.
 
-    What is at most 0 counts as 0, and what is `most` at least as that: beyond the ends all ratios
-    of two such laws are as at the ends.
+    All outcomes below 0 count as 0, and all above `most` count as `most`. This is exact for
+    privacy, because the ratios of two of these laws are constant beyond both ends.
     """
     with localcontext(prec=90):
         step = Decimal(rate.numerator) / Decimal(rate.denominator)
@@ -54,7 +60,7 @@ def listed_law(at: int, most: int, rate: Fraction) -> dict[int, Fraction]:
         inside = (1 - shrink) / (1 + shrink)
         mass = {z: inside * (-step * abs(z - at)).exp() for z in range(most + 1)}
         for end in (0, most):
-            mass[end] /= 1 - shrink  # and all beyond it
+            mass[end] /= 1 - shrink  # adds the mass of all outcomes beyond this end
         law = {z: Fraction(int(chance * _WHOLE), _WHOLE) for z, chance in mass.items()}
     law[at] += 1 - sum(law.values())
     return law
@@ -62,5 +68,5 @@ def listed_law(at: int, most: int, rate: Fraction) -> dict[int, Fraction]:
 
 def moved_curve(rate: float, steps: int) -> SymmetricCurve:
     return SymmetricCurve(
-        lambda epsilon: moved_delta(rate, steps, epsilon), rate * steps * (1 + 4 * UNIT), steps
+        lambda epsilon: moved_delta(rate, steps, epsilon), rate * steps * (1 + 4 * ROUNDING), steps
     )

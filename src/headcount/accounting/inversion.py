@@ -1,9 +1,10 @@
-"""Sums that decide amplification, inverted from generating functions where nothing cancels.
+"""Inversion of the generating functions that `amplification` needs, without cancellation.
 
 Numerics    g(t) and E[(ΣG)₊] are both inverted from generating functions on a line Re s = θ > 0,
                 (1/N) Σ_j κ(s_j)·e^{Λ(s_j) − s_j t},  s_j = θ + 2πij/N,
-            where nothing cancels however small δ is. What the period N folds in, what the
-            frequencies left out amount to, and rounding are bounded and added.
+            where the terms do not cancel, however small δ is. Three errors are bounded and added
+            to the result: values that the period N folds onto t, frequencies left out, and
+            rounding.
 """
 
 import math
@@ -12,76 +13,78 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import NDArray
 
-from headcount.accounting.laws import LEAST_FLOAT, UNIT
+from headcount.accounting.laws import LEAST_FLOAT, ROUNDING
 
-MOST_NOISE = 1e8  # lies, or messages from the blanket: more people only add to it
-_MOST_FLIPS = 3e13  # lies, where everybody has many bits: with more, rounding would be seen
-_MOST_BITS = 2**62  # of the others, such that their numbers are 64-bit integers
-_WINDOW = np.arange(-3, 3)  # where g(t) is looked at, in strides around its largest value
-_SMOOTHING = 2e-3  # a blanket's δ is too large by half its square, relatively
-_TILTS = tuple(2.0**-i for i in range(7))  # tried in Chernoff's bounds
+MOST_NOISE = 1e8  # expected lies, or messages from the blanket; more of them only lower δ
+_MOST_FLIPS = 3e13  # expected lies if everybody has many bits; beyond it rounding would matter
+_MOST_BITS = 2**62  # the other people's bits; counts of them must be 64-bit integers
+_WINDOW = np.arange(-3, 3)  # g(t) is evaluated at these multiples of a stride around its peak
+_SMOOTHING = 2e-3  # half the square of this is the relative amount by which a blanket's δ is high
+_TILTS = tuple(2.0**-i for i in range(7))  # the h that are tried in Chernoff bounds
 
 Reals = NDArray[np.float64]
 Integers = NDArray[np.int64]
 
 
 class Flips:
-    """The divergences of many datasets at once, rounded up.
+    """The divergences of many datasets at once, rounded up. `amplification` explains the symbols.
 
     With one bit each, Σ_t g(t) e^{st} = κ(s)·E[e^{sW}] with κ(s) = c − f/(e^s−1), c = 1−q−e^ε q,
-    f = e^ε−1, and E[e^{sW}] = a(s)^k·a(−s)^{n−1−k}, a(s) = 1−q+qe^s. The largest g(t) has
-    P(W=t)/P(W=t−1) near c/(c+f): a tilt by e^θ = 1 + f/c makes its neighborhood the middle of the
-    tilted law.
+    f = e^ε−1, and E[e^{sW}] = a(s)^k·a(−s)^{n−1−k}, a(s) = 1−q+qe^s. The ratio P(W=t)/P(W=t−1) is
+    near c/(c+f) at the largest g(t). A tilt by e^θ = 1 + f/c therefore moves the middle of the
+    tilted law there.
 
-    With r bits each, turn the victim's one by one: g(t) is the sum over i < r of e^{iε/r} times
-    that of one bit for ε/r, if i of the victim's other bits are zeros and r−1−i are ones. So c and
-    f are those of ε/r, and κ gets a factor: with x = e^s a(−s), y = e^{ε/r} a(s), D = ln x − ln y,
+    With r bits each, the victim's bits are changed one by one. Then g(t) is a sum over i < r of
+    e^{iε/r} times the g(t) of one bit at ε/r, where i of the victim's other bits are zeros and
+    r−1−i are ones. So c and f are those of ε/r, and κ gets an additional factor. With
+    x = e^s a(−s), y = e^{ε/r} a(s) and D = ln x − ln y, this factor is
         Σ_i y^i x^{r−1−i} = x^{r−1}·(1 − e^{−rD})/(1 − e^{−D}).
-    At the tilt above D = 0, and Re D grows with θ and with |Im s|: |y| never exceeds |x|.
+    D = 0 at the tilt above, and Re D grows with θ and with |Im s|, so |y| never exceeds |x|.
 
-    Where g is too flat to see it fall, it is looked at in strides. Let V be the view with fewer
-    ones: its masses fall beyond its mode, and as a function of P(V ≤ t) g is concave, its slope
-    being e^ε less the likelihood ratio. So if g rises by d in one stride, it rises by no more than
-    4d in the next four.
+    Where g is so flat that rounding hides its fall, it is evaluated in larger strides. Let V be the
+    view with fewer ones. The masses of V fall beyond its mode. As a function of P(V ≤ t), g is
+    concave with slope e^ε minus the likelihood ratio. So if g rises by d in one stride, it rises by
+    at most 4d in the next four strides.
     """
 
     def __init__(self, honest: int, lie: Fraction, epsilon: float, bits: int = 1) -> None:
-        self.bits, self.more = bits, bits - 1  # the victim's, and those that are not being turned
+        self.bits, self.more = bits, bits - 1  # the victim's bits; those not being changed
         self.part = min(epsilon, 700.0) / bits
-        factor = math.exp(self.part) * (1 - 4 * UNIT)
+        factor = math.exp(self.part) * (1 - 4 * ROUNDING)
         self.lie = float(lie)
-        self.c = min(1.0, float(1 - lie * (1 + Fraction(factor))) * (1 + 4 * UNIT))
-        self.f = math.expm1(self.part) * (1 - 4 * UNIT)
+        self.c = min(1.0, float(1 - lie * (1 + Fraction(factor))) * (1 + 4 * ROUNDING))
+        self.f = math.expm1(self.part) * (1 - 4 * ROUNDING)
         if self.c <= 0:
             return
         self.peak = min(math.log1p(self.f / self.c), 50.0)
-        # A crowd with a δ of e^−300 is large enough, if its noise is not small beside r.
+        # No more people are needed once δ is e^−300, unless the noise is small compared with r.
         fall = -max(self._rates(self.peak)[:2])
         enough = 300 / fall if fall > 0 else math.inf
-        moved = bits * (1 - 2 * self.lie)  # by the victim, on average
+        moved = bits * (1 - 2 * self.lie)  # the mean change of the view by the victim
         if bits > 1:
             enough = max(enough, moved**2 / max(self.lie * (1 - self.lie), 1e-30))
         lies = max(MOST_NOISE, min((50 * moved) ** 2, _MOST_FLIPS))
         most = min(lies / max(self.lie, 1e-30), enough)
         self.others = int(min((honest - 1) * bits, most, _MOST_BITS))
-        # Any tilt is right; but the period grows as it gets small.
+        # Any tilt is valid, but a smaller tilt needs a longer period.
         variance = (self.others + self.more) * self.lie * (1 - self.lie)
         self.theta = theta = max(self.peak, 1 / math.sqrt(variance + 1))
-        # Without a crowd g(t) is at most c at each turn.
-        turns = math.expm1(self.part * bits) / self.f * (1 + 32 * UNIT) if self.f else bits
+        # Without a crowd, each change of a bit adds at most c to g(t).
+        turns = math.expm1(self.part * bits) / self.f * (1 + 32 * ROUNDING) if self.f else bits
         self.alone = self.c if bits == 1 else min(1.0, self.c * turns)
-        # By Bernstein's inequality a view is on the wrong side of the middle once in e^40 times:
-        # no float tells δ from 1.
+        # By Bernstein's inequality, the view is on the wrong side of the middle with probability
+        # e^−40 at most. Then δ is 1 up to the precision of floats.
         clear = moved > 0 and moved**2 / (8 * variance + 2 * moved) > 40 + epsilon
         self.hopeless = bits > 1 and clear
-        # In two strides g falls by about 2(θ·stride)², relatively: by more than what rounding may
-        # change, as a rule. Where it does not, larger strides are tried.
+        # In two strides, g usually falls by a relative 2(θ·stride)², which is more than rounding
+        # errors. If it does not, larger strides are tried.
         stride = max(1, int(math.sqrt(5e-13 * variance / theta)))
         self.strides = [stride * 4**i for i in range(4) if i == 0 or stride * 4**i * theta < 0.05]
 
-        # The period adds to g(t) its images e^{θjN} g(t + jN), j ≠ 0, and |g(t)| is at most
-        # (c + f)·min(1, E[e^{zW}] e^{−zt}), for each of the r turns. On the left take 1, on the
-        # right z = (1+h)θ. N makes e^{−θN} and e^{−hθN} negligible before g itself.
+        # The period adds to g(t) its images e^{θjN} g(t + jN), j ≠ 0. For each of the r changed
+        # bits, |g(t)| is at most (c + f)·min(1, E[e^{zW}] e^{−zt}). The bound uses 1 on the left
+        # and z = (1+h)θ on the right. N is so large that e^{−θN} and e^{−hθN} are negligible
+        # compared with g.
         *rates, own = self._rates(theta)
         left = 50 - self.others * min(rates) - self.more * (own - self.part)
         right, self.h = math.inf, 1.0
@@ -93,7 +96,8 @@ class Flips:
             right, self.h = min((right, self.h), (float(rise) / h, h))
         self.period = 2 * math.ceil(max(left, right) / (2 * theta)) + 1
 
-        # |a(θ+iu)/a(θ)|² = 1 − 2p(1−p)(1−cos u) falls with |u| ≤ π: stop where its power is e^−60.
+        # |a(θ+iu)/a(θ)|² = 1 − 2p(1−p)(1−cos u) falls with |u| ≤ π. Frequencies end where its
+        # power is e^−60.
         fall = min(p * (1 - p) for p in (self._tilted(theta), self._tilted(-theta)))
         fall *= self.others + self.more
         last = math.acos(max(-1.0, 1 - 60 / fall)) if fall else math.pi
@@ -105,7 +109,7 @@ class Flips:
         self._weigh(np.where(angles > 0, 2.0, 1.0) / self.period)
 
     def _weigh(self, share: Reals) -> None:
-        """What each frequency adds: κ and its size, and the size of the terms it is made of."""
+        """Sets the weight of each frequency: κ, |κ|, and a bound on the terms that make up κ."""
         distance = np.expm1(self.s)
         kappa = self.c - self.f / distance
         self.weight = (self.c + self.f / np.abs(distance)) * share
@@ -121,7 +125,7 @@ class Flips:
         }
 
     def _tilted(self, tilt: float) -> float:
-        """The probability p = q e^θ/a(θ) of a lie, tilted."""
+        """The tilted probability p = q e^θ/a(θ) of a lie."""
         return self.lie / (self.lie + (1 - self.lie) * math.exp(-tilt))
 
     def _log(self, tilt: float) -> float:
@@ -129,15 +133,16 @@ class Flips:
         return math.log1p(self.lie * math.expm1(tilt))
 
     def _logs(self, tilt: float, angles: Reals) -> NDArray[np.complex128]:
-        """By ln a(θ + iu) = ln a(θ) + ln(1 + p(e^{iu} − 1))."""
+        """The logarithms ln a(θ + iu) = ln a(θ) + ln(1 + p(e^{iu} − 1)) for all angles u."""
         p = self._tilted(tilt)
         log, phase = polar(-2 * p * np.sin(angles / 2) ** 2, p * np.sin(angles))
         return self._log(tilt) + log + 1j * phase
 
     def _rates(self, tilt: float) -> tuple[float, float, float]:
-        """What each zero and each one adds to ln E[e^{θ(W−t)}], with t near the largest g(t).
+        """How much each zero and each one adds to ln E[e^{θ(W−t)}], with t near the largest g(t).
 
-        Then each other bit of the victim, to the largest term of κ: t is where half are turned.
+        The third number is how much each other bit of the victim adds to the logarithm of the
+        largest term of κ, with t for the case that half of these bits are changed.
         """
         zero, one = self._tilted(self.peak), 1 - self._tilted(-self.peak)
         return (
@@ -147,11 +152,11 @@ class Flips:
         )
 
     def edge(self) -> float:
-        """δ where everybody else holds the same value."""
+        """δ if everybody else holds the same value."""
         return float(self.bounds(np.array([0, self.others])).max())
 
     def bounds(self, first: Integers, spared: Integers | int = 0) -> Reals:
-        """An upper bound on the divergences for k = first, …, first + spared zeros, each."""
+        """For each `first`, an upper bound on the divergences for first to first + spared zeros."""
         first, last = np.broadcast_arrays(first, self.others - first - spared)
         if self.hopeless:
             return np.full(len(first), self.alone)
@@ -160,7 +165,7 @@ class Flips:
         return np.concatenate([self._bounds(first[part], last[part]) for part in slices])
 
     def _bounds(self, zeros: Integers, ones: Integers) -> Reals:
-        bound = np.full(len(zeros), self.alone)  # unless a peak is found
+        bound = np.full(len(zeros), self.alone)  # replaced where a peak is found
         up, down = self._tilted(self.peak), self._tilted(-self.peak)
         middle = (zeros + self.more / 2) * up - (ones + self.more / 2) * down + self.more / 2
         middle = np.clip(np.floor(middle + 0.5), -ones, zeros + self.more)
@@ -184,26 +189,27 @@ class Flips:
     def _peak(
         self, zeros: Integers, ones: Integers, middle: Reals, stride: int
     ) -> tuple[Reals, NDArray[np.bool_], Reals]:
-        """The largest g(t), rounded up; whether it is near the middle for sure; where to go on."""
+        """The largest g(t), rounded up; whether it is certainly near the middle; the next move."""
         values, error, log_unit = self._divergences(zeros, ones, middle, stride)
         before = (values - error)[:, 0]
         values, error = values[:, 1:], error[:, 1:]
-        # g rises, then falls: if it is lower at both ends for sure, then beyond them too.
+        # g rises, then falls. If it is certainly lower at both ends, it is lower beyond them too.
         high, sure = values + error, (values - error).max(axis=1)
         found = high[:, [0, -1]].max(axis=1) < sure
         top = high.max(axis=1)
         if stride > 1:
-            mode = (zeros - ones + self.bits) * self.lie + 2  # of the view with fewer ones, at most
+            # The mode of the view with fewer ones is at most this.
+            mode = (zeros - ones + self.bits) * self.lie + 2
             found &= middle + stride * _WINDOW[0] > mode
             top = high[:, 0] + 4 * (high[:, 0] - before)
         with np.errstate(over="ignore"):  # where the peak is not found yet
-            top = top * np.exp(log_unit) * (1 + 8 * UNIT)
+            top = top * np.exp(log_unit) * (1 + 8 * ROUNDING)
         return top, found, stride * _WINDOW[1:][values.argmax(axis=1)]
 
     def _divergences(
         self, zeros: Integers, ones: Integers, middle: Reals, stride: int
     ) -> tuple[Reals, Reals, Reals]:
-        """g(t) in a window around the middle, how far off it may be, and the log of their unit."""
+        """g(t) in a window around the middle, its error, and the logarithm of their scale."""
         logs, phases = (
             np.outer(zeros, up) + np.outer(ones, down) - np.outer(middle, s)
             for up, down, s in (
@@ -217,14 +223,14 @@ class Flips:
         values = (sizes * np.cos(phases)) @ kernel.real
         values -= (sizes * np.sin(phases)) @ kernel.imag
 
-        # Exponents are good to a few units of the terms that they are added up from.
+        # The error of an exponent is a few times `ROUNDING` of the terms it is the sum of.
         terms = zeros * np.abs(self.up).max() + ones * np.abs(self.down).max()
         terms += np.abs(middle) * np.abs(self.s).max()
-        error = UNIT * 16 * terms * (sizes @ self.size)
+        error = ROUNDING * 16 * terms * (sizes @ self.size)
         logs_of_turns = (float(np.abs(log).max()) for log in (self.s, self.up, self.down))
         turns = self.more * (3 + sum(logs_of_turns))
-        error += UNIT * (16 * turns + len(self.s) + 32) * (sizes @ self.weight)
-        error += 16 * UNIT * self.weight.sum()
+        error += ROUNDING * (16 * turns + len(self.s) + 32) * (sizes @ self.weight)
+        error += 16 * ROUNDING * self.weight.sum()
         if not self.all_frequencies:
             error += sizes[:, -1] * self.weight[-1] * self.period / 2
         errors = np.outer(error, np.exp(-self.theta * window))
@@ -242,34 +248,36 @@ class Flips:
 
 
 def positive_part(n: int, gain: Reals, mass: Reals) -> float:
-    """E[(G₁ + … + G_n)₊], rounded up, for independent gains of such masses, else 0.
+    """E[(G₁ + … + G_n)₊], rounded up. G_i has these gains with these probabilities, or is 0.
 
-    Here κ(s) = 1/s², t = 0 and Λ(s) = n ln M(s), M(s) = E[e^{sG}]. Independent noise of mean zero
-    only adds to the expectation of a convex function; a little, normal, makes the sum converge.
-    What the period folds in is positive, and only adds too.
+    Here κ(s) = 1/s², t = 0 and Λ(s) = n ln M(s), M(s) = E[e^{sG}]. A little normal noise is added
+    to the sum to make the series converge. Independent noise of mean zero can only increase the
+    expectation of a convex function. The values that the period folds in are positive, so they too
+    can only increase the result.
     """
     theta = _tilt(n, gain, mass)
     if theta * gain.max() > 600:
-        return math.inf  # rarer than floats can follow
+        return math.inf  # floats cannot represent such rare events
     log_total = _log_total(theta, gain, mass)
-    # Chernoff's bound, by (x)₊ ≤ e^{θx}/(eθ), will do for what is below any δ that matters.
+    # Here Chernoff's bound, from (x)₊ ≤ e^{θx}/(eθ), is already below any δ that matters.
     if n * log_total < -100:
         return math.exp(n * log_total) / theta
     tilted = mass * np.exp(theta * gain - log_total)
-    # By the same bound, the tilted sum is hardly ever a period away from 0, on either side.
+    # By the same bound, the tilted sum is almost never a period or more away from 0.
     rises = ((h, _log_total((1 + h) * theta, gain, mass) - log_total) for h in _TILTS)
     period = max(35 - n * log_total, min((25 + n * rise) / h for h, rise in rises)) / theta
     noise = _SMOOTHING / theta
     count = math.ceil(5 / noise * period / (2 * math.pi))
     u = 2 * math.pi / period * np.arange(count + 1)
-    # |e^{(noise·s)²/2}/s²|, but for a constant.
+    # |e^{(noise·s)²/2}/s²|, up to a constant factor.
     share = np.where(u > 0, 2.0, 1.0) * np.exp(-((noise * u) ** 2) / 2) / (theta**2 + u**2)
-    # Frequencies dropped below, and Σ over j > count as an integral.
+    # A bound for the frequencies that are dropped below, and an integral for all j > count.
     left_out = 2 * math.exp(-60) * float(share.sum())
     left_out += 2 * period * math.exp(-12.5) / (25 * math.pi * float(u[-1]))
 
-    # M(θ+iu)/M(θ) = 1 + Σ p(e^{iug} − 1), and its part without the gains above 0: with none of
-    # them the sum is at most 0, which adds nothing, and must not get noise.
+    # M(θ+iu)/M(θ) = 1 + Σ p(e^{iug} − 1), and the same without the positive gains. A sum without
+    # positive gains is at most 0 and adds nothing, so the noise must not make it count: the
+    # second expression is subtracted.
     sine, cosine = np.sin(np.outer(gain / 2, u)), np.cos(np.outer(gain / 2, u))
     real, imaginary = 1 - 2 * sine**2, 2 * sine * cosine
     above = np.where(gain > 0, tilted, 0.0)
@@ -284,21 +292,21 @@ def positive_part(n: int, gain: Reals, mass: Reals) -> float:
 
     # |z^n − z'^n| ≤ n|z − z'|·max(|z|, |z'|)^{n−1}, and |z'| ≤ max(|z|, ½)(1 + 2|z − z'|).
     drift = (u + theta) * float(tilted @ np.abs(gain)) + abs(log_total)
-    wrong = 16 * UNIT * (len(gain) + drift)
+    wrong = 16 * ROUNDING * (len(gain) + drift)
     slope = 2 * n * np.exp((n - 1) * np.maximum(log, -math.log(2))).sum(axis=0)
-    total += float((slope * wrong + UNIT * (count + 64)) @ share)
+    total += float((slope * wrong + ROUNDING * (count + 64)) @ share)
     log_scale = n * log_total + _SMOOTHING**2 / 2
-    log_scale += 16 * UNIT * n * (len(gain) + 1) * float(mass @ np.abs(np.expm1(theta * gain)))
-    return math.exp(log_scale) * total / period * (1 + 256 * UNIT)
+    log_scale += 16 * ROUNDING * n * (len(gain) + 1) * float(mass @ np.abs(np.expm1(theta * gain)))
+    return math.exp(log_scale) * total / period * (1 + 256 * ROUNDING)
 
 
 def _log_total(theta: float, gain: Reals, mass: Reals) -> float:
-    """The logarithm ln M(θ), of a measure that dominates the true one and exceeds 1 by a little."""
-    return math.log1p(64 * UNIT + float(mass @ np.expm1(np.minimum(theta * gain, 700.0))))
+    """The logarithm ln M(θ) of a measure that is slightly larger than the true one."""
+    return math.log1p(64 * ROUNDING + float(mass @ np.expm1(np.minimum(theta * gain, 700.0))))
 
 
 def _tilt(n: int, gain: Reals, mass: Reals) -> float:
-    """About the θ that minimizes M(θ)^n/θ², where the terms are smallest."""
+    """An approximation of the θ that minimizes M(θ)^n/θ². The terms are smallest there."""
 
     def rising(theta: float) -> bool:
         tilted = mass * np.exp(np.minimum(theta * gain, 700.0))
@@ -316,7 +324,7 @@ def _tilt(n: int, gain: Reals, mass: Reals) -> float:
 
 
 def polar(x: Reals, y: Reals) -> tuple[Reals, Reals]:
-    """The log modulus and the angle of z = 1 + x + iy; near z = 1 to relative precision."""
+    """The logarithm of |z| and the angle of z = 1 + x + iy, also accurate near z = 1."""
     square = 2 * x + x**2 + y**2
     near = square > -0.5
     far = np.maximum((1 + x) ** 2 + y**2, 1e-300)

@@ -1,8 +1,9 @@
-"""Finite laws on consecutive integers, with a certificate of how far they are from the truth.
+"""Probability laws on consecutive integers, with certified bounds on their errors.
 
-A probability is carried with *relative* error: a law's masses are all within a factor 1 ± slack of
-the true ones, far out in the tails too, and what lies outside its window weighs at most `tail`.
-Divergences of 1e-12 then come out as exactly as those of 0.1.
+The window of a law is the range of integers for which it stores masses. Each mass is within a
+factor 1 ± slack of the true one, even far out in the tails. The probability of the integers outside
+the window is at most `tail`. Because errors are *relative*, a divergence of 1e-12 is as accurate as
+one of 0.1.
 """
 
 import math
@@ -13,16 +14,16 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import NDArray
 
-UNIT = 2.0**-53  # relative rounding error of one floating-point operation
-TAIL = 2.0**-80  # what a window may leave outside, before it is certified
+ROUNDING = 2.0**-53  # the relative rounding error of one floating-point operation
+TAIL = 2.0**-80  # the probability outside a window for which the window's size is chosen
 _LOG_TAIL = math.log(2 / TAIL)
 LEAST_FLOAT = 5e-324
-LEAST_LOG = -600.0  # smaller masses lose their relative precision as floats, and are cut
+LEAST_LOG = -600.0  # masses with a smaller logarithm are cut off: as floats they lose precision
 
 
 @dataclass(frozen=True, eq=False)
 class Law:
-    """P(X = start + i) is mass[i], up to a factor 1 ± slack; P(X outside) ≤ tail."""
+    """P(X = start + i) is mass[i], up to a factor 1 ± slack. P(X outside the window) ≤ tail."""
 
     start: int
     mass: NDArray[np.float64] = field(repr=False)
@@ -49,21 +50,21 @@ class Law:
     def plus(self, other: "Law") -> "Law":
         """The law of X + Y for independent X and Y.
 
-        By direct sums of products: nothing cancels, so that the far tails stay exact too.
+        The masses are direct sums of products. Nothing cancels, so the far tails stay accurate.
         """
         mass = np.convolve(self.mass, other.mass)
-        rounding = UNIT * (2 + min(len(self.mass), len(other.mass)))
-        slack = (1 + self.slack) * (1 + other.slack) * (1 + rounding) - 1 + 4 * UNIT
+        rounding = ROUNDING * (2 + min(len(self.mass), len(other.mass)))
+        slack = (1 + self.slack) * (1 + other.slack) * (1 + rounding) - 1 + 4 * ROUNDING
         return Law(self.start + other.start, mass, slack, self.tail + other.tail)
 
     def plus_geometric(self, ratio: float) -> "Law":
-        """The law of X + Y for Y ~ NB(1, ratio), for the very float that `ratio` is.
+        """The law of X + Y for Y ~ NB(1, ratio). `ratio` stands for its exact binary value.
 
-        The binary digits of Y are independent, and the digit of 2^j is 1 with odds ratio^(2^j): a
-        few passes, however long Y's law is.
+        The binary digits of Y are independent, and the digit of 2^j is 1 with odds ratio^(2^j). So
+        one pass per digit is enough.
         """
         if ratio < TAIL:
-            return replace(self, slack=self.slack + UNIT, tail=self.tail + TAIL)
+            return replace(self, slack=self.slack + ROUNDING, tail=self.tail + TAIL)
         digits = math.ceil(math.log2(_LOG_TAIL / -math.log(ratio) + 2))
         mass = np.concatenate([self.mass, np.zeros((1 << digits) - 1)])
         odds = ratio
@@ -72,19 +73,20 @@ class Law:
             mass[step:] += odds * mass[:-step]
             mass /= 1 + odds
             odds *= odds
-        # By squaring, ratio^(2^j) is off by 2^j units, so P(Y = k) by k; each pass adds a few.
-        slack = (1 + self.slack) * (1 + UNIT * (2 * (1 << digits) + 16 * digits)) - 1
+        # Squaring gives ratio^(2^j) an error of 2^j times `ROUNDING`, and P(Y = k) one of k times
+        # `ROUNDING`. Each pass adds a few more rounding errors.
+        slack = (1 + self.slack) * (1 + ROUNDING * (2 * (1 << digits) + 16 * digits)) - 1
         return Law(self.start, mass, slack, self.tail + TAIL)
 
     def above(self, value: int) -> float:
         """P(X > value), rounded up."""
         inside = self.mass[max(0, value + 1 - self.start) :]
-        return min(1.0, float(inside.sum()) * (1 + self.slack + len(inside) * UNIT) + self.tail)
+        return min(1.0, float(inside.sum()) * (1 + self.slack + len(inside) * ROUNDING) + self.tail)
 
     def central_interval(self, confidence: float) -> tuple[int, int]:
         """The narrowest [a, b] that leaves at most half of 1 − confidence on either side."""
         half = (1 - confidence) / 2
-        # The certificate is spent on the safe side: what may be missing counts as outside.
+        # Probability that may be missing from the window counts as outside the interval.
         spare = max(half - self.tail - self.slack, 0.0)
         below = np.cumsum(self.mass)
         above = np.cumsum(self.mass[::-1])
@@ -94,17 +96,16 @@ class Law:
 
 
 def binomial(trials: int, p: Fraction) -> Law:
-    """Bin(trials, p), from the mode outwards by the ratios of neighboring masses.
+    """Bin(trials, p), computed from the mode outwards by the ratios of neighboring masses.
 
     P(k)/P(k−1) = (trials−k+1)p / (k(1−p)) = 1 + ((trials+1)p − k) / (k(1−p)). The integer part of
-    (trials+1)p − k is exact, so that ratios near 1 are known to relative precision, and so is
-    their logarithm.
+    (trials+1)p − k is exact, so even ratios near 1 have logarithms with a small relative error.
     """
     if p in (0, 1):
         return Law(trials * int(p), np.ones(1))
     p_float, q_float = float(p), float(1 - p)
     mode, fraction = divmod((trials + 1) * p, 1)
-    # Bernstein: P(|X − mean| ≥ h) ≤ 2 exp(−h²/(2(v + h/3))). It only sizes the window.
+    # Bernstein: P(|X − mean| ≥ h) ≤ 2 exp(−h²/(2(v + h/3))). It only chooses the window's size.
     reach = _LOG_TAIL / 3 + math.sqrt(_LOG_TAIL**2 / 9 + 2 * trials * p_float * q_float * _LOG_TAIL)
 
     def log_ratio(k: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -125,11 +126,11 @@ def poisson(mean: Fraction) -> Law:
 def negative_binomial(r: Fraction, p: Fraction) -> Law:
     """NB(r, p), r > 0: P(k) = C(k+r−1, k)(1−p)^r p^k, so P(k)/P(k−1) = p(k−1+r)/k.
 
-    Shares add up: NB(r, p) is the sum of n independent NB(r/n, p).
+    It can be divided into shares: NB(r, p) is the sum of n independent NB(r/n, p).
     """
     r_float, p_float, q_float = float(r), float(p), float(1 - p)
     mode = max(0, math.floor((r - 1) * p / (1 - p)))
-    # A gamma-like law: variance rp/q², and tails that fall by p at each step.
+    # The law resembles a gamma law. Its variance is rp/q², and its tail falls by p at each step.
     spread = math.sqrt(2 * r_float * p_float * _LOG_TAIL) / q_float
 
     def log_ratio(k: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -148,10 +149,11 @@ def _from_mode(
     most: int | None = None,
     limit: float = 0.0,
 ) -> Law:
-    """The law on 0, …, most with ln(P(k)/P(k−1)) = log_ratio(k), known to 8 units.
+    """The law on 0, …, most with ln(P(k)/P(k−1)) = log_ratio(k), with an error of 8 `ROUNDING`.
 
-    It is tabulated from mode − below to mode + above. Ratios approach `limit` < 1 from one side, so
-    outside the window masses fall by the ratio at its edge, or by the limit, whichever is larger.
+    The window is from mode − below to mode + above. The ratios approach `limit` < 1 from one side.
+    So outside the window, each mass is at most the previous one times the larger of `limit` and the
+    ratio at the edge.
     """
     low = max(0, mode - math.ceil(below) - 1)
     high = mode + math.ceil(above) + 1
@@ -169,14 +171,14 @@ def _from_mode(
         (down, falling, low > 0, 0.0),
     ):
         if ends:
-            # At least the ratio of the first mass outside to the last inside, where it is known.
+            # This is at least the ratio of the first mass outside the window to the last inside.
             ratio = max(math.exp(logs[min(len(sums), len(logs) - 1)]), limiting)
             last = math.exp(sums[-1]) if len(sums) else 1.0
             tail += max(2 * last * ratio / (1 - ratio) / total, LEAST_FLOAT)
-    # A running sum adds one unit of its size at each step.
+    # Each step of a running sum adds a rounding error in proportion to the sum so far.
     steps = max(
         8 * (len(logs) + float(np.abs(logs).sum())) + float(np.abs(sums).sum())
         for logs, sums in ((up, rising), (down, falling))
     )
-    slack = 2 * UNIT * (steps + 64) + tail
+    slack = 2 * ROUNDING * (steps + 64) + tail
     return Law(low, weights / total, slack, tail)

@@ -1,29 +1,33 @@
-"""Privacy losses on a grid, and δ of many independent observations together.
+"""Privacy losses on a grid, and the δ of many independent observations together.
 
-Notation    P against Q: the view with a person's one value and with another; a point's loss is
-            ln(P/Q). X + t against X: a law that is seen, moved by t. h: the grid's step. θ: a tilt.
-Grid        A point (P, Q) with a loss between two neighbors g and g + h of the grid is split into
-            two, of these losses, that together have its P and its Q: whoever sees the two can
-            forget which of them it was and is back at the point, so that the two dominate it, and
-            all products that it is part of. What is split is whole cells of the grid: it is linear
-            in (P, Q). The price is a loss that varies by h more, an error of order h².
-            P is rounded up and Q down, which dominates too: losses only grow. What a law cut off,
-            where Q is unknown and what is too rare to matter has an infinite loss, and all of its P
-            is charged to δ.
+Notation    P and Q are the laws of the view for two values of a person. The loss of an outcome is
+            ln(P/Q). "X + t against X" means that P is the law of X + t and Q that of X. h is the
+            step of the grid and θ is a tilt.
+Grid        An outcome (P, Q) whose loss lies between two neighbors g and g + h of the grid is split
+            into two outcomes that have these losses and together its P and its Q. Whoever sees the
+            two can forget which of them occurred, so the split law dominates the original one. The
+            same holds for products with other laws. Splitting is linear in (P, Q), so all outcomes
+            in a cell of the grid are split at once. The price is that the loss varies by up to h
+            more, which is an error of order h².
+            P is rounded up and Q down, which can only increase losses, so the result still
+            dominates. Some outcomes count as having an infinite loss: those that a law cut off,
+            those where Q is unknown, and those too rare to matter. All of their P is added to δ.
 Product     Losses of independent observations add up. With P's masses m(l) and M(θ) = Σ m(l)e^{θl},
 
                 δ(ε) = Σ m(l)(1 − e^{ε−l})₊ = M(θ)e^{−θε} Σ w(l)·K(l − ε),
 
-            where w(l) = m(l)e^{θl}/M(θ) sums to 1 and K(u) = e^{−θu}(1 − e^{−u})₊ < 1. Near the θ
-            for which M(θ)e^{−θε} is least, the sum is not small: so that rounding errors of Fourier
-            transforms, which are in proportion to 1, remain in proportion to δ, however small δ is.
-Numerics    By Parseval the sum is that of products of the transforms, which are at most 1. A
-            transform of N terms errs by at most 8u·log2(N) in proportion to its Euclidean norm, so
-            in each term by at most e = 8u·log2(N)·√N; n of them multiplied by n(e + 8u), and the
-            sum by that times the norm of K, which is charged. Transforms are circular. Losses below
-            a window that begins at ε or before come back above, which only adds to δ, as K is 0
-            where they belong; losses above it may come back where K = 0, and P of these, at most
-            M(θ')e^{−θ'·top} for any θ', is charged.
+            where w(l) = m(l)e^{θl}/M(θ) sums to 1 and K(u) = e^{−θu}(1 − e^{−u})₊ < 1. If θ is near
+            the minimum of M(θ)e^{−θε}, the sum over w is not small. The rounding error of the
+            Fourier transforms is then small relative to δ, however small δ is.
+Numerics    By Parseval's theorem, the sum over w is a sum of products of transforms, whose entries
+            are at most 1. Let u be `ROUNDING`. The error of a transform of N terms is at most
+            8u·log2(N) times its Euclidean norm, so each entry errs by at most e = 8u·log2(N)·√N. A
+            product of n transforms errs by at most n(e + 8u). The sum errs by at most that times
+            the norm of K, which is added to δ. Transforms are circular, so losses outside the
+            window reappear inside it. The window begins at or before ε. Losses below it should not
+            count, because K is 0 there; where they reappear, they only add to δ. Losses above it
+            may reappear where K = 0 and be missed. Their P is at most M(θ')e^{−θ'·top} for any θ',
+            and this bound is added to δ.
 """
 
 import math
@@ -34,31 +38,34 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import fft
 
-from headcount.accounting.laws import UNIT, Law
+from headcount.accounting.laws import ROUNDING, Law
 from headcount.core.cached import cached_property
 
-_LEAST_MASS = 1e-250  # of a law; smaller masses count as cut off
-_ROUGH = 1e-11  # losses that are out of order by less are rounded up into it
-ACCURACY = 2e-4  # of δ, relative, that the grid may cost
-_NEGLIGIBLE = 1e-4  # of δ, relative, that cut masses may cost
-_LEAST_SCALE = 1e-22  # smaller δ are not resolved
-_MOST_POINTS = 1 << 20  # of a grid
+_LEAST_MASS = 1e-250  # smaller masses of a law count as cut off
+_ROUGH = 1e-11  # losses that are out of order by less than this are rounded up to be in order
+ACCURACY = 2e-4  # the relative error of δ that the grid may cause
+_NEGLIGIBLE = 1e-4  # the relative error of δ that masses cut off may cause
+_LEAST_SCALE = 1e-22  # plans do not resolve a smaller δ
+_MOST_POINTS = 1 << 20  # the largest number of points of a grid
 _TILTS = np.concatenate([-np.geomspace(1e4, 0.1, 16), np.geomspace(0.1, 1e5, 43)])
 _LEAST_TILT = 0.2
-_LEAST_SUM = 1e-290  # more than what underflows in one
+_LEAST_SUM = 1e-290  # more than what a sum may lose by underflow
 
-# A part of an observation: its probability under P, its loss by itself, and what else is seen.
+# One alternative of an observation: its probability under P, the loss of learning that it
+# occurred, and the name of the law that is then observed.
 Part = tuple[float, float, Hashable]
-# An observation is one of several parts, and it is seen which. A view is several observations.
+# An observation shows which one of its parts occurred. A view consists of several independent
+# observations.
 View = Sequence[tuple[Part, ...]]
-# The losses of a name, for a step and for what mass may be given up.
+# Maps a law's name, the grid's step and the mass that may be cut off to the law's losses.
 Losses = Callable[[Hashable, float, float], "LossLaw"]
 
 
 @dataclass(frozen=True, eq=False)
 class LossLaw:
-    """P has mass[i] at the loss (start + i)·step, and `infinite` at an infinite loss; all of it is
-    rounded up, and Q's mass is P's times e^−loss.
+    """A law of losses: P has mass[i] at the loss (start + i)·step, and `infinite` at infinity.
+
+    All masses are rounded up. The mass of Q is that of P times e^−loss.
     """
 
     start: int
@@ -72,7 +79,7 @@ class LossLaw:
         return (losses + self.start) * self.step
 
     def log_moments(self, tilts: NDArray[np.float64]) -> NDArray[np.float64]:
-        """The logarithm of M(θ), to within rounding."""
+        """The logarithm of M(θ) for each θ of `tilts`, up to rounding."""
         with np.errstate(divide="ignore"):
             exponents = np.log(self.mass) + np.multiply.outer(tilts, self.losses)
         peaks = exponents.max(axis=-1)
@@ -87,9 +94,9 @@ class MovedLaw:
         kept = np.flatnonzero(law.mass > _LEAST_MASS)
         first, last = int(kept[0]), int(kept[-1]) + 1
         if len(kept) != last - first:
-            raise ValueError("a law with gaps")
+            raise ValueError("the law must not have gaps")
         self._mass = law.mass[first:last]
-        self._slack = law.slack + 4 * UNIT
+        self._slack = law.slack + 4 * ROUNDING
         self._tail = law.tail + len(law.mass) * _LEAST_MASS * (1 + law.slack)
         self._logs = np.log(self._mass)
         self._largest_log = float(np.abs(self._logs).max())
@@ -99,7 +106,10 @@ class MovedLaw:
     def _overlap(
         self, by: int, negligible: float
     ) -> tuple[NDArray[np.float64], NDArray[np.float64], slice]:
-        """Of the X with an X + by that is known too, but for the rarest: masses, losses, where."""
+        """The masses and losses of all X for which the mass of X + by is known too.
+
+        The rarest X are left out. The slice says where the values X + by stand.
+        """
         size = len(self._mass)
         start = max(int(np.searchsorted(self._below, negligible, side="right")), -by, 0)
         stop = size - int(np.searchsorted(self._above[::-1], negligible, side="right"))
@@ -108,12 +118,12 @@ class MovedLaw:
         return self._mass[start:stop], losses, slice(start + by, stop + by)
 
     def losses(self, by: int, step: float, negligible: float) -> LossLaw:
-        """X + by against X; masses that sum to less than `negligible` may be given up."""
+        """The losses of X + by against X. Masses with a sum below `negligible` may be cut off."""
         if by == 0:
             return LossLaw(0, step, np.ones(1), 0.0)
         mass, losses, where = self._overlap(by, negligible)
-        # Sums of up to n terms err by less than n units, running sums too.
-        rounding = 4 * UNIT * len(self._mass)
+        # A sum of n terms has a relative error below n times `ROUNDING`; so has a running sum.
+        rounding = 4 * ROUNDING * len(self._mass)
         grow = (1 + self._slack) * (1 + rounding)
         start, stop = where.start - by, where.stop - by
         cut = float(self._below[start - 1]) if start else 0.0
@@ -129,11 +139,11 @@ class MovedLaw:
         if gap > _ROUGH:
             order = np.argsort(losses)
             mass, rising, other, gap = mass[order], losses[order], other[order], 0.0
-        # All losses are those of (P up, Q down); what a logarithm or a product with the step may
-        # err is `blur`. In a cell up to g + h no loss is larger; they may be smaller than g by
-        # 2·blur, which lowering Q by as much makes good: then none is below g, and as none was
-        # above g + h, what is more than all of P in the upper half need not be.
-        blur = gap + 16 * UNIT * (8 + self._largest_log)
+        # The losses are lifted to those of P rounded up and Q rounded down. `blur` is the error of
+        # a logarithm or of a product with the step. No loss in the cell from g to g + h exceeds
+        # g + h, but some may be below g by 2·blur. Lowering Q by that much lifts them above g. The
+        # mass at g + h may then be clipped to P, because no true loss exceeds g + h.
+        blur = gap + 16 * ROUNDING * (8 + self._largest_log)
         lift = 2 * self._slack / (1 - self._slack) + blur
         rising = rising + lift
         first, last = math.floor(rising[0] / step), math.floor(rising[-1] / step)
@@ -145,30 +155,31 @@ class MovedLaw:
         shrink = (1 - self._slack) * (1 - rounding) * (1 - 4 * blur)
         lower = np.add.reduceat(other, starts) * max(0.0, shrink)
         excess = upper - lower * np.exp(np.minimum((first + filled) * step, 700.0))
-        above = np.clip(excess / -math.expm1(-step) * (1 + 8 * UNIT), 0.0, upper)
+        above = np.clip(excess / -math.expm1(-step) * (1 + 8 * ROUNDING), 0.0, upper)
         split = np.zeros(last - first + 2)
         split[filled] = upper - above
         split[filled + 1] += above
-        return LossLaw(first, step, split * (1 + 8 * UNIT), infinite)
+        return LossLaw(first, step, split * (1 + 8 * ROUNDING), infinite)
 
 
 @dataclass(frozen=True)
 class Plan:
-    """What losses are put on and how they are tilted. Any plan is safe; a good one is accurate.
+    """The grid on which losses are placed, and their tilt.
 
-    It is refused for ε below its window.
+    Any plan gives a valid upper bound on δ; a good plan gives an accurate one. A plan cannot be
+    used for an ε below its window.
     """
 
     step: float
     size: int
     start: int  # the first grid point of the window
     tilt: float
-    top_tilt: float  # θ' of what lies above the window
+    top_tilt: float  # the θ' that bounds the losses above the window
     negligible: float
 
 
 class Products:
-    """δ of views made of observations whose laws are asked for by name, at ε near the plan's."""
+    """Computes δ of views at an ε near the plan's. The function `law` gives laws by their names."""
 
     def __init__(self, plan: Plan, law: Losses) -> None:
         self.plan = plan
@@ -182,7 +193,7 @@ class Products:
         self._roots = np.exp(-2j * np.pi / plan.size * np.arange(plan.size))
 
     def _known(self, name: Hashable) -> tuple[LossLaw, float, float]:
-        """A law, ln M(θ) and ln M(θ')."""
+        """The law of this name, with its ln M(θ) and ln M(θ')."""
         if name not in self._laws:
             law = self._law(name, self.plan.step, self.plan.negligible)
             tilts = np.array([self.plan.tilt, self.plan.top_tilt])
@@ -201,16 +212,17 @@ class Products:
         return self._transforms[name]
 
     def _point(self, loss: float) -> tuple[float, float, int, float]:
-        """A point of P = 1 split between neighbors on the grid: ln M(θ) and ln M(θ'); the lower
-        neighbor; what share of M(θ) is the upper one's.
+        """An outcome of mass P = 1 and this loss, split between its neighbors on the grid.
+
+        The result is ln M(θ), ln M(θ'), the lower neighbor, and the upper neighbor's share of M(θ).
         """
         if loss in self._points:
             return self._points[loss]
         step, tilt, top = self.plan.step, self.plan.tilt, self.plan.top_tilt
-        raised = loss + 8 * UNIT * (abs(loss) + step)
+        raised = loss + 8 * ROUNDING * (abs(loss) + step)
         below = math.floor(raised / step)
         above = math.expm1(-max(0.0, raised - below * step)) / math.expm1(-step)
-        above = min(1.0, above + 16 * UNIT * (1 + abs(below)))
+        above = min(1.0, above + 16 * ROUNDING * (1 + abs(below)))
         log_above = math.log(above)
         log_below = math.log1p(-above) if above < 1 else -math.inf
         log_moment, top_moment = (
@@ -222,7 +234,7 @@ class Products:
         return self._points[loss]
 
     def _moments(self, parts: tuple[Part, ...]) -> tuple[float, float, float]:
-        """The logarithms of M(θ) and of M(θ'), and P of an infinite loss."""
+        """The logarithms of M(θ) and M(θ') of an observation, and P of an infinite loss."""
         if len(parts) == 1 and parts[0][1] == 0:
             law, log_moment, top_moment = self._known(parts[0][2])
             return log_moment, top_moment, law.infinite
@@ -240,7 +252,7 @@ class Products:
         return self._sums[parts]
 
     def _turn(self, loss: float) -> NDArray[np.complex128]:
-        """The transform of a point."""
+        """The transform of a single outcome with this loss."""
         if loss not in self._turns:
             _, _, below, share = self._point(loss)
             frequencies = np.arange(self.plan.size // 2 + 1)
@@ -262,12 +274,13 @@ class Products:
         return self._observations[parts]
 
     def _kernel(self, epsilon: float) -> tuple[NDArray[np.complex128], float]:
-        """The transform of K, conjugated and weighted for a sum over half of the frequencies; and
-        the norm of K.
+        """The transform of K and the norm of K.
+
+        The transform is conjugated, and weighted for a sum over half of the frequencies.
         """
         size, start = self.plan.size, self.plan.start
         excess = np.arange(start, start + size) * self.plan.step - epsilon
-        excess = np.maximum(excess + 8 * UNIT * (abs(epsilon) + np.abs(excess)), 0.0)
+        excess = np.maximum(excess + 8 * ROUNDING * (abs(epsilon) + np.abs(excess)), 0.0)
         kernel = np.exp(-self.plan.tilt * excess) * -np.expm1(-excess)
         weights = np.full(size // 2 + 1, 2.0 / size)
         weights[0] = 1.0 / size
@@ -277,16 +290,15 @@ class Products:
         return transform, float(np.linalg.norm(kernel)) * (1 + 1e-9)
 
     def deltas(self, views: Sequence[View], epsilons: Sequence[float]) -> NDArray[np.float64]:
-        """The largest δ of any of the views, for each ε, rounded up."""
+        """The largest δ of all views for each ε, rounded up."""
         return self.worst(views, epsilons)[0]
 
     def worst(
         self, views: Sequence[View], epsilons: Sequence[float]
     ) -> tuple[NDArray[np.float64], View]:
-        """The largest δ of any of the views, for each ε, rounded up; a view that has it at one ε.
+        """The largest δ of all views for each ε, rounded up; and a view that has it at one ε.
 
-        K is at most κ: a view for which M(θ)e^−θε·κ is less than another's δ need not be
-        transformed.
+        K is at most κ. So a view with M(θ)e^−θε·κ below the δ of another view is skipped.
         """
         plan, tilt = self.plan, self.plan.tilt
         points = np.array(epsilons, dtype=np.float64)
@@ -298,21 +310,21 @@ class Products:
         for view in views:
             moments = [self._moments(parts) for parts in view]
             total, other = (math.fsum(column[j] for column in moments) for j in (0, 1))
-            finite = math.fsum(math.log1p(-min(lost, 1 - UNIT)) for _, _, lost in moments)
-            # What exponents may err by.
+            finite = math.fsum(math.log1p(-min(lost, 1 - ROUNDING)) for _, _, lost in moments)
+            # `blur` is the largest error of the exponents.
             sizes = math.fsum(abs(one) + abs(two) for one, two, _ in moments)
-            blur = 1e-9 + 64 * UNIT * (sizes + (tilt + plan.top_tilt) * abs(top))
+            blur = 1e-9 + 64 * ROUNDING * (sizes + (tilt + plan.top_tilt) * abs(top))
             above = min(total - tilt * top, other - plan.top_tilt * top) + blur
             infinite = (-math.expm1(finite) + math.exp(min(0.0, above))) * (1 + 1e-9)
             logs = total - tilt * points + blur
-            # Up to e^600 what floats cannot hold is far below the least δ.
+            # With scales up to e^600, whatever underflows is far below the smallest δ.
             scales = np.where(logs < 600, np.exp(np.minimum(logs, 600.0)), np.inf)
             bounds.append((total, scales, infinite, view))
         bounds.sort(key=lambda bound: -bound[0])
         kernels = [self._kernel(epsilon) for epsilon in epsilons]
         norms = np.array([norm for _, norm in kernels])
         matrix = np.stack([kernel for kernel, _ in kernels])
-        each = 8 * UNIT * (math.log2(plan.size) * math.sqrt(plan.size) + 16)
+        each = 8 * ROUNDING * (math.log2(plan.size) * math.sqrt(plan.size) + 16)
         largest, worst = np.zeros(len(epsilons)), bounds[0][3]
         for _, scales, infinite, view in bounds:
             if np.all(scales * most + infinite <= largest):
@@ -321,12 +333,12 @@ class Products:
             for parts in view[1:]:
                 product = product * self._observation(parts)
             sums = matrix.real @ product.real - matrix.imag @ product.imag
-            # Of the transforms, of K's, of sums of parts and of the sum over all frequencies.
-            error = (len(view) + 2) * each + 4 * UNIT * (sum(map(len, view)) + plan.size)
+            # The errors of the transforms, of K, of the sums over parts and over frequencies.
+            error = (len(view) + 2) * each + 4 * ROUNDING * (sum(map(len, view)) + plan.size)
             sums = np.maximum(sums, 0.0) + error * norms + _LEAST_SUM
-            found = np.minimum(scales * np.minimum(sums, most) + infinite, 1.0)
-            worst = view if np.any(found > largest) else worst
-            largest = np.maximum(largest, found)
+            deltas = np.minimum(scales * np.minimum(sums, most) + infinite, 1.0)
+            worst = view if np.any(deltas > largest) else worst
+            largest = np.maximum(largest, deltas)
         return np.minimum(largest * (1 + 1e-9), 1.0), worst
 
 
@@ -340,13 +352,15 @@ def plan_for(
     reach: float = 0.0,
     accuracy: float = ACCURACY,
 ) -> Plan:
-    """A plan for these views from ε to ε + reach, where δ is at least `scale`, or about that, and
-    −ln δ grows by `slope` for each unit of ε.
+    """A plan for these views from ε to ε + reach.
+
+    The caller expects that δ is at least about `scale` there, and that −ln δ grows by `slope` for
+    each unit of ε.
     """
     number = max(len(view) for view in views)
     negligible = _NEGLIGIBLE * scale / number
     names = {name for view in views for parts in view for _, _, name in parts}
-    # A coarse grid is enough to choose a finer one by.
+    # A coarse grid is enough to choose the parameters of a finer one.
     coarse = 0.5 / slope
     rough = {name: law(name, coarse, negligible).log_moments(_TILTS) for name in names}
     totals = []
@@ -361,14 +375,14 @@ def plan_for(
     at = first + int(np.argmin((logs - _TILTS * (epsilon + reach / 2))[first:-1]))
     at = min(at, max(first, int(np.searchsorted(_TILTS, 4 * slope))))
     tilt = float(_TILTS[at])
-    # Outside the window there may be so much of the tilted law: what comes back adds to δ.
+    # The window may leave out this much of the tilted law, because what reappears adds to δ.
     allowed = tilt * epsilon - float(logs[at]) + math.log(_NEGLIGIBLE * scale)
     growth = logs - logs[at] - min(allowed, -1.0)
     tops = growth[at + 1 :] / (_TILTS[at + 1 :] - tilt)
     bottoms = growth[:at] / (_TILTS[:at] - tilt)
     best = int(np.argmin(tops))
     top, bottom = max(float(tops[best]), epsilon + reach), min(float(bottoms.max()), epsilon)
-    # Each split adds up to h²/4 to the variance of the loss, so that times slope²/2 to −ln δ.
+    # Each split adds up to h²/4 to the variance of the loss, and slope²/2 times that to ln δ.
     step = max(math.sqrt(8 * accuracy / number) / slope, (top - bottom) / _MOST_POINTS)
     start = math.floor(bottom / step)
     size = fft.next_fast_len(math.ceil(top / step) - start + 1, real=True)
@@ -384,14 +398,16 @@ def products_for(
     slope: float = 10.0,
     accuracy: float = ACCURACY,
 ) -> tuple[Products, float, float]:
-    """For δ of these views at ε, and others that are no worse: with a good plan, found by trying;
-    then δ and its slope. `scale` and `slope` are guesses of these.
+    """Products with a good plan for these views at ε, then their largest δ and its slope.
+
+    `scale` and `slope` are first guesses of δ and its slope. Plans are tried until the guesses fit.
+    The products can also be used for other views whose δ is no larger.
     """
     for _ in range(20):
         plan = plan_for(views, law, epsilon, scale=scale, slope=slope, accuracy=accuracy)
         products = Products(plan, law)
         beside = epsilon + 0.3 / slope
-        delta, less = (float(found) for found in products.deltas(views, [epsilon, beside]))
+        delta, less = (float(value) for value in products.deltas(views, [epsilon, beside]))
         steep = max(1.0, math.log(delta / less) / (beside - epsilon)) if less else slope
         if (delta > scale / 4 or scale <= _LEAST_SCALE) and steep < 1.3 * slope:
             break

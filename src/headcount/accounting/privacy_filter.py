@@ -1,43 +1,43 @@
-"""A privacy filter: how much may be released if every next release is chosen by earlier answers.
+"""A privacy filter: how much may be released if earlier answers decide the next release.
 
-Who chooses the next *curve* by what came out before can make more of privacy losses than composed
-distributions say. A Rényi filter (Feldman and Zrnic 2021; Lécuyer 2021) allows for that. Its order
-α is fixed before the first answer; each release then costs a number that depends on its curve
-alone.
+If earlier answers decide the next *curve*, the privacy loss can exceed what composed distributions
+say. A Rényi filter (Feldman and Zrnic 2021; Lécuyer 2021) remains valid in this case. Its order α
+is fixed before the first answer. The cost of each release then depends on its curve alone.
 
-**What a release costs.** Take neighbors D, D', and let P and Q be the laws of a release on them. It
-is (η, d)-private, and its curve lies nowhere above a dominating law's curve h, in both directions.
-Cut P into two parts, P = G + B, where G = min(P, e^c·Q) for the c with which B has mass d. Then
-c ≤ η, since at η no more than d is cut off. So
+**What a release costs.** Let P and Q be the laws of a release on neighboring datasets D and D'. The
+release is (η, d)-private, and in both directions its curve is at most the curve h of a dominating
+law. Divide P into two parts, P = G + B, where G = min(P, e^c·Q), and c is chosen so that B has mass
+d. Then c ≤ η, because at c = η the mass of B is at most d. So
 
     G ≤ e^η·Q,     and     HS_ε(G‖Q) = (HS_ε(P‖Q) − d)₊ ≤ (h(ε) − d)₊,   which is 0 from η on.
 
-The moment E_Q[(G/Q)^α] is a rising function of the curve of G (`divergence`), so these points bound
-it, by e^((α−1)ρ). The release costs (η, d, ρ).
+The moment E_Q[(G/Q)^α] is a rising function of the curve of G. So the bound on this curve gives a
+bound e^((α−1)ρ) on the moment (see `divergence`). The release costs (η, d, ρ).
 
-**What is accepted.** A limit (ε, δ) is divided in two halves. Releases are accepted while
+**What is accepted.** The δ of a limit (ε, δ) is divided in two halves. Releases are accepted while
 
     Σd ≤ δ/2,     and     Ση ≤ ε  or  Σρ ≤ R,     where   C·e^((α−1)(R − ε)) = δ/2
 
-and C = (1 − 1/α)^(α−1)/α. All sums only grow: if a sequence of releases is accepted, each of its
-beginnings is, too.
+and C = (1 − 1/α)^(α−1)/α. All sums only grow. So if a sequence of releases is accepted, each
+shorter sequence that begins it is accepted too.
 
-**Why the limit holds**, whatever strategy chooses the releases. Let P and Q now be the laws of all
-answers together, and G the measure that is the product of the parts G along every path.
+**Why the limit holds** for every strategy that chooses the releases. A path is a sequence of
+answers. Let P and Q now be the laws of whole paths, and let G be the product of the parts G along
+each path.
 
-1. P exceeds G by the chance that some release takes its part B. Given what came before, that is d
-   at each step, so it is at most the largest Σd along a path: δ/2.
-2. Some paths end with Ση ≤ ε. On these, factors multiply to G ≤ e^(Ση)·Q ≤ e^ε·Q.
-3. The other paths end with Σρ ≤ R. Stop all paths before the first release that would bring Σρ
-   above R: that changes none of these. Let X be G/Q of the stopped path. Each step multiplies the
-   mean of X^α·e^(−(α−1)Σρ) under Q by at most 1, so that E_Q[X^α] ≤ e^((α−1)R). And for all x ≥ 0,
-   x − e^ε ≤ C·e^(−(α−1)ε)·x^α, with equality at x = e^ε·α/(α−1). So every event E of such paths has
-   G(E) − e^ε·Q(E) ≤ E_Q[(X − e^ε)₊] ≤ δ/2.
-4. So P(E) − e^ε·Q(E) of any event E is at most δ/2 by the first step, plus 0 for its paths of the
-   second, plus δ/2 for its paths of the third.
+1. P exceeds G by the probability that at least one release falls into its part B. Given the earlier
+   answers, this probability is d at each step. So it is at most the largest Σd of any path: δ/2.
+2. Some paths end with Ση ≤ ε. For these, the product is G ≤ e^(Ση)·Q ≤ e^ε·Q.
+3. The other paths end with Σρ ≤ R. Stop every path before the first release that would bring Σρ
+   above R; this changes none of these other paths. Let X be G/Q of the stopped path. Each step
+   multiplies the mean of X^α·e^(−(α−1)Σρ) under Q by at most 1, so E_Q[X^α] ≤ e^((α−1)R). And for
+   all x ≥ 0, x − e^ε ≤ C·e^(−(α−1)ε)·x^α, with equality at x = e^ε·α/(α−1). So every event E that
+   consists of such paths has G(E) − e^ε·Q(E) ≤ E_Q[(X − e^ε)₊] ≤ δ/2.
+4. Hence P(E) − e^ε·Q(E) of any event E is at most the sum of three terms: δ/2 by step 1, 0 for the
+   paths of step 2, and δ/2 for the paths of step 3.
 
-The two halves cannot be one sum: the first is weighed by P and the second by another measure, and a
-strategy may spend the one where P is large and the other elsewhere.
+The two halves of δ cannot be replaced by one sum. The first is a probability under P and the second
+under another measure. A strategy may spend the first where P is large and the second elsewhere.
 """
 
 import math
@@ -48,34 +48,36 @@ from numpy.typing import NDArray
 
 from headcount.accounting.dominating import DominatingLaw
 
-PARTS = 2  # into which δ is divided: one for Σd, and one for the divergences
-_ROUNDING = 1e-9  # sums of floats are rounded up by this share
+PARTS = 2  # δ is divided into this many parts: one for Σd, and one for the divergences
+_ROUNDING = 1e-9  # sums of floats are rounded up by this relative amount
 _ORDERS = [1 + float(f"{10 ** (power / 40):.3g}") for power in range(-120, 361)]
-_UNITS = 1e-15  # differences of probabilities are rounded up by this much
-_WIDE = 0.01  # of α times an interval of losses: less would lose digits to cancellation
+_UNITS = 1e-15  # differences of probabilities are rounded up by this amount
+_WIDE = 0.01  # if α times the width of an interval is less, the exact formula would cancel
 
 
 def best_order(epsilon: float, delta: float) -> float:
-    """The order α for a limit: the one that allows the most releases, if the divergence of each is
-    proportional to α, as with noise.
+    """The order α that allows the most releases within a limit.
+
+    It is the best choice if the divergence of each release is proportional to α, as it is for
+    Gaussian noise.
     """
     return max(_ORDERS, key=lambda order: allowance(order, epsilon, delta) / order)
 
 
 def allowance(order: float, epsilon: float, delta: float) -> float:
-    """R: what the divergences may add up to. It rounds down, and may be negative."""
+    """R, the largest accepted sum of divergences. It is rounded down, and may be negative."""
     spare = _log_share(order, delta) / (order - 1)
     return epsilon - spare - 3 * _ROUNDING * (epsilon + abs(spare))
 
 
 def least_epsilon(order: float, divergences: float, delta: float) -> float:
-    """The least ε that allows these divergences; rounded up."""
+    """The smallest ε that accepts this sum of divergences, rounded up."""
     spare = _log_share(order, delta) / (order - 1)
     return max(0.0, divergences + spare + _ROUNDING * (divergences + abs(spare)))
 
 
 def least_delta(order: float, divergences: float, epsilon: float) -> float:
-    """The least δ that allows these divergences; rounded up, and at most 1."""
+    """The smallest δ that accepts this sum of divergences, rounded up and at most 1."""
     if divergences <= 0:
         return 0.0
     spare = (order - 1) * (epsilon - divergences - _ROUNDING * (epsilon + divergences))
@@ -83,23 +85,24 @@ def least_delta(order: float, divergences: float, epsilon: float) -> float:
 
 
 def _log_share(order: float, delta: float) -> float:
-    """Ln of C over the half of δ."""
+    """The logarithm ln(C/(δ/2))."""
     return _log_constant(order) - math.log(delta / PARTS)
 
 
 def _log_constant(order: float) -> float:
-    """Ln C."""
+    """The logarithm of C."""
     return (order - 1) * math.log1p(-1 / order) - math.log(order)
 
 
 @lru_cache(maxsize=4096)
 def divergence(law: DominatingLaw, epsilon: float, delta: float, order: float) -> float:
-    """ρ of a release of (epsilon, delta) whose curve the law dominates; rounded up, maybe infinite.
+    """ρ of an (epsilon, delta)-private release whose curve the law dominates.
 
-    With X = G/Q and k = e^ε, the moment E[X^α] is at most 1 plus the integrals of α(α−1)k^(α−2)
-    times E[(X − k)₊] above 1, and times E[(k − X)₊] below it (Taylor, and E[X] ≤ 1). Both means are
-    convex in k, so chords between known points lie above them. E[(X − k)₊] is HS_ε(G‖Q), and
-    E[(k − X)₊] is that, less the mass 1 − delta of G, plus k.
+    It is rounded up, and may be infinite. Let X = G/Q and k = e^ε. By Taylor's formula and
+    E[X] ≤ 1, the moment E[X^α] is at most 1 plus two integrals over k with the weight
+    α(α−1)k^(α−2): that of E[(X − k)₊] over k > 1, and that of E[(k − X)₊] over k < 1. Both means
+    are convex in k, so chords between known points lie above them. E[(X − k)₊] is HS_ε(G‖Q). The
+    other mean is E[(k − X)₊] = E[(X − k)₊] + k − (1 − delta), where 1 − delta is the mass of G.
     """
     known = law.grid * law.step
     middle = [max(0.0, law.delta(0.0))]
@@ -110,23 +113,26 @@ def divergence(law: DominatingLaw, epsilon: float, delta: float, order: float) -
     excess[above >= epsilon] = 0.0
     lack = np.maximum(np.concatenate([law.deltas[down], middle]), delta) + np.expm1(below)
     lack = np.maximum(0.0, lack) + _UNITS
-    # Below the first point: a chord from 0 at k = 0.
+    # Below the first point, the chord begins with the value 0 at k = 0.
     first = lack[0] * (order - 1) * math.exp((order - 1) * below[0])
     total = first + _integral(below, lack, order) + _integral(above, excess, order)
     return math.log1p(total * (1 + _ROUNDING)) / (order - 1) * (1 + _ROUNDING)
 
 
 def _integral(losses: NDArray[np.float64], values: NDArray[np.float64], order: float) -> float:
-    """Of α(α−1)k^(α−2) times the chords between the values at k = e^loss; rounded up."""
+    """The integral of α(α−1)k^(α−2) times the chords between the values at k = e^loss.
+
+    It is rounded up.
+    """
     low, high = losses[:-1], losses[1:]
     wide = high - low
-    step = np.expm1(wide)  # of k, as a share of the lower one
+    step = np.expm1(wide)  # the step of k, relative to the lower end
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
-        # By parts, with k^α: ∫ (k^α)″·(upper − k) dk, and that to the lower end.
+        # Integration by parts gives ∫ (k^α)″·(upper − k) dk and ∫ (k^α)″·(k − lower) dk.
         growth = np.expm1(order * wide)
         falling = (growth - order * step) / step
         rising = (order * step * np.exp((order - 1) * wide) - growth) / step
-        # Where they are too close for that: no more than the larger end's weight.
+        # If the ends are too close for that, the larger weight of the two ends is a bound.
         most = order * (order - 1) * np.exp(np.maximum(0.0, (order - 2) * wide)) * step / 2
         close = order * wide < _WIDE
         scale = np.exp((order - 1) * low)
@@ -136,6 +142,6 @@ def _integral(losses: NDArray[np.float64], values: NDArray[np.float64], order: f
 
 
 def _times(weights: NDArray[np.float64], values: NDArray[np.float64]) -> NDArray[np.float64]:
-    """A product in which 0 times an infinite weight is 0, and what is no number is infinite."""
+    """The product, where 0 times an infinite weight is 0, and any other NaN becomes infinite."""
     product = np.where(values > 0, weights * values, 0.0)
     return np.nan_to_num(product, nan=math.inf, posinf=math.inf)

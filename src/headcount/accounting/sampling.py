@@ -1,24 +1,28 @@
-"""Sample and threshold: what the counts of a random sample betray when small ones are left out.
+"""Sample and threshold: the privacy of the counts in a random sample, without the small counts.
 
-Notation    h people, each in one bucket; each takes part with probability p, independently. τ the
-            threshold, c the people of a bucket, F_c(k) = P(Bin(c, p) ≤ k).
-View        Of each bucket S ~ Bin(c, p) if S ≥ τ, else nothing.
-Neighbors   One person leaves a bucket of c people for one of c' others, c + c' ≤ h; the rest are
-            elsewhere. The way back is the pair (c'+1, c−1): all (c, c') are both directions.
-Leaving     P_c against P_{c−1}: outcome i ≥ τ has P_{c−1}/P_c = (c−i)/(c(1−p)), and "nothing" has
-            F_{c−1}(τ−1)/F_c(τ−1) ≥ 1. At i = c the loss is infinite.
+Notation    There are h people, each in one bucket. Each takes part independently with probability
+            p. τ is the threshold, c the number of people in a bucket, F_c(k) = P(Bin(c, p) ≤ k).
+View        For each bucket the adversary sees S ~ Bin(c, p) if S ≥ τ, and nothing otherwise.
+Neighbors   One person moves from a bucket of c people to a bucket of c' other people, with
+            c + c' ≤ h. The opposite direction is the pair (c'+1, c−1), so the set of all pairs
+            (c, c') contains both directions.
+Leaving     P_c against P_{c−1}: an outcome i ≥ τ has P_{c−1}/P_c = (c−i)/(c(1−p)). The outcome
+            "nothing" has F_{c−1}(τ−1)/F_c(τ−1) ≥ 1. At i = c the loss is infinite.
 Joining     R_c' against R_{c'+1}: the ratio falls with the count, (c'+1−j)/((c'+1)(1−p)) at j ≥ τ.
-            So D_c'(y) = Σ (R_c' − y·R_{c'+1})₊ is F_c'(k) − y·F_{c'+1}(k) or 0, with k the last j
-            below (c'+1)(1−(1−p)y), but at least τ−1. It is convex, and 0 from y = 1/(1−p) on.
+            So D_c'(y) = Σ (R_c' − y·R_{c'+1})₊ is the larger of F_c'(k) − y·F_{c'+1}(k) and 0.
+            Here k is the largest j below (c'+1)(1−(1−p)y), but at least τ−1. D_c'(y) is convex,
+            and it is 0 for y ≥ 1/(1−p).
 Privacy     δ(ε) = max over (c, c') of Σ_i P_c(i)·D_c'(e^ε P_{c−1}(i)/P_c(i)).
-            Bin(c+m, p) is Bin(c, p) and noise, and leaving out small counts is the receiver's work:
-            N people without a threshold are worse than N or more with it. So a table of counts
-            below N is closed by one row and one column N. δ is exact if a pair inside attains it,
-            else (mostly for ε below 0.03 or p below τ/4000) an upper bound.
-Limits      δ ≥ p^τ, the infinite loss at c = τ, with equality for large ε. It falls with τ, to 0
-            for every p < 1 and ε > 0, p ≥ 1−e^−ε too: losses above ε have exponentially small
-            weight. It never falls with h, so h must be the most people there can be. Those who
-            cheat can lift a count by their number m: against them, release at τ + m.
+            Bin(c+m, p) is Bin(c, p) plus independent noise, and leaving out small counts is
+            post-processing. So N people without a threshold have at least the δ of N or more
+            people with one. The table of pairs therefore needs only the counts below N, and one
+            more row and column for N. δ is exact if a pair of counts below N attains it.
+            Otherwise it is an upper bound, mostly for ε below 0.03 or p below τ/4000.
+Limits      δ ≥ p^τ, which comes from the infinite loss at c = τ; the two are equal for large ε. δ
+            tends to 0 as τ grows, for every p < 1 and ε > 0, even if p ≥ 1−e^−ε, because losses
+            above ε have exponentially small probability. δ never falls as h grows, so h must be
+            the largest possible number of people. Cheaters can raise a count by their number m. To
+            protect against them, release only counts of at least τ + m.
 """
 
 import math
@@ -31,25 +35,25 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headcount.accounting.calibration import least_private
-from headcount.accounting.laws import TAIL, UNIT
+from headcount.accounting.laws import ROUNDING, TAIL
 from headcount.core import checks
 from headcount.core.budget import MOST_EPSILON, MOST_USERS
 from headcount.core.cached import cached_property
 from headcount.core.errors import InvalidParameter
 from headcount.core.guarantee import PrivacyCurve
 
-MOST_THRESHOLD = 300  # tables grow with it; thresholds of use are below 100
-_MOST_COUNTS = 2**13  # in a table
-_MOST_WORK = 10**7  # cells to look at closely, before a bound has to do
-_CHORDS, _KNOTS = 192, 512  # of the largest D, and of the whole curve
-_CUT = TAIL * 2.0**-20  # what may be left out each time, so that 1e-18 still has nine digits
+MOST_THRESHOLD = 300  # tables grow with the threshold; useful thresholds are below 100
+_MOST_COUNTS = 2**13  # the largest number of counts in a table
+_MOST_WORK = 10**7  # after this many cells of the table, `worst` returns an upper bound
+_CHORDS, _KNOTS = 192, 512  # the numbers of points for the largest D and for the whole curve
+_CUT = TAIL * 2.0**-20  # the mass that one step may leave out; a δ of 1e-18 keeps nine digits
 
 Array = NDArray[np.float64]
 Counts = NDArray[np.int64]
 
 
 class Worst(NamedTuple):
-    """δ, rounded up; whether it is exact or a bound; the worst pair known, c and c'."""
+    """The largest δ, rounded up; whether it is exact; the worst known pair (c, c')."""
 
     delta: float
     exact: bool
@@ -59,9 +63,10 @@ class Worst(NamedTuple):
 
 @lru_cache(maxsize=2)
 def _binomials(rate: Fraction, counts: int, least: int) -> tuple[Array, Array]:
-    """P(Bin(c, p) = k) and P(Bin(c, p) ≤ k), in row c and column k."""
+    """Two tables with P(Bin(c, p) = k) and P(Bin(c, p) ≤ k) in row c and column k."""
     p, q = float(rate), float(1 - rate)
-    # Columns up to `least`, and until what is beyond weighs less than `_CUT` (Bernstein).
+    # There are enough columns that k > most has a probability below `_CUT`, by Bernstein's
+    # inequality, and that column `least` exists.
     log = math.log(1 / _CUT)
     reach = log / 3 + math.sqrt(log**2 / 9 + 2 * counts * p * q * log)
     most = min(counts, max(least, math.ceil(counts * p + reach)))
@@ -76,10 +81,11 @@ def _binomials(rate: Fraction, counts: int, least: int) -> tuple[Array, Array]:
 
 @dataclass(frozen=True, eq=False)
 class ThresholdCurve(PrivacyCurve):
-    """δ(ε) over all pairs: `delta` exactly where `worst` says so, `deltas` by chords.
+    """The largest δ(ε) over all pairs. `delta` is exact if `worst` says so.
 
-    As a maximum of convex functions of e^ε it is convex: chords between any knots lie above it, and
-    `bends` are the knots. As all pairs occur both ways, δ(−ε) = 1 − e^−ε + e^−ε·δ(ε).
+    δ is a maximum of convex functions of e^ε, so it is convex too, and chords between any points of
+    it lie above it. `deltas` uses such chords, and their end points are the `bends`. All pairs
+    occur in both directions, so δ(−ε) = 1 − e^−ε + e^−ε·δ(ε).
     """
 
     honest: int
@@ -92,11 +98,15 @@ class ThresholdCurve(PrivacyCurve):
             object.__setattr__(self, name, value)
         if not isinstance(self.rate, Fraction) or not 1 <= self.rate * 2**64 <= 2**64 - 1:
             raise InvalidParameter(
-                f"`rate` must be a Fraction, 2^-64 or more from 0 and from 1, got {self.rate!r}"
+                f"`rate` must be a Fraction from 2^-64 to 1 - 2^-64, got {self.rate!r}"
             )
 
     def worst(self, epsilon: float) -> Worst:
-        """The largest divergence: one c after the other, until no bound is above what was found."""
+        """The largest divergence over all pairs.
+
+        The search visits the c in the order of falling bounds, until no bound exceeds the largest
+        divergence so far.
+        """
         if epsilon != math.inf and checks.real("epsilon", epsilon) < 0:
             raise InvalidParameter(f"`epsilon` must be at least 0, got {epsilon}")
         if self.honest < self.threshold:
@@ -125,17 +135,18 @@ class ThresholdCurve(PrivacyCurve):
     def _delta(self, epsilon: float) -> float:
         known = self.worst(abs(epsilon)).delta
         if epsilon < 0:
-            known = (math.exp(epsilon) * known - math.expm1(epsilon)) * (1 + 8 * UNIT)
+            known = (math.exp(epsilon) * known - math.expm1(epsilon)) * (1 + 8 * ROUNDING)
         return min(1.0, known)
 
     def _deltas(self, epsilons: Array) -> Array:
         knots, values = self._knots
         size = np.abs(epsilons)
-        # Knots to the right, points to the left, by more than the rounding: δ falls.
-        at = np.exp(np.minimum(size, knots[-1])) * (1 - 8 * UNIT)
-        known = np.interp(at, np.exp(knots) * (1 + 8 * UNIT), values)
+        # δ falls with ε. Moving the knots up and the points down by more than the rounding errors
+        # keeps the interpolated δ an upper bound.
+        at = np.exp(np.minimum(size, knots[-1])) * (1 - 8 * ROUNDING)
+        known = np.interp(at, np.exp(knots) * (1 + 8 * ROUNDING), values)
         known = np.where(epsilons < 0, np.exp(-size) * known - np.expm1(-size), known)
-        rounded: Array = np.minimum(known * (1 + 16 * UNIT), 1.0)
+        rounded: Array = np.minimum(known * (1 + 16 * ROUNDING), 1.0)
         return rounded
 
     @property
@@ -145,7 +156,7 @@ class ThresholdCurve(PrivacyCurve):
 
     @cached_property
     def _knots(self) -> tuple[Array, Array]:
-        """ε from 0 to where no more than p^τ is left, and bounds on δ."""
+        """A list of ε from 0 to where δ has fallen to p^τ, and an upper bound on δ at each."""
         if self.honest < self.threshold:
             return np.zeros(1), np.zeros(1)
 
@@ -162,7 +173,7 @@ class ThresholdCurve(PrivacyCurve):
 
     @cached_property
     def _end(self) -> int:
-        """N. The worst counts are below some τ/p."""
+        """The number N. The worst counts are below a small multiple of τ/p."""
         enough = math.ceil(1.5 * (self.threshold + 6) / float(self.rate)) + 10
         return min(enough, _MOST_COUNTS, self.honest + 1)
 
@@ -172,50 +183,53 @@ class ThresholdCurve(PrivacyCurve):
 
     @cached_property
     def _slack(self) -> float:
-        """Relative error of all that is computed: three units a row of the laws, one a column."""
+        """A bound on the relative error of all computed numbers.
+
+        Each row of the tables adds three rounding errors, and each column adds one.
+        """
         rows, columns = self._laws[0].shape
-        return UNIT * float(8 * rows + 4 * columns + 256)
+        return ROUNDING * float(8 * rows + 4 * columns + 256)
 
     @cached_property
     def _certain(self) -> float:
-        """p^τ: the least float that is not below, so that δ = p^τ is met."""
+        """p^τ, rounded up to the next float. A budget of exactly δ = p^τ can then be met."""
         exact: Fraction = self.rate**self.threshold
         near = float(exact)
         return near if Fraction(near) >= exact else math.nextafter(near, 1.0)
 
     @cached_property
     def _joining(self) -> Counts:
-        """The c' to look at. Those below τ−1 show nothing either way: 0 stands for them."""
+        """The c' to consider. With c' < τ−1 nothing is shown, so 0 stands for all of these."""
         listed = np.array([0, *range(max(1, self.threshold - 1), self._end + 1)])
         return listed[listed < self.honest]
 
     def _divergences(self, y: Array) -> Array:
-        """D_c'(y), in a row for each c'."""
+        """A table of D_c'(y), with one row per c'."""
         (mass, below), p, others = self._laws, float(self.rate), self._joining[:, np.newaxis]
         least = np.where(others < self._end, self.threshold - 1, 0)
-        ahead = 1 - float(1 - self.rate) * y + 8 * UNIT
+        ahead = 1 - float(1 - self.rate) * y + 8 * ROUNDING
         last = np.ceil((others + 1) * ahead).astype(np.int64) - 1
         cells = others * mass.shape[1] + np.clip(last, least, mass.shape[1] - 1)
-        # F_c'(k) − y·F_{c'+1}(k) = (1−y)·F_c'(k) + yp·P(Bin(c', p) = k). At a tie it does not
-        # matter whether k is in the event, up to 16(c'+1) units of its mass.
+        # F_c'(k) − y·F_{c'+1}(k) = (1−y)·F_c'(k) + yp·P(Bin(c', p) = k). If rounding chooses the
+        # wrong k, the result changes by at most 16(c'+1) rounding errors of the mass at k.
         gains = ((1 - y) + self._slack * np.abs(1 - y)) * below.take(cells)
-        gains += (p * (1 + self._slack) * y + 16 * UNIT * (others + 1)) * mass.take(cells)
+        gains += (p * (1 + self._slack) * y + 16 * ROUNDING * (others + 1)) * mass.take(cells)
         bounded: Array = np.clip(gains, 0.0, 1.0)
         return bounded
 
     @cached_property
     def _largest(self) -> tuple[Array, Array]:
-        """Some y, and the largest D(y) of all c': by convexity, chords lie above it."""
+        """A list of y, and the largest D_c'(y) over all c'. By convexity, chords lie above it."""
         dense = np.linspace(
-            max(0.0, 1 - 3 * float(self.rate)), (1 + 8 * UNIT) / float(1 - self.rate), _CHORDS
+            max(0.0, 1 - 3 * float(self.rate)), (1 + 8 * ROUNDING) / float(1 - self.rate), _CHORDS
         )
         y = np.unique(np.concatenate([np.linspace(0, dense[0], _CHORDS // 4), dense]))
         return y, self._divergences(y).max(axis=0)
 
     def _leaving(self, epsilon: float) -> tuple[Counts, Array, Array]:
-        """c, P_c(i) and y = e^ε P_{c−1}(i)/P_c(i) of all outcomes with y < 1/(1−p)."""
+        """The c, P_c(i) and y = e^ε P_{c−1}(i)/P_c(i) of all outcomes with y < 1/(1−p)."""
         (mass, below), q, tau = self._laws, float(1 - self.rate), self.threshold
-        factor = math.exp(min(epsilon, MOST_EPSILON)) * (1 - 16 * UNIT)
+        factor = math.exp(min(epsilon, MOST_EPSILON)) * (1 - 16 * ROUNDING)
         counts = self._joining + 1
         counts = counts[counts <= self._end]
         # y < 1/(1−p) where i > c(1−e^−ε)
@@ -231,14 +245,14 @@ class ThresholdCurve(PrivacyCurve):
         chance = np.concatenate([mass[c, i], below[hidden, tau - 1]])
         y = np.concatenate([(c - i) / (c * q), 1 / (1 - drop)]) * factor
         kept = (y < 1 / q) & (chance > _CUT / mass.shape[1])
-        if factor * q * (1 - 8 * UNIT) >= 1:
-            kept &= size != tau  # all that is left of it is p^τ, whatever c'
+        if factor * q * (1 - 8 * ROUNDING) >= 1:
+            kept &= size != tau  # here c = τ adds only p^τ, for every c'
         return size[kept], chance[kept] * (1 + self._slack), y[kept]
 
     def _bounds(self, outcomes: tuple[Counts, Array, Array]) -> Array:
-        """For each c, a bound over all c'. What was cut from P, from R and above is added."""
+        """For each c, an upper bound over all c'. It includes the masses that were left out."""
         size, chance, y = outcomes
-        weights = chance * np.interp(y * (1 - 8 * UNIT), *self._largest) * (1 + self._slack)
+        weights = chance * np.interp(y * (1 - 8 * ROUNDING), *self._largest) * (1 + self._slack)
         return np.bincount(size, weights, minlength=self._end + 1).astype(np.float64) + 4 * _CUT
 
 
@@ -248,14 +262,15 @@ def threshold_delta(honest: int, rate: Fraction, threshold: int, epsilon: float)
 
 
 def least_threshold(honest: int, rate: Fraction, epsilon: float, delta: float) -> int | None:
-    """The least τ with δ(ε) ≤ delta, evaluated; None if that is above `MOST_THRESHOLD`.
+    """The smallest τ with δ(ε) ≤ delta, or None if it is above `MOST_THRESHOLD`.
 
-    At honest + 1 no bucket is ever shown, and delta = 0 is kept.
+    The result has been verified. With τ = honest + 1 no bucket is ever shown, so even delta = 0 is
+    met.
     """
     if not 0 <= checks.real("delta", delta) <= 1:
         raise InvalidParameter(f"`delta` must be between 0 and 1, got {delta}")
     stop = min(MOST_THRESHOLD, ThresholdCurve(honest, rate, 1).honest + 1)
-    # p^τ ≤ δ
+    # No τ with p^τ > δ is private.
     start = next((least for least in range(1, stop) if rate**least <= delta), stop)
 
     def delta_at(threshold: int) -> float:
@@ -265,7 +280,10 @@ def least_threshold(honest: int, rate: Fraction, epsilon: float, delta: float) -
 
 
 def closed_form(epsilon: float, delta: float, alpha: float) -> tuple[Fraction, int]:
-    """(p, τ) of the literature: p = α(1−e^−ε), τ = ln(1/δ)/(ln(1/α) − 1/(1+α)), α < 0.51."""
+    """The (p, τ) of the literature.
+
+    p = α(1−e^−ε) and τ = ln(1/δ)/(ln(1/α) − 1/(1+α)), for α < 0.51.
+    """
     given = {"epsilon": epsilon, "delta": delta, "alpha": alpha}
     epsilon, delta, alpha = (checks.real(name, value) for name, value in given.items())
     gain = math.log(1 / alpha) - 1 / (1 + alpha) if 0 < alpha < 1 else 0.0

@@ -1,44 +1,45 @@
-"""Smooth distributions: the tool by which papers prove noise private, beside the exact answer.
+"""Smooth distributions, with which papers prove that noise is private.
 
 A law D on the integers is (ε, δ, k)-smooth if for every 0 < |k'| ≤ k, with probability at least
 1 − δ over Y ~ D, P(Y)/P(Y + k') < e^{|k'|ε}. Adding a 1-smooth D to an integer that one person
-changes by at most 1 is (ε, δ)-private. The proof gives away two things: a lemma bounds the tail,
-and the tail itself, P(loss > ε), stands where the smaller Σ (P − e^ε Q)₊ would do. For binomial
-noise at ε = 1, δ = 1e-6 the lemma asks for 17 times the exact amount, the definition for 1.3 times.
+changes by at most 1 is (ε, δ)-private. This proof is loose in two ways. First, a lemma only bounds
+the probability P(loss > ε). Second, it uses this probability where the smaller Σ (P − e^ε Q)₊ would
+be enough. For binomial noise at ε = 1 and δ = 1e-6, the lemma needs 17 times the exact amount of
+noise, and the definition needs 1.3 times that amount.
 """
 
 import math
 
 import numpy as np
 
-from headcount.accounting.laws import UNIT, Law
+from headcount.accounting.laws import ROUNDING, Law
 from headcount.core.errors import InvalidParameter
 from headcount.core.table import short
 
 
 def smoothness_delta(law: Law, epsilon: float, distance: int = 1) -> float:
-    """The least δ for which the law is (ε, δ, distance)-smooth, by the definition; rounded up."""
+    """The smallest δ for which the law is (ε, δ, distance)-smooth by definition, rounded up."""
     worst = 0.0
     for step in (*range(-distance, 0), *range(1, distance + 1)):
-        # P(Y + step), zero outside the window: that makes a ratio infinite, on the safe side.
+        # P(Y + step) is zero outside the window. That makes the ratio infinite, which is safe.
         ahead = np.zeros_like(law.mass)
         if abs(step) < len(law.mass):
             if step > 0:
                 ahead[:-step] = law.mass[step:]
             else:
                 ahead[-step:] = law.mass[:step]
-        bound = math.exp(abs(step) * epsilon) * (1 - 2 * law.slack - 8 * UNIT)
+        bound = math.exp(abs(step) * epsilon) * (1 - 2 * law.slack - 8 * ROUNDING)
         mass = float(law.mass[law.mass >= bound * ahead].sum())
-        worst = max(worst, mass * (1 + law.slack + len(law.mass) * UNIT) + law.tail)
+        worst = max(worst, mass * (1 + law.slack + len(law.mass) * ROUNDING) + law.tail)
     return min(1.0, worst)
 
 
 def binomial_lemma(
     trials: int, gamma: float, alpha: float, distance: int = 1
 ) -> tuple[float, float]:
-    """(ε, δ) for which Bin(trials, γ) is (ε, δ, distance)-smooth, by the lemma of the literature.
+    """The (ε, δ) with which Bin(trials, γ) is (ε, δ, distance)-smooth by the published lemma.
 
-    For γ ≤ ½, α in [0, 1) and distance ≤ αγ·trials/2: ε = ln((1+α)/(1−α)),
+    For γ ≤ ½, α in [0, 1) and distance ≤ αγ·trials/2, the lemma gives ε = ln((1+α)/(1−α)) and
     δ = exp(−α²γ·trials/8) + exp(−α²γ·trials/(8+2α)).
     """
     if not (0 < gamma <= 0.5 and 0 <= alpha < 1):

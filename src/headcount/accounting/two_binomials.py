@@ -1,14 +1,15 @@
-"""Tails of a sum of two binomials, for many such sums at once.
+"""The tail probabilities of many sums of two binomials at once.
 
-Notation    N ~ Bin(c, p) + Bin(c', p'), M(s) = E[e^{sN}], m a number above the mean of N.
+Notation    N ~ Bin(c, p) + Bin(c', p'), M(s) = E[e^{sN}], m > E[N].
 Numerics    For any θ > 0 and period k, P(N ≥ m) is near
 
                 (1/k) Σ_j M(s_j) e^{−s_j m}/(1 − e^{−s_j}),  s_j = θ + 2πij/k.
 
-            The period folds in e^{jθk}·P(N ≥ m+jk) for all j ≠ 0. These are at most e^{−θk} below,
-            and above, by Chernoff's bound, M((1+h)θ)·e^{−(1+h)θm − hθk}. Frequencies left out have
-            |M(s)| ≤ M(θ)·e^{−v(1−cos Im s)}, with v the variance of N tilted by θ. What is folded
-            in makes the sum larger; what is left out, and rounding, are added to it.
+            The period folds in e^{jθk}·P(N ≥ m+jk) for all j ≠ 0. The terms with j < 0 are at most
+            e^{−θk}. Those with j > 0 are at most M((1+h)θ)·e^{−(1+h)θm − hθk}, by Chernoff's bound.
+            Frequencies left out have |M(s)| ≤ M(θ)·e^{−v(1−cos Im s)}, where v is the variance of N
+            tilted by θ. The terms folded in make the sum larger, so it remains an upper bound. The
+            bounds on the frequencies left out and on rounding are added to it.
 """
 
 import math
@@ -20,21 +21,22 @@ from numpy.typing import NDArray
 from scipy import special
 
 from headcount.accounting.inversion import polar
-from headcount.accounting.laws import UNIT
+from headcount.accounting.laws import ROUNDING
 
 Reals: TypeAlias = NDArray[np.float64]
-_SPARE = 16.0  # e^−16 of the wanted precision is folded in, and as much is left out
+_SPARE = 16.0  # each error is at most e^−16 of the wanted precision
 _LARGEST_TILT = 4.0
-_TILTS = 4  # steps of the search for a good tilt
+_TILTS = 4  # the steps of the search for a good tilt
 _RISES = (1.0, 0.5, 0.25, 0.125)  # the h that are tried
-_BLOCK = 1024  # sums that are computed at a time
+_BLOCK = 1024  # the number of sums that are computed at a time
 _TINY = 1e-300
 
 
 @dataclass(frozen=True)
 class TwoBinomials:
-    """Laws of N: for each, the trials of both kinds; for all, the chances that trials of both kinds
-    succeed and fail.
+    """Many laws of N. Each has its own numbers of trials of two kinds.
+
+    All laws share the probabilities that a trial of each kind succeeds, and that it fails.
     """
 
     trials: tuple[Reals, Reals]
@@ -50,16 +52,17 @@ class TwoBinomials:
         return self._sum(*(p * q for p, q in zip(self.success, self.failure, strict=True)))
 
     def at_least(self, numbers: Reals, precision: float) -> Reals:
-        """P(N ≥ m) for each m, rounded up: by less than a millionth of `precision`, and by what
-        floats round.
+        """P(N ≥ m) for each m, rounded up.
+
+        The result is too large by less than a millionth of `precision`, plus rounding errors.
         """
         above, tails = numbers > self.mean, np.empty(len(numbers))
         tails[above] = self._where(above)._beyond(numbers[above], precision)[0]
-        # Else by how many trials fail: more than all − m.
+        # For m below the mean, use the complement: more than (all trials − m) trials fail.
         failing = TwoBinomials(self.trials, self.failure, self.success)._where(~above)
-        fewer = self._sum(1.0, 1.0)[~above] - numbers[~above] + 1
-        found, error = failing._beyond(fewer, precision)
-        tails[~above] = np.minimum(1 - found + error, 1.0)
+        least_failures = self._sum(1.0, 1.0)[~above] - numbers[~above] + 1
+        complement, error = failing._beyond(least_failures, precision)
+        tails[~above] = np.minimum(1 - complement + error, 1.0)
         return tails
 
     def _where(self, some: NDArray[np.bool_] | NDArray[np.int64]) -> "TwoBinomials":
@@ -67,7 +70,7 @@ class TwoBinomials:
         return TwoBinomials((one[some], two[some]), self.success, self.failure)
 
     def _sum(self, one: Reals | float, two: Reals | float) -> Reals:
-        """The sum over all trials; those of the first kind add `one` each, the others `two`."""
+        """The sum over all trials, where each adds `one` or `two`, according to its kind."""
         return self.trials[0] * one + self.trials[1] * two
 
     def _log(self, tilt: Reals) -> Reals:
@@ -75,7 +78,7 @@ class TwoBinomials:
         return self._sum(*(np.log1p(p * np.expm1(tilt)) for p in self.success))
 
     def _tilted(self, tilt: Reals) -> tuple[Reals, Reals]:
-        """The chances of success, tilted."""
+        """The tilted probabilities of success."""
         one, two = (
             p / np.maximum(p + q * np.exp(-tilt), _TINY)
             for p, q in zip(self.success, self.failure, strict=True)
@@ -83,15 +86,17 @@ class TwoBinomials:
         return one, two
 
     def _tilt(self, numbers: Reals) -> Reals:
-        """A θ that makes about m the mean, but at least the mean and two deviations. Then terms are
-        about as small as the tail. If both kinds are alike, θ moves their odds exactly.
+        """A tilt θ that moves the mean to about m, to make all terms about as small as the tail.
+
+        The mean is moved by at least two standard deviations. If both kinds have the same
+        probability, the first step of the search is already exact.
         """
         most, deviation = self._sum(1.0, 1.0), np.sqrt(self.variance)
         wanted = np.minimum(np.maximum(numbers, self.mean + 2 * deviation), most - 0.5) / most
         tilt = np.zeros(len(numbers))
         for _ in range(_TILTS):
             one, two = self._tilted(tilt)
-            share = np.clip(self._sum(one, two) / most, _TINY, 1 - UNIT)
+            share = np.clip(self._sum(one, two) / most, _TINY, 1 - ROUNDING)
             spread = self._sum(one * (1 - one), two * (1 - two)) / most
             rise = np.maximum(spread / (share * (1 - share)), _TINY)
             tilt = tilt + (special.logit(wanted) - special.logit(share)) / rise
@@ -99,10 +104,10 @@ class TwoBinomials:
         return tilt
 
     def _beyond(self, numbers: Reals, precision: float) -> tuple[Reals, Reals]:
-        """The tails above the mean, rounded up; and the most by which each was rounded up."""
+        """The tails above the mean, rounded up; and the largest amount added to each."""
         spare = _SPARE - math.log(precision)
         tilt = self._tilt(numbers)
-        bound = self._log(tilt) - tilt * numbers - np.log(-np.expm1(-tilt))  # of ln tail
+        bound = self._log(tilt) - tilt * numbers - np.log(-np.expm1(-tilt))  # on ln P(N ≥ m)
         tails = np.full(len(numbers), math.exp(-spare))
         errors = tails.copy()
         likely = (bound > -spare) & (numbers <= self._sum(1.0, 1.0))
@@ -126,10 +131,10 @@ class TwoBinomials:
     def _inverted(
         self, numbers: Reals, tilt: Reals, period: Reals, nodes: float, left_out: float
     ) -> tuple[Reals, Reals]:
-        """The sums over frequencies, rounded up; and the most by which each was rounded up."""
+        """The sums over frequencies, rounded up; and the largest amount added to each."""
         place = np.arange(nodes + 1)[:, None]
         angle = 2 * math.pi / period * place
-        # Both signs of a frequency add the same; at half the period there is only one.
+        # Both signs of a frequency add the same. At half the period there is only one sign.
         weight = np.where(place == 0, 1.0, 2.0) * (2 * place < period) + (2 * place == period)
         size, phase = np.zeros(angle.shape), -angle * numbers
         for trials, p in zip(self.trials, self._tilted(tilt), strict=True):
@@ -142,6 +147,8 @@ class TwoBinomials:
         total = scale * np.sum(share * (np.exp(1j * phase) * kernel).real, axis=0)
         one, two = self._tilted(tilt)
         terms = (tilt + angle[-1]) * (numbers + self._sum(one, two))
-        wrong = UNIT * (64 + nodes + 16 * terms) * scale * np.sum(share * np.abs(kernel), axis=0)
-        # Each side folds in as much again; together that is less than twice as much.
+        wrong = (
+            ROUNDING * (64 + nodes + 16 * terms) * scale * np.sum(share * np.abs(kernel), axis=0)
+        )
+        # The two sides together fold in less than twice `left_out`.
         return np.clip(total + wrong + left_out, 0.0, 1.0), 2 * wrong + 5 * left_out

@@ -1,1 +1,1 @@
-"""The audit lab: privacy measured instead of believed, of our own protocols and of anybody's."""
+"""Audits: they measure the privacy of our own protocols and of any other mechanism."""

@@ -1,11 +1,11 @@
 """Empirical audits: a mechanism is run many times on two neighboring datasets.
 
-Some runs choose an event, by what is seen most on one side and least on the other; others, made
-afterwards, count it. Clopper and Pearson's bounds of both chances give an ε that is certainly below
-the true one, but for a chance of 1 − confidence. Every round has twice the runs of the one before,
-which it learns from, and an own share of what may go wrong: the audit may stop at any of them.
-Every output that only one side gave before is counted, too: a leak may be rare, while other events
-are more promising. `power` says how small a violation is surely found.
+An audit has rounds. The outputs of one round choose an event that is frequent on one side and rare
+on the other. The next round has twice as many runs, and counts the event. The bounds of Clopper and
+Pearson on both chances give a lower bound on ε, which is wrong with a probability of at most
+1 − confidence. Every round has its own share of this probability, so the audit may stop after any
+round. Outputs that only one side gave in the round before are counted, too, since such a leak may
+be rare while other events look better. `power` says how small a violation an audit finds.
 """
 
 import math
@@ -17,8 +17,8 @@ import numpy as np
 
 from headcount.auditor.bounds import lower_epsilon
 from headcount.auditor.events import Event, Leaks, best_event, leaks
+from headcount.auditor.features import Outputs, checked, says_nothing
 from headcount.auditor.power import POWER, smallest_leak, smallest_response
-from headcount.auditor.readings import Outputs, checked, says_nothing
 from headcount.auditor.sampling import Sampler, sampler
 from headcount.auditor.views import crowd_of, neighbors, promised, view_of
 from headcount.core import checks
@@ -32,48 +32,52 @@ from headcount.randomness.sources import SecureSource
 
 FIRST_RUNS = 500
 MOST_RUNS = 10**9
-_AT_ONCE = 1 << 17  # runs of a side
-_LEARNED = 1 << 18  # runs of a side that an event is chosen from, at most
+_AT_ONCE = 1 << 17  # runs on each side that are made at a time
+_LEARNED = 1 << 18  # an event is chosen from at most this many runs on each side
 
 
 @dataclass(frozen=True)
 class Audit:
-    """What was claimed, and what was measured.
+    """A claimed ε, and a measured lower bound.
 
-    `epsilon` is below the true one with the confidence. A claim below it is refuted; one above is
-    consistent with it, no more. With a probability of at least `power`, such an audit finds two
-    kinds of violations on these two datasets: a randomized response of ε ≥ `smallest_seen`, and an
-    output that one dataset gives with a chance of `smallest_leak` or more and the other never.
+    With the given confidence, `epsilon` is at most the true ε. A smaller claim is refuted. A larger
+    claim is consistent with the measurement, which does not prove it. With a probability of at
+    least `power`, such an audit finds two kinds of violations on these two datasets. One is a
+    randomized response with ε ≥ `smallest_seen`. The other is an output that one dataset gives with
+    a chance of at least `smallest_leak`, and the other dataset never gives.
     """
 
     claim: float | None
     delta: float
     confidence: float
     epsilon: float
-    runs: int  # on each side
+    runs: int  # the number of runs on each side
     event: str
-    chance: float  # of the event, as counted, on the one side
-    other_chance: float
+    chance: float  # the measured chance of the event for `dataset`
+    other_chance: float  # the measured chance of the event for `neighbor`
     dataset: Any
     neighbor: Any
-    smallest_seen: float | None  # without a claim there is nothing to violate
+    smallest_seen: float | None  # None without a claim, like `smallest_leak`
     smallest_leak: float | None
     power: float = POWER
 
     @property
     def refuted(self) -> bool:
-        """Whether less was claimed than was measured."""
+        """Whether the claim is less than the measured lower bound."""
         return self.claim is not None and self.epsilon > self.claim
 
     @property
     def verdict(self) -> str:
+        """One of "refuted", "consistent" and "no claim"."""
         return "no claim" if self.claim is None else "refuted" if self.refuted else "consistent"
 
     def to_dict(self) -> dict[str, Any]:
-        found = {"verdict": self.verdict, **asdict(self)}
-        return {name: None if value == math.inf else value for name, value in found.items()}
+        """The audit for JSON, with its verdict. JSON has no infinity: None stands for it."""
+        fields = {"verdict": self.verdict, **asdict(self)}
+        return {name: None if value == math.inf else value for name, value in fields.items()}
 
     def table(self) -> Table:
+        """The claim, the measured ε, and the event that showed it."""
         claim = "none" if self.claim is None else short(self.claim, 4)
         title = {
             "refuted": "Refuted: less privacy than was claimed",
@@ -138,16 +142,17 @@ def audit(
     source: Source | None = None,
     progress: Callable[[str, float], None] = lambda name, share: None,
 ) -> Audit:
-    """A certified lower bound on the ε of anything that randomizes, against a claim.
+    """A certified lower bound on the ε of any mechanism, compared with a claim.
 
-    `target(dataset)` is run up to `runs` times on each side of pairs of neighboring datasets; with
-    `batch=True` it is called as `target(dataset, count)` and gives so many outputs at once. With
-    `view="shuffle"` it is called for every value of a dataset, and what all of them gave is seen
-    without its order. The first round tries all pairs, the others the one that told most.
-    `parallel=True` runs each side in a process of its own.
+    `datasets` has pairs of neighboring datasets. `target(dataset)` is run up to `runs` times on
+    each dataset of a pair. With `batch=True` it is called as `target(dataset, count)`, and returns
+    `count` outputs at once. With `view="shuffle"` it is called for every value of a dataset, and
+    the audit sees all messages together, without their order. The first round tries all pairs. The
+    other rounds use the pair that showed the largest difference. `parallel=True` runs each side in
+    its own process.
 
-    A protocol brings its claim, its trust as the view, and pairs to try; it draws from `source`,
-    which is secure unless given.
+    A protocol has its own claim, view (its trust) and pairs of datasets. It draws random bits from
+    `source`. The default source is secure.
 
         audit(my_noisy_count, [([0, 0, 1], [0, 1, 1])], claim=1.0)
         audit(protocol("shuffle.zero-exact", Count(), Budget(1, 0.01), Crowd(100)))
@@ -179,7 +184,7 @@ def audit(
 
 
 def _pairs(datasets: Any, *, listed: bool) -> list[tuple[Any, Any]]:
-    """Pairs of datasets; each is a list of people's values if it is `listed`."""
+    """Pairs of datasets, checked. If `listed`, each dataset must be a list of people's values."""
     if not _is_list(datasets) or not all(_is_list(pair) and len(pair) == 2 for pair in datasets):
         raise InvalidParameter(
             "`datasets` must be pairs of neighbors, such as [([0, 1], [0, 0])], got "
@@ -203,12 +208,11 @@ def _called(target: Callable[..., Any], batch: bool) -> Callable[[Any, int], Out
     def sample(dataset: Any, count: int) -> Outputs:
         if not batch:
             return [target(dataset) for _ in range(count)]
-        found = target(dataset, count)
-        if not _is_list(found) or len(found) != count:
+        outputs: Outputs = target(dataset, count)
+        if not _is_list(outputs) or len(outputs) != count:
             raise InvalidParameter(
-                f"a mechanism must give a list of {count} outputs, got {checks.shown(found)}"
+                f"a mechanism must give a list of {count} outputs, got {checks.shown(outputs)}"
             )
-        outputs: Outputs = found
         return outputs
 
     return sample
@@ -238,28 +242,28 @@ def _audited(
         progress("trying pairs of datasets", sizes[0] / runs * number / len(datasets))
         learned.append(seen(pair, sizes[0]))
         event.append(best_event(*learned[-1], delta))
-    at = max(range(len(datasets)), key=lambda pair: event[pair].promise)
-    found = _Round(event[at], leaks(*learned[at]))
+    at = max(range(len(datasets)), key=lambda pair: event[pair].expected_epsilon)
+    current = _Round(event[at], leaks(*learned[at]))
     best = _Measured(0.0, str(event[at]), event[at].swapped, 0.0, 0.0)
     done = sizes[0]
     for size, wrong in zip(sizes[1:], shares, strict=True):
         outputs = _Learned()
         for start in range(0, size, _AT_ONCE):
-            progress(f"by {found.event.reading.name}", (done + start) / runs)
+            progress(f"by {current.event.feature.name}", (done + start) / runs)
             some = seen(datasets[at], min(_AT_ONCE, size - start))
-            found.count(some)
+            current.count(some)
             outputs.add(some)
-        measured = found.measured(size, delta, wrong)
+        measured = current.measured(size, delta, wrong)
         best = measured if measured.epsilon > best.epsilon or done == sizes[0] else best
         done += size
         if claim is not None and best.epsilon > claim:
             break
         if done < sum(sizes):
-            found = _Round(best_event(*outputs.sides(), delta), leaks(*outputs.sides()))
+            current = _Round(best_event(*outputs.sides(), delta), leaks(*outputs.sides()))
     if silent:
         raise InvalidParameter("a mechanism must give something, got None from every run")
     dataset, neighbor = datasets[at][::-1] if best.swapped else datasets[at]
-    # For the last round: the event and the leaks have half of its share each.
+    # These are the numbers of the last round. The event and the leaks each have half of its share.
     planned = min(sizes[-2], _LEARNED), sizes[-1], shares[-1] / 2
     return Audit(
         claim=claim,
@@ -287,7 +291,7 @@ class _Measured:
 
 
 class _Round:
-    """The counts of a round: of the most promising event, and of leaks."""
+    """The counts of a round: those of the chosen event, and those of the leaks."""
 
     def __init__(self, event: Event, told: Leaks) -> None:
         self.event, self._leaks = event, told
@@ -295,19 +299,21 @@ class _Round:
         self._leak_hits = np.zeros((2, len(told.codes)), dtype=np.int64)
 
     def count(self, outputs: tuple[Outputs, Outputs]) -> None:
-        for side, found in enumerate(outputs):
-            self._event_hits[side] += self.event.hits(found)
-            self._leak_hits[side] += self._leaks.hits(found)
+        for side, given in enumerate(outputs):
+            self._event_hits[side] += self.event.hits(given)
+            self._leak_hits[side] += self._leaks.hits(given)
 
     def measured(self, runs: int, delta: float, wrong: float) -> _Measured:
-        """The largest ε that was shown. The event has half of `wrong`, all leaks the other half."""
+        """The largest lower bound on ε. It is wrong with a probability of at most `wrong`. The
+        event gets half of `wrong`, and all leaks together get the other half.
+        """
         hits, others = self._event_hits[::-1] if self.event.swapped else self._event_hits
         epsilon = lower_epsilon(hits, others, runs, delta, wrong / 2)
         chances = hits / runs, others / runs
         best = _Measured(epsilon, str(self.event), self.event.swapped, *chances)
         swapped = self._leaks.swapped
         ours, theirs = np.where(swapped, self._leak_hits[::-1], self._leak_hits)
-        # The frequencies bound what any confidence bounds can show.
+        # No confidence bound can show more than these ratios of frequencies.
         most = np.maximum(ours / runs - delta, 0.0) / (np.maximum(theirs, 0.5) / runs)
         for at in np.argsort(-most, kind="stable"):
             if most[at] <= math.exp(best.epsilon):
@@ -322,28 +328,30 @@ class _Round:
 
 
 class _Learned:
-    """Outputs of a round, as many as an event is chosen from."""
+    """The outputs of a round that choose the next event."""
 
     def __init__(self) -> None:
-        self._parts: list[tuple[Outputs, Outputs]] = []
+        self._batches: list[tuple[Outputs, Outputs]] = []
 
     def add(self, outputs: tuple[Outputs, Outputs]) -> None:
-        if sum(len(one) for one, _ in self._parts) < _LEARNED:
-            self._parts.append(outputs)
+        if sum(len(one) for one, _ in self._batches) < _LEARNED:
+            self._batches.append(outputs)
 
     def sides(self) -> tuple[Outputs, Outputs]:
-        one, other = (_joined([part[side] for part in self._parts]) for side in (0, 1))
+        one, other = (_joined([batch[side] for batch in self._batches]) for side in (0, 1))
         return one, other
 
 
-def _joined(parts: list[Outputs]) -> Outputs:
-    if all(isinstance(part, np.ndarray) for part in parts):
-        return np.concatenate(parts)
-    return [output for part in parts for output in part]
+def _joined(batches: list[Outputs]) -> Outputs:
+    if all(isinstance(batch, np.ndarray) for batch in batches):
+        return np.concatenate(batches)
+    return [output for batch in batches for output in batch]
 
 
 def _rounds(runs: int) -> list[int]:
-    """Each twice the one before; the last is half of all."""
+    """The numbers of runs of all rounds. Each is twice the one before, and the last is half of all
+    runs.
+    """
     sizes = [runs // 2]
     while sizes[0] >= 2 * FIRST_RUNS:
         sizes.insert(0, sizes[0] // 2)
@@ -351,8 +359,8 @@ def _rounds(runs: int) -> list[int]:
 
 
 def _shares(rounds: int) -> list[float]:
-    """The share of each round that counts in what may go wrong. They add up to at most 1: the last
-    round, which has most runs, has half; the others have 1/2, 1/6, 1/12, … of the other half.
+    """The shares of the error probability for all rounds that count. Their sum is at most 1. The
+    last round has the most runs, and gets half. The others get 1/2, 1/6, 1/12, … of the other half.
     """
     if rounds == 1:
         return [1.0]

@@ -4,23 +4,24 @@ import math
 
 
 def lower_chance(hits: int, runs: int, wrong: float) -> float:
-    """A chance that is below the true one, but for a probability of `wrong`."""
-    from scipy.special import betaincinv  # loads when it is used
+    """A lower bound on a chance. It is wrong with a probability of at most `wrong`."""
+    from scipy.special import betaincinv  # loaded here, since it is slow to load
 
     return float(betaincinv(hits, runs - hits + 1, wrong)) if hits else 0.0
 
 
 def upper_chance(hits: int, runs: int, wrong: float) -> float:
-    """A chance that is above the true one, but for a probability of `wrong`."""
+    """An upper bound on a chance. It is wrong with a probability of at most `wrong`."""
     from scipy.special import betainccinv
 
     return float(betainccinv(hits + 1, runs - hits, wrong)) if hits < runs else 1.0
 
 
 def lower_epsilon(hits: int, other_hits: int, runs: int, delta: float, wrong: float) -> float:
-    """An ε that is below the true one, but for a probability of `wrong`.
+    """A lower bound on ε. It is wrong with a probability of at most `wrong`.
 
-    If P(E) ≤ e^ε·Q(E) + δ, then ε ≥ ln((P(E) − δ)/Q(E)), here for bounds of both chances.
+    If P(E) ≤ e^ε·Q(E) + δ, then ε ≥ ln((P(E) − δ)/Q(E)). Here a lower bound stands for P(E), and an
+    upper bound for Q(E).
     """
     above = lower_chance(hits, runs, wrong / 2) - delta
     return (

@@ -1,4 +1,7 @@
-"""Events that tell two datasets apart: learned from some outputs, to be counted on others."""
+"""Events that distinguish two datasets.
+
+They are learned from some outputs, and counted in others.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -7,68 +10,70 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from headcount.auditor.readings import Codes, Outputs, Reading, readings, same
+from headcount.auditor.features import Codes, Feature, Outputs, features, same
 
-_TWICE = 2  # how often an output must be seen to be taken for a leak
+_TWICE = 2  # an output must occur at least this often to be considered a leak
 
 
 @dataclass(frozen=True)
 class Event:
-    """A reading, and the codes that belong to the event; `swapped` if the other side has more."""
+    """A feature, and the codes that belong to the event. If `swapped`, the event is more frequent
+    on the other side.
+    """
 
-    reading: Reading
+    feature: Feature
     codes: NDArray[np.int64]
     swapped: bool
-    promise: float  # the ε that it would have shown on what it was chosen from
+    expected_epsilon: float  # about the ε that the outputs from which it was chosen would show
 
     def hits(self, outputs: Outputs) -> int:
-        return int(np.isin(self.reading.read(outputs), self.codes).sum())
+        return int(np.isin(self.feature.codes_of(outputs), self.codes).sum())
 
     def __str__(self) -> str:
-        return self.reading.describe(np.sort(self.codes))
+        return self.feature.describe(np.sort(self.codes))
 
 
 def best_event(outputs: Outputs, others: Outputs, delta: float) -> Event:
-    """The event that would show the largest ε, if it were counted as often again.
+    """The event that is expected to show the largest ε in as many runs.
 
-    Which codes are in it is learned from one half of the runs, and which event is best from the
-    other: what was seen once on one side only is no event yet.
+    One half of the runs decides which codes belong to an event. The other half decides which event
+    is best. So an output that occurred only once, on one side, does not make an event.
     """
     half = len(outputs) // 2
     learned = [outputs[:half], others[:half]]
     tried = [outputs[half:], others[half:]]
-    found = (
-        _event(reading, learned[::way], tried[::way], delta, swapped=way < 0)
-        for reading in readings(outputs, others)
+    events = (
+        _event(feature, learned[::way], tried[::way], delta, swapped=way < 0)
+        for feature in features(outputs, others)
         for way in (1, -1)
     )
-    return max(found, key=lambda event: event.promise)
+    return max(events, key=lambda event: event.expected_epsilon)
 
 
 def _event(
-    reading: Reading,
+    feature: Feature,
     learned: Sequence[Outputs],
     tried: Sequence[Outputs],
     delta: float,
     *,
     swapped: bool,
 ) -> Event:
-    one, two = map(reading.read, learned)
+    one, two = map(feature.codes_of, learned)
     codes, which = np.unique(np.concatenate([one, two]), return_inverse=True)
     ours = np.bincount(which[: len(one)], minlength=len(codes))
     theirs = np.bincount(which[len(one) :], minlength=len(codes))
-    # What was seen most often on the one side, for each time on the other, comes first.
+    # Codes are sorted by the ratio of their counts on the two sides, the largest first.
     order = np.argsort(-(ours + 0.5) / (theirs + 0.5), kind="stable")
     place = np.empty(len(codes), dtype=np.int64)
     place[order] = np.arange(len(codes))
-    hits, other_hits = (np.cumsum(_counted(reading.read(side), codes, place)) for side in tried)
+    hits, other_hits = (np.cumsum(_counted(feature.codes_of(side), codes, place)) for side in tried)
     runs = len(tried[0])
-    shown = promise(hits, other_hits, runs, delta)
+    shown = expected_epsilon(hits, other_hits, runs, delta)
     at = int(np.argmax(shown))
-    return Event(reading, codes[order[: at + 1]], swapped, float(shown[at]))
+    return Event(feature, codes[order[: at + 1]], swapped, float(shown[at]))
 
 
-def promise(
+def expected_epsilon(
     hits: NDArray[Any], other_hits: NDArray[Any], runs: int, delta: float
 ) -> NDArray[np.float64]:
     """About the ε that confidence bounds would show: counts are moved by three deviations."""
@@ -80,10 +85,10 @@ def promise(
 
 @dataclass(frozen=True, eq=False)
 class Leaks:
-    """Outputs, by rising codes, that one side gave twice or more and the other never.
+    """Outputs that one side gave at least twice and the other side never, in the order of codes.
 
-    Each has a share of what may go wrong, in proportion to how often it was seen; they add up to 1.
-    `swapped` is True for those that the other side gave.
+    Each has a share of the error probability, in proportion to how often it occurred. The sum of
+    the shares is 1. `swapped` is True for outputs of the other side.
     """
 
     codes: Codes
@@ -92,36 +97,36 @@ class Leaks:
     outputs: tuple[Any, ...]
 
     def hits(self, outputs: Outputs) -> NDArray[np.int64]:
-        """How often each of them occurs among some outputs."""
+        """How often each leak occurs among some outputs."""
         places = np.arange(len(self.codes))
         return _counted(same(outputs), self.codes, places) if len(places) else places
 
 
 def leaks(outputs: Outputs, others: Outputs) -> Leaks:
-    """The outputs that may tell the two sides apart for certain."""
+    """The outputs that may reveal with certainty which dataset was used."""
     sides = [
         np.unique(same(side), return_index=True, return_counts=True) for side in (outputs, others)
     ]
-    codes, counts, swapped, found = [], [], [], []
+    codes, counts, swapped, leaked = [], [], [], []
     for number, side in enumerate((outputs, others)):
         seen, first, often = sides[number]
         alone = (often >= _TWICE) & ~np.isin(seen, sides[1 - number][0])
         codes.append(seen[alone])
         counts.append(often[alone])
         swapped.append(np.full(alone.sum(), number == 1))
-        found += [side[at] for at in first[alone]]
+        leaked += [side[at] for at in first[alone]]
     order = np.argsort(np.concatenate(codes))
     often = np.concatenate(counts)[order]
     return Leaks(
         np.concatenate(codes)[order],
         np.concatenate(swapped)[order],
         often / max(1, often.sum()),
-        tuple(found[at] for at in order),
+        tuple(leaked[at] for at in order),
     )
 
 
-def _counted(found: Codes, codes: Codes, place: NDArray[np.int64]) -> NDArray[np.int64]:
-    """How often each known code was found, in their order."""
-    at = np.minimum(np.searchsorted(codes, found), len(codes) - 1)
-    known = codes[at] == found
+def _counted(seen: Codes, codes: Codes, place: NDArray[np.int64]) -> NDArray[np.int64]:
+    """How often each of the known codes occurs. Code i is counted at `place[i]`."""
+    at = np.minimum(np.searchsorted(codes, seen), len(codes) - 1)
+    known = codes[at] == seen
     return np.bincount(place[at[known]], minlength=len(codes))

@@ -1,8 +1,8 @@
-"""Exact audits: every outcome of a small crowd is listed, for every pair of neighboring datasets.
+"""Exact audits: all outcomes of a small crowd are listed, for all pairs of neighboring datasets.
 
-A randomizer is known by its law: for each value a mapping from what is sent, messages without
-their order, to chances that are fractions. Registered protocols state theirs; for your own, write
-it down.
+A randomizer is given by its laws. For each value, the law is a mapping from the messages that are
+sent, without their order, to their chances as fractions. Registered protocols state their laws. For
+your own randomizer, write a function that returns them.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -21,23 +21,24 @@ from headcount.core import checks
 from headcount.core.budget import Trust
 from headcount.core.errors import InvalidParameter
 from headcount.core.messages import Batch
-from headcount.core.protocol import Bundle, Protocol
+from headcount.core.protocol import Protocol
+from headcount.core.randomizer import Bundle
 from headcount.core.table import Table, short
-from headcount.core.task import Bounded
+from headcount.road.shuffler import Shuffler
 
 Counts: TypeAlias = tuple[int, ...]
-MOST_OUTCOMES = 200_000  # of a view, beyond which nothing is listed
+MOST_OUTCOMES = 200_000  # a view with more outcomes is refused
 MOST_PEOPLE = 64
 MOST_VALUES = 64
-MOST_DATASETS = 4096  # where it matters who holds what
-_RARE: Bundle = (((-1,), 1),)  # what laws leave out
-_MOST_RATIO = Fraction(10**9)  # e^ε that can be certain in spite of that
-_ROUNDING = 1e-9  # of an ε, within which floats say the same
+MOST_DATASETS = 4096  # the most datasets if the order of people matters
+_RARE: Bundle = (((-1,), 1),)  # stands for all rare bundles that a law leaves out
+_MOST_RATIO = Fraction(10**9)  # the largest e^ε that is certain if a law leaves out rare bundles
+_ROUNDING = 1e-9  # a claim is refuted only if ε exceeds it by more than this share
 
 
 @dataclass(frozen=True)
 class ExactAudit:
-    """The least ε that a crowd has, and two datasets and an event that show it."""
+    """The least ε of a crowd, with two datasets and an event that show it."""
 
     view: Trust
     users: int
@@ -49,18 +50,21 @@ class ExactAudit:
 
     @property
     def epsilon(self) -> float:
+        """The least ε at this δ; `inf` if none is enough."""
         return self.loss.epsilon
 
     @property
     def refuted(self) -> bool:
-        """Whether it was claimed to be less."""
+        """Whether the claim is less than the least ε."""
         return self.claim is not None and self.epsilon > self.claim * (1 + _ROUNDING)
 
     @property
     def verdict(self) -> str:
+        """One of "refuted", "kept" and "no claim"."""
         return "no claim" if self.claim is None else "refuted" if self.refuted else "kept"
 
     def table(self) -> Table:
+        """The claim, the least ε, and the event that shows it."""
         title = {
             "refuted": "Refuted: less privacy than was claimed",
             "kept": "Kept: no event of any two neighboring datasets shows less privacy",
@@ -101,11 +105,12 @@ class ExactAudit:
         return self.table().html()
 
     def to_dict(self) -> dict[str, Any]:
-        found = asdict(self)
-        del found["loss"]
+        """The audit for JSON, with its verdict. JSON has no infinity: None stands for it."""
+        fields = asdict(self)
+        del fields["loss"]
         return {
             "verdict": self.verdict,
-            **found,
+            **fields,
             "epsilon": None if self.loss.ratio is None else self.epsilon,
             "refuted": self.refuted,
             "event": [str(outcome) for outcome in self.loss.event],
@@ -125,10 +130,11 @@ def exact_audit(
 ) -> ExactAudit:
     """The least ε at δ of what an adversary sees, over all neighboring datasets of these values.
 
-    The view is that of one person's messages (local), of all messages of a crowd of `users` without
-    their order (shuffle), or of what is released (central: the law is a function of the dataset, a
-    tuple of values). A protocol brings its values, honest people and trust; asked for no δ, also
-    its claim. Real numbers cannot be listed: the result is for the `values` given.
+    In the local view the adversary sees one person's messages. In the shuffle view it sees the
+    messages of `users` people without their order. In the central view it sees the release; then
+    the law is a function of the dataset, a tuple of values. A protocol has its own values, number
+    of honest people and trust, and its own claim if no `claim` is given. Real numbers cannot be
+    listed, so the result holds only for the given `values`.
 
         exact_audit(protocol("local.k-ary", Histogram(4), Budget(1), Crowd(5)))
         exact_audit(lambda x: {((x, 1), (1 - x, 1)): Fraction(1)}, [0, 1], users=3, view="shuffle")
@@ -165,19 +171,19 @@ def exact_audit(
 
 
 def _nothing(outcome: Any) -> bool:
-    """Whether an outcome is None, or several messages that all are None."""
+    """Whether an outcome is None, or several messages that are all None."""
     if isinstance(outcome, tuple) and outcome:
-        return all(isinstance(part, tuple) and part and part[0] is None for part in outcome)
+        return all(isinstance(pair, tuple) and pair and pair[0] is None for pair in outcome)
     return outcome is None
 
 
 def _values(protocol: Protocol) -> Sequence[Any]:
-    """Everything that people may hold."""
-    task = protocol.task
-    if not isinstance(task, Bounded):
+    """All values that people may hold."""
+    task, bounded = protocol.task, protocol.task.bounded
+    if bounded is None:
         return range(task.domain)
-    if task.whole and task.domain <= MOST_VALUES:
-        return range(int(task.low), int(task.high) + 1)
+    if bounded.whole and bounded.domain <= MOST_VALUES:
+        return range(int(bounded.low), int(bounded.high) + 1)
     raise InvalidParameter(f"`values` must be given where there is no list, got none for {task}")
 
 
@@ -195,23 +201,27 @@ def _listed(values: Any) -> Sequence[Any]:
 def _view(
     target: Protocol | Callable[[Any], Law], values: Sequence[Any], seen: Trust
 ) -> tuple[Callable[[tuple[Any, ...]], Law], Fraction]:
-    """The law of what is seen, by the dataset, and what a person's law may leave out."""
+    """Two things: a function from a dataset to the law of what is seen, and the largest chance that
+    a person's law leaves out.
+    """
     if isinstance(target, Protocol):
         laws, rare = _stated(target, values)
         if seen is Trust.CENTRAL:
             return _Releases(target, laws).view, rare
-        return _Crowds(laws, target.least_copies if seen is Trust.SHUFFLE else 1).view, rare
+        shuffler = Shuffler.of(target) if seen is Trust.SHUFFLE else Shuffler()
+        return _Crowds(laws, shuffler).view, rare
     if seen is Trust.CENTRAL:
         cached = lru_cache(maxsize=MOST_DATASETS)(lambda dataset: _asked(target, dataset))
         return cached, Fraction(0)
-    return _Crowds({value: _sent(target, value) for value in values}, 1).view, Fraction(0)
+    sent = {value: _sent(target, value) for value in values}
+    return _Crowds(sent, Shuffler()).view, Fraction(0)
 
 
 def _asked(target: Callable[[Any], Law], value: Any) -> Law:
-    """The law that a function of somebody else's gives."""
+    """The law that the user's function returns for a value."""
     try:
         law = dict(target(value))
-    except (Exception, SystemExit) as error:  # whatever it is
+    except (Exception, SystemExit) as error:  # the user's function may raise anything
         raise InvalidParameter(
             f"a law must be given for {value!r}, got {type(error).__name__}: {error}"
         ) from error
@@ -225,7 +235,7 @@ def _asked(target: Callable[[Any], Law], value: Any) -> Law:
 
 
 def _sent(target: Callable[[Any], Law], value: Any) -> Law:
-    """The same of messages, without their order."""
+    """The law of a person's messages without their order, from the user's function."""
     law = _asked(target, value)
     try:
         return {tuple((message, int(count)) for message, count in bag): law[bag] for bag in law}
@@ -236,8 +246,8 @@ def _sent(target: Callable[[Any], Law], value: Any) -> Law:
 
 
 def _stated(protocol: Protocol, values: Sequence[Any]) -> tuple[dict[Any, Law], Fraction]:
-    """The laws of a protocol, and the most that any leaves out since it is very rare: that is one
-    outcome more.
+    """The laws of a protocol, and the largest chance that one of them leaves out. All rare bundles
+    that a law leaves out become one more outcome.
     """
     laws: dict[Any, Law] = {}
     most = Fraction(0)
@@ -252,8 +262,8 @@ def _stated(protocol: Protocol, values: Sequence[Any]) -> tuple[dict[Any, Law], 
 
 
 def _certain(law: Law, other: Law, delta: Fraction, rare: Fraction) -> Loss:
-    """The loss that is there whatever the outcomes are that were left out, with a chance of `rare`
-    at most on each side: that may be worth rare·(1 + e^ε) of δ.
+    """A lower bound on the loss that holds for all possible laws. The laws may leave out outcomes
+    with a chance of at most `rare` on each side. These can change δ by at most rare·(1 + e^ε).
     """
     loss = least_loss(law, other, delta)
     if not rare:
@@ -266,7 +276,9 @@ def _certain(law: Law, other: Law, delta: Fraction, rare: Fraction) -> Loss:
 def _neighbors(
     values: Sequence[Any], people: int, *, in_order: bool
 ) -> Iterator[tuple[tuple[Any, ...], tuple[Any, ...]]]:
-    """All pairs of datasets that differ in one person; `in_order` if it matters who holds what."""
+    """All pairs of datasets that differ in one person's value. If `in_order`, datasets with the
+    same values in another order are different.
+    """
     if in_order:
         if len(values) ** people > MOST_DATASETS:
             raise InvalidParameter(
@@ -285,20 +297,20 @@ def _neighbors(
 
 
 def _copies(bundle: Bundle) -> str:
-    """Messages in words."""
+    """Messages and their numbers of copies, in words."""
     return ", ".join(f"{count} × {message}" for message, count in bundle) or "no messages"
 
 
 class _Crowds:
-    """Laws of how often each message occurs among those of a crowd."""
+    """The laws of a crowd's messages: how many copies there are of each message."""
 
-    def __init__(self, laws: Mapping[Any, Law], least_copies: int) -> None:
+    def __init__(self, laws: Mapping[Any, Law], shuffler: Shuffler) -> None:
         kinds = sorted(
             {message for law in laws.values() for bag in law for message, _ in bag}, key=repr
         )
         self.kinds = kinds
         self._none = (0,) * len(kinds)
-        self._least_copies = least_copies
+        self._shuffler = shuffler
         self._laws = {
             value: {
                 tuple(dict(bag).get(kind, 0) for kind in kinds): Fraction(chance)
@@ -309,15 +321,18 @@ class _Crowds:
         self._sent: dict[tuple[Any, ...], dict[Counts, Fraction]] = {(): {self._none: Fraction(1)}}
 
     def view(self, held: tuple[Any, ...]) -> Law:
-        """What a shuffler passes on, which withholds messages with too few copies."""
+        """The law of the messages that a shuffler passes on. It withholds those with too few
+        copies.
+        """
         out: dict[Bundle, Fraction] = {}
         for counts, chance in self.sent(held).items():
             copies = zip(self.kinds, counts, strict=True)
-            seen = tuple((kind, count) for kind, count in copies if count >= self._least_copies)
+            seen = tuple((kind, count) for kind, count in copies if self._shuffler.passes(count))
             out[seen] = out.get(seen, Fraction(0)) + chance
         return out
 
     def sent(self, held: tuple[Any, ...]) -> dict[Counts, Fraction]:
+        """The law of all messages of people who hold these values."""
         if held not in self._sent:
             out: dict[Counts, Fraction] = {}
             for counts, chance in self.sent(held[:-1]).items():
@@ -333,7 +348,7 @@ class _Crowds:
 
 
 class _Releases:
-    """Laws of what a curator releases."""
+    """The laws of the curator's releases."""
 
     def __init__(self, protocol: Protocol, laws: Mapping[Any, Law]) -> None:
         if protocol.trust is not Trust.CENTRAL:
@@ -341,7 +356,7 @@ class _Releases:
                 f"`view` must be local or shuffle for {protocol.name}, whose noise is in the "
                 "messages, got central"
             )
-        self._protocol, self._crowds = protocol, _Crowds(laws, 1)
+        self._protocol, self._crowds = protocol, _Crowds(laws, Shuffler())
         self._known: dict[tuple[Any, ...], Law] = {}
 
     def view(self, held: tuple[Any, ...]) -> Law:
@@ -356,7 +371,7 @@ class _Releases:
     def _released(self, counts: Counts, people: int) -> Law:
         dtype = self._protocol.alphabet.dtype
         payload = np.repeat(np.array(self._crowds.kinds, dtype=dtype), counts)
-        law = self._protocol.release_law(self._protocol.tally(Batch(payload, people)))
+        law = self._protocol.estimator.release_law(self._protocol.tally(Batch(payload, people)))
         if law is None:
             raise InvalidParameter("the law of a release must be short enough to list, got none")
         return law

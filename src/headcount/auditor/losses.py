@@ -1,4 +1,4 @@
-"""The least ε of two listed laws at a δ, in fractions, and the event that shows it."""
+"""The least ε of two laws at a given δ, and the worst event. Laws are lists of exact fractions."""
 
 import math
 from collections.abc import Mapping
@@ -6,22 +6,26 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, TypeAlias
 
-# Outcomes and their chances.
+# A mapping from outcomes to their chances.
 Law: TypeAlias = Mapping[Any, Fraction]
 
 
 @dataclass(frozen=True)
 class Loss:
-    """P(event) = ratio·Q(event) + δ for the worst event; `ratio` is e^ε, None if no ε is enough."""
+    """The worst event, with P(event) = ratio·Q(event) + δ.
+
+    `ratio` is e^ε. It is None if no ε is large enough. `chance` is P(event), and `other_chance` is
+    Q(event).
+    """
 
     ratio: Fraction | None
     event: tuple[Any, ...]
-    chance: Fraction  # of the event under P
-    other_chance: Fraction  # and under Q
+    chance: Fraction
+    other_chance: Fraction
 
     @property
     def epsilon(self) -> float:
-        """Rounded up."""
+        """ε, rounded up."""
         if self.ratio is None:
             return math.inf
         if self.ratio <= 1:
@@ -38,8 +42,8 @@ class Loss:
 def least_loss(law: Law, other: Law, delta: Fraction) -> Loss:
     """The least ε ≥ 0 with P(E) ≤ e^ε·Q(E) + δ for all events E.
 
-    The worst events hold the outcomes whose ratio P/Q is largest: with p and q the sums over the
-    first of them, e^ε is the largest (p − δ)/q.
+    Outcomes are sorted by the ratio P/Q, the largest first. A worst event has the first outcomes of
+    this list. Let p and q be their sums of chances. Then e^ε is the largest value of (p − δ)/q.
     """
 
     def order(outcome: Any) -> tuple[bool, Fraction]:
@@ -54,6 +58,6 @@ def least_loss(law: Law, other: Law, delta: Fraction) -> Loss:
         other_chance += other.get(outcome, Fraction(0))
         if chance > delta:
             ratio = (chance - delta) / other_chance if other_chance else None
-            found = Loss(ratio, tuple(outcomes[:count]), chance, other_chance)
-            worst = found if found > worst or (ratio is None and worst.ratio is None) else worst
+            loss = Loss(ratio, tuple(outcomes[:count]), chance, other_chance)
+            worst = loss if loss > worst or (ratio is None and worst.ratio is None) else worst
     return worst

@@ -1,21 +1,24 @@
-"""How small a violation an audit surely finds: with a probability of `POWER` at least.
+"""The smallest violations that an audit finds with a probability of at least `POWER`.
 
-Two kinds of violations are looked at. Both are computed for the last round, which has n runs of a
-side and learned from the outputs of m runs; earlier rounds can only find more. "Surely" leaves out
-a probability of 1 − POWER. Each binomial count below has a share of it, with which the count may
-fall short. The counts of the two sides need not be independent.
+Two kinds of violations are considered. Both are computed for the last round only; earlier rounds
+can only find more. The last round has n runs on each side, and learned from m runs on each side of
+the round before. An audit may miss a violation with a probability of 1 − POWER. This probability is
+divided among the binomial counts below: each count may be too small with its share. The counts of
+the two sides need not be independent.
 
-Leak        An output has chance x on one side, 0 on the other. If it was seen k ≥ 2 times while
-            learning, it is one of the `Leaks`, with a share of at least k/2m in what may go wrong
-            with them: all of them were seen 2m times at most. It is then counted by itself, so that
-            nothing else that the mechanism gives matters. Half of what is left out is for its being
-            seen less than k times, half for its being counted too seldom to refute the claim.
-Response    Two answers; each side gives one of them with chance 1 − q, and q = (1 − δ)/(1 + e^ε).
-            The events that can be chosen are one answer, or both together, which show nothing. In
-            the first half of the m runs it is learned which side gives an answer more often. That
-            is right if the side with 1 − q did so. The answer is chosen before both together if its
-            promise is larger in the other half. Then it is counted. Most of what is left out is for
-            this last count: what is learned is hardly ever wrong.
+Leak        An output has chance x on one side and 0 on the other. If it occurs k ≥ 2 times in the m
+            runs, it is one of the `Leaks`. All leaks together occur at most 2m times, so this one
+            gets at least a share k/2m of the error probability of the leaks. It is counted by
+            itself, so the other outputs of the mechanism do not matter. Half of 1 − POWER is for
+            the case that it occurs fewer than k times. The other half is for the case that it is
+            counted too rarely to refute the claim.
+Response    There are two answers. Each side gives its own answer with chance 1 − q, for
+            q = (1 − δ)/(1 + e^ε). The possible events are one answer, and both together, which show
+            nothing. The first half of the m runs decides which side gives an answer more often. The
+            decision is correct if it is the side with chance 1 − q. The other half decides between
+            the single answer and both together: the event with the larger expected ε is chosen.
+            Then the event is counted in the n runs. Most of 1 − POWER is for this last count, since
+            the two decisions are hardly ever wrong.
 """
 
 import math
@@ -24,65 +27,65 @@ from functools import lru_cache
 import numpy as np
 
 from headcount.auditor.bounds import lower_epsilon
-from headcount.auditor.events import promise
+from headcount.auditor.events import expected_epsilon
 
 POWER = 0.9
 _LEFT_OUT = 1 - POWER
 _MOST_EPSILON = 50.0
-_STEPS = 40  # of a search
+_STEPS = 40  # steps of each bisection
 
 
 @lru_cache(maxsize=256)
 def smallest_leak(claim: float, delta: float, learned: int, runs: int, wrong: float) -> float:
-    """The least chance of a leak that is surely found; `inf` if none is."""
+    """The least chance of a leak that an audit finds, or `inf` if it finds none."""
 
-    def found(chance: float) -> bool:
+    def is_found(chance: float) -> bool:
         seen = _at_least(learned, chance, _LEFT_OUT / 2)
         counted = _at_least(runs, chance, _LEFT_OUT / 2)
         share = wrong * seen / (2 * learned)
         return seen >= 2 and lower_epsilon(counted, 0, runs, delta, share) > claim
 
-    if not found(1.0):
+    if not is_found(1.0):
         return math.inf
     low, high = 1e-12, 1.0
     for _ in range(_STEPS):
         middle = math.sqrt(low * high)
-        low, high = (low, middle) if found(middle) else (middle, high)
+        low, high = (low, middle) if is_found(middle) else (middle, high)
     return high
 
 
 @lru_cache(maxsize=256)
 def smallest_response(claim: float, delta: float, learned: int, runs: int, wrong: float) -> float:
-    """The least ε of a randomized response that is surely found; `inf` if none is."""
+    """The least ε of a randomized response that an audit finds, or `inf` if it finds none."""
     half, rest = learned // 2, learned - learned // 2
 
-    def found(epsilon: float) -> bool:
+    def is_found(epsilon: float) -> bool:
         truth = 1 - (1 - delta) / (1 + math.exp(epsilon))
 
         def counts(tries: int, left_out: float) -> tuple[int, int]:
-            """How often an answer comes at least on its own side, and at most on the other."""
+            """The least number of an answer on its own side, and the largest on the other side."""
             least = _at_least(tries, truth, left_out / 2)
             return least, tries - least
 
         ours, theirs = counts(half, _LEFT_OUT / 100)
         once, beside = counts(rest, _LEFT_OUT / 100)
-        one, both = promise(np.array([once, rest]), np.array([beside, rest]), rest, delta)
+        one, both = expected_epsilon(np.array([once, rest]), np.array([beside, rest]), rest, delta)
         hits, others = counts(runs, _LEFT_OUT * 98 / 100)
         chosen = ours > theirs and one > both
         return bool(chosen) and lower_epsilon(hits, others, runs, delta, wrong) > claim
 
-    if not found(_MOST_EPSILON):
+    if not is_found(_MOST_EPSILON):
         return math.inf
     low, high = claim, _MOST_EPSILON
     for _ in range(_STEPS):
         middle = (low + high) / 2
-        low, high = (low, middle) if found(middle) else (middle, high)
+        low, high = (low, middle) if is_found(middle) else (middle, high)
     return high
 
 
 def _at_least(tries: int, chance: float, left_out: float) -> int:
-    """The least number of hits in so many tries, but for a probability of `left_out`."""
-    from scipy.special import bdtr  # loads when it is used
+    """With a probability of at least 1 − `left_out`, there are at least as many hits as this."""
+    from scipy.special import bdtr  # loaded here, since it is slow to load
 
     if chance >= 1:
         return tries

@@ -1,21 +1,25 @@
-"""What an (ε, δ) means for one person, in words, against thresholds that the user can set.
+"""A privacy report: the meaning of (ε, δ) for one person, compared with thresholds of the user.
 
-Notation    P and Q are the laws of what is seen of two datasets that differ in one person's value;
-            P(E) ≤ e^ε·Q(E) + δ for all events E, and the same with P and Q exchanged. Mixes of
-            such laws keep it: what is said of two values holds for any statement about a person,
-            true against false. Every known (ε, δ) gives upper bounds; the least of them is taken.
-Odds        of a statement grow by the factor P/Q. E = {P > e^t·Q} has Q(E) ≤ e^−t·P(E), so that
-            P(E) ≤ δ/(1 − e^(ε−t)) for t > ε. (That P(E) ≤ δ at t = ε is a common mistake.) A chance
-            of Y = 2δ is left at t = ε + ln 2; with all of a curve δ(ε), at the least ε − ln(1 −
-            δ(ε)/Y). Where δ(ε) = 0, the factor e^ε is never exceeded.
-Advantage   P(E) − Q(E), detection minus false alarms. P(E) ≤ e^ε·Q(E) + δ and 1 − Q(E) ≤ e^ε·(1 −
-            P(E)) + δ add up to P(E) − Q(E) ≤ (e^ε − 1 + 2δ)/(e^ε + 1); at ε = 0 that is δ(0).
-Singled out A secret is one of k values, equally likely, with laws P_i; value i is guessed on the
-            event E_i, and rightly with the chance s = Σ P_i(E_i)/k. Sum P_i(E_i) ≤ e^ε·P_j(E_i) + δ
-            over all i ≠ j: (k−1)·ks ≤ e^ε·(k − ks) + k(k−1)δ, as the E_i are a partition. So
-            s ≤ (e^ε + (k−1)δ)/(e^ε + k − 1).
+Notation    Two datasets differ in one person's value. P and Q are the laws of what an attacker
+            sees. P(E) ≤ e^ε·Q(E) + δ for all events E, and the same with P and Q exchanged.
+            Mixtures of such laws satisfy it, too. So the bounds hold for any statement about a
+            person: P is the law if the statement is true, and Q if it is false. Every known pair
+            (ε, δ) gives upper bounds, and the report takes the least of them.
+Odds        The odds of a statement grow by the factor P/Q. The event E = {P > e^t·Q} has
+            Q(E) ≤ e^−t·P(E), and so P(E) ≤ δ/(1 − e^(ε−t)) for t > ε. (It is a common mistake that
+            P(E) ≤ δ at t = ε.) With t = ε + ln 2, the odds grow by more than e^t with a chance of
+            at most Y = 2δ. With a whole curve δ(ε), the least such t is the minimum of
+            ε − ln(1 − δ(ε)/Y) over ε. If δ(ε) = 0, the odds never grow by more than e^ε.
+Advantage   This is P(E) − Q(E), detection minus false alarms. The sum of P(E) ≤ e^ε·Q(E) + δ and
+            1 − Q(E) ≤ e^ε·(1 − P(E)) + δ gives P(E) − Q(E) ≤ (e^ε − 1 + 2δ)/(e^ε + 1). At ε = 0
+            this bound is δ(0).
+Singled out A secret is one of k equally likely values with laws P_i. An attacker guesses value i on
+            the event E_i. The guess is correct with the chance s = Σ P_i(E_i)/k. Sum the inequality
+            P_i(E_i) ≤ e^ε·P_j(E_i) + δ over all i ≠ j. The events E_i are a partition, so the sum
+            is (k−1)·ks ≤ e^ε·(k − ks) + k(k−1)δ. Hence s ≤ (e^ε + (k−1)δ)/(e^ε + k − 1).
 
-Each of the three, as a function of e^ε, has no local minimum but the least: δ is convex in e^ε.
+Each of the three bounds is a function of e^ε. Since δ is convex in e^ε, each local minimum of a
+bound is its least value.
 """
 
 import math
@@ -30,27 +34,27 @@ from headcount.core.budget import MOST_USERS, Budget, Trust
 from headcount.core.errors import InvalidParameter, UnknownName
 from headcount.core.guarantee import Guarantee, rounded_up
 from headcount.core.protocol import Protocol
-from headcount.core.table import Table, size
+from headcount.core.table import Table, counted, size
 
 Points: TypeAlias = tuple[tuple[float, float], ...]
 
-_FEW = 16  # points of a curve that are looked at first
-_CLOSER = 8  # times that the distance of points is halved around the best
-_UP = 2.0**-49  # relative, more than the rounding of any formula here
-_SAME = 1e-12  # relative, within which floats say the same
-_MOST_EXPONENT = 700.0  # whose e^x is a float
-_WORTH_SAYING = 1e6  # a factor; larger ones limit nothing
-# Chances, from 0 to 1, closer together near both ends.
+_FEW = 16  # points of a curve that are computed first
+_CLOSER = 8  # how often the distance of points is halved around the best point
+_UP = 2.0**-49  # a relative error above the rounding error of every formula here
+_SAME = 1e-12  # two floats within this relative distance count as equal
+_MOST_EXPONENT = 700.0  # e^x is a float up to here
+_WORTH_SAYING = 1e6  # factors above this are not mentioned
+# Chances from 0 to 1. They are closer together near both ends.
 _CHANCES = (*(math.sin(math.pi * step / 200) ** 2 for step in range(100)), 1.0)
 
 
 @dataclass(frozen=True)
 class Thresholds:
-    """The most that one is willing to accept.
+    """The most that a user accepts.
 
-    `odds` is the factor by which the odds of anything about a person may rise, `exception` the
-    chance that they rise further, `advantage` how much more often a test may detect a value than
-    raise a false alarm, and `singled_out` the chance that a secret is named.
+    `odds` is the factor by which the odds of any statement about a person may rise. `exception` is
+    the chance that they rise further. `advantage` is the chance that a test detects a value, minus
+    its chance of a false alarm. `singled_out` is the chance that a secret is guessed correctly.
     """
 
     odds: float = 10.0
@@ -69,7 +73,7 @@ class Thresholds:
 
     @classmethod
     def of(cls, limits: Mapping[str, float]) -> "Thresholds":
-        """Some by name; the others as they are."""
+        """Thresholds by name. Those that are not named have their default."""
         if not isinstance(limits, Mapping):
             raise InvalidParameter(
                 f"`limits` must be numbers by name, such as odds=5, got {checks.shown(limits)}"
@@ -91,7 +95,7 @@ _WHO = {
     None: "Whoever sees the answer",
 }
 _SCOPE = (
-    "This is for one answer; every further one about the same people adds to it.",
+    "This is for one answer. Every further answer about the same people adds to it.",
     "Only what a person's own value adds is counted: what an answer says about people in general "
     "can be learned without it.",
 )
@@ -99,7 +103,10 @@ _SCOPE = (
 
 @dataclass(frozen=True)
 class Fact:
-    """An upper bound, None if there is none; what it is without any answer; and its threshold."""
+    """An upper bound (`value`), which is None if there is none.
+
+    `baseline` is the same quantity for an attacker who sees no answer.
+    """
 
     name: str
     what: str
@@ -118,8 +125,10 @@ class Fact:
 
 @dataclass(frozen=True)
 class PrivacyReport:
-    """What the guarantee means. `never` is a factor that no odds ever rise by, if one is known;
-    `known` are the (ε, δ) that all of this follows from.
+    """The meaning of a guarantee for one person.
+
+    Odds never rise by more than the factor `never`; it is None if no such factor is known. All
+    facts follow from the pairs (ε, δ) in `known`.
     """
 
     protocol: str | None
@@ -137,6 +146,7 @@ class PrivacyReport:
 
     @property
     def facts(self) -> tuple[Fact, ...]:
+        """The four facts, each with its threshold."""
         return self.odds, self.exception, self.advantage, self.singled_out
 
     @property
@@ -145,28 +155,31 @@ class PrivacyReport:
         return all(fact.within for fact in self.facts)
 
     def detection(self, false_alarms: float) -> float:
-        """The most that a test detects with so many false alarms, both as chances."""
+        """The largest chance that a test detects a value, by its chance of a false alarm."""
         least = 1.0
         for epsilon, delta in self.known:
             factor, inverse = math.exp(min(epsilon, _MOST_EXPONENT)), math.exp(-epsilon)
-            missed = inverse * (1 - delta - false_alarms)  # at least
+            missed = inverse * (1 - delta - false_alarms)  # a lower bound
             least = min(least, factor * false_alarms + delta, 1 - missed)
         return least
 
     def belief(self, prior: float) -> float:
-        """The most that is believed afterwards, as a chance, but for the exception."""
+        """The largest belief in a statement after the answer, by the belief before. Both are
+        chances. The belief may be larger with the chance `exception`.
+        """
         if self.odds.value is None:
             return float(prior > 0)
         return prior / (prior + (1 - prior) / self.odds.value)
 
     @property
     def points(self) -> dict[str, Points]:
-        """Two curves: false alarms to detection, and belief before to belief after."""
+        """The points of two curves: `detection` by false alarms, and `belief` by prior belief."""
         curves = {"detection": self.detection, "belief": self.belief}
         return {name: tuple((at, curve(at)) for at in _CHANCES) for name, curve in curves.items()}
 
     @property
     def title(self) -> str:
+        """The verdict in one line."""
         beyond = ", ".join(fact.name for fact in self.facts if not fact.within)
         verdict = f"Beyond your thresholds ({beyond})" if beyond else "Within your thresholds"
         pair = f"({_shown(self.epsilon)}, {_shown(self.delta)})-DP"
@@ -175,13 +188,13 @@ class PrivacyReport:
 
     @property
     def but_for(self) -> str:
-        """With which chance the odds rise further, in words; empty where they never do."""
+        """The chance that the odds rise further, in words. It is empty if they never do."""
         left = self.exception.value
         return f"but for a chance of {_one_in(left)}" if left else ""
 
     @property
     def sentences(self) -> tuple[str, ...]:
-        """The report in plain words."""
+        """The report as sentences."""
         return tuple(filter(None, (*self._learned, *self._guessed, self._relies, *_SCOPE)))
 
     @property
@@ -216,7 +229,7 @@ class PrivacyReport:
 
     @property
     def _relies(self) -> str:
-        people = "the people" if self.honest is None else f"{self.honest:,} people"
+        people = "the people" if self.honest is None else counted(self.honest, "person", "people")
         return {
             Trust.CENTRAL: "This relies on the curator, who sees all values and adds the noise.",
             Trust.SHUFFLE: f"This relies on the shuffler, and on {people} to follow the protocol.",
@@ -225,6 +238,7 @@ class PrivacyReport:
         }[self.trust]
 
     def table(self) -> Table:
+        """The facts against their thresholds, and the sentences."""
         return Table(
             ("name", "what", "at most", "without answer", "threshold", "within"),
             tuple(
@@ -245,6 +259,7 @@ class PrivacyReport:
         )
 
     def to_dict(self) -> dict[str, Any]:
+        """The report for JSON."""
         return {
             "protocol": self.protocol,
             "epsilon": self.epsilon if math.isfinite(self.epsilon) else None,
@@ -268,10 +283,10 @@ class PrivacyReport:
 def privacy_report(
     source: Protocol | Guarantee | Budget, *, secret: int = 100, thresholds: Thresholds = _DEFAULT
 ) -> PrivacyReport:
-    """What is promised of one person's privacy, in words and against thresholds.
+    """The meaning of a guarantee for one person, in words and compared with thresholds.
 
-    A protocol tells most: all its (ε, δ), for what its trust lets an attacker see. Of a guarantee
-    or a budget only one is known. `secret` is how many values a secret might have.
+    A protocol gives the best bounds, since its whole privacy curve is known. A guarantee or a
+    budget has only one pair (ε, δ). `secret` is the number of values that a secret may have.
 
         print(privacy_report(protocol("shuffle.zero-exact", Count(), Budget(1, 1e-6), Crowd(1000))))
         privacy_report(Budget(2), thresholds=Thresholds(odds=5)).within
@@ -284,9 +299,9 @@ def privacy_report(
     checks.instance("thresholds", thresholds, Thresholds)
     promise = source.guarantee if isinstance(source, Protocol) else source
     if isinstance(promise, Guarantee) and not promise.secure:
-        raise InvalidParameter(f"a guarantee must be kept to be reported, got: {promise.warning}")
+        raise InvalidParameter(f"a guarantee must hold to be reported, got: {promise.warning}")
     epsilon, delta = _checked(promise)
-    # With 2δ ≥ 1 nothing would be said: then only what holds always counts.
+    # An exception with a chance of 2δ ≥ 1 says nothing. Then only bounds without exception count.
     chance = 2 * delta if delta < 1 / 2 else 0.0
     known = _points(source, secret, chance) if isinstance(source, Protocol) else {epsilon: delta}
     points = tuple(sorted(known.items()))
@@ -326,7 +341,7 @@ def privacy_report(
 
 
 def _checked(promise: Guarantee | Budget) -> tuple[float, float]:
-    """ε, which may be infinite, and δ: anybody can write down a guarantee."""
+    """ε and δ, checked, since a user may write any numbers into a guarantee. ε may be infinite."""
     epsilon, delta = promise.epsilon, checks.real("delta", promise.delta)
     epsilon = epsilon if epsilon == math.inf else checks.real("epsilon", epsilon)
     if epsilon < 0:
@@ -337,8 +352,8 @@ def _checked(promise: Guarantee | Budget) -> tuple[float, float]:
 
 
 def _points(protocol: Protocol, secret: int, chance: float) -> dict[float, float]:
-    """Some (ε, δ) of a protocol: all that matter, if its curve has few bends; else some that are
-    close to the best.
+    """Some pairs (ε, δ) of a protocol. If its curve has few bends, these are all that matter.
+    Otherwise they are close to the best pairs.
     """
     promise, curve = protocol.guarantee, protocol.curve
     known = {promise.epsilon: promise.delta}
@@ -347,7 +362,7 @@ def _points(protocol: Protocol, secret: int, chance: float) -> dict[float, float
         new = sorted(set(places) - set(known))
         known.update(zip(new, curve.deltas(np.array(new)).tolist(), strict=True))
 
-    # Beyond, e^ε alone gives more than the guarantee does.
+    # For larger ε, the bounds are worse than those of the guarantee, even with δ = 0.
     others = (secret - 1) * math.exp(-promise.epsilon)
     more = math.log1p(others * promise.delta) - math.log1p(-promise.delta)
     last = min(curve.last, _MOST_EXPONENT)
@@ -367,12 +382,12 @@ def _points(protocol: Protocol, secret: int, chance: float) -> dict[float, float
             near = points[max(best - 1, 0) : best + 2]
             look((points[best][0] + beside) / 2 for beside, _ in near)
         exact.add(min(known.items(), key=bound)[0])
-    # Many at once may have been rounded up more.
+    # `deltas` may round up more than `delta`, so the most important ones are computed again.
     return known | {epsilon: min(known[epsilon], curve.delta(epsilon)) for epsilon in exact}
 
 
 def _loss(epsilon: float, delta: float, chance: float) -> float:
-    """The logarithm of a factor that odds exceed with at most this chance; never, if δ = 0."""
+    """The logarithm of a factor. Odds exceed it with at most this chance, or never if δ = 0."""
     if not delta:
         return epsilon
     share = delta / chance * (1 + _UP) if chance else 1.0
@@ -394,12 +409,12 @@ def _up(chance: float) -> float:
 
 
 def _factor(loss: float) -> float | None:
-    """e^loss, rounded up; None beyond what a float holds."""
+    """e^loss, rounded up, or None if it is too large for a float."""
     return None if loss > _MOST_EXPONENT else math.exp(loss) * (1 + _UP * (1 + loss))
 
 
 def _shown(value: float | None) -> str:
-    """In four digits, rounded up."""
+    """A number with four digits, rounded up."""
     if value is None:
         return "no bound"
     return "∞" if math.isinf(value) else rounded_up(value * (1 - _SAME))

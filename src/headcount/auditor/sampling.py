@@ -1,8 +1,9 @@
-"""Both sides of a pair of datasets, run in this process or in one more for each side.
+"""Runs a mechanism on both datasets of a pair, in this process or in one process for each side.
 
-Two processes may start with the same state of a mechanism's own generator. Nothing here needs the
-two sides to be independent: each has bounds of its own, and what may go wrong adds up. The runs of
-one side must be, so that a side stays with its process from the first run to the last.
+Two processes may start with the same state of a mechanism's own generator. That does no harm, since
+the two sides need not be independent: each side has its own bounds, and their error probabilities
+are added. But the runs of one side must be independent. So each side stays in one process for all
+of its runs.
 """
 
 import multiprocessing
@@ -12,19 +13,21 @@ from contextlib import contextmanager
 from multiprocessing.connection import Connection
 from typing import Any, TypeAlias
 
-from headcount.auditor.readings import Outputs
+from headcount.auditor.features import Outputs
 from headcount.core.errors import HeadcountError, InvalidParameter
 
-# So many outputs of a dataset.
+# A function of a dataset and a number n. It returns the outputs of n runs.
 Mechanism: TypeAlias = Callable[[Any, int], Outputs]
-# The same of both datasets.
+# A function of two datasets and a number n. It returns the outputs of n runs on each.
 Sampler: TypeAlias = Callable[[Any, Any, int], tuple[Outputs, Outputs]]
 _CAN_FORK = "fork" in multiprocessing.get_all_start_methods()
 
 
 @contextmanager
 def sampler(mechanism: Mechanism, *, parallel: bool) -> Iterator[Sampler]:
-    """Runs a mechanism on pairs of datasets; `parallel` where processes can be forked."""
+    """A function that runs a mechanism on pairs of datasets. If `parallel`, each side runs in its
+    own process, provided that processes can be forked.
+    """
     if not parallel or not _CAN_FORK:
         yield lambda one, other, count: (_run(mechanism, one, count), _run(mechanism, other, count))
         return
@@ -39,8 +42,8 @@ def sampler(mechanism: Mechanism, *, parallel: bool) -> Iterator[Sampler]:
 
 
 def apart(work: Callable[[], Any]) -> Any:
-    """The result of a function that may stop its process. It runs in a process of its own, if
-    processes can be forked.
+    """The result of a function that may stop its process. The function runs in a process of its
+    own, provided that processes can be forked.
     """
     if not _CAN_FORK:
         return work()
@@ -59,7 +62,7 @@ class _Apart:
             target=_serve, args=(function, theirs, self._end), daemon=True
         )
         self._process.start()
-        theirs.close()  # else nobody would notice that the process has ended
+        theirs.close()  # otherwise this process could not notice that the other has ended
 
     def __enter__(self) -> "_Apart":
         return self
@@ -76,16 +79,16 @@ class _Apart:
 
     def answer(self) -> Any:
         try:
-            good, found = self._end.recv()
+            good, result = self._end.recv()
         except (EOFError, OSError):
             raise self._stopped() from None
-        except Exception as error:  # raised by an output that cannot be unpickled
+        except Exception as error:  # an output cannot be unpickled
             raise InvalidParameter(
                 f"a mechanism must give outputs, got {type(error).__name__}: {error}"
             ) from None
         if not good:
-            raise InvalidParameter(found)
-        return found
+            raise InvalidParameter(result)
+        return result
 
     def _stopped(self) -> InvalidParameter:
         self._process.join(timeout=1)
@@ -100,25 +103,25 @@ def _run(mechanism: Mechanism, dataset: Any, count: int) -> Outputs:
         return mechanism(dataset, count)
     except HeadcountError:
         raise
-    except (Exception, SystemExit) as error:  # of a mechanism that is not ours: whatever it is
+    except (Exception, SystemExit) as error:  # a mechanism of somebody else may raise anything
         raise InvalidParameter(
             f"a mechanism must give outputs, got {type(error).__name__}: {error}"
         ) from error
 
 
 def _serve(function: Callable[..., Any], end: Connection, asking: Connection) -> None:
-    """Answers every question, until it is stopped or the process that asks is gone."""
-    asking.close()  # a fork has both ends, and would wait for itself
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the process that asks is interrupted, and stops
+    """Call the function for every request, until the process that asks has ended."""
+    asking.close()  # a forked process has both ends of the pipe, and would wait for itself
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the process that asks handles Ctrl-C
     while True:
         try:
             arguments = end.recv()
-        except EOFError:  # the process that asks is gone
+        except EOFError:  # the process that asks has ended
             return
         try:
             end.send((True, function(*arguments)))
         except HeadcountError as error:
             end.send((False, str(error)))
-        except BaseException as error:  # also if a pipe cannot take the outputs
+        except BaseException as error:  # this includes outputs that cannot be pickled
             got = f"{type(error).__name__}: {error}"
             end.send((False, f"a mechanism must give outputs, got {got}"))

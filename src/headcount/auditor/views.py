@@ -1,5 +1,7 @@
-"""What an adversary sees of a protocol, run by run: one person's messages (local), all messages of
-a crowd without their order (shuffle), or what is released (central).
+"""What an adversary sees of a protocol in each run.
+
+In the local view it sees one person's messages. In the shuffle view it sees all messages of a crowd
+without their order. In the central view it sees the release.
 """
 
 import math
@@ -10,35 +12,36 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from headcount.auditor.readings import Outputs
+from headcount.auditor.features import Outputs
 from headcount.auditor.sampling import Mechanism
 from headcount.core.budget import Trust
 from headcount.core.messages import Batch, Messages
 from headcount.core.protocol import Protocol
 from headcount.core.source import Source
-from headcount.core.task import Bounded
-from headcount.protocols.run import run
-from headcount.protocols.shuffler import shuffle
 from headcount.randomness.draws import permutation
 from headcount.randomness.sources import SecureSource
+from headcount.road.pieces import collect
+from headcount.road.road import run
+from headcount.road.shuffler import Shuffler
 
-_PEOPLE = 1 << 20  # whose messages are made at a time
-_KINDS = 1024  # of messages that are counted one by one; of more, tallies are seen
+_PEOPLE = 1 << 20  # messages of this many people are made at a time
+_KINDS = 1024  # if there are more kinds of messages, the view is the estimate from their tally
 
 
 def view_of(protocol: Protocol, view: Trust, source: Source) -> Mechanism:
-    """The mechanism whose outputs are what is seen. A dataset is one person's value in the local
-    view, else the values of a crowd.
+    """A mechanism whose outputs are the view of the protocol. A dataset is one person's value in
+    the local view, and the values of a crowd in the other views.
     """
     views = {Trust.LOCAL: _alone, Trust.SHUFFLE: _shuffled, Trust.CENTRAL: _released}
     return lambda dataset, count: views[view](protocol, dataset, count, source)
 
 
 def promised(protocol: Protocol, view: Trust, delta: float | None) -> tuple[float | None, float]:
-    """The ε and δ that are claimed of a view, at a δ if one is asked; no ε where none is.
+    """The ε and δ that a protocol claims for a view. If `delta` is given, it is the δ. The ε is
+    None if the protocol claims none.
 
-    Who sees less than the trust allows for sees no more than is promised. Who sees more, sees
-    messages of one person: then it is what those alone keep.
+    If the view shows no more than the view of the protocol's trust, the guarantee holds. Otherwise
+    the view shows one person's messages, and the claim is the ε of these messages alone.
     """
     order = (Trust.LOCAL, Trust.SHUFFLE, Trust.CENTRAL)
     if order.index(view) >= order.index(protocol.trust):
@@ -51,8 +54,8 @@ def promised(protocol: Protocol, view: Trust, delta: float | None) -> tuple[floa
 
 
 def neighbors(protocol: Protocol, view: Trust) -> list[tuple[Any, Any]]:
-    """Pairs worth trying: two values, and others who all hold one of them, or half each, or a third
-    value.
+    """Pairs of datasets to try. One person's value differs. The other people all hold the first
+    value, all hold the second, hold half of each, or all hold a third value.
     """
     values = some_values(protocol)
     pairs = [(values[0], other) for other in values[1:]]
@@ -70,17 +73,18 @@ def neighbors(protocol: Protocol, view: Trust) -> list[tuple[Any, Any]]:
 
 
 def some_values(protocol: Protocol) -> Sequence[Any]:
-    """Of buckets the first, the second and the last; of numbers both ends and the middle."""
+    """Some values that people may hold: three buckets, or both ends and the middle of a range."""
     task = protocol.task
-    if isinstance(task, Bounded):
-        middle = (task.low + task.high) / 2
-        return [task.low, task.high, math.floor(middle) if task.whole else middle]
-    held = list(task.buckets) if task.buckets else list(range(task.domain))
-    return list(dict.fromkeys([held[0], held[-1], *held[1:2]]))
+    if task.numbered or task.bounded is None:
+        held = list(task.buckets) if task.buckets else list(range(task.domain))
+        return list(dict.fromkeys([held[0], held[-1], *held[1:2]]))
+    low, high = task.bounded.low, task.bounded.high
+    middle = (low + high) / 2
+    return [low, high, math.floor(middle) if task.bounded.whole else middle]
 
 
 def crowd_of(randomizer: Mechanism) -> Mechanism:
-    """Of what randomizes one person's value: all messages of a crowd, in a random order."""
+    """A mechanism that randomizes each person's value and returns all messages in random order."""
 
     def seen(dataset: Any, count: int) -> Outputs:
         columns = [randomizer(value, count) for value in dataset]
@@ -98,15 +102,17 @@ def _messages(sent: Any) -> Sequence[Any]:
 
 
 def _mixed(rows: NDArray[Any]) -> NDArray[Any]:
-    """Every row in a random order of its own."""
+    """Each row in a random order of its own."""
     keys = SecureSource().integers(rows.size, np.uint64).reshape(rows.shape)
     return np.take_along_axis(rows, np.argsort(keys, axis=1), axis=1)
 
 
 def _alone(protocol: Protocol, value: Any, count: int, source: Source) -> Outputs:
-    """Messages; beside a record, such as a hash and its value, what it says of each bucket."""
+    """One person's messages. If a message is a record, such as a hash and its value, its tally
+    follows.
+    """
     sent = protocol.randomize([value] * count, source)
-    if protocol.fixed_messages == 1:
+    if protocol.randomizer.fixed_messages == 1:
         if sent.payload.ndim == 1:
             return sent.payload
         rows, which = np.unique(sent.payload, axis=0, return_inverse=True)
@@ -119,8 +125,9 @@ def _alone(protocol: Protocol, value: Any, count: int, source: Source) -> Output
 def _shuffled(
     protocol: Protocol, dataset: Sequence[Any], count: int, source: Source
 ) -> NDArray[Any]:
-    """How often each message was passed on, where there are few kinds; else the tally. Where people
-    send several, also the estimate, which may tell more than each number alone.
+    """How often each message was passed on, if there are few kinds of messages. If people send
+    several messages, the estimate is added, which may show more than each count alone. If there are
+    many kinds, it is the estimate alone.
     """
     at_once = max(1, _PEOPLE // len(dataset))
     few = math.prod(map(_size, protocol.alphabet.columns)) <= _KINDS
@@ -136,12 +143,12 @@ def _shuffled(
 
 def _counted(protocol: Protocol, sent: Messages, runs: int) -> NDArray[Any]:
     copies = _copies(protocol, sent, runs)
-    if protocol.fixed_messages == 1:
+    if protocol.randomizer.fixed_messages == 1:
         return copies
     people = sent.users // runs
     kinds = np.array(list(product(*protocol.alphabet.columns)), dtype=protocol.alphabet.dtype)
     kinds = kinds if sent.payload.ndim > 1 else kinds[:, 0]
-    rows, which = np.unique(copies, axis=0, return_inverse=True)  # few, where crowds are small
+    rows, which = np.unique(copies, axis=0, return_inverse=True)  # small crowds have few
     told = [_estimate(protocol, Batch(np.repeat(kinds, row, axis=0), people)) for row in rows]
     return np.hstack([copies, np.array(told)[which]])
 
@@ -152,18 +159,19 @@ def _tallied(protocol: Protocol, sent: Messages, runs: int, source: Source) -> N
 
 
 def _estimate(protocol: Protocol, crowd: Batch) -> NDArray[np.float64]:
-    """Of however few people."""
-    return np.atleast_1d(protocol._unbiased(protocol.tally(crowd), None))
+    """The unbiased estimate. It works for any number of people, even fewer than the crowd."""
+    return np.atleast_1d(protocol.estimator.unbiased(protocol.tally(crowd), None))
 
 
 def _size(column: range) -> int:
-    """How many numbers: also where they are too many for `len`."""
+    """How many numbers a range has. `len` fails for very long ranges."""
     return (column[-1] - column[0]) // column.step + 1
 
 
 def _copies(protocol: Protocol, sent: Messages, runs: int) -> NDArray[np.int64]:
     people = sent.users // runs
-    sent = sent if protocol.least_copies == 1 else sent.only_single()
+    shuffler = Shuffler.of(protocol)
+    sent = shuffler.admitted(sent)
     payload, counts = sent.payload, sent.counts
     columns = protocol.alphabet.columns
     code = np.zeros(len(payload), dtype=np.int64)
@@ -172,28 +180,25 @@ def _copies(protocol: Protocol, sent: Messages, runs: int) -> NDArray[np.int64]:
     kinds = math.prod(map(len, columns))
     run = np.repeat(np.arange(sent.users) // people, counts)
     copies = np.bincount(run * kinds + code, minlength=runs * kinds).reshape(runs, kinds)
-    return np.where(copies >= protocol.least_copies, copies, 0)
+    return np.where(shuffler.passes(copies), copies, 0)
 
 
 def _crowds(protocol: Protocol, sent: Messages, runs: int, source: Source) -> Iterator[Batch]:
-    """What is passed on in each run."""
+    """The messages that the shuffler passes on in each run."""
+    shuffler = Shuffler.of(protocol)
     people = sent.users // runs
     ends = accumulate(np.asarray(sent.counts).reshape(runs, people).sum(axis=1).tolist(), initial=0)
     for number, (start, stop) in enumerate(pairwise(ends)):
         whose = sent.counts[number * people : (number + 1) * people]
         crowd = Messages(sent.payload[start:stop], people, whose)
-        if protocol.least_copies == 1:  # the order says nothing to a tally
-            yield crowd
-            continue
-        yield shuffle(
-            crowd, source, least_copies=protocol.least_copies, dummy=protocol.alphabet.dummy
-        )
+        # A tally does not depend on the order, so messages are mixed only if some are withheld.
+        yield shuffler.mix(crowd, source) if shuffler.withholds else crowd
 
 
 def _released(
     protocol: Protocol, dataset: Sequence[Any], count: int, source: Source
 ) -> NDArray[np.float64]:
     if protocol.trust is Trust.CENTRAL and protocol.task.whole_answers:
-        tally = protocol.collect(dataset, source)  # nothing random yet
+        tally = collect(protocol, dataset, source)  # nothing random yet
         return np.array([protocol.estimate(tally, source).value for _ in range(count)])
     return np.array([run(protocol, dataset, source).value for _ in range(count)])

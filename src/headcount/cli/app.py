@@ -12,16 +12,18 @@ from headcount.cli.compare import compare
 from headcount.cli.curve import curve
 from headcount.cli.demo import demo
 from headcount.cli.estimate import estimate
+from headcount.cli.grouping import ungrouped
 from headcount.cli.ledger import ledger
 from headcount.cli.plan import plan
 
 app = typer.Typer(
     name="headcount",
-    help="Count a crowd without looking at anyone: estimates with differential privacy.",
-    epilog="Exit status: 0 done, 1 a claim refuted or thresholds exceeded, 2 bad usage or input or "
-    "an answer that could not be saved or printed, 3 not feasible within the budget, 4 budget "
-    "exhausted, 70 a fault of Headcount, 130 interrupted, 143 terminated. NO_COLOR turns colors "
-    "off; HEADCOUNT_CACHE names the folder of plans that were computed before.",
+    help="Count a crowd without looking at anyone: statistics with differential privacy.",
+    epilog="Exit status: 0 success; 1 a claim is refuted or a threshold exceeded; 2 the usage or "
+    "the input is wrong, or the answer could not be saved or printed; 3 no protocol meets the "
+    "requirements; 4 the budget of the ledger is exhausted; 70 a bug in Headcount; 130 "
+    "interrupted; 143 terminated. Set NO_COLOR to turn colors off, and HEADCOUNT_CACHE to the "
+    "folder where plans are cached.",
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
@@ -30,7 +32,7 @@ app = typer.Typer(
 @app.callback(invoke_without_command=True)
 def headcount(
     context: typer.Context,
-    version: Annotated[bool, typer.Option("--version", help="Show the version and stop.")] = False,
+    version: Annotated[bool, typer.Option("--version", help="Show the version and exit.")] = False,
 ) -> None:
     if version:
         print(f"headcount {__version__}")
@@ -83,5 +85,7 @@ for command, examples in (
     ),
     (demo, ("headcount demo --out demo.svg",)),
 ):
-    app.command(epilog="\n\n".join(f"Example: {example}" for example in examples))(command)
+    app.command(epilog="\n\n".join(f"Example: {example}" for example in examples))(
+        ungrouped(command)
+    )
 app.add_typer(ledger)

@@ -1,29 +1,17 @@
 """`headcount compare`: protocols side by side, as a table and a figure."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from headcount.cli.arguments import (
-    AsJson,
-    Buckets,
-    Delta,
-    FigureOut,
-    High,
-    Low,
-    Open,
-    Smoothness,
-    TaskName,
-    Whole,
-    check_matters,
-    complete_protocol,
-    given_options,
-    listed,
-    question,
-    share,
-)
+from headcount.cli.arguments import AsJson, Delta, Epsilon, OptionalFigure, Users
 from headcount.cli.output import console, deliver, print_table, progress
+from headcount.cli.protocol_options import complete_protocol
+from headcount.cli.task_options import TaskName, TaskOptions
+from headcount.cli.texts import listed, share
+from headcount.cli.usage import check_matters, given_options
 from headcount.core.budget import Budget, Trust
 from headcount.core.errors import Infeasible, InvalidParameter
 from headcount.core.task import Task
@@ -36,63 +24,68 @@ from headcount.randomness.sources import SecureSource, SeededSource
 
 
 def compare(
+    *,
     context: typer.Context,
     task: TaskName,
     protocols: Annotated[
         str | None,
         typer.Option(
-            help="Names, with commas between them; a trust stands for all of its protocols, and "
-            "all for everything. [default: the best of each trust]",
+            help="Protocols to compare, separated by commas: names, a trust (all of its "
+            "protocols), or all. [default: the best of each trust]",
             autocompletion=complete_protocol,
         ),
     ] = None,
     over: Annotated[
-        str, typer.Option(help=f"What changes: {', '.join(AXES)} (per person).")
+        str, typer.Option(help=f"Setting that varies: {', '.join(AXES)} (per person).")
     ] = "users",
     values: Annotated[
-        str | None, typer.Option(help="Where to look, with commas between: 1000,10000,100000.")
+        str | None,
+        typer.Option(
+            help="Values of the setting that varies, separated by commas, such as "
+            "1000,10000,100000."
+        ),
     ] = None,
-    users: Annotated[int, typer.Option(help="How many people take part, at least.")] = 100_000,
-    epsilon: Annotated[float, typer.Option(help="Privacy loss that may be spent.")] = 1.0,
+    users: Users = 100_000,
+    epsilon: Epsilon = 1.0,
     delta: Delta = 1e-6,
     dishonest: Annotated[
-        str | None, typer.Option(help="The share of people who may not follow it: 10%.")
+        str | None,
+        typer.Option(help="Share of people who may not follow the protocol, such as 10%."),
     ] = None,
-    buckets: Buckets = None,
-    open_buckets: Open = False,
-    low: Low = None,
-    high: High = None,
-    whole: Whole = False,
-    smoothness: Smoothness = None,
+    question: TaskOptions,
     calibration: Annotated[
         str,
-        typer.Option(help="exact, paper (the published closed form), or both side by side."),
+        typer.Option(
+            help="How the noise is calibrated: exact computes the privacy loss, paper uses the "
+            "published formula, both compares them."
+        ),
     ] = "exact",
-    runs: Annotated[int, typer.Option(help="Simulate so many runs at every point.")] = 0,
+    runs: Annotated[
+        int, typer.Option(help="Number of simulated runs at every point, with made-up people.")
+    ] = 0,
     seed: Annotated[
-        int | None,
-        typer.Option(help="Of the simulation, to repeat it: its people are made up."),
+        int | None, typer.Option(help="Seed of the simulation, which makes it repeatable.")
     ] = None,
-    out: FigureOut = None,
+    out: OptionalFigure = None,
     as_json: AsJson = False,
 ) -> None:
-    """Compare errors of protocols over crowd sizes, epsilons, buckets or messages."""
+    """Compare the errors of protocols, as a table and a figure.
+
+    One setting varies: the number of people, epsilon, the number of buckets, or messages.
+    """
+    varied = f"be given in --values, because --over {over} varies it"
     check_matters(
         given_options(context),
         [
             (runs > 0, ["--seed"], "come with --runs"),
-            (protocols is None or over != "users", ["--users"], "be among --values"),
-            (protocols is None or over != "epsilon", ["--epsilon"], "be among --values"),
-            (protocols is None or over != "buckets", ["--buckets"], "be among --values"),
+            (protocols is None or over != "users", ["--users"], varied),
+            (protocols is None or over != "epsilon", ["--epsilon"], varied),
+            (protocols is None or over != "buckets", ["--buckets"], varied),
         ],
     )
     if out:
         figures.check_path(out)
-    if task in ("sum", "mean", "density") and low is None and high is None:
-        low, high = 0.0, 1.0
-    if task == "histogram" and buckets is None:
-        buckets = "20"
-    asked = question(task, buckets, open_buckets, low, high, whole, smoothness=smoothness)
+    asked = _exemplary(task, question).task(task)
     with progress("comparing") as step:
         found = compared(
             asked,
@@ -115,6 +108,15 @@ def compare(
         out=out,
         save=lambda place: figures.save(figures.error_figure(found), place),
     )
+
+
+def _exemplary(task: str, question: TaskOptions) -> TaskOptions:
+    """The options of a task, with bounds from 0 to 1 or 20 buckets if there are none."""
+    if task in ("sum", "mean", "density") and question.low is None and question.high is None:
+        return replace(question, low=0.0, high=1.0)
+    if task == "histogram" and question.buckets is None:
+        return replace(question, buckets="20")
+    return question
 
 
 def _show(found: Comparison, saved: Path | None) -> None:

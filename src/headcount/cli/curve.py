@@ -8,75 +8,55 @@ from typing import Annotated
 import numpy as np
 import typer
 
-from headcount.cli.arguments import (
-    AsJson,
-    Buckets,
-    Calibration,
-    Delta,
-    Epsilon,
-    FigureOut,
-    High,
-    Honest,
-    Low,
-    Open,
-    Options,
-    Smoothness,
-    Whole,
-    asked_of,
-    complete_protocol,
-    options_of,
-)
+from headcount.cli.arguments import AsJson, Delta, Epsilon, OptionalFigure, Users
 from headcount.cli.output import console, deliver, facts, messages, print_table
+from headcount.cli.protocol_options import ProtocolOptions, complete_protocol
+from headcount.cli.task_options import TaskOptions
+from headcount.cli.texts import people
 from headcount.core import checks
-from headcount.core.budget import Budget, Crowd
+from headcount.core.budget import Budget
 from headcount.core.protocol import Protocol
 from headcount.core.table import Table, short
 from headcount.plot import figures
-from headcount.protocols.registry import protocol, protocol_names
+from headcount.protocols.registry import own_names
 
 _POINTS = 200  # of the line that is drawn
+_DELTAS = [10.0**-power for power in range(1, 13)]
 
 
 def curve(
+    *,
     name: Annotated[
         str,
         typer.Argument(
-            help=f"One of {', '.join(protocol_names())}.", autocompletion=complete_protocol
+            help=f"Name of the protocol: {', '.join(own_names())}, or one of another package.",
+            autocompletion=complete_protocol,
         ),
     ],
-    users: Annotated[int, typer.Option(help="How many people take part, at least.")],
+    users: Users,
     epsilon: Epsilon,
     delta: Delta = 0.0,
-    honest: Honest = None,
-    calibration: Calibration = "exact",
-    buckets: Buckets = None,
-    open_buckets: Open = False,
-    low: Low = None,
-    high: High = None,
-    whole: Whole = False,
-    smoothness: Smoothness = None,
-    option: Options = None,
-    releases: Annotated[int, typer.Option(help="How often the same people are asked.")] = 1,
-    out: FigureOut = None,
+    question: TaskOptions,
+    calibrated: ProtocolOptions,
+    releases: Annotated[
+        int, typer.Option(help="Number of times that the same people are asked.")
+    ] = 1,
+    out: OptionalFigure = None,
     as_json: AsJson = False,
 ) -> None:
-    """Show every (epsilon, delta) that a protocol satisfies, alone or asked repeatedly."""
+    """Show the epsilon that a protocol satisfies for each delta.
+
+    This is its privacy curve. With --releases, it is the curve of several releases together.
+    """
     checks.whole("releases", releases, low=1, high=1000)
     if out:
         figures.check_path(out)
-    wanted = asked_of(name, buckets, open_buckets, low, high, whole, smoothness)
-    deltas = [10.0**-power for power in range(1, 13)]
+    task = question.task_of(name)
     with messages.status("computing"):
-        chosen = protocol(
-            name,
-            wanted,
-            Budget(epsilon, delta),
-            Crowd(users, honest),
-            **{"calibration": calibration, **options_of(option)},
-        )
-        asked = chosen.curve if releases == 1 else _composed(chosen, releases)
-        points = [(asked.epsilon(value), value) for value in deltas]
-        line = _line(asked, points) if out else []
+        chosen = calibrated.protocol(name, task, Budget(epsilon, delta), users)
+        found = chosen.curve if releases == 1 else _composed(chosen, releases)
+        points = [(found.epsilon(value), value) for value in _DELTAS]
+        line = _line(found, points) if out else []
     deliver(
         lambda: {
             "protocol": name,
@@ -93,7 +73,7 @@ def curve(
 
 def _figure(chosen: Protocol, releases: int, line: list[tuple[float, float]]) -> figures.Figure:
     label = chosen.name if releases == 1 else f"{chosen.name}, {releases} releases"
-    title = f"Privacy curve, {chosen.crowd.honest:,} honest people"
+    title = f"Privacy curve, {people(chosen.crowd.honest, 'honest')}"
     return figures.curve_figure(title, {label: line})
 
 
@@ -104,7 +84,7 @@ def _show(points: list[tuple[float, float]], saved: Path | None) -> None:
     )
     print_table(Table(("delta", "epsilon"), tuple(rows), words=0))
     if any(epsilon == math.inf for epsilon, _ in points):
-        console.print("\nnone: no epsilon is known for so small a delta", soft_wrap=True)
+        console.print("\nnone: no finite epsilon is known for this delta", soft_wrap=True)
     if saved:
         console.print(f"\nfigure: {saved}", soft_wrap=True)
 

@@ -2,23 +2,21 @@
 
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated
 
 import numpy as np
-import typer
 from numpy.typing import NDArray
 
-from headcount.cli.arguments import AsJson
+from headcount.cli.arguments import AsJson, Figure
 from headcount.cli.output import console, deliver, interval_picture, print_table, progress
 from headcount.core.budget import Budget, Crowd, Trust
 from headcount.core.estimate import Estimate
 from headcount.core.table import short
-from headcount.core.task import Count
+from headcount.core.tasks.count import Count
 from headcount.planner.plan import best_protocol, plan
 from headcount.plot import figures
-from headcount.protocols.run import run
 from headcount.randomness.draws import bernoulli
 from headcount.randomness.sources import SeededSource
+from headcount.road.road import run
 
 PEOPLE = 20_000
 BUDGET = Budget(1.0, 1e-6)
@@ -30,12 +28,10 @@ def population() -> NDArray[np.uint8]:
 
 
 def demo(
-    out: Annotated[
-        Path, typer.Option(help="Where the figure goes: .png, .svg, .pdf or .html.")
-    ] = Path("headcount-demo.png"),
+    out: Figure = Path("headcount-demo.png"),
     as_json: AsJson = False,
 ) -> None:
-    """Ask one sensitive question of a made-up town, under all three trusts."""
+    """Ask a made-up town one sensitive question, under each trust."""
     figures.check_path(out)
     values = population()
     truth = int(values.sum())
@@ -68,9 +64,9 @@ def demo(
 
 def _show(truth: int, estimates: list[Estimate], saved: Path | None) -> None:
     console.print(
-        f"{PEOPLE:,} people of a made-up town: who drove after drinking last month?\n"
-        f"{truth:,} did, and nobody should learn who. Asked under three trusts, "
-        f"epsilon {short(BUDGET.epsilon)}:\n"
+        f"A made-up town has {PEOPLE:,} people. Who drove after drinking last month?\n"
+        f"{truth:,} people did, and nobody should learn who they are. "
+        f"Estimates under each trust, with epsilon {short(BUDGET.epsilon)}:\n"
     )
     tables = [estimate.table() for estimate in estimates]
     print_table(replace(tables[0], rows=tuple(row for table in tables for row in table.rows)))
@@ -79,7 +75,7 @@ def _show(truth: int, estimates: list[Estimate], saved: Path | None) -> None:
     console.print(
         "\ncentral: a curator sees every answer and adds noise."
         "\nshuffle: people add a little noise, and a shuffler mixes their messages."
-        "\nlocal:   people lie now and then; nobody has to be trusted at all."
+        "\nlocal:   people give random answers now and then; nobody has to be trusted."
     )
     if saved:
         console.print(f"\nfigure: {saved}", soft_wrap=True)

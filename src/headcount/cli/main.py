@@ -5,7 +5,7 @@ from headcount.cli.interrupts import at_once
 
 def main() -> None:
     """Entry point of the `headcount` command."""
-    with at_once("headcount: interrupted: stopped before it was done"):
+    with at_once("headcount: interrupted: stopped before the command was done"):
         from headcount.cli.program import load, run
 
         app = load()

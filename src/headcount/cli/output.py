@@ -121,7 +121,7 @@ def _unprinted(
     if saved is not None:
         said.append(f"the answer is saved in {str(saved)!r}")
     elif lost:
-        said.append("the answer stands above, as JSON")
+        said.append("the answer is printed above, as JSON")
     return "; ".join(said)
 
 
@@ -132,9 +132,8 @@ def print_table(table: Table) -> None:
     room = console.width if console.is_terminal or "COLUMNS" in os.environ else sys.maxsize
     shown = table.within(room)
     gone = [column for column in table.columns if column not in shown.columns]
-    table = (
-        replace(shown, notes=(*shown.notes, f"no room for: {', '.join(gone)}")) if gone else shown
-    )
+    left_out = (f"columns left out to fit the width: {', '.join(gone)}",) if gone else ()
+    table = replace(shown, notes=(*shown.notes, *left_out))
     if table.width <= room:
         heading, *rows = table.lines()
         console.print(heading, style="bold", soft_wrap=True)

@@ -39,10 +39,10 @@ def refusal_of(error: BaseException, *, answered: bool = False) -> Refusal:
         more = {name: found for name in named if (found := getattr(error, name, None))}
         return Refusal(error.code, error.message, error.exit_status, more)
     if isinstance(error, KeyboardInterrupt):
-        when = "after the answer" if answered else "before it was done"
+        when = "after the answer was printed" if answered else "before the command was done"
         return Refusal("interrupted", f"stopped {when}", INTERRUPTED)
     if isinstance(error, MemoryError):
-        return Refusal("out-of-memory", "it needs more memory than there is")
+        return Refusal("out-of-memory", "the command needs more memory than there is")
     if isinstance(error, OSError):
         what = "reading or writing" if error.filename is None else repr(str(error.filename))
         return Refusal("unreadable-data", f"{what} failed: {error.strerror or error}")
@@ -50,5 +50,5 @@ def refusal_of(error: BaseException, *, answered: bool = False) -> Refusal:
         return Refusal("usage", error.format_message(), getattr(error, "exit_code", _BAD))
     name = type(error).__name__
     return Refusal(
-        "bug", f"Headcount failed with {name}, which is no fault of yours: please report it", BUG
+        "bug", f"Headcount failed with {name}; this is a bug in Headcount, please report it", BUG
     )

@@ -1,4 +1,4 @@
-"""Estimates as people read them: a number, the largest buckets, or some points of a density."""
+"""Tables of estimates: a number, the largest buckets of a histogram, or points of a density."""
 
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -9,13 +9,13 @@ if TYPE_CHECKING:
     from headcount.core.estimate import Estimate
 
 MOST_ROWS = 20
-_BAR = 24  # the length of the longest bar
+_BAR = 24  # the length of the longest bar, in characters
 
 
 def answer_table(
     estimate: "Estimate", confidence: float, *, sampling: bool, simultaneous: bool
 ) -> Table:
-    """What fits the kind of answer."""
+    """The table of an estimate. Its form depends on the task."""
     if estimate.task == "density":
         table = _density(estimate, confidence, sampling, simultaneous)
     elif estimate.buckets is not None:
@@ -47,7 +47,7 @@ def _number(estimate: "Estimate", confidence: float, sampling: bool) -> Table:
 
 
 def _histogram(estimate: "Estimate", confidence: float, simultaneous: bool) -> Table:
-    """All buckets in their order, or the largest if they are many."""
+    """All buckets in their order, or only the largest if there are many."""
     interval = estimate.interval(confidence, simultaneous=simultaneous)
     place = {bucket: at for at, bucket in enumerate(estimate.buckets or ())}
     between = f"{100 * confidence:.10g} % interval{', all at once' * simultaneous}"
@@ -71,12 +71,12 @@ def _histogram(estimate: "Estimate", confidence: float, simultaneous: bool) -> T
 
 
 def _density(estimate: "Estimate", confidence: float, sampling: bool, simultaneous: bool) -> Table:
-    """Some points of the grid, with bars."""
+    """The density at some points of the grid, with bars."""
     interval = estimate.interval(confidence, sampling=sampling, simultaneous=simultaneous)
     grid = estimate.buckets or ()
     largest = max(float(estimate.value.max()), 1e-300)
     step = (float(grid[-1]) - float(grid[0])) / max(1, len(grid) - 1)
-    # Two digits of the error, but no more than tell the densities themselves apart.
+    # Numbers have two digits of the error, but no more digits than a reader can use.
     error = max(float(estimate.standard_error.max()), largest / 1000)
     lines = min(MOST_ROWS, len(grid))
     places = [(2 * row + 1) * len(grid) // (2 * lines) for row in range(lines)]

@@ -1,4 +1,4 @@
-"""Who is trusted, how much privacy may be spent, and on how many people one can count."""
+"""Who is trusted, how much privacy may be spent, and how many people follow the protocol."""
 
 from dataclasses import dataclass
 from enum import StrEnum
@@ -7,29 +7,35 @@ from headcount.core import checks
 from headcount.core.errors import InvalidParameter
 from headcount.core.table import short
 
-# Counts up to here are exact as 64-bit integers and as floats, several messages a person included.
+# Counts are exact as 64-bit integers and as floats, even if each person sends several messages.
 MOST_USERS = 2**50
-# Below, noise drowns any crowd; above, e^epsilon is beyond a float, and no privacy is left.
+# Below the least epsilon, the noise is too large for any crowd. Above the largest, hardly any
+# privacy is left, and e^epsilon comes near the largest float.
 LEAST_EPSILON, MOST_EPSILON = 1e-12, 500.0
-# What is cut from the tails of a law weighs up to 1e-23 and counts as lost.
+# Computations cut off tails of laws. These have a probability of up to 1e-23, which is added to
+# delta, so delta must be much larger.
 LEAST_DELTA = 1e-18
 
 
 class Trust(StrEnum):
-    """Who sees a raw value: the curator; nobody, if the shuffler is honest; nobody at all."""
+    """Whom people trust.
 
-    CENTRAL = "central"
-    SHUFFLE = "shuffle"
-    LOCAL = "local"
+    In central trust the curator sees raw values. In shuffle trust nobody sees them, but people
+    trust the shuffler to mix messages. In local trust people trust nobody.
+    """
+
+    CENTRAL = "central"  # a curator sees all values and adds noise to the answer
+    SHUFFLE = "shuffle"  # people send noisy messages, and a shuffler hides who sent which
+    LOCAL = "local"  # people send noisy messages to an analyzer whom nobody trusts
 
 
 @dataclass(frozen=True)
 class Budget:
-    """The most that may be spent on one question: (epsilon, delta)-differential privacy.
+    """The most privacy that one question may cost: (epsilon, delta)-differential privacy.
 
-    Any event is at most e^epsilon times as likely with one person's value as with any other value
-    in its place, plus delta. delta = 0, the default, is the strictest: pure privacy. Protocols that
-    cannot give it say so.
+    Take any event, and let q be its probability. If one person's value is replaced by any other,
+    the event's new probability is at most e^epsilon·q + delta. The default, delta = 0, is the
+    strictest and is called pure privacy. Protocols that cannot offer it refuse such a budget.
     """
 
     epsilon: float
@@ -59,7 +65,7 @@ class Budget:
 class Crowd:
     """At least `users` people take part, and at least `honest` of them follow the protocol.
 
-    Guarantees are computed from the noise of the honest ones alone. Left out, `honest` is everyone.
+    Guarantees are computed from the noise of honest people alone. By default everybody is honest.
     """
 
     users: int

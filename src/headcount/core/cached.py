@@ -9,10 +9,10 @@ _Value = TypeVar("_Value")
 class cached_property(Generic[_Value]):  # noqa: N801 (it is used like `property`)
     """A property that is computed at its first use and then kept with the object.
 
-    It has no lock, unlike that of `functools` before Python 3.12: a process that is forked while
-    another thread computes must not wait for that thread. Two threads may both compute; the value
-    of the first is kept, and both get it. What a subclass asks for by `super()` is not kept, since
-    it is not the subclass's own value.
+    It has no lock, unlike `functools.cached_property` before Python 3.12. A process may be forked
+    while another thread computes, and with a lock it would wait for that thread forever. Two
+    threads may both compute. Then the value of the first is kept, and both get it. If a subclass
+    asks for the value by `super()`, the value is not kept, since it is not the subclass's own.
     """
 
     def __init__(self, compute: Callable[[Any], _Value]) -> None:
@@ -33,8 +33,8 @@ class cached_property(Generic[_Value]):  # noqa: N801 (it is used like `property
     ) -> "cached_property[_Value] | _Value":
         if instance is None:
             return self
-        found = self._compute(instance)
+        computed = self._compute(instance)
         if getattr(type(instance), self._name) is not self:  # a subclass asks by super()
-            return found
-        value: _Value = vars(instance).setdefault(self._name, found)
+            return computed
+        value: _Value = vars(instance).setdefault(self._name, computed)
         return value

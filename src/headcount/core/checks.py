@@ -1,4 +1,4 @@
-"""Checks of parameters that several nouns share: they return the value in its plain type."""
+"""Checks of parameters, shared by many classes. Each returns the value in its plain Python type."""
 
 import math
 import reprlib
@@ -14,21 +14,21 @@ _shorter.maxstring = _shorter.maxother = 60
 
 
 def shown(value: object) -> str:
-    """A value of any kind as one short line, for a message that says what was got."""
+    """A value of any kind as one short line, for messages that say which value was given."""
     plain = value.item() if isinstance(value, np.generic) else value
     try:
         return " ".join(_shorter.repr(plain).split())
-    except Exception:  # raised by the object's own repr, or by a number of too many digits
+    except Exception:  # the object's repr failed, or a number has too many digits
         return f"a {type(value).__name__}"
 
 
 def few(names: Sequence[object]) -> str:
-    """The first few of some names, for a message."""
+    """The first few names of a list, for a message."""
     return ", ".join(map(str, names[:5])) + ", …" * (len(names) > 5)
 
 
 def real(name: str, value: object) -> float:
-    """A finite real number; bools, strings and arrays are not numbers."""
+    """A finite real number. Bools, strings and arrays are not numbers."""
     not_numbers = bool | np.bool_ | str | bytes | complex
     scalar = not isinstance(value, np.ndarray) or value.ndim == 0
     if isinstance(value, not_numbers) or not hasattr(value, "__float__") or not scalar:
@@ -43,7 +43,7 @@ def real(name: str, value: object) -> float:
 
 
 def reals(name: str, values: ArrayLike) -> NDArray[np.float64]:
-    """A list of real numbers, which may be infinite."""
+    """A list of real numbers. They may be infinite."""
     try:
         array = np.asarray(values)
     except ValueError:  # lists of different lengths
@@ -57,30 +57,29 @@ def reals(name: str, values: ArrayLike) -> NDArray[np.float64]:
 
 
 def integer(name: str, value: object) -> int:
-    """A whole number; 5.0 is taken for 5, and True is not a number."""
+    """A whole number. 5.0 counts as 5, and True is not a number."""
     if isinstance(value, bool | np.bool_) or not hasattr(value, "__index__"):
         number = real(name, value)
         if not number.is_integer():
             raise InvalidParameter(f"`{name}` must be a whole number, got {shown(value)}")
-        found = int(number)
-    else:
-        try:
-            found = value.__index__()
-        except TypeError:  # raised by an array of several numbers, or of none that is whole
-            raise InvalidParameter(f"`{name}` must be a whole number, got {shown(value)}") from None
-    return found
+        return int(number)
+    try:
+        index: int = value.__index__()
+    except TypeError:  # an array that is not exactly one whole number
+        raise InvalidParameter(f"`{name}` must be a whole number, got {shown(value)}") from None
+    return index
 
 
 def whole(name: str, value: object, *, low: int, high: int) -> int:
     """An integer in [low, high]."""
-    found = integer(name, value)
-    if not low <= found <= high:
-        raise InvalidParameter(f"`{name}` must be between {low} and {high}, got {shown(found)}")
-    return found
+    number = integer(name, value)
+    if not low <= number <= high:
+        raise InvalidParameter(f"`{name}` must be between {low} and {high}, got {shown(number)}")
+    return number
 
 
 def confidence(value: object) -> float:
-    """Of an interval."""
+    """The confidence of an interval: a number strictly between 0 and 1."""
     number = real("confidence", value)
     if not 0 < number < 1:
         raise InvalidParameter(f"`confidence` must lie strictly in (0, 1), got {number}")
@@ -88,13 +87,13 @@ def confidence(value: object) -> float:
 
 
 def instance(name: str, value: object, kind: type) -> None:
-    """One of our own nouns."""
+    """Refuse a value that is not an instance of this class."""
     if not isinstance(value, kind):
         raise InvalidParameter(f"`{name}` must be a {kind.__name__}, got {shown(value)}")
 
 
 def flag(name: str, value: object) -> bool:
-    """True or False; nothing else that Python takes for one of them, such as 1."""
+    """True or False. Nothing else is accepted, not even 1."""
     if not isinstance(value, bool | np.bool_):
         raise InvalidParameter(f"`{name}` must be True or False, got {shown(value)}")
     return bool(value)
@@ -108,5 +107,5 @@ def choice(name: str, value: object, choices: Sequence[str]) -> str:
 
 
 def is_utf8(text: str) -> bool:
-    """Whether a text can be written as UTF-8: half characters (surrogates) cannot."""
+    """Whether a text can be written as UTF-8. Half characters (surrogates) cannot."""
     return text.encode(errors="replace").decode() == text

@@ -1,7 +1,7 @@
-"""Every error that Headcount raises on purpose: one hierarchy, one stable code for each kind.
+"""All errors that Headcount raises on purpose: one hierarchy, with a stable code for each kind.
 
-A message says what must hold and what was got; `hint` says what to do about it. The command line
-prints message and hint on one line and leaves with the class's `exit_status`.
+A message says what must hold and what was given instead. `hint` says what to do about it. The
+command line prints message and hint on one line, and exits with the `exit_status` of the class.
 """
 
 from collections.abc import Mapping
@@ -11,7 +11,7 @@ from headcount.core.table import exact
 
 
 class HeadcountError(Exception):
-    """Anything that Headcount refuses to do."""
+    """The base class of all errors: Headcount refuses to do something."""
 
     code: ClassVar[str] = "error"
     exit_status: ClassVar[int] = 2
@@ -24,8 +24,8 @@ class HeadcountError(Exception):
     def __str__(self) -> str:
         return f"{self.message} ({self.hint})" if self.hint else self.message
 
-    # By default an exception is copied and pickled by calling its class with `args`. These lack the
-    # named parameters of `__init__`, so an error from another process could not be unpickled.
+    # By default an exception is copied and unpickled by calling its class with `args`. But `args`
+    # lacks the named parameters of `__init__`, so an error from another process would get lost.
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _remade, (type(self), self.args, vars(self))
@@ -40,7 +40,7 @@ class HeadcountError(Exception):
 def _remade(
     kind: type[HeadcountError], args: tuple[Any, ...], state: dict[str, Any]
 ) -> HeadcountError:
-    """An error from its parts, without calling its `__init__`."""
+    """An error with this state. Its `__init__` is not called."""
     error = kind.__new__(kind, *args)
     vars(error).update(state)
     return error
@@ -63,12 +63,12 @@ class UnknownName(HeadcountError, KeyError):
 
     code = "unknown-name"
 
-    # KeyError would print the repr of its argument.
+    # The `__str__` of KeyError would print the repr of its argument.
     __str__ = HeadcountError.__str__
 
 
 class CrowdMismatch(HeadcountError, ValueError):
-    """Fewer people took part than the guarantee was computed for, or more than fit."""
+    """Fewer people took part than the guarantee assumes, or more than the protocol can handle."""
 
     code = "crowd-mismatch"
 
@@ -80,7 +80,7 @@ class UnreadableData(HeadcountError, ValueError):
 
 
 class MissingPackage(HeadcountError, ImportError):
-    """An optional dependency that the requested work needs."""
+    """An optional package is missing that the requested work needs."""
 
     code = "missing-package"
 
@@ -88,7 +88,7 @@ class MissingPackage(HeadcountError, ImportError):
 class Infeasible(HeadcountError):
     """No parameters of this protocol meet the budget with this crowd.
 
-    `nearest` holds the nearest setting that works, by parameter name; empty if there is none.
+    `nearest` has the nearest setting that works, by parameter name. It is empty if there is none.
     """
 
     code = "infeasible"
@@ -101,10 +101,11 @@ class Infeasible(HeadcountError):
 
 
 class BudgetExhausted(HeadcountError):
-    """A data set's limit leaves no room for a release: it was not charged, and must not be made.
+    """A release does not fit within the limit of its data set.
 
-    `limit` is what may be spent in all, and `remaining` a pair that would still fit, at the δ that
-    was asked if any would; both by parameter name.
+    It was not charged, and must not be made. `limit` is what may be spent in all. `remaining` is a
+    pair (ε, δ) that still fits. If possible, its δ is the δ that was asked for. Both are mappings
+    by parameter name.
     """
 
     code = "budget-exhausted"

@@ -1,4 +1,4 @@
-"""The answer that is published: a value, how far off it may be, and what it cost."""
+"""The answer that is published: a value, its error, and what it cost."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -13,14 +13,14 @@ from headcount.core.answer_tables import answer_table
 from headcount.core.errors import InvalidParameter
 from headcount.core.guarantee import Guarantee
 from headcount.core.postprocessing import postprocessed
-from headcount.core.table import Table
+from headcount.core.table import Table, counted
 
-# A number, or for a histogram a vector with one for each bucket.
+# A number. For a histogram or a density, a vector with a number for each bucket or grid point.
 Answer: TypeAlias = Any
 
 
 class ErrorLaw(Protocol):
-    """The law of (unbiased estimate − truth), as far as it is known without the truth."""
+    """The law of (unbiased estimate − truth), as far as it can be known without the truth."""
 
     @property
     def standard_error(self) -> Answer: ...
@@ -28,13 +28,17 @@ class ErrorLaw(Protocol):
     def margins(self, confidence: float) -> tuple[Answer, Answer]:
         """(a, b) such that −a ≤ estimate − truth ≤ b holds with at least this probability.
 
-        For each bucket by itself, where there are several; numbers hold for all of them.
+        If there are several buckets, this holds for each bucket separately. If a and b are numbers,
+        they are the same for all buckets.
         """
 
 
 @dataclass(frozen=True)
 class NormalError:
-    """An error near normal, on a lattice of the given step; the half step keeps coverage up."""
+    """An error that is approximately normal, on a lattice with the given step.
+
+    Margins are larger by half a step, so that the lattice does not lower the coverage.
+    """
 
     standard_error: Answer
     step: float = 0.0
@@ -47,14 +51,16 @@ class NormalError:
 
 @dataclass(frozen=True)
 class DensityError:
-    """The error of a density on its grid: by privacy noise, and by who was drawn from the
-    population. That a protocol smooths the density, which is a bias, is in neither of them.
+    """The error of a density on its grid. It has two parts: privacy noise, and sampling from the
+    population.
+
+    A protocol also smooths the density. That is a bias, and is not part of this error.
     """
 
     noise: ErrorLaw
     sampling_error: Answer
-    numbers: int  # on the grid that differ from each other, for what shall hold of all at once
-    sampling_skew: Answer = 0.0  # third moment over variance of what sampling adds
+    numbers: int  # how many different numbers the grid has, for simultaneous intervals
+    sampling_skew: Answer = 0.0  # the sampling error's third moment, divided by its variance
 
     @property
     def standard_error(self) -> Answer:
@@ -64,10 +70,11 @@ class DensityError:
         return self.noise.margins(confidence)
 
     def population_margins(self, confidence: float) -> tuple[Answer, Answer]:
-        """With what sampling adds, which is taken to be normal.
+        """The margins with the sampling error included, which is assumed to be normal.
 
-        As in a score interval its variance is that of each density which is tried: where few people
-        were seen, more may have been expected. Moments of a sum say how fast it grows.
+        This is a score interval: each possible density is tested with its own variance. The
+        variance is larger for larger densities, so the upper and lower margins differ. The skew
+        says how fast the variance grows.
         """
         square = NormalDist().inv_cdf((1 - confidence) / 2) ** 2
         skew = square * self.sampling_skew / 2
@@ -78,7 +85,9 @@ class DensityError:
 
 @dataclass(frozen=True)
 class Interval:
-    """Where the true answer lies; for a histogram, `low` and `high` have an end for each bucket."""
+    """A confidence interval of the true answer. For a histogram, `low` and `high` are vectors with
+    an end for each bucket.
+    """
 
     low: Answer
     high: Answer
@@ -88,6 +97,7 @@ class Interval:
         return bool(np.all(self.low <= value) and np.all(value <= self.high))
 
     def to_dict(self) -> dict[str, Any]:
+        """The interval for JSON."""
         return {
             "low": _plain(self.low),
             "high": _plain(self.high),
@@ -97,11 +107,11 @@ class Interval:
 
 @dataclass(frozen=True, eq=False)
 class Estimate:
-    """A private answer. It contains nothing that the guarantee does not cover.
+    """A private answer. The guarantee covers everything in it.
 
-    `value` is unbiased unless `postprocessing` names what was done to it; `unbiased_value` is what
-    it was before. Intervals are those of the unbiased value. `standard_error` is that of the
-    protocol's own answer; what `postprocess` changes later is not in it. For a histogram these are
+    `value` is unbiased unless `postprocessing` names a change; `unbiased_value` is the value before
+    all changes. Intervals are computed from the unbiased value. `standard_error` is the error of
+    the protocol's own answer, without later changes by `postprocess`. For a histogram these are
     vectors, in the order of `buckets`.
     """
 
@@ -114,10 +124,11 @@ class Estimate:
     whole: bool
     error_law: ErrorLaw = field(repr=False)
     buckets: Sequence[int | str | float] | None = None
-    edges: tuple[float, ...] | None = None  # between the buckets of a histogram of numbers
-    total: float | None = None  # what the numbers of the answer add up to, where that is known
+    edges: tuple[float, ...] | None = None  # the edges of the buckets, if these are bins of numbers
+    total: float | None = None  # the sum of all numbers in the answer, if it is known
     postprocessing: tuple[str, ...] = ()
     unbiased_value: Answer = math.nan
+    way: str = ""  # how the tally was made, in words; empty if the caller made it
 
     def __post_init__(self) -> None:
         if not self.postprocessing:
@@ -125,31 +136,31 @@ class Estimate:
 
     @property
     def standard_error(self) -> Answer:
-        """Root mean squared error of the protocol's answer, by privacy noise.
+        """The root mean squared error of the protocol's answer, due to privacy noise.
 
-        Where it depends on the truth, it is the error for the truth that the answer makes likely;
-        with the zero-exact analyzers, the largest error for any truth that is possible.
+        If the error depends on the truth, the truth is estimated by the answer. The zero-exact
+        analyzers state the largest error over all possible truths instead.
         """
         return _shaped(self.error_law.standard_error, self.value)
 
     @property
     def _sampled(self) -> bool:
-        """Whether people can stand for a population of which the same is asked."""
+        """Whether the answer can also be read as an estimate for a population."""
         return self.task == "mean" or isinstance(self.error_law, DensityError)
 
     @property
     def sampling_error(self) -> Answer:
-        """Of a mean: at most the standard deviation of the people's mean around that of the
-        population they were drawn from, each independently. Of a density: about that of the
-        people's, smoothed, around the population's, smoothed.
+        """The standard deviation that comes from drawing people from a population, independently.
 
-        Numbers in [low, high] of mean m have a variance of at most (m−low)(high−m).
+        For a mean, it is an upper bound: numbers in [low, high] with mean m have a variance of at
+        most (m−low)(high−m). For a density, it is an approximation, and compares the smoothed
+        density of the people with the smoothed density of the population.
         """
         if isinstance(self.error_law, DensityError):
             return _shaped(self.error_law.sampling_error, self.value)
         if not self._sampled:
             raise InvalidParameter(
-                f"only a mean has a sampling error, or a density, got a {self.task}"
+                f"only a mean or a density has a sampling error, got a {self.task}"
             )
         least, most = self.answer_range
         likely = min(max(self.unbiased_value, least), most)
@@ -158,21 +169,23 @@ class Estimate:
     def interval(
         self, confidence: float = 0.95, *, sampling: bool = False, simultaneous: bool = False
     ) -> Interval:
-        """An interval that holds the true answer with this probability, in each bucket by itself;
-        with `simultaneous=True` in all of them at once.
+        """An interval that contains the true answer with probability `confidence`.
 
-        At least with this one where the error's law is known exactly, close to it where the law is
-        taken to be normal. It is cut to the answers that are possible
-        (within range, whole if the task's are), which costs no coverage.
+        With several buckets, this holds for each bucket separately, or with `simultaneous=True` for
+        all buckets at once. The probability is at least `confidence` if the law of the error is
+        known exactly. It is close to it if the law is assumed to be normal. The interval is cut to
+        possible answers: it stays within the range, and its ends are whole if answers are. Cutting
+        costs no coverage.
 
-        The true answer is that of the people who took part. With `sampling=True` it is the mean of
-        the population that they were drawn from at random, for the most widely spread values of
-        such a mean: how they spread was not asked. Of a density it is that of the people, or of the
-        population, as the protocol smooths it: the bias of smoothing is not in the interval, and
-        what is negative after smoothing is below its end.
+        The true answer is the answer of the people who took part. With `sampling=True` it is the
+        answer of the population from which they were drawn at random. The spread of the values is
+        unknown, so the interval of a population's mean assumes the widest spread. For a density,
+        the true answer is the density after the protocol's smoothing. The interval does not include
+        the bias of smoothing. A smoothed density may be negative; then it lies below the interval,
+        which is cut at 0.
         """
         confidence = checks.confidence(confidence)
-        # What may go wrong is divided among all buckets, whatever they have to do with each other.
+        # The probability of an error is divided among all buckets. They may depend on each other.
         density = self.error_law if isinstance(self.error_law, DensityError) else None
         numbers = density.numbers if density else np.size(self.value)
         wrong = (1 - confidence) / (numbers if simultaneous else 1)
@@ -181,12 +194,12 @@ class Estimate:
         elif density:
             low, high = self._ends(density.population_margins(1 - wrong))
         else:
-            # What may go wrong is divided between the two errors, the larger one first.
+            # The probability of an error is divided between noise and sampling, by their size.
             drawn = self.sampling_error
             share = min(max(drawn / (float(self.standard_error) + drawn), 0.02), 0.98)
             low, high = self._ends(self.error_law.margins(1 - wrong * (1 - share)))
             low, high = self._population(low, high, wrong * share / 2)
-        # What floats lose on the way must not push an end past the number that it stands for.
+        # Rounding errors of floats must not make the interval shorter.
         size = np.maximum(np.abs(low), np.abs(high))
         if self.whole:
             grain = 2.0**-40 * np.maximum(1.0, size)
@@ -207,10 +220,11 @@ class Estimate:
         return np.asarray(self.unbiased_value - above), np.asarray(self.unbiased_value + below)
 
     def _population(self, low: Answer, high: Answer, half: float) -> tuple[Answer, Answer]:
-        """Where the population's mean lies if the people's lies between `low` and `high`.
+        """The interval of the population's mean, if the people's mean is between `low` and `high`.
 
-        The μ with |mean − μ| ≤ z·√((μ−least)(most−μ)/n), solved for μ. The mean is taken to be
-        normal: of zeros and ones so rare that one or two are expected, it holds less often.
+        It has all μ with |mean − μ| ≤ z·√((μ−least)(most−μ)/n). The people's mean is assumed to be
+        normal. If values are zeros and ones, and only one or two ones are expected, the coverage is
+        lower than stated.
         """
         least, most = self.answer_range
         span, square = most - least, NormalDist().inv_cdf(half) ** 2 / self.users
@@ -222,7 +236,7 @@ class Estimate:
         return ends[0], ends[1]
 
     def largest(self, count: int = 10) -> list[tuple[int | str | float, float]]:
-        """The buckets with the largest values, and these: the heavy hitters of a histogram."""
+        """The buckets with the largest values (the heavy hitters), with these values."""
         if self.buckets is None:
             raise InvalidParameter(f"only a histogram has largest buckets, got a {self.task}")
         order = np.argsort(-self.value, kind="stable")[
@@ -232,24 +246,24 @@ class Estimate:
 
     def postprocess(self, name: str) -> "Estimate":
         """The same estimate after a step of `core.postprocessing`: "clip", "norm-sub", "simplex" or
-        "density". It is marked as such, and costs no privacy.
+        "density". The new estimate names the step. The step costs no privacy.
         """
 
         def step(value: Answer) -> Answer:
             values = np.asarray(value, dtype=np.float64)
-            found = postprocessed(name, self.task, values, self.answer_range, self.total)
-            return found if np.ndim(value) else float(found)
+            changed = postprocessed(name, self.task, values, self.answer_range, self.total)
+            return changed if np.ndim(value) else float(changed)
 
         return self.changed(name, step)
 
     def changed(self, name: str, change: Callable[[Answer], Answer]) -> "Estimate":
-        """The same estimate with its value changed in any way, marked by a name."""
+        """The same estimate with a changed value. `name` is the name of the change."""
         return replace(self, value=change(self.value), postprocessing=(*self.postprocessing, name))
 
     def table(
         self, confidence: float = 0.95, *, sampling: bool = False, simultaneous: bool = False
     ) -> Table:
-        """The answer with its interval; the largest buckets, or some points of a density."""
+        """The answer with its interval. Histograms and densities show only some numbers."""
         return answer_table(self, confidence, sampling=sampling, simultaneous=simultaneous)
 
     def __str__(self) -> str:
@@ -264,11 +278,13 @@ class Estimate:
         changed = f", post-processed: {' and '.join(self.postprocessing)}" * bool(
             self.postprocessing
         )
-        return f"{self.protocol}, {self.users:,} people{changed}; {self.guarantee}"
+        people = counted(self.users, "person", "people")
+        return f"{self.protocol}, {people}{changed}; {self.guarantee}"
 
     def to_dict(
         self, confidence: float = 0.95, *, sampling: bool = False, simultaneous: bool = False
     ) -> dict[str, Any]:
+        """The estimate for JSON, with an interval: see `interval`."""
         named: dict[str, Any] = {} if self.buckets is None else {"buckets": list(self.buckets)}
         named |= {} if self.edges is None else {"edges": list(self.edges)}
         return {
@@ -286,17 +302,18 @@ class Estimate:
                 **({"simultaneous": True} if simultaneous else {}),
             },
             "users": self.users,
+            **({"way": self.way} if self.way else {}),
             "guarantee": self.guarantee.to_dict(),
         }
 
 
 def _shaped(numbers: Answer, like: Answer) -> Answer:
-    """A number for a number, a vector for a vector."""
+    """The numbers in the shape of `like`: a number, or a vector."""
     if np.ndim(like) == 0:
         return float(numbers)
     return np.broadcast_to(np.asarray(numbers, dtype=np.float64), np.shape(like))
 
 
 def _plain(answer: Answer) -> Any:
-    """For JSON."""
+    """An answer that JSON can hold: a number or a list."""
     return answer.tolist() if isinstance(answer, np.ndarray) else answer

@@ -1,4 +1,4 @@
-"""What a protocol promises, and why one may believe it."""
+"""The privacy guarantee of a protocol, and its privacy curve."""
 
 import math
 from abc import ABC, abstractmethod
@@ -26,11 +26,11 @@ _INSECURE = (
 class Guarantee:
     """(epsilon, delta)-differential privacy for replacing the value of one honest person.
 
-    `exact` says that delta is the divergence of the view at epsilon, computed from its law and
-    rounded up; otherwise (epsilon, delta) is a proven upper bound. `method` names the computation
-    or the theorem. `honest` is how many people it relies on to follow the protocol, at the most:
-    in shuffle trust their noise hides each other; in local trust a person's own is enough.
-    If some random bits were not `secure`, the guarantee is not kept, and `warning` says so.
+    If `exact`, delta is the divergence of the view at epsilon, computed from the view's law and
+    rounded up. Otherwise (epsilon, delta) is a proven upper bound. `method` names the computation
+    or the theorem. The guarantee needs at most `honest` people to follow the protocol. In shuffle
+    trust their noise protects each other. In local trust a person's own noise is enough. If some
+    random bits were not `secure`, the guarantee does not hold, and `warning` says so.
     """
 
     epsilon: float
@@ -44,13 +44,15 @@ class Guarantee:
 
     @property
     def warning(self) -> str:
-        """Why the guarantee is not kept; empty if it is."""
+        """Why the guarantee does not hold. It is empty if it holds."""
         return "" if self.secure else _INSECURE
 
     def to_dict(self) -> dict[str, Any]:
+        """The guarantee for JSON, with its warning if there is one."""
         return {**asdict(self), **({"warning": self.warning} if self.warning else {})}
 
     def table(self) -> Table:
+        """The guarantee as a table of one row."""
         return Table(
             ("trust", "epsilon", "delta", "honest people", "computed"),
             (
@@ -61,13 +63,15 @@ class Guarantee:
                     self._computed,
                 ),
             ),
-            title=self.warning or f"Differential privacy: {self.neighbors}, and nobody can tell",
+            title=self.warning or f"Differential privacy; neighboring datasets: {self.neighbors}",
             notes=(self.method,),
         )
 
     @property
     def shown_pair(self) -> tuple[str, str]:
-        """Epsilon and delta as a table shows them; neither stands alone if it is not kept."""
+        """Epsilon and delta as a table shows them. They are not shown if the guarantee does not
+        hold.
+        """
         if not self.secure:
             return "not kept", "not kept"
         return rounded_up(self.epsilon), rounded_up(self.delta)
@@ -89,18 +93,18 @@ class Guarantee:
 
 
 def rounded_down(value: float) -> float:
-    """The number in four digits, which are never more than there is."""
+    """The number with four digits, rounded down."""
     return float(Context(prec=4, rounding=ROUND_FLOOR).create_decimal(repr(value)))
 
 
 def rounded_up(value: float) -> str:
-    """An epsilon or delta in four digits that promise no more than the number itself."""
+    """An epsilon or delta with four digits, rounded up, so that the text promises no more."""
     shown = Context(prec=4, rounding=ROUND_CEILING).create_decimal(repr(value))
     return short(float(shown))
 
 
 class PrivacyCurve(ABC):
-    """All the (epsilon, delta) that a mechanism satisfies, over all neighbors. It rounds up."""
+    """All pairs (epsilon, delta) that a mechanism satisfies for all neighbors, rounded up."""
 
     @abstractmethod
     def _delta(self, epsilon: float) -> float:
@@ -113,25 +117,26 @@ class PrivacyCurve(ABC):
     @property
     @abstractmethod
     def bends(self) -> NDArray[np.float64]:
-        """Finite epsilons, rising, from the least loss to the largest.
+        """Finite epsilons in rising order, from the least privacy loss to the largest.
 
-        Delta is convex in e^epsilon, so that straight lines between them lie on it or above: on it,
-        if these are all the losses.
+        Delta is convex in e^epsilon. So straight lines between the bends are upper bounds of delta.
+        They are exact if the bends are all losses that occur.
         """
 
     def delta(self, epsilon: float) -> float:
-        """The least delta known for this epsilon, which may be infinite."""
+        """The least known delta for this epsilon. Epsilon may be infinite."""
         infinite = isinstance(epsilon, float) and math.isinf(epsilon)
         return self._delta(epsilon if infinite else checks.real("epsilon", epsilon))
 
     def deltas(self, epsilons: NDArray[np.float64]) -> NDArray[np.float64]:
-        """`delta` for many epsilons, negative ones too; it may round up a little more."""
+        """`delta` for many epsilons, which may be negative. It may round up a little more."""
         return self._deltas(checks.reals("epsilons", epsilons))
 
     def epsilon(self, delta: float) -> float:
-        """The least epsilon ≥ 0 known for this delta, to one part in 2^50; `inf` if there is none.
+        """The least known epsilon ≥ 0 for this delta, to one part in 2^50. It is `inf` if there is
+        none.
 
-        It is on the private side: `delta(epsilon(d)) <= d`.
+        It is rounded up, so that `delta(epsilon(d)) <= d`.
         """
         number = checks.real("delta", delta)
         if not 0 <= number <= 1:
@@ -152,13 +157,13 @@ class PrivacyCurve(ABC):
 
     @property
     def last(self) -> float:
-        """An epsilon above every finite loss: beyond it delta falls no more."""
+        """An epsilon above every finite loss. Delta is the same for all larger epsilons."""
         return max(0.0, float(self.bends.max(initial=0.0))) * (1 + 1e-12) + 1e-15
 
 
 @dataclass(frozen=True, eq=False)
 class WorstCurve(PrivacyCurve):
-    """The curve of several releases of which a person takes part in one, whichever it is."""
+    """The curve of several releases, if each person takes part in only one of them."""
 
     curves: tuple[PrivacyCurve, ...]
 
@@ -171,16 +176,17 @@ class WorstCurve(PrivacyCurve):
 
     @cached_property
     def bends(self) -> NDArray[np.float64]:
-        """Of all of them: between two, each curve is convex, and so is the largest."""
+        """The bends of all curves. Between them each curve is convex, so the maximum is, too."""
         return np.unique(np.concatenate([curve.bends for curve in self.curves]))
 
 
 @dataclass(frozen=True, eq=False)
 class GroupCurve(PrivacyCurve):
-    """The curve for replacing `size` values at once, from that for one (group privacy).
+    """The curve for replacing `size` values at once, from the curve for one value (group privacy).
 
-    Along a chain of neighbors P_0, …, P_k, each P_i ≤ e^η P_{i+1} + δ(η), for η = ε/k of either
-    sign: P_0 ≤ e^{kη} P_k + δ(η) Σ_{i<k} e^{iη}. What holds for ε holds beyond it.
+    Take a chain of neighbors P_0, …, P_k, with k = `size`, and let η = ε/k, which may be negative.
+    Then P_i ≤ e^η P_{i+1} + δ(η) for all i, and so P_0 ≤ e^{kη} P_k + δ(η) Σ_{i<k} e^{iη}. A δ that
+    holds for ε also holds for every larger ε.
     """
 
     one: PrivacyCurve
@@ -194,12 +200,13 @@ class GroupCurve(PrivacyCurve):
         return np.minimum(self._chained(epsilons), self._least[before])
 
     def _chained(self, epsilons: NDArray[np.float64]) -> NDArray[np.float64]:
-        # Rounding ε/k down can only make δ larger; the sum errs by a few units.
+        # Rounding ε/k down can only make δ larger. The factor at the end covers the rounding errors
+        # of the sum.
         each = np.nextafter(epsilons / self.size, -np.inf)
         with np.errstate(over="ignore", invalid="ignore"):
             steps = np.exp(np.multiply.outer(np.arange(self.size), each)).sum(axis=0)
-            found = self.one.deltas(each) * steps * (1 + 1e-12 * self.size)
-        chained: NDArray[np.float64] = np.minimum(1.0, np.nan_to_num(found, nan=0.0))
+            products = self.one.deltas(each) * steps * (1 + 1e-12 * self.size)
+        chained: NDArray[np.float64] = np.minimum(1.0, np.nan_to_num(products, nan=0.0))
         return chained
 
     @cached_property
@@ -209,15 +216,16 @@ class GroupCurve(PrivacyCurve):
 
     @cached_property
     def _least(self) -> NDArray[np.float64]:
-        """The least δ up to each bend; 1 before the first."""
+        """The least δ of all bends up to each bend. Before the first bend it is 1."""
         return np.minimum.accumulate(np.concatenate([[1.0], self._chained(self.bends)]))
 
 
 @dataclass(frozen=True, eq=False)
 class NearCurve(PrivacyCurve):
-    """The curve of a mechanism whose views are within `variation` of those of a known curve.
+    """The curve of a mechanism that is close to a mechanism with a known curve.
 
-    Events differ by at most that: δ grows by (1 + e^ε)·variation.
+    The total variation distance of their views is at most `variation`. So the probability of each
+    event differs by at most `variation`, and δ grows by (1 + e^ε)·variation.
     """
 
     known: PrivacyCurve
@@ -234,7 +242,9 @@ class NearCurve(PrivacyCurve):
         return self.known.bends
 
     def _epsilon(self, delta: float) -> float:
-        """By the known curve's own way, which may be quicker: for what the charge leaves of δ."""
+        """The least epsilon, by the known curve's own method, which may be quicker. It is used with
+        the δ that is left after the charge.
+        """
         epsilon = self.known.epsilon(delta)
         for _ in range(20):
             left = delta - float(self._charge(np.array(epsilon)))
@@ -247,7 +257,7 @@ class NearCurve(PrivacyCurve):
         return super()._epsilon(delta)
 
     def _charge(self, epsilons: NDArray[np.float64]) -> NDArray[np.float64]:
-        # Beyond 700 e^ε is no float; what holds for a smaller ε holds there, too.
+        # Beyond 700, e^ε is too large for a float. The δ for ε = 700 also holds for larger ε.
         factor = 1 + np.exp(np.minimum(epsilons, 700.0))
         charge: NDArray[np.float64] = factor * (self.variation * (1 + 1e-15))
         return charge

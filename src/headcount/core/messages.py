@@ -1,9 +1,9 @@
-"""What travels from people to the analyzer.
+"""The messages that people send to the analyzer.
 
-A protocol's messages are integers, or short rows of integers, of one NumPy type: its *alphabet*.
-People send different numbers of them, so many people's messages are held as one flat payload; while
-they are still at the clients, `counts` says how many belong to whom. The shuffler keeps the payload
-and throws the boundaries away.
+Each message is an integer, or a short row of integers. All messages of a protocol have the same
+NumPy type and the same ranges: its *alphabet*. People send different numbers of messages, so the
+messages of many people are one flat payload. Before shuffling, `counts` says how many messages each
+person sent. The shuffler keeps the payload and drops the counts.
 """
 
 from collections.abc import Iterable, Iterator
@@ -15,15 +15,18 @@ from numpy.typing import NDArray
 
 from headcount.core import checks
 from headcount.core.errors import InvalidValue
+from headcount.core.table import counted
 
 
 @dataclass(frozen=True, init=False)
 class Alphabet:
-    """The messages a protocol knows: one or more integers each, every one from its own range.
+    """The possible messages of a protocol. A message has one or more integers, each from its own
+    range.
 
-    A bit is `Alphabet(np.uint8, range(2))`, a sign `range(-1, 2, 2)`, a share `range(modulus)`; a
-    record has a range for each of its columns, and a payload of records is a row for each message.
-    `dummy` is what fills up a bundle and is not counted: no message of the ranges.
+    For example, the range of a bit is `range(2)`, of a sign `range(-1, 2, 2)`, of a share
+    `range(modulus)`. A record has a range for each of its columns, and a payload of records has a
+    row for each message. A `dummy` fills up a bundle and is not counted. It lies outside the
+    ranges.
     """
 
     dtype: np.dtype[np.integer]
@@ -39,33 +42,36 @@ class Alphabet:
 
     @classmethod
     def numbers(cls, count: int, *, dummies: bool = False) -> "Alphabet":
-        """0, …, count − 1, in the least type; the dummy, if any, is the next number."""
+        """The numbers 0, …, count − 1, in the smallest type. If there is a dummy, it is `count`."""
         dtype = np.min_scalar_type(count if dummies else count - 1).type
         return cls(dtype, range(count), dummy=(count,) if dummies else None)
 
     @classmethod
     def packed(cls, bits: int) -> "Alphabet":
-        """Rows of so many bits, eight to a byte: bit i has the value 2^(i mod 8) in byte ⌊i/8⌋."""
+        """Rows of `bits` bits, eight in a byte. Bit i has the value 2^(i mod 8) in byte ⌊i/8⌋."""
         full, rest = divmod(bits, 8)
         return cls(np.uint8, *[range(256)] * full, *[range(1 << rest)] * (rest > 0))
 
     @property
     def bits(self) -> int:
-        """Bits that tell one message from another; 1 at least, since a message is there or not."""
+        """The number of bits that distinguish messages. It is at least 1, since sending a message
+        at all says something.
+        """
         return max(1, sum(((c[-1] - c[0]) // c.step).bit_length() for c in self.columns))
 
     @property
     def bytes_per_message(self) -> int:
+        """The bytes that one message takes in a payload."""
         return self.dtype.itemsize * len(self.columns)
 
     def messages(self, payload: NDArray[Any]) -> NDArray[Any]:
-        """What a payload says: checked, and without its dummies."""
+        """The messages of a payload: checked, and without dummies."""
         checks.instance("payload", payload, np.ndarray)
         width = payload.shape[1] if payload.ndim == 2 else 1
         if payload.dtype != self.dtype or payload.ndim > 2 or width != len(self.columns):
             raise InvalidValue(
                 f"messages must be {len(self.columns)} {self.dtype} each, "
-                f"got {width} {payload.dtype} in {payload.ndim} dimension(s)"
+                f"got {width} {payload.dtype} in {counted(payload.ndim, 'dimension')}"
             )
         if self.dummy is not None and self._misfit(payload):
             rows = payload.reshape(-1, width)
@@ -79,15 +85,15 @@ class Alphabet:
         return payload
 
     def padding(self, count: int) -> NDArray[Any]:
-        """So many dummies."""
+        """A payload of `count` dummies."""
         rows = np.tile(np.array(self.dummy, dtype=self.dtype), (count, 1))
         return rows if len(self.columns) > 1 else rows[:, 0]
 
     def _misfit(self, payload: NDArray[Any]) -> tuple[range, NDArray[Any]] | None:
-        """The first column with a number outside its range."""
+        """The range and the values of the first column with a number outside its range."""
         if payload.size:
             limits = np.iinfo(self.dtype)
-            everything = range(limits.min, limits.max + 1)  # which the type itself keeps
+            everything = range(limits.min, limits.max + 1)  # all numbers of the type
             columns = payload.reshape(len(payload), -1).T
             for column, values in zip(self.columns, columns, strict=True):
                 if column != everything and not self._fits(column, values):
@@ -95,7 +101,7 @@ class Alphabet:
         return None
 
     def _fits(self, column: range, values: NDArray[Any]) -> bool:
-        # Bounds that the type itself keeps need no look at the data.
+        # A bound that the type itself enforces is not checked.
         type_range = np.iinfo(self.dtype)
         too_low = column[0] > type_range.min and values.min() < column[0]
         too_high = column[-1] < type_range.max and values.max() > column[-1]
@@ -105,11 +111,12 @@ class Alphabet:
 
 @dataclass(frozen=True, eq=False)
 class Batch:
-    """Messages of `users` people, as the analyzer is handed them: whose is whose is not said.
+    """Messages of `users` people, as the analyzer gets them. They do not say who sent which.
 
-    `secure` says whether all random bits behind the messages were secure. Messages that come as
-    bytes do not say it, and are taken to be. `bundled` says whether people may have drawn their
-    messages anew until they fitted into a bundle. Those who sent bytes may have.
+    `secure` says whether all random bits for the messages were secure. For messages that arrive as
+    bytes this is unknown, and it is assumed. `bundled` says whether people may have drawn their
+    messages again until they fitted into a bundle. This is assumed for messages that arrive as
+    bytes.
     """
 
     payload: NDArray[Any] = field(repr=False)
@@ -125,9 +132,10 @@ class Batch:
 
 @dataclass(frozen=True, eq=False)
 class Messages(Batch):
-    """Messages that still know whose they are: person i sent `counts[i]` of the payload, in order.
+    """Messages of people who are still known. The payload has `counts[i]` messages of person i,
+    person after person.
 
-    `messages[i]` is one person's bundle; its bytes can travel alone and come back by `receive`.
+    `messages[i]` is one person's bundle. It can be sent as bytes, and `receive` reads them.
     """
 
     counts: NDArray[np.integer] = field(repr=False)
@@ -137,18 +145,18 @@ class Messages(Batch):
         checks.instance("counts", self.counts, np.ndarray)
         if self.counts.shape != (self.users,):
             raise InvalidValue(
-                f"there must be a number of messages for each of {self.users} people, "
-                f"got {self.counts.size}"
+                f"there must be as many counts as people, {self.users}, got {self.counts.size}"
             )
 
     @classmethod
     def one_each(cls, payload: NDArray[Any]) -> "Messages":
-        # A broadcast 1 takes no memory, however large the crowd.
+        """Messages of people who sent one each."""
+        # A broadcast 1 takes no memory, even for a large crowd.
         return cls(payload, len(payload), np.broadcast_to(np.int64(1), len(payload)))
 
     @classmethod
     def join(cls, parts: Iterable["Messages"]) -> "Messages":
-        """The messages of several groups of people as those of one."""
+        """The messages of several groups of people as messages of one group."""
         listed = list(parts)
         if not listed:
             raise InvalidValue("there must be messages of at least one person to join, got none")
@@ -161,10 +169,10 @@ class Messages(Batch):
         )
 
     def plus(self, people: NDArray[np.integer], extra: NDArray[Any]) -> "Messages":
-        """These messages and further ones: extra[j] is from people[j], which is sorted."""
+        """These messages and more: `extra[j]` is from person `people[j]`. `people` is sorted."""
         if not len(people):
             return self
-        starts = np.flatnonzero(np.diff(people, prepend=-1))  # where the next person's begin
+        starts = np.flatnonzero(np.diff(people, prepend=-1))  # where each sender's extras begin
         senders, copies = people[starts], np.diff(starts, append=len(people))
         ends = _sums_through(self.counts, senders)  # where each sender's own messages stop
         most = int(self.counts.max()) + int(copies.max())
@@ -174,27 +182,30 @@ class Messages(Batch):
         return replace(self, payload=payload, counts=counts)
 
     def only_single(self) -> "Messages":
-        """Without those of people who sent several, who could make a rare message pass."""
+        """Only messages of people who sent one. A person with several could lift a rare message
+        over the least number of copies.
+        """
         single = self.counts <= 1
         payload = self.payload[np.repeat(single, self.counts)]
         return replace(self, payload=payload, counts=np.where(single, self.counts, 0))
 
     @classmethod
     def receive(cls, data: bytes, alphabet: Alphabet) -> "Messages":
-        """One person's bundle, back from the bytes that `to_bytes` gave."""
-        if len(data) % alphabet.bytes_per_message:
+        """One person's bundle, read from the bytes of `to_bytes`."""
+        size = alphabet.bytes_per_message
+        if len(data) % size:
             raise InvalidValue(
-                f"a bundle must be whole messages of {alphabet.bytes_per_message} byte(s), "
-                f"got {len(data)} bytes"
+                f"a bundle must be whole messages of {counted(size, 'byte')}, "
+                f"got {counted(len(data), 'byte')}"
             )
         payload = np.frombuffer(data, alphabet.dtype.newbyteorder("<")).astype(alphabet.dtype)
         if len(alphabet.columns) > 1:
             payload = payload.reshape(-1, len(alphabet.columns))
-        alphabet.messages(payload)  # refuses what is none
+        alphabet.messages(payload)  # this refuses numbers outside the ranges
         return cls(payload, 1, np.array([len(payload)], dtype=np.int64), bundled=True)
 
     def to_bytes(self) -> bytes:
-        """One person's bundle for the wire: its messages, little-endian, nothing else."""
+        """One person's bundle as bytes: its messages, little-endian, and nothing else."""
         if self.users != 1:
             raise InvalidValue(f"a bundle must be one person's, got {self.users} people's")
         wire = self.payload.dtype.newbyteorder("<")
@@ -218,7 +229,9 @@ class Messages(Batch):
 
 
 def _sums_through(counts: NDArray[np.integer], places: NDArray[np.integer]) -> NDArray[np.int64]:
-    """The sum of counts up to and with each place: by blocks where places are few."""
+    """The sum of all counts up to each place, with the count at that place. If there are few
+    places, it is computed by blocks.
+    """
     size = 256
     if len(places) * size > len(counts):
         running: NDArray[np.int64] = np.cumsum(counts, dtype=np.int64)[places]

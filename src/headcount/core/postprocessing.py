@@ -1,14 +1,17 @@
-"""What may be done to an answer after it is private, by name. It costs no privacy.
+"""Steps that change an answer after it is private, by name. They cost no privacy.
 
-Estimates are unbiased, and so may be negative or add up to something else than the crowd. What
-makes them look right makes them biased; each step marks its result, and `unbiased_value` stays.
+Estimates are unbiased. So they may be negative, and their sum may differ from the size of the
+crowd. A step makes them possible numbers, but also biased. The result names the step, and
+`unbiased_value` does not change.
 
-- clip: every number to the nearest that is possible.
-- norm-sub: of a histogram. Negative numbers become 0, and the same is taken from (or given to) all
-  others, again and again, until they add up to the crowd (Wang, Lopuhaä-Zwakenberg et al. 2020).
-- simplex: of a histogram. The nearest numbers, by squares, that are not negative and add up to the
-  crowd. Equal to norm-sub, unless the positive numbers come to less than the crowd.
-- density: the nearest density, by squares, that is not negative and integrates to one.
+- clip moves every number to the nearest possible number.
+- norm-sub is for histograms. It sets negative numbers to 0, and adds the same number to all others,
+  so that the sum is the size of the crowd. It repeats this until no number is negative (Wang,
+  Lopuhaä-Zwakenberg et al. 2020).
+- simplex is for histograms. It takes the nearest numbers, in squared distance, that add up to the
+  size of the crowd and are not negative. This is the same as norm-sub, unless the sum of the
+  positive numbers is less than the size of the crowd.
+- density takes the nearest density, in squared distance, that is not negative and integrates to 1.
 """
 
 import numpy as np
@@ -16,23 +19,19 @@ from numpy.typing import NDArray
 
 from headcount.core import checks
 from headcount.core.errors import InvalidParameter, UnknownName
+from headcount.core.tasks.registry import TASKS, task_class
 
-STEPS: dict[str, tuple[str, ...]] = {
-    "clip": ("count", "sum", "mean", "histogram", "density"),
-    "norm-sub": ("histogram",),
-    "simplex": ("histogram",),
-    "density": ("density",),
-}
+STEPS = ("clip", "norm-sub", "simplex", "density")
 
 
 def check_step(name: str, task: str) -> None:
-    """Refuse what is no step, or none for such a task."""
+    """Refuse an unknown step, and a step that does not fit the task."""
     if not isinstance(name, str) or name not in STEPS:
         raise UnknownName(
             f"`postprocess` must be one of {', '.join(STEPS)}, got {checks.shown(name)}"
         )
-    if task not in STEPS[name]:
-        kinds = " or ".join(STEPS[name])
+    if name not in task_class(task).postprocessing:
+        kinds = " or ".join(one for one in TASKS if name in task_class(one).postprocessing)
         raise InvalidParameter(f"`postprocess` {name} must come with a {kinds}, got a {task}")
 
 
@@ -43,7 +42,9 @@ def postprocessed(
     limits: tuple[float, float],
     total: float | None,
 ) -> NDArray[np.float64]:
-    """The values of a task after a step: within limits, adding up to the total if it is known."""
+    """The values of a task after a step. Clip moves them within the limits. All other steps
+    make them add up to the total, which must be known.
+    """
     check_step(name, task)
     if name == "clip":
         low, high = limits
@@ -52,7 +53,7 @@ def postprocessed(
         )
         return clipped
     if total is None:
-        raise InvalidParameter(f"{name} needs buckets that everyone is in, got open ones")
+        raise InvalidParameter(f"{name} needs buckets for all people, got open buckets")
     return _norm_sub(values, total) if name == "norm-sub" else _simplex(values, total)
 
 
@@ -70,7 +71,8 @@ def _norm_sub(values: NDArray[np.float64], total: float) -> NDArray[np.float64]:
 
 
 def _simplex(values: NDArray[np.float64], total: float) -> NDArray[np.float64]:
-    # The nearest is (v − θ)₊ with θ such that they add up (Held, Wolfe, Crowder 1974).
+    # The nearest numbers are (v − θ)₊, with θ such that their sum is the total (Held, Wolfe,
+    # Crowder 1974).
     ordered = np.sort(values)[::-1]
     levels = (np.cumsum(ordered) - total) / np.arange(1, len(values) + 1)
     level = levels[np.flatnonzero(ordered > levels)[-1]]

@@ -1,4 +1,4 @@
-"""Where random bits come from, as everybody else sees it."""
+"""The interface of a source of random bits."""
 
 from abc import ABC, abstractmethod
 from typing import Any
@@ -8,10 +8,10 @@ from numpy.typing import DTypeLike, NDArray
 
 
 class Source(ABC):
-    """A stream of independent fair bits; `headcount.randomness` has a secure and a seeded one.
+    """A stream of independent fair bits. `headcount.randomness` has a secure and a seeded source.
 
-    `secure` says that nobody can know or guess the bits. Whatever is made from other bits is not
-    private. Messages, tallies, estimates and guarantees have a mark of the same name.
+    `secure` says that nobody can know or guess the bits. Results from other bits are not private.
+    Messages, tallies, estimates and guarantees have an attribute of the same name.
     """
 
     secure: bool = False
@@ -21,15 +21,17 @@ class Source(ABC):
         """Overwrite a contiguous buffer with random bytes."""
 
     def part(self, number: int) -> "Source":
-        """A source for a numbered part of the work: bits that no other part has, so that it does
-        not matter who does which part when.
+        """A source for a numbered part of the work. No other part has the same bits, so parts can
+        be done anywhere and in any order.
 
-        Here the source itself, whose parts must be worked on one after another.
+        By default it is the source itself. Then the parts must be done one after another.
         """
         return self
 
     def owe(self, variation: float) -> None:  # noqa: B027
-        """Told when what is drawn is only so near to its law, in total variation; see `Owing`."""
+        """Tell the source that a draw was only approximate: its total variation distance to the
+        exact law is at most `variation`. See `Owing`.
+        """
 
     def integers(self, count: int, dtype: DTypeLike) -> NDArray[Any]:
         """`count` integers, uniform over the whole range of an unsigned type."""

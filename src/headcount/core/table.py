@@ -1,7 +1,7 @@
-"""Results as a person reads them: a table with a title and remarks, as text or as HTML.
+"""Tables for people: rows with a title and notes, as text or as HTML.
 
-What a result shows is decided once, by its `table()`; a terminal, a notebook and `print` show the
-same.
+The method `table()` of a result decides what the result shows. A terminal, a notebook and `print`
+all show this table.
 """
 
 import math
@@ -26,10 +26,12 @@ class Table:
     notes: tuple[str, ...] = ()
     words: int = 1
     bars: bool = False
-    spare: tuple[str, ...] = ()  # columns to do without where there is no room, in this order
+    spare: tuple[str, ...] = ()  # columns that may be dropped to save room, the first one first
 
     def within(self, width: int) -> "Table":
-        """Without some of the spare columns, so that it fits; with all, if that is not enough."""
+        """The table without some of the spare columns, so that it fits the width. If it cannot fit,
+        all columns stay.
+        """
         table = self
         for column in self.spare:
             if table.width <= width:
@@ -45,7 +47,7 @@ class Table:
 
     @property
     def width(self) -> int:
-        """How many characters the widest line of the rows has."""
+        """The number of characters in a full line of the table."""
         return sum(self._widths) + len(_GAP) * (len(self.columns) - 1)
 
     @property
@@ -67,7 +69,7 @@ class Table:
         ]
 
     def narrow_lines(self) -> list[str]:
-        """A line for each number, where the table is too wide."""
+        """The table with each cell on a line of its own, for narrow terminals."""
         return [
             f"  {column}: {cell}" if at else cell
             for row in self.rows
@@ -94,7 +96,10 @@ class Table:
 
 
 def number(value: float, error: float = 1.0) -> str:
-    """A number with two digits of its error; of a large error, one after the point."""
+    """A number with as many digits as its error allows.
+
+    It shows two digits of the error, or one digit after the point if the error is large.
+    """
     if not math.isfinite(value):
         return "none" if math.isnan(value) else "∞"
     if value == round(value) or (abs(value) >= 1e6 and error >= 0.5):
@@ -103,8 +108,13 @@ def number(value: float, error: float = 1.0) -> str:
     return f"{value:z,.{places}f}"
 
 
+def counted(count: int, one: str, many: str = "") -> str:
+    """A number of things in words: "1 message", "2 messages"."""
+    return f"{count:,} {one if count == 1 else many or one + 's'}"
+
+
 def size(value: float) -> str:
-    """A number with four digits, or all that it has before the point."""
+    """A number with four digits. Larger numbers show all digits before the point."""
     if not math.isfinite(value):
         return number(value)
     return f"{value:,.0f}" if abs(value) >= 1e4 and abs(value) < 1e15 else short(value, 4)
@@ -116,7 +126,7 @@ def short(value: float, digits: int = 6) -> str:
 
 
 def exact(value: float) -> str:
-    """A number with all of its digits, written in the way of `short`."""
+    """A number with all of its digits, in the same notation as `short`."""
     return _plain(repr(value + 0.0).removesuffix(".0"))
 
 

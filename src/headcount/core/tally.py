@@ -1,4 +1,4 @@
-"""What the analyzer keeps of the messages: a few integers that add up."""
+"""The analyzer's counts of messages: a few integers. Tallies can be added."""
 
 from dataclasses import dataclass, replace
 
@@ -7,15 +7,16 @@ from numpy.typing import NDArray
 
 from headcount.core import checks
 from headcount.core.errors import InvalidValue
+from headcount.core.table import counted
 
 
 @dataclass(frozen=True, eq=False)
 class Tally:
-    """Counts over the messages of `users` people. The tally of a whole is the sum of its parts'.
+    """Counts over the messages of `users` people. The tally of several crowds is the sum of theirs.
 
-    Where messages are shares modulo some number up to 2^63, so are the counts, and they are added
-    modulo it; without a `modulus` they are plain numbers. `secure` and `bundled`
-    say the same as in the messages.
+    If messages are shares modulo some number up to 2^63, this number is the `modulus`, and counts
+    are added modulo it. Otherwise counts are plain numbers. `secure` and `bundled` have the same
+    meaning as in a `Batch`.
     """
 
     counts: NDArray[np.int64]
@@ -30,7 +31,7 @@ class Tally:
         if self.counts.dtype != np.int64 or self.counts.ndim != 1:
             raise InvalidValue(
                 f"a tally must be a vector of int64, "
-                f"got {self.counts.ndim} dimension(s) of {self.counts.dtype}"
+                f"got {counted(self.counts.ndim, 'dimension')} of {self.counts.dtype}"
             )
         if checks.whole("users", self.users, low=-(2**63), high=2**63) < 1:
             raise InvalidValue(f"a tally must be of at least one person, got {self.users}")
@@ -45,7 +46,7 @@ class Tally:
             )
         total = self.counts + other.counts
         if self.modulus is not None:
-            # Two residues below 2^63 fit 64 bits without a sign.
+            # The sum of two residues below 2^63 fits into 64 bits without a sign.
             total = (total.view(np.uint64) % np.uint64(self.modulus)).view(np.int64)
         return replace(
             self,

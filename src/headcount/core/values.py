@@ -11,7 +11,7 @@ from headcount.core.errors import InvalidValue
 
 
 def vector(values: ArrayLike) -> NDArray[Any]:
-    """Values as a non-empty vector of bools or numbers; or an error that says what came instead."""
+    """Values as a non-empty vector of bools or numbers. Other data are refused."""
     array = _flat(values, "number")
     if array.dtype.kind not in "biuf":
         raise InvalidValue(f"values must be numbers or true/false, got {array.dtype} data")
@@ -19,15 +19,29 @@ def vector(values: ArrayLike) -> NDArray[Any]:
 
 
 def words(values: ArrayLike) -> list[str]:
-    """Values as a non-empty list of strings; or an error that says what came instead.
+    """Values as a non-empty list of strings. Other data are refused.
 
-    NumPy's own strings would not do: each takes the room of the longest, and loses NULs at its end.
+    NumPy's own strings are not used: each takes as much memory as the longest string, and loses NUL
+    characters at its end.
     """
-    found: list[Any] = _flat(values, "string", object).tolist()
-    for one in found:
+    strings: list[Any] = _flat(values, "string", object).tolist()
+    for one in strings:
         if not isinstance(one, str):
             raise InvalidValue(f"values must be strings, got {type(one).__name__} data")
-    return found
+    return strings
+
+
+def array_of_counts(counts: object) -> NDArray[Any]:
+    """Numbers of people as an array, which may turn out to be no counts at all."""
+    try:
+        return np.asarray(counts)
+    except ValueError:
+        return np.empty(0)  # lists of different lengths are no counts
+
+
+def evenly(users: int, among: int) -> NDArray[np.int64]:
+    """So many people, divided among some values as evenly as can be."""
+    return np.diff(np.arange(among + 1) * users // among)
 
 
 def _flat(values: ArrayLike, wanted: str, kind: type | None = None) -> NDArray[Any]:

@@ -1,4 +1,7 @@
-"""Write results into files, whole or not at all, and refuse places that cannot be written to."""
+"""Write results to files, completely or not at all.
+
+Places that cannot be written to are refused.
+"""
 
 import errno
 import json
@@ -15,7 +18,7 @@ from headcount.core.errors import InvalidParameter, UnreadableData
 
 
 def json_text(document: Mapping[str, Any]) -> str:
-    """JSON has no infinity: it becomes null."""
+    """A document as JSON. JSON has no infinity and no NaN, so they become null."""
     return json.dumps(_finite(document), indent=2, ensure_ascii=False, allow_nan=False)
 
 
@@ -30,12 +33,12 @@ def _finite(value: Any) -> Any:
 
 
 def write_file(path: Path, contents: str | bytes) -> None:
-    """Make or replace a file in one step: it holds all of the contents, or what it held before.
+    """Create or replace a file in one step. It never holds only a part of the contents.
 
-    The contents go into a temporary file in the same folder. When they are on the disk, that file
-    takes the name. A file that is replaced keeps its permissions. A symbolic link stays, and the
-    file that it points to is replaced. Devices and pipes are written to as they are; a pipe must
-    have a reader, since an answer that was paid for cannot wait for one.
+    The contents are written to a temporary file in the same folder. When they are on the disk, the
+    temporary file is renamed. A file that is replaced keeps its permissions. A symbolic link stays,
+    and the file that it points to is replaced. Devices and pipes are written to directly. A pipe
+    must have a reader: the answer has been paid for, and cannot wait for a reader.
     """
     data = contents.encode() if isinstance(contents, str) else contents
     with _written(path):
@@ -73,8 +76,8 @@ def _write_to_pipe(path: Path, data: bytes) -> None:
 
 
 def check_writable(path: Path) -> None:
-    """Refuse a place that cannot be written to, before there is anything to write. It changes
-    nothing at that place.
+    """Refuse a place that cannot be written to, before there is anything to write. This changes
+    nothing at the place.
     """
     with _written(path):
         before = _status(path)
@@ -84,7 +87,7 @@ def check_writable(path: Path) -> None:
             raise UnreadableData(f"there must be a folder {shown!r} to write to, got none")
         if before is not None and stat.S_ISDIR(before.st_mode):
             raise IsADirectoryError(None, "a folder")
-        # Only permissions are looked at, since opening a pipe would wait for its reader.
+        # Only permissions are checked, since opening a pipe would wait for its reader.
         if before is not None and not os.access(path, os.W_OK):
             raise PermissionError(None, "a file that may not be written to")
         replaced = before is None or stat.S_ISREG(before.st_mode)
@@ -93,9 +96,9 @@ def check_writable(path: Path) -> None:
 
 
 def check_apart(out: Path, inputs: Mapping[str, Iterable[Path]]) -> None:
-    """Refuse an output that would replace a file that is read, even by another name or a link.
+    """Refuse an output that would replace an input file, even by another name or a link.
 
-    `inputs` has the files that are read, by what they are called in the refusal.
+    `inputs` has the input files. Its keys are their names in the message.
     """
     for what, paths in inputs.items():
         if any(same_file(out, path) for path in paths):
@@ -105,7 +108,7 @@ def check_apart(out: Path, inputs: Mapping[str, Iterable[Path]]) -> None:
 
 
 def same_file(one: Path, other: Path) -> bool:
-    """Whether two paths lead to the same file, by any name or link. False if one leads to none."""
+    """Whether two paths lead to the same file, by any name or link. Both files must exist."""
     try:
         return one.samefile(other)
     except OSError:
@@ -123,7 +126,7 @@ def _temporary(folder: Path) -> Iterator[Path]:
 
 
 def _status(path: Path) -> os.stat_result | None:
-    """The status of what a path leads to, links followed; None if there is nothing."""
+    """The status of the file that a path leads to, or None if there is no file."""
     try:
         return path.stat()
     except FileNotFoundError:
@@ -131,7 +134,7 @@ def _status(path: Path) -> os.stat_result | None:
 
 
 def _sync_folder(folder: Path) -> None:
-    """Put a folder's names onto the disk, where that can be done: they must outlive a power cut."""
+    """Write the names in a folder to the disk if possible, so that they survive a power cut."""
     with suppress(OSError):
         opened = os.open(folder, os.O_RDONLY)
         try:
@@ -142,7 +145,7 @@ def _sync_folder(folder: Path) -> None:
 
 @contextmanager
 def _written(path: Path) -> Iterator[None]:
-    """What goes wrong while a file is written becomes a refusal of one line."""
+    """Turn errors while a file is written into `UnreadableData` with a message of one line."""
     try:
         yield
     except OSError as error:

@@ -1,4 +1,7 @@
-"""Buckets of numbers: from one edge to the next, the last one with its end."""
+"""Buckets for numbers.
+
+Each bucket goes from one edge to the next; only the last includes its end.
+"""
 
 from collections.abc import Iterable, Sequence
 from itertools import pairwise

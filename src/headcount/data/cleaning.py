@@ -1,10 +1,10 @@
-"""From a column of any Arrow type to encoded values, by a policy for what does not fit.
+"""Turns a column of any Arrow type into encoded values. A policy handles values that do not fit.
 
-A batch is cleaned alone and by a frozen object, so that any engine can do it anywhere. What must be
-refused is counted and not raised, so that the refusal can speak of all the data: see `Problems`.
+A frozen object cleans each batch alone, so that any engine can do this anywhere. Values that must
+be refused are counted and raise no error here, so that the refusal can describe all the data: see
+`Problems`.
 """
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -16,7 +16,8 @@ from numpy.typing import NDArray
 from headcount.core import checks
 from headcount.core.cached import cached_property
 from headcount.core.errors import InvalidParameter, InvalidValue
-from headcount.core.task import Bounded, Count, Histogram, Task, task_from
+from headcount.core.task import Task
+from headcount.core.tasks.histogram import Histogram
 from headcount.data.bins import bin_names, edges_of
 from headcount.data.columns import is_number, is_text, listed, no_number, numbers, plain, present
 from headcount.data.problems import Problems
@@ -27,13 +28,13 @@ if TYPE_CHECKING:
 
 Fill: TypeAlias = str | int | float | bool
 OUTSIDE = ("error", "clamp", "other")
-OTHER = "other"  # the bucket of whatever is in no other
-_FEW_VALUES = 2**22  # of which there is a count each, in one pass
+OTHER = "other"  # the bucket for values that are in no other bucket
+_FEW_VALUES = 2**22  # up to so many different values, one pass counts how often each occurs
 
 
 @dataclass(frozen=True, eq=False)
 class Cleaned:
-    """The encoded values of a batch; `kept` says which rows they are of, if not of all."""
+    """The encoded values of a batch. `kept` marks the rows that have one; None means all rows."""
 
     codes: NDArray[Any]
     kept: NDArray[np.bool_] | None
@@ -42,53 +43,44 @@ class Cleaned:
 
 @dataclass(frozen=True)
 class Cleaning:
-    """How a column becomes values of a task.
+    """How a column becomes values of a task. The function `cleaning` makes it.
 
-    `asked` is the task before there was a bucket for everything else; `edges` are those of bins.
-    Made by `cleaning`.
+    `declared` is the task without an added bucket for all other values. `edges` are the edges of
+    bins. If there are bins, `declared` is the same as `task`.
     """
 
     column: str
     task: Task
-    asked: Task
+    declared: Task
     missing: Fill
     outside: str
     edges: tuple[float, ...] | None = None
 
     @property
     def few_values(self) -> bool:
-        """Whether one count for each value says all about a crowd."""
-        closed = isinstance(self.task, Histogram) and not self.task.open
-        return isinstance(self.task, Count) or (closed and self.task.domain <= _FEW_VALUES)
+        """Whether values are so few that a crowd is described by how many people hold each."""
+        return self.task.numbered and self.task.domain <= _FEW_VALUES
 
     @property
     def dtype(self) -> np.dtype[Any]:
-        """Of encoded values."""
-        if isinstance(self.task, Histogram):
-            return np.dtype(np.uint64) if self.task.open else self._index
-        if isinstance(self.task, Bounded):
-            return np.dtype(np.int64 if self.task.whole else np.float64)
-        return np.dtype(np.uint8)
-
-    @property
-    def _index(self) -> np.dtype[Any]:
-        return np.min_scalar_type(self.task.domain - 1)
+        """The type of encoded values."""
+        return self.task.encoded_dtype
 
     @property
     def kind(self) -> Kind | None:
-        """What the column is, where a file does not say."""
+        """The kind of column to expect if a file does not say it. None if any kind will do."""
         if self._of_text:
             return "text"
-        real = isinstance(self.task, Bounded) and not self.task.whole
-        return "real" if real or self.edges else None
+        return "real" if self.edges or self.task.value_kind == "real numbers" else None
 
     @property
     def dropping(self) -> bool:
+        """Whether rows without a value are left out."""
         return self.missing == "drop"
 
     @cached_property
     def fill(self) -> Any:
-        """What a missing value is encoded as, where it is not an error and not left out."""
+        """The code that stands for a missing value, if `missing` is a value to fill in."""
         import pyarrow
 
         try:
@@ -105,46 +97,36 @@ class Cleaning:
     @property
     def allowed(self) -> str:
         """The values that fit, in words."""
-        task = self.asked
         if self.edges:
             return f"a number from {self.edges[0]} to {self.edges[-1]}"
-        if isinstance(task, Bounded):
-            return f"a {'whole ' * task.whole}number from {task.low} to {task.high}"
-        if isinstance(task, Histogram):
-            if task.open:
-                return "a word" if self._of_text else "a whole number from 0 to 2^64 − 1"
-            if isinstance(task.labels, int):
-                return f"a bucket from 0 to {task.labels - 1}"
-            return f"one of {checks.few(task.labels)}"
-        return "0 or 1"
+        return self.declared.allowed
 
     @property
     def _of_text(self) -> bool:
-        """Whether values are words."""
-        task = self.asked
-        return not self.edges and isinstance(task, Histogram) and isinstance(task.buckets[0], str)
+        """Whether values are text."""
+        return not self.edges and self.declared.value_kind == "words"
 
     def clean(self, column: "pyarrow.Array", first: int = 0) -> Cleaned:
-        """The values of a batch; `first` is how many rows came before it."""
+        """The encoded values of a batch. `first` is the number of rows before it."""
         from pyarrow import types
 
         column = plain(column)
-        here = present(column, nan=self.missing != "error")
-        some = column if here is None else column.filter(here)
-        codes, wrong = self._codes(some)
+        is_present = present(column, nan=self.missing != "error")
+        given = column if is_present is None else column.filter(is_present)
+        codes, wrong = self._codes(given)
         if wrong is not None and self.outside == "other":
-            none = numbers(some) if types.is_floating(some.type) else None
-            other = wrong if none is None else wrong & ~np.isnan(none)
-            codes = np.where(other, self._index.type(self.task.domain - 1), codes)
+            floats = numbers(given) if types.is_floating(given.type) else None
+            other = wrong if floats is None else wrong & ~np.isnan(floats)
+            codes = np.where(other, self.dtype.type(self.task.domain - 1), codes)
             wrong = wrong & ~other
         problems, kept = Problems(), None
-        if here is not None:
-            kept = here.to_numpy(zero_copy_only=False)
+        if is_present is not None:
+            kept = is_present.to_numpy(zero_copy_only=False)
             if self.missing == "error":
                 problems += Problems.of_missing(np.flatnonzero(~kept) + first)
         if wrong is not None and wrong.any():
             rows = None if kept is None else np.flatnonzero(kept)
-            problems += Problems.of_outside(some, np.flatnonzero(wrong), rows, first)
+            problems += Problems.of_outside(given, np.flatnonzero(wrong), rows, first)
         if kept is None or self.missing in ("error", "drop"):
             return Cleaned(codes, kept, problems)
         filled = np.full(len(column), self.fill, dtype=self.dtype)
@@ -152,7 +134,7 @@ class Cleaning:
         return Cleaned(filled, None, problems)
 
     def _codes(self, array: "pyarrow.Array") -> tuple[NDArray[Any], NDArray[np.bool_] | None]:
-        """Encoded values of those that are there, and which of them do not fit, if any."""
+        """The codes of values, and which values do not fit. The second is None if all fit."""
         from pyarrow import types
 
         if not len(array):
@@ -160,8 +142,8 @@ class Cleaning:
         kind = array.type
         if types.is_dictionary(kind):
             codes, wrong = self._codes(array.dictionary)
-            at = array.indices.to_numpy()
-            return codes[at], None if wrong is None else wrong[at]
+            indices = array.indices.to_numpy()
+            return codes[indices], None if wrong is None else wrong[indices]
         text = is_text(kind)
         if not text and not is_number(kind):
             raise InvalidValue(
@@ -171,37 +153,28 @@ class Cleaning:
             wanted = "text" if self._of_text else "numbers or true/false"
             got = f"text like {no_number(array)}" if text else f"{kind} like {array[0].as_py()}"
             raise InvalidValue(f"column {self.column!r} must hold {wanted}, got {got}")
-        if text:
-            return self._words(array)
         if self.edges:
             return self._binned(numbers(array))
-        task = self.asked
-        named = isinstance(task, Histogram) and not (task.open or isinstance(task.labels, int))
-        if named and types.is_integer(kind):
+        if self.declared.listed_values is not None and (text or types.is_integer(kind)):
             return self._labels(array)
+        if text:
+            words, indices = listed(array, self.column)
+            return self.declared.encode(words)[indices], None
         return self._numbers(numbers(array))
 
-    def _words(self, array: "pyarrow.Array") -> tuple[NDArray[Any], NDArray[np.bool_] | None]:
-        assert isinstance(self.asked, Histogram)
-        if self.asked.open:
-            words, at = listed(array, self.column)
-            return self.asked.encode(words)[at], None
-        return self._labels(array)
-
     def _labels(self, array: "pyarrow.Array") -> tuple[NDArray[Any], NDArray[np.bool_] | None]:
-        """By Arrow's own search, which does not turn numbers beyond 2^53 into floats."""
+        """The codes of labels. Arrow finds them without turning large numbers into floats."""
         from pyarrow import compute
 
-        labels, places = _label_set(self.asked, array.type, self._index)
-        found = compute.index_in(array, value_set=labels)
+        labels, places = _label_set(self.declared, array.type, self.dtype)
+        indices = compute.index_in(array, value_set=labels)
         wrong = None
-        if found.null_count:
-            wrong = found.is_null().to_numpy(zero_copy_only=False)
-            found = found.fill_null(0)
-        at = found.to_numpy()
+        if indices.null_count:
+            wrong = indices.is_null().to_numpy(zero_copy_only=False)
+            indices = indices.fill_null(0)
         if not len(labels):
-            return np.zeros(len(array), dtype=self._index), wrong
-        return places[at], wrong
+            return np.zeros(len(array), dtype=self.dtype), wrong
+        return places[indices.to_numpy()], wrong
 
     def _binned(self, values: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.bool_] | None]:
         assert self.edges
@@ -211,40 +184,21 @@ class Cleaning:
         elif edges.dtype.kind == "f" or values.dtype.kind == "f":
             values = values.astype(np.float64, copy=False)
         wrong = ~((values >= edges[0]) & (values <= edges[-1]))
-        at = np.searchsorted(edges, values, side="right") - 1
-        codes = np.clip(at, 0, len(edges) - 2).astype(self._index)
+        bins = np.searchsorted(edges, values, side="right") - 1
+        codes = np.clip(bins, 0, len(edges) - 2).astype(self.dtype)
         if self.outside == "clamp":
             wrong = np.isnan(values) if values.dtype.kind == "f" else np.zeros_like(wrong)
         return codes, wrong if wrong.any() else None
 
     def _numbers(self, values: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.bool_] | None]:
         try:
-            return self.asked.encode(values).astype(self.dtype, copy=False), None
+            return self.declared.encode(values).astype(self.dtype, copy=False), None
         except InvalidValue:
-            wrong = self._misfits(values)
+            wrong = ~self.declared.fits(values)
         codes = np.zeros(len(values), dtype=self.dtype)
         if not wrong.all():
-            codes[~wrong] = self.asked.encode(values[~wrong])
+            codes[~wrong] = self.declared.encode(values[~wrong])
         return codes, wrong
-
-    def _misfits(self, values: NDArray[Any]) -> NDArray[np.bool_]:
-        """Which numbers are outside the task's domain."""
-        task = self.asked
-        if isinstance(task, Bounded):
-            low, high = (-math.inf, math.inf) if task.clamp else (task.low, task.high)
-            fits = (values >= low) & (values <= high)
-            whole = task.whole
-        elif isinstance(task, Histogram) and not isinstance(task.labels, int):
-            fits, whole = np.isin(values, list(task.labels)), False
-        else:
-            low, high = 0, 1
-            if isinstance(task, Histogram):
-                high = 2**64 - 1 if task.open else task.domain - 1
-            fits = (values >= low) & (values <= high)
-            whole = True
-        if whole and values.dtype.kind == "f":
-            fits &= values == np.floor(values)
-        return ~fits
 
 
 def cleaning(
@@ -255,12 +209,13 @@ def cleaning(
     outside: str = "error",
     bins: Sequence[float] | None = None,
 ) -> Cleaning:
-    """How a column shall be cleaned for a task, or for bins; what does not go together is refused.
+    """How to clean a column, for a task or for bins. Settings that do not fit are refused.
 
-    missing   "error"; "drop", and then who has no value is not hidden; or a value to fill in.
-    outside   "error"; "clamp" moves numbers to the nearest bound or bin; "other" makes one more
-              bucket of a histogram, for whatever is in none.
-    bins      edges, rising: [0, 18, 65] has the buckets "[0, 18)" and "[18, 65]".
+    missing   "error" refuses missing values. "drop" leaves out their rows, but then privacy does
+              not hide who has no value. Any other value is filled in.
+    outside   "error" refuses values that do not fit. "clamp" moves numbers to the nearest bound or
+              bin. "other" adds a bucket to a histogram, for values that are in no other bucket.
+    bins      the edges in rising order. [0, 18, 65] gives the buckets "[0, 18)" and "[18, 65]".
     """
     checks.choice("outside", outside, OUTSIDE)
     if bins is not None:
@@ -273,41 +228,41 @@ def cleaning(
         raise InvalidParameter("there must be a task or `bins`, got neither")
     checks.instance("task", task, Task)
     if outside == "clamp":
-        if not isinstance(task, Bounded):
+        if "clamp" not in task.settings:
             raise InvalidParameter(
                 f"`outside` clamp must come with a sum, mean or density or with bins, "
                 f"got a {task.name}"
             )
-        task = task_from({**task.to_dict(), "clamp": True})
-    asked = task
+        task = task.changed(clamp=True)
+    declared = task
     if outside == "other":
-        if not isinstance(task, Histogram) or task.open:
+        if "buckets" not in task.settings or task.buckets is None or task.open_values:
             raise InvalidParameter(
                 f"`outside` other must come with a histogram that is not open, got a {task.name}"
             )
         labels = [str(bucket) for bucket in task.buckets]
         if OTHER in labels:
-            raise InvalidParameter(f"no bucket must be named {OTHER!r} already, got one")
-        task = Histogram([*labels, OTHER])
-    return _checked(Cleaning(column, task, asked, missing, outside))
+            raise InvalidParameter(f"no bucket must be named {OTHER!r} already, got such a bucket")
+        task = task.changed(buckets=[*labels, OTHER])
+    return _checked(Cleaning(column, task, declared, missing, outside))
 
 
 def _checked(made: Cleaning) -> Cleaning:
     if made.missing not in ("error", "drop"):
-        _ = made.fill
+        _ = made.fill  # refuses a value that does not fit
     return made
 
 
 @lru_cache(maxsize=8)
 def _label_set(
-    task: Histogram, kind: "pyarrow.DataType", index: np.dtype[Any]
+    task: Task, kind: "pyarrow.DataType", index: np.dtype[Any]
 ) -> tuple["pyarrow.Array", NDArray[Any]]:
-    """The labels that such a column can hold, and the number of the bucket of each."""
+    """The labels that a column of this type can hold, and the number of each label's bucket."""
     import pyarrow
 
-    buckets = list(enumerate(task.buckets))
+    held = list(enumerate(task.listed_values or ()))
     if not is_text(kind):
         limits = np.iinfo(kind.to_pandas_dtype())
-        buckets = [(at, x) for at, x in buckets if limits.min <= int(x) <= limits.max]
-    places, labels = zip(*buckets, strict=True) if buckets else ((), ())
+        held = [(place, label) for place, label in held if limits.min <= int(label) <= limits.max]
+    places, labels = zip(*held, strict=True) if held else ((), ())
     return pyarrow.array(labels, type=kind), np.array(places, dtype=index)

@@ -1,4 +1,4 @@
-"""Columns of Arrow, as NumPy and the search for labels need them."""
+"""Columns of Arrow in the layouts that NumPy and the search for labels need."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def plain(column: "pyarrow.Array") -> "pyarrow.Array":
-    """The same values in a layout that Arrow can search: no views, no runs, no own types."""
+    """The same values in a layout that Arrow can search: no views, runs or extension types."""
     import pyarrow
     from pyarrow import compute, types
 
@@ -31,16 +31,16 @@ def plain(column: "pyarrow.Array") -> "pyarrow.Array":
 
 
 def listed(column: "pyarrow.Array", name: str) -> tuple[list[Any], NDArray[Any]]:
-    """The different values of a column, and the place of each row's value among them.
+    """The distinct values of a column, and the place of each row's value among them.
 
-    `name` is that of the column, for refusals.
+    `name` is the name of the column in error messages.
     """
-    found = plain(column).dictionary_encode()
+    encoded = plain(column).dictionary_encode()
     try:
-        return found.dictionary.to_pylist(), found.indices.to_numpy()
+        return encoded.dictionary.to_pylist(), encoded.indices.to_numpy()
     except UnicodeDecodeError:
-        shown = map(value_text, found.dictionary)
-        wrong = next(text for text in shown if text.startswith("b"))  # bytes that are no text
+        shown = map(value_text, encoded.dictionary)
+        wrong = next(text for text in shown if text.startswith("b"))  # bytes that are not UTF-8
         raise InvalidValue(f"column {name!r} must hold text in UTF-8, got {wrong}") from None
 
 
@@ -58,7 +58,7 @@ def is_number(kind: "pyarrow.DataType") -> bool:
 
 
 def no_number(words: "pyarrow.Array") -> str:
-    """The first word that is not a number: among numbers, it is what made all of them text."""
+    """The first word that is not a number. If the others are numbers, it made the column text."""
     for word in words:
         shown = value_text(word)
         try:
@@ -69,7 +69,7 @@ def no_number(words: "pyarrow.Array") -> str:
 
 
 def numbers(array: "pyarrow.Array") -> NDArray[Any]:
-    """As NumPy has them; decimals as whole numbers, or as floats."""
+    """The numbers as a NumPy array. Decimals become whole numbers if they are, else floats."""
     import pyarrow
     from pyarrow import types
 
@@ -83,7 +83,7 @@ def numbers(array: "pyarrow.Array") -> NDArray[Any]:
 
 
 def present(column: "pyarrow.Array", *, nan: bool) -> "pyarrow.Array | None":
-    """Which rows have a value, if not all have; NaN is none, if that is asked for."""
+    """Which rows have a value, or None if all have. If `nan`, a row with NaN has no value."""
     from pyarrow import compute, types
 
     floating = nan and types.is_floating(column.type)

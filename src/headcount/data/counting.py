@@ -1,4 +1,4 @@
-"""Surveys, part by part."""
+"""Counts people for a survey, one batch of rows after another."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -8,16 +8,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headcount.core.errors import InvalidValue
+from headcount.data.encoded_rows import EncodedRows, Numbering, group_order
 from headcount.data.engine import Survey
-from headcount.data.parts import Numbering, Part, group_order
-from headcount.data.question import Group, Question
+from headcount.data.question import Question
+from headcount.road.people import Group
 
-_MOST_CELLS = 2**26  # groups times values
+_MOST_CELLS = 2**26  # the most numbers of a survey: groups times values
 
 
 @dataclass(eq=False)
 class Counting:
-    """How many people there are in each group, and with each value where these are few."""
+    """The number of people in each group. If the task has few values, it counts them by value."""
 
     question: Question
     groups: Numbering
@@ -27,28 +28,28 @@ class Counting:
     def _values(self) -> int:
         return self.question.task.domain if self.question.counting else 1
 
-    def add(self, part: Part) -> None:
+    def add(self, rows: EncodedRows) -> None:
         groups = max(1, len(self.groups.numbers))
         if groups * self._values > _MOST_CELLS:
             raise InvalidValue(
                 f"groups times buckets must be at most {_MOST_CELLS:,}, "
                 f"got {groups:,} times {self._values:,}"
             )
-        if self._values == 1 and part.groups is None:
-            found = np.array([len(part.codes)])
+        if self._values == 1 and rows.groups is None:
+            new = np.array([len(rows.codes)])
         else:
-            cells: NDArray[Any] = part.codes if self._values > 1 else np.zeros(1, dtype=np.int64)
-            if part.groups is not None:
-                cells = part.groups * self._values + cells
-            found = np.bincount(cells, minlength=groups * self._values)
-        if len(self.counts) < len(found):
+            cells: NDArray[Any] = rows.codes if self._values > 1 else np.zeros(1, dtype=np.int64)
+            if rows.groups is not None:
+                cells = rows.groups * self._values + cells
+            new = np.bincount(cells, minlength=groups * self._values)
+        if len(self.counts) < len(new):
             self.counts = np.concatenate(
-                [self.counts, np.zeros(len(found) - len(self.counts), dtype=np.int64)]
+                [self.counts, np.zeros(len(new) - len(self.counts), dtype=np.int64)]
             )
-        self.counts[: len(found)] += found
+        self.counts[: len(new)] += new
 
     def surveys(self) -> dict[Group, Survey]:
-        """Of each group that has people or was declared, in order."""
+        """The survey of each group that has people or was declared, in order."""
         grouped = self.question.group is not None
         numbers: Mapping[Group, int] = self.groups.numbers if grouped else {None: 0}
         by_group = self.counts.reshape(-1, self._values)

@@ -1,19 +1,20 @@
-"""What an engine does: it looks at people's rows, where they are, and brings back small numbers.
+"""The interface of an engine, which reads people's rows where they are and returns small numbers.
 
-Two steps, since a protocol is built for a crowd whose size is known:
+There are two steps, since a protocol is built for a crowd of known size:
 
-1. `Engine.survey` reads the rows once. It refuses those that do not fit the question, and counts
-   people: in each group, and where a task has few values, by value. Surveys of parts add up.
-2. `Crowds.tallies` randomizes every row and counts, for tasks of many values. Tallies of parts add
-   up as well. Where values are few, their counts say all: rows are not read again, and
-   `data.estimate` makes the messages of a crowd with such counts.
+1. `Engine.survey` reads the rows once. It refuses rows that do not fit the question. It counts the
+   people in each group, and if the task has few values, the people with each value. Surveys of
+   separate rows can be added.
+2. `Crowds.tallies` randomizes every row and counts the messages, if the task has many values.
+   Tallies of separate rows can be added, too. If the task has few values, the counts of the survey
+   are enough: rows are not read again, and `data.estimate` makes the messages from the counts.
 
-The local engine (`data.local`) is the default. Another one, on a cluster, cleans batches of rows by
-the same `Question`, and need not bring any row home.
+The local engine (`data.local`) is the default. An engine on a cluster cleans rows by the same
+`Question`, and its rows can stay on the cluster.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,18 +22,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headcount.core.errors import InvalidValue, UnreadableData
-from headcount.core.protocol import Protocol
 from headcount.core.source import Source
+from headcount.core.table import counted
 from headcount.core.tally import Tally
-from headcount.data.question import Group, Question
-
-# Called with the share of the rows that have been read, from 0 to 1.
-Progress = Callable[[float], None]
+from headcount.data.question import Question
+from headcount.road.people import Group, People, Progress
 
 
 @dataclass(frozen=True, eq=False)
 class Survey:
-    """How many people there are; of a task of few values, `counts[v]` of them hold value v."""
+    """How many people there are. If the task has few values, `counts[v]` of them hold value v."""
 
     users: int
     counts: NDArray[np.int64] | None = None
@@ -50,49 +49,45 @@ def check_same(
     wanted: Iterable[Group],
     name: str,
 ) -> None:
-    """Refuse tallies of other people than were surveyed: rows changed in between."""
+    """Refuse tallies that have another number of people than the survey. Then rows have changed."""
     for group in wanted:
         seen, again = surveys[group].users, tallies[group].users if group in tallies else 0
         if seen != again:
             raise UnreadableData(
                 f"{name} must have the same rows when read again, "
-                f"got {again:,} people instead of {seen:,}"
+                f"got {counted(again, 'person', 'people')} instead of {seen:,}"
             )
 
 
-class Crowds(ABC):
+class Crowds(People):
     """People who were surveyed, and whose rows can be read again.
 
-    `surveys` are those of each group, sorted by name; of everybody under None, where there are no
-    groups. `people` is how many people the table has. It counts everybody once, also those who
-    have no value and are left out of every survey. A row without a name in the person column
-    counts as one person.
+    `surveys` has the survey of each group, sorted by name. Without groups, it has one survey, under
+    None. `people` is the number of people in the table. Everybody counts once, even people who have
+    no value and are in no survey. A row without a name in the person column counts as one person.
     """
 
     surveys: Mapping[Group, Survey]
     people: int
 
-    @abstractmethod
-    def tallies(
-        self, protocols: Mapping[Group, Protocol], source: Source, progress: Progress
-    ) -> Mapping[Group, Tally]:
-        """The tally of the messages of each of these groups, by its protocol.
+    @property
+    def users(self) -> Mapping[Group, int]:
+        return {group: survey.users for group, survey in self.surveys.items()}
 
-        People come in the order of their rows, `people_at_once` of a protocol at a time. The piece
-        number i of the group number g is randomized by `source.part(g).part(i)`, whatever the
-        batches and threads, with g counted among all groups of `surveys`.
-        """
+    def counts(self, group: Group) -> NDArray[np.int64] | None:
+        return self.surveys[group].counts
 
 
 class Engine(ABC):
-    """Where rows are read. An engine has no state: a name, and what it does."""
+    """Reads the rows of a table. An engine has no state."""
 
     name: str
     remote: bool = False  # whether rows are on other machines, which need not trust this one
 
     @abstractmethod
     def survey(self, data: Any, question: Question, source: Source, progress: Progress) -> Crowds:
-        """Read the rows once; `HeadcountError` if they do not fit.
+        """Read the rows once. `HeadcountError` is raised if they do not fit.
 
-        `source` chooses among the rows of one person, if the question names a person column.
+        If the question names a person column, random bits from `source` choose among the rows of
+        each person.
         """

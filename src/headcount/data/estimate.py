@@ -1,76 +1,40 @@
-"""The whole way from a table to a private answer, whatever holds the table."""
+"""From a table of any kind to a private answer."""
 
-import math
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from os import PathLike
-from typing import Any
+from typing import Any, Unpack
 
 from headcount.core import checks
-from headcount.core.budget import Budget, Crowd, Trust
+from headcount.core.budget import Crowd
 from headcount.core.errors import HeadcountError, InvalidParameter, InvalidValue
 from headcount.core.estimate import Estimate
-from headcount.core.protocol import Protocol
+from headcount.core.protocol import check_crowd
 from headcount.core.source import Source
-from headcount.core.tally import Tally
+from headcount.core.table import counted
 from headcount.core.task import Task
-from headcount.data.cleaning import Fill, cleaning
-from headcount.data.collecting import collected, counted_pieces, workers_for
-from headcount.data.engine import Crowds, Engine, Survey
+from headcount.data.engine import Crowds
 from headcount.data.group_privacy import row_budget
 from headcount.data.grouped import GroupedEstimate
-from headcount.data.honesty import Honest, Honesty, check_honest
-from headcount.data.local import LocalEngine
-from headcount.data.memory import check_memory
-from headcount.data.parts import group_order
-from headcount.data.question import Group, Question
+from headcount.data.honesty import Honesty
 from headcount.data.release import SHARE, Release, drawn_at_once, joint, release
-from headcount.data.sources import rows_of
+from headcount.data.request import Request, Settings
 from headcount.ledger.ledger import Ledger
-from headcount.planner.plan import best_protocol
-from headcount.protocols.registry import protocol as protocol_by_name
-from headcount.protocols.registry import protocol_class
-from headcount.randomness.sources import Owing, SecureSource
+from headcount.road.memory import check_memory
+from headcount.road.people import Group
+from headcount.road.road import Bits, Route, walk
 
-MOST_ROWS_PER_PERSON = 1000
-
-
-def _spark_engine() -> Engine:
-    from headcount.data.spark import SparkEngine
-
-    return SparkEngine()
-
-
-ENGINES: dict[str, Callable[[], Engine]] = {"local": LocalEngine, "spark": _spark_engine}
-# Parts of the source: which rows of a person count, messages, messages drawn at once, noise.
-_CHOICE, _MESSAGES, _TOTALS, _NOISE = range(4)
+# Parts of the source: part 0 chooses among the rows of a person, part 1 is for the road.
+_CHOICE, _ROAD = 0, 1
 
 
 def estimate(
     data: Any = None,
     task: Task | None = None,
     *,
-    column: str | None = None,
-    budget: Budget | None = None,
-    trust: Trust | str | None = None,
-    protocol: str | Protocol | None = None,
-    honest: Honest = None,
-    query: str | None = None,
-    missing: Fill = "error",
-    outside: str = "error",
-    bins: Sequence[float] | None = None,
-    person: str | None = None,
-    rows_per_person: int = 1,
-    group: str | None = None,
-    groups: Sequence[Group] | None = None,
-    engine: str | Engine | None = None,
-    source: Source | None = None,
     ledger: Ledger | str | PathLike[str] | None = None,
     dataset: str | None = None,
-    charge: Callable[[Release], None] | None = None,
-    progress: Callable[[str, float], None] = lambda step, share: None,
-    options: Mapping[str, Any] | None = None,
+    **settings: Unpack[Settings],
 ) -> Estimate | GroupedEstimate:
     """A private answer about a column of a table.
 
@@ -78,280 +42,161 @@ def estimate(
         estimate("people/*.parquet", bins=[0, 18, 65, 120], column="age", budget=Budget(1))
         estimate(query="SELECT smoker FROM 'people.csv'", task=Count(), budget=Budget(1))
 
-    data      a frame of pandas, polars or Spark, anything of Arrow, NumPy arrays, an iterable, a
+    data      a frame of pandas, polars or Spark, any data of Arrow, NumPy arrays, an iterable, a
               relation of DuckDB, a file, a folder or a pattern of files (CSV, Parquet, JSON
               lines), or the text of a query (`query`).
-    task      the question; with `bins`, edges of buckets for numbers, it is left out.
-    trust     central, unless said otherwise; the protocol with the least error, or a `protocol` by
-              name with its `options`, or one that was built before, with its task and budget.
-    honest    how many of all people of the table surely follow the protocol; everybody, unless
-              said otherwise. The others may all be in one group. Without `person`, a mapping may
-              say it for each group. In shuffle trust, guarantees rely on these people alone.
-    missing   "error", "drop" (then who has no value is not hidden), or a value to fill in.
-    outside   "error", "clamp" (numbers and bins), or "other" (one more bucket).
-    person    the column that says whose row it is. At most `rows_per_person` rows of each count,
-              chosen at random, and all of them together are protected. Without it, a row is a
-              person.
-    group     ask the same of each group: those named, or those found. Groups, and how many people
-              each has, are public; the budget is spent once, since a value is in one group only.
-    ledger    where it is recorded, as a spending of `dataset`, before it is released; refused if
-              the limit of the data set would be exceeded.
-    charge    is told what will be spent, before anything random happens but the choice of a
-              person's rows; it may refuse.
-    engine    that of the data, unless it is named: "local", or "spark" for its frames.
-    source    of random bits, secure unless given.
-    progress  is called with a step and the share of it that is done.
+    task      the question. Leave it out if you give `bins`, the edges of buckets for numbers.
+    ledger    a ledger, or its place. The release is charged to `dataset` there before it is made.
+              It is refused if it would exceed the limit of the data set.
+
+    Settings, all by name:
+
+    column    the column that the question is about. It can be left out if there is only one.
+    budget    ε and δ. Leave it out if you give a protocol object, which has its own budget.
+    trust     central, local or shuffle. The default is central.
+    protocol  the name of a protocol, with its `options`, or a protocol object. The default is the
+              protocol with the least error.
+    honest    how many people in the table surely follow the protocol. The default is everybody. All
+              the others may be in one group. Without `person`, it may be a mapping with a number
+              for each group. In shuffle trust, guarantees rely on these people alone.
+    missing   "error", "drop" (then the answer does not hide which people have no value), or a value
+              to fill in.
+    outside   "error", "clamp" (for numbers and bins), or "other" (one more bucket).
+    person    the column that names the person of each row. At most `rows_per_person` rows of each
+              person count. They are chosen at random, and they are protected together. Without
+              `person`, each row is a person.
+    group     a column of groups. The question is answered for each group: for those in `groups`, or
+              for all groups in the table. The names of the groups and their numbers of people are
+              public. The budget is spent only once, since each value is in one group.
+    engine    "local", or "spark" for frames of Spark. The default depends on the data.
+    source    the source of random bits. The default is secure.
+    progress  a function that is called with the name of a step and the share of it that is done.
     """
-    built = protocol if isinstance(protocol, Protocol) else None
-    task, budget = _settings(built, task, budget, bins)
-    rows = checks.whole("rows_per_person", rows_per_person, low=1, high=MOST_ROWS_PER_PERSON)
-    if rows > 1 and (person is None or built is not None):
-        raise InvalidParameter(
-            f"`rows_per_person` must come with `person` and without a protocol that was built "
-            f"before, got {rows}"
-        )
     book = Ledger.open(ledger) if isinstance(ledger, str | PathLike) else ledger
-    if book is None and dataset is not None:
-        raise InvalidParameter(f"`dataset` must come with a ledger, got {dataset!r} alone")
-    source = SecureSource() if source is None else source
-    checks.instance("source", source, Source)
     if book is not None:
         checks.instance("ledger", book, Ledger)
-        if not source.secure:
-            raise InvalidParameter(
-                "`ledger` must come with a secure source, since no other keeps the guarantee that "
-                f"would be recorded, got a {type(source).__name__}"
-            )
-    checks.instance("options", options or {}, Mapping)
-    where = _engine(engine, data)
-    if isinstance(where, LocalEngine):
-        data = rows_of(data, query)
-        column = data.only_column() if column is None else column
-    elif query is not None:
-        raise InvalidParameter(f"`query` must be asked of the local engine, got {where.name}")
-    if column is None:
-        raise InvalidParameter(f"`column` must be named with the engine {where.name}, got none")
-    trust = _trust(trust, protocol)
-    question = Question(
-        cleaning(column, task, missing=missing, outside=outside, bins=bins),
-        person,
-        rows,
-        group,
-        _declared(group, groups),
-        values_stay=where.remote and trust is not Trust.CENTRAL,
-    )
-    if built is not None and built.task != question.task:
-        raise InvalidParameter(
-            f"the task must be that of the protocol, {built.task}, got {question.task}"
-        )
-    check_honest(honest, question)
-    build = (
-        (lambda budget, crowd: built)
-        if built is not None
-        else _builder(question.task, trust, protocol, options or {})
-    )
-    crowds = where.survey(data, question, source.part(_CHOICE), partial(progress, "reading"))
-    progress("calibrating", 0.0)
-    honesty = Honesty(honest, crowds, question, trust)
-    answers = _built(honesty, build, row_budget(budget, rows), built is not None)
-    check_memory(
-        {name: one.protocol for name, one in answers.items()},
-        {name: survey.users for name, survey in crowds.surveys.items()},
-    )
-    whole = joint({name: one.release for name, one in answers.items()}, crowds, question)
-    if charge is not None:
-        charge(whole)
+        _check_secure(settings.get("source"))
+    elif dataset is not None:
+        raise InvalidParameter(f"`dataset` must come with a ledger, got {dataset!r} alone")
+    prepared = prepare(data, task, **settings)
     if book is not None:
-        users = sum(survey.users for survey in crowds.surveys.values())
-        note = {"column": column, "protected": whole.guarantee.neighbors}
-        book.charge(
-            dataset, whole.guarantee, whole.curve, note,
-            protocol=whole.name, task=whole.task.name, users=users,
+        prepared.charge(book, dataset)
+    return prepared.answer()
+
+
+def prepare(data: Any = None, task: Task | None = None, **settings: Unpack[Settings]) -> "Prepared":
+    """Prepare an estimate: read the rows and calibrate the protocols, but release nothing.
+
+    The parameters are those of `estimate`, without the ledger.
+
+        ready = prepare(frame, Count(), column="smoker", budget=Budget(1))
+        ready.release.guarantee  # what will be spent
+        ready.answer()
+    """
+    request = Request.of(data, task, settings)
+    question, source = request.question, request.random_bits
+    reading = partial(request.progress, "reading")
+    people = request.place.survey(request.rows, question, source.part(_CHOICE), reading)
+    request.progress("calibrating", 0.0)
+    honesty = Honesty(request.honest, people, question, request.who_is_trusted)
+    return Prepared(request, people, _planned(request, honesty))
+
+
+class Prepared:
+    """An estimate before its release.
+
+    `release` describes what will be spent: the protocols, the guarantee and the privacy curve.
+    """
+
+    def __init__(
+        self, request: Request, people: Crowds, legs: dict[Group, tuple[Route, Release]]
+    ) -> None:
+        self._request, self._people, self._legs = request, people, legs
+        self._answered = False
+        check_memory({group: route.protocol for group, (route, _) in legs.items()}, people.users)
+        releases = {group: one for group, (_, one) in legs.items()}
+        self.release = joint(releases, people, request.question)
+
+    def charge(self, ledger: Ledger, dataset: str | None = None) -> None:
+        """Charge the release to a ledger. `BudgetExhausted` is raised if the limit forbids it."""
+        _check_secure(self._request.source)
+        question, spent = self._request.question, self.release
+        ledger.charge(
+            dataset, spent.guarantee, spent.curve,
+            {"column": question.cleaning.column, "protected": spent.guarantee.neighbors},
+            protocol=spent.name, task=spent.task.name, users=sum(self._people.users.values()),
         )  # fmt: skip
-    edges = question.cleaning.edges
-    found = _answered(crowds, answers, edges, source, partial(progress, "randomizing"))
-    if group is None:
-        return found[None]
-    secure = all(estimate.guarantee.secure for estimate in found.values())
-    return GroupedEstimate(group, found, replace(whole.guarantee, secure=secure))
 
-
-@dataclass(frozen=True, eq=False)
-class _Answer:
-    """How a group is answered; `reserve` is what δ has for drawing messages at once."""
-
-    protocol: Protocol
-    release: Release
-    reserve: float = 0.0
-
-
-def _settings(
-    built: Protocol | None, task: Task | None, budget: Budget | None, bins: Any
-) -> tuple[Task | None, Budget]:
-    if built is not None:
-        if budget is not None:
-            raise InvalidParameter("`budget` must be left to the protocol, got both")
-        return (built.task if task is None and bins is None else task), built.budget
-    if budget is None:
-        raise InvalidParameter("`budget` must be given, got none")
-    checks.instance("budget", budget, Budget)
-    return task, budget
-
-
-def _engine(engine: str | Engine | None, data: Any) -> Engine:
-    """The one that is asked for, or that of the data."""
-    if isinstance(engine, Engine):
-        return engine
-    if engine is None:
-        # Known by name, so that Spark is not loaded for other data.
-        engine = "spark" if type(data).__module__.startswith("pyspark.") else "local"
-    return ENGINES[checks.choice("engine", engine, list(ENGINES))]()
-
-
-def _declared(group: str | None, groups: Sequence[Group] | None) -> tuple[Group, ...] | None:
-    if groups is None:
-        return None
-    listed = isinstance(groups, Sequence) and not isinstance(groups, str)
-    names = list(groups) if listed else []
-    words = all(isinstance(name, str) or _is_number(name) for name in names)
-    if group is None or not names or not words or len({str(name) for name in names}) < len(names):
-        raise InvalidParameter(
-            f"`groups` must come with `group`: words or whole numbers, each once, "
-            f"got {checks.shown(groups)}"
+    def answer(self) -> Estimate | GroupedEstimate:
+        """Make the release. This works only once, since a second answer is a second release."""
+        if self._answered:
+            raise InvalidParameter(
+                "an answer must be drawn once, got a second call of `answer`",
+                hint="prepare another one, and charge for it",
+            )
+        self._answered = True
+        question = self._request.question
+        routes = {group: route for group, (route, _) in self._legs.items()}
+        bits = Bits.of(self._request.random_bits, _ROAD)
+        progress = partial(self._request.progress, "randomizing")
+        estimates = {
+            group: replace(
+                one,
+                guarantee=replace(self._legs[group][1].guarantee, secure=one.guarantee.secure),
+                edges=question.cleaning.edges,
+            )
+            for group, one in walk(self._people, routes, bits, progress).items()
+        }
+        if question.group is None:
+            return estimates[None]
+        secure = all(one.guarantee.secure for one in estimates.values())
+        return GroupedEstimate(
+            question.group, estimates, replace(self.release.guarantee, secure=secure)
         )
-    return tuple(group_order(names))
 
 
-def _is_number(name: object) -> bool:
-    """Whether a name is a whole number, and small enough for a column."""
-    return isinstance(name, int) and abs(name) < 2**64
+def _check_secure(source: Source | None) -> None:
+    if isinstance(source, Source) and not source.secure:
+        raise InvalidParameter(
+            "`ledger` must come with a secure source, since no other keeps the guarantee that "
+            f"would be recorded, got a {type(source).__name__}"
+        )
 
 
-def _trust(trust: Trust | str | None, protocol: str | Protocol | None) -> Trust:
-    """The one that is asked for, or the protocol's; central, if nobody says otherwise."""
-    if trust is not None:
-        trust = Trust(checks.choice("trust", trust, list(Trust)))
-    if protocol is None:
-        return trust or Trust.CENTRAL
-    needed = protocol.trust if isinstance(protocol, Protocol) else protocol_class(protocol).trust
-    if trust not in (None, needed):
-        name = protocol.name if isinstance(protocol, Protocol) else protocol
-        raise InvalidParameter(f"`trust` must be {needed} with {name}, got {trust}")
-    return needed
-
-
-def _builder(
-    task: Task, trust: Trust, name: Any, options: Mapping[str, Any]
-) -> Callable[[Budget, Crowd], Protocol]:
-    """What makes the protocol that is asked for by name or by trust, for any crowd."""
-    if name is None:
-        if options:
-            raise InvalidParameter(f"`{next(iter(options))}` must come with a protocol, got none")
-        return lambda budget, crowd: best_protocol(task, budget, crowd, trust)
-    return lambda budget, crowd: protocol_by_name(name, task, budget, crowd, **options)
-
-
-def _built(
-    honesty: Honesty,
-    build: Callable[[Budget, Crowd], Protocol],
-    budget: Budget,
-    as_it_is: bool,
-) -> dict[Group, _Answer]:
-    """The protocol of every group; where one has none, that group is named."""
-    out: dict[Group, _Answer] = {}
-    for group, survey in honesty.crowds.surveys.items():
+def _planned(request: Request, honesty: Honesty) -> dict[Group, tuple[Route, Release]]:
+    """The route of every group, and its release. An error names the group."""
+    legs: dict[Group, tuple[Route, Release]] = {}
+    for group, users in honesty.crowds.users.items():
         try:
-            if not survey.users:
+            if not users:
                 raise InvalidValue(
                     "there must be at least one person in every group that is named, got none"
                 )
-            crowd = honesty.crowd(group)
-            out[group] = _answer(crowd, honesty.question, build, budget, as_it_is)
+            legs[group] = _leg(request, honesty.crowd(group))
         except HeadcountError as error:
             if honesty.question.group is None:
                 raise
-            error.args = (f"group {group!r} of {survey.users:,} people: {error.message}",)
+            people = counted(users, "person", "people")
+            error.args = (f"group {group!r} of {people}: {error.message}",)
             error.message = error.args[0]
             raise
-    return out
+    return legs
 
 
-def _answer(
-    crowd: Crowd,
-    question: Question,
-    build: Callable[[Budget, Crowd], Protocol],
-    budget: Budget,
-    as_it_is: bool,
-) -> _Answer:
-    found = build(budget, crowd)
-    found.check_crowd(crowd)  # before anything is charged
-    if as_it_is or not drawn_at_once(found, question, crowd.users):
-        return _Answer(found, release(found, question, 0.0))
-    # A little of δ is put aside, and the protocol calibrated for the rest; it may be another one.
-    reserve = SHARE * budget.delta
-    less = build(replace(budget, delta=budget.delta - reserve * (1 + 1e-12)), crowd)
-    if not drawn_at_once(less, question, crowd.users):
-        return _Answer(found, release(found, question, 0.0))
-    return _Answer(less, release(less, question, reserve), reserve)
-
-
-def _answered(
-    crowds: Crowds,
-    answers: Mapping[Group, _Answer],
-    edges: tuple[float, ...] | None,
-    source: Source,
-    progress: Callable[[float], None],
-) -> dict[Group, Estimate]:
-    tallies = {
-        group: _drawn(answers[group], survey, source.part(_TOTALS).part(at))
-        for at, (group, survey) in enumerate(crowds.surveys.items())
-    }
-    sent = {group: answers[group].protocol for group, tally in tallies.items() if tally is None}
-    if sent:
-        tallies |= _sent(crowds, sent, source.part(_MESSAGES), progress)
-    out = {}
-    for at, (group, answer) in enumerate(answers.items()):
-        tally = tallies[group]
-        assert tally is not None
-        noise = source.part(_NOISE).part(at)
-        found = answer.protocol.estimate(answer.protocol.withhold(tally), noise)
-        promise = replace(answer.release.guarantee, secure=found.guarantee.secure)
-        out[group] = replace(found, guarantee=promise, edges=edges)
-    return out
-
-
-def _sent(
-    crowds: Crowds,
-    protocols: Mapping[Group, Protocol],
-    source: Source,
-    progress: Callable[[float], None],
-) -> Mapping[Group, Tally]:
-    """Tallies of messages: of everybody's own value, or where these are few, of their counts."""
-    if any(crowds.surveys[group].counts is None for group in protocols):
-        return crowds.tallies(protocols, source, progress)
-    pieces = (
-        (group, piece)
-        for at, (group, survey) in enumerate(crowds.surveys.items())
-        if group in protocols and survey.counts is not None
-        for piece in counted_pieces(protocols[group], survey.counts, source.part(at))
-    )
-    most = max(crowds.surveys[group].users for group in protocols)
-    return collected(pieces, workers_for(source, protocols, most))
-
-
-def _drawn(answer: _Answer, survey: Survey, source: Source) -> Tally | None:
-    """A tally without messages: in central trust the counts themselves; else one of the same law,
-    if what is put aside of δ is enough for the difference.
-    """
-    protocol, counts = answer.protocol, survey.counts
-    if counts is None:
-        return None
-    if protocol.trust is Trust.CENTRAL:
-        return protocol.simulate(counts, source)
-    if not answer.reserve:
-        return None
-    owing = Owing(source)
-    tally = protocol.simulate(counts, owing)
-    epsilon = protocol.guarantee.epsilon
-    enough = (1 + math.exp(epsilon)) * (1 + 1e-12) * owing.owed <= answer.reserve
-    return tally if enough else None
+def _leg(request: Request, crowd: Crowd) -> tuple[Route, Release]:
+    question = request.question
+    budget = row_budget(request.spendable, question.rows_per_person)
+    protocol = request.build(budget, crowd)
+    check_crowd(protocol, crowd)  # before anything is charged
+    reserve = 0.0
+    if request.built is None and drawn_at_once(protocol, question, crowd.users):
+        # A small share of δ is set aside. A protocol is built again for the rest of the budget; it
+        # may be another protocol.
+        reserve = SHARE * budget.delta
+        rest = replace(budget, delta=budget.delta - reserve * (1 + 1e-12))
+        less = request.build(rest, crowd)
+        if drawn_at_once(less, question, crowd.users):
+            protocol = less
+        else:
+            reserve = 0.0
+    return Route(protocol, reserve), release(protocol, question, reserve)

@@ -1,4 +1,4 @@
-"""Rows of files: CSV, Parquet and JSON lines; one file, a folder of them, or a pattern."""
+"""Rows of files (CSV, Parquet and JSON lines). A place is a file, a folder, or a pattern."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -19,9 +19,9 @@ if TYPE_CHECKING:
     import pyarrow
 
 Types: TypeAlias = "dict[str, pyarrow.DataType]"
-_BATCH = 2**17  # rows of a Parquet file at a time
-_BLOCK = 2**22  # bytes of a text file at a time
-_DEEPEST = 100  # levels of lists and objects of JSON
+_BATCH = 2**17  # rows of a Parquet file that are read at a time
+_BLOCK = 2**22  # bytes of a text file that are read at a time
+_DEEPEST = 100  # levels of nested lists and objects that JSON may have
 _NO_MARKS = bytes({*range(256)} - {*b'"[]{}'})
 _STEPS = np.zeros(256, dtype=np.int8)
 _STEPS[[*b"[{"]], _STEPS[[*b"]}"]] = 1, -1
@@ -29,7 +29,7 @@ _NONE = ["", "NULL", "null", "NaN", "nan"]
 
 
 def file_rows(place: Path | str) -> Rows:
-    """The rows of all files at a place, which are of one kind."""
+    """The rows of all files at a place. The files must be of one kind."""
     files = files_at(place)
     endings = {ending(file) for file in files}
     name = files[0].name if len(files) == 1 else str(place)
@@ -44,7 +44,7 @@ def file_rows(place: Path | str) -> Rows:
 
 
 class DatasetRows(Rows):
-    """Rows of a dataset of pyarrow's, which skips columns and reads by several threads."""
+    """Rows of a pyarrow dataset. It reads only the needed columns, with several threads."""
 
     def __init__(self, name: str, dataset: "pyarrow.dataset.Dataset") -> None:
         self.name, self._dataset = name, dataset
@@ -74,7 +74,7 @@ class DatasetRows(Rows):
 
 
 class ParquetRows(DatasetRows):
-    """Parquet files; folders named key=value are columns."""
+    """Rows of Parquet files. A folder named key=value is a column."""
 
     wanted = "a readable .parquet file"
 
@@ -94,25 +94,27 @@ class ParquetRows(DatasetRows):
         )
 
     def _batches(self, columns: Sequence[str], kinds: Kinds) -> Iterator[Batch]:
-        """As in any dataset, but a file that lacks a column is refused: Arrow would read nulls."""
+        """The batches of the dataset. A file that lacks a column is refused, since Arrow would read
+        nulls from it.
+        """
         from pyarrow import dataset
 
         for fragment in self.dataset.get_fragments():
-            parted = dataset.get_partition_keys(fragment.partition_expression)
+            keys = dataset.get_partition_keys(fragment.partition_expression)
             for column in columns:
-                if column not in parted:
+                if column not in keys:
                     check_column(column, fragment.physical_schema.names, fragment.path)
         yield from super()._batches(columns, kinds)
 
     @property
     def holder(self) -> str:
-        """Arrow takes the columns of the first file for those of all."""
+        """The first file, since Arrow assumes that all files have its columns."""
         return self.name if len(self._files) == 1 else str(self._files[0])
 
 
 @dataclass(frozen=True)
 class _TextRows(Rows):
-    """Files without types: these are guessed from the beginning of each."""
+    """Rows of files without types. The types are guessed from the beginning of each file."""
 
     name: str
     files: Sequence[Path]
@@ -145,7 +147,7 @@ class _TextRows(Rows):
     def _file(
         self, file: Path, columns: Sequence[str], kinds: Kinds
     ) -> "Iterator[tuple[pyarrow.RecordBatch, int]]":
-        """Batches of a file, and how many bytes of it have been read."""
+        """The batches of a file, each with the number of bytes that have been read so far."""
         with _opened(file) as (text, _):
             schema = self._guess(text)
         for column in columns:
@@ -156,19 +158,19 @@ class _TextRows(Rows):
                 yield batch.select(list(columns)), stored.tell()
 
     def _guess(self, text: Any) -> "pyarrow.Schema":
-        """The columns and their types, guessed from the beginning."""
+        """The columns and their types, guessed from the beginning of the text."""
         raise NotImplementedError
 
     def _read(
         self, text: Any, types: Types, guessed: "pyarrow.Schema"
     ) -> "Iterator[pyarrow.RecordBatch]":
-        """Batches of the columns whose types are given. All columns look like `guessed`."""
+        """Batches of the columns in `types`. `guessed` has the guessed types of all columns."""
         raise NotImplementedError
 
 
 @contextmanager
 def _opened(file: Path) -> Iterator[tuple[Any, Any]]:
-    """Two streams of a file: its text, and its bytes as they are stored."""
+    """Two streams of a file: its text, and its stored bytes, which may be compressed."""
     import pyarrow
 
     packed = PACKED.get(file.suffix.lower())
@@ -177,7 +179,7 @@ def _opened(file: Path) -> Iterator[tuple[Any, Any]]:
 
 
 def _type(guessed: "pyarrow.DataType", kind: Kind | None) -> "pyarrow.DataType":
-    """What a column is read as: not by its first block alone, where the question knows better."""
+    """The type of a column. The question may know it better than the guess from the first block."""
     import pyarrow
     from pyarrow import types
 
@@ -198,8 +200,10 @@ class CsvRows(_TextRows):
     def _read(
         self, text: Any, types: Types, guessed: "pyarrow.Schema"
     ) -> "Iterator[pyarrow.RecordBatch]":
-        """A last row is added that has one column too many. If Arrow does not complain of it, a
-        quoted value has no end, and has swallowed all rows after it.
+        """The batches of a CSV file.
+
+        A last row with one column too many is added. Arrow must report it as an error. If it does
+        not, a quoted value has no closing quote, and all later rows became part of that value.
         """
         import pyarrow
 
@@ -221,8 +225,8 @@ def _csv(text: "_CsvText", types: Types) -> Any:
         text,
         read_options=csv.ReadOptions(block_size=_BLOCK),
         parse_options=csv.ParseOptions(
-            ignore_empty_lines=False,  # with one column, such a line is a person without a value
-            newlines_in_values=True,  # if they are quoted
+            ignore_empty_lines=False,  # with one column, an empty line is a person without a value
+            newlines_in_values=True,  # quoted values may contain line ends
         ),
         convert_options=csv.ConvertOptions(
             strings_can_be_null=True,
@@ -234,10 +238,10 @@ def _csv(text: "_CsvText", types: Types) -> Any:
 
 
 class _CsvText:
-    """The text of a CSV file in blocks, then a last row in a block of its own.
+    """The text of a CSV file in blocks, followed by a last row in a block of its own.
 
     No block ends between the two bytes of a line end (CR LF). Arrow would drop the second byte,
-    although it may be a part of somebody's value.
+    although it may belong to a person's value.
     """
 
     closed = False
@@ -257,7 +261,7 @@ class _CsvText:
         return block + b"\n" if last and not block.endswith((b"\r", b"\n")) else block
 
     def close(self) -> None:
-        """Does nothing: whoever opened the text closes it."""
+        """Do nothing. The code that opened the text closes it."""
 
 
 class JsonRows(_TextRows):
@@ -267,7 +271,7 @@ class JsonRows(_TextRows):
         block: bytes = text.read(_BLOCK)
         if len(block) == _BLOCK:
             block = block[: block.rfind(b"\n") + 1] or block
-        # Arrow guesses by recursion; if it went too deep, it would crash the process.
+        # Arrow guesses types by recursion. Values that are nested too deeply crash the process.
         if (depth := _depth(block)) > _DEEPEST:
             raise ValueError(f"values that are nested {depth:,} deep")
         with _json(BytesIO(block)) as reader:
@@ -276,20 +280,22 @@ class JsonRows(_TextRows):
     def _read(
         self, text: Any, types: Types, guessed: "pyarrow.Schema"
     ) -> "Iterator[pyarrow.RecordBatch]":
-        """What is written without quotes is read as what it is, and made text afterwards.
+        """The batches of a file of JSON lines.
 
-        A number that is not whole stays a number: as a float, it may have lost digits.
+        Where text is wanted, values without quotes are read in their own type first, and then
+        turned into text. Fractional numbers stay numbers: they are read as floats, which may have
+        lost digits.
         """
         import pyarrow
         from pyarrow.types import is_boolean, is_floating, is_integer, is_string
 
         written, wanted = dict(types), dict(types)
-        for name in (name for name, kind in types.items() if is_string(kind)):
-            found = guessed.field(name).type
-            if is_integer(found) or is_boolean(found):
-                written[name] = found
-            elif is_floating(found):
-                written[name] = wanted[name] = found
+        for name in (name for name, goal in types.items() if is_string(goal)):
+            kind = guessed.field(name).type
+            if is_integer(kind) or is_boolean(kind):
+                written[name] = kind
+            elif is_floating(kind):
+                written[name] = wanted[name] = kind
         schema, goal = pyarrow.schema(written.items()), pyarrow.schema(wanted.items())
         with _json(text, explicit_schema=schema, unexpected_field_behavior="ignore") as reader:
             for batch in reader:
@@ -307,9 +313,9 @@ def _json(text: Any, **options: Any) -> Any:
 
 
 def _depth(text: bytes) -> int:
-    """How deep lists and objects of JSON are nested."""
+    """How deeply lists and objects are nested in a text of JSON."""
     marks = text.replace(rb"\\", b"").replace(rb"\"", b"").translate(None, _NO_MARKS)
-    found = np.frombuffer(marks, dtype=np.uint8)
-    inside = np.cumsum(found == ord('"')) % 2 == 1  # a string
-    steps = np.where(inside, np.int8(0), _STEPS[found])
+    codes = np.frombuffer(marks, dtype=np.uint8)
+    in_string = np.cumsum(codes == ord('"')) % 2 == 1
+    steps = np.where(in_string, np.int8(0), _STEPS[codes])
     return int(np.cumsum(steps, dtype=np.int64).max(initial=0))

@@ -1,5 +1,6 @@
-"""Which files are at a place. Nobody's rows are left out in silence: everything there is read, or
-refused by name. Only names that begin with `.` or `_` are known to be no data, and left out.
+"""The files at a place. No rows are left out silently: every file is read, or is refused by name.
+
+Only names that begin with `.` or `_` are skipped, since they are never data.
 """
 
 import os
@@ -14,26 +15,26 @@ from headcount.core.writing import same_file
 from headcount.data.rows import readable, unreadable
 
 PARQUET, CSV, JSON = (".parquet", ".pq"), (".csv",), (".jsonl", ".ndjson", ".json")
-# What Arrow can read compressed as a whole. Parquet files are compressed inside.
+# Compressed files that Arrow can read. Parquet is missing, since it has its own compression.
 PACKED = {".gz": "gzip", ".bz2": "bz2", ".zst": "zstd", ".lz4": "lz4", ".br": "brotli"}
 ENDINGS = (".csv", ".parquet", ".jsonl", ".ndjson", ".json", ".pq")
 
 
 def ending(file: Path) -> str:
-    """The ending of a file's name, without that of a compression; empty if it is not known."""
+    """The ending of a file's name, without the ending of a compression. It is empty if unknown."""
     inner = file.with_suffix("") if file.suffix.lower() in PACKED else file
-    found = inner.suffix.lower()
-    return found if found in (*CSV, *JSON) or (inner is file and found in PARQUET) else ""
+    suffix = inner.suffix.lower()
+    return suffix if suffix in (*CSV, *JSON) or (inner is file and suffix in PARQUET) else ""
 
 
 def files_at(place: Path | str) -> list[Path]:
-    """A file, all files of a folder, or all that a pattern matches, in the order of names."""
+    """A file, all files of a folder, or all files that match a pattern, sorted by name."""
     with readable(str(place), "a readable file or folder"):
         named = Path(place)
-        found = [named] if os.path.lexists(named) else _matches(str(place))
-        if not found:
+        paths = [named] if os.path.lexists(named) else _matches(str(place))
+        if not paths:
             raise UnreadableData(f"there must be a file or folder at {str(place)!r}, got none")
-        files = sorted({file for one in found for file in _files(one, ())})
+        files = sorted({file for path in paths for file in _files(path, ())})
         if not files:
             raise UnreadableData(
                 f"there must be a file of {', '.join(ENDINGS[:3])} in {str(place)!r}, got none"
@@ -44,7 +45,7 @@ def files_at(place: Path | str) -> list[Path]:
 
 def belongs_to(file: Path, place: Path | str) -> bool:
     """Whether a file is among those at a place, or would be once it is written."""
-    if any(same_file(file, found) for found in files_at(place)):
+    if any(same_file(file, one) for one in files_at(place)):
         return True
     path, name = Path(os.path.realpath(place)), Path(os.path.realpath(file))
     if path.is_dir():
@@ -54,7 +55,7 @@ def belongs_to(file: Path, place: Path | str) -> bool:
 
 
 def _files(path: Path, above: tuple[Path, ...]) -> Iterator[Path]:
-    """The file at a path, or all files in the folder there; `above` are the folders around it."""
+    """The file at a path, or all files in the folder there. `above` has the folders around it."""
     try:
         mode = path.stat().st_mode
     except OSError as error:
@@ -64,7 +65,7 @@ def _files(path: Path, above: tuple[Path, ...]) -> Iterator[Path]:
     if stat.S_ISDIR(mode):
         folder = path.resolve()
         if folder in above:
-            raise UnreadableData(f"{path} must be a folder, got a link to one that it is in")
+            raise UnreadableData(f"{path} must be a folder, got a link to a folder around it")
         for name in _names(path):
             if not _is_left_out(name):
                 yield from _files(path / name, (*above, folder))
@@ -88,7 +89,7 @@ def _names(folder: Path) -> list[str]:
 
 
 def _is_left_out(name: str) -> bool:
-    """Whether a name is that of other programs' notes, as Spark and Arrow leave them out, too.
+    """Whether a file or folder of this name is skipped. Spark and Arrow skip the same names.
 
     A folder `_name=value` is a partition, and is read.
     """
@@ -96,26 +97,29 @@ def _is_left_out(name: str) -> bool:
 
 
 def _matches(pattern: str) -> list[Path]:
-    """What a pattern matches. `glob` skips folders that cannot be read; here they are refused."""
+    """The paths that match a pattern. A folder that cannot be read is refused; `glob` would skip
+    it.
+    """
     parts = Path(pattern).parts
     first = next((at for at, part in enumerate(parts) if has_magic(part)), len(parts))
-    asked = any(map(_is_left_out, parts[first:]))  # a pattern may ask for such names itself
+    # A pattern may ask for names that are skipped otherwise.
+    asked = any(map(_is_left_out, parts[first:]))
 
-    def found(wanted: Path) -> list[Path]:
+    def matching(wanted: Path) -> list[Path]:
         every = (Path(name) for name in glob(str(wanted), recursive=True))  # noqa: PTH207
         return [path for path in every if asked or not any(map(_is_left_out, path.parts[first:]))]
 
     for at in range(first, len(parts)):
-        for folder in found(Path(*parts[:at])):
+        for folder in matching(Path(*parts[:at])):
             if folder.is_dir():
                 _names(folder)
                 if not os.access(folder, os.X_OK):
                     raise UnreadableData(f"{folder} must be a readable folder, got no access")
-    return found(Path(pattern)) if first < len(parts) else []
+    return matching(Path(pattern)) if first < len(parts) else []
 
 
 def _check_different(files: list[Path]) -> None:
-    """Refuse one file by two names: everybody in it would count twice."""
+    """Refuse a file that has two names here, since everybody in it would count twice."""
     names: dict[Path, Path] = {}
     for file in files:
         other = names.setdefault(file.resolve(), file)

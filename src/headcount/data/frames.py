@@ -1,4 +1,4 @@
-"""Rows of what is in memory already, or comes as a stream: frames, arrays, iterables."""
+"""Rows of data in memory and of streams: frames, arrays and iterables."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import chain, islice
@@ -13,13 +13,15 @@ if TYPE_CHECKING:
     import pyarrow
 
 DATA = "the data"
-_BATCH = 2**17  # rows of a frame at a time
-_CHUNK = 2**16  # Python objects at a time
-VALUE = "value"  # the name of the column of what has no names
+_BATCH = 2**17  # rows of a frame that are read at a time
+_CHUNK = 2**16  # Python objects that are read at a time
+VALUE = "value"  # the column's name if the data have no column names
 
 
 class FrameRows(Rows):
-    """A frame of any kind: its names, and how some of its columns become a stream of Arrow's."""
+    """Rows of a frame of any kind. `stream` is a function that returns some of its columns as Arrow
+    batches.
+    """
 
     def __init__(
         self,
@@ -42,7 +44,7 @@ class FrameRows(Rows):
 
 
 class StreamRows(FrameRows):
-    """A stream that can be read once."""
+    """Rows of a stream that can be read only once."""
 
     again = False
 
@@ -89,7 +91,7 @@ def _lazy_rows(data: Any) -> Rows:
 
 
 def arrow_rows(data: Any) -> Rows:
-    """Anything that speaks Arrow's C stream interface, and pyarrow's own."""
+    """Rows of pyarrow's objects, and of all others with Arrow's C stream interface."""
     import pyarrow
 
     if isinstance(data, pyarrow.Array | pyarrow.ChunkedArray):
@@ -107,12 +109,12 @@ def arrow_rows(data: Any) -> Rows:
         if isinstance(data, pyarrow.RecordBatchReader)
         else pyarrow.RecordBatchReader.from_stream(data)
     )
-    # Whether such a thing can be asked again is nobody's promise.
+    # Nothing says whether such a stream can be read a second time.
     return StreamRows(reader.schema.names, lambda columns: reader)
 
 
 def numpy_rows(data: Any) -> Rows:
-    """A vector, a vector of records, or vectors by name."""
+    """Rows of a vector, of a vector of records, or of a mapping from names to vectors."""
     import pyarrow
 
     if isinstance(data, np.ndarray) and data.dtype.names:
@@ -145,7 +147,7 @@ def _array(piece: np.ndarray[Any, Any]) -> "pyarrow.Array":
 
 
 def iterable_rows(data: Any) -> Rows:
-    """Values, or mappings from names to values, one after another."""
+    """Rows of an iterable. Its items are values, or mappings from column names to values."""
     import pyarrow
 
     once = isinstance(data, Iterator)

@@ -1,7 +1,7 @@
-"""A person with up to k rows, from a protocol that protects one row (group privacy).
+"""Group privacy: protect a person with up to k rows by a protocol that protects one row.
 
-If replacing one row is (η, δ')-private, replacing k of them is (kη, δ' Σ_{i<k} e^{iη})-private. So
-a budget (ε, δ) for a person leaves η = ε/k and δ' = δ / Σ_{i<k} e^{iη} for a row, both rounded
+If replacing one row is (η, δ')-private, replacing k rows is (kη, δ' Σ_{i<k} e^{iη})-private. So a
+budget (ε, δ) for a person gives each row η = ε/k and δ' = δ / Σ_{i<k} e^{iη}. Both are rounded
 down.
 """
 
@@ -17,7 +17,7 @@ from headcount.core.table import short
 
 
 def row_budget(budget: Budget, rows: int) -> Budget:
-    """What may be spent on a row, so that a person with so many spends no more than the budget."""
+    """The budget of one row, such that a person with this many rows keeps within the budget."""
     if rows == 1:
         return budget
     epsilon = _below(Fraction(budget.epsilon) / rows)
@@ -32,7 +32,7 @@ def row_budget(budget: Budget, rows: int) -> Budget:
 
 
 def person_guarantee(guarantee: Guarantee, rows: int) -> Guarantee:
-    """What is promised a person with so many rows, by what is promised for one."""
+    """The guarantee of a person with this many rows, from the guarantee of one row."""
     if rows == 1:
         return guarantee
     return replace(
@@ -55,11 +55,12 @@ def _chain(epsilon: float, rows: int) -> Fraction:
 
 
 def _below(number: Fraction) -> float:
-    """The largest float that is not above it."""
+    """The largest float that is not above the number."""
     near = float(number)
     return near if Fraction(near) <= number else math.nextafter(near, -math.inf)
 
 
 def _above(number: Fraction) -> float:
+    """The least float that is not below the number."""
     near = float(number)
     return near if Fraction(near) >= number else math.nextafter(near, math.inf)

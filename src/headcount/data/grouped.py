@@ -1,4 +1,4 @@
-"""The same question about each of several groups."""
+"""The answers to one question for several groups."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -6,16 +6,17 @@ from typing import Any
 
 from headcount.core.estimate import Estimate
 from headcount.core.guarantee import Guarantee
-from headcount.core.table import Table
-from headcount.data.question import Group
+from headcount.core.table import Table, counted
+from headcount.road.people import Group
 
 
 @dataclass(frozen=True, eq=False)
 class GroupedEstimate(Mapping[Group, Estimate]):
-    """Estimates by group, in order. A person's value is in one group alone, so that all of them
-    together promise what the weakest does: `guarantee`.
+    """The estimate of each group, in order.
 
-    Which groups there are and how many people each has is public.
+    Each person's value is in only one group. So `guarantee`, which covers all estimates together,
+    is the weakest of their guarantees. The names of the groups and their numbers of people are
+    public.
     """
 
     group: str
@@ -33,21 +34,23 @@ class GroupedEstimate(Mapping[Group, Estimate]):
 
     @property
     def users(self) -> int:
+        """The number of people in all groups together."""
         return sum(estimate.users for estimate in self.values())
 
     @property
     def task(self) -> str:
+        """The name of the question."""
         return next(iter(self.values())).task
 
     def postprocess(self, name: str) -> "GroupedEstimate":
-        """Each of them after a step of `core.postprocessing`."""
+        """All estimates after a step of `core.postprocessing`."""
         changed = {group: estimate.postprocess(name) for group, estimate in self.items()}
         return replace(self, estimates=changed)
 
     def table(
         self, confidence: float = 0.95, *, sampling: bool = False, simultaneous: bool = False
     ) -> Table:
-        """The rows of every group's own table."""
+        """A table with the rows of every group's own table."""
         kind = {"sampling": sampling, "simultaneous": simultaneous}
         tables = {group: one.table(confidence, **kind) for group, one in self.items()}
         first = next(iter(tables.values()))
@@ -66,6 +69,7 @@ class GroupedEstimate(Mapping[Group, Estimate]):
     def to_dict(
         self, confidence: float = 0.95, *, sampling: bool = False, simultaneous: bool = False
     ) -> dict[str, Any]:
+        """All estimates for JSON, with intervals: see `Estimate.interval`."""
         kind = {"sampling": sampling, "simultaneous": simultaneous}
         return {
             "task": self.task,
@@ -88,6 +92,6 @@ class GroupedEstimate(Mapping[Group, Estimate]):
     @property
     def _summary(self) -> str:
         return (
-            f"{len(self):,} groups, {self.users:,} people; {self.guarantee}; "
-            f"{self.guarantee.neighbors}"
+            f"{counted(len(self), 'group')}, {counted(self.users, 'person', 'people')}; "
+            f"{self.guarantee}; {self.guarantee.neighbors}"
         )

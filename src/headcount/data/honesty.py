@@ -1,11 +1,12 @@
 """How many honest people a guarantee relies on, in each group and in the whole table.
 
-`honest` counts all people of a table. All dishonest people may be in one group, and none of them
-among those who are left out since they have no value. So if D people may be dishonest and nobody
-has more than k rows, a group of n rows surely has n − kD honest ones. The other way round, a group
-that relies on h of its n rows keeps its promise as long as at most (n − h)/k people are dishonest.
+`honest` is a number of people in the whole table, including people without a value, who are left
+out. In the worst case all dishonest people have a value and are in the same group. So if D people
+may be dishonest and nobody has more than k rows, a group of n rows surely has n − kD honest rows.
+Conversely, if a group relies on h of its n rows, its guarantee holds as long as at most (n − h)/k
+people are dishonest.
 
-This matters in shuffle trust alone. Elsewhere a person relies on nobody else's noise.
+This matters only in shuffle trust. In the others, a person relies on nobody else's noise.
 """
 
 from collections.abc import Mapping
@@ -17,15 +18,16 @@ from headcount.core.budget import Crowd, Trust
 from headcount.core.cached import cached_property
 from headcount.core.errors import Infeasible, InvalidParameter
 from headcount.data.engine import Crowds
-from headcount.data.question import Group, Question
+from headcount.data.question import Question
+from headcount.road.people import Group
 
-# How many people are honest: in the whole table, or in each group by name. None: everybody.
+# How many people are honest: one number for the table, or one for each group. None means everybody.
 Honest: TypeAlias = int | Mapping[Group, int] | None
-_LISTED = 5  # groups that are named one by one
+_LISTED = 5  # if there are more groups than this, they are not listed
 
 
 def check_honest(honest: Honest, question: Question) -> None:
-    """Refuse a mapping by group if the question does not allow one, before rows are read."""
+    """Refuse a mapping by group if the question does not allow it. No rows are read for this."""
     if isinstance(honest, Mapping) and (question.group is None or question.person is not None):
         raise InvalidParameter(
             "`honest` must be a number, unless there are groups and a row is a person; "
@@ -35,7 +37,7 @@ def check_honest(honest: Honest, question: Question) -> None:
 
 @dataclass(frozen=True, eq=False)
 class Honesty:
-    """What is `said` about honest people, and how many of them each group surely has."""
+    """The caller's number of honest people (`said`), and how many each group surely has."""
 
     said: Honest
     crowds: Crowds
@@ -44,10 +46,10 @@ class Honesty:
     _least: Mapping[Group, int] = field(init=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "_least", self._surely())  # which may refuse what is said
+        object.__setattr__(self, "_least", self._surely())  # this refuses impossible numbers
 
     def crowd(self, group: Group) -> Crowd:
-        """The people of a group, with as many honest ones as it surely has."""
+        """The crowd of a group. Its honest people are those that the group surely has."""
         least = self._least[group]
         if least < 1:
             raise self._nobody(group)
@@ -55,16 +57,16 @@ class Honesty:
 
     @cached_property
     def _users(self) -> dict[Group, int]:
-        return {group: survey.users for group, survey in self.crowds.surveys.items()}
+        return dict(self.crowds.users)
 
     def _surely(self) -> dict[Group, int]:
-        """How many honest rows each group surely has; not positive if it may have none."""
+        """How many honest rows each group surely has. It is 0 or negative if there may be none."""
         if self.said is None:
             return self._users
         shuffled = self.trust is Trust.SHUFFLE
         if isinstance(self.said, Mapping):
             said = self._by_group(self.said)
-            absent = self._absent if shuffled else 0  # each may have been in any group
+            absent = self._absent if shuffled else 0  # each of them may belong to any group
             return {group: min(rows, said[group] - absent) for group, rows in self._users.items()}
         number = self._number(self.said)
         if not shuffled:
@@ -74,19 +76,20 @@ class Honesty:
 
     @property
     def _absent(self) -> int:
-        """People without a value, where a row is a person."""
+        """The number of people without a value. It is used only if each row is a person."""
         return self.crowds.people - sum(self._users.values())
 
     def _number(self, said: int) -> int:
         return checks.whole("honest", said, low=1, high=self.crowds.people)
 
     def _by_group(self, said: Mapping[Group, int]) -> dict[Group, int]:
-        by_name = {str(group): number for group, number in said.items()}  # files have no types
+        # Names are compared as text, since text files have no types.
+        by_name = {str(group): number for group, number in said.items()}
         names = {str(group) for group in self._users}
         if by_name.keys() != names:
             odd = min(by_name.keys() ^ names)
-            wrong = "which has no people" if odd in by_name else "of which it says nothing"
-            raise InvalidParameter(f"`honest` must say it of each group, got {odd!r}, {wrong}")
+            wrong = f"{odd!r}, which has no people" if odd in by_name else f"none for {odd!r}"
+            raise InvalidParameter(f"`honest` must have a number for each group, got {wrong}")
         return {
             group: checks.whole(
                 f"honest[{group!r}]", by_name[str(group)], low=1, high=rows + self._absent
@@ -95,7 +98,7 @@ class Honesty:
         }
 
     def _nobody(self, group: Group) -> Infeasible:
-        """The refusal of a group in which nobody is surely honest."""
+        """The error for a group in which nobody is surely honest."""
         if isinstance(self.said, Mapping) or self.said is None:
             return Infeasible(
                 f"all honest people may be among the {self._absent:,} who have no value; "
@@ -107,16 +110,16 @@ class Honesty:
         return Infeasible(
             f"{people - self._number(self.said):,} of {people:,} people may be dishonest, and all "
             f"{rows:,} here may be among them; `honest` must be at least {enough:,}"
-            + ", or say it for each group: honest={group: people}"
+            + ", or give a number for each group: honest={group: people}"
             * may_map
         )
 
 
 def relied_on(honest: Mapping[Group, int], crowds: Crowds, question: Question) -> tuple[int, str]:
-    """How many people of the table must be honest, if each group needs so many honest rows; and a
-    sentence that says what each group relies on.
+    """How many people of the table must be honest, and a phrase that says what each group relies
+    on. `honest` has the number of honest rows that each group needs.
     """
-    spare = min(crowds.surveys[group].users - needed for group, needed in honest.items())
+    spare = min(crowds.users[group] - needed for group, needed in honest.items())
     least, most = min(honest.values()), max(honest.values())
     who = "people" if question.rows_per_person == 1 else "people's rows"
     if least == most:

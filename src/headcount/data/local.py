@@ -1,7 +1,8 @@
-"""The default engine: this process, its threads, and no more memory than a few batches.
+"""The default engine. It runs in this process, with threads, in the memory of a few batches.
 
-One pass counts. Of a task of many values, rows are kept, encoded, if they are few or cannot be read
-again; otherwise a second pass reads them anew.
+The first pass counts people. If the task has many values, a second pass reads the rows again. There
+is no second pass if the rows are few or cannot be read again. Then the first pass keeps them,
+encoded.
 """
 
 from collections.abc import Iterable, Mapping
@@ -12,17 +13,18 @@ from headcount.core.errors import InvalidValue
 from headcount.core.protocol import Protocol
 from headcount.core.source import Source
 from headcount.core.tally import Tally
-from headcount.data.chosen import Chosen
-from headcount.data.collecting import Piece, collected, workers_for
 from headcount.data.counting import Counting
-from headcount.data.cutting import pieces
-from headcount.data.engine import Crowds, Engine, Progress, Survey, check_same
-from headcount.data.parts import Numbering, Part, Parts
-from headcount.data.question import Group, Question
+from headcount.data.encoded_rows import EncodedRows, EncodedTable, Numbering
+from headcount.data.engine import Crowds, Engine, Survey, check_same
+from headcount.data.piece_cutter import pieces
+from headcount.data.question import Question
+from headcount.data.row_choice import RowChoice
 from headcount.data.rows import Rows
 from headcount.data.sources import rows_of
+from headcount.road.people import Group, Progress
+from headcount.road.pieces import Piece, collected, workers_for
 
-_KEPT = 2**26  # bytes of encoded rows that are kept rather than read again
+_KEPT = 2**26  # up to this many bytes of encoded rows are kept; beyond, rows are read again
 
 
 class LocalEngine(Engine):
@@ -31,27 +33,27 @@ class LocalEngine(Engine):
     def survey(self, data: Any, question: Question, source: Source, progress: Progress) -> Crowds:
         rows = rows_of(data)
         groups = Numbering.of_groups(question.groups)
-        parts = Parts(rows, question, groups)
+        table = EncodedTable(rows, question, groups)
         counting = Counting(question, groups)
         persons = None
         if question.person is not None:
-            chosen = Chosen(question.rows_per_person, source)
-            for part, share in parts:
-                chosen.add(part)
+            choice = RowChoice(question.rows_per_person, source)
+            for batch, share in table:
+                choice.add(batch)
                 progress(share)
-            whole = chosen.part()
-            kept: list[Part] | None = []
+            whole = choice.rows()
+            kept: list[EncodedRows] | None = []
             if whole is not None:
                 counting.add(whole)
                 kept, persons = [replace(whole, persons=None)], whole.persons
         else:
             kept, size = [], 0
-            for part, share in parts:
-                counting.add(part)
+            for batch, share in table:
+                counting.add(batch)
                 progress(share)
-                size += part.size
+                size += batch.size
                 if kept is not None and not question.cleaning.few_values:
-                    kept.append(part)
+                    kept.append(batch)
                     if rows.again and size > _KEPT:
                         kept = None
         surveys = counting.surveys()
@@ -61,9 +63,9 @@ class LocalEngine(Engine):
                 f"with a value, got none"
             )
         if persons is None:
-            people = parts.left_out.rows + sum(survey.users for survey in surveys.values())
+            people = table.left_out.rows + sum(survey.users for survey in surveys.values())
         else:
-            people = parts.left_out.besides(persons)
+            people = table.left_out.and_persons(persons)
         return LocalCrowds(rows, question, groups, surveys, people, kept)
 
 
@@ -74,7 +76,7 @@ class LocalCrowds(Crowds):
     groups: Numbering
     surveys: Mapping[Group, Survey]
     people: int
-    kept: list[Part] | None
+    kept: list[EncodedRows] | None
 
     def tallies(
         self, protocols: Mapping[Group, Protocol], source: Source, progress: Progress
@@ -82,15 +84,16 @@ class LocalCrowds(Crowds):
         sources = {group: source.part(at) for at, group in enumerate(self.surveys)}
         made = (
             (group, Piece(protocols[group], codes, sources[group].part(number)))
-            for group, number, codes in pieces(self._parts(), protocols, self.groups, progress)
+            for group, number, codes in pieces(self._batches(), protocols, self.groups, progress)
         )
         most = max(self.surveys[group].users for group in protocols)
         out = collected(made, workers_for(source, protocols, most))
         check_same(self.surveys, out, protocols, self.rows.name)
         return out
 
-    def _parts(self) -> Iterable[tuple[Part, float]]:
+    def _batches(self) -> Iterable[tuple[EncodedRows, float]]:
+        """All encoded rows, each batch with the share of the rows that have been read."""
         if self.kept is None:
-            return Parts(self.rows, self.question, self.groups)
+            return EncodedTable(self.rows, self.question, self.groups)
         kept = self.kept
-        return ((part, (at + 1) / len(kept)) for at, part in enumerate(kept))
+        return ((batch, (at + 1) / len(kept)) for at, batch in enumerate(kept))

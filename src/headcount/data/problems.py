@@ -1,4 +1,7 @@
-"""What a look at all the rows found wrong, put into one line at the end."""
+"""Values that are missing or do not fit.
+
+They are counted over all rows, then reported in one line.
+"""
 
 from dataclasses import dataclass
 from decimal import Decimal
@@ -16,7 +19,7 @@ _SHOWN = 3
 
 
 class DoesNotFit(InvalidValue):
-    """Rows that must be refused, with what is to be added up before others are told of them."""
+    """Rows are refused. `problems` can be added to those of other rows before they are reported."""
 
     def __init__(self, message: str, problems: "Problems", *, hint: str = "") -> None:
         super().__init__(message, hint=hint)
@@ -25,15 +28,15 @@ class DoesNotFit(InvalidValue):
 
 @dataclass(frozen=True)
 class Problems:
-    """How many rows lack a value or hold one that does not fit, and the first few of them.
+    """How many rows lack a value or hold a value that does not fit, and the first few of them.
 
-    Those of parts add up, in the order of the rows.
+    Problems of consecutive rows can be added.
     """
 
     missing: int = 0
     first_missing: tuple[int, ...] = ()
     outside: int = 0
-    first_outside: tuple[tuple[int, str], ...] = ()  # row and value
+    first_outside: tuple[tuple[int, str], ...] = ()  # pairs of row and value
 
     @classmethod
     def of_missing(cls, rows: NDArray[np.int64]) -> "Problems":
@@ -47,7 +50,11 @@ class Problems:
         rows: NDArray[np.int64] | None,
         first: int,
     ) -> "Problems":
-        """Of the values at some places; `rows` are the rows of all, unless they are in a row."""
+        """The problem that the values at these places do not fit.
+
+        `rows` has the row of each value within its batch. If it is None, value i is in row i. The
+        first row of the batch has the number `first`.
+        """
         shown = places[:_SHOWN].tolist()
         at = shown if rows is None else rows[shown].tolist()
         texts = [value_text(values[place]) for place in shown]
@@ -67,7 +74,10 @@ class Problems:
         )
 
     def refuse(self, allowed: str, unit: str = "person") -> None:
-        """Raise, if there are any: `allowed` says what fits, `unit` what a row is."""
+        """Raise an error if there are problems.
+
+        `allowed` says which values fit. `unit` says whether a row is a person.
+        """
         if self.missing:
             first, *others = (f"{unit} {row + 1}" for row in self.first_missing)
             raise DoesNotFit(
@@ -91,7 +101,7 @@ def _more(count: int, shown: list[str]) -> str:
 
 
 def value_text(value: Any) -> str:
-    """A value as it is shown; bytes that are no text among them."""
+    """A value as text for a message. Bytes that are not UTF-8 are shown as bytes."""
     try:
         plain = value.as_py()
     except UnicodeDecodeError:

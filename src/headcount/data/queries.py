@@ -1,4 +1,4 @@
-"""Rows that DuckDB finds: by the text of a query, or as a relation."""
+"""Rows from DuckDB: of a query in SQL, or of a relation."""
 
 import re
 from glob import glob
@@ -14,7 +14,7 @@ _BATCH = 2**17
 
 
 def query_rows(query: str) -> Rows:
-    """The rows that a query finds, in files that it names."""
+    """The rows that a query selects from the files that it names."""
     try:
         import duckdb
     except ImportError:
@@ -26,14 +26,14 @@ def query_rows(query: str) -> Rows:
         kinds = [statement.type for statement in connection.extract_statements(query)]
         if kinds != [duckdb.StatementType.SELECT]:
             raise InvalidParameter(f"`query` must be the text of one SELECT, got {query!r}")
-        found = connection.sql(query)
+        relation = connection.sql(query)
     except duckdb.Error as error:
         raise unreadable("the query", error) from None
-    return relation_rows(found, "the query")
+    return relation_rows(relation, "the query")
 
 
 def files_named(query: str) -> list[Path]:
-    """The files that the text of a query names in quotes, by name or by pattern."""
+    """The files that a query names in quotes. A name may be a pattern."""
     quoted = (one or other for one, other in re.findall(r"'([^']+)'|\"([^\"]+)\"", query))
     return [Path(name) for text in quoted for name in glob(text, recursive=True)]  # noqa: PTH207
 

@@ -1,23 +1,23 @@
-"""What is asked of a table: the columns, and which rows count how. Engines see nothing else."""
+"""A question about a table: its columns, and how its rows count.
+
+Engines need to know nothing else.
+"""
 
 from dataclasses import dataclass
-from typing import TypeAlias
 
 from headcount.core.errors import InvalidParameter
 from headcount.core.task import Task
 from headcount.data.cleaning import Cleaning
-
-# The name of a group; None is everybody, where nobody asked for groups.
-Group: TypeAlias = str | int | bool | None
+from headcount.road.people import Group
 
 
 @dataclass(frozen=True)
 class Question:
-    """A task about a column, cleaned in one way, of all people or of each group.
+    """A task about a column, for all people or for each group. `cleaning` says how to read values.
 
-    With a `person` column at most `rows_per_person` rows of each person count, chosen at random.
-    `groups` are the declared ones; None means those that are found. With `values_stay`, numbers of
-    people are all that leaves the place where the rows are.
+    If there is a `person` column, at most `rows_per_person` rows of each person count, chosen at
+    random. `groups` has the declared groups; None means all groups in the table. If `values_stay`,
+    a survey only counts people, and no values leave the place where the rows are.
     """
 
     cleaning: Cleaning
@@ -34,8 +34,8 @@ class Question:
                 raise InvalidParameter(f"`{role}` must be the name of a column, got {name!r}")
         if self.cleaning.column in self.public:
             raise InvalidParameter(
-                f"`column` must be another one than those of persons and groups, which are not "
-                f"hidden, got {self.cleaning.column!r} twice"
+                f"`column` must differ from the columns of persons and groups, which are public, "
+                f"got {self.cleaning.column!r} for both"
             )
 
     @property
@@ -45,7 +45,7 @@ class Question:
 
     @property
     def counting(self) -> bool:
-        """Whether a survey counts people by value."""
+        """Whether a survey counts people by value, too."""
         return self.cleaning.few_values and not self.values_stay
 
     @property
@@ -54,5 +54,5 @@ class Question:
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """All that has to be read, each once."""
+        """The columns to read, each once."""
         return tuple(dict.fromkeys((self.cleaning.column, *self.public)))

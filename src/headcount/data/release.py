@@ -1,4 +1,4 @@
-"""What is about to be released: all that a record of what was spent has to know."""
+"""A description of a release before it is made. A ledger needs it to record the spending."""
 
 import math
 from collections.abc import Mapping
@@ -12,24 +12,26 @@ from headcount.core.task import Task
 from headcount.data.engine import Crowds
 from headcount.data.group_privacy import person_guarantee
 from headcount.data.honesty import relied_on
-from headcount.data.question import Group, Question
+from headcount.data.question import Question
+from headcount.road.people import Group
 
-# Of δ, for drawing all people's messages at once, which is near their law and not exactly it.
+# The share of δ that pays for drawing all messages at once. Such a draw follows the law of the
+# messages only approximately.
 SHARE = 2.0**-4
-_MANY = 2**22  # messages, beyond which they are drawn at once if that can be done
+_MANY = 2**22  # if there are more messages than this, they are drawn at once if possible
 
 
 @dataclass(frozen=True, eq=False)
 class Release:
-    """One answer, or those of several groups: what answers them, and what is spent in all."""
+    """One answer, or the answers of several groups: their protocols and their joint cost."""
 
-    protocols: tuple[Protocol, ...]  # of each group, in order
+    protocols: tuple[Protocol, ...]  # the protocol of each group, in order
     guarantee: Guarantee
     curve: PrivacyCurve
 
     @property
     def name(self) -> str:
-        """Of the protocols, each once."""
+        """The names of the protocols, each once."""
         return ", ".join(dict.fromkeys(protocol.name for protocol in self.protocols))
 
     @property
@@ -38,7 +40,7 @@ class Release:
 
 
 def release(protocol: Protocol, question: Question, reserve: float) -> Release:
-    """What a protocol spends on people, `reserve` being what is added to its δ."""
+    """The release of one protocol. `reserve` is added to its δ."""
     guarantee, curve = protocol.guarantee, protocol.curve
     if reserve:
         variation = reserve / (1 + math.exp(guarantee.epsilon)) * (1 - 1e-15)
@@ -64,7 +66,7 @@ def release(protocol: Protocol, question: Question, reserve: float) -> Release:
 
 
 def joint(releases: Mapping[Group, Release], crowds: Crowds, question: Question) -> Release:
-    """Of several groups: a person's value is in one of them, and it may be any."""
+    """One release for all groups. A value is in one group only, so the worst group counts."""
     every = list(releases.values())
     first = every[0]
     if question.group is None:
@@ -90,13 +92,13 @@ def joint(releases: Mapping[Group, Release], crowds: Crowds, question: Question)
 
 
 def drawn_at_once(protocol: Protocol, question: Question, users: int) -> bool:
-    """Whether messages are so many that all of them should be drawn at once, and δ has room: what
-    is pure stays so.
+    """Whether all messages are drawn at once. That is so if there are very many, and if the
+    protocol has δ > 0: a pure guarantee stays pure.
     """
     return (
         question.counting
         and protocol.trust is not Trust.CENTRAL
-        and protocol.simulates_exactly
+        and protocol.estimator.simulates_exactly
         and protocol.guarantee.delta > 0
         and users * protocol.messages_per_user > _MANY
     )

@@ -1,4 +1,4 @@
-"""Rows of a table, whatever it is: batches of the columns that are asked for, and no others."""
+"""Rows of a table of any kind, as batches. Only the columns that are asked for are read."""
 
 import os
 from abc import ABC, abstractmethod
@@ -12,20 +12,23 @@ from headcount.core.errors import HeadcountError, MissingPackage, UnreadableData
 if TYPE_CHECKING:
     import pyarrow
 
-# What a column of a file without types is read as; without a word for it, it is guessed.
+# The kind of a column in a file without types. If it is not given, the type is guessed.
 Kind: TypeAlias = Literal["text", "real"]
 Kinds: TypeAlias = Mapping[str, Kind]
-# A batch, and the share of all rows that have been read with it, where that is known.
+# A batch, and the share of all rows that have been read so far. The share may be a guess.
 Batch: TypeAlias = "tuple[pyarrow.RecordBatch, float]"
-_LISTED = 12  # names of columns that a refusal shows
+_LISTED = 12  # the most names of columns that a message lists
 
 
 class Rows(ABC):
-    """A stream of record batches. Most can be read again, and then give the same rows."""
+    """A stream of record batches. If `again`, it can be read again and gives the same rows.
+
+    Messages call the data `name`, and say that the data must be `wanted`.
+    """
 
     again: ClassVar[bool] = True
-    name: str  # in refusals
-    wanted: str = "readable"  # what it must be, in refusals
+    name: str
+    wanted: str = "readable"
 
     @property
     @abstractmethod
@@ -38,11 +41,11 @@ class Rows(ABC):
 
     @property
     def holder(self) -> str:
-        """What a refusal names as having the columns."""
+        """What messages name as the place of the columns."""
         return self.name
 
     def batches(self, columns: Sequence[str], kinds: Kinds) -> Iterator[Batch]:
-        """Batches with these columns, each of which must be there, once."""
+        """Batches with these columns. Each column must occur exactly once in the data."""
         with readable(self.name, self.wanted):
             names = self.columns
             for column in columns:
@@ -50,7 +53,7 @@ class Rows(ABC):
             yield from self._batches(columns, kinds)
 
     def only_column(self) -> str:
-        """The name of the only column, for who named none."""
+        """The name of the only column. It is an error if there are several."""
         with readable(self.name, self.wanted):
             names = self.columns
         if len(names) != 1:
@@ -62,14 +65,14 @@ class Rows(ABC):
 
 
 def check_column(column: str, names: Sequence[str], holder: str) -> None:
-    """Refuse what is not there once; `holder` is what has the columns."""
-    found = names.count(column)
-    if found == 1:
+    """Refuse a column that does not occur exactly once. Messages call its place `holder`."""
+    copies = names.count(column)
+    if copies == 1:
         return
     near = get_close_matches(column, names, n=1)
     raise UnreadableData(
-        f"{holder} must have a column {column!r}, got {'it twice' if found else _listed(names)}",
-        hint=f"did you mean {near[0]!r}?" if near and not found else "",
+        f"{holder} must have a column {column!r}, got {'it twice' if copies else _listed(names)}",
+        hint=f"did you mean {near[0]!r}?" if near and not copies else "",
     )
 
 
@@ -79,7 +82,7 @@ def _listed(names: Sequence[str]) -> str:
 
 
 def require_pyarrow() -> None:
-    """Refuse without pyarrow, which all reading goes through."""
+    """Refuse to go on without pyarrow, since it reads all data."""
     try:
         import pyarrow  # noqa: F401
     except ImportError:
@@ -90,7 +93,7 @@ def require_pyarrow() -> None:
 
 @contextmanager
 def readable(name: str, wanted: str = "readable") -> Iterator[None]:
-    """What others raise about unreadable data becomes a refusal of one line."""
+    """Turn errors about unreadable data into `UnreadableData` with a message of one line."""
     import pyarrow
 
     try:

@@ -1,4 +1,4 @@
-"""One door for everything that holds rows."""
+"""The one function that turns data of any kind into rows."""
 
 import re
 from collections.abc import Iterable, Mapping
@@ -28,7 +28,7 @@ def rows_of(data: Any, query: str | None = None) -> Rows:
 
 
 def _rows_in_memory(data: Any) -> Rows:  # noqa: PLR0911
-    # Packages are known by name, so that none is loaded which the data do not come from.
+    # The name of the package is enough, so no other package is loaded.
     package = type(data).__module__.partition(".")[0].removeprefix("_")
     if isinstance(data, Rows):
         return data

@@ -1,1 +1,1 @@
-"""What was spent on which data set: a durable record that refuses what would exceed a limit."""
+"""A durable record of the budget that was spent on each data set. It enforces the limits."""

@@ -1,12 +1,15 @@
-"""Does it fit? A data set's limit, and everything that was charged against it.
+"""A data set's limit, all charges against it, and the decision whether they fit.
 
-Every rule (`rule`) accepts what plain sums allow: Σε up to the limit's ε, and Σδ up to a share of
-the limit's δ. Sums are rational numbers, of the shortest decimal text of each float. So ten charges
-of 0.1 fill a limit of 1, and what is left can be spent to the last digit. A float is within half a
-unit of its text, and a curve, which rounds up, may be a little above a guarantee that was proved
-without rounding: so plain sums hold a limit to one part in 10^11 of ε and in 10^8 of δ.
+Every rule (`rule`) accepts charges that plain sums allow: Σε up to the limit's ε, and Σδ up to a
+share of the limit's δ. Each float is read as its shortest decimal text, and the sums are exact
+rational numbers. So ten charges of 0.1 fill a limit of 1, and the rest of a limit can be spent to
+the last digit.
 
-Under a limit of δ = 0 only plain sums count.
+Plain sums keep a limit to one part in 10^11 of ε and one part in 10^8 of δ. There are two reasons.
+A float may differ from its text by half a unit in the last place. A privacy curve rounds up, so it
+may lie a little above a guarantee that was proved without rounding.
+
+If the limit has δ = 0, only plain sums are used.
 """
 
 import math
@@ -21,14 +24,14 @@ from headcount.accounting.dominating import STEP, DominatingLaw
 from headcount.core.budget import Budget
 from headcount.core.cached import cached_property
 
-# By how much a curve may be above a guarantee: a share of it, so that no charge is for nothing, and
-# of δ no more than that in all.
+# How far a curve may lie above a guarantee: by these shares of ε and δ, and by this much of δ at
+# most. They are shares, so that a charge of zero never pays for a release that costs something.
 _MORE_EPSILON, _SHARE, _MORE_DELTA = 1e-11, 1e-8, 1e-15
 
 
 @dataclass(frozen=True)
 class Charge:
-    """Releases of one kind: (epsilon, delta) each, with this law of losses."""
+    """`times` releases of the same kind. Each costs (epsilon, delta) and has this law of losses."""
 
     epsilon: float
     delta: float
@@ -37,9 +40,10 @@ class Charge:
 
     @property
     def is_sound(self) -> bool:
-        """Whether the law keeps the pair: a pair is never believed by itself.
+        """Whether the law keeps (epsilon, delta). The pair alone is no proof.
 
-        Laws round up more than curves do: to the next point of the grid, and δ for many ε at once.
+        Laws round up more than curves do: they round ε up to the next point of the grid, and they
+        compute δ for many ε at once. So the check allows for more rounding.
         """
         if self.law is None:
             return True
@@ -49,7 +53,7 @@ class Charge:
 
 @dataclass(frozen=True)
 class Account(ABC):
-    """A limit and the charges against it, in no order."""
+    """A limit and the charges against it. The order of the charges does not matter."""
 
     limit: Budget
     charges: tuple[Charge, ...] = ()
@@ -58,8 +62,8 @@ class Account(ABC):
         return replace(self, charges=(*self.charges, charge))
 
     @property
-    def plainly(self) -> Self:
-        """The same without laws: only plain sums are looked at."""
+    def without_laws(self) -> Self:
+        """The same account without laws of losses, so that only plain sums are used."""
         return replace(self, charges=tuple(replace(one, law=None) for one in self.charges))
 
     @property
@@ -76,7 +80,7 @@ class Account(ABC):
 
     @property
     def plain_delta(self) -> Fraction:
-        """The most that Σδ may be."""
+        """The largest Σδ that plain sums allow."""
         return exactly(self.limit.delta)
 
     @property
@@ -85,7 +89,7 @@ class Account(ABC):
         return epsilons <= exactly(self.limit.epsilon) and deltas <= self.plain_delta
 
     def plain_room(self, delta: float) -> float:
-        """The largest ε with which plain sums allow one more release of (ε, delta)."""
+        """The largest ε for which plain sums allow one more release of (ε, delta)."""
         epsilons, deltas = self.sums
         if deltas + exactly(delta) > self.plain_delta:
             return 0.0
@@ -93,12 +97,12 @@ class Account(ABC):
 
     @property
     def is_ready(self) -> bool:
-        """Whether `fits` can be asked without loading what takes seconds."""
+        """Whether `fits` is quick. If not, it first loads a module, which takes seconds."""
         return True
 
     @property
     def is_composed(self) -> bool:
-        """Whether privacy-loss distributions are composed."""
+        """Whether the account composes privacy-loss distributions."""
         return False
 
     @property
@@ -108,12 +112,12 @@ class Account(ABC):
     @property
     @abstractmethod
     def epsilon(self) -> float:
-        """What was spent at the limit's δ: the least ε that would allow all charges with that δ."""
+        """The ε spent at the limit's δ: the least ε of a limit that allows all charges."""
 
     @property
     @abstractmethod
     def delta(self) -> float:
-        """What was spent at the limit's ε: the least δ that would allow all charges with that ε."""
+        """The δ spent at the limit's ε: the least δ of a limit that allows all charges."""
 
     @property
     @abstractmethod
@@ -122,19 +126,22 @@ class Account(ABC):
 
     @abstractmethod
     def room(self, delta: float) -> float:
-        """The largest ε with which any one release of (ε, delta) surely fits; 0 if none does.
+        """The largest ε for which every release of (ε, delta) surely fits, or 0 if there is none.
 
-        Exact by plain sums, else to within two steps of the grid of losses, and for the worst
-        release of that pair: a better one may have more.
+        It is exact if plain sums decide. Otherwise it may be too small by up to two steps of the
+        grid of losses. It holds for the worst release of that pair; a better release may still fit
+        with a larger ε.
         """
 
     def fits_with(self, steps: int, delta: float) -> bool:
-        """Whether the worst release of (so many steps of the grid of losses, delta) still fits."""
+        """Whether the worst release of (ε, delta) still fits, for ε = `steps` steps of the grid."""
         law = DominatingLaw.of(PointCurve(steps * STEP, delta))
         return self.adding(Charge(steps * STEP, delta, law, 1)).fits
 
     def most_steps(self, fits: Callable[[int], bool]) -> int:
-        """How many steps of the grid fit, by bisection; more than the limit's ε never do."""
+        """The largest number of steps of the grid that fits, by bisection. No ε above the limit's
+        own ε fits.
+        """
         few, many = 0, math.ceil(self.limit.epsilon / STEP) + 1
         while many - few > 1:
             middle = (few + many) // 2
@@ -143,32 +150,32 @@ class Account(ABC):
 
 
 def less_a_step(steps: int) -> float:
-    """The ε of one step less: a release between two points of the grid counts as the next one."""
+    """The ε of one step less. A release between two points of the grid counts as the higher one."""
     return round(max(0, steps - 1) * STEP, 4)
 
 
 def is_kept(epsilon: float, delta: float, curve: Callable[[float], float]) -> bool:
-    """Whether a curve is nowhere worse than the pair says, but for rounding."""
+    """Whether a curve keeps (epsilon, delta), apart from rounding errors."""
     more = min(_MORE_DELTA, _SHARE * delta)
     return curve(epsilon * (1 + _MORE_EPSILON)) <= delta + more
 
 
 def exactly(number: float) -> Fraction:
-    """The number that the shortest text of a float says."""
+    """The number that the shortest decimal text of a float stands for."""
     return Fraction(repr(number))
 
 
 def upward(number: Fraction) -> float:
-    """The least float whose text says no less."""
-    found = float(number)
-    while exactly(found) < number:
-        found = math.nextafter(found, math.inf)
-    return found
+    """The least float whose decimal text is at least this number."""
+    rounded = float(number)
+    while exactly(rounded) < number:
+        rounded = math.nextafter(rounded, math.inf)
+    return rounded
 
 
 def downward(number: Fraction) -> float:
-    """The largest float, from 0 on, whose text says no more."""
-    found = max(0.0, float(number))
-    while found and exactly(found) > number:
-        found = math.nextafter(found, 0.0)
-    return found
+    """The largest float whose decimal text is at most this number; 0 if the number is negative."""
+    rounded = max(0.0, float(number))
+    while rounded and exactly(rounded) > number:
+        rounded = math.nextafter(rounded, 0.0)
+    return rounded

@@ -1,8 +1,9 @@
-"""The adaptive rule: a privacy filter. It holds however the next release is chosen.
+"""The adaptive rule: a privacy filter. It holds even if earlier answers choose the next release.
 
-Charges fit if Σδ is at most half of the limit's δ, and either Σε or the sum of Rényi divergences is
-within its own limit. The order of the divergences is fixed with the limit, and the other half of δ
-is for them. `accounting.privacy_filter` has the proof.
+Two conditions decide whether charges fit. First, Σδ is at most half of the limit's δ. Second,
+either Σε or the sum of Rényi divergences is within its own limit. The other half of the limit's δ
+pays for the divergences. Their order is fixed together with the limit.
+`accounting.privacy_filter` has the proof.
 """
 
 import math
@@ -16,7 +17,7 @@ from headcount.ledger.account import Account, downward, exactly, less_a_step, up
 
 @dataclass(frozen=True)
 class AdaptiveAccount(Account):
-    order: float = math.nan  # of the divergences; none under a limit of δ = 0
+    order: float = math.nan  # the order of the divergences; NaN if the limit has δ = 0
 
     @property
     def plain_delta(self) -> Fraction:
@@ -30,7 +31,7 @@ class AdaptiveAccount(Account):
 
     @cached_property
     def divergences(self) -> float:
-        """The sum of the Rényi divergences of all charges; infinite if one is not known."""
+        """The sum of the Rényi divergences of all charges. It is infinite if one is unknown."""
         return math.fsum(
             one.times * privacy_filter.divergence(one.law, one.epsilon, one.delta, self.order)
             if one.law is not None

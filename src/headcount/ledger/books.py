@@ -1,10 +1,11 @@
-"""The tables of a ledger, the same in every store: what is written, and how it is read back.
+"""The tables of a ledger: how they are written, read and checked. All stores use the same tables.
 
-Amounts are decimal text, times are UTC. Data sets form a chain of hashes (`chain`). The entries of
-each data set form another one, which begins with the hash of the data set. The last hash of a chain
-and the number of its rows are stored apart from it. All chains are checked when a ledger is opened;
-later only new entries are read. Sums are of checked rows alone. A row that does not fit, or cannot
-be read, raises `UnreadableData`, so that nothing is charged on top of it.
+Amounts are decimal text, and times are UTC. The rows of all data sets form a chain of hashes
+(`chain`). The entries of each data set form another chain, which begins with the hash of the data
+set. The last hash of a chain and the number of its rows are stored in another table. All chains are
+checked when a ledger is opened. After that only new entries are read. Only checked rows are added
+up. A row that does not fit its chain, or cannot be read, raises `UnreadableData`. Then nothing more
+is charged.
 """
 
 from collections import Counter
@@ -23,7 +24,7 @@ from headcount.ledger.rule import Rule, Terms
 from headcount.ledger.store import Run, Store
 
 VERSION = 2
-_START = "headcount ledger"  # before the first data set
+_START = "headcount ledger"  # stands for the hash before the first data set
 _TABLES = (
     "CREATE TABLE headcount_ledger (version INTEGER NOT NULL, datasets BIGINT NOT NULL, "
     "head TEXT NOT NULL)",
@@ -43,7 +44,7 @@ _TERMS = "name, number, epsilon, delta, rule, renyi_order, time"
 _COLUMNS = (
     "id, dataset, number, time, protocol, trust, task, epsilon, delta, times, users, curve, note"
 )
-_NUMBER, _EPSILON, _DELTA, _TIMES, _CURVE = 2, 7, 8, 9, 11  # among these
+_NUMBER, _EPSILON, _DELTA, _TIMES, _CURVE = 2, 7, 8, 9, 11  # their places in `_COLUMNS`
 MAKE_ONE = "`headcount ledger create` makes one"
 _EARLIER = "an earlier version of Headcount made it, and can show it"
 _READING = (ValueError, TypeError, RecursionError)
@@ -52,7 +53,7 @@ Row: TypeAlias = tuple[Any, ...]
 
 @dataclass(frozen=True)
 class Dataset:
-    """A data set whose row was checked; the chain of its entries begins with `hash`."""
+    """A data set whose row was checked. The chain of its entries begins with `hash`."""
 
     name: str
     terms: Terms
@@ -61,12 +62,13 @@ class Dataset:
 
 @dataclass(frozen=True)
 class Record:
-    """What was checked of a data set: how many entries, the last hash, and what was charged."""
+    """The checked entries of a data set: their number, the last hash, and the charges by kind."""
 
     dataset: Dataset
     number: int
     head: str
-    charges: dict[Row, Charge] = field(default_factory=dict, repr=False)  # by kind
+    # The key of a charge is its kind: ε, δ and curve, as they are stored.
+    charges: dict[Row, Charge] = field(default_factory=dict, repr=False)
 
     @property
     def account(self) -> Account:
@@ -77,7 +79,7 @@ class Record:
 class Books:
     """The tables in one transaction. Their version and the data sets were checked.
 
-    `known` has what earlier transactions checked, by the hash of the data set.
+    `known` has the records that earlier transactions checked, by the hash of the data set.
     """
 
     store: Store
@@ -87,7 +89,7 @@ class Books:
 
     @classmethod
     def create(cls, store: Store, run: Run) -> None:
-        """The tables, in an empty place; in a ledger, nothing."""
+        """Create the tables if the place is empty. If it is a ledger already, nothing changes."""
         if not store.tables(run):
             for table in _TABLES:
                 run(table.format(bytes=store.bytes_type), ())
@@ -95,27 +97,27 @@ class Books:
 
     @classmethod
     def read(cls, store: Store, run: Run, known: dict[str, Record]) -> "Books":
-        """The tables; refuses what is no ledger, one of another version, or a damaged one."""
+        """Read the tables. A place without a ledger, another version and damage are refused."""
         if "headcount_ledger" not in store.tables(run):
             raise UnreadableData(f"{store.shown} must be a ledger, got none", hint=MAKE_ONE)
         versions = [row[0] for row in run("SELECT version FROM headcount_ledger", ())]
         if versions != [VERSION]:
-            found = ", ".join(map(str, versions)) or "none"
+            stored = ", ".join(map(str, versions)) or "none"
             raise UnreadableData(
-                f"{store.shown} must be a ledger of version {VERSION}, got {found}",
+                f"{store.shown} must be a ledger of version {VERSION}, got {stored}",
                 hint=_EARLIER if versions == [1] else "",
             )
-        # In one statement, so that nobody adds a data set in between.
+        # One statement reads both tables, so that nobody can add a data set in between.
         rows = run(
             f"SELECT ledger.datasets, ledger.head, {_TERMS} FROM headcount_ledger AS ledger "
             "LEFT JOIN datasets ON TRUE ORDER BY number",
             (),
         )
         try:
-            found_sets = {one.name: one for one in _datasets(rows)}
+            datasets = {one.name: one for one in _datasets(rows)}
         except _READING as error:
             raise UnreadableData(f"{store.shown} must be undamaged, got {error}") from None
-        return cls(store, run, dict(sorted(found_sets.items())), known)
+        return cls(store, run, dict(sorted(datasets.items())), known)
 
     def check(self) -> None:
         """Check all entries of all data sets."""
@@ -123,7 +125,7 @@ class Books:
             self.record(name)
 
     def only(self, name: str | None) -> str:
-        """The data set that is meant: by its name, or the only one."""
+        """The name of a data set. If it is None, the ledger must have exactly one data set."""
         known = ", ".join(self.datasets) or "none"
         if name is None and len(self.datasets) == 1:
             return next(iter(self.datasets))
@@ -137,10 +139,10 @@ class Books:
 
     def open_dataset(self, name: str, terms: Terms, time: str) -> None:
         if name in self.datasets:
-            found = self.datasets[name].terms.limit
+            present = self.datasets[name].terms.limit
             raise InvalidParameter(
                 f"data set {name!r} must be new in {self.store.shown}, got one with a limit of "
-                f"epsilon={found.epsilon!r}, delta={found.delta!r}, which stays"
+                f"epsilon={present.epsilon!r}, delta={present.delta!r}, which stays"
             )
         ((before,),) = self.run("SELECT head FROM headcount_ledger", ())
         order = None if terms.order is None else repr(terms.order)
@@ -154,12 +156,16 @@ class Books:
         self.run("UPDATE headcount_ledger SET datasets = ?, head = ?", (number, head))
 
     def record(self, name: str, *, locked: bool = False) -> Record:
-        """What was charged. If `locked`, no other transaction can charge until this one ends."""
+        """The record of a data set, with its new entries checked.
+
+        If `locked`, no other transaction can charge the data set until this one ends.
+        """
         dataset = self.datasets[name]
         ends = self._ends(name, locked=locked)
         before = self.known.get(dataset.hash, Record(dataset, 0, dataset.hash))
         rows = self._rows(name, before.number)
-        if before.number and not (rows and rows.pop(0)[-1] == before.head):  # another file, say
+        if before.number and not (rows and rows.pop(0)[-1] == before.head):
+            # The known record does not belong here: the file may have been replaced.
             before, rows = Record(dataset, 0, dataset.hash), self._rows(name)
         return self._checked(before, rows, ends)
 
@@ -190,7 +196,9 @@ class Books:
         )
         again = Books.read(self.store, self.run, self.known)
         if again.record(entry.dataset).head != head:
-            raise self._unreadable(entry.dataset, ValueError("another entry than was written"))
+            raise self._unreadable(
+                entry.dataset, ValueError("an entry that differs from the one written")
+            )
 
     def _ends(self, name: str, *, locked: bool = False) -> list[Row]:
         lock = self.store.row_lock if locked else ""
@@ -203,9 +211,11 @@ class Books:
         )
 
     def _checked(self, before: Record, rows: list[Row], ends: list[Row]) -> Record:
-        """The record with these entries added. Their chain must hold, and end where it should."""
+        """The record with these entries added. Their chain must be intact, and must end with the
+        stored number and hash.
+        """
         number, head = before.number, before.head
-        kinds: Counter[Row] = Counter()  # of releases
+        kinds: Counter[Row] = Counter()  # how many releases there are of each kind
         try:
             for number, row in enumerate(rows, before.number + 1):
                 head = link(head, row[:-1])
@@ -213,7 +223,7 @@ class Books:
                     raise ValueError(f"a damaged entry {number}")
                 kinds[row[_EPSILON], row[_DELTA], row[_CURVE]] += count(row[_TIMES], MOST_TIMES)
             if ends != [(number, head)]:
-                raise ValueError(f"{number} entries that end otherwise than was noted")
+                raise ValueError(f"{number} entries whose end is not the stored one")
             charges = dict(before.charges)
             for kind, times in kinds.items():
                 charges[kind] = self._charge(charges.get(kind), before.dataset.terms, kind, times)
@@ -241,7 +251,7 @@ class Books:
             raise ValueError(f"an entry whose curve {digest!r} is missing")
         law = _parsed(bytes(rows[0][0]))
         if law.digest != digest or law.step != STEP:
-            raise ValueError(f"a curve {digest!r} that is another one")
+            raise ValueError(f"a curve whose digest is not {digest!r}")
         return law
 
     def _unreadable(self, name: str, error: Exception) -> UnreadableData:
@@ -251,16 +261,18 @@ class Books:
 
 
 def _datasets(rows: list[Row]) -> Iterator[Dataset]:
-    """Data sets from rows; each row begins with the number of data sets and their last hash."""
+    """The data sets from rows. Each row begins with the stored number of data sets and their last
+    hash.
+    """
     noted, end = rows[0][:2]
-    head, found = _START, [row[2:] for row in rows if row[2] is not None]
-    for number, row in enumerate(found, 1):
+    head, datasets = _START, [row[2:] for row in rows if row[2] is not None]
+    for number, row in enumerate(datasets, 1):
         head = link(head, row)
         if row[1] != number:
             raise ValueError(f"no data set {number}")
         yield Dataset(row[0], _terms(*row[2:6]), head)
-    if (noted, end) != (len(found), head):
-        raise ValueError(f"{len(found)} data sets that end otherwise than was noted")
+    if (noted, end) != (len(datasets), head):
+        raise ValueError(f"{len(datasets)} data sets whose end is not the stored one")
 
 
 def _terms(epsilon: object, delta: object, rule: str, order: object) -> Terms:

@@ -1,7 +1,7 @@
-"""A chain of hashes that shows damage: each is of a row and of the hash before it.
+"""A chain of hashes that shows damage. Each hash is computed from a row and the hash before it.
 
-It guards against damage, not against people. Whoever may write to a ledger can compute the hashes
-anew, and an older copy of a ledger has the right hashes, too.
+It protects against damage, not against people. Anyone who may write to a ledger can compute the
+hashes anew. An older copy of a ledger also has correct hashes.
 """
 
 import hashlib
@@ -10,5 +10,5 @@ from collections.abc import Sequence
 
 
 def link(before: str, row: Sequence[object]) -> str:
-    """SHA-256 of the hash before and a row of texts, whole numbers and Nones."""
+    """The SHA-256 of the previous hash and a row. A row holds texts, whole numbers and Nones."""
     return hashlib.sha256(json.dumps([before, *row]).encode()).hexdigest()

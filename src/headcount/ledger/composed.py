@@ -1,14 +1,14 @@
 """The composed rule: plain sums, or composed privacy-loss distributions.
 
-Charges fit if either of two sums does:
+Charges fit if one of two conditions holds:
 
 Plain       Σε ≤ limit ε and Σδ ≤ limit δ (see `account`).
-Composed    δ(limit ε) ≤ limit δ for the composed privacy-loss distributions, rounded to the private
-            side. It may allow many times as much.
+Composed    δ(limit ε) ≤ limit δ for the composed privacy-loss distributions. They are rounded to
+            the private side. This condition may allow many times as much.
 
 The rule holds if the sequence of curves was fixed before the first answer. A curve depends on
-protocol, budget, crowd and options. Earlier answers may choose what is asked, such as the column.
-If they choose the next curve, the adaptive rule is needed (`adaptive`).
+protocol, budget, crowd and options. Earlier answers may choose the question, such as the column.
+If they also choose the next curve, the adaptive rule is needed (`adaptive`).
 """
 
 import math
@@ -25,8 +25,8 @@ from headcount.ledger.account import Account, downward, exactly, less_a_step, up
 if TYPE_CHECKING:
     from headcount.accounting.composition import ComposedCurve
 
-_COMPOSITION = "headcount.accounting.composition"  # which takes seconds to load
-_MOST_RELEASES = 10**6  # that are composed; more would drown in numerical error
+_COMPOSITION = "headcount.accounting.composition"  # this module takes seconds to load
+_MOST_RELEASES = 10**6  # with more, the numerical error of composing them is too large
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,7 @@ class ComposedAccount(Account):
 
     @property
     def _may_fit(self) -> bool:
-        """Whether it is worth composing: no single release exceeds the limit by itself."""
+        """Whether the charges may fit once composed: no single release exceeds the limit."""
         return self.limit.delta > 0 and not any(
             one.law is None or one.law.delta(self.limit.epsilon) > self.limit.delta
             for one in self.charges
@@ -57,7 +57,9 @@ class ComposedAccount(Account):
 
     @cached_property
     def composed(self) -> "ComposedCurve | None":
-        """All releases together; None if there are none, or too many, or without laws."""
+        """The curve of all releases together. It is None if there are no releases, if there are too
+        many, or if one has no law.
+        """
         counts: Counter[DominatingLaw] = Counter()
         for one in self.charges:
             if one.law is None:
@@ -85,7 +87,7 @@ class ComposedAccount(Account):
 
     @property
     def spare_delta(self) -> float:
-        """What plain sums leave, or half of what composition leaves."""
+        """The δ that plain sums leave, or half of the δ that composition leaves."""
         epsilons, deltas = self.sums
         if epsilons < exactly(self.limit.epsilon) or self.composed is None:
             return downward(self.plain_delta - deltas)
@@ -104,14 +106,17 @@ class ComposedAccount(Account):
             return with_it <= self.limit.delta
 
         steps = self.most_steps(seems_to_fit)
-        while steps > 1 and not self.fits_with(steps, delta):  # the numerical error grew, too
+        # One more release also makes the numerical error larger, so the result is checked.
+        while steps > 1 and not self.fits_with(steps, delta):
             steps -= 1 + steps // 100
         return less_a_step(steps)
 
 
 @lru_cache(maxsize=8)
 def _composed(releases: tuple[tuple[DominatingLaw, int], ...]) -> "ComposedCurve":
-    """Kept, so that what was composed before a transaction need not be again in it."""
+    """The composed curve. It is cached: a charge composes it before its transaction, and needs it
+    again inside the transaction.
+    """
     from headcount.accounting.composition import compose_laws
 
     return compose_laws(releases)

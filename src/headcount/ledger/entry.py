@@ -1,4 +1,4 @@
-"""One line of a ledger: what a release cost, and what it was."""
+"""One line of a ledger: what was released, and what it cost."""
 
 import json
 import math
@@ -10,17 +10,18 @@ from headcount.core import checks
 from headcount.core.budget import MOST_USERS, Trust
 from headcount.core.errors import InvalidParameter
 
-MOST_TIMES = 10**9  # of one entry
-_MOST_WORDS = 200  # letters of a name
-_MOST_NOTE = 10_000
+MOST_TIMES = 10**9  # releases in one entry
+_MOST_WORDS = 200  # letters in a name
+_MOST_NOTE = 10_000  # letters of JSON in a note
 
 
 @dataclass(frozen=True)
 class Entry:
-    """`times` releases of (epsilon, delta) each, made alike; nothing of the data or the results.
+    """`times` releases of the same kind, which cost (epsilon, delta) each.
 
-    `time` is in UTC. `curve` names the law of privacy losses that the ledger composes; it is None
-    under a limit of δ = 0, which needs none. `note` is the caller's.
+    An entry holds nothing about the data or the results. `time` is in UTC. `curve` is the digest of
+    the law of privacy losses that the ledger composes. It is None if the limit has δ = 0, since
+    plain sums need no law. `note` comes from the caller.
     """
 
     id: str
@@ -41,7 +42,9 @@ class Entry:
         return {**asdict(self), "trust": str(self.trust), "note": dict(self.note)}
 
     def to_row(self) -> tuple[object, ...]:
-        """For a table; numbers as their shortest text, which is what sums go by."""
+        """The entry as a row of a table. ε and δ are written as their shortest text, since sums are
+        computed from that text.
+        """
         return (
             self.id, self.dataset, self.number, self.time, self.protocol, str(self.trust),
             self.task, repr(self.epsilon), repr(self.delta), self.times, self.users, self.curve,
@@ -50,13 +53,13 @@ class Entry:
 
     @classmethod
     def from_row(cls, row: tuple[Any, ...]) -> "Entry":
-        """What `to_row` wrote; a ValueError if it is anything else."""
+        """The entry that `to_row` wrote. Any other row is a ValueError."""
         named, time, protocol, trust, task, epsilon, delta, times, users, curve, note = (
             row[:3], *row[3:],
         )  # fmt: skip
         words = (named[0], named[1], time, protocol, task, note)
-        found = json.loads(note) if all(isinstance(word, str) for word in words) else None
-        if not isinstance(found, dict) or not (curve is None or isinstance(curve, str)):
+        parsed = json.loads(note) if all(isinstance(word, str) for word in words) else None
+        if not isinstance(parsed, dict) or not (curve is None or isinstance(curve, str)):
             raise ValueError("an entry with words that cannot be read")
         return cls(
             id=named[0],
@@ -71,12 +74,12 @@ class Entry:
             times=count(times, MOST_TIMES),
             users=None if users is None else count(users, MOST_USERS),
             curve=curve,
-            note=found,
+            note=parsed,
         )
 
 
 def amount(text: object) -> float:
-    """A stored ε or δ; a ValueError if it is none."""
+    """A stored ε or δ. Anything else is a ValueError."""
     number = float(text) if isinstance(text, str) else math.nan
     if not 0 <= number < math.inf or repr(number) != text:
         raise ValueError(f"an epsilon or delta that reads {text!r}")
@@ -84,14 +87,14 @@ def amount(text: object) -> float:
 
 
 def count(stored: object, most: int) -> int:
-    """A stored number of something; a ValueError if it is none."""
+    """A stored number of releases or people. Anything else is a ValueError."""
     if not isinstance(stored, int) or not 1 <= stored <= most:
         raise ValueError(f"a number that reads {stored!r}")
     return stored
 
 
 def words(name: str, value: object, *, least: int = 0) -> str:
-    """A name that can be written anywhere, in one line."""
+    """Check a name: it must be printable, short and on one line."""
     if not isinstance(value, str) or not least <= len(value) <= _MOST_WORDS:
         raise InvalidParameter(
             f"`{name}` must be a text of {least} to {_MOST_WORDS} letters, got {value!r}"
@@ -102,7 +105,7 @@ def words(name: str, value: object, *, least: int = 0) -> str:
 
 
 def noted(note: object) -> Mapping[str, Any]:
-    """A note as it will be read again."""
+    """Check a note. Return it as it will look when it is read back from JSON."""
     checks.instance("note", note, Mapping)
     try:
         text = json.dumps(dict(note), allow_nan=False)  # type: ignore[call-overload]
@@ -112,5 +115,5 @@ def noted(note: object) -> Mapping[str, Any]:
         raise InvalidParameter(
             f"`note` must be at most {_MOST_NOTE:,} letters of JSON, got {len(text):,}"
         )
-    found: Mapping[str, Any] = json.loads(text)
-    return found
+    stored: Mapping[str, Any] = json.loads(text)
+    return stored

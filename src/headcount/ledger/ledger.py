@@ -1,17 +1,17 @@
-"""A durable record of what was spent on which data set, which refuses what exceeds a limit.
+"""A durable record of the budget that was spent on each data set. It enforces the limits.
 
     ledger = Ledger.create("spent.db")
     ledger.create_dataset("people", Budget(3, 1e-6))
     ledger.charge("people", p.guarantee, p.curve, protocol=p.name)
     estimate = run(p, values)
 
-Charge first, release then. When `charge` returns, the charge is on disk, whatever happens to the
-process or the machine; a crash may waste budget, but never overspends it. Decision and record are
-one transaction, so that any number of processes and machines can share a ledger.
+Charge first, then release. When `charge` returns, the charge is on disk and survives a crash of the
+process or the machine. A crash may waste budget, but it never overspends. The decision and the
+record are one transaction, so any number of processes and machines can share a ledger.
 
-A chain of hashes over all rows is checked when a ledger is opened, so that damage is refused. Out
-of scope: whoever may write to the place can change what is written there, hashes included, or put
-an older copy in its place.
+When a ledger is opened, a chain of hashes over all rows is checked. A damaged ledger is refused.
+A ledger does not protect against people who may write to its place. They can change rows and
+hashes, or replace the ledger by an older copy.
 """
 
 import uuid
@@ -49,7 +49,7 @@ WAIT = 120.0  # seconds
 
 @dataclass(frozen=True)
 class Ledger:
-    """Data sets with limits, and what was charged to each. `Ledger.open` or `Ledger.create` it."""
+    """Data sets with limits, and the charges to each. Use `Ledger.open` or `Ledger.create`."""
 
     store: Store
     _known: dict[str, Record] = field(default_factory=dict, init=False, repr=False, compare=False)
@@ -66,7 +66,7 @@ class Ledger:
     def open(cls, place: str | PathLike[str], *, wait: float = WAIT) -> "Ledger":
         """The ledger in a file, or at a postgresql://… address.
 
-        `wait`: for how many seconds others may keep it locked.
+        If others keep the ledger locked for longer than `wait` seconds, an error is raised.
         """
         ledger = cls(_store(place, wait))
         if isinstance(ledger.store, SqliteStore) and not ledger.store.path.exists():
@@ -79,7 +79,7 @@ class Ledger:
 
     @classmethod
     def create(cls, place: str | PathLike[str], *, wait: float = WAIT) -> "Ledger":
-        """The same, made if there is nothing yet."""
+        """Open a ledger, and create it first if there is nothing at the place yet."""
         ledger = cls(_store(place, wait))
         with ledger.store.creating() as run:
             Books.create(ledger.store, run)
@@ -88,19 +88,19 @@ class Ledger:
 
     @property
     def datasets(self) -> list[str]:
-        """Their names."""
+        """The names of all data sets."""
         with self._reading() as books:
             return list(books.datasets)
 
     def create_dataset(self, name: str, limit: Budget, *, rule: str = Rule.COMPOSED) -> None:
-        """A new data set. Its limit and its rule can never be changed.
+        """Add a data set. Its limit and its rule can never be changed.
 
         composed  allows the most. It holds if the sequence of privacy curves (protocol, budget,
                   crowd and options of each release) was fixed before the first answer.
         adaptive  holds even if every next release, its curve included, is chosen by earlier
                   answers.
 
-        Under a limit of δ = 0 both are plain sums, which hold either way.
+        If the limit has δ = 0, both rules are plain sums, which hold in either case.
         """
         words("name", name, least=1)
         checks.instance("limit", limit, Budget)
@@ -120,11 +120,11 @@ class Ledger:
         users: int | None = None,
         times: int = 1,
     ) -> Entry:
-        """Record a release that is about to be made, or `times` like it; `BudgetExhausted`, with
-        nothing recorded, if it does not fit within the limit of the data set.
+        """Record a release that is about to be made, or `times` releases of the same kind.
 
-        The name may be None if there is exactly one data set. `note` is anything that JSON can
-        hold, about the question and not about the data.
+        If it does not fit within the limit of the data set, `BudgetExhausted` is raised and nothing
+        is recorded. The name may be None if there is exactly one data set. `note` is anything that
+        JSON can hold. It should describe the question, and must not reveal the data.
         """
         checks.instance("guarantee", guarantee, Guarantee)
         checks.instance("curve", curve, PrivacyCurve)
@@ -151,7 +151,8 @@ class Ledger:
             note=noted({} if note is None else note),
         )
         while True:
-            # What takes long is loaded and composed before the transaction, and kept for it.
+            # Loading and composing take long. They happen here, before the transaction, and the
+            # result is cached.
             _ = account.adding(asked).fits
             entry = None
             try:
@@ -172,14 +173,14 @@ class Ledger:
                 raise _exhausted(name, account, asked)
 
     def spending(self, name: str | None = None) -> Spending:
-        """Everything that was charged, what it comes to, and what is left."""
+        """All charges to a data set, their total, and the budget that is left."""
         with self._reading() as books:
             name = books.only(name)
             account, entries = books.history(name)
         return Spending.of(name, books.datasets[name].terms, account, entries)
 
     def _has(self, entry: Entry) -> bool:
-        """Whether an entry is there after all, though its transaction ended with an error."""
+        """Whether an entry was recorded although its transaction ended with an error."""
         try:
             return any(one.id == entry.id for one in self.spending(entry.dataset).entries)
         except HeadcountError:
@@ -219,7 +220,7 @@ def _store(place: str | PathLike[str], wait: float) -> Store:
 
 
 def _pair(guarantee: Guarantee, curve: PrivacyCurve) -> tuple[float, float]:
-    """What is charged: the guarantee, if the curve keeps it but for rounding."""
+    """The (ε, δ) to charge. It is the guarantee's; the curve must keep it, apart from rounding."""
     epsilon = checks.real("epsilon", guarantee.epsilon)
     delta = checks.real("delta", guarantee.delta)
     if epsilon < 0 or not 0 <= delta <= 1:
@@ -228,14 +229,14 @@ def _pair(guarantee: Guarantee, curve: PrivacyCurve) -> tuple[float, float]:
             f"got ({short(epsilon)}, {short(delta)})"
         )
     if not guarantee.secure:
-        raise InvalidParameter(f"a guarantee must be kept to be charged, got: {guarantee.warning}")
-    if not guarantee.neighbors.startswith("replace "):  # a value, or all of a person's
+        raise InvalidParameter(f"a guarantee must hold to be charged, got: {guarantee.warning}")
+    if not guarantee.neighbors.startswith("replace "):  # one value, or all rows of a person
         raise InvalidParameter(
             f"a guarantee must be for neighbors that replace a value, got {guarantee.neighbors!r}"
         )
     if not is_kept(epsilon, delta, curve.delta):
         raise _worse(guarantee)
-    return epsilon + 0.0, delta + 0.0  # −0 as 0
+    return epsilon + 0.0, delta + 0.0  # adding 0 turns −0 into 0
 
 
 def _worse(guarantee: Guarantee) -> InvalidParameter:
@@ -245,8 +246,10 @@ def _worse(guarantee: Guarantee) -> InvalidParameter:
 
 
 def _half_charged(entry: Entry, error: UnreadableData) -> UnreadableData:
-    """A disk or a connection may fail when all is written, and only the last word is missing. Then
-    nothing is released, since a power cut could still undo the charge.
+    """The refusal after a commit that failed although the charge was recorded.
+
+    A disk or a connection may fail after everything is written, before the commit is confirmed.
+    Then nothing is released, since a power cut could still undo the charge.
     """
     return UnreadableData(
         f"{error.message}; nothing was released, but the charge is recorded as entry "

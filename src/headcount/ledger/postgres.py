@@ -1,14 +1,15 @@
 """A ledger in PostgreSQL, in a schema of its own, `headcount`.
 
-Charges of a data set wait for each other at its row (SELECT … FOR UPDATE), and what is read after
-the lock is what was committed before it: READ COMMITTED, whatever the server's default. A commit
-has reached the disk (synchronous_commit) when it returns; a server that is set not to sync its
-files (fsync = off), or that fails over to one that lags behind, may forget it.
+Each charge locks the row of its data set (SELECT … FOR UPDATE), so charges to one data set wait for
+each other. The isolation level is always READ COMMITTED: after the lock, a transaction reads
+everything that was committed before. When a commit returns, it has reached the disk
+(synchronous_commit). There are two exceptions. A server may be set not to sync its files
+(fsync = off), or it may fail over to a replica that lags behind. Such servers may lose a charge.
 
-A server may fall silent: at the connection, or in the middle of a statement, where its own
-time-outs do not help. So every statement has a deadline here as well, after which the connection is
-shut down. If a commit is never answered, the charge is refused, although the server may have made
-it: budget may be wasted.
+A server may stop answering, at the connection or in the middle of a statement. Its own time-outs do
+not help then. So every statement also has a deadline here, after which the connection is shut down.
+If a commit is never answered, the charge is refused, although the server may have recorded it. In
+that case budget is wasted.
 """
 
 import math
@@ -24,17 +25,21 @@ from urllib.parse import urlsplit
 from headcount.core.errors import MissingPackage, UnreadableData
 from headcount.ledger.store import Run, one_line
 
-_ONE_CREATOR = 0x6865616463  # the number of a lock
-_IDLE = 600  # seconds after which the server gives up a silent client, and its lock
-_GRACE = 3  # seconds, after the wait for a lock, in which the server can say that it failed
-_PROBES = 3  # of a connection on which nothing comes
+_ONE_CREATOR = 0x6865616463  # the number of the lock that allows only one creator at a time
+_IDLE = 600  # seconds after which the server drops a silent client and releases its lock
+_GRACE = 3  # seconds that the server has to report a failed wait for a lock
+_PROBES = 3  # how often a silent connection is probed before it counts as lost
 
 
 @dataclass(frozen=True)
 class PostgresStore:
-    """`wait` is for how many seconds others may keep a data set locked, or the server be silent."""
+    """A ledger on a PostgreSQL server.
 
-    url: str = field(repr=False)  # may hold a password
+    `wait` is the longest time in seconds for which others may keep a data set locked, or for which
+    the server may not answer.
+    """
+
+    url: str = field(repr=False)  # not shown, since it may contain a password
     wait: float
     bytes_type: ClassVar[str] = "BYTEA"
     row_lock: ClassVar[str] = " FOR UPDATE"
@@ -70,8 +75,8 @@ class PostgresStore:
         return bool(run("SELECT 1 FROM pg_namespace WHERE nspname = 'headcount'", ()))
 
     def tables(self, run: Run) -> set[str]:
-        found = run("SELECT tablename FROM pg_tables WHERE schemaname = 'headcount'", ())
-        return {name for (name,) in found}
+        names = run("SELECT tablename FROM pg_tables WHERE schemaname = 'headcount'", ())
+        return {name for (name,) in names}
 
     @contextmanager
     def _transaction(self, kind: str) -> Iterator[Run]:
@@ -83,12 +88,12 @@ class PostgresStore:
             ) from None
         try:
             address = psycopg.conninfo.make_conninfo(self.url, **self._limits)
-        except psycopg.Error:  # which may quote a password
+        except psycopg.Error:  # its message is not shown, since it may contain a password
             raise UnreadableData(
                 f"{self.shown} must be like postgresql://user:password@host/database"
             ) from None
         try:
-            # An exception closes the connection, and that rolls the transaction back.
+            # An exception closes the connection, and closing it rolls the transaction back.
             with closing(psycopg.connect(address, autocommit=True)) as connection:
 
                 def run(statement: str, values: Any) -> list[tuple[Any, ...]]:
@@ -99,7 +104,7 @@ class PostgresStore:
                 run(f"BEGIN ISOLATION LEVEL {kind}", ())
                 for name, value in (
                     ("search_path", "headcount, pg_catalog"),
-                    ("lock_timeout", f"{max(1, int(1000 * self.wait))}ms"),  # 0 would be forever
+                    ("lock_timeout", f"{max(1, int(1000 * self.wait))}ms"),  # 0 means no limit
                     ("statement_timeout", f"{int(1000 * (self.wait + _GRACE / 2))}ms"),
                     ("idle_in_transaction_session_timeout", f"{_IDLE}s"),
                 ):
@@ -134,7 +139,7 @@ class PostgresStore:
 
     @property
     def _limits(self) -> dict[str, int]:
-        """Time limits for libpq: in seconds, the last one in milliseconds."""
+        """Time limits for libpq. `tcp_user_timeout` is in milliseconds, the others in seconds."""
         whole = self._deadline
         return {
             "connect_timeout": max(2, whole),
@@ -151,13 +156,13 @@ class PostgresStore:
 
     @contextmanager
     def _answered(self, connection: int) -> Iterator[None]:
-        """Shuts a connection down if the server has not answered at the deadline."""
+        """Shut a connection down if the server has not answered by the deadline."""
         late = threading.Event()
         with socket.socket(fileno=os.dup(connection)) as end:
 
             def give_up() -> None:
                 late.set()
-                with suppress(OSError):  # it is closed already
+                with suppress(OSError):  # the connection is closed already
                     end.shutdown(socket.SHUT_RDWR)
 
             timer = threading.Timer(self._deadline, give_up)

@@ -1,4 +1,4 @@
-"""The rule that decides whether charges fit a limit. It is chosen with the limit."""
+"""The rule that decides whether charges fit a limit. It is chosen together with the limit."""
 
 import math
 from dataclasses import dataclass
@@ -20,7 +20,7 @@ class Rule(StrEnum):
 
 @dataclass(frozen=True)
 class Terms:
-    """A limit and its rule; `order` is that of the divergences of an adaptive rule."""
+    """A limit and its rule. `order` is the order of the Rényi divergences of an adaptive rule."""
 
     limit: Budget
     rule: Rule
@@ -39,7 +39,7 @@ class Terms:
 
     @property
     def condition(self) -> str:
-        """When the limit holds, in one sentence."""
+        """One sentence that says under which condition the limit holds."""
         if not self.limit.delta:
             return "Plain sums hold even if every next release is chosen by earlier answers."
         if self.rule is Rule.COMPOSED:

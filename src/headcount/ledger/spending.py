@@ -1,4 +1,4 @@
-"""What was spent on a data set, as people and programs read it."""
+"""The budget that was spent on a data set, for people (a table) and for programs (a dict)."""
 
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -11,17 +11,17 @@ from headcount.ledger.account import Account
 from headcount.ledger.entry import Entry
 from headcount.ledger.rule import Rule, Terms
 
-_SHOWN = 20  # entries of a table
+_SHOWN = 20  # entries that a table shows
 
 
 @dataclass(frozen=True)
 class Spending:
-    """All entries of a data set, what they come to, and what is left.
+    """All entries of a data set, the budget that they spent, and the budget that is left.
 
-    `epsilon` was spent at the limit's δ, and `delta` at the limit's ε: each is the least limit that
-    would have allowed the same entries, by the same rule. One more release still fits if it is of
-    (`pure_remaining`, 0) or of (`remaining_epsilon`, `remaining_delta`), whatever it is; one of the
-    two, not both (see `Account.room`). `composed` says whether
+    `epsilon` was spent at the limit's δ, and `delta` was spent at the limit's ε. Each is the least
+    value that a limit needs to allow the same entries by the same rule. One more release of any
+    kind still fits if it costs (`pure_remaining`, 0) or (`remaining_epsilon`, `remaining_delta`).
+    Only one of the two still fits, not both (see `Account.room`). `composed` says whether
     privacy-loss distributions were composed. `condition` says when the rule holds.
     """
 
@@ -42,10 +42,11 @@ class Spending:
     def of(
         cls, dataset: str, terms: Terms, account: Account, entries: tuple[Entry, ...]
     ) -> "Spending":
+        """What an account and its entries come to."""
         try:
             composed = account.is_composed
-        except MissingPackage:  # plain sums say less, but nothing wrong
-            account, composed = account.plainly, False
+        except MissingPackage:  # plain sums are correct too, but they allow less
+            account, composed = account.without_laws, False
         spare = account.spare_delta
         return cls(
             dataset=dataset,
@@ -63,7 +64,7 @@ class Spending:
         )
 
     def table(self) -> Table:
-        """The latest entries; what was spent and what remains below."""
+        """The latest entries. The notes below say what was spent and what remains."""
         shown = self.entries[-_SHOWN:]
         return Table(
             title=f"{self.dataset}: {len(self.entries):,} "
@@ -121,6 +122,7 @@ class Spending:
         return self.table().html()
 
     def to_dict(self) -> dict[str, Any]:
+        """The spending for JSON."""
         return {
             "dataset": self.dataset,
             "limit": asdict(self.limit),

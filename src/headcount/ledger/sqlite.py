@@ -1,11 +1,12 @@
 """A ledger in a file, by SQLite.
 
-The rollback journal (SQLite's default) is chosen over a write-ahead log: after each charge the one
-file is complete, so that a copy of it forgets nothing. synchronous=EXTRA also syncs the folder
-after the journal is gone: with less, a power cut could bring the journal back, and with it undo a
-charge whose release was made. A killed process's journal is rolled back by whoever comes next.
+SQLite keeps a rollback journal here (its default), not a write-ahead log. So the file is complete
+after each charge, and a copy of it has every charge. synchronous=EXTRA syncs the folder after the
+journal is deleted. Otherwise a power cut could bring the journal back, which would undo a charge
+after its release was made. If a process is killed, the next one rolls its journal back.
 
-The file is never opened but by SQLite: to close it would give up the locks of the whole process.
+Only SQLite ever opens the file. If other code opened and closed it, the whole process would lose
+its locks on the file.
 """
 
 import sqlite3
@@ -28,12 +29,12 @@ _WRONG = {
 
 @dataclass(frozen=True)
 class SqliteStore:
-    """`wait`: for how many seconds others may keep the file locked."""
+    """A ledger in a file. `wait` is the longest time in seconds that others may keep it locked."""
 
     path: Path
     wait: float
     bytes_type: ClassVar[str] = "BLOB"
-    row_lock: ClassVar[str] = ""  # a transaction that writes has the whole file
+    row_lock: ClassVar[str] = ""  # a transaction that writes locks the whole file
 
     @property
     def shown(self) -> str:
@@ -62,19 +63,20 @@ class SqliteStore:
         self, kind: Literal["DEFERRED", "IMMEDIATE"], mode: Literal["rw", "rwc"]
     ) -> Iterator[Run]:
         if self.path.exists() and not (self.path.is_file() or self.path.is_dir()):
-            # SQLite would put a journal beside it.
+            # SQLite would create a journal beside a device or a pipe.
             raise UnreadableData(f"{self.shown} must be a file, got a device or a pipe")
         try:
             place = f"{self.path.absolute().as_uri()}?mode={mode}"
             opened = sqlite3.connect(place, uri=True, timeout=self.wait, isolation_level=None)
             with closing(opened) as connection:
                 connection.execute("PRAGMA synchronous = EXTRA")
-                connection.execute("PRAGMA fullfsync = ON")  # or macOS only asks the disk
+                # Without this setting, macOS does not wait for the disk.
+                connection.execute("PRAGMA fullfsync = ON")
                 connection.execute(f"BEGIN {kind}")
-                # Left by an exception, the connection closes, and that rolls back.
+                # An exception closes the connection, and closing it rolls the transaction back.
                 yield lambda statement, values: connection.execute(statement, values).fetchall()
                 connection.execute("COMMIT")
-        except (sqlite3.Error, UnicodeDecodeError) as error:  # the latter if text is damaged
+        except (sqlite3.Error, UnicodeDecodeError) as error:  # damaged text is the second
             raise UnreadableData(f"{self.shown} {self._wrong(error)}") from None
 
     def _wrong(self, error: Exception) -> str:

@@ -1,40 +1,44 @@
-"""Where a ledger is kept: what the two kinds of places, SQLite and PostgreSQL, have in common."""
+"""The interface of the two databases that can hold a ledger: SQLite and PostgreSQL."""
 
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, ClassVar, Protocol, TypeAlias
 
-# Runs one statement, with ? for each parameter, and returns its rows.
+# A function that runs one statement and returns its rows. `?` stands for each parameter.
 Run: TypeAlias = Callable[[str, Sequence[object]], list[tuple[Any, ...]]]
 
 
 class Store(Protocol):
-    """Transactions in a database. Each has a connection of its own, so that nothing is shared by
-    threads or inherited by a fork, and a killed process leaves nothing behind.
+    """Transactions in a database.
 
-    What the database refuses is an `UnreadableData` of one line.
+    Each transaction has its own connection. So threads share nothing, a forked process inherits
+    nothing, and a killed process leaves nothing behind. An error of the database becomes an
+    `UnreadableData` with a message of one line.
     """
 
-    bytes_type: ClassVar[str]  # what the database calls a column of bytes
-    row_lock: ClassVar[str]  # what ends a SELECT that keeps its rows for a transaction that writes
+    bytes_type: ClassVar[str]  # the database's type of a column of bytes
+    row_lock: ClassVar[str]  # the end of a SELECT statement that locks its rows for writing
 
     @property
     def shown(self) -> str:
-        """The place as a person may see it: without a password."""
+        """The name of the place in messages, without a password."""
 
     def reading(self) -> AbstractContextManager[Run]:
-        """One consistent view."""
+        """A transaction that only reads. It sees one consistent state."""
 
     def writing(self) -> AbstractContextManager[Run]:
-        """All or nothing, and durable when the block has been left; what others commit meanwhile
-        is seen by the next statement, or cannot be.
+        """A transaction that writes all of its changes or none. They are on disk when the block
+        ends.
+
+        Each statement sees what others have committed so far. A store may also make others wait
+        until the block ends; then there is nothing new to see.
         """
 
     def creating(self) -> AbstractContextManager[Run]:
-        """`writing`, alone, in a place that may still be empty."""
+        """Like `writing`, but only one process at a time, and the place may still be empty."""
 
     def tables(self, run: Run) -> set[str]:
-        """The names of what is at the place."""
+        """The names of the tables at the place."""
 
 
 def one_line(error: Exception) -> str:

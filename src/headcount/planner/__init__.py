@@ -1,1 +1,1 @@
-"""What each protocol would cost, before any budget is spent."""
+"""Compares what each protocol would cost, before any budget is spent."""

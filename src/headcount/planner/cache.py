@@ -1,10 +1,10 @@
-"""Answers that take long to compute, kept on disk for the next time.
+"""A cache on disk for answers that take long to compute.
 
-One SQLite file holds them, keyed by the question and by the code that answers it: whatever changes
-in the package, or in NumPy and SciPy, is another key. It holds parameters and errors, never data,
-and nothing that is run: protocols are calibrated anew from their settings. Each answer is stored
-with a digest of it and of its key, so that a damaged one is noticed and computed anew. Where there
-is no place to write, nothing is kept.
+One SQLite file holds the answers. The key of an answer is a digest of the question and of the code
+that answers it, so that a change in the package, in NumPy or in SciPy gives a new key. The file
+holds parameters and errors. It never holds data or code: protocols are always calibrated anew from
+their settings. Each answer is stored with a digest of its key and its text, so that a damaged
+answer is noticed and computed again. If the folder cannot be written, nothing is kept.
 """
 
 import contextlib
@@ -18,22 +18,23 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, TypeVar
 
-FOLDER = "HEADCOUNT_CACHE"  # the variable that names another folder
-_REFUSED = (sqlite3.Error, UnicodeDecodeError)  # what SQLite raises, for a damaged file, say
+FOLDER = "HEADCOUNT_CACHE"  # the environment variable that names another folder
+_REFUSED = (sqlite3.Error, UnicodeDecodeError)  # SQLite raises these, e.g. for a damaged file
 _UNREADABLE = (LookupError, TypeError, ValueError, AttributeError, RecursionError)
 Parsed = TypeVar("Parsed")
-# The planner's own room, and those that it may import.
+# The packages whose code decides the answers: the planner and all that it may import.
 _ROOMS = ("planner", "protocols", "randomness", "accounting", "theory", "core")
-_DIGITS = 64  # of a digest
-_MOST = 20_000  # answers, of which the older half is forgotten
+_DIGITS = 64  # the length of a digest
+_MOST = 20_000  # with more answers than this, the older half is deleted
 
 
 def cached(
     question: dict[str, Any], compute: Callable[[], Any], parse: Callable[[Any], Parsed]
 ) -> Parsed:
-    """What `compute` gave for this question before, or gives now, as `parse` understands it.
+    """The stored answer to this question, read by `parse`. If there is none, it is computed.
 
-    What is computed is something that JSON can hold. What cannot be parsed is computed anew.
+    The result of `compute` must be something that JSON can hold. A stored answer that `parse`
+    cannot read is computed again.
     """
     key = digest({"question": question, "code": _code()})
     with _opened() as store:
@@ -45,13 +46,13 @@ def cached(
 
 
 def digest(document: Any) -> str:
-    """A name for a document that no other one has."""
+    """The SHA-256 digest of a document that JSON can hold, in hexadecimal digits."""
     text = json.dumps(document, sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(text.encode()).hexdigest()
 
 
 def folder() -> Path:
-    """Where answers are kept."""
+    """The folder where answers are kept."""
     if named := os.environ.get(FOLDER):
         return Path(named)
     base = os.environ.get("XDG_CACHE_HOME") or os.environ.get("LOCALAPPDATA")
@@ -60,29 +61,29 @@ def folder() -> Path:
 
 @cache
 def _code() -> str:
-    """What computes the answers: every line of the rooms below, and the libraries under them."""
-    found = hashlib.sha256()
-    for library in ("numpy", "scipy"):  # by a file of each: to import SciPy takes longer
+    """A digest of the code that computes the answers, and of the versions of its libraries."""
+    hashed = hashlib.sha256()
+    for library in ("numpy", "scipy"):  # reads the version from a file: importing SciPy is slow
         spec = find_spec(library)
         if spec and spec.origin:
-            found.update(Path(spec.origin).with_name("version.py").read_bytes())
+            hashed.update(Path(spec.origin).with_name("version.py").read_bytes())
     package = Path(__file__).parents[1]
     for room in _ROOMS:
         for path in sorted((package / room).rglob("*.py")):
-            found.update(str(path.relative_to(package)).encode())
-            found.update(path.read_bytes())
-    return found.hexdigest()
+            hashed.update(str(path.relative_to(package)).encode())
+            hashed.update(path.read_bytes())
+    return hashed.hexdigest()
 
 
 @contextlib.contextmanager
 def _opened() -> Iterator[sqlite3.Connection | None]:
     store = None
-    with contextlib.suppress(OSError, RuntimeError, *_REFUSED):  # no home folder: RuntimeError
+    with contextlib.suppress(OSError, RuntimeError, *_REFUSED):  # RuntimeError: no home folder
         place = folder()
         place.mkdir(parents=True, exist_ok=True)
-        found = sqlite3.connect(place / "plans.sqlite", timeout=0.2)
-        found.execute("CREATE TABLE IF NOT EXISTS answers (key TEXT PRIMARY KEY, answer TEXT)")
-        store = found
+        connection = sqlite3.connect(place / "plans.sqlite", timeout=0.2)
+        connection.execute("CREATE TABLE IF NOT EXISTS answers (key TEXT PRIMARY KEY, answer TEXT)")
+        store = connection
     try:
         yield store
     finally:
@@ -103,7 +104,7 @@ def _sealed(key: str, answer: str) -> str:
 
 
 def _unsealed(key: str, stored: str) -> str:
-    """The answer; a ValueError if it is not what was written for this key."""
+    """The stored answer. Raises ValueError if its digest does not belong to it and to its key."""
     answer = stored[_DIGITS:]
     if stored != _sealed(key, answer):
         raise ValueError("a damaged answer")

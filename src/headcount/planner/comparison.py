@@ -1,8 +1,7 @@
-"""Protocols side by side: errors against the crowd, the budget, the buckets or the messages.
+"""Compares the errors of protocols for several crowds, budgets, numbers of buckets or messages.
 
-Formulas are stated for one made-up crowd, and simulations of the same crowd are set beside them:
-three in ten say yes; buckets are held evenly; numbers lie half at one end of the range and half at
-the other, for a density evenly in between.
+All errors are those for one made-up crowd, the example of the task. They are computed by formula,
+and can also be measured in simulations of the same crowd.
 """
 
 import math
@@ -16,10 +15,10 @@ from numpy.typing import NDArray
 from headcount.core import checks
 from headcount.core.budget import Budget, Crowd, Trust
 from headcount.core.errors import Infeasible, InvalidParameter
-from headcount.core.protocol import Protocol
+from headcount.core.protocol import Protocol, option_names
 from headcount.core.source import Source
-from headcount.core.table import Table, short, size
-from headcount.core.task import Bounded, Count, Counts, Density, Histogram, Task
+from headcount.core.table import Table, counted, short, size
+from headcount.core.task import Counts, Task
 from headcount.planner.plan import plan
 from headcount.protocols.registry import protocol, protocol_class, protocol_names
 from headcount.theory import Bound, bounds
@@ -40,34 +39,33 @@ _DEFAULTS: dict[str, tuple[float, ...]] = {
     "buckets": (2, 4, 8, 16, 32, 64, 128, 256, 512, 1024),
     "messages": (1.005, 1.01, 1.02, 1.03, 1.05, 1.1, 1.2, 1.5, 2, 3),
 }
-_EVENLY = 1024  # numbers that a made-up crowd spreads over
 
 
 @dataclass(frozen=True)
 class Point:
-    """At one place of the axis: the error by formula, and as measured in simulated runs."""
+    """The error at one place of the axis: by formula, and as measured in simulated runs."""
 
-    at: float
+    at: float  # the place on the axis
     standard_error: float
     measured: float | None = None
-    low: float | None = None  # an interval of about 95 % for what was measured
+    low: float | None = None  # from `low` to `high`: an interval of about 95 % for `measured`
     high: float | None = None
 
 
 @dataclass(frozen=True)
 class Series:
-    """One protocol; where it is refused, it has no point."""
+    """The errors of one protocol. It has no point where it is refused."""
 
     label: str
     protocol: str
     trust: Trust
     points: tuple[Point, ...]
-    refused: Mapping[str, str]  # why, by place
+    refused: Mapping[str, str]  # the reasons, by the place on the axis
 
 
 @dataclass(frozen=True)
 class Known:
-    """What theory says, along the axis."""
+    """A bound or a rate from theory, along the axis."""
 
     name: str
     kind: str
@@ -79,7 +77,7 @@ class Known:
 
 @dataclass(frozen=True)
 class Comparison:
-    """Errors of several protocols along one axis."""
+    """The errors of several protocols along one axis."""
 
     task: Task
     budget: Budget
@@ -91,46 +89,44 @@ class Comparison:
 
     @property
     def setting(self) -> str:
-        """What is the same everywhere, in words."""
+        """The settings that are the same along the axis, in words."""
         honest = self.crowd.honest / self.crowd.users
         parts = {
-            "users": f"{self.crowd.users:,} people",
+            "users": counted(self.crowd.users, "person", "people"),
             "honest": f"{100 * honest:.4g} % of people honest" if honest < 1 else "",
             "epsilon": f"ε = {short(self.budget.epsilon)}",
             "delta": f"δ = {short(self.budget.delta)}",
-            "buckets": "" if isinstance(self.task, Count) else str(self.task),
+            "buckets": str(self.task) if self.task.settings else "",
         }
         return ", ".join(part for name, part in parts.items() if part and name != self.axis)
 
     @property
     def data(self) -> str:
-        """What the made-up crowd holds, in words."""
-        kinds = {
-            "count": "three in ten people say yes",
-            "histogram": "people are spread evenly over the buckets",
-            "density": "people are spread evenly over the range",
-        }
-        return kinds.get(self.task.name, "half of the people hold each end of the range")
+        """The values that the made-up crowd holds, in words."""
+        return self.task.example_words
 
     def table(self) -> Table:
-        """A row for each place, a column for each protocol: the formula, and what was measured."""
-        places = sorted({point.at for one in self.series for point in one.points})
-        found = [{point.at: point for point in one.points} for one in self.series]
+        """The errors, with a row for each place on the axis and a column for each protocol."""
+        places = sorted({point.at for line in self.series for point in line.points})
+        columns = [{point.at: point for point in line.points} for line in self.series]
         refused = [
-            f"{one.label} is refused at {at}: {why}"
-            for one in self.series
-            for at, why in list(one.refused.items())[:1]
+            f"{line.label} is refused at {place}: {reason}"
+            for line in self.series
+            for place, reason in list(line.refused.items())[:1]
         ]
         digits = 4 if self.axis == "messages" else 7
-        measured = f"; in brackets as measured in {self.runs} simulated runs" if self.runs else ""
+        measured = (
+            f"; in brackets: the error measured in {self.runs} simulated runs" if self.runs else ""
+        )
         return Table(
             title=f"Standard error by {AXIS_TITLES[self.axis]}: {self.setting}",
-            columns=(AXIS_TITLES[self.axis], *(one.label for one in self.series)),
+            columns=(AXIS_TITLES[self.axis], *(line.label for line in self.series)),
             rows=tuple(
-                (f"{at:,.{digits}g}", *(_cell(points.get(at)) for points in found)) for at in places
+                (f"{place:,.{digits}g}", *(_cell(points.get(place)) for points in columns))
+                for place in places
             ),
             words=0,
-            notes=(f"if {self.data}{measured}", *refused),
+            notes=(f"for a crowd in which {self.data}{measured}", *refused),
         )
 
     def __str__(self) -> str:
@@ -140,6 +136,7 @@ class Comparison:
         return self.table().html()
 
     def to_dict(self) -> dict[str, Any]:
+        """The comparison for JSON."""
         return {**asdict(self), "task": self.task.to_dict()}
 
 
@@ -163,10 +160,12 @@ def compare(
     source: Source | None = None,
     progress: Callable[[str, float], None] = lambda name, share: None,
 ) -> Comparison:
-    """Errors of protocols against the crowd, epsilon, buckets or messages per person.
+    """The errors of protocols along an axis: users, epsilon, buckets or messages per person.
 
-    Without `protocols`, the best of each trust. `calibration="both"` sets the paper's parameters
-    beside the exact ones. With `runs`, so many are simulated at every point, from `source`.
+    `over` names the axis, and `values` are the places on it. Without `protocols`, the best protocol
+    of each trust is compared. `calibration="both"` compares the paper's parameters with the exact
+    ones. If `runs` is above 0, so many runs are simulated for each point, with randomness from
+    `source`.
 
         compare(Count(), Budget(1, 1e-6), Crowd(100_000), over="epsilon", runs=200)
     """
@@ -175,59 +174,59 @@ def compare(
     runs = checks.whole("runs", runs, low=0, high=MOST_RUNS)
     if runs == 1:
         raise InvalidParameter("`runs` must be 0 or at least 2, got 1")
-    if axis == "buckets" and not isinstance(task, Histogram):
-        raise InvalidParameter(f"`over` must be buckets with a histogram only, got a {task.name}")
+    if axis == "buckets" and "buckets" not in task.settings:
+        raise InvalidParameter(f"`over` buckets must come with a histogram, got a {task.name}")
     if runs and source is None:
         from headcount.randomness.sources import SecureSource
 
         source = SecureSource()
     names = list(protocols) if protocols is not None else _best_of_each(task, budget, crowd)
     if not names:
-        raise InvalidParameter("`protocols` must be at least one, got none")
+        raise InvalidParameter("`protocols` must name at least one protocol, got none")
     for name in names:
         if not protocol_class(name, task).answers(task):
             known = ", ".join(protocol_names(task))
             raise InvalidParameter(f"`protocols` must answer a {task.name}: {known}, got {name!r}")
     places = sorted(set(values)) if values is not None else _DEFAULTS[axis]
     if not places:
-        raise InvalidParameter("`values` must be at least one place, got none")
+        raise InvalidParameter("`values` must have at least one number, got none")
     kinds = ["exact", "paper"] if calibration == "both" else [calibration]
     wanted = [(name, kind) for name in names for kind in kinds]
     series = []
-    for at, (name, kind) in enumerate(wanted):
-        progress(name, at / len(wanted))
+    for done, (name, kind) in enumerate(wanted):
+        progress(name, done / len(wanted))
         label = name if len(kinds) == 1 and kind == "exact" else f"{name}, {kind}"
         series.append(_series(label, name, kind, task, budget, crowd, axis, places, runs, source))
     if calibration == "both":
-        # Where the paper has no calibration of its own, its line is the exact one.
-        exact = {one.protocol: one.points for one in series if one.label.endswith(", exact")}
+        # If the paper has no calibration of its own, both lines are the same. Only one is kept.
+        exact = {line.protocol: line.points for line in series if line.label.endswith(", exact")}
         series = [
-            one
-            for one in series
-            if one.label.endswith(", exact") or one.points != exact[one.protocol]
+            line
+            for line in series
+            if line.label.endswith(", exact") or line.points != exact[line.protocol]
         ]
     theory = () if axis == "messages" else _theory(task, budget, crowd, axis, places, series)
     return Comparison(task, budget, crowd, axis, runs, tuple(series), theory)
 
 
 def _best_of_each(task: Task, budget: Budget, crowd: Crowd) -> list[str]:
-    found = plan(task, budget, crowd)
-    best = (found.best_of(trust) for trust in Trust)
-    return [one.protocol for one in best if one is not None]
+    ranked = plan(task, budget, crowd)
+    best = (ranked.best_of(trust) for trust in Trust)
+    return [candidate.protocol for candidate in best if candidate is not None]
 
 
 def _setting(
-    task: Task, budget: Budget, crowd: Crowd, axis: Axis, at: float
+    task: Task, budget: Budget, crowd: Crowd, axis: Axis, place: float
 ) -> tuple[Task, Budget, Crowd]:
-    """The same question at another place of the axis."""
+    """The task, the budget and the crowd at one place on the axis."""
     if axis == "users":
-        users = checks.whole("users", at, low=1, high=2**50)
+        users = checks.whole("users", place, low=1, high=2**50)
         return task, budget, Crowd(users, max(1, users * crowd.honest // crowd.users))
     if axis == "epsilon":
-        return task, replace(budget, epsilon=at), crowd
+        return task, replace(budget, epsilon=place), crowd
     if axis == "buckets":
-        opened = isinstance(task, Histogram) and task.open
-        return Histogram(checks.whole("buckets", at, low=2, high=2**24), open=opened), budget, crowd
+        buckets = checks.whole("buckets", place, low=2, high=2**24)
+        return task.changed(buckets=buckets), budget, crowd
     return task, budget, crowd
 
 
@@ -244,53 +243,34 @@ def _series(
     source: Source | None,
 ) -> Series:
     points, refused = [], {}
-    found = protocol_class(name, task)
+    kind = protocol_class(name, task)
     options: list[dict[str, Any]] = [{}]
     if axis == "messages":
-        # Some protocols trade messages for error; others have one point.
-        sweeps = "max_messages" in found.options() and calibration == "exact"
-        options = [{"max_messages": at} for at in places] if sweeps else [{}]
+        # Some protocols can trade messages for error. The others have only one point.
+        sweeps = "max_messages" in option_names(kind) and calibration == "exact"
+        options = [{"max_messages": place} for place in places] if sweeps else [{}]
         places = places if sweeps else [math.nan]
     else:
         options = options * len(places)
-    for at, given in zip(places, options, strict=True):
-        setting = _setting(task, budget, crowd, axis, at)
+    for place, given in zip(places, options, strict=True):
+        setting = _setting(task, budget, crowd, axis, place)
         try:
             built = protocol(name, *setting, calibration=calibration, **given)
-            place = built.messages_per_user if axis == "messages" else float(at)
-            points.append(_point(built, place, runs, source))
+            at = built.messages_per_user if axis == "messages" else float(place)
+            points.append(_point(built, at, runs, source))
         except Infeasible as refusal:
-            refused[short(at)] = str(refusal)
+            refused[short(place)] = str(refusal)
     points.sort(key=lambda point: point.at)
-    return Series(label, name, found.trust, tuple(points), refused)
-
-
-def example(task: Task, users: int) -> Counts:
-    """What a made-up crowd holds."""
-    if isinstance(task, Count):
-        yes = round(0.3 * users)
-        return np.array([users - yes, yes])
-    if isinstance(task, Density):
-        numbers = min(users, _EVENLY)
-        held = _evenly(users, numbers)
-        middles = task.low + float(task.span) * (np.arange(numbers) + 0.5) / numbers
-        return dict(zip(middles.tolist(), held.tolist(), strict=True))
-    if isinstance(task, Bounded):
-        return {task.low: users - users // 2, task.high: users // 2}
-    return _evenly(users, task.domain)
-
-
-def _evenly(users: int, among: int) -> np.ndarray[Any, Any]:
-    return np.diff(np.arange(among + 1) * users // among)
+    return Series(label, name, kind.trust, tuple(points), refused)
 
 
 def _point(built: Protocol, at: float, runs: int, source: Source | None) -> Point:
-    counts = example(built.task, built.crowd.users)
+    counts = built.task.example(built.crowd.users)
     error = float(built.standard_error(counts))
     if not runs or source is None:
         return Point(at, error)
     squares = _squared_errors(built, counts, runs, source)
-    # How far their mean may be off is told by how they spread, whatever the tails of the noise.
+    # The interval comes from the spread of the squared errors, so no law of the noise is assumed.
     mean, spread = float(squares.mean()), 2 * float(squares.std(ddof=1)) / math.sqrt(runs)
     low, high = math.sqrt(max(mean - spread, mean / 4)), math.sqrt(mean + spread)
     return Point(at, error, math.sqrt(mean), low, high)
@@ -299,8 +279,10 @@ def _point(built: Protocol, at: float, runs: int, source: Source | None) -> Poin
 def _squared_errors(
     built: Protocol, counts: Counts, runs: int, source: Source
 ) -> NDArray[np.float64]:
-    """Of simulated runs; of a histogram, the mean of all buckets, which are held evenly; of a
-    density, where its error is within a few percent of the largest.
+    """The squared error of each simulated run. With several buckets, it is their mean.
+
+    If the answer is smoothed, errors differ from point to point. The mean is then taken only over
+    points whose stated error is within a few percent of the largest.
     """
     truth = np.asarray(built.truth(counts), dtype=np.float64)
     squares, stated = [], np.zeros(truth.shape)
@@ -309,7 +291,7 @@ def _squared_errors(
         squares.append(np.atleast_1d(np.square(estimate.value - truth)))
         stated += estimate.standard_error
     chosen = np.atleast_1d(stated > 0.97 * stated.max())
-    if not isinstance(built.task, Density):
+    if built.task.smoothness is None:
         chosen[:] = True
     means: NDArray[np.float64] = np.array(squares)[:, chosen].mean(axis=1)
     return means
@@ -323,13 +305,13 @@ def _theory(
     places: Sequence[float],
     series: Sequence[Series],
 ) -> tuple[Known, ...]:
-    """Bounds and rates of the trusts that are shown, where they measure the same error."""
-    trusts = {one.trust for one in series}
-    found: dict[str, list[tuple[float, Bound]]] = {}
-    for at in places:
-        for bound in bounds(*_setting(task, budget, crowd, axis, at)):
+    """Bounds and rates on the standard error, for the trusts of the compared protocols."""
+    trusts = {line.trust for line in series}
+    by_name: dict[str, list[tuple[float, Bound]]] = {}
+    for place in places:
+        for bound in bounds(*_setting(task, budget, crowd, axis, place)):
             if bound.trust in trusts and bound.measure == "standard error":
-                found.setdefault(bound.name, []).append((float(at), bound))
+                by_name.setdefault(bound.name, []).append((float(place), bound))
     return tuple(
         Known(
             name=name,
@@ -337,7 +319,7 @@ def _theory(
             formula=pairs[0][1].formula,
             trust=pairs[0][1].trust,
             source=pairs[0][1].source,
-            points=tuple((at, bound.value) for at, bound in pairs),
+            points=tuple((place, bound.value) for place, bound in pairs),
         )
-        for name, pairs in found.items()
+        for name, pairs in by_name.items()
     )

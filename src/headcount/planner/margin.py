@@ -1,6 +1,5 @@
-"""How far off an answer may be."""
+"""The margin of error that people ask for."""
 
-import math
 from dataclasses import dataclass
 
 from headcount.core import checks
@@ -13,8 +12,9 @@ from headcount.core.task import Task
 class Margin:
     """How far off an answer may be: half the length of an interval with this confidence.
 
-    `share=True` says that it is a share of all that could be: of the crowd, for a count or a
-    bucket; of the crowd times the range, for a sum; of the range, for a mean; of an even density.
+    With `share=True`, `size` is a share: for a count or a bucket it is a share of the crowd, for a
+    sum a share of the crowd times the range, for a mean a share of the range, and for a density a
+    share of the even density over the range.
     """
 
     size: float
@@ -27,19 +27,12 @@ class Margin:
             raise InvalidParameter(f"`margin` must be positive, got {short(size)}")
         object.__setattr__(self, "share", checks.flag("share", self.share))
         if self.share and size >= 1:
-            raise InvalidParameter(f"`margin` must be below the whole, 100 %, got {size:.0%}")
+            raise InvalidParameter(f"`margin` must be a share below 100 %, got {size:.0%}")
         checks.confidence(self.confidence)
 
     def allowed(self, task: Task, users: int) -> float:
-        """In the units of the answer."""
-        return self.size * whole(task, users) if self.share else self.size
+        """The largest error that the margin allows, in the units of the answer."""
+        return self.size * task.answer_size(users) if self.share else self.size
 
     def __str__(self) -> str:
         return f"±{100 * self.size:g} %" if self.share else f"±{short(self.size)}"
-
-
-def whole(task: Task, users: int) -> float:
-    """What shares of an answer are shares of."""
-    low, high = task.answer_range(users)
-    # A density has no range of its own: one that is even is 1/(high−low).
-    return high - low if math.isfinite(high - low) else 1 / float(getattr(task, "span", 1))

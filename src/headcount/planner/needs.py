@@ -1,7 +1,7 @@
 """The inverse questions: which epsilon, or how large a crowd, does a margin of error need?
 
-Every answer is found by asking the protocols themselves: with it the margin holds, and with one
-percent less it does not.
+A search assesses each protocol at several settings. The margin holds at the answer, and it does not
+hold with one percent less.
 """
 
 import math
@@ -14,25 +14,26 @@ from headcount.core import checks
 from headcount.core.budget import Budget, Crowd, Trust
 from headcount.core.errors import InvalidParameter
 from headcount.core.guarantee import rounded_up
-from headcount.core.table import Table, short, size
-from headcount.core.task import Density, Task
+from headcount.core.table import Table, counted, short, size
+from headcount.core.task import Task
 from headcount.planner.candidate import Candidate, Refusal, assess
-from headcount.planner.margin import Margin, whole
+from headcount.planner.margin import Margin
 from headcount.planner.plan import Plan, crowd_words, plan, trust_of
 from headcount.protocols.registry import protocol_names
 
 Progress: TypeAlias = Callable[[str, float], None]
-LEAST_ASKED, MOST_ASKED = 1e-3, 100.0  # epsilons
-MOST_PEOPLE = 10**12
-_CLOSE = 1.005  # how near a limit is found, as a factor
-_FALLING = 0.97  # what ten times the people must make of an error
-_ASIDE = 1.0007  # how far beside the crossing of a line it is looked for
+LEAST_ASKED, MOST_ASKED = 1e-3, 100.0  # the range in which an epsilon is searched for
+MOST_PEOPLE = 10**12  # the largest crowd that is tried
+_CLOSE = 1.005  # a search stops when the ends of its range differ by less than this factor
+_FALLING = 0.97  # more people help if ten times as many reduce the error at least to this share
+_ASIDE = 1.0007  # guesses lie above and below the crossing of a line by this factor
 
 
 @dataclass(frozen=True)
 class Need:
-    """What a protocol needs for a margin: an epsilon, or a crowd of `users`, at the most
-    `most_users` where the error grows with the crowd.
+    """What a protocol needs for a margin: an epsilon, or a crowd of `users`.
+
+    If the error grows with the crowd, the margin holds only up to a crowd of `most_users`.
     """
 
     protocol: str
@@ -48,17 +49,17 @@ class Need:
 
 @dataclass(frozen=True)
 class Needs:
-    """The answer to an inverse question: protocols that can, those that need least first."""
+    """The answer to an inverse question. Protocols that need least come first."""
 
     task: Task
     margin: Margin
-    asked: Literal["epsilon", "users"]
-    given: str  # in words
+    asked: Literal["epsilon", "users"]  # what was searched for
+    given: str  # the other settings, in words
     answers: tuple[Need, ...]
     refused: tuple[Refusal, ...]
 
     def table(self) -> Table:
-        """What each protocol needs, least first."""
+        """A table of what each protocol needs. Protocols that need least come first."""
         what = "smallest epsilon" if self.asked == "epsilon" else "smallest crowd"
         return Table(
             title=f"{self.task}: {what} for {self.margin} with {100 * self.margin.confidence:g} % "
@@ -88,11 +89,14 @@ class Needs:
         )
 
     def _notes(self) -> Iterator[str]:
-        yield from (f"refused: {one}" for one in self.refused)
+        yield from (f"refused: {refusal}" for refusal in self.refused)
         if any(need.most_users for need in self.answers):
-            yield "Errors that grow with the crowd allow so many people at most."
-        if isinstance(self.task, Density):
-            yield "Margins of densities hold privacy noise, neither sampling nor smoothing."
+            yield (
+                "If the table shows a range of people, the error grows with the crowd, and a "
+                "larger crowd misses the margin."
+            )
+        if self.task.margin_note:
+            yield self.task.margin_note
 
     def _needed(self, need: Need) -> str:
         if self.asked == "epsilon":
@@ -106,6 +110,7 @@ class Needs:
         return self.table().html()
 
     def to_dict(self) -> dict[str, Any]:
+        """The answer for JSON."""
         return {
             "task": self.task.to_dict(),
             "margin": asdict(self.margin),
@@ -125,41 +130,42 @@ def needed_epsilon(
     trust: Trust | str | None = None,
     progress: Progress = lambda name, share: None,
 ) -> Needs:
-    """The smallest epsilon, 0.001 at least, with which each protocol stays within a margin.
+    """The smallest epsilon with which each protocol stays within a margin. It is at least 0.001.
 
     needed_epsilon(Count(), Crowd(20_000), Margin(0.01, share=True), delta=1e-6)
     """
     _check(task, margin)
     checks.instance("crowd", crowd, Crowd)
     allowed = margin.allowed(task, crowd.users)
-    start = [1.0]  # what the protocol before needed is a good guess
+    start = [1.0]  # the first guess: what the previous protocol needed
 
     def attempt(name: str) -> Need | Refusal:
-        asked: list[Candidate | Refusal] = []
+        tried: list[Candidate | Refusal] = []
 
-        def ask(epsilon: float) -> Candidate | Refusal:
-            asked.append(assess(name, task, Budget(epsilon, delta), crowd, margin.confidence))
-            return asked[-1]
+        def assess_at(epsilon: float) -> Candidate | Refusal:
+            tried.append(assess(name, task, Budget(epsilon, delta), crowd, margin.confidence))
+            return tried[-1]
 
         def excess(epsilon: float) -> float:
-            return _excess(ask(epsilon), allowed)
+            return _excess(assess_at(epsilon), allowed)
 
         around = _around(excess, start[0])
         if around is None:
-            nearest = min(asked, key=lambda found: _excess(found, allowed))
-            return _refusal(nearest, margin, f"epsilon is {short(MOST_ASKED)} at most")
+            nearest = min(tried, key=lambda result: _excess(result, allowed))
+            return _refusal(nearest, margin, f"the largest epsilon tried is {short(MOST_ASKED)}")
         low, epsilon = around
         epsilon = _least(excess, low, epsilon) if low else epsilon
-        for less in (epsilon / 2, epsilon / 4):  # where the law of an interval changes
+        # A margin may jump where the interval changes its law. A much smaller ε may be enough then.
+        for less in (epsilon / 2, epsilon / 4):
             if less > LEAST_ASKED and excess(less) <= 1:
                 epsilon = _least(excess, max(less / 10, LEAST_ASKED), less)
         start[0] = epsilon
-        found = ask(epsilon)
-        assert isinstance(found, Candidate)
-        return Need(name, found.trust, epsilon, crowd.users, None, found)
+        candidate = assess_at(epsilon)
+        assert isinstance(candidate, Candidate)
+        return Need(name, candidate.trust, epsilon, crowd.users, None, candidate)
 
-    known = f"{crowd_words(crowd)}, δ = {short(delta)}"
-    return _answers(task, margin, "epsilon", known, trust, attempt, progress)
+    given = f"{crowd_words(crowd)}, δ = {short(delta)}"
+    return _answers(task, margin, "epsilon", given, trust, attempt, progress)
 
 
 def needed_crowd(
@@ -173,8 +179,8 @@ def needed_crowd(
 ) -> Needs:
     """The smallest crowd with which each protocol stays within a margin.
 
-    `dishonest` is the share of people who may not follow the protocol. Errors of counts and sums
-    that grow with the crowd have a largest crowd as well.
+    `dishonest` is the share of people who may not follow the protocol. If the error of a count or
+    sum grows with the crowd, the largest crowd within the margin is found, too.
 
         needed_crowd(Count(), Budget(1, 1e-6), Margin(0.01, share=True))
     """
@@ -182,35 +188,36 @@ def needed_crowd(
     checks.instance("budget", budget, Budget)
 
     def attempt(name: str) -> Need | Refusal:
-        def ask(users: float) -> Candidate | Refusal:
+        def assess_with(users: float) -> Candidate | Refusal:
             crowd = crowd_with(round(users), dishonest)
             return assess(name, task, budget, crowd, margin.confidence)
 
         def excess(users: float) -> float:
-            return _excess(ask(users), margin.allowed(task, round(users)))
+            return _excess(assess_with(users), margin.allowed(task, round(users)))
 
         people = 1.0
         while excess(people) > 1 and people < MOST_PEOPLE:
             people *= 10
-            found = ask(people)
-            possible = whole(task, round(people))  # half of which margins are at most
-            useful = isinstance(found, Candidate) and found.margin < 0.4 * possible
+            result = assess_with(people)
+            # A margin is never above half of the range, and close to that it says nothing.
+            possible = task.answer_size(round(people))
+            useful = isinstance(result, Candidate) and result.margin < 0.4 * possible
             if useful and excess(people) > _FALLING * excess(people / 10):
-                break  # more people are no help
+                break  # more people do not help
         if excess(people) > 1:
             return _refusal(
-                ask(people), margin, f"and more than {short(people)} people are no help"
+                assess_with(people), margin, f"more than {short(people)} people do not help"
             )
         users = round(people if people == 1 else _least(excess, people / 10, people, integers=True))
-        found = ask(users)
-        assert isinstance(found, Candidate)
-        grows = whole(task, 2) > whole(task, 1) and not margin.share
+        candidate = assess_with(users)
+        assert isinstance(candidate, Candidate)
+        grows = task.answer_size(2) > task.answer_size(1) and not margin.share
         most = _most(excess, people) if grows else None
-        return Need(name, found.trust, budget.epsilon, users, most, found)
+        return Need(name, candidate.trust, budget.epsilon, users, most, candidate)
 
     honest = f"{100 * (1 - dishonest):.4g} % honest, " if dishonest else ""
-    known = f"{honest}ε = {short(budget.epsilon)}, δ = {short(budget.delta)}"
-    return _answers(task, margin, "users", known, trust, attempt, progress)
+    given = f"{honest}ε = {short(budget.epsilon)}, δ = {short(budget.delta)}"
+    return _answers(task, margin, "users", given, trust, attempt, progress)
 
 
 def _answers(
@@ -222,14 +229,14 @@ def _answers(
     attempt: Callable[[str], Need | Refusal],
     progress: Progress,
 ) -> Needs:
-    found = []
+    results = []
     names = protocol_names(task, trust_of(trust))
-    for at, name in enumerate(names):
-        progress(name, at / len(names))
-        found.append(attempt(name))
-    answers = [one for one in found if isinstance(one, Need)]
+    for done, name in enumerate(names):
+        progress(name, done / len(names))
+        results.append(attempt(name))
+    answers = [result for result in results if isinstance(result, Need)]
     answers.sort(key=lambda need: (getattr(need, asked), need.candidate.margin))
-    refused = tuple(one for one in found if isinstance(one, Refusal))
+    refused = tuple(result for result in results if isinstance(result, Refusal))
     return Needs(task, margin, asked, given, tuple(answers), refused)
 
 
@@ -238,57 +245,59 @@ def _check(task: Task, margin: Margin) -> None:
     checks.instance("margin", margin, Margin)
 
 
-def _excess(found: Candidate | Refusal, allowed: float) -> float:
-    """How many times larger an error is than allowed."""
-    return found.margin / allowed if isinstance(found, Candidate) else math.inf
+def _excess(result: Candidate | Refusal, allowed: float) -> float:
+    """The margin of a candidate divided by the allowed one. Infinite if the protocol is refused."""
+    return result.margin / allowed if isinstance(result, Candidate) else math.inf
 
 
-def _refusal(found: Candidate | Refusal, margin: Margin, reach: str) -> Refusal:
-    if isinstance(found, Refusal):
-        return found
-    reason = (
-        f"its margin is ±{short(found.margin, 4)} at least, and {margin} was asked for; {reach}"
-    )
-    return Refusal(found.protocol, found.trust, reason)
+def _refusal(result: Candidate | Refusal, margin: Margin, reach: str) -> Refusal:
+    """Why a protocol misses the margin. `reach` says how far the search went."""
+    if isinstance(result, Refusal):
+        return result
+    least = f"its margin is at least ±{short(result.margin, 4)}"
+    return Refusal(result.protocol, result.trust, f"{least}, and {margin} was asked for; {reach}")
 
 
 def _around(excess: Callable[[float], float], start: float) -> tuple[float, float] | None:
-    """An ε that is too small, or 0, and one that is enough, near each other; none if there is none.
+    """An ε that is too small and a larger ε that is enough, near each other.
 
-    Errors fall about like 1/ε, so that ε·excess is just enough: a little more or less is on the
-    other side. Beyond some ε a protocol may have no parameters.
+    The first is 0 if even the least ε is enough. The result is None if no ε is enough. Errors fall
+    about like 1/ε, so that ε·excess is about the least ε that is enough. The search tries an ε a
+    little beside it. Beyond some ε, a protocol may have no parameters.
     """
     low, high, most = 0.0, math.inf, MOST_ASKED
-    at, below = start, math.inf  # the excess at low
+    excess_at_low = math.inf
+    epsilon = start
     while True:
-        found = excess(at)
-        if found <= 1:
-            high = at
-            if low or at <= LEAST_ASKED:
+        ratio = excess(epsilon)
+        if ratio <= 1:
+            high = epsilon
+            if low or epsilon <= LEAST_ASKED:
                 return low, high
-            at = max(at * max(found / 1.01, 0.1), LEAST_ASKED)
-        elif math.isinf(found) and below < math.inf:
-            most = at
+            epsilon = max(epsilon * max(ratio / 1.01, 0.1), LEAST_ASKED)
+        elif math.isinf(ratio) and excess_at_low < math.inf:
+            most = epsilon
             if most / low < 1.2:
                 return None
-            at = math.sqrt(low * most)
+            epsilon = math.sqrt(low * most)
         else:
-            low, below = at, found
+            low, excess_at_low = epsilon, ratio
             if high < math.inf:
                 return low, high
-            if at >= most:
+            if epsilon >= most:
                 return None
-            at = min(at * (10.0 if math.isinf(found) else min(found * 1.01, 10.0)), most)
+            epsilon = min(epsilon * (10.0 if math.isinf(ratio) else min(ratio * 1.01, 10.0)), most)
 
 
 def _least(
     excess: Callable[[float], float], low: float, high: float, *, integers: bool = False
 ) -> float:
-    """The least x with excess(x) ≤ 1, which `high` has, to one in 200.
+    """The least x with excess(x) ≤ 1, up to a factor of 1.005. `high` must satisfy this.
 
-    On logarithmic scales errors are nearly straight lines, which say where to look next: a little
-    above the crossing, a little below it, and in the middle to make sure. Where errors go up and
-    down, the search goes on until 1 % less fails.
+    On logarithmic scales, errors are nearly straight lines. The search guesses where the line
+    reaches 1, and tries an x a little above and one a little below. Every third try is the middle,
+    so that the search also ends if the line is a bad guess. If errors go up and down, the search is
+    repeated until it fails with 1 % less.
     """
     below, above = excess(low), excess(high)
     if below <= 1:
@@ -304,11 +313,11 @@ def _least(
         guess = min(max(guess, low * inside), high / inside)
         if integers:
             guess = min(max(round(guess), low + 1), high - 1)
-        found = excess(guess)
-        if found <= 1:
-            high, above = guess, found
+        ratio = excess(guess)
+        if ratio <= 1:
+            high, above = guess, ratio
         else:
-            low, below = guess, found
+            low, below = guess, ratio
     less = math.floor(0.99 * high) if integers else 0.99 * high
     if less >= (1 if integers else LEAST_ASKED) and excess(less) <= 1:
         return _least(excess, max(less / 10, 1) if integers else less / 10, less, integers=integers)
@@ -316,7 +325,7 @@ def _least(
 
 
 def _most(excess: Callable[[float], float], people: float) -> int | None:
-    """The largest crowd that is still within the margin, where the error grows with the crowd."""
+    """The largest crowd within the margin. None if the error does not grow with the crowd."""
     if not 2 * excess(people) < excess(100 * people) < math.inf:
         return None
     low = people
@@ -336,37 +345,45 @@ def _most(excess: Callable[[float], float], people: float) -> int | None:
 
 @dataclass(frozen=True)
 class Price:
-    """How many people each trust needs for the accuracy that another one has."""
+    """How many people a trust needs for the margin that the plan's reference protocol has."""
 
     trust: Trust
     protocol: str
     users: int
-    times: float
-    share: float  # the margin, of all that could be
+    times: float  # `users` divided by the number of people in the plan
+    share: float  # the margin as a share, as in `Margin`
 
     def to_dict(self) -> dict[str, Any]:
         return asdict(self)
 
     def __str__(self) -> str:
-        whom = "anyone" if self.trust is Trust.LOCAL else "a curator"
+        how = {
+            Trust.CENTRAL: "with a trusted curator",
+            Trust.SHUFFLE: "without trusting a curator",
+            Trust.LOCAL: "without trusting anyone",
+        }[self.trust]
+        times = size(self.times)
+        factor = "about as many as" if times == "1" else f"{times} times as many as"
         return (
-            f"the same margin, {100 * self.share:.3g} % of what is possible, without trusting "
-            f"{whom} needs {size(self.times)} times the people: {self.users:,}, "
-            f"with {self.protocol}"
+            f"{how}, the same margin ({100 * self.share:.3g} % of what is possible) needs "
+            f"{counted(self.users, 'person', 'people')} with {self.protocol}, {factor} planned"
         )
 
 
 def price_of_trust(found: Plan, progress: Progress = lambda name, share: None) -> list[Price]:
-    """For the accuracy of the plan's best protocol of the most trusting kind, relative to the
-    crowd: how many people the other trusts need, with the best of their protocols then.
+    """How many people each trust needs for the same margin, relative to the crowd.
+
+    The reference is the plan's best protocol in central trust, or else in shuffle or local trust.
+    Its own price comes first. For each other trust of the plan, the price is that of the protocol
+    that needs the fewest people.
     """
     best = {trust: found.best_of(trust) for trust in Trust}
-    present = [(trust, one) for trust, one in best.items() if one is not None]
+    present = [(trust, candidate) for trust, candidate in best.items() if candidate is not None]
     if not present:
         return []
     (trust, reference), *others = present
     users = found.crowd.users
-    goal = reference.margin / whole(found.task, users)
+    goal = reference.margin / found.task.answer_size(users)
     prices = [Price(trust, reference.protocol, users, 1.0, goal)]
     dishonest = 1 - found.crowd.honest / users
     if goal >= 1:
@@ -407,8 +424,10 @@ def dishonest_plans(
 
 
 def crowd_with(users: int, dishonest: float) -> Crowd:
-    """A crowd of which such a share may not follow the protocol."""
+    """A crowd in which the share `dishonest` may not follow the protocol."""
     if not 0 <= checks.real("dishonest", dishonest) < 1:
-        raise InvalidParameter(f"`dishonest` must be a share from 0, below 1, got {dishonest}")
+        raise InvalidParameter(
+            f"`dishonest` must be a share, at least 0 and below 1, got {dishonest}"
+        )
     everyone = Crowd(users).users
     return Crowd(everyone, max(1, everyone - math.ceil(dishonest * everyone - 1e-9)))

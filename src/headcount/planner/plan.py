@@ -1,9 +1,9 @@
-"""The plan of a collection: every protocol that answers, ranked, and everything needed to run one.
+"""A plan ranks all protocols that answer a question, and holds what is needed to run one of them.
 
-A plan is frozen and can be saved. Its file holds the question, the budget, the crowd and the chosen
-protocol with its options and calibrated parameters: both sides of a collection build the same
-protocol from it, and refuse to if their code would calibrate it differently. A digest over all of
-it names the plan, and tells if the file was changed.
+A plan is frozen and can be saved. Its file holds the question, the budget, the crowd, and the
+chosen protocol with its options and calibrated parameters. Both sides of a collection build the
+same protocol from this file. They refuse if their code would calibrate it differently. A digest of
+the whole content names the plan and shows whether the file was changed.
 """
 
 import json
@@ -17,26 +17,26 @@ from headcount.core import checks
 from headcount.core.budget import Budget, Crowd, Trust
 from headcount.core.errors import HeadcountError, Infeasible, InvalidParameter, UnreadableData
 from headcount.core.protocol import Protocol
-from headcount.core.table import Table, short, size
-from headcount.core.task import Density, Task, task_from
+from headcount.core.table import Table, counted, short, size
+from headcount.core.task import Task, task_from
 from headcount.core.writing import write_file
 from headcount.planner.cache import cached, digest
 from headcount.planner.candidate import Candidate, Refusal, assess
 from headcount.planner.margin import Margin
-from headcount.protocols.registry import protocol, protocol_class, protocol_names
+from headcount.protocols.registry import outside_names, own_names, protocol, protocol_class
 from headcount.theory import Bound, bounds
 
 FORMAT, VERSION = "headcount.plan", 1
-MOST_BYTES = 2**28  # of a saved plan
-MANY_MESSAGES = 100  # more than that is not recommended, if anything else is feasible
+MOST_BYTES = 2**28  # the largest file that is read as a plan
+MANY_MESSAGES = 100  # a protocol with more messages per person is chosen only if no other fits
 
 
 @dataclass(frozen=True)
 class Plan:
-    """Candidates, best first, and what was refused. `chosen` is the protocol that would be run.
+    """The candidates, best first, and the refused protocols. `chosen` names the one to be run.
 
-    The best is that of the least expected error, of those with which a person sends no more than
-    100 messages, if there are such.
+    The best candidate has the least expected error among those that send at most 100 messages per
+    person. If all candidates send more, the best has the least expected error of all.
     """
 
     task: Task
@@ -60,41 +60,41 @@ class Plan:
 
     @property
     def best(self) -> Candidate:
-        """The candidate that is chosen."""
+        """The chosen candidate. Raises `Infeasible` if every protocol is refused."""
         if self.chosen is not None:
             return self[self.chosen]
         if not self.refused:
             raise InvalidParameter(f"no protocol of this trust answers {self.task}")
-        # Protocols that miss what was asked come last, the nearest at the very end. If none does,
-        # the first that another setting would make feasible says what is needed.
+        # Protocols that run but do not fit what was asked for come last, the nearest at the very
+        # end. If there are none, take the first protocol that another setting makes feasible.
         last = self.refused[-1]
-        nearest = next((one for one in self.refused if one.feasible), last)
+        nearest = next((refusal for refusal in self.refused if refusal.feasible), last)
         nearest = nearest if last.feasible else last
-        raise Infeasible(f"no protocol does: {nearest}", nearest=nearest.feasible)
+        raise Infeasible(f"no protocol fits: {nearest}", nearest=nearest.feasible)
 
     def best_of(self, trust: Trust) -> Candidate | None:
-        """The best candidate of one trust."""
-        return _best([one for one in self.candidates if one.trust == trust])
+        """The best candidate of one trust, or None if it has no candidate."""
+        return _best([candidate for candidate in self.candidates if candidate.trust == trust])
 
     def choose(self, name: str) -> "Plan":
         """The same plan, to be run with another of its candidates."""
         return replace(self, chosen=self[name].protocol)
 
     def protocol(self) -> Protocol:
-        """The chosen protocol, calibrated; refused if that gives other parameters than planned."""
+        """The chosen protocol, calibrated. Refuses if its parameters differ from the plan's."""
         wanted = self.best
         built = protocol(
             wanted.protocol, self.task, self.budget, self.crowd, **dict(wanted.options)
         )
-        for what, found, planned in (
+        for what, computed, planned in (
             ("trust", built.trust, wanted.trust),
             ("guarantee", built.guarantee, wanted.guarantee),
             ("parameters", dict(built.parameters), dict(wanted.parameters)),
         ):
-            if found != planned:
+            if computed != planned:
                 raise InvalidParameter(
                     f"the plan's {what} of {wanted.protocol} must be what this version of "
-                    f"headcount computes, {found}, got {planned}",
+                    f"headcount computes, {computed}, got {planned}",
                     hint="plan again, or use the version that planned it",
                 )
         return built
@@ -102,14 +102,14 @@ class Plan:
     # For people -------------------------------------------------------------------------------
 
     def table(self) -> Table:
-        """Candidates, best first; why others are refused; what theory knows of the best."""
-        wholly = isinstance(self.task, Density)
+        """The candidates, best first. Notes say why others are refused and what theory knows."""
+        ranked_by_whole_error = bool(self.task.ranking_note)
         return Table(
             title=f"{self.task}: {described(self.budget, self.crowd)}",
             columns=(
                 "protocol",
                 "trust",
-                *(["whole error"] if wholly else []),
+                *(["whole error"] if ranked_by_whole_error else []),
                 "standard error",
                 f"± {100 * self.confidence:.4g} %",
                 "messages",
@@ -119,17 +119,17 @@ class Plan:
             ),
             rows=tuple(
                 (
-                    one.protocol,
-                    str(one.trust),
-                    *([size(one.expected_error)] if wholly else []),
-                    size(one.standard_error),
-                    size(one.margin),
-                    size(one.messages_per_user),
-                    size(one.bits_per_user),
-                    size(one.local_epsilon),
-                    "exact" if one.guarantee.exact else "upper bound",
+                    candidate.protocol,
+                    str(candidate.trust),
+                    *([size(candidate.expected_error)] if ranked_by_whole_error else []),
+                    size(candidate.standard_error),
+                    size(candidate.margin),
+                    size(candidate.messages_per_user),
+                    size(candidate.bits_per_user),
+                    size(candidate.local_epsilon),
+                    "exact" if candidate.guarantee.exact else "upper bound",
                 )
-                for one in self.candidates
+                for candidate in self.candidates
             ),
             words=2,
             spare=("trust", "bits", "local ε", "guarantee"),
@@ -143,28 +143,28 @@ class Plan:
             )
             advice = f" (feasible with {settings})" if settings else ""
             yield f"refused: {refusal}{advice}"
-        asked = {one.trust for one in self.candidates} | {one.trust for one in self.refused}
-        for trust in (trust for trust in Trust if trust in asked):
+        present = {candidate.trust for candidate in self.candidates}
+        present |= {refusal.trust for refusal in self.refused}
+        for trust in (trust for trust in Trust if trust in present):
             known = {
                 bound.name.rpartition(".")[2]: bound
                 for bound in self.bounds
                 if bound.trust == trust and bound.kind == "lower bound"
             }
             if bound := known.get("pure-lower") or known.get("lower"):
-                yield f"theory: {trust} trust, {size(bound.value)} at least: {bound.statement}"
-        best = [one for one in map(self.best_of, Trust) if one is not None]
+                least = f"the {bound.measure} is at least {size(bound.value)}"
+                yield f"theory: in {trust} trust, {least}. {bound.statement}"
+        best = [candidate for candidate in map(self.best_of, Trust) if candidate is not None]
         if best:
-            names = ", ".join(one.protocol for one in best)
+            names = ", ".join(candidate.protocol for candidate in best)
             yield f"best of each trust: {names}"
-        for one in self.candidates:
-            if one.messages_per_user > MANY_MESSAGES and one not in best:
-                yield f"not chosen, for more than {MANY_MESSAGES} messages: {one.protocol}"
-        yield "Standard errors are those of privacy noise, for the worst data that there can be."
-        if isinstance(self.task, Density):
-            yield (
-                "The whole error, by which candidates are ordered, holds noise, sampling and "
-                "smoothing over the range: about the worst, of densities no rougher than two waves"
-            )
+        for candidate in self.candidates:
+            if candidate.messages_per_user > MANY_MESSAGES and candidate not in best:
+                name = candidate.protocol
+                yield f"not chosen: {name} sends more than {MANY_MESSAGES} messages per person"
+        yield "Standard errors are those of privacy noise, for the worst possible data."
+        if self.task.ranking_note:
+            yield self.task.ranking_note
 
     def __str__(self) -> str:
         return str(self.table())
@@ -176,10 +176,11 @@ class Plan:
 
     @property
     def digest(self) -> str:
-        """The name of this plan, by everything that is in it."""
+        """A digest of everything that is in the plan. It serves as the name of the plan."""
         return digest(self._document())
 
     def to_dict(self) -> dict[str, Any]:
+        """The plan for JSON, with its digest."""
         return {**self._document(), "digest": self.digest}
 
     def _document(self) -> dict[str, Any]:
@@ -198,7 +199,7 @@ class Plan:
 
     @classmethod
     def from_dict(cls, document: Mapping[str, Any]) -> "Plan":
-        """What `to_dict` wrote; refused if anything in it was changed."""
+        """The plan that `to_dict` wrote. Refuses a document in which anything was changed."""
         if document.get("format") != FORMAT or document.get("version") != VERSION:
             raise UnreadableData(
                 f"a plan must be of format {FORMAT!r}, version {VERSION}, got "
@@ -224,12 +225,12 @@ class Plan:
             ValueError,
             OverflowError,
         ) as error:
-            raise UnreadableData(f"a plan must have all of its parts, got: {error}") from None
+            raise UnreadableData(f"a plan must be complete and valid, got: {error}") from None
         if not same:
             raise UnreadableData(
-                f"a plan must be what its digest says, {str(document.get('digest'))[:12]}, got "
-                f"another one, {plan.digest[:12]}",
-                hint="it was changed by hand, or on the way",
+                f"a plan must have the digest that is saved with it, "
+                f"{str(document.get('digest'))[:12]}, got {plan.digest[:12]}",
+                hint="the plan was changed after it was saved",
             )
         return plan
 
@@ -240,9 +241,9 @@ class Plan:
 
     @classmethod
     def load(cls, path: Path | str) -> "Plan":
-        """The plan that was saved there."""
+        """Read a plan that `save` wrote."""
         try:
-            document = json.loads(_contents(Path(path)).decode(), object_pairs_hook=_once)
+            document = json.loads(_contents(Path(path)).decode(), object_pairs_hook=_unique_keys)
         except OSError as error:
             raise UnreadableData(f"{str(path)!r} must be a plan, got: {error.strerror}") from None
         except (ValueError, RecursionError):
@@ -263,12 +264,15 @@ def plan(
     margin: Margin | None = None,
     confidence: float = 0.95,
     progress: Callable[[str, float], None] = lambda name, share: None,
+    keep: Callable[[Protocol], None] = lambda built: None,
 ) -> Plan:
     """Rank every protocol for a task, a budget and a crowd by its exact error.
 
-    `trust`, `max_messages`, `exact` (guarantees that are no mere upper bounds) and `margin` leave
-    out what does not fit. What can trade messages for error uses those that are allowed.
-    Answers are kept on disk: asking again takes no time.
+    `trust` leaves out protocols of other trusts. Protocols are refused that send more than
+    `max_messages` per person or miss the `margin`. With `exact=True`, protocols whose guarantee is
+    only an upper bound are refused, too. A protocol that can trade messages for error uses as many
+    messages as are allowed. Answers are kept on disk, except those of protocols from outside, so
+    that asking again takes no time. `keep` is called with each protocol that is built.
 
         found = plan(Mean(0, 120), Budget(1, 1e-6), Crowd(20_000))
         found.best, found.candidates, found.refused, found.protocol(), found.save("plan.json")
@@ -288,40 +292,47 @@ def plan(
         "trust": only,
         "max_messages": max_messages,
     }
+    # Protocols from outside may change, and so may their code. Only other answers are kept on disk.
+    registered = outside_names(task, only)
+
+    def assessed(names: list[str], *, before: int, after: int) -> list[Candidate | Refusal]:
+        results = []
+        for done, name in enumerate(names, before):
+            progress(name, done / (before + len(names) + after))
+            results.append(_assess(name, task, budget, crowd, confidence, max_messages, keep))
+        return results
 
     def compute() -> dict[str, Any]:
-        names = protocol_names(task, only)
-        found = []
-        for at, name in enumerate(names):
-            progress(name, at / len(names))
-            found.append(_assess(name, task, budget, crowd, confidence, max_messages))
+        results = assessed(own_names(task, only), before=0, after=len(registered))
         return {
-            "candidates": [one.to_dict() for one in found if isinstance(one, Candidate)],
-            "refused": [one.to_dict() for one in found if isinstance(one, Refusal)],
+            "candidates": [result.to_dict() for result in results if isinstance(result, Candidate)],
+            "refused": [result.to_dict() for result in results if isinstance(result, Refusal)],
             "theory": [bound.to_dict() for bound in bounds(task, budget, crowd)],
         }
 
     def parse(answer: Any) -> tuple[list[Candidate], list[Refusal], tuple[Bound, ...]]:
-        candidates = [Candidate.from_dict(one) for one in answer["candidates"]]
-        refused = [Refusal.from_dict(one) for one in answer["refused"]]
-        named = [(one.protocol, one.trust) for one in candidates]
-        named += [(one.protocol, one.trust) for one in refused]
-        registered = protocol_names()
-        for name, trusted in named:
-            if name not in registered or only not in (None, trusted):
-                raise ValueError(name)  # no answer to this question
+        candidates = [Candidate.from_dict(document) for document in answer["candidates"]]
+        refused = [Refusal.from_dict(document) for document in answer["refused"]]
+        own = own_names()
+        results: list[Candidate | Refusal] = [*candidates, *refused]
+        for result in results:
+            if result.protocol not in own or only not in (None, result.trust):
+                raise ValueError(result.protocol)  # the stored answer belongs to another question
         return candidates, refused, tuple(map(Bound.from_dict, answer["theory"]))
 
     candidates, refused, known = cached(question, compute, parse)
+    others = assessed(registered, before=len(own_names()), after=0)
+    candidates += [result for result in others if isinstance(result, Candidate)]
+    refused += [result for result in others if isinstance(result, Refusal)]
     fitting, missed = [], []
-    for one in sorted(candidates, key=lambda candidate: candidate.expected_error):
-        reason = _unfit(one, max_messages, exact)
-        if reason is None and margin and one.margin > margin.allowed(task, crowd.users):
-            reason = f"its margin is ±{short(one.margin, 4)}, and {margin} was asked for"
+    for candidate in sorted(candidates, key=lambda candidate: candidate.expected_error):
+        reason = _unfit(candidate, max_messages, exact)
+        if reason is None and margin and candidate.margin > margin.allowed(task, crowd.users):
+            reason = f"its margin is ±{short(candidate.margin, 4)}, and {margin} was asked for"
         if reason is None:
-            fitting.append(one)
+            fitting.append(candidate)
         else:
-            missed.append(Refusal(one.protocol, one.trust, reason))
+            missed.append(Refusal(candidate.protocol, candidate.trust, reason))
     best = _best(fitting)
     return Plan(
         task=task,
@@ -336,30 +347,36 @@ def plan(
 
 
 def best_protocol(task: Task, budget: Budget, crowd: Crowd, trust: Trust | str) -> Protocol:
-    """The best protocol of one trust, as it comes without options: see `Plan`."""
-    return plan(task, budget, crowd, trust=trust).protocol()
+    """The best protocol of one trust, with its default options. `Plan` says which is the best."""
+    built: dict[str, Protocol] = {}
+
+    def keep(made: Protocol) -> None:
+        built[made.name] = made
+
+    ranked = plan(task, budget, crowd, trust=trust, keep=keep)
+    return built.get(ranked.best.protocol) or ranked.protocol()
 
 
 def trust_of(trust: Trust | str | None) -> Trust | None:
-    """A trust by its name."""
+    """The trust with this name; None stays None."""
     return None if trust is None else Trust(checks.choice("trust", trust, list(Trust)))
 
 
 def _contents(path: Path) -> bytes:
-    """The bytes of a file. Pipes are refused, since they may wait for ever, and endless files."""
+    """The bytes of a file. Pipes are refused because they may block, and so are huge files."""
     if not stat.S_ISREG(path.stat().st_mode):
-        raise OSError(None, "no regular file")
+        raise OSError(None, "not a regular file")
     with path.open("rb") as file:
-        found = file.read(MOST_BYTES + 1)
-    if len(found) > MOST_BYTES:
+        content = file.read(MOST_BYTES + 1)
+    if len(content) > MOST_BYTES:
         raise OSError(None, f"more than {MOST_BYTES:,} bytes")
-    return found
+    return content
 
 
-def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """Of a JSON object: what stands there twice may be read in two ways."""
+def _unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """The pairs of a JSON object as a dictionary. Repeated keys are refused as ambiguous."""
     if len({key for key, _ in pairs}) < len(pairs):
-        raise ValueError("a key stands there twice")
+        raise ValueError("a key appears twice")
     return dict(pairs)
 
 
@@ -369,25 +386,26 @@ def described(budget: Budget, crowd: Crowd) -> str:
 
 
 def crowd_words(crowd: Crowd) -> str:
+    """A crowd in words."""
     honest = "" if crowd.honest == crowd.users else f", {crowd.honest:,} of them honest"
-    return f"{crowd.users:,} people{honest}"
+    return f"{counted(crowd.users, 'person', 'people')}{honest}"
 
 
 def _best(candidates: list[Candidate]) -> Candidate | None:
-    """The first of few messages, if there is one; they are in order."""
-    light = [one for one in candidates if one.messages_per_user <= MANY_MESSAGES]
+    """The first candidate that sends few messages, or else the first. The list is best first."""
+    light = [candidate for candidate in candidates if candidate.messages_per_user <= MANY_MESSAGES]
     return next(iter(light or candidates), None)
 
 
 def _unfit(candidate: Candidate, max_messages: float | None, exact: bool) -> str | None:
-    """Why a candidate is not among those that were asked for."""
+    """Why a candidate does not fit what was asked for. None if it fits."""
     if max_messages is not None and candidate.messages_per_user > max_messages:
         return (
-            f"a person sends {short(candidate.messages_per_user, 4)} messages, and no more than "
-            f"{short(max_messages)} were asked for"
+            f"its number of messages per person is {short(candidate.messages_per_user, 4)}, and "
+            f"at most {short(max_messages)} is allowed"
         )
     if exact and not candidate.guarantee.exact:
-        return "its guarantee is an upper bound, and exact ones were asked for"
+        return "its guarantee is an upper bound, and an exact guarantee was asked for"
     return None
 
 
@@ -398,32 +416,37 @@ def _assess(
     crowd: Crowd,
     confidence: float,
     max_messages: float | None,
+    keep: Callable[[Protocol], None] = lambda built: None,
 ) -> Candidate | Refusal:
-    """What it costs, or why it is refused and what would make it feasible.
+    """What a protocol costs, or why it is refused and which settings would make it feasible.
 
-    A protocol that can trade messages for error has the options of the least error with which a
-    person sends no more than `max_messages`.
+    A protocol that can trade messages for error gets the options with the least error among those
+    that send at most `max_messages` per person.
     """
     settings: Iterable[Mapping[str, Any]] = ({},)
     if max_messages is not None:
         settings = protocol_class(name, task).settings_within(task, budget, crowd, max_messages)
-    tried = [assess(name, task, budget, crowd, confidence, **options) for options in settings]
-    candidates = [one for one in tried if isinstance(one, Candidate)]
-    fitting = [one for one in candidates if _unfit(one, max_messages, exact=False) is None]
-    best = min(fitting or candidates, key=lambda one: one.expected_error, default=None)
-    found = tried[0] if best is None else best
-    if isinstance(found, Candidate) or found.feasible:
-        return found
+    tried = [assess(name, task, budget, crowd, confidence, keep, **options) for options in settings]
+    candidates = [result for result in tried if isinstance(result, Candidate)]
+    fitting = [
+        candidate
+        for candidate in candidates
+        if _unfit(candidate, max_messages, exact=False) is None
+    ]
+    best = min(fitting or candidates, key=lambda fit: fit.expected_error, default=None)
+    result = tried[0] if best is None else best
+    if isinstance(result, Candidate) or result.feasible:
+        return result
     for setting, others in _other_settings(budget, crowd):
         if isinstance(assess(name, task, *others, confidence), Candidate):
-            return replace(found, feasible=setting)
-    return found
+            return replace(result, feasible=setting)
+    return result
 
 
 def _other_settings(
     budget: Budget, crowd: Crowd
 ) -> Iterator[tuple[dict[str, float], tuple[Budget, Crowd]]]:
-    """Settings that ask for less, one number changed at a time, then all of them."""
+    """Less demanding settings. First one number is changed at a time, then all at once."""
     others = [
         *({"epsilon": epsilon} for epsilon in (0.01, 0.1, 1.0) if epsilon > budget.epsilon),
         *({"epsilon": epsilon} for epsilon in (8.0, 2.0) if 4 * epsilon < budget.epsilon),

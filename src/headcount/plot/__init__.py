@@ -1,1 +1,1 @@
-"""Figures."""
+"""Figures, and results as files."""

@@ -1,4 +1,4 @@
-"""The figures. Each is one Altair chart: a notebook shows it, `save` makes a file of it."""
+"""The figures. Each is one Altair chart. A notebook shows it, and `save` writes it to a file."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -6,7 +6,7 @@ from itertools import chain
 from typing import Any
 
 from headcount.core.estimate import Estimate, Interval
-from headcount.core.table import number
+from headcount.core.table import counted, number
 from headcount.planner.comparison import AXIS_TITLES, Comparison
 from headcount.plot.lines import Measured, Points, numbers, panel
 from headcount.plot.palette import colors, markers, trust_color
@@ -47,7 +47,7 @@ __all__ = [
 
 
 def curve_figure(title: str, curves: Mapping[str, Points]) -> Figure:
-    """Privacy curves: (epsilon, delta) points of each mechanism, by its label."""
+    """Privacy curves. `curves` has the (epsilon, delta) points of each mechanism, by its label."""
     x = Axis.of("ε  (smaller is more private)", [0.0, *numbers(curves.values(), 0)], log=False)
     y = Axis.of("δ", numbers(curves.values(), 1), log=True)
     return finish(panel(x, y, curves), title)
@@ -63,16 +63,19 @@ def comparison_figure(
     bounds: Mapping[str, Points],
     subtitle: str = "",
 ) -> Figure:
-    """Formulas as lines, simulations as points with bars (x, y, low, high), theory dashed.
+    """A figure that compares protocols.
 
-    What has the same label has the same color. An axis is logarithmic where all is positive and
-    spans more than a factor of ten.
+    Formulas are lines, simulations (x, y, low, high) are points with bars, and theory is dashed.
+
+    Lines and points with the same label have the same color. An axis is logarithmic if all of its
+    numbers are positive and span more than a factor of ten.
     """
     everything = [*lines.values(), *measured.values(), *bounds.values()]
     x = Axis.of(x_title, numbers(everything, 0))
     heights = numbers(everything, 1)
     y = Axis.of(y_title, heights)
-    # Bars widen the axis, but none that nears zero makes a logarithmic one endless.
+    # Bars widen the axis. On a logarithmic axis, bars that come close to zero are left out here,
+    # since they would widen it far too much.
     ends = [end for *_, low, high in chain(*measured.values()) for end in (low, high)]
     if y.log:
         ends = [end for end in ends if y.low / 10 < end < 10 * y.high]
@@ -80,19 +83,19 @@ def comparison_figure(
     return finish(panel(x, y, lines, measured, bounds), title, subtitle)
 
 
-def error_figure(found: Comparison) -> Figure:
-    """Errors of protocols along an axis: formulas, simulations, and what theory says is least."""
-    lines = {one.label: [(p.at, p.standard_error) for p in one.points] for one in found.series}
+def error_figure(comparison: Comparison) -> Figure:
+    """The errors of protocols along an axis: formulas, simulations, and lower bounds of theory."""
+    lines = {one.label: [(p.at, p.standard_error) for p in one.points] for one in comparison.series}
     measured = {
         one.label: [
             (p.at, p.measured, p.low, p.high)
             for p in one.points
             if p.measured is not None and p.low is not None and p.high is not None
         ]
-        for one in found.series
+        for one in comparison.series
     }
-    trusts: dict[Points, list[str]] = {}  # of which the same is known
-    for known in found.theory:
+    trusts: dict[Points, list[str]] = {}  # the trusts that share each lower bound
+    for known in comparison.theory:
         if known.kind == "lower bound" and known.name.endswith(".lower"):
             trusts.setdefault(known.points, []).append(str(known.trust))
     bounds = {
@@ -100,12 +103,16 @@ def error_figure(found: Comparison) -> Figure:
         for points, names in trusts.items()
     }
     return comparison_figure(
-        f"What privacy costs a {found.task.name}",
-        subtitle=f"{found.setting}; {found.data}"
-        + (f"; points: {found.runs} simulated runs, 95 % intervals" if found.runs else ""),
-        x_title=AXIS_TITLES[found.axis],
-        y_title=f"standard error of the {found.task.name}"
-        + {"histogram": ", in a bucket (people)", "count": " (people)"}.get(found.task.name, ""),
+        f"What privacy costs a {comparison.task.name}",
+        subtitle=f"{comparison.setting}; {comparison.data}"
+        + (
+            f"; points: {comparison.runs} simulated runs, 95 % intervals" if comparison.runs else ""
+        ),
+        x_title=AXIS_TITLES[comparison.axis],
+        y_title=f"standard error of the {comparison.task.name}"
+        + {"histogram": ", in a bucket (people)", "count": " (people)"}.get(
+            comparison.task.name, ""
+        ),
         lines=lines,
         measured={label: points for label, points in measured.items() if points},
         bounds=bounds,
@@ -113,7 +120,7 @@ def error_figure(found: Comparison) -> Figure:
 
 
 def rate_figure(title: str, panels: Mapping[str, Mapping[str, Points]]) -> Figure:
-    """Errors against the size of the crowd, on two logarithmic scales; a panel for each case."""
+    """Errors by the size of the crowd, on two logarithmic axes. There is a panel for each case."""
     alt = load_altair()
     charts = []
     for at, (name, lines) in enumerate(panels.items()):
@@ -121,7 +128,7 @@ def rate_figure(title: str, panels: Mapping[str, Mapping[str, Points]]) -> Figur
         y = Axis.of("mean integrated squared error", numbers(lines.values(), 1), log=True)
         chart = panel(x, y, lines, name=f"zoom{at}", width=PANEL_WIDTH)
         charts.append(chart.properties(title=name))
-    # Each panel has labels of its own.
+    # Each panel has its own labels, colors and markers.
     side_by_side = alt.hconcat(*charts, spacing=40).resolve_scale(
         color="independent", shape="independent"
     )
@@ -131,7 +138,7 @@ def rate_figure(title: str, panels: Mapping[str, Mapping[str, Points]]) -> Figur
 def density_figure(
     estimate: Estimate, confidence: float, *, sampling: bool = False, simultaneous: bool = False
 ) -> Figure:
-    """A density with its band."""
+    """A density with its confidence band."""
     alt = load_altair()
     band = estimate.interval(confidence, sampling=sampling, simultaneous=simultaneous)
     grid = [float(place) for place in estimate.buckets or ()]
@@ -157,7 +164,7 @@ def density_figure(
         shown = legend([field], WIDTH, symbolSize=150, **symbol)
         return channel(field, type="nominal", scale=scale, legend=shown)
 
-    # Each number holds from one edge to the next, so the last one comes twice.
+    # Each number holds from one edge to the next, so the last number is repeated at the last edge.
     edges = rows([*columns, {**columns[-1], "left": grid[-1] + half}])
 
     x = Axis("value", grid[0] - half, grid[-1] + half, log=False)
@@ -166,7 +173,7 @@ def density_figure(
     area = alt.Chart(edges).mark_area(interpolate="step-after", opacity=0.2, clip=True)
     curve = alt.Chart(edges).mark_line(interpolate="step-after", clip=True)
     zero = alt.Chart(rows([{"zero": 0.0}])).mark_rule(color=GRAY, strokeWidth=1, clip=True)
-    # Each column of the panel says its numbers, wherever the pointer is in it.
+    # Each column of the panel has a tooltip over its whole height.
     over = alt.Chart(rows(columns)).mark_rect(opacity=0, aria=False)
     chart = alt.layer(
         area.encode(
@@ -199,9 +206,10 @@ def density_figure(
 def histogram_figure(
     estimate: Estimate, confidence: float, *, sampling: bool = False, simultaneous: bool = False
 ) -> Figure:
-    """Buckets as bars with their intervals: all in their order, or the largest if they are many.
+    """Buckets as bars with intervals. If there are many, only the largest are shown.
 
-    Bars of bins are as wide as the bins, and their areas show how many people there are.
+    If buckets are bins of numbers, a bar is as wide as its bin, and its area shows how many people
+    there are.
     """
     alt = load_altair()
     interval = estimate.interval(confidence, sampling=sampling, simultaneous=simultaneous)
@@ -210,7 +218,7 @@ def histogram_figure(
     many = len(place) > MOST_BARS and edges is None
     shown = [bucket for bucket, _ in estimate.largest(MOST_BARS)] if many else [*place]
     if edges is not None:
-        shown = shown[: len(edges) - 1]  # the bucket of everything else has no place on the axis
+        shown = shown[: len(edges) - 1]  # the bucket of all other values has no place on the axis
     bars = [_bar(estimate, interval, str(bucket), place[bucket]) for bucket in shown]
     ends = [bar[end] for bar in bars for end in ("top", "bottom", "above") if bar[end] is not None]
     kept = ", all at once" * simultaneous
@@ -244,7 +252,7 @@ def histogram_figure(
 
 
 def _bar(estimate: Estimate, interval: Interval, bucket: str, at: int) -> dict[str, Any]:
-    """A bucket's bar. It ends within the interval, though an unbiased estimate may lie outside."""
+    """A bucket's bar. It ends within the interval, even if the unbiased estimate lies outside."""
     low, high = float(interval.low[at]), float(interval.high[at])
     people = float(estimate.value[at])
     edges = estimate.edges
@@ -264,7 +272,7 @@ def _bar(estimate: Estimate, interval: Interval, bucket: str, at: int) -> dict[s
 def _histogram_remarks(
     estimate: Estimate, interval: Interval, shown: Sequence[int | str | float]
 ) -> list[str]:
-    """What the bars do not say."""
+    """Facts that the bars do not show."""
     buckets = list(estimate.buckets or ())
     outside = int(((estimate.value < interval.low) | (estimate.value > interval.high)).sum())
     remarks = []
@@ -280,7 +288,7 @@ def _histogram_remarks(
 
 def _title(kind: str, estimate: Estimate) -> str:
     kept = f"{estimate.guarantee.trust} trust" if estimate.guarantee.secure else "not private"
-    return f"{kind} of {estimate.users:,} people, {kept}"
+    return f"{kind} of {counted(estimate.users, 'person', 'people')}, {kept}"
 
 
 def trust_figure(
@@ -289,7 +297,9 @@ def trust_figure(
     estimates: Sequence[Estimate],
     errors: Mapping[str, Sequence[tuple[int, float]]],
 ) -> Figure:
-    """One question under several trusts: the answers with intervals, and error against crowd."""
+    """One question under several trusts: answers with intervals, and errors by the size of the
+    crowd.
+    """
     alt = load_altair()
     trusts = [str(estimate.guarantee.trust) for estimate in estimates]
     labels = list(dict.fromkeys([*errors, *trusts]))
@@ -338,7 +348,7 @@ def trust_figure(
         data.mark_point(filled=True, size=110, opacity=1, clip=True).encode(
             x=x.channel("x", "x"), y=row, color=color, shape=shape, tooltip=told
         ),
-        # A white edge, for where the dashed line passes behind.
+        # A white edge keeps the words readable where the dashed line passes behind them.
         words.mark_text(**above, stroke="white", strokeWidth=5, aria=False),
         words.mark_text(**above).encode(color=color),
     ).properties(width=PANEL_WIDTH, height=HEIGHT)
@@ -357,5 +367,5 @@ def trust_figure(
 
 
 def _finite(**numbers: float) -> dict[str, float | None]:
-    """What JSON can hold; the rest is a gap."""
+    """The numbers for JSON. Numbers that are not finite become None, which is a gap in a figure."""
     return {name: float(n) if math.isfinite(n) else None for name, n in numbers.items()}

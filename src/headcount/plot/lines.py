@@ -1,4 +1,4 @@
-"""A panel of lines, with points that were measured and bounds to hold them against."""
+"""A panel of a figure with lines, measured points and theoretical bounds."""
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
@@ -11,7 +11,7 @@ from headcount.plot.style import GRAY, HEIGHT, WIDTH, Axis, legend, load_altair,
 Points: TypeAlias = Sequence[tuple[float, float]]
 Measured: TypeAlias = Sequence[tuple[float, float, float, float]]  # x, y, low, high
 
-_MOST_MARKERS = 16  # on a line, before they hide it
+_MOST_MARKERS = 16  # more markers than this would hide a line
 _DASHES = ([7, 4], [2, 3], [10, 3, 2, 3], [14, 5], [4, 2, 1, 2])
 
 
@@ -25,10 +25,10 @@ def panel(
     name: str = "zoom",
     width: int = WIDTH,
 ) -> Any:
-    """Lines with markers; where something was measured, its points are the markers.
+    """A panel with lines and markers. If a line has measured points, these are its markers.
 
-    What an axis cannot hold (infinite, not a number, not positive on a logarithmic one) is left
-    out; a bar that would leave the panel ends at its border.
+    Numbers that an axis cannot show are left out: infinite numbers, NaN, and numbers that are not
+    positive on a logarithmic axis. A bar that would leave the panel ends at its border.
     """
     alt = load_altair()
     measured, bounds = measured or {}, bounds or {}
@@ -43,9 +43,9 @@ def panel(
 
     drawn = [_records(x, y, label, points) for label, points in lines.items()]
     dashed = [_records(x, y, label, points) for label, points in bounds.items()]
-    found = _bars(x, y, measured)
+    measured_bars = _bars(x, y, measured)
     marked = [r for line in drawn for r in _markers(line) if r["label"] not in measured]
-    # A point without a marker also says what it is, to a pointer over it.
+    # Points without a marker have a tooltip, too.
     silent = [r for line in [*drawn, *dashed] for r in line if r not in marked]
 
     layers = []
@@ -67,14 +67,16 @@ def panel(
         layers.append(theory.encode(**place, strokeDash=dash))
     formulas = alt.Chart(rows(chain(*drawn))).mark_line(clip=True)
     layers.append(formulas.encode(**place, color=color))
-    # Even if there are none: they bring the legend.
+    # This layer is needed even without points, since it has the legend.
     points = alt.Chart(rows(marked)).mark_point(filled=True, size=50, opacity=1, clip=True)
     layers.append(points.encode(**place, color=color, shape=shape, tooltip=says))
     if measured:
         ends = {"x": place["x"], "y": y.channel("y", "low"), "y2": "high"}
-        bars = alt.Chart(rows(found)).mark_rule(strokeWidth=2, clip=True)
+        bars = alt.Chart(rows(measured_bars)).mark_rule(strokeWidth=2, clip=True)
         layers.append(bars.encode(**ends, color=color))
-        points = alt.Chart(rows(found)).mark_point(filled=True, size=80, opacity=1, clip=True)
+        points = alt.Chart(rows(measured_bars)).mark_point(
+            filled=True, size=80, opacity=1, clip=True
+        )
         says_all = [*says, y.tooltip("low", "from"), y.tooltip("high", "to")]
         layers.append(points.encode(**place, color=color, shape=shape, tooltip=says_all))
     if silent:
@@ -85,7 +87,7 @@ def panel(
 
 
 def numbers(points: Iterable[Sequence[tuple[float, ...]]], column: int) -> list[float]:
-    """One coordinate of all lines."""
+    """One coordinate of all points of all lines."""
     return [point[column] for line in points for point in line]
 
 
@@ -111,5 +113,5 @@ def _bars(x: Axis, y: Axis, measured: Mapping[str, Measured]) -> list[dict[str, 
 
 
 def _end(y: Axis, end: float, value: float) -> float:
-    """Of a bar: within the panel, and at its point if it is not known."""
+    """The end of a bar, cut at the border of the panel. If it is NaN, the bar ends at its point."""
     return float(value if math.isnan(end) else min(max(end, y.low), y.high))

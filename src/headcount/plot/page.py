@@ -1,4 +1,4 @@
-"""A page of HTML that holds all it needs."""
+"""A page of HTML that needs no other files."""
 
 from html import escape
 from io import StringIO
@@ -35,7 +35,7 @@ def page(title: str, body: str) -> str:
 
 
 def drawing(figure: Figure, caption: str = "") -> str:
-    """A figure inside a page."""
+    """A figure as HTML, to be put into a page."""
     out = StringIO()
     figure.save(out, format="svg")
     below = f"<figcaption>{escape(caption)}</figcaption>" if caption else ""

@@ -1,6 +1,7 @@
-"""Colors and markers of the series in a figure: no color occurs twice, and each trust has its own.
+"""Colors and markers of the series in a figure. No color occurs twice.
 
-Protocols of one trust are shades of one hue, so that a reader sees the trust before the name.
+Each trust has its own hue, and its protocols have shades of this hue. So a reader recognizes the
+trust at once.
 """
 
 import re
@@ -11,9 +12,9 @@ import numpy as np
 
 from headcount.core.budget import Trust
 
-# Okabe and Ito's palette: distinct for color-blind readers, and in print.
+# Okabe and Ito's palette. Color-blind readers can distinguish its colors, also in print.
 COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00")
-MARKERS = (  # one more than colors, so that pairs of the two repeat late
+MARKERS = (  # there is one more marker than colors, so that pairs of the two repeat late
     "circle",
     "square",
     "diamond",
@@ -22,20 +23,20 @@ MARKERS = (  # one more than colors, so that pairs of the two repeat late
     "cross",
     "triangle-left",
 )
-# From dark to light; the color in the middle stands for the trust itself. All have a contrast of at
-# least 3 to 1 with a white page, as accessibility asks of lines.
+# Shades from dark to light. The one in the middle stands for the trust itself. Each has a contrast
+# of at least 3 to 1 with a white page, as accessibility rules demand for lines.
 _SHADES = {
     Trust.CENTRAL: ("#002B49", COLORS[0], "#4795CE"),
     Trust.SHUFFLE: ("#5C2300", COLORS[1], "#C65A8E"),
     Trust.LOCAL: ("#003D2E", COLORS[2], "#5E9A1E"),
 }
-_OTHER_SHADES = ("#221155", "#6A4FB3", "#9A86CF")  # of labels without a trust, beside trusts
+_OTHER_SHADES = ("#221155", "#6A4FB3", "#9A86CF")  # for labels without a trust
 
 
 def trust_of(label: str) -> Trust | None:
-    """The trust that a label begins with, as names of protocols do."""
-    found = re.match(rf"({'|'.join(Trust)})\b", label)
-    return Trust(found[1]) if found else None
+    """The trust at the beginning of a label, or None. Names of protocols begin with their trust."""
+    match = re.match(rf"({'|'.join(Trust)})\b", label)
+    return Trust(match[1]) if match else None
 
 
 def trust_color(trust: Trust) -> str:
@@ -60,8 +61,8 @@ def markers(labels: Sequence[str]) -> list[str]:
 
 
 def _ramp(stops: Sequence[str], count: int) -> list[str]:
-    """So many colors, at equal distances along the line through the stops. A single color is the
-    one in the middle.
+    """`count` colors at equal distances along the line through the stops. If it is only one color,
+    it is the middle one.
     """
     places = np.linspace(0, len(stops) - 1, count) if count > 1 else np.array([len(stops) // 2])
     channels = [

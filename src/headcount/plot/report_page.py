@@ -1,4 +1,4 @@
-"""The privacy report as a figure, and as a file: text, JSON, a page, or the figure alone."""
+"""The privacy report as a figure, and as a file: text, JSON, HTML, or the figure alone."""
 
 from dataclasses import replace
 from html import escape
@@ -25,8 +25,8 @@ _GUESSING: Points = ((0.0, 0.0), (1.0, 1.0))
 
 
 def report_figure(report: PrivacyReport) -> Figure:
-    """What an attacker can detect, and what can be learned, against knowing nothing and against
-    the thresholds.
+    """Two panels: what an attacker can detect, and what it can learn about a person. Both also show
+    an attacker who sees no answer, and the thresholds.
     """
     alt = load_altair()
     limit, odds = report.advantage.threshold, report.odds.threshold
@@ -71,7 +71,7 @@ def report_figure(report: PrivacyReport) -> Figure:
 
 
 def check_report_path(path: Path) -> None:
-    """Refuse a file that cannot become a report, before the work that would fill it."""
+    """Refuse a path that a report cannot be saved to, before any work is done."""
     kind = path.suffix.lower()
     if kind not in REPORT_FORMATS:
         raise InvalidParameter(
@@ -81,7 +81,7 @@ def check_report_path(path: Path) -> None:
 
 
 def save_report(report: PrivacyReport, path: Path) -> None:
-    """Write a report; its ending says as what. A page holds all that it needs."""
+    """Write a report to a file. The ending of the file's name decides the format."""
     check_report_path(path)
     kind = path.suffix.lower()
     if kind in FORMATS and kind != ".html":

@@ -1,4 +1,4 @@
-"""Answers as files: JSON, a Parquet table, a page that holds all it needs, or a figure."""
+"""Answers as files: JSON, a Parquet table, a page of HTML, or a figure."""
 
 import json
 from dataclasses import replace
@@ -10,6 +10,7 @@ import numpy as np
 
 from headcount.core.errors import InvalidParameter, MissingPackage
 from headcount.core.estimate import Estimate
+from headcount.core.table import counted
 from headcount.core.writing import check_writable, json_text, write_file
 from headcount.data.grouped import GroupedEstimate
 from headcount.plot import figures
@@ -19,7 +20,7 @@ DRAWN = (".png", ".svg", ".pdf")
 
 
 def check_path(path: Path) -> None:
-    """Refuse a file that cannot become a result, before the work that would fill it."""
+    """Refuse a path that a result cannot be saved to, before any work is done."""
     if path.suffix.lower() in (".json", ".parquet"):
         check_writable(path)
     elif path.suffix.lower() in figures.FORMATS:
@@ -37,13 +38,13 @@ def save(
     sampling: bool = False,
     simultaneous: bool = False,
 ) -> None:
-    """Write a result; the ending says as what."""
+    """Write a result to a file. The ending of the file's name decides the format."""
     check_path(path)
     kind = {"sampling": sampling, "simultaneous": simultaneous}
     ending = path.suffix.lower()
     if ending in DRAWN:
         if not isinstance(result, Estimate):
-            raise InvalidParameter("a figure must be of one estimate, got those of several groups")
+            raise InvalidParameter("a figure must show one estimate, got several groups")
         figures.save(figures.density_figure(result, confidence, **kind), path)
         return
     if ending == ".json":
@@ -59,7 +60,7 @@ def _estimates(result: Estimate | GroupedEstimate) -> list[tuple[Any, Estimate]]
 
 
 def _parquet(result: Estimate | GroupedEstimate, confidence: float, kind: dict[str, bool]) -> bytes:
-    """A row for each number; the guarantee is in the table's metadata."""
+    """A table with a row for each number. The guarantee is in its metadata."""
     try:
         import pyarrow
         from pyarrow import parquet
@@ -106,7 +107,7 @@ def _page(result: Estimate | GroupedEstimate, confidence: float, kind: dict[str,
         for group, estimate in _estimates(result)
         if estimate.buckets is not None
     ]
-    title = f"A {result.task} of {result.users:,} people"
+    title = f"A {result.task} of {counted(result.users, 'person', 'people')}"
     return page(title, "\n".join([table, promised, *drawn]))
 
 

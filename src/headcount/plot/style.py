@@ -1,4 +1,7 @@
-"""The look that all figures share, and how they become files. Altair loads when one is made."""
+"""The look that all figures share, and how they are saved.
+
+Altair is loaded for the first figure.
+"""
 
 import json
 import math
@@ -19,21 +22,21 @@ if TYPE_CHECKING:
 
 FORMATS = (".png", ".svg", ".pdf", ".html")
 INK, GRAY, GRID = "#222222", "#767676", "#E6E6E6"
-WIDTH, HEIGHT = 640, 400  # of the only panel, in pixels
-PANEL_WIDTH = 480  # of one of several
+WIDTH, HEIGHT = 640, 400  # pixels of a panel that is alone
+PANEL_WIDTH = 480  # pixels of a panel beside others
 TITLE_SIZE, TEXT_SIZE = 18, 14
-_MOST = 1e150  # that an axis shows; beyond, and below its inverse, ratios are no longer numbers
-_MARGIN = 0.03  # of the span of an axis, so that marks at its ends stay whole
-# Comes with vl-convert, so that files look alike everywhere; it has Greek, but no raised minus or
-# digits beyond 4: powers of ten are written 1e-6.
+_MOST = 1e150  # the largest number on an axis; ratios of larger numbers could overflow
+_MARGIN = 0.03  # a share of the axis, added at its ends so that marks there are not cut
+# This font comes with vl-convert, so figures look alike everywhere. It has Greek letters, but no
+# superscript minus and no superscript digits above 4. So powers of ten are written 1e-6.
 _FONT = "'Liberation Sans', Arial, Helvetica, sans-serif"
-_FEW_DECADES = 2  # of an axis that numbers more than the powers of ten
+_FEW_DECADES = 2  # an axis with fewer decades labels more than the powers of ten
 
 Figure: TypeAlias = "altair.LayerChart | altair.HConcatChart"
 
 
 def check_path(path: Path) -> None:
-    """Refuse a file that cannot become a figure, before the work that would fill it."""
+    """Refuse a path that a figure cannot be saved to, before any work is done."""
     if path.suffix.lower() not in FORMATS:
         raise InvalidParameter(f"a figure must end in {', '.join(FORMATS)}, got {path.name!r}")
     check_writable(path)
@@ -43,7 +46,9 @@ def check_path(path: Path) -> None:
 
 
 def save(figure: Figure, path: Path) -> None:
-    """Write a figure; its ending says as what. HTML holds all that it needs, without a network."""
+    """Write a figure to a file. The ending of the file's name decides the format. HTML works
+    without a network.
+    """
     check_path(path)
     kind = cast(Literal["png", "svg", "pdf", "html"], path.suffix.lower()[1:])
     out = StringIO() if kind in ("svg", "html") else BytesIO()
@@ -62,7 +67,7 @@ def save(figure: Figure, path: Path) -> None:
 
 
 class _ScriptEncoder(json.JSONEncoder):
-    """JSON inside a page: no label can end the script that it stands in."""
+    """Writes JSON into a script of a page. No label in it can end the script."""
 
     def encode(self, o: Any) -> str:
         return super().encode(o).replace("</", "<\\/")
@@ -84,7 +89,7 @@ def _missing() -> MissingPackage:
 
 @dataclass(frozen=True)
 class Axis:
-    """One direction of a panel: its title, which names the unit, and the numbers it spans."""
+    """One axis of a panel: its title with the unit, and the range of its numbers."""
 
     title: str
     low: float
@@ -93,7 +98,11 @@ class Axis:
 
     @classmethod
     def of(cls, title: str, numbers: Iterable[float], log: bool | None = None) -> "Axis":
-        """Around what is finite. None for `log` means where that is positive, and spans decades."""
+        """An axis for these numbers. Those that it cannot show are ignored.
+
+        If `log` is None, the axis is logarithmic if all numbers are positive and span more than a
+        factor of ten.
+        """
         finite = [float(number) for number in numbers if _can_show(number, bool(log))]
         if not finite:
             kind = "positive and finite" if log else "finite"
@@ -105,7 +114,7 @@ class Axis:
             factor = (high / low) ** _MARGIN if high > low else 2.0
             return cls(title, low / factor, high * factor, True)
         margin = _MARGIN * (high - low) if high > low else abs(high) / 2 or 1.0
-        # What is far from zero may be shown without it.
+        # Numbers far from zero may be shown on an axis without zero.
         bottom = 0.0 if 0 < low < 0.4 * high else low - margin
         return cls(title, bottom, high + margin, False)
 
@@ -114,13 +123,13 @@ class Axis:
 
     @property
     def powers(self) -> bool:
-        """Whether its numbers are written as powers of ten."""
+        """Whether numbers on the axis are written as powers of ten."""
         largest = max(abs(self.low), abs(self.high))
         smallest = self.low if self.log else largest
         return smallest < 0.999e-3 or largest > 2e7
 
     def channel(self, name: str, field: str) -> Any:
-        """The x or y of a mark."""
+        """The x or y channel of a mark."""
         alt = load_altair()
         return getattr(alt, name.upper())(
             field,
@@ -132,7 +141,7 @@ class Axis:
                 nice=False,
             ),
             axis=alt.Axis(
-                # Vega leaves some ticks of a logarithmic axis without a label, on purpose.
+                # Vega gives some ticks of a logarithmic axis an empty label on purpose. It stays.
                 labelExpr=f"datum.label === '' ? '' : ({self._number('datum.value')})",
                 tickCount=self._ticks(),
                 titleAngle=0 if name == "y" and len(self.title) < 3 else alt.Undefined,
@@ -155,14 +164,16 @@ class Axis:
         return f"{near_one} ? format({value}, '~r') : replace(format({value}, '.3~e'), '+', '')"
 
     def _ticks(self) -> int:
-        """So many that a logarithmic axis labels its powers of ten, and no others if it can."""
+        """The number of ticks. A logarithmic axis labels its powers of ten, and others only if it
+        has few decades.
+        """
         if not self.log:
             return 6
         decades = math.log10(self.high / self.low)
         return 6 if decades < _FEW_DECADES else min(math.ceil(decades), 10)
 
     def _lesser_ticks(self) -> dict[str, Any]:
-        """Between powers of ten: short, and without a line, unless they have a label."""
+        """The style of ticks without a label: they are short and have no grid line."""
         if not self.log:
             return {}
         alt = load_altair()
@@ -182,12 +193,12 @@ def rows(records: Iterable[dict[str, Any]]) -> Any:
 
 
 def zoom(name: str) -> Any:
-    """Drag to move, turn the wheel to zoom: where the figure is a page."""
+    """Lets a reader move and zoom the figure with the mouse, if it is saved as a page."""
     return load_altair().selection_interval(name=name, bind="scales")
 
 
 def legend(labels: Sequence[str], width: int, orient: str = "top", **settings: Any) -> Any:
-    """Above or below the data, in as many columns as fit."""
+    """A legend above or below the panel, with as many columns as fit."""
     longest = max(map(len, labels), default=1)
     columns = max(1, min(len(labels), int(width / (longest * TEXT_SIZE * 0.5 + 40))))
     return load_altair().Legend(
@@ -196,7 +207,7 @@ def legend(labels: Sequence[str], width: int, orient: str = "top", **settings: A
 
 
 def finish(figure: Any, title: str, subtitle: str = "", *, width: int = WIDTH) -> Figure:
-    """Give a figure its title, and the look of all others."""
+    """Give a figure its title, and the look that all figures share."""
     alt = load_altair()
     heading = alt.TitleParams(
         text=_wrapped(title, width / (0.52 * TITLE_SIZE)),

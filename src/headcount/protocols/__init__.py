@@ -1,1 +1,1 @@
-"""The protocols, one file each, and the path that runs them."""
+"""The protocols, one file each, and the parts that they share."""

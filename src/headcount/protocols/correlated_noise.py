@@ -1,16 +1,20 @@
-"""Noise in pairs that cancel: what the correlated count and histogram share.
+"""Noise in pairs that cancel, which the correlated count and histogram share.
 
-Notation    A cell is a count, or a bucket of a histogram; x of its people hold it. n people take
-            part, h of them honest. h independent shares NB(r/h, p) add up to NB(r, p).
-Randomizer  For each cell draw Z1, Z2 ~ NB(1/h, a) and Z3 ~ NB(r/h, p); send Z1 + Z3 messages +1 and
+Notation    A cell is a count, or a bucket of a histogram; x people are in it. n people take part;
+            h of them are honest. h independent shares NB(r/h, p) add up to NB(r, p).
+Randomizer  For each cell draw Z1, Z2 ~ NB(1/h, a) and Z3 ~ NB(r/h, p). Send Z1 + Z3 messages +1 and
             Z2 + Z3 messages −1 of that cell.
-Analyzer    (number of +1) − (number of −1): the pairs of Z3 cancel.
-Privacy     Over the honest, D = ΣZ1 − ΣZ2 is two-sided geometric noise with ratio a = e^−ε1, and
-            M = min(ΣZ1, ΣZ2) + ΣZ3 ~ f = NB(1, a²) + NB(r, p) is independent of it. The view is
-            (x + D, M + max(0, −D)). One person more in the cell turns it, where x + D grew above x,
-            from probability a/(1+a) into 1/(1+a), and else from f/(1+a) into a·f(· − 1)/(1+a):
-            two laws on the integers and one further point. All divergences are computed from these.
-Error       Difference of two NB(n/h, a): two-sided geometric noise of ε1 if everyone is honest.
+Analyzer    (number of +1) − (number of −1). The pairs of Z3 cancel.
+Privacy     Summed over the honest people, D = ΣZ1 − ΣZ2 is two-sided geometric noise with ratio
+            a = e^−ε1, and M = min(ΣZ1, ΣZ2) + ΣZ3 ~ f = NB(1, a²) + NB(r, p) is independent of D.
+            The view is (x + D, M + max(0, −D)). Compare x people in the cell with x + 1. The event
+            that the first coordinate exceeds x has the probability a/(1+a) for x people and
+            1/(1+a) for x + 1; it counts as one point. Outside this event, subtract x and add the
+            first coordinate to the second. The result has the law f/(1+a) for x people and
+            a·f(· − 1)/(1+a) for x + 1. All divergences are computed from these two laws on the
+            integers and one additional point.
+Error       The difference of two NB(n/h, a). If everyone is honest, it is two-sided geometric noise
+            of ε1.
 """
 
 import math
@@ -24,22 +28,26 @@ from numpy.typing import NDArray
 from headcount.accounting import laws
 from headcount.accounting.buckets import MovedCurve
 from headcount.accounting.divergence import PairCurve
-from headcount.accounting.laws import UNIT, Law
+from headcount.accounting.laws import ROUNDING, Law
 from headcount.core.cached import cached_property
 from headcount.core.guarantee import NearCurve, PrivacyCurve
-from headcount.core.protocol import MOST_BUNDLES, RARE
+from headcount.core.randomizer import MOST_BUNDLES, RARE
 from headcount.core.source import Source
+from headcount.protocols.geometric_error import GeometricError
 from headcount.randomness.draws import successes
 from headcount.randomness.shares import negative_binomial_share
 from headcount.randomness.table import FINE, ThresholdTable
 from headcount.randomness.totals import negative_binomial
 
-_LEAST_R = 1e-3  # next to no flood; there are budgets that need none
+_LEAST_R = 1e-3  # the search stops here: some budgets need hardly any flood
 
 
 @dataclass(frozen=True)
 class CorrelatedNoise:
-    """The noise of one cell, shared by `honest` people; a, r and p are the very floats they are."""
+    """The noise of one cell, divided into shares of `honest` people.
+
+    The floats a, r and p stand for their exact binary values.
+    """
 
     honest: int
     a: float
@@ -48,23 +56,27 @@ class CorrelatedNoise:
 
     @property
     def flood_pairs(self) -> float:
-        """E[ΣZ3] over the honest."""
+        """The expected number E[ΣZ3] of pairs from all honest people."""
         return self.r * self.p / (1 - self.p)
 
-    @property
-    def messages(self) -> float:
-        """What one person is expected to send for a cell, besides an own message."""
-        return 2 * (self.a / (1 - self.a) + self.flood_pairs) / self.honest
+    def messages_per_user(self, cells: int) -> float:
+        """The expected number of messages of a person: their own one, and noise in each cell."""
+        single = 2 * (self.a / (1 - self.a) + self.flood_pairs) / self.honest
+        return 1 + cells * single
+
+    def error(self, users: int) -> GeometricError:
+        """The law of the error in each cell if `users` people take part."""
+        return GeometricError(-math.log(self.a), Fraction(users, self.honest))
 
     # Privacy ------------------------------------------------------------------------------------
 
     @cached_property
     def views(self) -> tuple[Law, Law]:
-        """What is seen of a cell, without and with one more person in it."""
+        """The laws of the view of a cell, without and with one more person in it."""
         flood = laws.negative_binomial(Fraction(self.r), Fraction(self.p))
         f = flood.plus_geometric(self.a * self.a)
         less, more = 1 / (1 + self.a), self.a / (1 + self.a)
-        slack = f.slack + 8 * UNIT
+        slack = f.slack + 8 * ROUNDING
         without = Law(f.start - 2, np.concatenate([[more, 0.0], f.mass * less]), slack, f.tail)
         with_one = Law(
             f.start - 2, np.concatenate([[less, 0.0, 0.0], f.mass * more]), slack, f.tail
@@ -72,12 +84,12 @@ class CorrelatedNoise:
         return without, with_one
 
     def delta(self, epsilon: float, moved: bool) -> float:
-        """Of the ideal law: the tables' rounding comes on top."""
+        """The δ of the ideal law. It does not include the rounding of tables."""
         return self._known(moved).delta(epsilon)
 
     def curve(self, cells: int) -> PrivacyCurve:
-        """Of a person who comes or goes (one cell), or moves between two of several cells."""
-        # The cells that nobody touches have the same law on both sides, rounded or not.
+        """The privacy curve for a person who joins or leaves one cell, or moves between two."""
+        # All other cells have the same law for both neighbors, also after the rounding of tables.
         touched = min(cells, 2)
         return NearCurve(self._known(cells > 1), touched * self.honest * self.variation)
 
@@ -91,7 +103,7 @@ class CorrelatedNoise:
 
     @cached_property
     def _shares(self) -> tuple[ThresholdTable, ThresholdTable, ThresholdTable]:
-        """Of Z1, Z2 and Z3."""
+        """The tables of Z1, Z2 and Z3."""
         single = negative_binomial_share(Fraction(1, self.honest), Fraction(self.a))
         return (
             single,
@@ -101,8 +113,11 @@ class CorrelatedNoise:
 
     @cached_property
     def _sampler(self) -> tuple[int, ThresholdTable, tuple[ThresholdTable, ...]]:
-        """A share is mostly nothing. So: the weight over 2^128 of there being any; then which of
-        Z1, Z2, Z3 are positive, as the bits of a number; then each of these, given that it is.
+        """Three steps to draw shares fast. Most shares are zero.
+
+        The first number, over 2^128, is the probability that any of Z1, Z2, Z3 is positive. The
+        table then draws which of them are positive, as the bits of a number. The last tables draw
+        each of them, given that it is positive.
         """
         zeros = [share.law.get(0, Fraction(0)) for share in self._shares]
         some = 1 - zeros[0] * zeros[1] * zeros[2] or Fraction(1)
@@ -118,15 +133,16 @@ class CorrelatedNoise:
 
     @cached_property
     def variation(self) -> float:
-        """How far the noise of one person in one cell is from its law, at most."""
+        """A bound on the total variation between one person's noise in a cell and its ideal law."""
         _, patterns, positive = self._sampler
         tables = (*self._shares, patterns, *positive)
         return sum(table.total_variation for table in tables) + 1 / FINE
 
-    def draw(
-        self, source: Source, cells: int
-    ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
-        """Independent noise in so many cells: which have any, how many +1, how many −1."""
+    def draw(self, source: Source, cells: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Independent noise in `cells` cells.
+
+        The result lists the cells with noise, and a row with their numbers of +1 and of −1.
+        """
         weight, patterns, positive = self._sampler
         touched = successes(source, cells, weight, bits=128)
         pattern = patterns.sample(source, len(touched))
@@ -134,12 +150,12 @@ class CorrelatedNoise:
         for row, bit, table in zip(drawn, (4, 2, 1), positive, strict=True):
             at = np.flatnonzero(pattern & bit)
             row[at] = table.sample(source, len(at))
-        return touched, drawn[0] + drawn[2], drawn[1] + drawn[2]
+        return touched, np.stack([drawn[0] + drawn[2], drawn[1] + drawn[2]], axis=1)
 
     def share_law(self) -> dict[tuple[int, int], Fraction] | None:
-        """The law of (number of +1, number of −1) that one person adds to one cell.
+        """The law of the numbers (of +1, of −1) that one person adds to one cell.
 
-        None where there are too many to list.
+        It is None if it is too long to list.
         """
         single, _, flood = (
             [(k, chance) for k, chance in table.law.items() if chance >= RARE]
@@ -151,7 +167,7 @@ class CorrelatedNoise:
         for z3, p3 in flood:
             for z1, p1 in single:
                 if p1 * p3 < RARE:
-                    break  # shares fall
+                    break  # larger shares are less likely
                 for z2, p2 in single:
                     chance = p1 * p2 * p3
                     if chance < RARE:
@@ -161,7 +177,7 @@ class CorrelatedNoise:
         return law
 
     def number_law(self, cells: int) -> Law:
-        """The law of how many noise messages one person sends."""
+        """The law of the number of noise messages that one person sends."""
         singles = laws.negative_binomial(Fraction(2 * cells, self.honest), Fraction(self.a))
         pairs = laws.negative_binomial(Fraction(self.r) * cells / self.honest, Fraction(self.p))
         doubled = np.zeros(2 * len(pairs.mass) - 1)
@@ -169,7 +185,7 @@ class CorrelatedNoise:
         return singles.plus(Law(2 * pairs.start, doubled, pairs.slack, pairs.tail))
 
     def totals(self, users: int, cells: int, source: Source) -> NDArray[np.int64]:
-        """What all people's noise adds up to, a row (+1, −1) for each cell."""
+        """The sum of all people's noise: for each cell a row with the numbers of +1 and of −1."""
         times = Fraction(users, self.honest)
         single = [negative_binomial(source, times, Fraction(self.a), cells) for _ in range(2)]
         pairs = negative_binomial(source, Fraction(self.r) * times, Fraction(self.p), cells)
@@ -189,20 +205,20 @@ def _positive_part(share: ThresholdTable) -> ThresholdTable:
 def cheapest_flood(
     honest: int, a: float, epsilon: float, delta: float, *, moved: bool
 ) -> CorrelatedNoise | None:
-    """The flood of this a with the fewest pairs that is (ε, δ)-private; None if none is found.
+    """The (ε, δ)-private noise with this a that has the fewest pairs; None if none is found.
 
-    Over p the number of pairs has one valley, found by golden sections from where it is expected,
-    p = e^−0.57s, with s the part of ε that a does not spend.
+    As a function of p, the number of pairs has one minimum. A golden-section search looks for it
+    around p = e^−0.57s, where s is the part of ε that the noise of a does not spend.
     """
     spare = epsilon + (2 if moved else 1) * math.log(a)
-    found: list[CorrelatedNoise] = []
+    candidates: list[CorrelatedNoise] = []
 
     def cost(log_rate: float) -> float:
         p = math.exp(-math.exp(log_rate))
         noise = _least_flood(honest, a, p, epsilon, delta, moved=moved) if 0 < p < 1 else None
         if noise is None:
             return math.inf
-        found.append(noise)
+        candidates.append(noise)
         return noise.flood_pairs
 
     golden = (math.sqrt(5) - 1) / 2
@@ -219,19 +235,21 @@ def cheapest_flood(
             left, points[0], costs[0] = points[0], points[1], costs[1]
             points[1] = left + golden * (right - left)
             costs[1] = cost(points[1])
-    return min(found, key=lambda noise: noise.flood_pairs, default=None)
+    return min(candidates, key=lambda noise: noise.flood_pairs, default=None)
 
 
 def _least_flood(
     honest: int, a: float, p: float, epsilon: float, delta: float, *, moved: bool
 ) -> CorrelatedNoise | None:
-    """With the least r: more of it is more noise. ln δ is nearly straight in r, so that a line
-    through the best points on either side of δ soon hits it.
+    """The private noise with this p and the smallest r. A larger r means more noise.
+
+    ln δ is nearly linear in r, so the search follows the line through the best points on both sides
+    of the wanted δ.
     """
 
     def measure(r: float) -> tuple[float, float]:
-        found = CorrelatedNoise(honest, a, r, p).delta(epsilon, moved)
-        return r, math.log(max(found, 1e-300) / delta)
+        reached = CorrelatedNoise(honest, a, r, p).delta(epsilon, moved)
+        return r, math.log(max(reached, 1e-300) / delta)
 
     low, high = (0.0, math.inf), measure(1.3 * math.log(1 / delta))
     while high[1] > 0:
@@ -242,7 +260,7 @@ def _least_flood(
         if high[0] - low[0] < 2e-4 * high[0] or high[1] > -2e-4 or high[0] < _LEAST_R:
             break
         share = low[1] / (low[1] - high[1]) if math.isfinite(low[1]) else 0.5
-        # A little beyond the crossing, and never quite at the ends.
+        # Aim a little beyond the crossing, and keep away from both ends of the interval.
         share = min(max(share + 1e-4, 0.05), 0.98)
         point = measure(low[0] + share * (high[0] - low[0]))
         low, high = (low, point) if point[1] <= 0 else (point, high)

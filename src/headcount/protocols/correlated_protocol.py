@@ -1,59 +1,102 @@
-"""What a caller may wish of correlated noise, and the noise that grants it.
+"""The options of all protocols with correlated noise, and the search for suitable noise.
 
-Notation    ε1 of the budget is spent on noise in the answer itself, like a trusted curator's, and
-            the rest on hiding it in a flood of messages that cancel. n people, h of them honest; k
-            units are the most by which a person can change the answer.
-Options     ε1 near ε is near central error and costs messages. One may state the error wanted
-            (`error_ratio`, to central), the messages allowed (`max_messages`), or `epsilon1`; the
-            flood is the one with the fewest messages that is private.
+Notation    A part ε1 of the budget is spent on noise in the answer itself, as a trusted curator
+            would add it. The rest is spent on a flood of messages that cancel each other and hide
+            this noise. n is the number of people; h of them are honest. A person changes the
+            answer by at most k units.
+Options     With ε1 near ε the error is near the central one, but people send more messages. A
+            caller may state the ratio of the error to the central error (`error_ratio`), the
+            largest number of messages (`max_messages`), or `epsilon1`. Of all floods that are
+            private, the protocol then takes the one with the fewest messages.
 """
 
 import math
 from abc import abstractmethod
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any, ClassVar, Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 from headcount.core import checks
 from headcount.core.budget import Budget, Crowd
 from headcount.core.cached import cached_property
 from headcount.core.errors import Infeasible, InvalidParameter
+from headcount.core.promise import check_curve, paper_is_not_private
 from headcount.core.protocol import Protocol
 from headcount.core.table import short
 from headcount.core.task import Task
 
-_MOST_MESSAGES = 2.0**20
-_STEPS = 8
+_MOST_MESSAGES = 2.0**20  # the largest expected number of messages of a person
+_STEPS = 8  # the steps of the search for the ε1 that needs the allowed number of messages
+_WISHES = ("error_ratio", "max_messages", "epsilon1")
 
 Noise = TypeVar("Noise")
 
 
 @dataclass(frozen=True)
+class NoiseFamily(Generic[Noise]):
+    """The noise of a protocol as a function of ε1, with its error and its number of messages."""
+
+    crowd: Crowd
+    most_epsilon1: float  # the ε1 of a trusted curator, who spends all of ε on the answer's noise
+    calibrate: Callable[[float], Noise | None]  # the private noise with this ε1, or None
+    messages: Callable[[Noise], float]  # the expected number for the value with the most messages
+    units: int = 1  # k
+    usual_ratio: float = 1.05  # the default ratio of the error to the smallest possible one
+    least_spare: float = 2e-3  # with less of ε left for the flood, its laws are too long
+
+    @property
+    def largest_epsilon1(self) -> float:
+        return self.most_epsilon1 - self.least_spare
+
+    @property
+    def dishonesty(self) -> float:
+        """The factor √(n/h). People who are not counted as honest add noise to the answer too."""
+        return math.sqrt(self.crowd.users / self.crowd.honest)
+
+    def error_ratio(self, epsilon1: float) -> float:
+        """The ratio of the error with this ε1 to the error of central noise.
+
+        The standard error of two-sided geometric noise of ε1/k is 1/(√2·sinh(ε1/(2k))).
+        """
+        central, own = (math.sinh(e / (2 * self.units)) for e in (self.most_epsilon1, epsilon1))
+        return central / own * self.dishonesty
+
+    def epsilon1(self, error_ratio: float) -> float:
+        """The ε1 whose error has this ratio to the error of central noise."""
+        halves = 2 * self.units
+        return halves * math.asinh(
+            math.sinh(self.most_epsilon1 / halves) * self.dishonesty / error_ratio
+        )
+
+    def cost(self, epsilon1: float) -> float:
+        """The expected number of messages with this ε1. It is infinite if no noise is private."""
+        noise = self.calibrate(epsilon1)
+        return math.inf if noise is None else self.messages(noise)
+
+
+@dataclass(frozen=True)
 class CorrelatedProtocol(Protocol, Generic[Noise]):
-    """A protocol with noise of some ε1; a subclass says which noise that is, and what it costs."""
+    """A protocol with correlated noise. A subclass defines the noise for each ε1."""
 
-    # Between ε1 and the most that it can be: less makes laws too long.
-    least_spare: ClassVar[float] = 2e-3
-
-    error_ratio: float | None = None  # standard error wanted, over the central one; above 1
-    max_messages: float | None = None  # the most that a person may send, on average
-    epsilon1: float | None = None  # what of epsilon is spent on noise in the answer itself
+    error_ratio: float | None = None  # the standard error divided by the central one; above 1
+    max_messages: float | None = None  # the largest expected number of messages of a person
+    epsilon1: float | None = None  # the part of epsilon spent on noise in the answer itself
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        wishes = ("error_ratio", "max_messages", "epsilon1")
-        given = [name for name in wishes if getattr(self, name) is not None]
+        check_curve(self)
+
+    def check_options(self) -> None:
+        given = [name for name in _WISHES if getattr(self, name) is not None]
         if len(given) > 1:
             raise InvalidParameter(
-                f"at most one of {', '.join(wishes)} must be given, got {', '.join(given)}"
+                f"at most one of {', '.join(_WISHES)} must be given, got {', '.join(given)}"
             )
         for name in given:
             number = checks.real(name, getattr(self, name))
             if number <= 0:
                 raise InvalidParameter(f"`{name}` must be positive, got {number}")
             object.__setattr__(self, name, number)
-        _ = self._noise  # an infeasible request is refused now, not at the first use
-        self._check_curve()
 
     @classmethod
     def settings_within(
@@ -61,121 +104,91 @@ class CorrelatedProtocol(Protocol, Generic[Noise]):
     ) -> Iterator[dict[str, Any]]:
         yield {"max_messages": max_messages}
 
-    @abstractmethod
-    def _calibrate(self, epsilon1: float) -> Noise | None:
-        """Noise of this ε1 within the budget; None if there is none."""
-
-    @abstractmethod
-    def _messages(self, noise: Noise) -> float:
-        """What the person who sends most is expected to send."""
-
     @property
     @abstractmethod
-    def _most_epsilon1(self) -> float:
-        """That of a trusted curator, who spends all of ε on noise."""
-
-    @property
-    def _usual_ratio(self) -> float:
-        """Of the error to the best there can be, where the caller states nothing."""
-        return 1.05
-
-    @property
-    def _units(self) -> int:
-        """The number k."""
-        return 1
+    def family(self) -> NoiseFamily[Noise]:
+        """The noise as a function of ε1."""
 
     @cached_property
-    def _noise(self) -> Noise:
+    def noise(self) -> Noise:
+        """The noise that the options ask for."""
         if not self.budget.delta:
             raise Infeasible(
                 f"{self.name} needs delta above 0: it may happen that nobody sends noise",
                 nearest={"delta": 1e-9},
             )
-        largest = self._most_epsilon1 - self.least_spare
-        if largest < self.least_spare:
-            least = 2.0001 * self.least_spare * self.budget.epsilon / self._most_epsilon1
+        family = self.family
+        if family.largest_epsilon1 < family.least_spare:
+            least = 2.0001 * family.least_spare * self.budget.epsilon / family.most_epsilon1
             raise Infeasible(
                 f"{self.name} needs epsilon of at least {short(least)}, "
                 f"got {short(self.budget.epsilon)}",
                 nearest={"epsilon": least},
             )
         if self.max_messages is not None:
-            return self._within(self.max_messages)
-        if self.epsilon1 is not None:
-            epsilon1 = self.epsilon1
-        elif self.error_ratio is not None:
-            epsilon1 = self._epsilon1(self.error_ratio)
-        else:
-            epsilon1 = min(self._epsilon1(self._usual_ratio * self._dishonesty), largest)
-        if epsilon1 > largest and self.error_ratio is not None:
-            least_ratio = self._relative(largest)
-            raise Infeasible(
-                f"{self.name} needs an error_ratio of at least {short(least_ratio)}, "
-                f"got {short(self.error_ratio)}",
-                nearest={"error_ratio": math.ceil(least_ratio * 1e6) / 1e6},
-            )
-        if epsilon1 > largest:
-            raise Infeasible(
-                f"{self.name} needs epsilon1 of at most {short(largest)} (nearer to "
-                f"{short(self._most_epsilon1)} the laws of its noise are too long), "
-                f"got {short(epsilon1)}",
-                nearest={"epsilon1": min(0.99 * self._most_epsilon1, largest)},
-            )
-        noise = self._calibrate(epsilon1)
+            return self._within(family, self.max_messages)
+        epsilon1 = self._wanted_epsilon1(family)
+        noise = family.calibrate(epsilon1)
         if noise is None:
             if self.calibration == "paper":
-                raise self._not_private()
+                raise paper_is_not_private(self)
             raise Infeasible(
                 f"{self.name} finds no flood for epsilon={short(self.budget.epsilon)}, "
                 f"delta={short(self.budget.delta)}, epsilon1={short(epsilon1)}"
             )
-        if self._messages(noise) > _MOST_MESSAGES:
-            fewer = math.ceil(self.crowd.honest * self._messages(noise) / _MOST_MESSAGES)
+        messages = family.messages(noise)
+        if messages > _MOST_MESSAGES:
             raise Infeasible(
-                f"{self.name} needs {short(self._messages(noise), 3)} messages per person of "
+                f"{self.name} needs {short(messages, 3)} messages per person of "
                 f"{self.crowd.honest} honest people, more than {_MOST_MESSAGES:.0f}",
-                nearest={"honest": fewer},
+                nearest={"honest": math.ceil(self.crowd.honest * messages / _MOST_MESSAGES)},
             )
         return noise
 
-    @property
-    def _dishonesty(self) -> float:
-        """What the noise of those who are not counted on adds to the standard error."""
-        return math.sqrt(self.crowd.users / self.crowd.honest)
+    def _wanted_epsilon1(self, family: NoiseFamily[Noise]) -> float:
+        """The ε1 that the caller stated, or the one with the stated error.
 
-    def _epsilon1(self, ratio: float) -> float:
-        if ratio <= self._dishonesty:
-            least = self._relative(self._most_epsilon1 - self.least_spare)
-            raise Infeasible(
-                f"{self.name} needs an error_ratio above {short(self._dishonesty)} with "
-                f"{self.crowd.honest} honest of {self.crowd.users} people, got {short(ratio)}",
-                nearest={"error_ratio": math.ceil(max(least, 1.01 * self._dishonesty) * 1e4) / 1e4},
-            )
-        halves = 2 * self._units
-        return halves * math.asinh(
-            math.sinh(self._most_epsilon1 / halves) * self._dishonesty / ratio
-        )
-
-    def _relative(self, epsilon1: float) -> float:
-        """The error of this ε1 to that of central noise.
-
-        The standard error of two-sided geometric noise of ε1/k is 1/(√2·sinh(ε1/(2k))).
+        It is never above `family.largest_epsilon1`.
         """
-        central, own = (math.sinh(e / (2 * self._units)) for e in (self._most_epsilon1, epsilon1))
-        return central / own * self._dishonesty
+        most, largest = family.most_epsilon1, family.largest_epsilon1
+        if self.epsilon1 is not None:
+            if self.epsilon1 > largest:
+                raise Infeasible(
+                    f"{self.name} needs epsilon1 of at most {short(largest)} (nearer to "
+                    f"{short(most)} the laws of its noise are too long), "
+                    f"got {short(self.epsilon1)}",
+                    nearest={"epsilon1": min(0.99 * most, largest)},
+                )
+            return self.epsilon1
+        if self.error_ratio is None:
+            return min(family.epsilon1(family.usual_ratio * family.dishonesty), largest)
+        least = family.error_ratio(largest)
+        if self.error_ratio <= family.dishonesty:
+            safe = max(least, 1.01 * family.dishonesty)
+            raise Infeasible(
+                f"{self.name} needs an error_ratio above {short(family.dishonesty)} with "
+                f"{self.crowd.honest} honest of {self.crowd.users} people, "
+                f"got {short(self.error_ratio)}",
+                nearest={"error_ratio": math.ceil(safe * 1e4) / 1e4},
+            )
+        epsilon1 = family.epsilon1(self.error_ratio)
+        if epsilon1 > largest:
+            raise Infeasible(
+                f"{self.name} needs an error_ratio of at least {short(least)}, "
+                f"got {short(self.error_ratio)}",
+                nearest={"error_ratio": math.ceil(least * 1e6) / 1e6},
+            )
+        return epsilon1
 
-    def _within(self, allowed: float) -> Noise:
-        """The least error for so many messages: ε1 up to where they are too many."""
-
-        def cost(epsilon1: float) -> float:
-            noise = self._calibrate(epsilon1)
-            return math.inf if noise is None else self._messages(noise)
-
-        # Messages fall with ε1, as there is less single noise, and then rise with the flood.
+    def _within(self, family: NoiseFamily[Noise], allowed: float) -> Noise:
+        """The noise with the largest ε1, and so the smallest error, for this number of messages."""
+        most = family.most_epsilon1
+        # As ε1 grows, the number of messages first falls, because there is less noise in the
+        # answer. Then it rises, because the flood grows.
         share = 0.5
-        if cost(share * self._most_epsilon1) > allowed:
+        if family.cost(share * most) > allowed:
             shares = (0.02, 0.1, 0.2, 0.3, 0.4, 0.6)
-            least, share = min((cost(other * self._most_epsilon1), other) for other in shares)
+            least, share = min((family.cost(other * most), other) for other in shares)
             if least > allowed:
                 raise Infeasible(
                     f"{self.name} needs at least {short(least, 4)} messages per person for epsilon="
@@ -183,15 +196,15 @@ class CorrelatedProtocol(Protocol, Generic[Noise]):
                     f"{self.crowd.honest} honest people, got max_messages={short(allowed)}",
                     nearest={"max_messages": math.ceil(least * 1000 + 1) / 1000},
                 )
-        # The flood is about inverse to what ε1 leaves of ε.
+        # The size of the flood is about inversely proportional to the part of ε that ε1 leaves.
         best = gap = 1 - share
         for _ in range(_STEPS):
-            ratio = (cost((1 - gap) * self._most_epsilon1) - 1) / (allowed - 1)
+            ratio = (family.cost((1 - gap) * most) - 1) / (allowed - 1)
             if ratio <= 1:
                 best = min(best, gap)
                 if ratio > 0.995:
                     break
-            gap = max(gap * ratio * 1.002, self.least_spare / self._most_epsilon1)
-        noise = self._calibrate((1 - best) * self._most_epsilon1)
+            gap = max(gap * ratio * 1.002, family.least_spare / most)
+        noise = family.calibrate((1 - best) * most)
         assert noise is not None
         return noise

@@ -1,23 +1,27 @@
-"""Densities from histograms: people's numbers fall into bins, which any histogram protocol counts.
+"""Densities from histograms: a histogram protocol counts people in bins.
 
-Notation    n people with numbers in [low, high]; K equal bins; ĉ the unbiased counts of these; β
-            the smoothness, r = ⌈β⌉; V the variance of one ĉ by privacy noise, if people are spread
-            evenly.
-Randomizer  That of the histogram protocol, for one's bin: the last one holds high.
-Analyzer    At a place t, take the r bins nearest to it and the polynomial of degree r − 1 that has
-            their averages: f̂(t) = K/(n(high−low))·Σ_b A(t,b)ĉ(b). With r = 1, the bin's height.
-Privacy     That of the histogram protocol.
-Error       Unbiased for what the same polynomials make of the crowd's own histogram. On a range
-            scaled to [0,1], the mean squared error to the density of a population is about
+Notation    n people hold numbers in [low, high]. There are K equal bins; ĉ are their unbiased
+            counts. β is the smoothness, and r = ⌈β⌉. V is the variance that privacy noise gives
+            one ĉ if people are spread evenly over the bins.
+Randomizer  The randomizer of the histogram protocol, applied to the bin of a person's number. The
+            number `high` belongs to the last bin.
+Analyzer    At a place t, take the r nearest bins and the polynomial of degree r − 1 that has the
+            same averages on them: f̂(t) = K/(n(high−low))·Σ_b A(t,b)ĉ(b). With r = 1, f̂ is a bar
+            chart.
+Privacy     The privacy of the histogram protocol.
+Error       f̂ is an unbiased estimate of the density that the same polynomials give for the exact
+            counts. Let the range be scaled to [0,1]. Then the mean squared error, compared with
+            the density of the population that people were drawn from, is about
 
-                (π/K)^{2β}/6 + K²V/n² + K/n:
+                (π/K)^{2β}/6 + K²V/n² + K/n.
 
-            bias, privacy noise, and who was drawn. K is the integer for which this is least; it
-            depends on no data. The bias is that of a density which rises and falls once over the
-            range, 1 − cos(2πx), exactly so for r = 1 and many bins; a wilder one is smoothed more
-            than is best. Where V grows like n, K grows like n^{1/(2β+2)}; where it does not grow,
-            like n^{1/(2β+1)}. Stated errors and intervals hold noise and sampling, and no bias.
-Messages    Those of the histogram protocol.
+            The three terms are bias, privacy noise and sampling. K is the integer that minimizes
+            the sum; it does not depend on the data. The bias term is that of the density
+            1 − cos(2πx), which rises and falls once over the range; it is exact for r = 1 and many
+            bins. A density that varies faster would need more bins. If V grows like n, K grows
+            like n^{1/(2β+2)}; if V does not grow, K grows like n^{1/(2β+1)}. Standard errors and
+            intervals include noise and sampling, but not the bias.
+Messages    The messages of the histogram protocol.
 """
 
 import math
@@ -32,24 +36,83 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from headcount.core import checks
+from headcount.core.budget import Trust
 from headcount.core.cached import cached_property
 from headcount.core.errors import Infeasible, InvalidParameter
 from headcount.core.estimate import Answer, DensityError, ErrorLaw
-from headcount.core.messages import Messages
-from headcount.core.protocol import BundleLaw, Protocol
+from headcount.core.estimator import Estimator
+from headcount.core.guarantee import Guarantee, PrivacyCurve
+from headcount.core.messages import Alphabet, Messages
+from headcount.core.protocol import Protocol
+from headcount.core.randomizer import BundleLaw, Randomizer
 from headcount.core.source import Source
 from headcount.core.tally import Tally
-from headcount.core.task import Density, Histogram, Holding, Task
+from headcount.core.task import Holding, Task
+from headcount.core.tasks.density import Density
+from headcount.core.tasks.histogram import Histogram
 from headcount.protocols.frequency_oracle import SupportError
-from headcount.protocols.inner import InnerProtocol
-from headcount.protocols.registry import protocol_names
+from headcount.protocols.registry import own_names
 
 MOST_BINS = 4096
 
 
+# Randomizer -----------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Bins:
+    """The K equal bins of a range."""
+
+    task: Density
+    number: int  # K
+
+    def of(self, values: NDArray[Any]) -> NDArray[Any]:
+        """The bin of each value, in the encoding of a histogram."""
+        below = np.minimum(self.task.places(values) * self.number, self.number - 1)
+        return below.astype(np.min_scalar_type(self.number - 1))
+
+    def holding(self, held: Holding) -> Holding:
+        """The number of people in each bin."""
+        counts = np.zeros(self.number, dtype=np.int64)
+        np.add.at(counts, self.of(held.values), held.counts)
+        return Holding(np.arange(self.number), counts)
+
+
+@dataclass(frozen=True)
+class BinRandomizer(Randomizer):
+    """Sends the messages of a histogram's randomizer for the bin of a number."""
+
+    bins: Bins
+    histogram: Randomizer
+
+    @property
+    def alphabet(self) -> Alphabet:
+        return self.histogram.alphabet
+
+    @property
+    def fixed_messages(self) -> int | None:
+        return self.histogram.fixed_messages
+
+    @property
+    def messages_per_user(self) -> float:
+        return self.histogram.messages_per_user
+
+    def send(self, encoded: NDArray[Any], source: Source) -> Messages:
+        return self.histogram.send(self.bins.of(encoded), source)
+
+    def law(self, value: float) -> BundleLaw | None:
+        return self.histogram.law(int(self.bins.of(np.array([value]))[0]))
+
+    def overflow(self, slots: int) -> float:
+        return self.histogram.overflow(slots)
+
+
+# Analyzer and its error -----------------------------------------------------------------------
+
+
 @dataclass(frozen=True, eq=False)
 class Reconstruction:
-    """The numbers A(t,b) of the notation: row t has r of them, for the bins from first[t] on."""
+    """The weights A(t,b) of the analyzer. Row t has r weights, for the bins from first[t] on."""
 
     bins: int
     first: NDArray[np.int64]
@@ -57,10 +120,10 @@ class Reconstruction:
 
     @classmethod
     def of(cls, places: NDArray[np.float64], bins: int, order: int) -> "Reconstruction":
-        """For places between 0 and 1, by polynomials of `order` coefficients."""
+        """The weights at these places in [0, 1], for polynomials with `order` coefficients."""
         scaled = places * bins
         first = np.clip(np.floor(scaled - order / 2 + 0.5), 0, bins - order).astype(np.int64)
-        # Around the middle of the r bins: their edges, and the averages of x^m between these.
+        # The edges of the r bins, measured from their middle, and the averages of x^m in each bin.
         edges = np.arange(order + 1) - order / 2
         powers = np.arange(1, order + 1)
         averages = np.diff(edges[:, None] ** powers, axis=0) / powers
@@ -69,9 +132,9 @@ class Reconstruction:
 
     @cached_property
     def columns(self) -> NDArray[np.int64]:
-        """The bins of every row."""
-        chosen: NDArray[np.int64] = self.first[:, None] + np.arange(self.weights.shape[1])
-        return chosen
+        """The bins that belong to the weights of each row."""
+        bins: NDArray[np.int64] = self.first[:, None] + np.arange(self.weights.shape[1])
+        return bins
 
     @cached_property
     def matrix(self) -> Any:
@@ -83,13 +146,13 @@ class Reconstruction:
 
     @property
     def numbers(self) -> int:
-        """How many rows differ from each other."""
+        """The number of different rows."""
         points, order = self.weights.shape
         return len(np.unique(self.first)) if order == 1 else points
 
 
 def spread(law: ErrorLaw, weights: Any) -> NDArray[np.float64]:
-    """Standard errors of sums of all buckets: a row of weights for each."""
+    """The standard errors of weighted sums of all buckets. Each row of `weights` is one sum."""
     if isinstance(law, SupportError):
         return law.combined(weights)
     squares = np.broadcast_to(law.standard_error, weights.shape[1]) ** 2
@@ -99,15 +162,16 @@ def spread(law: ErrorLaw, weights: Any) -> NDArray[np.float64]:
 
 @dataclass(frozen=True, eq=False)
 class BinnedError:
-    """The error by privacy noise of a density that was reconstructed from bins.
+    """The error from privacy noise in a density that was reconstructed from bins.
 
-    A margin has as many standard errors as that of one of the bins, and as the normal law at least:
-    sums of bins have lighter tails than single ones.
+    A margin is a multiple of the standard error. The multiple is the largest that any of the bins
+    needs, and at least that of the normal law. Sums of bins have lighter tails than single bins,
+    so this is safe.
     """
 
-    bins: ErrorLaw  # of the counts
+    bins: ErrorLaw  # the error of the counts in the bins
     reconstruction: Reconstruction = field(repr=False)
-    scale: float  # from counts to the density
+    scale: float  # the factor from counts to the density
 
     @cached_property
     def standard_error(self) -> NDArray[np.float64]:
@@ -120,48 +184,164 @@ class BinnedError:
             np.broadcast_to(margin / self.bins.standard_error, self.reconstruction.bins)[columns]
             for margin in self.bins.margins(confidence)
         )
-        # Where a bin has a negative weight, what it errs up the density errs down.
+        # If a bin has a negative weight, a count that is too high makes the density too low.
         sides = np.where(up, below, above), np.where(up, above, below)
         low, high = (self.standard_error * np.maximum(side.max(axis=1), normal) for side in sides)
         return low, high
 
 
 @dataclass(frozen=True)
-class DensityHistogram(InnerProtocol):
-    """A subclass says which histogram protocol counts the bins."""
+class BinnedDensity(Estimator):
+    """Reconstructs the density from the counts of a histogram's estimator."""
+
+    task: Density
+    bins: Bins
+    histogram: Estimator
+
+    @cached_property
+    def reconstruction(self) -> Reconstruction:
+        order = min(math.ceil(self.task.smoothness), self.bins.number)
+        return Reconstruction.of(self.task.places(self.task.grid), self.bins.number, order)
+
+    def scale(self, users: int) -> float:
+        """The height that one person in a bin adds to the density."""
+        return self.bins.number / (users * float(self.task.span))
+
+    @property
+    def tally_size(self) -> int:
+        return self.histogram.tally_size
+
+    @property
+    def tally_modulus(self) -> int | None:
+        return self.histogram.tally_modulus
+
+    @property
+    def most_users(self) -> int:
+        return self.histogram.most_users
+
+    def count(self, payload: NDArray[Any]) -> NDArray[np.int64]:
+        return self.histogram.count(payload)
+
+    def simulate(self, held: Holding, source: Source) -> NDArray[np.int64]:
+        return self.histogram.simulate(self.bins.holding(held), source)
+
+    @property
+    def simulates_exactly(self) -> bool:
+        return self.histogram.simulates_exactly
+
+    def unbiased(self, tally: Tally, source: Source | None = None) -> Answer:
+        return self.histogram.unbiased(tally, source)
+
+    def answer(self, users: int, unbiased: Answer) -> Answer:
+        return self.scale(users) * (self.reconstruction.matrix @ unbiased)
+
+    def standard_error(self, users: int, held: Holding | None) -> float:
+        if held is not None:
+            counts = self.bins.holding(held).counts.astype(np.float64)
+            return float(self._noise(users, counts).standard_error.max())
+        # The variance is linear in the counts, so it is largest with everybody in one bin. That
+        # bin may be one of the r from which a point is reconstructed, or another.
+        order = self.reconstruction.weights.shape[1]
+        worst = [
+            spread(
+                self.histogram.error_law(
+                    users, users * (np.arange(order) == own).astype(np.float64)
+                ),
+                self.reconstruction.weights,
+            ).max()
+            for own in range(order + (self.bins.number > order))
+        ]
+        return self.scale(users) * float(max(worst))
+
+    def error_law(self, users: int, unbiased: Answer) -> DensityError:
+        # One person is added to every bin, because a bin that seems empty may not be empty.
+        shares = np.maximum(unbiased, 0.0) + 1
+        shares /= shares.sum()
+        # The first three moments of A(t,b) for the bin b of one person who is drawn at random.
+        first, second, third = (self.reconstruction.matrix**power @ shares for power in (1, 2, 3))
+        variance = np.maximum(second - first**2, 0.0)
+        skew = (third - 3 * first * second + 2 * first**3) / np.maximum(variance, 2.0**-50)
+        return DensityError(
+            noise=self._noise(users, unbiased),
+            sampling_error=self.scale(users) * np.sqrt(users * variance),
+            numbers=self.reconstruction.numbers,
+            sampling_skew=self.scale(users) * skew,
+        )
+
+    def _noise(self, users: int, counts: Answer) -> BinnedError:
+        law = self.histogram.error_law(users, counts)
+        return BinnedError(law, self.reconstruction, self.scale(users))
+
+    def truth(self, held: Holding) -> Answer:
+        return self.answer(held.users, self.bins.holding(held).counts.astype(np.float64))
+
+    def answer_range(self, users: int) -> tuple[float, float]:
+        if self.reconstruction.weights.shape[1] > 1:
+            return super().answer_range(users)
+        # The density is largest if everybody is in one bin.
+        return 0.0, self.bins.number / float(self.task.span)
+
+    def squared_error(self, users: int, periods: int) -> float:
+        """The mean squared error of "Error" above, for a range scaled to [0,1].
+
+        The density of the population is assumed to rise and fall `periods` times over the range.
+        """
+        number, smoothness = self.bins.number, self.task.smoothness
+        even = self.histogram.error_law(users, np.full(number, users / number))
+        noise = float(np.max(even.standard_error))
+        # (π/K)^{2β}/6 + K²V/n² + K/n
+        bias: float = min((periods * math.pi / number) ** (2 * smoothness) / 6, 0.5)
+        return bias + (number * noise / users) ** 2 + number / users
+
+    def ranking_error(self, users: int) -> float:
+        return math.sqrt(self.squared_error(users, periods=2) / float(self.task.span))
+
+    def extremes(self, users: int, confidence: float) -> Iterator[Answer]:
+        """Counts with everybody, or almost everybody, in one bin.
+
+        The bins are those from which the first, the middle and the last point of the grid are
+        reconstructed.
+        """
+        deviations = -NormalDist().inv_cdf((1 - confidence) / 2)
+        error = self.histogram.standard_error(users, None)
+        columns = self.reconstruction.columns
+        for own in np.unique(columns[[0, len(columns) // 2, -1]]):
+            alone = (np.arange(self.bins.number) == own).astype(np.float64)
+            for reach in (0.0, deviations, 2 * deviations):
+                elsewhere = min(reach * error, users / 2)
+                yield (users - elsewhere) * alone + elsewhere * np.roll(alone, 1)
+
+
+# Calibration and privacy ----------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class DensityHistogram(Protocol):
+    """A density protocol that counts bins. A subclass says which histogram protocol counts them."""
 
     tasks: ClassVar[tuple[type[Task], ...]] = (Density,)
 
     task: Density
-    bins: int | None = None  # by default the best number
+    bins: int | None = None  # by default the number with the smallest error
 
-    def __post_init__(self) -> None:
+    def check_options(self) -> None:
         if self.bins is not None:
             bins = checks.whole("bins", self.bins, low=2, high=MOST_BINS)
             object.__setattr__(self, "bins", bins)
-        super().__post_init__()
-
-    def _check_histogram(self, name: str) -> None:
-        """Refuse what does not count bins in this trust."""
-        known = protocol_names(Histogram(2), self.trust)
-        if name not in known:
-            raise InvalidParameter(f"`histogram` must be one of {', '.join(known)}, got {name!r}")
 
     @abstractmethod
-    def _histogram(self, bins: int) -> Protocol:
-        """What counts so many bins."""
+    def counting(self, bins: int) -> Protocol:
+        """The histogram protocol for this number of bins."""
 
     @cached_property
-    def _inner(self) -> Protocol:
-        return self._histogram(self._bins)
+    def inner(self) -> Protocol:
+        """The histogram protocol that people run."""
+        return self.counting(self.bins or self.best_bins())
 
-    @cached_property
-    def _bins(self) -> int:
-        """The number K."""
-        if self.bins is not None:
-            return self.bins
-        # The error falls up to the best number, and grows from there on. Large numbers, for which
-        # some protocols take long to calibrate, are tried only if smaller ones are too few.
+    def best_bins(self) -> int:
+        """The number K of bins with the smallest error."""
+        # The error falls up to the best K and grows beyond it. For a large K some protocols take
+        # long to calibrate, so it is tried only if smaller ones are not enough.
         low = high = max(2, math.ceil(self.task.smoothness))
         while high < MOST_BINS and not self._enough(high):
             low, high = high + 1, min(2 * high, MOST_BINS)
@@ -171,121 +351,52 @@ class DensityHistogram(InnerProtocol):
         return low
 
     def _enough(self, bins: int) -> bool:
-        """Whether one bin more would not make the error less."""
+        """Whether one more bin would not reduce the error."""
         return self._squared_error(bins) <= self._squared_error(bins + 1)
 
-    def _squared_error(self, bins: int, periods: int = 1) -> float:
-        """About that to the density of a population, on average over [0,1]."""
-        users = self.crowd.users
+    def _squared_error(self, bins: int) -> float:
         try:
-            noise = even_error(self._histogram(bins))
+            histogram = self.counting(bins).estimator
         except Infeasible:
             return math.inf
-        # (π/K)^{2β}/6 + K²V/n² + K/n
-        bias: float = min((periods * math.pi / bins) ** (2 * self.task.smoothness) / 6, 0.5)
-        return bias + (bins * noise / users) ** 2 + bins / users
-
-    @property
-    def expected_error(self) -> float:
-        return math.sqrt(self._squared_error(self._bins, periods=2) / float(self.task.span))
+        estimator = BinnedDensity(self.task, Bins(self.task, bins), histogram)
+        return estimator.squared_error(self.crowd.users, periods=1)
 
     @cached_property
-    def _reconstruction(self) -> Reconstruction:
-        order = min(math.ceil(self.task.smoothness), self._bins)
-        return Reconstruction.of(self.task.places(self.task.grid), self._bins, order)
+    def randomizer(self) -> BinRandomizer:
+        return BinRandomizer(Bins(self.task, self.inner.task.domain), self.inner.randomizer)
 
-    def _scale(self, users: int) -> float:
-        """What one person in a bin is in the density."""
-        return self._bins / (users * float(self.task.span))
+    @cached_property
+    def estimator(self) -> BinnedDensity:
+        return BinnedDensity(self.task, self.randomizer.bins, self.inner.estimator)
 
-    def _bin(self, values: NDArray[Any]) -> NDArray[Any]:
-        """Everybody's bin, as a histogram encodes it."""
-        below = np.minimum(self.task.places(values) * self._bins, self._bins - 1)
-        return below.astype(np.min_scalar_type(self._bins - 1))
-
-    def _binned(self, held: Holding) -> Holding:
-        counts = np.zeros(self._bins, dtype=np.int64)
-        np.add.at(counts, self._bin(held.values), held.counts)
-        return Holding(np.arange(self._bins), counts)
+    @property
+    def least_copies(self) -> int:
+        return self.inner.least_copies
 
     @property
     def parameters(self) -> Mapping[str, float]:
-        return {"bins": self._bins, **self._inner.parameters}
+        return {"bins": self.randomizer.bins.number, **self.inner.parameters}
 
-    def law(self, value: float) -> BundleLaw | None:
-        return self._inner.law(int(self._bin(np.array([value]))[0]))
+    @property
+    def curve(self) -> PrivacyCurve:
+        return self.inner.curve
 
-    def _answer_range(self, users: int) -> tuple[float, float]:
-        if self._reconstruction.weights.shape[1] > 1:
-            return super()._answer_range(users)
-        return 0.0, self._bins / float(self.task.span)  # with everybody in one bin
+    @property
+    def guarantee(self) -> Guarantee:
+        return self.inner.guarantee
 
-    def _target(self, held: Holding) -> Answer:
-        return self._answer(held.users, self._binned(held).counts.astype(np.float64))
-
-    def _answer(self, users: int, unbiased: Answer) -> Answer:
-        return self._scale(users) * (self._reconstruction.matrix @ unbiased)
-
-    def _standard_error(self, users: int, held: Holding | None) -> float:
-        if held is not None:
-            counts = self._binned(held).counts.astype(np.float64)
-            return float(self._noise(users, counts).standard_error.max())
-        # The variance is linear in the counts: the worst is with everybody in one bin, either one
-        # of the r from which a point is reconstructed, or another.
-        order = self._reconstruction.weights.shape[1]
-        worst = [
-            spread(
-                self._inner._error_law(users, users * (np.arange(order) == own).astype(np.float64)),
-                self._reconstruction.weights,
-            ).max()
-            for own in range(order + (self._bins > order))
-        ]
-        return self._scale(users) * float(max(worst))
-
-    def _extremes(self, users: int, confidence: float) -> Iterator[Answer]:
-        """Everybody in one bin, or nearly: one from which a first, a middle or a last point of the
-        grid is reconstructed.
-        """
-        deviations = -NormalDist().inv_cdf((1 - confidence) / 2)
-        error = self._inner._standard_error(users, None)
-        columns = self._reconstruction.columns
-        for own in np.unique(columns[[0, len(columns) // 2, -1]]):
-            alone = (np.arange(self._bins) == own).astype(np.float64)
-            for reach in (0.0, deviations, 2 * deviations):
-                elsewhere = min(reach * error, users / 2)
-                yield (users - elsewhere) * alone + elsewhere * np.roll(alone, 1)
-
-    def _noise(self, users: int, counts: Answer) -> BinnedError:
-        law = self._inner._error_law(users, counts)
-        return BinnedError(law, self._reconstruction, self._scale(users))
-
-    def _error_law(self, users: int, value: Answer) -> DensityError:
-        # One person more in every bin, so that a bin that seems empty is not taken for certain.
-        shares = np.maximum(value, 0.0) + 1
-        shares /= shares.sum()
-        # Of one person who is drawn, with f the shares: mean, variance and third moment of A(t,b).
-        first, second, third = (self._reconstruction.matrix**power @ shares for power in (1, 2, 3))
-        variance = np.maximum(second - first**2, 0.0)
-        skew = (third - 3 * first * second + 2 * first**3) / np.maximum(variance, 2.0**-50)
-        return DensityError(
-            noise=self._noise(users, value),
-            sampling_error=self._scale(users) * np.sqrt(users * variance),
-            numbers=self._reconstruction.numbers,
-            sampling_skew=self._scale(users) * skew,
-        )
-
-    def _randomize(self, encoded: NDArray[Any], source: Source) -> Messages:
-        return self._inner._randomize(self._bin(encoded), source)
-
-    def _unbiased(self, tally: Tally, source: Source | None) -> Answer:
-        return self._inner._unbiased(tally, source)
-
-    def _simulate(self, held: Holding, source: Source) -> NDArray[np.int64]:
-        return self._inner._simulate(self._binned(held), source)
+    @property
+    def local_epsilon(self) -> float:
+        return self.inner.local_epsilon
 
 
-def even_error(histogram: Protocol) -> float:
-    """√V: the standard error of a bucket if people are spread evenly."""
-    users, buckets = histogram.crowd.users, histogram.task.domain
-    law = histogram._error_law(users, np.full(buckets, users / buckets))
-    return float(np.max(law.standard_error))
+def check_histogram(name: str, trust: Trust) -> None:
+    """Raise an error unless this is the name of one of our histogram protocols for this trust.
+
+    The error of a density depends on how the errors of bins depend on each other. Protocols from
+    outside do not state that.
+    """
+    known = own_names(Histogram(2), trust)
+    if name not in known:
+        raise InvalidParameter(f"`histogram` must be one of {', '.join(known)}, got {name!r}")

@@ -1,12 +1,14 @@
-"""Numbers in whole levels, and the error of their sum: what all protocols for sums share.
+"""Rounding of numbers to levels, and the error of their sum. All protocols for sums use it.
 
-Notation    x ∈ [low, high] a person's number, n people, L levels, u = (high−low)/L their distance;
-            t = (x−low)/u its place among the levels 0, …, L.
-Randomizer  Round t to the level below or above, at random and without bias (at the ends of the
-            range, and wherever t is whole, exactly); the protocol itself takes it from there.
-Analyzer    From an unbiased estimate S of the sum of all levels: n·low + u·S, for a mean over n.
-Error       u²·(variance of S + Σ f(1−f)), f = t − ⌊t⌋: at most n/4 by rounding, nothing for whole
-            numbers if each is a level.
+Notation    x ∈ [low, high] is a person's number, n the number of people, L the number of levels
+            above 0, u = (high−low)/L the distance between levels. t = (x−low)/u is the place of x
+            among the levels 0, …, L.
+Randomizer  Round t at random, and without bias, to the level below or above it. If t is a level, it
+            does not change. Then the protocol randomizes the level.
+Analyzer    With an unbiased estimate S of the sum of all levels, the sum is n·low + u·S. A mean is
+            that divided by n.
+Error       The variance of the sum is u²·(variance of S + Σ f(1−f)) with f = t − ⌊t⌋. Rounding adds
+            at most u²·n/4. It adds nothing to whole numbers if each of them is a level.
 """
 
 import math
@@ -21,15 +23,16 @@ from scipy import special
 
 from headcount.core.cached import cached_property
 from headcount.core.source import Source
-from headcount.core.task import Bounded, Holding
+from headcount.core.task import Holding
+from headcount.core.tasks.bounded import Bounded
 from headcount.protocols.geometric_error import GeometricError
 from headcount.randomness.rounding import rounded
 from headcount.randomness.totals import binomial
 
-_SMALL = 1000  # people up to whom rounding is bounded (by Hoeffding); beyond, it is normal
-_TERMS = 4096  # of a sum over noise
-_FINEST = 2**128  # part of a chance, where a crowd's rounding is drawn at once
-_CHUNK = 1 << 14  # numbers that are rounded at a time
+_SMALL = 1000  # for at most this many people, rounding is bounded by Hoeffding's inequality
+_TERMS = 4096  # the largest number of terms in a sum over noise
+_FINEST = 2**128  # probabilities of rounding up are multiples of 1/this, if drawn for a crowd
+_CHUNK = 1 << 14  # the number of values that are rounded at a time
 
 
 @dataclass(frozen=True)
@@ -46,7 +49,7 @@ class Grid:
 
     @property
     def exact(self) -> bool:
-        """Whether every number is a level, so that nothing is rounded."""
+        """Whether every number is a level. Then nothing is rounded."""
         return self.task.whole and self.levels % int(self.task.span) == 0
 
     @property
@@ -55,20 +58,20 @@ class Grid:
         return not self.task.whole or self.unit.denominator == 1
 
     def place(self, value: float) -> Fraction:
-        """Of a number among the levels."""
+        """The place t of a number among the levels."""
         return (Fraction(value) - Fraction(self.task.low)) / self.unit
 
     def round(self, values: NDArray[Any], source: Source) -> NDArray[np.integer]:
-        """Everybody's level; the result may share memory with `values`."""
+        """The level of each value. The result may share memory with `values`."""
         low = self.task.low
         if self.exact:
             factor = self.levels // int(self.task.span)
             same = low == 0 and factor == 1
             return values if same else (values.astype(np.int64) - int(low)) * factor
-        # A difference and a product, each off by a unit of its size, as is the factor.
+        # The difference, the product and the factor each have one rounding error.
         scale, error = float(1 / self.unit), self.levels * 2.0**-51
         out = np.empty(len(values), dtype=np.int64)
-        for start in range(0, len(values), _CHUNK):  # which stays in the cache
+        for start in range(0, len(values), _CHUNK):  # a chunk stays in the cache
             piece = values[start : start + _CHUNK]
             exactly = partial(self._place_of, piece)
             out[start : start + _CHUNK] = rounded(source, (piece - low) * scale, error, exactly)
@@ -78,17 +81,17 @@ class Grid:
         return self.place(values[person].item())
 
     def chances(self, value: float) -> list[tuple[int, Fraction]]:
-        """The levels that a number is rounded to, and how often."""
+        """The levels that a number may be rounded to, and their probabilities."""
         below, share = divmod(self.place(value), 1)
         both = ((int(below), 1 - share), (int(below) + 1, share))
         return [(level, chance) for level, chance in both if chance]
 
     def rounded(self, held: Holding, source: Source) -> Holding:
-        """How many people have which level, drawn without rounding one by one."""
+        """The number of people at each level, drawn at once instead of person by person."""
         levels: dict[int, int] = {}
         for value, people in zip(held.values.tolist(), held.counts.tolist(), strict=True):
             (below, *_), *above = self.chances(value)
-            # A chance may be smaller than any float.
+            # A probability may be smaller than any float.
             share = Fraction(round(above[0][1] * _FINEST), _FINEST) if above else Fraction(0)
             up = int(binomial(source, people, share)[0]) if people else 0
             for level, count in ((below, people - up), (below + 1, up)):
@@ -97,30 +100,31 @@ class Grid:
         return Holding(np.array(list(levels), dtype=np.int64), np.array(list(levels.values())))
 
     def variance(self, users: int, held: Holding | None) -> float:
-        """By rounding everybody's number: Σ f(1−f); without values, for the worst ones."""
+        """The variance Σ f(1−f) that rounding adds. Without `held`, its largest possible value."""
         if held is not None:
             places = [self.place(value) % 1 for value in held.values.tolist()]
             shares = np.array([float(place * (1 - place)) for place in places])
             return float(held.counts @ shares)
         if not self.task.whole:
             return users / 4
-        # Places are the multiples of L/(high−low): f is any multiple of 1/steps.
+        # Places are the multiples of L/(high−low), so f can be any multiple of 1/steps.
         steps = self.unit.numerator
         return float(users * Fraction(steps // 2 * (steps - steps // 2), steps * steps))
 
 
 @dataclass(frozen=True)
 class RoundedError:
-    """The error of the answer: geometric noise on the levels, and what rounding adds to it.
+    """The error of an answer that has geometric noise on the levels, and rounding.
 
-    Rounding n numbers is bounded by Hoeffding for small crowds, P(sum > y) ≤ e^{−2y²/n}, and taken
-    to be normal of variance n/4 (or less) for large ones; noise and rounding are then added up.
+    For small crowds, the error of rounding n numbers is bounded by Hoeffding's inequality:
+    P(sum > y) ≤ e^{−2y²/n}. For large crowds it is treated as normal, with a variance of at most
+    n/4. The law of the error is that of noise plus rounding.
     """
 
     noise: GeometricError
-    unit: float  # of the answer, for one level
-    people: int  # whose numbers were rounded
-    variance: float  # by rounding all of them, at most
+    unit: float  # the change of the answer by one level
+    people: int  # the number of people whose numbers were rounded
+    variance: float  # an upper bound on the variance of rounding
 
     @property
     def standard_error(self) -> float:
@@ -134,10 +138,11 @@ class RoundedError:
         return margin, margin
 
     def tail(self, margin: float) -> float:
-        """At least P(error > margin), in levels, on either side."""
+        """An upper bound on P(error > margin), in levels. P(error < −margin) has the same bound."""
         reach = 9 * math.sqrt(self.people)
         step = math.ceil(2 * reach / _TERMS)
-        # Noise in (z − step, z] and rounding by more than margin − z, for z from margin − reach on.
+        # The error exceeds the margin if noise is in (z − step, z] and rounding exceeds margin − z.
+        # The sum is over z from margin − reach on.
         ends = math.floor(margin - reach) + step * np.arange(math.ceil(2 * reach / step) + 1)
         tails = self.noise.tail(ends.astype(np.float64))
         masses = np.maximum(tails[:-1] - tails[1:], 0.0)
@@ -147,7 +152,7 @@ class RoundedError:
         return beyond + math.exp(-2 * 81)
 
     def _rounding(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
-        """P(rounding > y), at least or nearly."""
+        """An upper bound on P(rounding > y), or the normal approximation of it."""
         if self.people <= _SMALL:
             return np.exp(-2 * np.maximum(values, 0.0) ** 2 / self.people)
         deviations = (values - 0.5) / math.sqrt(self.variance)
@@ -157,7 +162,7 @@ class RoundedError:
 
 @lru_cache(maxsize=256)
 def _margin(error: RoundedError, half: float) -> float:
-    """About the least margin with tail(margin) ≤ half: to one part in 2^16, rounded up."""
+    """The smallest margin with tail(margin) ≤ half, rounded up by at most one part in 2^16."""
     low, high = 0.0, 1.0
     while error.tail(high) > half:
         low, high = high, 2 * high

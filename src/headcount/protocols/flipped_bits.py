@@ -1,28 +1,58 @@
-"""Bits that are flipped now and then: what local and shuffled randomized response share.
+"""Binary randomized response, which the local and the shuffle protocol share.
 
-Notation    x ∈ {0,1} a person's value, n people, q = t/2^64 < ½ the probability of a lie.
+Notation    x ∈ {0,1} is a person's value, n the number of people, q = t/2^64 < ½ the probability
+            of a lie.
 Randomizer  Report x, or with probability q its opposite.
 Analyzer    ĉ = (Σy − qn)/(1−2q) over the reports y.
-Error       Unbiased; variance nq(1−q)/(1−2q)², whatever the data.
-Messages    1 of 1 bit; alone, a report has the ratio (1−q)/q.
+Error       Unbiased. The variance is nq(1−q)/(1−2q)² for all data.
+Messages    1 message of 1 bit. The local privacy loss of a report is ln((1−q)/q).
 """
 
 import math
-from abc import abstractmethod
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from headcount.core.estimator import Estimator
 from headcount.core.messages import Alphabet, Messages
-from headcount.core.protocol import BundleLaw, Protocol
+from headcount.core.randomizer import BundleLaw, Randomizer
 from headcount.core.source import Source
 from headcount.core.tally import Tally
-from headcount.core.task import Count, Holding
+from headcount.core.task import Holding
 from headcount.protocols.responses import ratio_epsilon
 from headcount.randomness.draws import WHOLE, bernoulli
 from headcount.randomness.totals import binomial
+
+
+@dataclass(frozen=True)
+class FlipRandomizer(Randomizer):
+    """Sends a person's bit, or with probability q = t/2^64 its opposite."""
+
+    weight: int  # t
+
+    alphabet = Alphabet(np.uint8, range(2))
+    fixed_messages = 1
+
+    @property
+    def lie_probability(self) -> Fraction:
+        """The probability q of a lie."""
+        return Fraction(self.weight, WHOLE)
+
+    @property
+    def local_epsilon(self) -> float:
+        return ratio_epsilon(Fraction(WHOLE - 2 * self.weight, self.weight))
+
+    def send(self, encoded: NDArray[Any], source: Source) -> Messages:
+        reports = bernoulli(source, len(encoded), self.weight)
+        np.bitwise_xor(reports, encoded.astype(np.uint8, copy=False), out=reports)
+        return Messages.one_each(reports)
+
+    def law(self, value: int) -> BundleLaw:
+        lie = self.lie_probability
+        return {((value, 1),): 1 - lie, ((1 - value, 1),): lie}
 
 
 @dataclass(frozen=True)
@@ -35,12 +65,12 @@ class FlipError:
 
     @property
     def _slope(self) -> Fraction:
-        """By how much a 1 is more likely from people who are counted than from others."""
+        """The probability of a 1 from a person who is counted, minus that from another person."""
         return 1 - 2 * self.lie
 
     @property
     def standard_error(self) -> float:
-        """The same for all data."""
+        """The standard error, which is the same for all data."""
         return math.sqrt(self.users * self.lie * (1 - self.lie) / self._slope**2)
 
     def margins(self, confidence: float) -> tuple[float, float]:
@@ -54,50 +84,28 @@ class FlipError:
 
 
 @dataclass(frozen=True)
-class FlippedBits(Protocol):
-    """A protocol whose people flip their bit with probability t/2^64; a subclass says which t."""
+class FlipEstimator(Estimator):
+    """Counts the ones, and corrects for the lies: ĉ = (Σy − qn)/(1−2q)."""
 
-    tasks = (Count,)
-    alphabet = Alphabet(np.uint8, range(2))
+    lie: Fraction  # q
+
     tally_size = 1
-    fixed_messages = 1
 
-    @property
-    @abstractmethod
-    def _lie(self) -> int:
-        """The number t."""
-
-    @property
-    def _lie_probability(self) -> Fraction:
-        return Fraction(self._lie, WHOLE)
-
-    @property
-    def local_epsilon(self) -> float:
-        return ratio_epsilon(Fraction(WHOLE - 2 * self._lie, self._lie))
-
-    def law(self, value: int) -> BundleLaw:
-        lie = self._lie_probability
-        return {((value, 1),): 1 - lie, ((1 - value, 1),): lie}
-
-    def _standard_error(self, users: int, held: Holding | None) -> float:
-        return FlipError(users, self._lie_probability, 0.0).standard_error
-
-    def _randomize(self, encoded: NDArray[np.uint8], source: Source) -> Messages:
-        reports = bernoulli(source, len(encoded), self._lie)
-        np.bitwise_xor(reports, encoded, out=reports)
-        return Messages.one_each(reports)
-
-    def _tally(self, payload: NDArray[np.uint8]) -> NDArray[np.int64]:
+    def count(self, payload: NDArray[np.uint8]) -> NDArray[np.int64]:
         return np.array([np.count_nonzero(payload)])
 
-    def _unbiased(self, tally: Tally, source: Source | None) -> float:
-        # (Σy − qn)/(1 − 2q) in whole numbers, so that nothing cancels for q near ½.
-        numerator = (int(tally.counts[0]) << 64) - self._lie * tally.users
-        return float(Fraction(numerator, WHOLE - 2 * self._lie))
-
-    def _error_law(self, users: int, value: float) -> FlipError:
-        return FlipError(users, self._lie_probability, value)
-
-    def _simulate(self, held: Holding, source: Source) -> NDArray[np.int64]:
-        lies = [int(binomial(source, int(n), self._lie_probability)[0]) for n in held.counts]
+    def simulate(self, held: Holding, source: Source) -> NDArray[np.int64]:
+        lies = [int(binomial(source, int(n), self.lie)[0]) for n in held.counts]
         return np.array([lies[0] + held.counts[1] - lies[1]])
+
+    def unbiased(self, tally: Tally, source: Source | None = None) -> float:
+        # (Σy − qn)/(1 − 2q) is computed in integers, because floats would cancel for q near ½.
+        lie, whole = self.lie.as_integer_ratio()
+        numerator = int(tally.counts[0]) * whole - lie * tally.users
+        return float(Fraction(numerator, whole - 2 * lie))
+
+    def standard_error(self, users: int, held: Holding | None) -> float:
+        return FlipError(users, self.lie, 0.0).standard_error
+
+    def error_law(self, users: int, unbiased: float) -> FlipError:
+        return FlipError(users, self.lie, unbiased)

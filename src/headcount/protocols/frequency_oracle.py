@@ -1,17 +1,19 @@
-"""Frequency oracles: a report *supports* some buckets, its owner's more often than others.
+"""Frequency oracles: each report *supports* some buckets, and most often its owner's bucket.
 
-Notation    x ∈ {0, …, d−1} a person's bucket, n people; p the probability that a report supports
-            its owner's bucket, q that it supports another one; c the true count of a bucket, N how
-            many reports support it; s the probability of supporting two buckets, one of which is
-            the owner's, r of supporting two others.
-Randomizer  Each oracle's own. A report's law depends on its owner's bucket only through whether it
-            supports that.
-Analyzer    ĉ = (N − nq)/(p − q) in every bucket; a tally has the N of all buckets.
-Privacy     Of two buckets x and x', a report supports both, one, or none. Its probabilities for an
-            owner in x and for one in x' differ only where it supports exactly one of them:
-            ε' = ln((p−s)/(q−s)), pure, for each person alone; p, q, s are rational and exact.
-Error       Unbiased; variance (cp(1−p) + (n−c)q(1−q))/(p−q)² of a bucket of c people. Of two
-            buckets with c and c', N and N' have the covariance
+Notation    x ∈ {0, …, d−1} is a person's bucket, n the number of people, c the true count of a
+            bucket, and N the number of reports that support it. A report supports its owner's
+            bucket with probability p, and any other bucket with probability q. It supports both its
+            owner's bucket and a given other one with probability s, and two given others with
+            probability r.
+Randomizer  Each oracle has its own. The owner's bucket changes the probability of a report only
+            according to whether the report supports that bucket.
+Analyzer    ĉ = (N − nq)/(p − q) in every bucket. A tally has the N of all buckets.
+Privacy     Of two buckets x and x', a report supports both, one or none. Its probabilities for an
+            owner in x and for one in x' differ only if it supports exactly one of them. So each
+            report is ε'-private with ε' = ln((p−s)/(q−s)), where p, q and s are exact rational
+            numbers.
+Error       Unbiased. A bucket of c people has the variance (cp(1−p) + (n−c)q(1−q))/(p−q)². The
+            covariance of N and N' for two buckets of c and c' people is
             (n−c−c')(r−q²) + (c+c')(s−pq).
 Messages    1.
 """
@@ -25,24 +27,27 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headcount.accounting.divergence import PairCurve
-from headcount.accounting.laws import UNIT, Law
+from headcount.accounting.laws import ROUNDING, Law
 from headcount.core.budget import Trust
 from headcount.core.cached import cached_property
 from headcount.core.errors import Infeasible
 from headcount.core.estimate import Answer
+from headcount.core.estimator import Estimator
 from headcount.core.guarantee import Guarantee
+from headcount.core.promise import promise_alone
 from headcount.core.protocol import Protocol
 from headcount.core.source import Source
 from headcount.core.table import short
 from headcount.core.tally import Tally
-from headcount.core.task import Histogram, Holding, Task
+from headcount.core.task import Holding, Task
+from headcount.core.tasks.histogram import Histogram
 from headcount.protocols.responses import ratio_epsilon
 from headcount.randomness.totals import binomial, groups
 
 
 @dataclass(frozen=True)
 class Support:
-    """How often a report supports which buckets: p, q, s, r of the notation."""
+    """The probabilities p, q, s and r with which a report supports buckets."""
 
     own: Fraction
     other: Fraction
@@ -55,26 +60,29 @@ class Support:
 
     @cached_property
     def variances(self) -> tuple[float, float]:
-        """Of one report, as to its owner's bucket and another."""
+        """The variances that one report adds to N, for its owner's bucket and for another."""
         return float(self.own * (1 - self.own)), float(self.other * (1 - self.other))
 
     @property
     def ratio(self) -> Fraction:
-        """The largest of the law, less 1."""
+        """The largest ratio of a report's probabilities for two owners, minus 1."""
         return self.slope / (self.other - self.own_and_other)
 
     @property
     def cells(self) -> tuple[Fraction, Fraction, Fraction, Fraction]:
-        """Probabilities of supporting the owner's alone, another alone, both, none of the two."""
+        """The probabilities to support only the owner's bucket, only another one, both, or none."""
         own, other = self.own - self.own_and_other, self.other - self.own_and_other
         return own, other, self.own_and_other, 1 - self.own - other
 
 
+# Analyzer and its error -----------------------------------------------------------------------
+
+
 @dataclass(frozen=True)
 class SupportError:
-    """The error of a bucket with the estimate ĉ: N is Bin(c, p) + Bin(n−c, q).
+    """The error of a bucket with the estimate ĉ, where N is Bin(c, p) + Bin(n−c, q).
 
-    Intervals follow from that law exactly: see `supported_counts`.
+    Intervals are computed exactly from that law (see `supported_counts`).
     """
 
     users: int
@@ -82,7 +90,7 @@ class SupportError:
     value: Answer
 
     def _variance(self, count: Answer) -> Answer:
-        """Of N."""
+        """The variance of N."""
         own, other = self.support.variances
         return self.users * other + count * (own - other)
 
@@ -92,7 +100,7 @@ class SupportError:
 
     @property
     def _likely(self) -> Answer:
-        """The true counts, as far as they are known."""
+        """An estimate of the true counts: ĉ, limited to the possible counts."""
         return np.clip(self.value, 0, self.users)
 
     @property
@@ -100,12 +108,12 @@ class SupportError:
         return self._spread(self._likely)
 
     def combined(self, weights: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Standard errors of sums of all buckets: a row of weights for each."""
+        """The standard errors of weighted sums of all buckets. Each row of `weights` is one sum."""
         p, q = self.support.own, self.support.other
         apart = float(self.support.two_others - q * q)
         near = float(self.support.own_and_other - p * q) - apart
         counts, sums, squares = self._likely, weights.sum(axis=1), weights**2
-        # Σ a²·variance, and for two buckets twice aa'(n·apart + (c+c')·near).
+        # Σ a²·variance, plus 2aa'(n·apart + (c+c')·near) for every two buckets.
         variance = squares @ self._variance(counts)
         variance += self.users * apart * (sums**2 - squares.sum(axis=1))
         variance += 2 * near * (sums * (weights @ counts) - squares @ counts)
@@ -127,70 +135,82 @@ class SupportError:
 
 
 @dataclass(frozen=True)
-class FrequencyOracle(Protocol):
-    """A subclass says what is sent, which buckets that supports, and how often."""
+class SupportEstimator(Estimator):
+    """Computes ĉ = (N − nq)/(p − q) from the number N of reports that support each bucket."""
 
-    trust = Trust.LOCAL
-    tasks: ClassVar[tuple[type[Task], ...]] = (Histogram,)
-    fixed_messages = 1
-
-    @property
-    @abstractmethod
-    def support(self) -> Support:
-        """How often a report supports its owner's bucket and others."""
-
-    def _check_told_apart(self, among: int, kind: str) -> None:
-        """Refuse so many values that a truth is no likelier than each lie."""
-        if self.support.slope <= 0:
-            raise Infeasible(
-                f"{self.name} needs a larger epsilon for {among} {kind}, "
-                f"got {short(self.budget.epsilon)}",
-                nearest={"epsilon": among * 2.0**-60},
-            )
+    support: Support
 
     @property
     def tally_size(self) -> int:
         return self.task.domain
 
     @property
-    def guarantee(self) -> Guarantee:
-        return self._promise_alone()
-
-    @cached_property
-    def curve(self) -> PairCurve:
-        own, other, *same = map(float, self.support.cells)
-        some = [chance for chance in same if chance]
-        one, two = (Law(0, np.array([*pair, *some]), UNIT) for pair in ([own, other], [other, own]))
-        return PairCurve.both_directions(one, two)
-
-    @property
-    def local_epsilon(self) -> float:
-        return ratio_epsilon(self.support.ratio)
-
-    def _standard_error(self, users: int, held: Holding | None) -> float:
-        # The variance is linear in the count: the worst is at an end.
-        counts = np.array([0, users]) if held is None else held.counts
-        return float(np.max(self._error_law(users, counts.astype(np.float64)).standard_error))
-
-    def _error_law(self, users: int, value: Answer) -> SupportError:
-        return SupportError(users, self.support, value)
-
-    def _unbiased(self, tally: Tally, source: Source | None) -> Answer:
-        expected = float(tally.users * self.support.other)
-        return (tally.counts - expected) / float(self.support.slope)
-
-    @property
     def simulates_exactly(self) -> bool:
         return False
 
-    def _simulate(self, held: Holding, source: Source) -> NDArray[np.int64]:
-        """Every bucket has its law, and they are independent of each other.
+    def simulate(self, held: Holding, source: Source) -> NDArray[np.int64]:
+        """Each bucket is drawn from its exact law, but independently of the other buckets.
 
-        So they are in truth for bits flipped one by one. Two buckets are uncorrelated, if not
-        three of them independent, with hashes. Other oracles say more.
+        Independence is exact for oracles that flip each bit separately. For oracles that hash it is
+        an approximation: two buckets are uncorrelated, but three need not be independent.
         """
         supported = np.zeros(len(held.counts), dtype=np.int64)
         for count, alike in groups(held.counts):
             supported[alike] = binomial(source, count, self.support.own, len(alike))
             supported[alike] += binomial(source, held.users - count, self.support.other, len(alike))
         return supported
+
+    def unbiased(self, tally: Tally, source: Source | None = None) -> Answer:
+        expected = float(tally.users * self.support.other)
+        return (tally.counts - expected) / float(self.support.slope)
+
+    def standard_error(self, users: int, held: Holding | None) -> float:
+        # The variance is linear in the count, so it is largest at 0 or at n.
+        counts = np.array([0, users]) if held is None else held.counts
+        return float(np.max(self.error_law(users, counts.astype(np.float64)).standard_error))
+
+    def error_law(self, users: int, unbiased: Answer) -> SupportError:
+        return SupportError(users, self.support, unbiased)
+
+
+# Privacy --------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class FrequencyOracle(Protocol):
+    """A local protocol for histograms. Its privacy follows from the probabilities of support."""
+
+    trust = Trust.LOCAL
+    tasks: ClassVar[tuple[type[Task], ...]] = (Histogram,)
+
+    @property
+    @abstractmethod
+    def support(self) -> Support:
+        """The probabilities with which a report supports its owner's bucket and others."""
+
+    @cached_property
+    def curve(self) -> PairCurve:
+        own, other, *same = map(float, self.support.cells)
+        some = [chance for chance in same if chance]
+        one, two = (
+            Law(0, np.array([*pair, *some]), ROUNDING) for pair in ([own, other], [other, own])
+        )
+        return PairCurve.both_directions(one, two)
+
+    @property
+    def guarantee(self) -> Guarantee:
+        return promise_alone(self)
+
+    @property
+    def local_epsilon(self) -> float:
+        return ratio_epsilon(self.support.ratio)
+
+
+def check_told_apart(oracle: FrequencyOracle, among: int, kind: str) -> None:
+    """Raise an error if a report supports its owner's bucket no more often than other buckets."""
+    if oracle.support.slope <= 0:
+        raise Infeasible(
+            f"{oracle.name} needs a larger epsilon for {among} {kind}, "
+            f"got {short(oracle.budget.epsilon)}",
+            nearest={"epsilon": among * 2.0**-60},
+        )

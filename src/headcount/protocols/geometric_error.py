@@ -1,7 +1,7 @@
-"""The error of geometric noise: the difference of two NB(t, a), whoever drew it.
+"""The error of geometric noise, which is the difference of two independent NB(t, a).
 
-With t = 1 it is two-sided geometric, P(z) = (1−a)/(1+a)·a^|z|: central noise, or the shares of all
-honest people together. Where more people take part than are counted on, t = n/h.
+With t = 1 it is two-sided geometric, P(z) = (1−a)/(1+a)·a^|z|. This is the law of central noise,
+and of the shares of all h honest people together. If n > h people add shares, t = n/h.
 """
 
 import math
@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from headcount.accounting import laws
 
-_FINEST = 2.0**-12  # the least rate of a law that is tabulated
+_FINEST = 2.0**-12  # the smallest rate for which a law is tabulated
 
 
 @dataclass(frozen=True)
@@ -30,13 +30,13 @@ class GeometricError:
         return math.sqrt(self.times / 2) / math.sinh(self.rate / 2)
 
     def tail(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
-        """P(error > z) for whole z; P(error < −z) is the same."""
+        """P(error > z) for integers z. P(error < −z) is the same."""
         if self.times == 1:
             inside = np.exp(-self.rate * (np.abs(values + 0.5) + 0.5)) / (1 + math.exp(-self.rate))
             return np.where(values >= 0, inside, 1 - inside)
         step = math.ceil(_FINEST / self.rate)
         beyond = _tails(self.times, self.rate * step)
-        # In steps of several units, one step more covers what lies between them.
+        # If a step has several units, one more step covers the integers between the steps.
         at = np.floor(np.abs(values + 0.5) / step).astype(np.int64)
         known = beyond[np.clip(at - (step > 1), 0, len(beyond) - 1)]
         known = np.where(at < (step > 1), 0.5, known)  # by symmetry, for z ≥ 0
@@ -49,7 +49,7 @@ class GeometricError:
 
 @lru_cache(maxsize=256)
 def _quantile(error: GeometricError, half: float) -> int:
-    """The least z ≥ 0 with P(error > z) ≤ half."""
+    """The smallest z ≥ 0 with P(error > z) ≤ half."""
     half *= 1 + 1e-12
     low, high = -1, 1
     while error.tail(np.array([float(high)]))[0] > half:
@@ -67,7 +67,7 @@ def _tails(times: Fraction, rate: float) -> NDArray[np.float64]:
     law = laws.negative_binomial(times, Fraction(math.exp(-rate)))
     size = 1 << (2 * len(law.mass)).bit_length()
     mass = np.fft.irfft(np.abs(np.fft.rfft(law.mass, size)) ** 2, size)[: size // 2]
-    # Transforms lose 1e-16 at each of them: added, so that no tail is too light.
+    # Transforms have an error of about 1e-16 per entry. The sum of these errors is added.
     tails: NDArray[np.float64] = np.cumsum(np.maximum(mass, 0.0)[::-1])[::-1][1:] + 1e-13
-    # Beyond all of them, only what the law left out.
+    # Beyond the table, there is only the mass that the law cut off.
     return np.append(tails, 2 * law.tail)

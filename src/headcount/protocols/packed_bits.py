@@ -1,14 +1,17 @@
-"""Rows of bits, eight to a byte, as `Alphabet.packed` has them: what oracles of many bits share."""
+"""Rows of bits, packed eight to a byte like the messages of `Alphabet.packed`.
+
+Frequency oracles that send many bits use these functions.
+"""
 
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-_PEOPLE = 1 << 14  # whose bits are set at a time
-_BLOCKS = 64  # of rows that are added up, or more
-_BYTES = 1 << 17  # of a block, at most: those in use stay in the cache
-_FEW = 1 << 14  # bytes whose bits are added up one by one
+_PEOPLE = 1 << 14  # the number of people whose bits are set at a time
+_BLOCKS = 64  # rows are added up in at least this many blocks
+_BYTES = 1 << 17  # the largest size of a block; the blocks in use then stay in the cache
+_FEW = 1 << 14  # blocks of at most this many bytes are added up bit by bit
 
 
 def row_bytes(bits: int) -> int:
@@ -16,43 +19,43 @@ def row_bytes(bits: int) -> int:
 
 
 def as_rows(payload: NDArray[np.uint8], bits: int) -> NDArray[np.uint8]:
-    """A row of bytes for each message, also where a row is a single byte."""
+    """The messages as a table with one row of bytes per message, even if a row is one byte."""
     return np.ascontiguousarray(payload).reshape(-1, row_bytes(bits))
 
 
 def as_payload(rows: NDArray[np.uint8]) -> NDArray[np.uint8]:
-    """Messages of rows."""
+    """The rows as messages. A row of one byte is a number."""
     return rows if rows.shape[1] > 1 else rows[:, 0]
 
 
 def message(bits: NDArray[Any]) -> int | tuple[int, ...]:
-    """One message, from its bits one by one."""
+    """One message that consists of these bits."""
     row = tuple(np.packbits(bits, bitorder="little").tolist())
     return row if len(row) > 1 else int(row[0])
 
 
 def cleared(rows: NDArray[np.uint8], bits: int) -> NDArray[np.uint8]:
-    """The same rows, with nothing behind their last bit."""
+    """The same rows, with zeros behind their last bit. The rows are changed in place."""
     if bits % 8:
         rows[:, -1] &= np.uint8((1 << bits % 8) - 1)
     return rows
 
 
 def put(rows: NDArray[np.uint8], positions: NDArray[Any], bits: NDArray[np.uint8]) -> None:
-    """Set in every row the bit at one position."""
+    """Write one bit into each row, at the row's own position."""
     flat = rows.reshape(-1)
     for start in range(0, len(rows), _PEOPLE):
-        chosen = positions[start : start + _PEOPLE]
-        at = np.arange(start, start + len(chosen)) * rows.shape[1] + (chosen >> 3)
-        place = (chosen & 7).astype(np.uint8)
-        found = flat[at]
-        # The bit that is there, and the one that shall be: differing, it is flipped.
-        found ^= (((found >> place) ^ bits[start : start + _PEOPLE]) & 1) << place
-        flat[at] = found
+        chunk = positions[start : start + _PEOPLE]
+        at = np.arange(start, start + len(chunk)) * rows.shape[1] + (chunk >> 3)
+        place = (chunk & 7).astype(np.uint8)
+        old = flat[at]
+        # A bit is flipped if it differs from the new one.
+        old ^= (((old >> place) ^ bits[start : start + _PEOPLE]) & 1) << place
+        flat[at] = old
 
 
 def row_sums(rows: NDArray[np.uint8]) -> NDArray[np.int32]:
-    """How many bits each row has set."""
+    """The number of bits that are set in each row."""
     size = next(size for size in (8, 4, 2, 1) if rows.shape[1] % size == 0)
     counts = np.bitwise_count(rows.view(np.dtype(f"u{size}")))
     total = np.zeros(len(rows), dtype=np.int32)
@@ -62,18 +65,19 @@ def row_sums(rows: NDArray[np.uint8]) -> NDArray[np.int32]:
 
 
 def column_sums(rows: NDArray[np.uint8], bits: int) -> NDArray[np.int64]:
-    """How many rows have each bit set.
+    """For each bit, the number of rows in which it is set.
 
-    By carry-save addition: bitwise operations on blocks of rows turn three digits of one weight
-    into one of it and one of twice the weight, for all bits at once. What is left in the end are
-    two digits at most of each weight, blocks that are halved and added up in the same way.
+    The method is carry-save addition. A digit is a block of rows whose bits all count with the same
+    weight, a power of two. Bitwise operations replace three digits of one weight by one digit of
+    that weight and one of twice the weight. In the end there are at most two digits of each weight.
+    Their blocks are then halved and added up in the same way.
     """
     width = rows.shape[1]
     blocks = max(_BLOCKS, -(-len(rows) * width // _BYTES))
     block = max(1, len(rows) // blocks)
     whole = len(rows) // block * block
     total = _sum(rows[whole:])
-    digits: list[list[NDArray[np.uint8]]] = []  # of weight 1, 2, 4, …
+    digits: list[list[NDArray[np.uint8]]] = []  # the digits of weight 1, 2, 4, …
     for start in range(0, whole, block):
         _add(digits, rows[start : start + block], 0)
     while block * width > _FEW:
@@ -83,7 +87,7 @@ def column_sums(rows: NDArray[np.uint8], bits: int) -> NDArray[np.int64]:
             for digit in alike:
                 _add(halved, digit[:block], place)
                 _add(halved, digit[block : 2 * block], place)
-                total += _sum(digit[2 * block :]) << place  # one row, if they were odd
+                total += _sum(digit[2 * block :]) << place  # one row, if their number was odd
         digits = halved
     for place, alike in enumerate(digits):
         for digit in alike:
@@ -92,7 +96,7 @@ def column_sums(rows: NDArray[np.uint8], bits: int) -> NDArray[np.int64]:
 
 
 def _add(digits: list[list[NDArray[np.uint8]]], digit: NDArray[np.uint8], place: int) -> None:
-    """Add a block of digits to those of its weight, 2^place, and carry."""
+    """Add a digit of weight 2^place to the others, and carry."""
     while len(digits) <= place:
         digits.append([])
     while len(digits[place]) == 2:
@@ -100,7 +104,7 @@ def _add(digits: list[list[NDArray[np.uint8]]], digit: NDArray[np.uint8], place:
         differ = one ^ other
         carry = one ^ digit
         carry &= differ
-        carry ^= one  # the bit that two or all three of them have
+        carry ^= one  # now the majority of the three bits
         differ ^= digit
         digits[place] = [differ]
         digit, place = carry, place + 1
@@ -110,9 +114,9 @@ def _add(digits: list[list[NDArray[np.uint8]]], digit: NDArray[np.uint8], place:
 
 
 def _sum(rows: NDArray[np.uint8]) -> NDArray[np.int64]:
-    """The same bit by bit, for few rows."""
+    """The same as `column_sums`, computed bit by bit. It is meant for few rows."""
     total = np.zeros(8 * rows.shape[1], dtype=np.int64)
-    for start in range(0, len(rows), 255):  # whose sums fit a byte
+    for start in range(0, len(rows), 255):  # the sum of 255 bits fits into a byte
         bits = np.unpackbits(rows[start : start + 255], axis=1, bitorder="little")
         total += bits.sum(axis=0, dtype=np.uint8)
     return total

@@ -1,16 +1,25 @@
-"""All protocols by their stable names: one line each, loaded when used."""
+"""All protocols by their stable names. Each has one line, and is loaded when it is used.
 
+Other protocols come from outside. A program gives its own class to `register`. An installed package
+names its classes in the entry points of the group `headcount.protocols`. These are loaded when
+somebody asks for all names, or for a name that is not one of Headcount's own. Headcount's own names
+always stand for its own classes, because some proven bounds apply to a protocol by its name.
+"""
+
+from collections.abc import Iterable
 from difflib import get_close_matches
 from importlib import import_module
-from typing import Any
+from typing import Any, TypeVar
 
 from headcount.core import checks
 from headcount.core.budget import Budget, Crowd, Trust
 from headcount.core.errors import UnknownName
-from headcount.core.protocol import Protocol
+from headcount.core.protocol import Protocol, option_names, other_task
 from headcount.core.task import Task
+from headcount.protocols.outside import Outside, is_name
 
-# Names that stand for a class, or for several that answer different tasks.
+Kind = TypeVar("Kind", bound=Protocol)
+# Each name stands for one class, or for several classes that answer different tasks.
 _CLASSES = {
     "central.geometric": "central.geometric:Geometric central.histogram:GeometricHistogram "
     "central.density:GeometricDensity",
@@ -45,40 +54,79 @@ _CLASSES = {
     "shuffle.amplified": "shuffle.amplified:Amplified",
     "shuffle.zero-exact": "shuffle.zero_exact:ZeroExact",
 }
+_outside = Outside(reserved=_CLASSES)
+
+
+def register(kind: type[Kind]) -> type[Kind]:
+    """Make a protocol of your own known by its name. `register` can be used as a decorator.
+
+    Plans, comparisons, estimates, audits and amplification then find the protocol like any other.
+    The class extends `Protocol`, and its `name` begins with its trust, as in "local.my-protocol".
+    Several classes may share a name if they answer different tasks. Registering a class again
+    changes nothing. If a class is defined again, as in a notebook, it replaces the old one.
+    """
+    _outside.add(kind)
+    return kind
+
+
+def is_outside(name: object) -> bool:
+    """Whether `name` has the form of a protocol's name and is not one of Headcount's own."""
+    return isinstance(name, str) and is_name(name) and name not in _CLASSES
 
 
 def protocol_class(name: str, task: Task | None = None) -> type[Protocol]:
-    """The class behind a stable name; for a task, where there are several."""
+    """The class with this name. If there are several, the one that answers the task."""
     classes = _classes(name)
-    fitting = (found for found in classes if task is not None and found.answers(task))
+    fitting = (kind for kind in classes if task is not None and kind.answers(task))
     return next(fitting, classes[0])
 
 
 def _classes(name: str) -> list[type[Protocol]]:
-    if not isinstance(name, str) or name not in _CLASSES:
-        known = ", ".join(_CLASSES)
+    if isinstance(name, str) and name in _CLASSES:
+        places = (place.split(":") for place in _CLASSES[name].split())
+        return [
+            getattr(import_module(f"headcount.protocols.{file}"), noun) for file, noun in places
+        ]
+    known = _outside.classes() if isinstance(name, str) else ()
+    classes = [kind for kind in known if kind.name == name]
+    if not classes:
         raise UnknownName(
-            f"`protocol` must be one of {known}, got {checks.shown(name)}", hint=likely_name(name)
+            f"`protocol` must be one of {', '.join(protocol_names())}, got {checks.shown(name)}",
+            hint=likely_name(name),
         )
-    places = (place.split(":") for place in _CLASSES[name].split())
-    return [getattr(import_module(f"headcount.protocols.{file}"), noun) for file, noun in places]
+    return classes
 
 
 def likely_name(wrong: object) -> str:
-    """A hint at the protocol whose name is nearly this, if there is one."""
-    near = get_close_matches(wrong[:100], _CLASSES, n=1) if isinstance(wrong, str) else []
+    """A hint at the protocol whose name is most similar. Empty if no name is similar."""
+    known = protocol_names()
+    near = get_close_matches(wrong[:100], known, n=1) if isinstance(wrong, str) else []
     return f"did you mean {near[0]}?" if near else ""
 
 
 def protocol_names(task: Task | None = None, trust: Trust | None = None) -> list[str]:
-    """The names of all protocols, or of those for one task, or of one trust."""
+    """The names of all protocols, or only of those that answer a task or have a trust."""
+    return own_names(task, trust) + outside_names(task, trust)
+
+
+def own_names(task: Task | None = None, trust: Trust | None = None) -> list[str]:
+    """The names of Headcount's own protocols. This loads no other packages."""
+    return _chosen(_CLASSES, task, trust)
+
+
+def outside_names(task: Task | None = None, trust: Trust | None = None) -> list[str]:
+    """The names of protocols from outside, in the order in which they were registered."""
+    return _chosen(dict.fromkeys(kind.name for kind in _outside.classes()), task, trust)
+
+
+def _chosen(names: Iterable[str], task: Task | None, trust: Trust | None) -> list[str]:
     if task is not None:
         checks.instance("task", task, Task)
     if trust is not None:
         checks.choice("trust", trust, tuple(Trust))
     return [
         name
-        for name in _CLASSES
+        for name in names
         if (task is None or protocol_class(name, task).answers(task))
         and (trust is None or protocol_class(name).trust == trust)
     ]
@@ -87,18 +135,19 @@ def protocol_names(task: Task | None = None, trust: Trust | None = None) -> list
 def protocol(name: str, task: Task, budget: Budget, crowd: Crowd, /, **options: Any) -> Protocol:
     """A protocol by its name, calibrated for a task, a budget and a crowd.
 
-    Options go by name, such as `calibration="paper"`. `protocol_names()` lists the names; the
-    module of a protocol's class explains it. `Infeasible` if the budget cannot be met.
+    `options` are given by name, such as `calibration="paper"`. `protocol_names()` lists all names,
+    and the module of a protocol's class explains the protocol. Raises `Infeasible` if the protocol
+    cannot keep the budget.
 
         p = protocol("shuffle.zero-exact", Count(), Budget(1, 1e-6), Crowd(100_000))
         p.parameters, p.guarantee, p.standard_error(), run(p, values).interval(0.95)
     """
     classes = _classes(name)
-    found = protocol_class(name, task if isinstance(task, Task) else None)
-    if isinstance(task, Task) and not found.answers(task):
-        raise found.other_task(task, (kind for one in classes for kind in one.tasks))
+    chosen = protocol_class(name, task if isinstance(task, Task) else None)
+    if isinstance(task, Task) and not chosen.answers(task):
+        raise other_task(task, chosen, *(answered for kind in classes for answered in kind.tasks))
     for option in options:
-        if option not in found.options():
-            known = ", ".join(found.options())
+        if option not in option_names(chosen):
+            known = ", ".join(option_names(chosen))
             raise UnknownName(f"{name} takes the options {known}, got {option!r}")
-    return found(task, budget, crowd, **options)
+    return chosen(task, budget, crowd, **options)

@@ -1,17 +1,20 @@
-"""Intervals for a count, by how many reports support it. They hold at least as often as they say.
+"""Confidence intervals for a count, from the number of reports that support it.
 
-Notation    c ∈ {0, …, n} the count; p and q < p the chances that a report supports it, if its owner
-            is counted and if not; N ~ Bin(c, p) + Bin(n−c, q) the reports that do, m those that
-            did; 1 − α the confidence.
-Interval    All c with P(N ≥ m) > αu(c) and P(N ≤ m) > α(1−u(c)): each c is missed with probability
-            α at most. With c the chance of m or more grows and u falls, so that the first holds
-            from some c on, and the second up to some c.
-Shares      The number u(c) is that of a normal estimate (Feldman, Cousins 1998): ½ far from both
-            bounds, 1 at c = 0 and 0 at c = n, where the estimate can mislead on one side only.
-            Of a count that is μ < z deviations from 0, the estimate may be b deviations above it
-            and (μ²+b²)/2μ below, with Φ(−b) + Φ(−(μ²+b²)/2μ) = α, of which u has the first part.
-Speed       Ends rise with m. Where N varies by hundreds, they are computed for some m only, on the
-            outer side of each, and to a small part of a deviation.
+The coverage of an interval is at least the stated confidence.
+
+Notation    c ∈ {0, …, n} is the count. A report supports the count with probability p if its owner
+            is counted, and with probability q < p otherwise. N ~ Bin(c, p) + Bin(n−c, q) is the
+            number of supporting reports, and m is its observed value. 1 − α is the confidence.
+Interval    All c with P(N ≥ m) > αu(c) and P(N ≤ m) > α(1−u(c)). So each c is missed with
+            probability α at most. As c grows, P(N ≥ m) grows and u falls. So the first condition
+            holds from some c on, and the second holds up to some c.
+Shares      u(c) divides α between the two sides, as for a normal estimate (Feldman, Cousins 1998).
+            It is ½ far from both bounds, 1 at c = 0 and 0 at c = n, where the estimate can err on
+            one side only. For a count that is μ < z standard deviations from 0, the interval covers
+            estimates up to b deviations above it and (μ²+b²)/2μ below it, where
+            Φ(−b) + Φ(−(μ²+b²)/2μ) = α. Then u is the first term's share of α.
+Speed       The ends of the interval rise with m. If the deviation of N is in the hundreds, the ends
+            are computed for some m only and rounded outwards, by a small part of a deviation.
 """
 
 from dataclasses import dataclass
@@ -25,19 +28,20 @@ from scipy import special
 from headcount.accounting.two_binomials import Reals, TwoBinomials
 
 Integers = NDArray[np.int64]
-_FINE = 128  # parts of a deviation to which ends are computed, at least
-_STEPS = 512  # of the table of u
+_FINE = 128  # the ends are computed to at least this fraction of a standard deviation
+_STEPS = 512  # the number of steps in the table of u
 _HALVINGS = 40
-_PATIENCE = 4  # after so many guesses, one step is a bisection
+_PATIENCE = 4  # every fourth step is a bisection
 
 
 def supported_counts(
     users: int, own: Fraction, other: Fraction, reports: Integers, confidence: float
 ) -> tuple[Integers, Integers]:
-    """The least and the largest c for each number of reports."""
+    """The smallest and the largest c of the interval, for each number of reports."""
     success, failure = (float(own), float(other)), (float(1 - own), float(1 - other))
     law = _Support(users, success, failure, float(own - other))
-    # Those who are not counted are a count, too. Reports that do not support the one support it.
+    # The number of people who are not counted is a count too. Exactly the reports that do not
+    # support the first count support the second.
     turned = _Support(users, failure[::-1], success[::-1], law.slope)
     wrong = 1 - confidence
     step = law.step(reports)
@@ -48,12 +52,15 @@ def supported_counts(
 
 @dataclass(frozen=True)
 class _Support:
-    """The chances that a report supports a count, or not: of people in the count, and of others."""
+    """The probabilities that a report supports a count, and that it does not.
+
+    The first number of each pair is for people in the count, the second for all others.
+    """
 
     users: int
     success: tuple[float, float]
     failure: tuple[float, float]
-    slope: float  # by how much more often those who are in it support it
+    slope: float  # p − q
 
     def _law(self, counts: Integers) -> TwoBinomials:
         trials = counts.astype(np.float64), (self.users - counts).astype(np.float64)
@@ -66,17 +73,17 @@ class _Support:
         return likely
 
     def _deviation(self, counts: Reals | Integers) -> Reals:
-        """The standard deviation of the estimate, if the count is this."""
+        """The standard deviation of the estimate for each of these true counts."""
         deviation: Reals = np.sqrt(self._law(counts.astype(np.int64)).variance) / self.slope
         return deviation
 
     def step(self, reports: Integers) -> Integers:
-        """The distance of the numbers of reports for which ends are computed: a power of two."""
+        """The distance between the m for which ends are computed. It is a power of two."""
         grain = self._deviation(self._likely(reports)) * self.slope / _FINE
         return np.exp2(np.floor(np.log2(np.maximum(grain, 1.0)))).astype(np.int64)
 
     def _share(self, counts: Integers, wrong: float) -> Reals:
-        """The number u(c)."""
+        """The share u(c) of α."""
         distance = np.minimum(counts, self.users - counts)
         near = np.interp(distance / np.maximum(self._deviation(counts), 1e-9), *_shares(wrong))
         side = np.sign(self.users - 2 * counts)
@@ -84,10 +91,10 @@ class _Support:
         return share
 
     def least(self, reports: Integers, wrong: float) -> Integers:
-        """The least c with P(N ≥ m) > αu(c), or a little less."""
+        """The smallest c with P(N ≥ m) > αu(c), or a slightly smaller number."""
         seen, where = np.unique(reports, return_inverse=True)
         likely = self._likely(seen)
-        # The first is too few, or below 0; the second is enough, as u(n) = 0.
+        # `low` never fulfills the condition. `high` always does, at the start because u(n) = 0.
         low, high = np.full(len(seen), -1), np.full(len(seen), self.users)
         fine = np.maximum(self._deviation(likely) / _FINE, 1.0)
         guess = likely + special.ndtri(wrong / 2) * self._deviation(likely)
@@ -100,7 +107,7 @@ class _Support:
             tail = self._law(tried).at_least(seen[at].astype(np.float64), wrong)
             enough = tail > wanted
             low[at], high[at] = np.where(enough, low[at], tried), np.where(enough, tried, high[at])
-            # The next guess is as if N were normal, and a little further, to have the end between.
+            # The next guess treats N as normal. It goes a little too far, to enclose the end.
             gap = special.ndtri(np.maximum(tail, 1e-300)) - special.ndtri(
                 np.maximum(wanted, 1e-300)
             )
@@ -112,7 +119,7 @@ class _Support:
 
 @lru_cache(maxsize=64)
 def _shares(wrong: float) -> tuple[Reals, Reals]:
-    """Distances μ from a bound, from 0 to z deviations, and u of each."""
+    """A table of u by the distance μ from a bound, which goes from 0 to z standard deviations."""
     z = -float(special.ndtri(wrong / 2))
     distance = np.linspace(0.0, z, _STEPS + 1)[1:]
     low, high = np.zeros(_STEPS), np.full(_STEPS, z)

@@ -1,12 +1,13 @@
-"""Windows of outputs around a level: what the piecewise and the hybrid mechanism share.
+"""Windows of outputs around a level, which the piecewise and the hybrid mechanism share.
 
-Notation, law and error are those of `local.piecewise-mean`.
+See `local.piecewise-mean` for the notation, the law and the error.
 """
 
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,16 +15,20 @@ from numpy.typing import NDArray
 from headcount.core.budget import Trust
 from headcount.core.cached import cached_property
 from headcount.core.guarantee import Guarantee
+from headcount.core.promise import promise_alone
+from headcount.core.protocol import Protocol
 from headcount.core.source import Source
-from headcount.core.task import Bounded, Holding
-from headcount.protocols.level_protocol import MOST_SUM
-from headcount.protocols.response_sum import MOST_RESPONSES, ResponseSum
+from headcount.core.task import Holding, Task
+from headcount.core.tasks.bounded import Bounded, Mean, Sum
+from headcount.protocols.fixed_point import Grid
+from headcount.protocols.level_responses import MOST_RESPONSES
+from headcount.protocols.levels import MOST_SUM, bounded, check_levels
 from headcount.protocols.responses import ratio_epsilon, share_weight
 from headcount.randomness.draws import WHOLE, bernoulli, uniform
 from headcount.randomness.totals import binomial, uniform_sum
 
-_LEAST_LEVELS = 2**7  # by default; outputs then still fit into a byte
-_ROUNDING = 1000  # times the variance by rounding is what responses have at least, by default
+_LEAST_LEVELS = 2**7  # the smallest default; outputs then still fit into a byte
+_RESPONSE_TO_ROUNDING = 1000  # the smallest ratio of the two variances that the default accepts
 
 
 def paper_window(levels: int, epsilon: float) -> int:
@@ -33,7 +38,7 @@ def paper_window(levels: int, epsilon: float) -> int:
 def window_variances(
     levels: int, epsilon: float
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """β, and the variance for the levels at the ends, with windows of 1, …, L."""
+    """β, and the variance for the levels 0 and L, for each window size from 1 to L."""
     window = np.arange(1.0, levels + 1)
     outputs, gain = levels + window, window * math.expm1(epsilon)
     blind, seen = outputs / (outputs + gain), gain / (outputs + gain)
@@ -42,17 +47,20 @@ def window_variances(
 
 
 def enough_windows(task: Bounded, users: int, epsilon: float) -> int:
-    """So many levels that rounding hardly matters; no more than there are whole numbers."""
+    """Enough levels to make the variance of rounding negligible.
+
+    For whole numbers, there are no more levels than numbers in the range.
+    """
     most = min(MOST_RESPONSES, MOST_SUM // (2 * users))
-    found = _LEAST_LEVELS
-    while found < most and window_variances(found, epsilon)[1].min() < _ROUNDING / 4:
-        found *= 2
-    return min(found, int(task.span)) if task.whole else found
+    levels = _LEAST_LEVELS
+    while levels < most and window_variances(levels, epsilon)[1].min() < _RESPONSE_TO_ROUNDING / 4:
+        levels *= 2
+    return min(levels, int(task.span)) if task.whole else levels
 
 
 @dataclass(frozen=True)
 class Windows:
-    """A window of W outputs for each of the levels, and all that follows from it."""
+    """The response law in which each level has a window of W outputs."""
 
     levels: int
     size: int
@@ -60,17 +68,17 @@ class Windows:
 
     @property
     def outputs(self) -> int:
-        """The number T."""
+        """The number T of outputs."""
         return self.levels + self.size
 
     @cached_property
     def weight(self) -> int:
-        """The least b with 1 + (2^64−b)T/(bW) ≤ e^ε, that is ⌈2^64·T/(T + W(e^ε−1))⌉."""
+        """The smallest b with 1 + (2^64−b)T/(bW) ≤ e^ε, which is ⌈2^64·T/(T + W(e^ε−1))⌉."""
         return share_weight(self.outputs, self.size, self.levels, self.epsilon)
 
     @property
     def blind(self) -> Fraction:
-        """The number β."""
+        """The probability β of an output that does not depend on the level."""
         return Fraction(self.weight, WHOLE)
 
     @property
@@ -85,10 +93,11 @@ class Windows:
 
     @property
     def ends(self) -> tuple[tuple[Fraction, ...], tuple[Fraction, ...]]:
-        """For the levels 0 and L: how often the one's window, the other's, and neither.
+        """The laws of the response for the levels 0 and L.
 
-        Two windows at a distance d differ in min(d, W) outputs each, and all other outputs are as
-        probable for both: divergences grow with d, and no two levels differ more than these.
+        Each law has the probabilities of the window of 0, of the window of L, and of neither. Two
+        windows at a distance d differ in min(d, W) outputs each. All other outputs have the same
+        probability for both. So divergences grow with d, and they are largest for 0 and L.
         """
         other = self.blind * self.size / self.outputs
         own, neither = 1 - self.blind + other, self.blind - 2 * other
@@ -113,7 +122,7 @@ class Windows:
         return (self.outputs - 1) / float(1 - self.blind)
 
     def respond(self, levels: NDArray[np.integer], source: Source) -> NDArray[np.int64]:
-        """People's outputs for their levels."""
+        """The outputs of people who have these levels."""
         blind = bernoulli(source, len(levels), self.weight).view(np.bool_)
         seeing, blinded = np.flatnonzero(~blind), np.flatnonzero(blind)
         out = levels.astype(np.int64)
@@ -122,12 +131,12 @@ class Windows:
         return out
 
     def level_sum(self, outputs: int, people: int) -> Fraction:
-        """The estimate S, if these people's outputs add up to that."""
+        """The estimate S for this number of people, from the sum of their outputs."""
         apart = people * ((self.size - 1) * WHOLE + self.weight * self.levels)
         return Fraction(2 * outputs * WHOLE - apart, 2 * (WHOLE - self.weight))
 
     def simulate(self, held: Holding, source: Source) -> int:
-        """The sum of all outputs."""
+        """A random sum of all outputs."""
         blind = [int(binomial(source, n, self.blind)[0]) for n in held.counts.tolist()]
         seen = held.counts - np.array(blind, dtype=np.int64)
         inside = uniform_sum(source, int(seen.sum()), self.size)
@@ -135,23 +144,22 @@ class Windows:
 
 
 @dataclass(frozen=True)
-class WindowedSum(ResponseSum):
-    """A local protocol whose people respond with outputs around their level, or in part so."""
+class WindowedMean(Protocol):
+    """A local protocol in which people often respond with an output near their level."""
 
     trust = Trust.LOCAL
-    fixed_messages = 1
+    tasks: ClassVar[tuple[type[Task], ...]] = (Sum, Mean)
 
-    levels: int | None = None  # by default so many that rounding hardly matters
+    levels: int | None = None  # by default enough to make rounding negligible
 
-    def _check_options(self) -> None:
-        self._keep_levels("levels", MOST_RESPONSES)
+    def check_options(self) -> None:
+        check_levels(self, "levels", MOST_RESPONSES)
 
     @cached_property
-    def _levels(self) -> int:
-        if self.levels is not None:
-            return self.levels
-        return enough_windows(self._bounds, self.crowd.users, self.budget.epsilon)
+    def grid(self) -> Grid:
+        task, users = bounded(self), self.crowd.users
+        return Grid(task, self.levels or enough_windows(task, users, self.budget.epsilon))
 
     @property
     def guarantee(self) -> Guarantee:
-        return self._promise_alone()
+        return promise_alone(self)

@@ -1,1 +1,1 @@
-"""Random bits and exact draws: the only room where chance is made."""
+"""Random bits and exact draws. All randomness of the library comes from here."""

@@ -1,8 +1,8 @@
 """Two-sided geometric noise, drawn exactly (Canonne, Kamath, Steinke 2020, algorithms 1 and 2).
 
-P(z) = (1−a)/(1+a)·a^|z| with a = e^−ε, for any rational ε: every coin has a rational bias, and a
-coin of bias e^−γ is a parity of such coins. Our own rather than OpenDP's sampler of the same law,
-so that the seeded source can drive it and the core needs no further package. How long a draw takes
+P(z) = (1−a)/(1+a)·a^|z| with a = e^−ε, for any rational ε. Every coin has a rational bias, and a
+coin of bias e^−γ is made from such coins. OpenDP has a sampler of the same law. This one exists so
+that the seeded source can be used with it, and the core needs no other package. The time of a draw
 depends on the noise; see SECURITY.md.
 """
 
@@ -20,7 +20,7 @@ def coin(source: Source, p: Fraction) -> bool:
 def exponential_coin(source: Source, gamma: Fraction) -> bool:
     """True with probability e^−γ, for γ in [0, 1].
 
-    The number K of the first failure among coins of bias γ/1, γ/2, γ/3, … has
+    Toss coins of bias γ/1, γ/2, γ/3, … and let K be the number of the first coin that fails. Then
     P(K > k) = γ^k/k!, so P(K odd) = Σ (−γ)^k/k! = e^−γ.
     """
     k = 1
@@ -30,7 +30,7 @@ def exponential_coin(source: Source, gamma: Fraction) -> bool:
 
 
 def geometric(source: Source, gamma: Fraction) -> int:
-    """One draw of P(k) = (1−a)·a^k, k ≥ 0, with a = e^−γ, for γ > 0."""
+    """One draw from the law P(k) = (1−a)·a^k, k ≥ 0, with a = e^−γ, for γ > 0."""
     s, t = gamma.numerator, gamma.denominator
     while True:
         remainder = uniform_below(source, t)
@@ -39,7 +39,8 @@ def geometric(source: Source, gamma: Fraction) -> int:
     quotient = 0
     while exponential_coin(source, Fraction(1)):
         quotient += 1
-    # remainder + t·quotient is geometric with ratio e^(−1/t); a block of s makes e^−γ.
+    # remainder + t·quotient is geometric with ratio e^(−1/t). Dividing it by s makes the ratio
+    # e^(−s/t) = e^−γ.
     return (remainder + t * quotient) // s
 
 
@@ -49,5 +50,5 @@ def discrete_laplace(source: Source, epsilon: Fraction) -> int:
         magnitude = geometric(source, epsilon)
         negative = uniform_below(source, 2) == 1
         if negative and magnitude == 0:
-            continue  # zero has one sign only
+            continue  # otherwise zero would be twice as likely
         return -magnitude if negative else magnitude

@@ -1,4 +1,4 @@
-"""Exact draws from simple laws. Integers in, integers out: no floating point touches a bit."""
+"""Exact draws from simple laws. They use integers only, and no floating point."""
 
 from typing import Any
 
@@ -8,17 +8,18 @@ from numpy.typing import NDArray
 from headcount.core.errors import InvalidParameter
 from headcount.core.source import Source
 
-WHOLE = 1 << 64  # a probability is an integer of at most this, over it
+WHOLE = 1 << 64  # a probability is an integer divided by this
 _CHUNK = 1 << 18
-_WORDS = 1 << 14  # of 64 bits, packed at a time
-_FIRST = 10  # digits of packed bits, after which few words have an undecided one
+_WORDS = 1 << 14  # the number of 64-bit words that are packed at a time
+_FIRST = 10  # after this many digits, few words have an undecided bit
 
 
 def bernoulli(source: Source, count: int, weight: int, bits: int = 64) -> NDArray[np.uint8]:
     """`count` independent bits that are 1 with probability exactly weight / 2^bits, bits ≤ 128.
 
-    A uniform 128-bit integer is below the threshold if its top byte is below the threshold's; only
-    on a tie, once in 256 times, are the next 56 bits drawn and compared, and then the last 64.
+    A bit is 1 if a uniform 128-bit integer is below a threshold. The top byte is compared first.
+    Only if it equals the threshold's top byte, once in 256 times, the next 56 bits are drawn and
+    compared, and if these are equal too, the last 64.
     """
     if not (1 <= bits <= 128 and 0 <= weight <= 1 << bits):
         raise InvalidParameter(
@@ -46,21 +47,25 @@ def bernoulli(source: Source, count: int, weight: int, bits: int = 64) -> NDArra
 
 
 def successes(source: Source, count: int, weight: int, bits: int = 64) -> NDArray[np.int64]:
-    """Where `bernoulli` would have ones, without making the zeros: for rare ones among many."""
-    found = []
+    """The positions where `bernoulli` would have ones. Meant for many bits with few ones.
+
+    It needs memory for the ones only.
+    """
+    positions = []
     for start in range(0, count, _CHUNK):
         mask = np.zeros(_CHUNK, dtype=np.bool_)
         drawn = bernoulli(source, min(_CHUNK, count - start), weight, bits)
         mask[: len(drawn)] = drawn
-        found.append(_positions(mask) + start)
-    return np.concatenate(found) if found else np.zeros(0, dtype=np.int64)
+        positions.append(_positions(mask) + start)
+    return np.concatenate(positions) if positions else np.zeros(0, dtype=np.int64)
 
 
 def packed_bernoulli(source: Source, size: int, weight: int) -> NDArray[np.uint8]:
     """`size` bytes of independent bits, each 1 with probability exactly weight / 2^64.
 
-    The digits of uniform numbers are compared with the threshold's from the first on, 64 numbers
-    at a time: each step decides half of the bits that are still equal to it.
+    A bit is 1 if a uniform number is below a threshold. Binary digits are compared from the first
+    on, for 64 numbers at a time. Each step decides half of the numbers that were still equal to
+    the threshold.
     """
     if not 0 <= weight <= WHOLE:
         raise InvalidParameter(f"a probability must be weight/2^64, got {weight}/2^64")
@@ -69,12 +74,13 @@ def packed_bernoulli(source: Source, size: int, weight: int) -> NDArray[np.uint8
         out.fill(WHOLE - 1)
         return out.view(np.uint8)[:size]
     digits = [weight >> (63 - place) & 1 for place in range(64)]
-    while digits and not digits[-1]:  # where the threshold has no more digits, no number is below
+    while digits and not digits[-1]:  # trailing zeros of the threshold decide nothing
         digits.pop()
-    # The first digits for all words, piece by piece; then the others where a bit is undecided.
+    # First compare some digits of all words, piece by piece. Then compare the other digits, only
+    # for words with an undecided bit.
     first = digits[:_FIRST]
     uniforms = np.empty((len(first), _WORDS), dtype=np.uint64)
-    found, undecided = [], []
+    places, undecided = [], []
     for start in range(0, len(out), _WORDS):
         piece = out[start : start + _WORDS]
         source.fill(uniforms.reshape(-1).view(np.uint8))
@@ -83,11 +89,11 @@ def packed_bernoulli(source: Source, size: int, weight: int) -> NDArray[np.uint8
             equal = _compared(digit, drawn, equal, piece)
         if len(digits) > len(first):
             at = np.flatnonzero(equal)
-            found.append(at + start)
+            places.append(at + start)
             undecided.append(equal[at])
-    if not found:
+    if not places:
         return out.view(np.uint8)[:size]
-    where, equal = np.concatenate(found), np.concatenate(undecided)
+    where, equal = np.concatenate(places), np.concatenate(undecided)
     for digit in digits[_FIRST:]:
         below = out[where]
         equal = _compared(digit, source.integers(len(equal), np.uint64), equal, below)
@@ -97,11 +103,12 @@ def packed_bernoulli(source: Source, size: int, weight: int) -> NDArray[np.uint8
 
 
 def _compared(digit: int, drawn: NDArray[Any], equal: Any, below: NDArray[np.uint64]) -> Any:
-    """One digit more: which bits are `below` by now, in place, and which are still equal.
+    """Compare one more digit. Updates `below` in place, and returns the bits still equal.
 
-    A fair digit may be read either way: a 1 is taken for what keeps the bits equal.
+    A random digit is fair, so its meaning may be chosen: a 1 means that it equals the threshold's
+    digit.
     """
-    if equal is None:  # before the first digit all are
+    if equal is None:  # before the first digit, all are equal
         if digit:
             np.invert(drawn, out=below)
         return drawn
@@ -113,22 +120,23 @@ def _compared(digit: int, drawn: NDArray[Any], equal: Any, below: NDArray[np.uin
 
 
 def _positions(mask: NDArray[np.bool_], levels: int = 2) -> NDArray[np.int64]:
-    """Where a mask with few true entries is true: `nonzero`, looking at 64 entries at a time."""
+    """The positions where a mask is true. It is faster than `nonzero` if few entries are true."""
     if not levels:
         return mask.nonzero()[0]
     eights = mask.view(np.uint64)
-    found = _positions(eights != 0, levels - 1)
-    inside = eights[found].view(np.bool_).nonzero()[0]
-    positions: NDArray[np.int64] = (found[inside >> 3] << 3) + (inside & 7)
+    filled = _positions(eights != 0, levels - 1)
+    inside = eights[filled].view(np.bool_).nonzero()[0]
+    positions: NDArray[np.int64] = (filled[inside >> 3] << 3) + (inside & 7)
     return positions
 
 
 def uniform(
     source: Source, count: int, below: int, dtype: type[np.unsignedinteger] = np.uint64
 ) -> NDArray[np.unsignedinteger]:
-    """`count` independent integers, exactly uniform on 0 … below − 1, which the type must hold.
+    """`count` independent integers, exactly uniform on 0 … below − 1. They must fit the type.
 
-    Masked to the least power of two that is enough, and drawn again if too large.
+    Random bits are masked to the smallest sufficient power of two. Integers that are too large are
+    drawn again.
     """
     most = int(np.iinfo(dtype).max) + 1
     if not 1 <= below <= most:
@@ -157,9 +165,9 @@ def uniform_below(source: Source, below: int) -> int:
 def permutation(source: Source, count: int) -> NDArray[np.intp]:
     """An exactly uniform permutation of 0 … count − 1.
 
-    The order of random keys is uniform if keys that are equal are ordered by chance as well. A key
-    fills what the number itself leaves free of 64 bits, so that one plain sort carries both; the
-    few numbers whose keys are equal are then ordered anew within their group.
+    Each number gets a random key, and sorting by keys gives a uniform order, provided that equal
+    keys are ordered at random too. Key and number share 64 bits, so one plain sort moves both. The
+    few numbers with equal keys are then put into a new random order within their group.
     """
     bits = max(1, (count - 1).bit_length())
     number = np.uint64((1 << bits) - 1)
@@ -179,7 +187,7 @@ def permutation(source: Source, count: int) -> NDArray[np.intp]:
 def _order_within(source: Source, groups: NDArray[np.uint64]) -> NDArray[np.intp]:
     """A uniform order within each group of a sorted vector.
 
-    By 64-bit keys, which give a uniform order if they are all distinct; drawn until they are.
+    It is the order of 64-bit keys, which are drawn until they are all distinct.
     """
     while True:
         keys = source.integers(len(groups), np.uint64)

@@ -1,8 +1,8 @@
-"""Randomized rounding: real numbers to whole ones, without bias.
+"""Randomized rounding of real numbers to integers, without bias.
 
-A number t becomes ⌈t − U⌉ with U uniform on [0, 1): ⌊t⌋ + 1 with probability t − ⌊t⌋, else ⌊t⌋; a
-whole t stays what it is. Floating point only finds the cases in which t − U is surely far from a
-whole number; all others, one in millions, are decided in rational numbers.
+A number t becomes ⌈t − U⌉ with U uniform on [0, 1). That is ⌊t⌋ + 1 with probability t − ⌊t⌋, and
+⌊t⌋ otherwise. An integer t does not change. Floating point decides only if t − U is certainly far
+from an integer. All other cases, one in millions, are decided with rational numbers.
 """
 
 from collections.abc import Callable
@@ -23,15 +23,19 @@ def rounded(
     error: float,
     exactly: Callable[[int], Fraction],
 ) -> NDArray[np.int64]:
-    """Numbers t_i ≥ 0, rounded at random: exactly(i) is t_i, and near[i] is it up to `error`."""
+    """Numbers t_i ≥ 0, rounded at random.
+
+    near[i] is t_i with an error of at most `error`, and exactly(i) is t_i itself.
+    """
     uniforms = source.integers(len(near), np.uint64)
-    # The first 52 bits behind the sign and exponent of 1: a float, without a conversion.
+    # Put the first 52 bits behind the sign and exponent of 1. The result is a float in [1, 2).
     left = near - ((uniforms >> np.uint64(12)) | _ONE).view(np.float64)
     left += 1.0
     up = np.ceil(left)
     out = up.astype(np.int64)
-    # How far the next whole number is from the middle of its step; near ½ it may be another one.
-    # The uniform is off by 2^−52, a difference by a unit of its size, less than `error`.
+    # `left` becomes the distance from the middle between two integers. If it is near ½, rounding
+    # errors may have changed the result. The uniform has an error of 2^−52, and the differences
+    # have rounding errors, which are less than `error`.
     left -= up
     left += 0.5
     sure = 0.5 - (3 * error + 2.0**-48)
@@ -41,11 +45,11 @@ def rounded(
 
 
 def _decided(source: Source, t: Fraction, uniform: int) -> int:
-    """⌈t − U⌉ for a U whose first 64 bits are given; the next are drawn until they decide."""
+    """⌈t − U⌉ for a U whose first 64 bits are given. More bits are drawn until they decide."""
     whole, rest = divmod(t, 1)
     while True:
         digit, rest = divmod(rest * WHOLE, 1)
         if uniform != digit or rest == 0:
-            # U < t − ⌊t⌋ rounds up; where the first digits are all there are, equal is not below.
+            # t is rounded up if U < t − ⌊t⌋. If t has no more digits, an equal U is not below.
             return int(whole) + (uniform < digit)
         uniform = int(source.integers(1, np.uint64)[0])

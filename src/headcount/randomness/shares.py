@@ -1,8 +1,8 @@
-"""Noise shares: the laws of a little noise that n people's add up to a lot of.
+"""Noise shares: each person draws a little noise, and the shares of n people add up to a known law.
 
 A share is mostly zero, with a long and light tail. Masses are computed to 50 digits and rounded to
-2^−128, so that even the shares of 2^50 people together differ from their law by less than any δ.
-Where the tail is too long for a table, a share is drawn cluster by cluster.
+2^−128. So even the shares of 2^50 people together are closer to their law, in total variation, than
+any δ. If the tail is too long for a table, a share is drawn as a sum of clusters.
 """
 
 from collections.abc import Iterator
@@ -26,10 +26,10 @@ from headcount.randomness.table import FINE, ThresholdTable
 
 _DIGITS = 60
 _NEGLIGIBLE = Decimal(1) / (FINE << 8)
-_LARGEST_CLUSTER = 1 << 12  # that has an entry in a table of its own
-LEAST_GAMMA = Fraction(1, 2**40)  # a cluster is then far from 2^63
+_LARGEST_CLUSTER = 1 << 12  # larger clusters share one entry of the table
+LEAST_GAMMA = Fraction(1, 2**40)  # with a smaller γ, a cluster might exceed 2^63
 _LARGEST_GAMMA = 2**10
-_LARGEST_SIZE = 1000  # r; the number of clusters has a table of some 30·r entries
+_LARGEST_SIZE = 1000  # of r; the table of the number of clusters has about 30·r entries
 
 
 def _decimal(number: Fraction) -> Decimal:
@@ -37,9 +37,9 @@ def _decimal(number: Fraction) -> Decimal:
 
 
 def _masses(first: Decimal, ratios: Iterator[Decimal], limit: Decimal) -> list[Decimal]:
-    """From P(0) and P(k)/P(k−1) on, until all that is left weighs nothing.
+    """The masses P(0), P(1), … from P(0) and the ratios P(k)/P(k−1), until the rest is negligible.
 
-    From the mode on, ratios stay on one side of `limit` < 1, so what is left is geometric at most.
+    Beyond the mode, ratios stay on one side of `limit` < 1. So the rest is at most a geometric sum.
     """
     masses = [first]
     for ratio in ratios:
@@ -52,7 +52,7 @@ def _masses(first: Decimal, ratios: Iterator[Decimal], limit: Decimal) -> list[D
 
 @lru_cache(maxsize=64)
 def negative_binomial_share(r: Fraction, p: Fraction) -> ThresholdTable:
-    """NB(r, p): P(0) = (1−p)^r, P(k)/P(k−1) = p(k−1+r)/k."""
+    """The law NB(r, p), with P(0) = (1−p)^r and P(k)/P(k−1) = p(k−1+r)/k."""
     with localcontext() as context:
         context.prec = _DIGITS
         size, ratio = _decimal(r), _decimal(p)
@@ -63,7 +63,7 @@ def negative_binomial_share(r: Fraction, p: Fraction) -> ThresholdTable:
 
 @lru_cache(maxsize=64)
 def poisson_share(mean: Fraction) -> ThresholdTable:
-    """Poisson(mean): P(0) = e^−mean, P(k)/P(k−1) = mean/k."""
+    """The law Poisson(mean), with P(0) = e^−mean and P(k)/P(k−1) = mean/k."""
     with localcontext() as context:
         context.prec = _DIGITS
         rate = _decimal(mean)
@@ -73,10 +73,11 @@ def poisson_share(mean: Fraction) -> ThresholdTable:
 
 @dataclass(frozen=True)
 class NegativeBinomialShare:
-    """NB(r, e^−γ), whose tail may be millions long; mostly zero if r is small.
+    """A share NB(r, e^−γ). It may have a tail of millions, and it is mostly zero if r is small.
 
-    It is a sum of N ~ Poisson(rL) clusters, L = −ln(1−e^−γ), of sizes P(k) = e^−γk/(kL), k ≥ 1.
-    A whole crowd whose r add up to 1 has only about L of them, so nearly all people have none.
+    It is a sum of N ~ Poisson(rL) clusters with L = −ln(1−e^−γ). The size k ≥ 1 of a cluster has
+    the law P(k) = e^−γk/(kL). If the r of a whole crowd add up to 1, the crowd has only about L
+    clusters, so nearly all people have none.
     """
 
     r: Fraction
@@ -90,17 +91,21 @@ class NegativeBinomialShare:
 
     @cached_property
     def variation(self) -> float:
-        """At most how far a share is from its law, in total variation.
+        """An upper bound on the total variation between a share and its law.
 
-        TV(N) + E[N]·TV(size): two sums are the same if their numbers and all their sizes are. For
-        N, its table, the table of N ≥ 1, and the mean, which has 50 digits and more.
+        It is TV(N) + E[N]·TV(size), because two sums are equal if their numbers of clusters and all
+        sizes are equal. TV(N) includes the table of N, the table of N given N ≥ 1, and the error of
+        the mean, which has at least 50 digits.
         """
         mean = float(self._mean)
         drawn_number = self._table.total_variation + self._several.total_variation + mean * 1e-50
         return drawn_number + mean * _clusters(self.gamma).variation
 
     def draw(self, source: Source, count: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Independent shares of `count` people: which of them have any (sorted), and how much."""
+        """Independent shares of `count` people: the people with a positive share, and the shares.
+
+        People are in rising order.
+        """
         people = checks.whole("count", count, low=0, high=2**53)
         having = successes(source, people, self._any, bits=128)
         if not len(having):
@@ -112,7 +117,7 @@ class NegativeBinomialShare:
         return having, amounts
 
     def law(self, least: Fraction) -> dict[int, Fraction]:
-        """Masses from 0 on to 50 digits, up to where they stay below `least`.
+        """The masses P(0), P(1), …, with 50 digits, until they stay below `least`.
 
         P(0) = (1−e^−γ)^r, P(k)/P(k−1) = e^−γ(k−1+r)/k.
         """
@@ -124,7 +129,7 @@ class NegativeBinomialShare:
             mass = (-_decimal(self._mean)).exp()
             masses = {0: Fraction(mass)}
             for k in count(1):
-                # Ratios go one way to e^−γ < 1: past the first below 1, masses only fall.
+                # Ratios tend monotonically to e^−γ < 1. After the first one below 1, masses fall.
                 ratio = decay * (k - 1 + size) / k
                 mass *= ratio
                 if ratio < 1 and mass < limit:
@@ -142,7 +147,7 @@ class NegativeBinomialShare:
 
     @cached_property
     def _any(self) -> int:
-        """The chance, over 2^128, of a cluster at all."""
+        """The probability of at least one cluster, times 2^128."""
         return FINE - int(self._table.law.get(0, 0) * FINE)
 
     @property
@@ -161,28 +166,29 @@ def _check(name: str, value: object, low: Fraction, high: int) -> None:
 
 @lru_cache(maxsize=64)
 def _poisson_above_zero(mean: Fraction) -> ThresholdTable:
-    """What is drawn from `poisson_share`, if it is not 0."""
+    """The law of `poisson_share`, given that it is not 0."""
     chances = [(k, chance) for k, chance in poisson_share(mean).law.items() if k]
-    if not chances:  # so rare that the table has none
+    if not chances:  # a positive number is too rare for the table
         return ThresholdTable.fine([Fraction(1)], start=1)
     total = sum(chance for _, chance in chances)
-    # Outcomes are consecutive: the law has one mode, and only its ends are left out.
+    # Outcomes are consecutive, because the law has one mode and rounding removes only its ends.
     return ThresholdTable.fine([chance / total for _, chance in chances], start=chances[0][0])
 
 
 class _Clusters:
     """The logarithmic law: sizes k ≥ 1 with P(k) = a^k/(kL), a = e^−γ and L = −ln(1−a).
 
-    Small sizes have a table, with one more outcome for all that are larger. Those are proposed from
-    a law above a^k/k, piece by piece: a^s/s for k from s to 2s−1, while γs < 1, and a^k/s from the
-    last s on. At least a fourth of every piece is accepted: ln 2/e, and a half in the last, where
-    proposals are 1/γ ≤ s beyond s on average.
+    Small sizes have a table, with one more outcome for all larger sizes. Larger sizes are drawn by
+    rejection. Proposals come from pieces of a law that is above a^k/k: a^s/s for k from s to 2s−1,
+    while γs < 1, and a^k/s from the last s on. At least a fourth of the proposals of each piece is
+    accepted. The share is at least ln 2/e in all pieces but the last, and at least a half in the
+    last, where proposals exceed s by 1/γ ≤ s on average.
     """
 
     def __init__(self, gamma: Fraction):
         self._gamma = gamma
         with localcontext() as context:
-            # 1−a and L lose twelve digits at most where γ is small, and γ/ln 10 where it is large.
+            # For a small γ, 1−a and L lose at most twelve digits; for a large γ, γ/ln 10 digits.
             context.prec = _DIGITS + 20 + int(gamma)
             a = (-_decimal(gamma)).exp()
             rate = -(1 - a).ln()
@@ -199,7 +205,8 @@ class _Clusters:
             above = [a**start for start in self._starts]
             above[-1] /= self._starts[-1] * (1 - a)
             self._pieces = ThresholdTable.fine([mass / sum(above) for mass in above])
-        # If proposals are off by t, and a fourth is accepted, what is accepted is off by 2t·4.
+        # If proposals have the total variation t, and a fourth is accepted, then accepted sizes
+        # have at most 2t·4.
         self.variation = self._small.total_variation + 8 * self._pieces.total_variation
 
     def sample(self, source: Source, count: int) -> NDArray[np.int64]:
@@ -210,7 +217,7 @@ class _Clusters:
         return sizes
 
     def _large(self, source: Source) -> int:
-        """One size from `_beyond` on."""
+        """One size that is at least `_beyond`."""
         while True:
             piece = int(self._pieces.sample(source, 1)[0])
             start = self._starts[piece]

@@ -1,9 +1,9 @@
 """The two sources of random bits: keystreams of AES-256 in counter mode.
 
-`SecureSource` is keyed by the operating system, each thread for itself, and keyed again after every
-gibibyte and in every forked child: no two processes or threads ever share a keystream.
-`SeededSource` is the same cipher under a key that everyone can know. It makes a run repeatable and
-worthless as privacy, so it has to be asked for by name.
+`SecureSource` takes its keys from the operating system. Each thread has its own key, and takes a
+new one after every gibibyte and in every forked child. So no two processes or threads ever share a
+keystream. `SeededSource` is the same cipher with a key that everyone can know. It makes a run
+repeatable, but the run is then not private. So it is used only if a caller names it.
 """
 
 import hashlib
@@ -20,9 +20,9 @@ from numpy.typing import NDArray
 from headcount.core import checks
 from headcount.core.source import Source
 
-_CHUNK: Final = 1 << 18  # bytes encrypted at a time: stays in the cache, amortizes the call
+_CHUNK: Final = 1 << 18  # the bytes encrypted at a time; they stay in the cache
 _ZEROS: Final = memoryview(bytes(_CHUNK))
-_REKEY_AFTER: Final = 1 << 30  # bytes of one key
+_REKEY_AFTER: Final = 1 << 30  # the bytes that are drawn with one key
 
 # One entry for every fork between the first process and this one.
 _forks: list[None] = []
@@ -31,8 +31,10 @@ if hasattr(os, "register_at_fork"):  # there is no fork on Windows
 
 
 def _process() -> tuple[int, int]:
-    """A mark that no two processes share. The process id changes with forks that Python does not
-    see; the number of forks changes if a process id is used again.
+    """A mark that no two processes share.
+
+    The process id differs after forks that Python does not see. The number of forks differs if the
+    system uses a process id again.
     """
     return os.getpid(), len(_forks)
 
@@ -42,7 +44,7 @@ def _keystream(key: bytes, nonce: bytes) -> CipherContext:
 
 
 class _Keystream(Source):
-    """Bits by encrypting zeros, which gives the keystream itself."""
+    """A source whose bits are a keystream. Encrypting zeros gives the keystream."""
 
     def fill(self, buffer: NDArray[np.uint8]) -> None:
         for start in range(0, len(buffer), _CHUNK):
@@ -56,7 +58,7 @@ class _Keystream(Source):
 
 @dataclass(slots=True)
 class _Keyed:
-    """A keystream and where it may be used."""
+    """A keystream, the process that may use it, and the number of bytes that it may still give."""
 
     stream: CipherContext
     process: tuple[int, int]
@@ -85,7 +87,10 @@ class SecureSource(_Keystream):
 
 
 class Owing(Source):
-    """Another source's bits, and `owed`: how far what was drawn may be from its law, in all."""
+    """Passes on the bits of another source, and adds up the total variation of all draws.
+
+    `owed` is the sum of the total variations between the draws so far and their ideal laws.
+    """
 
     def __init__(self, source: Source) -> None:
         self._source = source
@@ -108,10 +113,11 @@ class _Shared:
 
 
 class SeededSource(_Keystream):
-    """Repeatable bits, for tests and simulations. NOT private: whoever knows the seed knows all.
+    """Repeatable bits, for tests and simulations. NOT private: the seed reveals all of them.
 
-    A forked child goes on where its parent was. If another thread of the parent was drawing at
-    that moment, its lock stays closed in the child; then the child begins the stream anew.
+    A forked child continues the stream where its parent was. If another thread of the parent was
+    drawing at that moment, its lock stays locked in the child. Then the child starts the stream
+    again from the beginning.
     """
 
     def __init__(self, seed: int) -> None:
@@ -128,7 +134,7 @@ class SeededSource(_Keystream):
         return _keyed(hashlib.sha256(b"part" + self._key + number.to_bytes(8, "little")).digest())
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """For another process: a copy that begins anew, of which parts are of use."""
+        """A copy for another process. It restarts the stream, so only its parts are useful."""
         return _keyed, (self._key,)
 
     def fill(self, buffer: NDArray[np.uint8]) -> None:
@@ -144,7 +150,8 @@ class SeededSource(_Keystream):
         if process not in self._of_process:
             *_, parents = self._of_process.values()
             begun = _keystream(self._key, bytes(16)) if parents.lock.locked() else parents.stream
-            self._of_process.setdefault(process, _Shared(begun))  # by the first thread that asks
+            # If several threads get here, the first one sets it.
+            self._of_process.setdefault(process, _Shared(begun))
         return self._of_process[process]
 
 

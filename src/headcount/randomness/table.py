@@ -1,4 +1,4 @@
-"""Sampling from any finite law by a table of thresholds of up to 128 bits."""
+"""Sampling from any finite law with a table of thresholds of up to 128 bits."""
 
 from bisect import bisect_right
 from collections.abc import Sequence
@@ -9,26 +9,26 @@ from itertools import accumulate
 import numpy as np
 from numpy.typing import NDArray
 
-from headcount.accounting.laws import UNIT, Law
+from headcount.accounting.laws import ROUNDING, Law
 from headcount.core.cached import cached_property
 from headcount.core.errors import InvalidParameter
 from headcount.core.source import Source
 from headcount.randomness.draws import WHOLE
 
-FINE = 1 << 128  # the finer of the two scales that weights may have; the other is 2^64
+FINE = 1 << 128  # weights add up to this or to 2^64
 _UNDECIDED = -1
-_FEW = 4096  # draws below which the guide is not worth its making
+_FEW = 4096  # with fewer draws, making the guide would take longer than it saves
 
 
 class ThresholdTable:
     """Draws start + i with probability exactly weights[i] / Σ weights, which is 2^64 or 2^128.
 
-    A 64-bit uniform falls between two thresholds. Its first 16 bits mostly decide between which;
-    where they do not, the other 48 are drawn and the threshold is searched. Where the 64 bits are
-    those of a finer threshold, 64 more are drawn.
+    A 64-bit uniform falls between two thresholds. Usually its first 16 bits decide between which
+    two. If they do not, the other 48 bits are drawn and the thresholds are searched. If the 64 bits
+    equal the first 64 bits of a longer threshold, 64 more bits are drawn.
 
-    `total_variation` is how far the table is from the law it was made of. Whoever samples people's
-    messages from it owes (1 + e^ε) times that, times the number of people, to δ.
+    `total_variation` is the distance between the table and the law that it was made from. If the
+    messages of n people are sampled from it, δ must include n·(1 + e^ε) times that distance.
     """
 
     def __init__(self, weights: Sequence[int], start: int = 0, total_variation: float = 0.0):
@@ -36,7 +36,7 @@ class ThresholdTable:
         if not weights or min(weights) < 0 or total not in (WHOLE, FINE):
             raise InvalidParameter("`weights` must be non-negative integers of sum 2^64 or 2^128")
         scale = FINE // total
-        drawn = [i for i, weight in enumerate(weights) if weight]  # the others never are
+        drawn = [i for i, weight in enumerate(weights) if weight]  # the others have probability 0
         exact = [0, *accumulate(weights[i] * scale for i in drawn[:-1])]
         firsts = np.array([threshold >> 64 for threshold in exact], dtype=np.uint64)
         outcomes = np.array(drawn, dtype=np.int64) + start
@@ -44,25 +44,29 @@ class ThresholdTable:
 
     @classmethod
     def of(cls, law: Law) -> "ThresholdTable":
-        """The table of a law: masses rounded down to 2^−64, what is left over to the largest."""
-        shares = np.minimum(law.mass / law.mass.sum(), 1 - UNIT)
+        """The table of a law. Masses are rounded down to multiples of 2^−64.
+
+        The largest mass gets the rest.
+        """
+        shares = np.minimum(law.mass / law.mass.sum(), 1 - ROUNDING)
         weights = np.ldexp(shares, 64).astype(np.uint64)
         left = -int(weights.sum(dtype=np.uint64)) % WHOLE
-        if left >= WHOLE // 2:  # rounding errors of the division may have made the sum too large
+        if left >= WHOLE // 2:  # rounding errors may have made the sum too large
             left -= WHOLE
         drawn = np.flatnonzero(weights)
         firsts = np.cumsum(weights[drawn], dtype=np.uint64) - weights[drawn]
         firsts[drawn > weights.argmax()] += np.uint64(left % WHOLE)
-        # Rounding moves `left` between outcomes; the division errs by a unit for each.
-        variation = abs(left) / WHOLE + law.slack + law.tail + len(weights) * UNIT
+        # Rounding moves `left` between outcomes. The division has one rounding error per outcome.
+        variation = abs(left) / WHOLE + law.slack + law.tail + len(weights) * ROUNDING
         table = cls.__new__(cls)
         table._set(drawn + law.start, firsts, variation)
         return table
 
     @classmethod
     def fine(cls, masses: Sequence[Decimal | Fraction], start: int = 0) -> "ThresholdTable":
-        """The table of masses known to 45 digits, rounded down to 2^−128; what is left over, and
-        what the masses lack to 1, goes to the largest.
+        """The table of masses with at least 45 digits, rounded down to multiples of 2^−128.
+
+        The largest mass gets what is missing to a sum of 1.
         """
         weights = [int(mass * FINE) for mass in masses]
         left = FINE - sum(weights)
@@ -76,8 +80,8 @@ class ThresholdTable:
         total_variation: float,
         exact: list[int] | None = None,
     ) -> None:
-        # outcomes[j] is drawn by the uniforms from firsts[j] up to firsts[j+1], as far as 64 bits
-        # tell; `_exact` holds all 128 bits of the thresholds where there are more.
+        # outcomes[j] belongs to the uniforms from firsts[j] up to firsts[j+1]. If thresholds have
+        # 128 bits, `firsts` holds the first 64 bits of each, and `exact` holds all.
         self._outcomes = outcomes
         self._firsts = firsts
         self._exact = exact
@@ -98,30 +102,30 @@ class ThresholdTable:
         """`count` independent draws."""
         source.owe(count * self.total_variation)
         if count < _FEW:
-            found = self._find(source.integers(count, np.uint64), source)
+            places = self._find(source.integers(count, np.uint64), source)
         else:
             tops = source.integers(count, np.uint16).astype(np.uint64)
-            found = self._guide[tops]
-            ties = np.flatnonzero(found == _UNDECIDED)
+            places = self._guide[tops]
+            ties = np.flatnonzero(places == _UNDECIDED)
             rest = source.integers(len(ties), np.uint64) >> np.uint64(16)
-            found[ties] = self._find((tops[ties] << np.uint64(48)) | rest, source)
-        return self._outcomes[found]
+            places[ties] = self._find((tops[ties] << np.uint64(48)) | rest, source)
+        return self._outcomes[places]
 
     def _find(self, uniforms: NDArray[np.uint64], source: Source) -> NDArray[np.int64]:
-        found = self._search(uniforms)
+        places = self._search(uniforms)
         if self._exact is not None:
-            for tie in np.flatnonzero(self._firsts[found] == uniforms):
+            for tie in np.flatnonzero(self._firsts[places] == uniforms):
                 more = int(source.integers(1, np.uint64)[0])
-                found[tie] = bisect_right(self._exact, (int(uniforms[tie]) << 64) | more) - 1
-        return found
+                places[tie] = bisect_right(self._exact, (int(uniforms[tie]) << 64) | more) - 1
+        return places
 
     def _search(self, uniforms: NDArray[np.uint64]) -> NDArray[np.int64]:
-        found: NDArray[np.int64] = np.searchsorted(self._firsts, uniforms, side="right") - 1
-        return found
+        places: NDArray[np.int64] = np.searchsorted(self._firsts, uniforms, side="right") - 1
+        return places
 
     @cached_property
     def _guide(self) -> NDArray[np.int64]:
-        """Where a uniform lies, by its first 16 bits, if they decide it."""
+        """For each value of the first 16 bits, the outcome's place, or `_UNDECIDED`."""
         edges = np.arange(1 << 16, dtype=np.uint64) << np.uint64(48)
         first, last = self._search(edges), self._search(edges | np.uint64((1 << 48) - 1))
         first[first != last] = _UNDECIDED

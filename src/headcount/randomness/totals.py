@@ -1,8 +1,8 @@
-"""What the noise of a whole crowd adds up to, in one draw, for `simulate`.
+"""The total noise of a whole crowd in one draw, for `simulate`.
 
-Drawn from a table of the law, so a draw for a billion people costs what one for a thousand costs
-once the table (some 20·√n entries at most) stands. Simulation makes no messages; the small total
-variation of the table is a statement about statistics, not about privacy.
+The total is drawn from a table of its law, which has at most about 20·√n entries. Once the table is
+made, a draw for a billion people takes as long as one for a thousand. The table differs from the
+law by a small total variation. Where this matters for privacy, `Owing` adds it up.
 """
 
 import math
@@ -21,14 +21,14 @@ from headcount.core.source import Source
 from headcount.randomness.shares import NegativeBinomialShare
 from headcount.randomness.table import ThresholdTable
 
-_LARGEST_R = 500  # of one share
-_COINS = 2**28  # of one count, up to which each is thrown
-_LARGEST_VARIANCE = 2**32  # tables of a million entries or so
+_LARGEST_R = 500  # the largest r of one share
+_COINS = 2**28  # up to this many coins, each is tossed
+_LARGEST_VARIANCE = 2**32  # the largest variance of a table; it then has about a million entries
 
 
 @lru_cache(maxsize=64)
 def table(law: Callable[..., Law], *parameters: int | Fraction) -> ThresholdTable:
-    """What is drawn from; its `total_variation` is the error of a draw."""
+    """The table of a law. Its `total_variation` is the error of a draw."""
     return ThresholdTable.of(law(*parameters))
 
 
@@ -53,7 +53,7 @@ def long_negative_binomial(source: Source, r: Fraction, gamma: Fraction) -> int:
 def binomial(source: Source, trials: int, p: Fraction, count: int = 1) -> NDArray[np.int64]:
     """`count` independent draws from Bin(trials, p).
 
-    Where a table would be too large, the sum over parts of the crowd; their errors add up.
+    If a table would be too large, the draw is the sum over parts of the crowd. Their errors add up.
     """
     part = trials
     while part * p * (1 - p) > _LARGEST_VARIANCE:
@@ -65,9 +65,10 @@ def binomial(source: Source, trials: int, p: Fraction, count: int = 1) -> NDArra
 
 
 def multinomial(source: Source, trials: int, weights: Sequence[int]) -> NDArray[np.int64]:
-    """How `trials` people fall on the outcomes, each with probability weights[i] / Σ weights.
+    """The number of people with each outcome, if each has outcome i with probability ∝ weights[i].
 
-    Halve the outcomes, draw how many fall on the left half, and go on in both halves.
+    The outcomes are halved, and the number of people in the left half is drawn. The same is then
+    done for both halves.
     """
     if not weights or min(weights) < 0 or not sum(weights):
         raise InvalidParameter("`weights` must be non-negative integers, not all zero")
@@ -87,9 +88,9 @@ def multinomial(source: Source, trials: int, weights: Sequence[int]) -> NDArray[
 
 
 def geometric_sum(source: Source, people: int, p: Fraction) -> int:
-    """One draw of what `people` independent NB(1, p) add up to, which is NB(people, p).
+    """One draw of the sum of `people` independent NB(1, p), which is NB(people, p).
 
-    In parts where a table would be too large, as for `binomial`.
+    If a table would be too large, the draw is a sum over parts of the crowd, as in `binomial`.
     """
     part = people
     while part > 1 and part * p / (1 - p) ** 2 > _LARGEST_VARIANCE:
@@ -102,14 +103,14 @@ def geometric_sum(source: Source, people: int, p: Fraction) -> int:
 
 
 def uniform_sum(source: Source, people: int, below: int) -> int:
-    """One draw of what `people` independent numbers, uniform on 0 … below − 1, add up to.
+    """One draw of the sum of `people` independent numbers that are uniform on 0 … below − 1.
 
-    The range is cut into blocks of 2^b numbers, one for each binary one of `below`. Within its
-    block a number's b binary digits are fair coins, so that each digit's sum is a binomial.
+    The range is divided into blocks of 2^b numbers, one for each binary digit 1 of `below`. Within
+    a block, the b binary digits of a number are fair coins, so the sum of each digit is binomial.
     """
     sizes = [b for b in range(below.bit_length()) if below >> b & 1]
     inside = multinomial(source, people, [1 << b for b in sizes]).tolist()
-    # A block begins where the smaller ones end.
+    # Each block begins where the smaller blocks end.
     total = 0
     for b, count in zip(sizes, inside, strict=True):
         total += int(count) * (below % (1 << b))
@@ -122,10 +123,10 @@ def uniform_sum(source: Source, people: int, below: int) -> int:
 def binomials(
     source: Source, trials: NDArray[np.int64], weights: NDArray[np.uint64], digits: int
 ) -> NDArray[np.int64]:
-    """A draw of Bin(trials[i], weights[i]/2^digits) for each i, exactly.
+    """An exact draw of Bin(trials[i], weights[i]/2^digits) for each i.
 
-    Everyone has a uniform number whose binary digits are compared with the weight's, from the
-    first on: half of those whose number is still equal to it leave at each digit.
+    Everyone has a uniform number, and succeeds if it is below the weight. Binary digits are
+    compared from the first on. Each digit decides half of the numbers that were still equal.
     """
     below = np.where(weights >> np.uint64(digits), trials, 0)
     equal = trials - below
@@ -140,7 +141,7 @@ def binomials(
 
 
 def _heads(source: Source, coins: NDArray[np.int64]) -> NDArray[np.int64]:
-    """A draw of Bin(coins[i], ½) for each i: the ones among so many random bits."""
+    """A draw of Bin(coins[i], ½) for each i, which is the number of ones among random bits."""
     out = np.zeros(len(coins), dtype=np.int64)
     some = np.flatnonzero((coins > 0) & (coins <= _COINS))
     words = -(-coins[some] // 64)
@@ -155,7 +156,7 @@ def _heads(source: Source, coins: NDArray[np.int64]) -> NDArray[np.int64]:
 
 
 def groups(counts: NDArray[np.int64]) -> Sequence[tuple[int, NDArray[Any]]]:
-    """The different counts, and which buckets have each."""
+    """The different counts, each with the buckets that have it."""
     order = np.argsort(counts, kind="stable")
     different, firsts = np.unique(counts[order], return_index=True)
     return list(zip(different.tolist(), np.split(order, firsts[1:]), strict=True))

@@ -1,4 +1,4 @@
-"""What theory says for a task, a budget and a crowd: proven lower bounds, and rates."""
+"""Proven lower bounds and rates for a task, a budget and a crowd."""
 
 from headcount.theory.bound import Bound
 from headcount.theory.entries import bounds

@@ -1,118 +1,27 @@
-"""The table of everything that is known, and how it is looked up.
+"""The table of all known lower bounds and rates, and the search for those that apply.
 
-An entry stands for one or more tasks. Its value is that of a count, or of a sum of numbers in
-[0, 1]; sums and means are scaled. In formulas n is the people, h the honest ones among them, d the
-buckets and β the smoothness.
+An entry stands for one or more tasks. In formulas, n is the number of people, h the number of
+honest people among them, d the number of buckets, and β the smoothness.
 """
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from headcount.core import checks
 from headcount.core.budget import Budget, Crowd, Trust
-from headcount.core.task import Bounded, Density, Histogram, Task
+from headcount.core.task import Task
 from headcount.theory import limits
-from headcount.theory.bound import Bound, Kind, Measure, MessageLimit
+from headcount.theory.bound import Bound
+from headcount.theory.entry import Entry, Setting
 
-
-@dataclass(frozen=True)
-class Setting:
-    """The numbers of a task, a budget and a crowd."""
-
-    users: int
-    honest: int
-    epsilon: float
-    delta: float
-    task: str
-    span: float  # from the lowest number to the highest; of counts 1
-    whole: bool
-    buckets: int
-    smoothness: float
-
-    @classmethod
-    def of(cls, task: Task, budget: Budget, crowd: Crowd) -> "Setting":
-        bounded = task if isinstance(task, Bounded) else None
-        return cls(
-            users=crowd.users,
-            honest=crowd.honest,
-            epsilon=budget.epsilon,
-            delta=budget.delta,
-            task=task.name,
-            span=float(bounded.span) if bounded else 1.0,
-            whole=bounded.whole if bounded else True,
-            buckets=max(2, len(task.buckets)) if isinstance(task, Histogram) else 2,
-            smoothness=task.smoothness if isinstance(task, Density) else 0.0,
-        )
-
-    @property
-    def scale(self) -> float:
-        """What the value of an entry is multiplied by."""
-        match self.task:
-            case "mean":
-                return self.span / self.users
-            case "density":
-                return 1 / math.sqrt(self.span)  # of squares that are integrated over the span
-            case _:
-                return self.span
-
-    @property
-    def noise(self) -> float:
-        """√(n/h): shuffled noise must do with that of h people, and comes from n."""
-        return math.sqrt(self.users / self.honest)
-
-
-@dataclass(frozen=True)
-class Entry:
-    """A row of the table; `holds` says for which numbers, as `conditions` do in words."""
-
-    trust: Trust
-    ending: str
-    tasks: tuple[str, ...]
-    kind: Kind
-    formula: str
-    statement: str
-    conditions: str
-    source: str
-    holds: Callable[[Setting], bool]
-    value: Callable[[Setting], float]
-    tight: bool = True
-    messages: MessageLimit = "any"
-    measure: Measure = "standard error"
-
-    def name(self, task: str) -> str:
-        return f"{self.trust}.{task}.{self.ending}"
-
-    def at(self, setting: Setting) -> Bound:
-        return Bound(
-            name=self.name(setting.task),
-            task=setting.task,
-            trust=self.trust,
-            kind=self.kind,
-            formula=_SCALES.get(setting.task, "") + self.formula,
-            statement=self.statement,
-            conditions=self.conditions,
-            source=self.source,
-            messages=self.messages,
-            measure=self.measure,
-            tight=self.tight,
-            value=setting.scale * self.value(setting),
-        )
-
-
-_SCALES = {
-    "sum": "(high − low) · ",
-    "mean": "(high − low)/n · ",
-    "density": "1/√(high − low) · ",
-}
 _NUMBERS = ("count", "sum", "mean")
 _COUNTS = (*_NUMBERS, "histogram")
 
 
 def bounds(task: Task, budget: Budget, crowd: Crowd) -> tuple[Bound, ...]:
-    """All lower bounds and rates whose conditions hold for such a task, budget and crowd.
+    """All lower bounds and rates whose conditions hold for this task, budget and crowd.
 
-    Their values are in the units of a protocol's `standard_error`, unless `measure` says otherwise.
+    Their values have the units of a protocol's `standard_error`, unless `measure` says otherwise.
     """
     checks.instance("task", task, Task)
     checks.instance("budget", budget, Budget)
@@ -125,7 +34,7 @@ def bounds(task: Task, budget: Budget, crowd: Crowd) -> tuple[Bound, ...]:
     )
 
 
-# When entries hold ----------------------------------------------------------------------------
+# Conditions of entries ------------------------------------------------------------------------
 
 
 def _always(_: Setting) -> bool:
@@ -154,7 +63,10 @@ def _one_message(at: Setting) -> bool:
 
 
 def _negligible_noise(people: Callable[[Setting], float]) -> Callable[[Setting], bool]:
-    """Whether noise of 1/ε in each bin is below the sampling error at the best number of bins."""
+    """The condition that noise of 1/ε in each bin is below the sampling error.
+
+    The number of bins is the best one without noise.
+    """
 
     def holds(at: Setting) -> bool:
         exponent = (at.smoothness + 1) / (2 * at.smoothness + 1)
@@ -163,7 +75,7 @@ def _negligible_noise(people: Callable[[Setting], float]) -> Callable[[Setting],
     return holds
 
 
-# What they come to ----------------------------------------------------------------------------
+# Values of entries ----------------------------------------------------------------------------
 
 
 def _shuffle_lower(at: Setting) -> float:
@@ -211,7 +123,7 @@ _SEPARATING = (
 _LOCAL_MINIMAX = (
     "Duchi, Jordan, Wainwright 2018, Minimax Optimal Procedures for Locally Private Estimation"
 )
-_BEST_T = "t from 1 to {people} as is best; κ = δₜ + (1−δₜ)·tanh²(tε/2), δₜ = δ(e^{{tε}}−1)/(e^ε−1)"
+_BEST_T = "the best t from 1 to {people}; κ = δₜ + (1−δₜ)·tanh²(tε/2), δₜ = δ(e^{{tε}}−1)/(e^ε−1)"
 
 ENTRIES = (
     Entry(
@@ -244,8 +156,9 @@ ENTRIES = (
         _NUMBERS,
         "lower bound",
         "counts: √(2b)/(1−b); real numbers: √((b(1+b)/2)^(2/3) + b)/(1−b); b = e^−ε",
-        "No noise that is the same for all data is smaller: geometric for counts, else staircase.",
-        "δ = 0; noise that does not depend on the data, of whole numbers where these are summed",
+        "No noise that is the same for all data is smaller than geometric noise for counts, or "
+        "staircase noise for other numbers.",
+        "δ = 0; noise that does not depend on the data; integer noise for sums of whole numbers",
         "Ghosh, Roughgarden, Sundararajan 2012, Universally Utility-Maximizing Privacy Mechanisms; "
         "Geng, Viswanath 2014, The Optimal Mechanism in Differential Privacy",
         _pure,
@@ -258,7 +171,7 @@ ENTRIES = (
         "lower bound",
         "√((d−1)²(w+(d−w)b)²/(d²·w(d−w)(1−b)²) − (d−1)/d²), near 2/ε; b = e^−ε",
         "No unbiased counts of all buckets have a smaller error in the worst of them.",
-        "δ = 0; unbiased; w from 1 to d−1 as makes it least",
+        "δ = 0; unbiased; the w from 1 to d−1 with the smallest value",
         _EIGENVALUES,
         _pure,
         lambda at: math.sqrt(limits.all_buckets(at.epsilon, at.buckets)),
@@ -269,7 +182,8 @@ ENTRIES = (
         _COUNTS,
         "rate",
         "1/ε",
-        "A curator's noise does not grow with the crowd, nor in each bucket with their number.",
+        "A curator's noise grows neither with the number of people nor, in a histogram, with the "
+        "number of buckets.",
         "1/n ≤ ε ≤ 1, δ ≤ ε/4",
         "Dwork, McSherry, Nissim, Smith 2006, Calibrating Noise to Sensitivity in Private Data "
         "Analysis; lower bound: central.*.any-lower",
@@ -283,7 +197,7 @@ ENTRIES = (
         "rate",
         "min(ln d, ln(1/δ))/ε",
         "The largest error of all buckets grows with the logarithm of their number, up to ln(1/δ).",
-        "1/n ≤ ε ≤ 1, δ ≤ ε/4; small counts may be answered 0 where ln(1/δ) is less",
+        "1/n ≤ ε ≤ 1, δ ≤ ε/4; if ln(1/δ) is smaller, the answer for small counts may be 0",
         "Vadhan 2017, The Complexity of Differential Privacy",
         _central_rate,
         lambda at: (
@@ -297,8 +211,8 @@ ENTRIES = (
         ("density",),
         "rate",
         "n^(−β/(2β+1))",
-        "The density of a population is found as well as without privacy.",
-        "density of smoothness β; nε ≥ n^((β+1)/(2β+1)), so that noise is below sampling error",
+        "The density of a population is estimated as well as without privacy.",
+        "density of smoothness β; nε ≥ n^((β+1)/(2β+1)), so noise is below the sampling error",
         "Wasserman, Zhou 2010, A Statistical Framework for Differential Privacy; "
         "lower bound: Tsybakov 2009, Introduction to Nonparametric Estimation",
         _negligible_noise(lambda at: at.users),
@@ -311,7 +225,8 @@ ENTRIES = (
         _COUNTS,
         "lower bound",
         "√⌊n/h⌋ · max (t/2)·√(1/κ − 1)",
-        "No unbiased shuffled protocol that needs only the honest people has a smaller error.",
+        "No unbiased shuffle protocol whose privacy relies only on the honest people has a smaller "
+        "error.",
         "unbiased; any number of messages; " + _BEST_T.format(people="h"),
         _TWO_POINTS + ", for each of ⌊n/h⌋ crowds of h people",
         _always,
@@ -336,7 +251,7 @@ ENTRIES = (
         "lower bound",
         "√⌊n/h⌋ · √((d−1)²(w+(d−w)b)²/(d²·w(d−w)(1−b)²) − (d−1)/d²); b = e^−ε",
         "No unbiased shuffled counts of all buckets have a smaller error in the worst of them.",
-        "δ = 0; unbiased; no randomness that people share; w from 1 to d−1 as makes it least",
+        "δ = 0; unbiased; no shared randomness; the w from 1 to d−1 with the smallest value",
         _EIGENVALUES + ", for each of ⌊n/h⌋ crowds of h people",
         _pure,
         _shuffle_buckets,
@@ -347,8 +262,8 @@ ENTRIES = (
         _COUNTS,
         "lower bound",
         "√n/(2·sinh(ε/2))",
-        "With one message a person and δ = 0, shuffling buys nothing: the local bound holds.",
-        "δ = 0; one message a person, by the same randomizer for all; unbiased",
+        "With one message per person and δ = 0, shuffling does not help: the local bound holds.",
+        "δ = 0; one message per person, from the same randomizer for all; unbiased",
         f"{_SEPARATING}; then local.*.lower",
         _pure,
         _local_lower,
@@ -360,8 +275,10 @@ ENTRIES = (
         _COUNTS,
         "rate",
         "√(n/h)/ε",
-        "With more than one message, errors are near a curator's; 1 + o(1) messages are enough.",
-        "1/h ≤ ε ≤ 1, 0 < δ ≤ ε/4; more than one message, of d buckets or real numbers maybe many",
+        "With more than one message per person, errors are near those of a curator. 1 + o(1) "
+        "messages are enough.",
+        "1/h ≤ ε ≤ 1, 0 < δ ≤ ε/4; more than one message per person, and maybe many for d buckets "
+        "or real numbers",
         "Ghazi, Kumar, Manurangsi, Pagh 2020, Private Counting from Anonymous Messages (ICML); "
         "Ghazi, Kumar, Manurangsi, Pagh, Sinha 2021, Differentially Private Aggregation in the "
         "Shuffle Model (ICML); lower bound: shuffle.*.lower",
@@ -374,10 +291,10 @@ ENTRIES = (
         ("count",),
         "rate",
         "√(n/h)·√ln(1/δ)/ε",
-        "With one message a person the error of a count also grows with √ln(1/δ).",
-        "ln(1/δ) ≤ hε², ε ≤ 1, 0 < δ < 1/n; one message a person; tight in δ for a constant ε",
+        "With one message per person, the error of a count also grows with √ln(1/δ).",
+        "ln(1/δ) ≤ hε², ε ≤ 1, 0 < δ < 1/n; one message per person; tight in δ for a constant ε",
         "Cheu, Smith, Ullman, Zeber, Zhilyaev 2019, Distributed Differential Privacy via Shuffling "
-        "(EUROCRYPT); lower bound Ω(√log(1/δ)): as told of one message by Ghazi, Kumar, "
+        "(EUROCRYPT); lower bound Ω(√log(1/δ)): as stated by Ghazi, Kumar, "
         "Manurangsi, Pagh 2020",
         _one_message,
         lambda at: at.noise * math.sqrt(math.log(1 / at.delta)) / at.epsilon,
@@ -389,8 +306,8 @@ ENTRIES = (
         ("sum", "mean"),
         "rate",
         "n^(1/6)·(n/h)^(1/3)·ln(1/δ)^(1/3)/ε^(2/3)",
-        "With one message a person the error of a sum of real numbers grows like n^(1/6).",
-        "real numbers; ln(1/δ) ≤ hε², ε ≤ 1, 0 < δ < 1/n; one message a person; tight in n",
+        "With one message per person, the error of a sum of real numbers grows like n^(1/6).",
+        "real numbers; ln(1/δ) ≤ hε², ε ≤ 1, 0 < δ < 1/n; one message per person; tight in n",
         "Balle, Bell, Gascón, Nissim 2019, The Privacy Blanket of the Shuffle Model (CRYPTO)",
         lambda at: _one_message(at) and not at.whole,
         _one_message_sum,
@@ -403,7 +320,8 @@ ENTRIES = (
         "rate",
         "(n/h)·ln(1/δ)/ε²",
         "The largest error of all buckets does not depend on their number.",
-        "1/h ≤ ε ≤ 1, 0 < δ ≤ ε/4; up to d + 1 messages a person, small counts answered 0",
+        "1/h ≤ ε ≤ 1, 0 < δ ≤ ε/4; up to d + 1 messages per person; the answer for small counts "
+        "is 0",
         _SEPARATING,
         _shuffle_rate,
         lambda at: at.noise**2 * math.log(1 / at.delta) / at.epsilon**2,
@@ -416,8 +334,9 @@ ENTRIES = (
         ("histogram",),
         "rate",
         "min(n^(1/4), √d)",
-        "With one message a person the largest error of all buckets grows with their number.",
-        "ln(1/δ) ≤ hε², ε ≤ 1, 0 < δ < 1/n; one message a person; up to logarithms and powers of ε",
+        "With one message per person, the largest error of all buckets grows with their number.",
+        "ln(1/δ) ≤ hε², ε ≤ 1, 0 < δ < 1/n; one message per person; up to logarithms and powers "
+        "of ε",
         "Ghazi, Golowich, Kumar, Pagh, Velingker 2021, On the Power of Multiple Anonymous Messages "
         "(EUROCRYPT)",
         _one_message,
@@ -431,8 +350,8 @@ ENTRIES = (
         ("density",),
         "rate",
         "n^(−β/(2β+1))",
-        "The density of a population is found as well as without privacy, and no curator sees it.",
-        "density of smoothness β; δ > 0; ε·√(nh) ≥ n^((β+1)/(2β+1)), so that noise is below "
+        "The density of a population is estimated as well as without privacy, without a curator.",
+        "density of smoothness β; δ > 0; ε·√(nh) ≥ n^((β+1)/(2β+1)), so noise is below the "
         "sampling error; more than one message",
         "bins counted as in shuffle.histogram.rate; "
         "lower bound: Tsybakov 2009, Introduction to Nonparametric Estimation",
@@ -448,8 +367,8 @@ ENTRIES = (
         _COUNTS,
         "lower bound",
         "(√n/2)·√(1/κ − 1); with δ = 0 that is √n/(2·sinh(ε/2)), near √n/ε",
-        "No unbiased answer has a smaller error; randomized response to a yes or no has this one.",
-        "unbiased; everybody speaks once, independently; κ = δ + (1−δ)·tanh²(ε/2)",
+        "No unbiased answer has a smaller error. Randomized response attains it for counts.",
+        "unbiased; everybody sends one message, independently; κ = δ + (1−δ)·tanh²(ε/2)",
         _TWO_POINTS + ", for each person",
         _always,
         _local_lower,
@@ -459,11 +378,11 @@ ENTRIES = (
         "any-lower",
         _COUNTS,
         "lower bound",
-        "max √(n(1−κ)(1−c)/4 + n²(1−κ)²/(nI+J)), near √n/ε where nε² is large",
+        "max √(n(1−κ)(1−c)/4 + n²(1−κ)²/(nI+J)), near √n/ε if nε² is large",
         "No answer has a smaller error for all data, biased or not.",
-        "biased answers too; everybody speaks once, maybe knowing what others said; "
+        "biased answers too; everybody sends one message, which may depend on earlier messages; "
         "κ = δ + (1−δ)·T, T = tanh²(ε/2); "
-        "w below 1 as is best; c = w²(1/3 − 2/π²), I = 4δ/(1−w²) + 4(1−δ)T/(1−Tw²), J = 4π²/w²",
+        "the best w below 1; c = w²(1/3 − 2/π²), I = 4δ/(1−w²) + 4(1−δ)T/(1−Tw²), J = 4π²/w²",
         f"van Trees' inequality (derived in headcount.theory.limits) on {_PAIR}",
         _always,
         lambda at: math.sqrt(limits.any_local_answer(at.epsilon, at.delta, at.users)),
@@ -475,7 +394,8 @@ ENTRIES = (
         "lower bound",
         "√n · √((d−1)²(w+(d−w)b)²/(d²·w(d−w)(1−b)²) − (d−1)/d²), near 2√n/ε; b = e^−ε",
         "No unbiased counts of all buckets have a smaller error in the worst of them.",
-        "δ = 0; unbiased; everybody speaks once, independently; w from 1 to d−1 as makes it least",
+        "δ = 0; unbiased; everybody sends one message, independently; the w from 1 to d−1 with "
+        "the smallest value",
         _EIGENVALUES,
         _pure,
         lambda at: math.sqrt(at.users * limits.all_buckets(at.epsilon, at.buckets)),
@@ -486,7 +406,7 @@ ENTRIES = (
         _COUNTS,
         "rate",
         "√n/ε",
-        "Everybody's own noise adds up: the error grows with the root of the crowd.",
+        "The noise of all people adds up, so the error grows with the square root of their number.",
         "1/√n ≤ ε ≤ 1, δ ≤ ε²/4",
         "Beimel, Nissim, Omri 2008, Distributed Private Data Analysis (CRYPTO); Chan, Shi, Song "
         "2012, Optimal Lower Bound for Differentially Private Multi-Party Aggregation (ESA)",
@@ -499,7 +419,8 @@ ENTRIES = (
         ("histogram",),
         "rate",
         "√(n·ln d)/ε",
-        "The largest error of all buckets grows with the root of the logarithm of their number.",
+        "The largest error of all buckets grows with the square root of the logarithm of their "
+        "number.",
         "1/√n ≤ ε ≤ 1, δ ≤ ε²/4",
         "Bassily, Smith 2015, Local, Private, Efficient Protocols for Succinct Histograms (STOC)",
         _local_rate,
@@ -512,7 +433,7 @@ ENTRIES = (
         ("density",),
         "rate",
         "(n·ε²)^(−β/(2β+2))",
-        "The density of a population is found more slowly than without privacy, however many come.",
+        "The estimate of a population's density converges more slowly than without privacy.",
         "density of smoothness β; 1/√n ≤ ε ≤ 1, δ ≤ ε²/4",
         _LOCAL_MINIMAX,
         _local_rate,

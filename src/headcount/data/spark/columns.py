@@ -1,6 +1,7 @@
-"""NumPy's numbers as columns of Spark, which has none without a sign.
+"""NumPy's numbers as columns of Spark. Spark has no unsigned types.
 
-The next larger type holds them; of 64 bits, the type with a sign holds the same bits.
+Unsigned numbers are stored in the next larger signed type. Those of 64 bits are stored in the
+signed type of 64 bits, with the same bits.
 """
 
 from typing import TYPE_CHECKING, Any
@@ -10,6 +11,7 @@ from numpy.typing import NDArray
 
 from headcount.core.errors import InvalidValue
 from headcount.core.messages import Alphabet
+from headcount.core.table import counted
 
 if TYPE_CHECKING:
     import pyarrow
@@ -25,17 +27,17 @@ _NAMES = {
 
 
 def type_name(dtype: np.dtype[Any]) -> str:
-    """What Spark calls a column of such numbers."""
+    """The name of Spark's type for such numbers."""
     return _NAMES[_SIGNED.get(dtype.name, dtype.name)]
 
 
 def stored(array: NDArray[Any]) -> NDArray[Any]:
-    """As Spark holds them."""
+    """The numbers in the type that Spark stores."""
     return array.astype(_SIGNED.get(array.dtype.name, array.dtype.name), copy=False)
 
 
 def restored(array: NDArray[Any], dtype: np.dtype[Any]) -> NDArray[Any]:
-    """As they were; refused if they were never such numbers."""
+    """The numbers in their own type again. Numbers that do not fit this type are refused."""
     if dtype.kind == "f" or array.dtype == dtype:
         return array.astype(dtype, copy=False)
     if dtype != np.uint64 and array.size:
@@ -46,7 +48,7 @@ def restored(array: NDArray[Any], dtype: np.dtype[Any]) -> NDArray[Any]:
 
 
 def message_type(alphabet: Alphabet) -> str:
-    """Of a column of messages: a number each, or an array of as many as a message has."""
+    """Spark's type of a column of messages. A message is a number, or an array of numbers."""
     name = type_name(alphabet.dtype)
     return name if len(alphabet.columns) == 1 else f"array<{name}>"
 
@@ -73,7 +75,8 @@ def payload_of(column: "pyarrow.Array", alphabet: Alphabet) -> NDArray[Any]:
     fits = many == (width > 1) and types.is_integer(numbers.type)
     if not fits or column.null_count or numbers.null_count or len(numbers) != width * len(column):
         raise InvalidValue(
-            f"messages must be {width} whole number(s) each, none of them missing, got {kind}"
+            f"messages must be {counted(width, 'whole number')} each, none of them missing, "
+            f"got {kind}"
         )
     if many and not column.value_lengths().unique().equals(_lengths(width, len(column))):
         raise InvalidValue(f"messages must be {width} numbers each, got different numbers of them")

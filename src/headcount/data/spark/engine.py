@@ -1,8 +1,8 @@
-"""The engine for frames of Spark: rows stay with the executors, small sums come home.
+"""The engine for frames of Spark: rows stay with the executors, and the driver gets small sums.
 
-In central trust the driver is the curator's: what comes home are counts of people by value, or sums
-of values. In shuffle and local trust each executor stands for the people whose rows it has: numbers
-of people come home, and tallies of messages. See docs/spark.md for who is trusted with what.
+In central trust the driver belongs to the curator. It gets counts of people by value, or sums of
+values. In shuffle and local trust each executor acts for the people whose rows it has. The driver
+gets numbers of people, and tallies of messages. docs/spark.md says who is trusted with what.
 """
 
 from collections.abc import Mapping
@@ -13,16 +13,23 @@ from headcount.core.errors import InvalidValue
 from headcount.core.protocol import Protocol
 from headcount.core.source import Source
 from headcount.core.tally import Tally
-from headcount.data.engine import Crowds, Engine, Progress, Survey, check_same
+from headcount.data.encoded_rows import group_order
+from headcount.data.engine import Crowds, Engine, Survey, check_same
 from headcount.data.frames import DATA
-from headcount.data.parts import group_order
-from headcount.data.question import Group, Question
+from headcount.data.question import Question
 from headcount.data.spark.columns import type_name
+from headcount.data.spark.executor_steps import ChoiceStep, SurveyStep, TallyStep
 from headcount.data.spark.frames import gathered, kept, mapped, needed, seed_of, spark_errors
 from headcount.data.spark.messages import messages, tallied
-from headcount.data.spark.refusals import DiscreetCleaning, Refusal, joint, refuse
-from headcount.data.spark.rows import ChosenRows, RawRows, Reader
-from headcount.data.spark.steps import Choosing, Surveying, Tallying
+from headcount.data.spark.remote_refusals import (
+    DiscreetCleaning,
+    RemoteRefusal,
+    joint_refusal,
+    refuse,
+)
+from headcount.data.spark.rows import EncodedChoice, RawRows, Reader
+from headcount.road.people import Group, Progress
+from headcount.road.shuffler import Shuffler
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -39,11 +46,11 @@ class SparkEngine(Engine):
         raw = rows = needed(data, question.columns)
         allowed = question.cleaning.allowed
         with spark_errors():
-            chosen: Reader = RawRows(question)
+            reader: Reader = RawRows(question)
             if question.person is not None:
-                rows, chosen = _chosen(raw, question, source), ChosenRows(question)
-            found = gathered(rows, Surveying(chosen), allowed)
-        surveys = {group: Survey(*found[group]) for group in group_order(list(found))}
+                rows, reader = _chosen(raw, question, source), EncodedChoice(question)
+            groups = gathered(rows, SurveyStep(reader), allowed)
+        surveys = {group: Survey(*groups[group]) for group in group_order(list(groups))}
         if not any(survey.users for survey in surveys.values()):
             raise InvalidValue(
                 f"column {question.cleaning.column!r} of {DATA} must have at least one row with a "
@@ -52,11 +59,11 @@ class SparkEngine(Engine):
         with spark_errors():
             people = _people(raw, question, surveys)
         progress(1.0)
-        return SparkCrowds(rows, chosen, surveys, people)
+        return SparkCrowds(rows, reader, surveys, people)
 
 
 def _people(raw: "DataFrame", question: Question, surveys: Mapping[Group, Survey]) -> int:
-    """How many people the table has. Rows are read again only if surveys do not tell."""
+    """How many people the table has. Rows are read again only if the surveys do not show it."""
     rows = sum(survey.users for survey in surveys.values())
     each = question.rows_per_person
     if each == 1 and not question.cleaning.dropping:
@@ -70,19 +77,21 @@ def _people(raw: "DataFrame", question: Question, surveys: Mapping[Group, Survey
 
 
 def _chosen(rows: "DataFrame", question: Question, source: Source) -> "DataFrame":
-    """The rows that count, of each person, encoded and kept: another choice would be others."""
+    """The rows of each person that count, encoded. The executors keep them, since a second random
+    choice would give other rows.
+    """
     assert question.person is not None
     seed = seed_of(source)
     together = rows.repartition(f"c{question.columns.index(question.person)}")
-    if seed is not None:  # then the order of rows matters, which Spark leaves to chance
+    if seed is not None:  # Spark returns rows in any order, and a seed must always choose the same
         together = together.sortWithinPartitions(*together.columns)
     schema = f"code {type_name(question.cleaning.dtype)}, name string, refusal string"
-    found = kept(mapped(together, Choosing(question, seed), schema))
-    refusals = found.where("refusal IS NOT NULL").select("refusal").toArrow()
-    refused = joint(map(Refusal.from_json, refusals.column("refusal").to_pylist()))
+    chosen = kept(mapped(together, ChoiceStep(question, seed), schema))
+    refusals = chosen.where("refusal IS NOT NULL").select("refusal").toArrow()
+    refused = joint_refusal(map(RemoteRefusal.from_json, refusals.column("refusal").to_pylist()))
     if refused is not None:
         refuse(refused, question.cleaning.allowed)
-    return found.select("code", "name")
+    return chosen.select("code", "name")
 
 
 @dataclass(frozen=True, eq=False)
@@ -95,20 +104,24 @@ class SparkCrowds(Crowds):
     def tallies(
         self, protocols: Mapping[Group, Protocol], source: Source, progress: Progress
     ) -> Mapping[Group, Tally]:
-        """As the interface says, but pieces are those of a partition: its number p comes first, in
+        """The tallies of the groups, as `Crowds` says.
+
+        Here a piece belongs to one partition. Piece i of group g in partition p draws from
         `source.part(p).part(g).part(i)`.
         """
         seed, groups = seed_of(source), tuple(self.surveys)
         allowed = self.reader.question.cleaning.allowed
-        # What is withheld depends on the messages of all partitions.
-        mixed = {group: one for group, one in protocols.items() if one.least_copies > 1}
+        # Which messages are withheld depends on the messages of all partitions.
+        mixed = {group: one for group, one in protocols.items() if Shuffler.of(one).withholds}
         plain = {group: one for group, one in protocols.items() if group not in mixed}
         tallies: dict[Group, Tally] = {}
         progress(0.0)
         with spark_errors():
             if plain:
-                kinds = {group: (one.name, one.tally_modulus) for group, one in plain.items()}
-                step = Tallying(self.reader, groups, plain, seed)
+                kinds = {
+                    group: (one.name, one.estimator.tally_modulus) for group, one in plain.items()
+                }
+                step = TallyStep(self.reader, groups, plain, seed)
                 for group, (users, counts) in gathered(self.rows, step, allowed, kinds).items():
                     tallies[group] = Tally(counts, users, *kinds[group], source.secure)
             for group, one in mixed.items():

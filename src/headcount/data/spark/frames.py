@@ -1,4 +1,4 @@
-"""Frames of Spark as the driver handles them: columns by name, steps, and what comes home."""
+"""The driver's part of the work: select columns, run steps, collect results, translate errors."""
 
 import json
 import warnings
@@ -9,18 +9,18 @@ from typing import TYPE_CHECKING, Any
 from headcount.core.errors import InvalidParameter, MissingPackage, UnreadableData
 from headcount.core.source import Source
 from headcount.data.frames import DATA
-from headcount.data.question import Group
 from headcount.data.rows import check_column, require_pyarrow
-from headcount.data.spark.home import HOME, Adding, Batches, counts_of, home_rows
-from headcount.data.spark.refusals import Refusal, refuse
+from headcount.data.spark.remote_refusals import RemoteRefusal, refuse
+from headcount.data.spark.results import RESULT_SCHEMA, Batches, SumStep, counts_of, result_rows
 from headcount.randomness.sources import SecureSource, SeededSource
+from headcount.road.people import Group
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 
 def needed(data: Any, columns: Sequence[str]) -> "DataFrame":
-    """These columns of a frame and no others, under names that need no quoting: c0, c1, …"""
+    """Only these columns of a frame, renamed to c0, c1, …, which need no quotes."""
     require_pyarrow()
     try:
         from pyspark.sql import DataFrame, functions
@@ -42,9 +42,9 @@ def needed(data: Any, columns: Sequence[str]) -> "DataFrame":
 
 
 def mapped(frame: "DataFrame", step: Callable[[Batches], Batches], schema: str) -> "DataFrame":
-    """What a step makes of every partition."""
+    """Run a step on every partition. The rows that it yields are a new frame."""
     with warnings.catch_warnings():
-        # Of pandas 3, of which nothing is used here: rows are Arrow's on both sides.
+        # This warning is about pandas 3. Pandas is not used here: all rows are Arrow's.
         warnings.filterwarnings("ignore", "PySpark does not yet fully support pandas")
         return frame.mapInArrow(step, schema)
 
@@ -55,37 +55,40 @@ def gathered(
     allowed: str,
     kinds: Mapping[Group, tuple[str, int | None]] | None = None,
 ) -> dict[Group, tuple[int, Any]]:
-    """People and counts of each group, added up before they come home; or what was refused."""
-    parts = mapped(frame, step, HOME)
-    # By one task: if a partition has to be computed again, exactly one of its results is added.
-    whole = mapped(parts.repartition(1), Adding(kinds), HOME).toArrow()
-    found = {}
-    for name, users, held, refusal in home_rows(whole):
+    """The people and counts of each group. Executors add them up before the driver sees them. If an
+    executor refuses rows, the refusal is raised.
+    """
+    results = mapped(frame, step, RESULT_SCHEMA)
+    # One task adds all results. If Spark computes a partition twice, only one result is added.
+    whole = mapped(results.repartition(1), SumStep(kinds), RESULT_SCHEMA).toArrow()
+    groups = {}
+    for name, users, encoded, refusal in result_rows(whole):
         if refusal is not None:
-            refuse(Refusal.from_json(refusal), allowed)
-        found[json.loads(name)] = users, counts_of(held)
-    return found
+            refuse(RemoteRefusal.from_json(refusal), allowed)
+        groups[json.loads(name)] = users, counts_of(encoded)
+    return groups
 
 
 def kept(frame: "DataFrame") -> "DataFrame":
-    """Rows that are computed now and kept by the executors, who read them more than once. If an
-    executor is lost with them, reading fails.
+    """Compute the rows now, and keep them on the executors, since they are read more than once. If
+    an executor is lost, its rows are lost, and reading them fails.
     """
     return frame.localCheckpoint(eager=True)
 
 
 def written(frame: "DataFrame") -> "DataFrame":
-    """Rows that are computed now and written down, one result of every partition, however often it
-    was computed: what is random is the same whenever it is read, and a second draw is never seen.
+    """Compute the rows now, and write them to the checkpoint directory.
 
-    Rows that executors only keep could be there twice, from two runs of one task.
+    Every partition is stored once, even if Spark computes it several times. So random rows are the
+    same at each reading, and nobody sees a second draw. Rows that executors keep could be there
+    twice, from two runs of one task.
     """
     with spark_errors("checkpoint directory"):
         return frame.checkpoint(eager=True)
 
 
 def seed_of(source: Source) -> SeededSource | None:
-    """What executors need to know of a source: nothing, unless it is seeded."""
+    """The seeded source that executors need, or None if the source is secure."""
     if isinstance(source, SeededSource):
         return source
     if isinstance(source, SecureSource):
@@ -98,9 +101,10 @@ def seed_of(source: Source) -> SeededSource | None:
 
 @contextmanager
 def spark_errors(lacking: str = "") -> Iterator[None]:
-    """What Spark raises becomes a refusal of one line, with Spark's own error behind it.
+    """Turn an error of Spark into one of ours, with a message of one line. Spark's own error is its
+    cause.
 
-    `lacking` is what Spark speaks of if it has no place to write to.
+    `lacking` is the phrase in Spark's error if it has no place to write to.
     """
     from pyspark.sql import SparkSession
 
@@ -123,7 +127,7 @@ def spark_errors(lacking: str = "") -> Iterator[None]:
 
 
 def _failures() -> tuple[type[Exception], ...]:
-    """What Spark raises; a remote session has no Java beside it to raise anything."""
+    """The exceptions that Spark raises. A remote session has no py4j, and no errors of Java."""
     from pyspark.errors import PySparkException
 
     try:

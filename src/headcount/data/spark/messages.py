@@ -1,4 +1,4 @@
-"""Messages as a table of Spark: randomized now, kept, and analyzed whenever that is wanted."""
+"""Messages as a table of Spark. They are randomized now, stored, and analyzed later."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -7,23 +7,26 @@ import numpy as np
 from headcount.core import checks
 from headcount.core.budget import Trust
 from headcount.core.errors import InvalidParameter, InvalidValue
-from headcount.core.protocol import Protocol
+from headcount.core.protocol import Protocol, check_users, tally_of
 from headcount.core.source import Source
+from headcount.core.table import counted
 from headcount.core.tally import Tally
 from headcount.data.cleaning import Fill, cleaning
-from headcount.data.question import Group, Question
+from headcount.data.question import Question
 from headcount.data.spark.columns import message_type
+from headcount.data.spark.executor_steps import SurveyStep
 from headcount.data.spark.frames import gathered, mapped, needed, seed_of, spark_errors, written
-from headcount.data.spark.refusals import DiscreetCleaning
+from headcount.data.spark.message_steps import CountStep, SendStep
+from headcount.data.spark.remote_refusals import DiscreetCleaning
 from headcount.data.spark.rows import RawRows, Reader
-from headcount.data.spark.sending import Counted, Sending
-from headcount.data.spark.steps import Surveying
 from headcount.randomness.sources import SecureSource, SeededSource
+from headcount.road.people import Group
+from headcount.road.shuffler import Shuffler
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-MESSAGE = "message"  # the name of the only column
+MESSAGE = "message"  # the name of the only column of the table
 
 
 def randomized(
@@ -34,15 +37,15 @@ def randomized(
     missing: Fill = "error",
     source: Source | None = None,
 ) -> "DataFrame":
-    """The messages that people send about a column, as a table with the column `message` alone.
+    """The messages that people send about a column, as a table with the single column `message`.
 
-    In local trust one row is one person. In shuffle trust one row is one message, in an order that
-    says nothing, and rare ones are withheld if the protocol wants that. In central trust nothing is
-    randomized, and this is refused.
+    In local trust each row is one person. In shuffle trust each row is one message, and the rows
+    are in random order. Rare messages are withheld if the protocol demands it. In central trust
+    nothing is randomized, so a central protocol is refused.
 
-    A message is a whole number, or an array of them. The table is computed now, once, and is the
-    same whenever it is read; write it to wherever it shall stay. How many people took part is
-    public, and is not in the table: see `tallied`.
+    A message is a whole number, or an array of whole numbers. The table is computed now, only once,
+    and every reading of it gives the same rows. Write it to a permanent place if you want to keep
+    it. The number of people is public and is not in the table: see `tallied`.
     """
     if protocol.trust is Trust.CENTRAL:
         raise InvalidParameter(
@@ -54,23 +57,23 @@ def randomized(
     seed = seed_of(source or SecureSource())
     rows, reader = needed(frame, question.columns), RawRows(question)
     with spark_errors():
-        found = gathered(rows, Surveying(reader), policy.allowed)
-        people = found[None][0] if found else 0
-        protocol.check_users(people)
+        groups = gathered(rows, SurveyStep(reader), policy.allowed)
+        people = groups[None][0] if groups else 0
+        check_users(protocol, people)
         return messages(rows, reader, protocol, seed)
 
 
 def tallied(frame: Any, protocol: Protocol, *, users: int | None = None) -> Tally:
-    """The tally of stored messages. `users` is how many people sent them; it can be left out where
-    everybody sends the same number of messages, as in local trust.
+    """The tally of stored messages. `users` is the number of people who sent them. It can be left
+    out if everybody sends the same number of messages, as in local trust.
     """
     rows = needed(frame, [MESSAGE])
     kinds: dict[Group, tuple[str, int | None]]
-    kinds = {None: (protocol.name, protocol.tally_modulus)}
+    kinds = {None: (protocol.name, protocol.estimator.tally_modulus)}
     with spark_errors():
-        found = gathered(rows, Counted(protocol), "a message", kinds)
-    sent, counts = found.get(None, (0, np.zeros(protocol.tally_size, dtype=np.int64)))
-    each = protocol.fixed_messages
+        groups = gathered(rows, CountStep(protocol), "a message", kinds)
+    sent, counts = groups.get(None, (0, np.zeros(protocol.estimator.tally_size, dtype=np.int64)))
+    each = protocol.randomizer.fixed_messages
     if users is None:
         if not each:
             raise InvalidParameter(
@@ -80,10 +83,10 @@ def tallied(frame: Any, protocol: Protocol, *, users: int | None = None) -> Tall
     people = checks.whole("users", users, low=0, high=2**63 - 1)
     if each and sent != each * people:
         raise InvalidValue(
-            f"{people:,} people must send {each} message(s) each with {protocol.name}, "
-            f"got {sent:,} messages"
+            f"with {protocol.name} each person must send {counted(each, 'message')}, "
+            f"got {counted(sent, 'message')} from {counted(people, 'person', 'people')}"
         )
-    return Tally(counts, people, protocol.name, protocol.tally_modulus)
+    return tally_of(protocol, counts, people, secure=True)
 
 
 def messages(
@@ -96,16 +99,17 @@ def messages(
     *,
     ordered: bool = True,
 ) -> "DataFrame":
-    """The messages of a group as its protocol's trust lets others see them."""
+    """The messages of a group, in the form in which the protocol's trust lets others see them."""
     mixed = protocol.trust is Trust.SHUFFLE
     schema = f"{MESSAGE} {message_type(protocol.alphabet)}" + ", key bigint, tie bigint" * mixed
-    step = Sending(reader, groups, group, protocol, mixed, seed)
-    # Before anything looks at them: what is counted is what is passed on.
+    step = SendStep(reader, groups, group, protocol, mixed, seed)
+    # They are written before they are counted, so that the same messages are counted and passed on.
     sent = written(mapped(rows, step, schema))
     if not mixed:
         return sent
-    if protocol.least_copies > 1:
+    shuffler = Shuffler.of(protocol)
+    if shuffler.withholds:
         copies = sent.groupBy(MESSAGE).count()
-        common = copies.where(copies["count"] >= protocol.least_copies).select(MESSAGE)
+        common = copies.where(shuffler.passes(copies["count"])).select(MESSAGE)
         sent = sent.join(common, MESSAGE, "left_semi")
     return (sent.orderBy("key", "tie") if ordered else sent).select(MESSAGE)

@@ -1,19 +1,19 @@
-"""A density from bins to whose counts a curator adds noise (Wasserman, Zhou 2010).
+"""A density from bins. A trusted curator adds noise to their counts (Wasserman, Zhou 2010).
 
 Notation    See `protocols.density_histogram`.
-Randomizer  none: people hand the curator the bin of their number.
+Randomizer  None: people send the bin of their number to the curator.
 Analyzer    The histogram with geometric or Laplace noise in every bin, and the polynomials of
             `protocols.density_histogram`.
-Privacy     That of the histogram: pure ε.
-Error       V is near 8/ε², however many people there are: see `shuffle.density-histogram`.
-Messages    1, to somebody who must be trusted: local ε is infinite.
+Privacy     The privacy of the histogram, pure ε.
+Error       V is near 8/ε² for any number of people, as in `shuffle.density-histogram`.
+Messages    1, to a curator who must be trusted: the local ε is infinite.
 """
 
 from dataclasses import dataclass
 
 from headcount.core.budget import Trust
 from headcount.core.protocol import Protocol
-from headcount.core.task import Histogram
+from headcount.core.tasks.histogram import Histogram
 from headcount.protocols.central.histogram import GeometricHistogram
 from headcount.protocols.central.laplace import LaplaceHistogram
 from headcount.protocols.density_histogram import DensityHistogram
@@ -24,7 +24,7 @@ class GeometricDensity(DensityHistogram):
     name = "central.geometric"
     trust = Trust.CENTRAL
 
-    def _histogram(self, bins: int) -> Protocol:
+    def counting(self, bins: int) -> Protocol:
         return GeometricHistogram(Histogram(bins), self.budget, self.crowd)
 
 
@@ -33,5 +33,5 @@ class LaplaceDensity(DensityHistogram):
     name = "central.laplace"
     trust = Trust.CENTRAL
 
-    def _histogram(self, bins: int) -> Protocol:
+    def counting(self, bins: int) -> Protocol:
         return LaplaceHistogram(Histogram(bins), self.budget, self.crowd)

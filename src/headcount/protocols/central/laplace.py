@@ -1,13 +1,15 @@
 """Laplace noise on a count, a sum, a mean or a histogram (Dwork, McSherry, Nissim, Smith 2006).
 
-Notation    x_i the number of person i, in [low, high]; n people.
-Randomizer  none but rounding of reals to a fine grid.
+Notation    x_i is the number of person i, in [low, high]. n is the number of people.
+Randomizer  Only rounding of real numbers to a fine grid.
 Analyzer    Sum + Laplace noise of scale (high−low)/ε, on a grid of a thousandth of a person or
-            finer: geometric noise of many small steps (see `geometric`), drawn exactly. A Laplace
-            variable in floating point would leak through its low bits (Mironov 2012).
-Privacy     Pure ε, as for geometric noise. A histogram has the scale 2/ε in each bucket.
-Error       Unbiased; variance 2((high−low)/ε)², a little more than geometric noise of whole steps.
-Messages    1, to somebody who must be trusted: local ε is infinite.
+            finer. This is geometric noise with many small steps (see `geometric`), drawn exactly. A
+            Laplace variable in floating point would leak information through its low bits (Mironov
+            2012).
+Privacy     Pure ε, as for geometric noise. In a histogram, the noise of each bucket has scale 2/ε.
+Error       Unbiased. The variance 2((high−low)/ε)² is slightly larger than that of geometric noise
+            with whole steps.
+Messages    1, to a curator who must be trusted: the local ε is infinite.
 """
 
 from dataclasses import dataclass

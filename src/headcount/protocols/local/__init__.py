@@ -1,1 +1,1 @@
-"""Local trust: everyone randomizes, nobody is trusted."""
+"""Local trust: everyone randomizes their own message, and nobody needs to be trusted."""

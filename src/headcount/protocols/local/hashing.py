@@ -1,19 +1,20 @@
 """Local hashing (Wang, Blocki, Li, Jha 2017; with two values Bassily, Smith 2015).
 
-Notation    x ∈ {0, …, d−1} a person's bucket, d ≤ 2^m; H(x) < g its hash. Of g = 2^l values, H is
-            a linear hash of l bits (see `linear_hashes`). Of others, one of l bits is cut into g
-            intervals, with v ↦ ⌊vg/2^l⌋: π_y is the share of the y-th, nearly 1/g.
-Randomizer  Draw a hash of one's own, and report it with H(x) through k-ary response among g values:
-            the truth with probability p, each of the others with t/2^64.
-Analyzer    A report (H, y) supports the buckets with H(x) = y: see `frequency_oracle`. They are
-            counted by trying all, or where there are many buckets by one fast transform: with
-            1[v ∈ interval] = 2^−l Σ_u c_u (−1)^⟨u, v⟩ and v = Mx + b, the number of reports that
-            support x is 2^−l Σ_u Σ_reports c_u (−1)^⟨u, b⟩ (−1)^⟨uM, x⟩.
-Privacy     Pure: that of k-ary response among g values, whatever the hash.
-Error       Hashes of three buckets are independent, so p, q, r and s are exact:
-            q = κp + (1−κ)t/2^64 with κ = Σπ². For each person, where a bucket is rare, it is
-            (e^ε+g−1)²/((g−1)(e^ε−1)²); g is the integer for which that is least, near e^ε + 1.
-Messages    1 of l(m+1) bits and one of g values.
+Notation    x ∈ {0, …, d−1} is a person's bucket, d ≤ 2^m, and H(x) < g its hash. If g = 2^l, H is a
+            linear hash of l bits (see `linear_hashes`). For other g, the values v of a linear hash
+            of l bits are divided into g intervals by v ↦ ⌊vg/2^l⌋. π_y is the share of the y-th
+            interval, nearly 1/g.
+Randomizer  Draw a hash H. Report H, and H(x) through k-ary randomized response among g values: the
+            truth with probability p, and each other value with probability t/2^64.
+Analyzer    A report (H, y) supports the buckets with H(x) = y (see `frequency_oracle`). The reports
+            are counted by hashing all buckets. If there are many buckets, they are counted by one
+            fast transform: with 1[v ∈ interval] = 2^−l Σ_u c_u (−1)^⟨u, v⟩ and v = Mx + b, the
+            number of reports that support x is 2^−l Σ_u Σ_reports c_u (−1)^⟨u, b⟩ (−1)^⟨uM, x⟩.
+Privacy     Pure: the privacy of k-ary response among g values, for every hash.
+Error       The hashes of three buckets are independent, so p, q, r and s are exact:
+            q = κp + (1−κ)t/2^64 with κ = Σπ². The variance per person for a rare bucket is
+            (e^ε+g−1)²/((g−1)(e^ε−1)²). g is the integer that minimizes it, near e^ε + 1.
+Messages    1 message of l(m+1) bits and one of g values.
 """
 
 import math
@@ -30,24 +31,211 @@ from numpy.typing import NDArray
 from headcount.core import checks
 from headcount.core.cached import cached_property
 from headcount.core.messages import Alphabet, Messages
-from headcount.core.protocol import MOST_BUNDLES, BundleLaw
+from headcount.core.randomizer import MOST_BUNDLES, BundleLaw, Randomizer
 from headcount.core.source import Source
-from headcount.protocols.frequency_oracle import FrequencyOracle, Support
+from headcount.protocols.frequency_oracle import (
+    FrequencyOracle,
+    Support,
+    SupportEstimator,
+    check_told_apart,
+)
 from headcount.protocols.linear_hashes import parity, walsh
 from headcount.protocols.responses import lie_weight, respond
 from headcount.randomness.draws import WHOLE
 
 MOST_VALUES = 2**16
-_EVEN = 4  # bits beyond those of g, so that intervals are nearly alike
-_CELLS = 1 << 19  # hashes of buckets that are tried at a time
-_LOG_BLOCK = 13  # of buckets whose hashes are kept
-_COEFFICIENTS = 1 << 24  # that are kept, at most
-_REPORTS = 1 << 16  # that are transformed at a time
-_TRANSFORM = 32  # the time of one term of the transform, in hashes tried
+_EVEN = 4  # the number of bits beyond those of g, which make the intervals nearly equal
+_CELLS = 1 << 19  # the number of hashes of buckets that are computed at a time
+_LOG_BLOCK = 13  # the hashes of 2^_LOG_BLOCK buckets are kept at a time
+_COEFFICIENTS = 1 << 24  # the largest number of coefficients that are kept
+_REPORTS = 1 << 16  # the number of reports that are transformed at a time
+_TRANSFORM = 32  # one term of the transform takes as long as this many hashes
+
+
+@dataclass(frozen=True)
+class Hashes:
+    """All hashes of buckets to g values."""
+
+    buckets: int
+    values: int  # g
+
+    @property
+    def bits(self) -> int:
+        """The number l of bits of a linear hash."""
+        enough = (self.values - 1).bit_length()
+        return enough if self.values == 1 << enough else enough + _EVEN
+
+    @property
+    def log_size(self) -> int:
+        """The number m of bits of a bucket."""
+        return (self.buckets - 1).bit_length()
+
+    @property
+    def words(self) -> int:
+        """The number of different words. A hash consists of l words."""
+        return 2 << self.log_size
+
+    @cached_property
+    def starts(self) -> NDArray[np.int64]:
+        """The start of each interval, and the end of the last one."""
+        values = np.arange(self.values + 1)
+        return -(-(values << self.bits) // self.values)
+
+    @property
+    def shares(self) -> list[Fraction]:
+        """The shares π_y of the intervals."""
+        return [Fraction(int(size), 1 << self.bits) for size in np.diff(self.starts)]
+
+    def of(self, words: NDArray[Any], buckets: NDArray[Any]) -> NDArray[np.int64]:
+        """The hash H(x) of each person's bucket. Each person has their own hash."""
+        asked = buckets.astype(words.dtype) | words.dtype.type(1 << self.log_size)
+        hashed = np.zeros(len(buckets), dtype=np.min_scalar_type(self.values << self.bits))
+        for place in range(self.bits):
+            hashed |= parity(words[:, place] & asked).astype(hashed.dtype) << place
+        return (hashed * self.values) >> self.bits
+
+
+# Randomizer -----------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class HashingRandomizer(Randomizer):
+    """Sends a random hash H, and H(x) or with probability t/2^64 each of the other values."""
+
+    hashes: Hashes
+    weight: int  # t
+
+    fixed_messages = 1
+
+    @property
+    def alphabet(self) -> Alphabet:
+        words, values = range(self.hashes.words), range(self.hashes.values)
+        largest = max(words[-1], values[-1])
+        return Alphabet(np.min_scalar_type(largest).type, *[words] * self.hashes.bits, values)
+
+    def send(self, encoded: NDArray[Any], source: Source) -> Messages:
+        bits, dtype = self.hashes.bits, self.alphabet.dtype
+        payload = np.empty((len(encoded), bits + 1), dtype=dtype)
+        words = source.integers(len(encoded) * bits, dtype).reshape(-1, bits)
+        words >>= dtype.type(8 * dtype.itemsize - 1 - self.hashes.log_size)
+        payload[:, :bits] = words
+        hashed = self.hashes.of(words, encoded)
+        payload[:, bits] = respond(hashed, self.hashes.values, self.weight, source)
+        return Messages.one_each(payload)
+
+    def law(self, value: int) -> BundleLaw | None:
+        words, bits, values = self.hashes.words, self.hashes.bits, self.hashes.values
+        every = words**bits
+        if every * values > MOST_BUNDLES:
+            return None
+        lie = Fraction(self.weight, WHOLE)
+        truth = 1 - (values - 1) * lie
+        out: dict[Any, Fraction] = {}
+        for row in product(range(words), repeat=bits):
+            hashed = int(self.hashes.of(np.array([row]), np.array([value]))[0])
+            for report in range(values):
+                out[(((*row, report), 1),)] = (truth if report == hashed else lie) / every
+        return out
+
+
+# Analyzer -------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class HashingEstimator(SupportEstimator):
+    """Counts for each bucket the reports (H, y) with H(x) = y."""
+
+    hashes: Hashes
+
+    def count(self, payload: NDArray[Any]) -> NDArray[np.int64]:
+        log_size, bits = self.hashes.log_size, self.hashes.bits
+        many = _TRANSFORM << bits < 1 << log_size
+        if many and self.hashes.values << bits <= _COEFFICIENTS:
+            return self._transformed(payload)
+        total = np.zeros(1 << log_size, dtype=np.int64)
+        size = max(64, _CELLS >> log_size)
+        for start in range(0, len(payload), size):
+            total += self._tried(payload[start : start + size])
+        return total[: self.task.domain]
+
+    def _tried(self, reports: NDArray[Any]) -> NDArray[np.int64]:
+        """The number of these reports that support each bucket, found by hashing all buckets."""
+        log_size, bits = self.hashes.log_size, self.hashes.bits
+        small = np.min_scalar_type((1 << bits) - 1)
+        # Bit i of x adds column i of M to the hash of x. The hashes of the first block of buckets
+        # are computed by doubling, and those of other blocks from the first block.
+        columns = [_column(reports, place, bits, small) for place in range(log_size + 1)]
+        low = min(log_size, _LOG_BLOCK)
+        first = np.empty((1 << low, len(reports)), dtype=small)
+        first[0] = columns[-1]
+        for place, column in enumerate(columns[:low]):
+            np.bitwise_xor(first[: 1 << place], column, out=first[1 << place : 2 << place])
+        starts = self.hashes.starts[reports[:, bits]].astype(small)
+        widths = np.diff(self.hashes.starts)[reports[:, bits]].astype(small)
+        supported = np.empty(1 << log_size, dtype=np.int64)
+        for block in range(1 << (log_size - low)):
+            further = [column for i, column in enumerate(columns[low:-1]) if block >> i & 1]
+            hashes = reduce(np.bitwise_xor, further, first) - starts
+            packed = np.packbits(hashes < widths, axis=1)
+            counts = np.bitwise_count(packed).sum(axis=1, dtype=np.int64)
+            supported[block << low : (block + 1) << low] = counts
+        return supported
+
+    def _transformed(self, payload: NDArray[Any]) -> NDArray[np.int64]:
+        """The number of reports that support each bucket, found by a transform of signs."""
+        size, bits = 1 << self.hashes.log_size, self.hashes.bits
+        signs = np.zeros(size, dtype=np.int64)
+        coefficients = self._coefficients
+        for start in range(0, len(payload), _REPORTS):
+            reports = payload[start : start + _REPORTS]
+            for which, words in _sums(reports[:, :bits]):
+                weights = coefficients[which][reports[:, bits]]
+                # In a word, the bit of b is above the bits of M.
+                weights = np.where(words >= size, -weights, weights)
+                sums = np.bincount(words & (size - 1), weights, minlength=size)
+                signs += sums.astype(np.int64)
+        return walsh(signs)[: self.task.domain] >> bits
+
+    @cached_property
+    def _coefficients(self) -> NDArray[np.float64]:
+        """The coefficients c_u of every value, with one row per u."""
+        starts = self.hashes.starts
+        table = np.zeros((self.hashes.values, 1 << self.hashes.bits), dtype=np.int64)
+        for value, row in enumerate(table):
+            row[starts[value] : starts[value + 1]] = 1
+            walsh(row)
+        return np.ascontiguousarray(table.T, dtype=np.float64)
+
+
+def _column(
+    reports: NDArray[Any], place: int, bits: int, dtype: np.dtype[Any]
+) -> NDArray[np.unsignedinteger]:
+    """The bits of every row of M at this place, as one number."""
+    column = np.zeros(len(reports), dtype=dtype)
+    for row in range(bits):
+        column |= (reports[:, row] >> place & 1).astype(dtype) << row
+    return column
+
+
+def _sums(words: NDArray[Any]) -> Iterator[tuple[int, NDArray[np.int64]]]:
+    """Every u, with the sum uM of the rows that u selects, including the bit of b."""
+    rows = words.astype(np.int64).T
+    total = np.zeros(len(words), dtype=np.int64)
+    yield 0, total
+    which = 0
+    for step in range(1, 1 << len(rows)):
+        # Consecutive u differ in one row.
+        row = (step & -step).bit_length() - 1
+        which ^= 1 << row
+        total ^= rows[row]
+        yield which, total
+
+
+# Calibration ----------------------------------------------------------------------------------
 
 
 def best_values(epsilon: float) -> int:
-    """The integer g ≥ 2 that minimizes (e^ε+g−1)²/(g−1), of at most `MOST_VALUES`."""
+    """The integer g from 2 to `MOST_VALUES` that minimizes (e^ε+g−1)²/(g−1)."""
     if epsilon > math.log(MOST_VALUES):
         return MOST_VALUES
     ratio = math.exp(epsilon)
@@ -59,53 +247,28 @@ def best_values(epsilon: float) -> int:
 class Hashing(FrequencyOracle):
     name = "local.hashing"
 
-    values: int | None = None  # g; by default the best
+    values: int | None = None  # g; by default the number with the smallest variance
 
-    def __post_init__(self) -> None:
+    def check_options(self) -> None:
         if self.values is not None:
             whole = checks.whole("values", self.values, low=2, high=MOST_VALUES)
             object.__setattr__(self, "values", whole)
-        super().__post_init__()
-        self._check_told_apart(self._values, "values")
 
     @cached_property
-    def _values(self) -> int:
-        """The number g."""
-        return best_values(self.budget.epsilon) if self.values is None else self.values
-
-    @property
-    def _bits(self) -> int:
-        """The number l."""
-        enough = (self._values - 1).bit_length()
-        return enough if self._values == 1 << enough else enough + _EVEN
-
-    @property
-    def _log_size(self) -> int:
-        """The number m."""
-        return (self.task.domain - 1).bit_length()
+    def hashes(self) -> Hashes:
+        return Hashes(self.task.domain, self.values or best_values(self.budget.epsilon))
 
     @cached_property
-    def _starts(self) -> NDArray[np.int64]:
-        """Where the intervals begin, and where the last one ends."""
-        values = np.arange(self._values + 1)
-        return -(-(values << self._bits) // self._values)
-
-    @property
-    def alphabet(self) -> Alphabet:
-        words, values = range(2 << self._log_size), range(self._values)
-        largest = max(words[-1], values[-1])
-        return Alphabet(np.min_scalar_type(largest).type, *[words] * self._bits, values)
-
-    @cached_property
-    def _weight(self) -> int:
-        return lie_weight(self._values, self.budget.epsilon)
+    def weight(self) -> int:
+        """The weight t of each lie, over 2^64."""
+        return lie_weight(self.hashes.values, self.budget.epsilon)
 
     @cached_property
     def support(self) -> Support:
-        shares = [Fraction(int(size), 1 << self._bits) for size in np.diff(self._starts)]
+        shares = self.hashes.shares
         square, cube = sum(share**2 for share in shares), sum(share**3 for share in shares)
-        lie = Fraction(self._weight, WHOLE)
-        truth = 1 - (self._values - 1) * lie
+        lie = Fraction(self.weight, WHOLE)
+        truth = 1 - (self.hashes.values - 1) * lie
         return Support(
             own=truth,
             other=square * truth + (1 - square) * lie,
@@ -113,118 +276,15 @@ class Hashing(FrequencyOracle):
             two_others=cube * truth + (square - cube) * lie,
         )
 
-    @property
-    def parameters(self) -> Mapping[str, float]:
-        return {"values": self._values, "lie_probability": float(1 - self.support.own)}
-
-    def law(self, value: int) -> BundleLaw | None:
-        words, values = 2 << self._log_size, self._values
-        if words**self._bits * values > MOST_BUNDLES:
-            return None
-        lie, hashes = Fraction(self._weight, WHOLE), words**self._bits
-        out: dict[Any, Fraction] = {}
-        for row in product(range(words), repeat=self._bits):
-            hashed = int(self._hash(np.array([row]), np.array([value]))[0])
-            for report in range(values):
-                chance = self.support.own if report == hashed else lie
-                out[(((*row, report), 1),)] = chance / hashes
-        return out
-
-    def _hash(self, words: NDArray[Any], buckets: NDArray[Any]) -> NDArray[np.int64]:
-        """H of everybody's bucket, under everybody's own hash."""
-        asked = buckets.astype(words.dtype) | words.dtype.type(1 << self._log_size)
-        hashed = np.zeros(len(buckets), dtype=np.min_scalar_type(self._values << self._bits))
-        for place in range(self._bits):
-            hashed |= parity(words[:, place] & asked).astype(hashed.dtype) << place
-        return (hashed * self._values) >> self._bits
-
-    def _randomize(self, encoded: NDArray[Any], source: Source) -> Messages:
-        bits, dtype = self._bits, self.alphabet.dtype
-        payload = np.empty((len(encoded), bits + 1), dtype=dtype)
-        words = source.integers(len(encoded) * bits, dtype).reshape(-1, bits)
-        words >>= dtype.type(8 * dtype.itemsize - 1 - self._log_size)
-        payload[:, :bits] = words
-        hashed = self._hash(words, encoded)
-        payload[:, bits] = respond(hashed, self._values, self._weight, source)
-        return Messages.one_each(payload)
-
-    def _tally(self, payload: NDArray[Any]) -> NDArray[np.int64]:
-        many = _TRANSFORM << self._bits < 1 << self._log_size
-        if many and self._values << self._bits <= _COEFFICIENTS:
-            return self._transformed(payload)
-        total = np.zeros(1 << self._log_size, dtype=np.int64)
-        size = max(64, _CELLS >> self._log_size)
-        for start in range(0, len(payload), size):
-            total += self._tried(payload[start : start + size])
-        return total[: self.task.domain]
-
-    def _tried(self, reports: NDArray[Any]) -> NDArray[np.int64]:
-        """How many of these support each bucket, by hashing all of them."""
-        bits = self._bits
-        small = np.min_scalar_type((1 << bits) - 1)
-        # Bit i of x adds column i of M to its hash: those of a block of buckets follow by doubling,
-        # and all blocks from the first.
-        columns = [_column(reports, place, bits, small) for place in range(self._log_size + 1)]
-        low = min(self._log_size, _LOG_BLOCK)
-        first = np.empty((1 << low, len(reports)), dtype=small)
-        first[0] = columns[-1]
-        for place, column in enumerate(columns[:low]):
-            np.bitwise_xor(first[: 1 << place], column, out=first[1 << place : 2 << place])
-        starts = self._starts[reports[:, bits]].astype(small)
-        widths = np.diff(self._starts)[reports[:, bits]].astype(small)
-        supported = np.empty(1 << self._log_size, dtype=np.int64)
-        for block in range(1 << (self._log_size - low)):
-            further = [column for i, column in enumerate(columns[low:-1]) if block >> i & 1]
-            hashes = reduce(np.bitwise_xor, further, first) - starts
-            packed = np.packbits(hashes < widths, axis=1)
-            counts = np.bitwise_count(packed).sum(axis=1, dtype=np.int64)
-            supported[block << low : (block + 1) << low] = counts
-        return supported
-
-    def _transformed(self, payload: NDArray[Any]) -> NDArray[np.int64]:
-        """How many support each bucket, by a transform of signs."""
-        size, bits = 1 << self._log_size, self._bits
-        signs = np.zeros(size, dtype=np.int64)
-        coefficients = self._coefficients
-        for start in range(0, len(payload), _REPORTS):
-            reports = payload[start : start + _REPORTS]
-            for which, words in _sums(reports[:, :bits]):
-                weights = coefficients[which][reports[:, bits]]
-                # The bit of b is above those of M.
-                weights = np.where(words >= size, -weights, weights)
-                sums = np.bincount(words & (size - 1), weights, minlength=size)
-                signs += sums.astype(np.int64)
-        return walsh(signs)[: self.task.domain] >> bits
+    @cached_property
+    def randomizer(self) -> HashingRandomizer:
+        return HashingRandomizer(self.hashes, self.weight)
 
     @cached_property
-    def _coefficients(self) -> NDArray[np.float64]:
-        """c_u of every value, a row for each u."""
-        table = np.zeros((self._values, 1 << self._bits), dtype=np.int64)
-        for value, row in enumerate(table):
-            row[self._starts[value] : self._starts[value + 1]] = 1
-            walsh(row)
-        return np.ascontiguousarray(table.T, dtype=np.float64)
+    def estimator(self) -> HashingEstimator:
+        check_told_apart(self, self.hashes.values, "values")
+        return HashingEstimator(self.task, self.support, self.hashes)
 
-
-def _column(
-    reports: NDArray[Any], place: int, bits: int, dtype: np.dtype[Any]
-) -> NDArray[np.unsignedinteger]:
-    """Bit `place` of every row of M, as one number."""
-    column = np.zeros(len(reports), dtype=dtype)
-    for row in range(bits):
-        column |= (reports[:, row] >> place & 1).astype(dtype) << row
-    return column
-
-
-def _sums(words: NDArray[Any]) -> Iterator[tuple[int, NDArray[np.int64]]]:
-    """Every u and the sum uM of the rows that it names, with its bit of b."""
-    rows = words.astype(np.int64).T
-    total = np.zeros(len(words), dtype=np.int64)
-    yield 0, total
-    which = 0
-    for step in range(1, 1 << len(rows)):
-        # From one to the next, one row comes or goes.
-        row = (step & -step).bit_length() - 1
-        which ^= 1 << row
-        total ^= rows[row]
-        yield which, total
+    @property
+    def parameters(self) -> Mapping[str, float]:
+        return {"values": self.hashes.values, "lie_probability": float(1 - self.support.own)}

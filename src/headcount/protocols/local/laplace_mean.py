@@ -1,17 +1,18 @@
-"""Laplace noise on every number (Dwork, McSherry, Nissim, Smith 2006), on levels: geometric.
+"""Laplace noise on every number (Dwork, McSherry, Nissim, Smith 2006). On levels it is geometric.
 
-Notation    Levels 0, …, L of `fixed_point`, n people; r the rate of the noise and a = e^−r its
-            ratio; C levels beyond both ends that a message may lie.
-Randomizer  Add z to one's level, P(z) = (1−a)/(1+a)·a^|z|, and move what is below −C or above L + C
-            to there. Chances of z are rounded down to 2^−128, what is left over goes to z = 0.
-Analyzer    S = Σy over the sent y.
-Privacy     Pure: ε' ≤ ε is the largest logarithm of a ratio of the rounded chances, over all
-            messages and all levels; r is ε/L, less what keeps ε' within the budget.
-Error       Variance 2a/(1−a)² for each person, about 2(L/ε)², whatever the data; by rounding at
-            most ¼ more, which with L = 16ε levels is one part in two thousand. C is 45 times L/ε:
-            what is moved has a chance of e^−45, which no crowd can see as bias or variance. For the
-            mean of numbers in [−M, M]: 8M²/(nε²).
-Messages    1 of L + 2C + 1 numbers, y + C.
+Notation    The levels are 0, …, L of `fixed_point`. n is the number of people, r the rate of the
+            noise, a = e^−r its ratio. Messages are from −C to L + C.
+Randomizer  Add z to the person's level, P(z) = (1−a)/(1+a)·a^|z|. Replace a result below −C by −C,
+            and one above L + C by L + C. The probabilities of z are rounded down to multiples of
+            2^−128, and the rest is added to z = 0.
+Analyzer    S = Σy over the messages y.
+Privacy     Pure: ε' ≤ ε is the largest logarithm of a ratio of the rounded probabilities, over all
+            messages and all levels. r is slightly less than ε/L, to keep ε' within the budget.
+Error       The variance per person is 2a/(1−a)² for all data, about 2(L/ε)². Rounding adds at most
+            ¼, which with L = 16ε levels is one part in two thousand. C is 45·L/ε, so a result is
+            replaced with probability e^−45 at most. The bias and variance from this are negligible
+            in any crowd. The mean of numbers in [−M, M] has the variance 8M²/(nε²).
+Messages    1, y + C, one of L + 2C + 1 numbers.
 """
 
 import math
@@ -21,50 +22,63 @@ from decimal import Decimal, localcontext
 from fractions import Fraction
 from functools import lru_cache
 from itertools import accumulate
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from headcount.accounting.divergence import SymmetricCurve
 from headcount.accounting.geometric import moved_delta
-from headcount.accounting.laws import UNIT
+from headcount.accounting.laws import ROUNDING
 from headcount.core.budget import Trust
 from headcount.core.cached import cached_property
 from headcount.core.errors import Infeasible
-from headcount.core.estimate import NormalError
+from headcount.core.estimate import ErrorLaw, NormalError
 from headcount.core.guarantee import Guarantee
 from headcount.core.messages import Alphabet, Messages
-from headcount.core.protocol import MOST_BUNDLES, BundleLaw
+from headcount.core.promise import promise_alone
+from headcount.core.protocol import Protocol
+from headcount.core.randomizer import MOST_BUNDLES, BundleLaw, Randomizer
 from headcount.core.source import Source
 from headcount.core.table import short
 from headcount.core.tally import Tally
-from headcount.core.task import Holding
-from headcount.protocols.fixed_point import RoundedError
+from headcount.core.task import Holding, Task
+from headcount.core.tasks.bounded import Mean, Sum
+from headcount.protocols.fixed_point import Grid
 from headcount.protocols.geometric_error import GeometricError
-from headcount.protocols.level_protocol import MOST_SUM, LevelProtocol, level_sum
-from headcount.protocols.response_sum import MOST_RESPONSES, in_parts
+from headcount.protocols.level_responses import MOST_RESPONSES, in_parts
+from headcount.protocols.levels import (
+    MOST_SUM,
+    NoisySum,
+    Rounding,
+    bounded,
+    check_levels,
+    level_sum,
+)
 from headcount.protocols.responses import ratio_epsilon
 from headcount.randomness.table import FINE, ThresholdTable
 from headcount.randomness.totals import geometric_sum
 
-_FINENESS = 16  # levels for each unit of ε, by default
-_REACH = 45  # C, in L/ε
-_MOST_EPSILON = 30.0  # beyond, chances of 128 bits tell no more: the noise stays as it is
-_LONGEST = 2**18  # table of noise; messages are then smaller, too
-_FEW = 1000  # people up to whom the law of their noise is summed; beyond, it is normal
+_FINENESS = 16  # the default number of levels for each unit of ε
+_REACH = 45  # C divided by L/ε
+_MOST_EPSILON = 30.0  # a larger ε gets the noise of this one, as probabilities have only 128 bits
+_LONGEST = 2**18  # the longest table of noise; it limits the size of messages too
+_FEW = 1000  # with more people, the law of the noise is treated as normal
 
 
 @dataclass(frozen=True, eq=False)
-class _Noise:
-    """The chances of z = 0, …, L + C over 2^128; the last is that of all z from there on."""
+class Noise:
+    """The law of the noise: `weights` are the probabilities of z = 0, …, L + C, times 2^128.
+
+    The last weight is for all z ≥ L + C.
+    """
 
     rate: float
     levels: int
     weights: list[int] = field(repr=False)
 
     @classmethod
-    def of(cls, rate: float, levels: int, most: int) -> "_Noise":
+    def of(cls, rate: float, levels: int, most: int) -> "Noise":
         with localcontext() as context:
             context.prec = 60
             ratio = (-Decimal(rate)).exp()
@@ -77,12 +91,22 @@ class _Noise:
         weights[0] = FINE - 2 * sum(weights[1:])
         return cls(rate, levels, weights)
 
+    @property
+    def reach(self) -> int:
+        """The number C of levels beyond each end of the range."""
+        return len(self.weights) - 1 - self.levels
+
+    @property
+    def last(self) -> int:
+        """The largest message, L + 2C."""
+        return self.levels + 2 * self.reach
+
     @cached_property
     def local_epsilon(self) -> float:
-        """The number ε'.
+        """The local privacy loss ε'.
 
-        Chances fall with |z|, so that those of a message differ most for the levels 0 and L: from
-        z to z + L, and at the ends of the range by their sums.
+        Probabilities fall with |z|, so those of a message differ most for the levels 0 and L. The
+        ratio is that of z and z + L, or at the ends of the range that of the sums of their tails.
         """
         last = len(self.weights) - 1
         tails = list(accumulate(reversed(self.weights)))[: self.levels + 1]
@@ -101,128 +125,144 @@ class _Noise:
         return ThresholdTable(self.both_sides, 1 - len(self.weights))
 
 
+@dataclass(frozen=True)
+class LaplaceRandomizer(Randomizer):
+    """Sends the level with noise, limited to the range of messages."""
+
+    noise: Noise
+
+    fixed_messages = 1
+
+    @property
+    def alphabet(self) -> Alphabet:
+        return Alphabet.numbers(self.noise.last + 1)
+
+    def send(self, encoded: NDArray[np.integer], source: Source) -> Messages:
+        return in_parts(self._respond, encoded, source, self.alphabet.dtype)
+
+    def _respond(self, levels: NDArray[np.integer], source: Source) -> NDArray[np.int64]:
+        noisy = levels + self.noise.reach + self.noise.table.sample(source, len(levels))
+        sent: NDArray[np.int64] = np.clip(noisy, 0, self.noise.last)
+        return sent
+
+    def law(self, value: int) -> BundleLaw | None:
+        last = self.noise.last
+        if last >= MOST_BUNDLES:
+            return None
+        weights = [0] * (last + 1)
+        for moved, weight in enumerate(self.noise.both_sides, value - self.noise.levels):
+            weights[min(max(moved, 0), last)] += weight
+        return {((sent, 1),): Fraction(weight, FINE) for sent, weight in enumerate(weights)}
+
+
+@dataclass(frozen=True)
+class LaplaceEstimator(NoisySum):
+    """Computes S from the sum of all noisy levels."""
+
+    rate: float  # r
+    reach: int  # C
+
+    tally_size = 1
+    most_users = MOST_SUM // _LONGEST
+
+    def count(self, payload: NDArray[Any]) -> NDArray[np.int64]:
+        return np.array([payload.sum(dtype=np.int64)])
+
+    def level_sum(self, tally: Tally, source: Source | None) -> int:
+        return int(tally.counts[0]) - tally.users * self.reach
+
+    def simulate_levels(self, held: Holding, source: Source) -> NDArray[np.int64]:
+        ratio = Fraction(math.exp(-self.rate))
+        up, down = (geometric_sum(source, held.users, ratio) for _ in range(2))
+        return np.array([level_sum(held) + held.users * self.reach + up - down])
+
+    def noise_error(self, users: int) -> GeometricError:
+        # The noise of n people together is the difference of two NB(n, a).
+        return GeometricError(self.rate, Fraction(users))
+
+    def error_law(self, users: int, unbiased: float) -> ErrorLaw:
+        if users > _FEW:
+            return NormalError(self.standard_error(users, None), float(self.unit(users)))
+        return super().error_law(users, unbiased)
+
+
 @lru_cache(maxsize=32)
-def _calibrate(epsilon: float, levels: int, reach: int) -> _Noise:
-    """The noise with the largest rate, or nearly, that is within ε."""
+def _calibrate(epsilon: float, levels: int, reach: int) -> Noise:
+    """The noise with nearly the largest rate that is within ε."""
     target = min(epsilon, _MOST_EPSILON)
-    # What is rounded off is one part in the least weight, and of a float some units.
+    # Rounding changes the smallest weight by at most 1, and floats by a few rounding errors.
     least = FINE * math.tanh(target / levels / 2) * math.exp(-target * (1 + reach / levels))
-    spare = 2 / (least * target) + 64 * UNIT
+    spare = 2 / (least * target) + 64 * ROUNDING
     while True:
-        noise = _Noise.of(target * (1 - spare) / levels, levels, levels + reach)
+        noise = Noise.of(target * (1 - spare) / levels, levels, levels + reach)
         if noise.local_epsilon <= epsilon:
             return noise
         spare *= 2
 
 
 @dataclass(frozen=True)
-class LaplaceMean(LevelProtocol):
+class LaplaceMean(Protocol):
     name = "local.laplace-mean"
     trust = Trust.LOCAL
-    tally_size = 1
-    most_users = MOST_SUM // _LONGEST
-    fixed_messages = 1
+    tasks: ClassVar[tuple[type[Task], ...]] = (Sum, Mean)
 
-    levels: int | None = None  # by default so many that rounding hardly matters
+    levels: int | None = None  # by default enough to make rounding negligible
 
-    def _check_options(self) -> None:
-        self._keep_levels("levels", MOST_RESPONSES)
+    def check_options(self) -> None:
+        check_levels(self, "levels", MOST_RESPONSES)
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if 2 * (self._levels + self._reach) >= _LONGEST:
-            # 2L(1 + 45/ε) + 2 is then below.
-            least = 2 * _REACH * self._levels / (_LONGEST - 2 * self._levels - 4)
+    @cached_property
+    def grid(self) -> Grid:
+        task = bounded(self)
+        if self.levels is not None:
+            return Grid(task, self.levels)
+        enough = max(1, math.ceil(_FINENESS * min(self.budget.epsilon, _MOST_EPSILON)))
+        return Grid(task, min(enough, int(task.span)) if task.whole else enough)
+
+    @cached_property
+    def noise(self) -> Noise:
+        levels, epsilon = self.grid.levels, self.budget.epsilon
+        reach = math.ceil(_REACH * levels / min(epsilon, _MOST_EPSILON))
+        if 2 * (levels + reach) >= _LONGEST:
+            # With this ε, 2L(1 + 45/ε) + 2 is below the longest table.
+            least = 2 * _REACH * levels / (_LONGEST - 2 * levels - 4)
             raise Infeasible(
-                f"{self.name} has no table for the noise of epsilon={short(self.budget.epsilon)} "
-                f"with {self._levels} level(s)",
+                f"{self.name} has no table for the noise of epsilon={short(epsilon)} "
+                f"with {levels} level(s)",
                 nearest={"epsilon": least},
             )
-        _ = self._noise  # calibrated now, not at the first use
+        return _calibrate(epsilon, levels, reach)
 
     @cached_property
-    def _levels(self) -> int:
-        if self.levels is not None:
-            return self.levels
-        found = max(1, math.ceil(_FINENESS * min(self.budget.epsilon, _MOST_EPSILON)))
-        return min(found, int(self._bounds.span)) if self._bounds.whole else found
-
-    @property
-    def _reach(self) -> int:
-        """The number C."""
-        return math.ceil(_REACH * self._levels / min(self.budget.epsilon, _MOST_EPSILON))
+    def randomizer(self) -> Rounding:
+        return Rounding(self.grid, LaplaceRandomizer(self.noise))
 
     @cached_property
-    def _noise(self) -> _Noise:
-        return _calibrate(self.budget.epsilon, self._levels, self._reach)
-
-    @property
-    def alphabet(self) -> Alphabet:
-        return Alphabet.numbers(self._levels + 2 * self._reach + 1)
+    def estimator(self) -> LaplaceEstimator:
+        return LaplaceEstimator(self.task, self.grid, self.noise.rate, self.noise.reach)
 
     @property
     def parameters(self) -> Mapping[str, float]:
-        return {"levels": self._levels, "rate": self._noise.rate, "reach": self._reach}
-
-    @property
-    def guarantee(self) -> Guarantee:
-        return self._promise_alone()
-
-    @property
-    def local_epsilon(self) -> float:
-        return self._noise.local_epsilon
+        return {"levels": self.grid.levels, "rate": self.noise.rate, "reach": self.noise.reach}
 
     @cached_property
     def curve(self) -> SymmetricCurve:
-        # What is moved into the range has the loss of its ends already. Rounding moves no more than
-        # this from some outcomes to others; at ε' nothing is left.
-        variation = 2 * len(self._noise.weights) / FINE
+        # Limiting messages to the range does not change the losses, which are constant beyond its
+        # ends. Rounding changes the law by at most this total variation. At ε' δ is 0.
+        variation = 2 * len(self.noise.weights) / FINE
+        levels, rate = self.grid.levels, self.noise.rate
         return SymmetricCurve(
             lambda epsilon: (
-                moved_delta(self._noise.rate, self._levels, epsilon)
-                + (1 + math.exp(epsilon)) * variation
+                moved_delta(rate, levels, epsilon) + (1 + math.exp(epsilon)) * variation
             ),
             self.local_epsilon,
-            self._levels,
+            levels,
         )
 
-    def _level_law(self, level: int) -> BundleLaw | None:
-        last = self._levels + 2 * self._reach
-        if last >= MOST_BUNDLES:
-            return None
-        weights = [0] * (last + 1)
-        for moved, weight in enumerate(self._noise.both_sides, level - self._levels):
-            weights[min(max(moved, 0), last)] += weight
-        return {((sent, 1),): Fraction(weight, FINE) for sent, weight in enumerate(weights)}
+    @property
+    def guarantee(self) -> Guarantee:
+        return promise_alone(self)
 
-    def _variance(self, users: int, held: Holding | None) -> float:
-        return self._noise_error(users).standard_error ** 2 + self.grid.variance(users, held)
-
-    def _noise_error(self, users: int) -> GeometricError:
-        # The noises of n people add up to the difference of two NB(n, a).
-        return GeometricError(self._noise.rate, Fraction(users))
-
-    def _error_law(self, users: int, value: float) -> RoundedError | NormalError:
-        unit = float(self._unit(users))
-        if users > _FEW:
-            return NormalError(self._standard_error(users, None), unit)
-        return RoundedError(self._noise_error(users), unit, users, self.grid.variance(users, None))
-
-    def _send(self, levels: NDArray[np.integer], source: Source) -> Messages:
-        return in_parts(self._respond, levels, source, self.alphabet.dtype)
-
-    def _respond(self, levels: NDArray[np.integer], source: Source) -> NDArray[np.int64]:
-        noisy = levels + self._reach + self._noise.table.sample(source, len(levels))
-        sent: NDArray[np.int64] = np.clip(noisy, 0, self._levels + 2 * self._reach)
-        return sent
-
-    def _tally(self, payload: NDArray[Any]) -> NDArray[np.int64]:
-        return np.array([payload.sum(dtype=np.int64)])
-
-    def _level_sum(self, tally: Tally, source: Source | None) -> int:
-        return int(tally.counts[0]) - tally.users * self._reach
-
-    def _simulate_levels(self, held: Holding, source: Source) -> NDArray[np.int64]:
-        ratio = Fraction(math.exp(-self._noise.rate))
-        up, down = (geometric_sum(source, held.users, ratio) for _ in range(2))
-        return np.array([level_sum(held) + held.users * self._reach + up - down])
+    @property
+    def local_epsilon(self) -> float:
+        return self.noise.local_epsilon

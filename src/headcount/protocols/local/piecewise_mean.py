@@ -1,19 +1,22 @@
 """The piecewise mechanism for numbers (Wang, Xiao, Yang, Zhao, Hui, Shin, Shin, Yu 2019).
 
-Notation    Levels 0, …, L of `fixed_point`; n people; a window of W ≤ L outputs, T = L + W outputs
-            in all; β = b/2^64 the probability of an output that says nothing.
-Randomizer  For level j, a uniform output of the window j, …, j + W − 1; but with probability β one
-            of all T. In the paper's words: with probability 1 − β + βW/T in the window, else
-            outside of it. b is the least integer for which the ratio below is at most e^ε.
-Analyzer    An output is (1−β)j + (W−1)/2 + βL/2 on average: S is the sum of outputs, less n times
-            what has no j, over 1 − β.
-Privacy     Pure: ε' = ln(1 + (1−β)T/(βW)) ≤ ε, the ratio of an output inside and outside of the
-            window, for each person alone.
-Error       Variance for level j: ((1−β)(W²−1) + β(T²−1))/(12(1−β)²) + (j−L/2)²·β/(1−β), largest
-            at the ends. W is where that is least. Paper: W = L·e^{−ε/2}; on [−1, 1] and for many
-            levels that is x²/(e^{ε/2}−1) + (e^{ε/2}+3)/(3(e^{ε/2}−1)²). For ε = 1 the worst is 5.07
-            (paper: 5.22; one bit: 4.68); for ε = 8 a third of the paper's.
-Messages    1 of T outputs.
+Notation    The levels are 0, …, L of `fixed_point`. n is the number of people. A window has W ≤ L
+            outputs, and there are T = L + W outputs in all. β = b/2^64 is the probability of an
+            output that does not depend on the level.
+Randomizer  For level j, send a uniform output of the window j, …, j + W − 1, or with probability β
+            a uniform one of all T outputs. The paper describes the same law: an output is in the
+            window with probability 1 − β + βW/T. b is the smallest integer for which the ratio
+            below is at most e^ε.
+Analyzer    The mean of an output is (1−β)j + (W−1)/2 + βL/2. So
+            S = (sum of outputs − n((W−1)/2 + βL/2))/(1 − β).
+Privacy     Pure: each report is ε'-private with ε' = ln(1 + (1−β)T/(βW)) ≤ ε. This is the ratio of
+            the probabilities of an output inside and outside the window.
+Error       The variance for level j is
+            ((1−β)(W²−1) + β(T²−1))/(12(1−β)²) + (j−L/2)²·β/(1−β). It is largest for j = 0 and
+            j = L, and W minimizes it there. Paper: W = L·e^{−ε/2}. On [−1, 1] with many levels, the
+            paper's variance is x²/(e^{ε/2}−1) + (e^{ε/2}+3)/(3(e^{ε/2}−1)²). For ε = 1 the largest
+            variance is 5.07 (paper: 5.22; one bit: 4.68). For ε = 8 it is a third of the paper's.
+Messages    1, one of T outputs.
 """
 
 from collections.abc import Mapping
@@ -25,76 +28,96 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headcount.accounting.divergence import PairCurve
-from headcount.accounting.laws import UNIT, Law
+from headcount.accounting.laws import ROUNDING, Law
 from headcount.core.budget import MOST_USERS
 from headcount.core.cached import cached_property
 from headcount.core.messages import Alphabet, Messages
-from headcount.core.protocol import BundleLaw
+from headcount.core.randomizer import BundleLaw, Randomizer
 from headcount.core.source import Source
 from headcount.core.tally import Tally
 from headcount.core.task import Holding
-from headcount.protocols.level_protocol import MOST_SUM
-from headcount.protocols.response_sum import in_parts
-from headcount.protocols.windows import (
-    WindowedSum,
-    Windows,
-    paper_window,
-    window_variances,
-)
+from headcount.protocols.level_responses import ResponseEstimator, in_parts
+from headcount.protocols.levels import MOST_SUM, Rounding
+from headcount.protocols.windows import WindowedMean, Windows, paper_window, window_variances
 
 
 @dataclass(frozen=True)
-class PiecewiseMean(WindowedSum):
-    name = "local.piecewise-mean"
+class PiecewiseRandomizer(Randomizer):
+    """Sends an output in the window of a person's level, or with probability β any output."""
+
+    windows: Windows
+
+    fixed_messages = 1
+
+    @property
+    def alphabet(self) -> Alphabet:
+        return Alphabet.numbers(self.windows.outputs)
+
+    def send(self, encoded: NDArray[np.integer], source: Source) -> Messages:
+        return in_parts(self.windows.respond, encoded, source, self.alphabet.dtype)
+
+    def law(self, value: int) -> BundleLaw:
+        return {((output, 1),): chance for output, chance in self.windows.law(value).items()}
+
+
+@dataclass(frozen=True, eq=False)
+class PiecewiseEstimator(ResponseEstimator):
+    """Computes S from the sum of all outputs."""
+
+    windows: Windows
+
     tally_size = 1
 
+    @property
+    def most_users(self) -> int:
+        return min(MOST_USERS, MOST_SUM // self.windows.outputs)
+
+    def count(self, payload: NDArray[Any]) -> NDArray[np.int64]:
+        return np.array([payload.sum(dtype=np.int64)])
+
+    def level_sum(self, tally: Tally, source: Source | None) -> Fraction:
+        return self.windows.level_sum(int(tally.counts[0]), tally.users)
+
+    def simulate_levels(self, held: Holding, source: Source) -> NDArray[np.int64]:
+        return np.array([self.windows.simulate(held, source)])
+
+    @property
+    def level_variances(self) -> NDArray[np.float64]:
+        return self.windows.variances
+
+    @property
+    def width(self) -> float:
+        return self.windows.width
+
+
+@dataclass(frozen=True)
+class PiecewiseMean(WindowedMean):
+    name = "local.piecewise-mean"
+
     @cached_property
-    def _windows(self) -> Windows:
-        levels, epsilon = self._levels, self.budget.epsilon
+    def windows(self) -> Windows:
+        levels, epsilon = self.grid.levels, self.budget.epsilon
         if self.calibration == "paper":
             return Windows(levels, paper_window(levels, epsilon), epsilon)
         return Windows(levels, 1 + int(window_variances(levels, epsilon)[1].argmin()), epsilon)
 
-    @property
-    def alphabet(self) -> Alphabet:
-        return Alphabet.numbers(self._windows.outputs)
+    @cached_property
+    def randomizer(self) -> Rounding:
+        return Rounding(self.grid, PiecewiseRandomizer(self.windows))
 
-    @property
-    def most_users(self) -> int:
-        return min(MOST_USERS, MOST_SUM // self._windows.outputs)
+    @cached_property
+    def estimator(self) -> PiecewiseEstimator:
+        return PiecewiseEstimator(self.task, self.grid, self.windows)
 
     @property
     def parameters(self) -> Mapping[str, float]:
-        return self._windows.parameters
-
-    @property
-    def local_epsilon(self) -> float:
-        return self._windows.local_epsilon
+        return self.windows.parameters
 
     @cached_property
     def curve(self) -> PairCurve:
-        low, high = (np.array([float(chance) for chance in end]) for end in self._windows.ends)
-        return PairCurve.both_directions(Law(0, low, UNIT), Law(0, high, UNIT))
-
-    def _level_law(self, level: int) -> BundleLaw:
-        return {((output, 1),): chance for output, chance in self._windows.law(level).items()}
+        low, high = (np.array([float(chance) for chance in end]) for end in self.windows.ends)
+        return PairCurve.both_directions(Law(0, low, ROUNDING), Law(0, high, ROUNDING))
 
     @property
-    def _level_variances(self) -> NDArray[np.float64]:
-        return self._windows.variances
-
-    @property
-    def _width(self) -> float:
-        return self._windows.width
-
-    def _send(self, levels: NDArray[np.integer], source: Source) -> Messages:
-        return in_parts(self._windows.respond, levels, source, self.alphabet.dtype)
-
-    def _tally(self, payload: NDArray[Any]) -> NDArray[np.int64]:
-        return np.array([payload.sum(dtype=np.int64)])
-
-    def _level_sum(self, tally: Tally, source: Source | None) -> Fraction:
-        return self._windows.level_sum(int(tally.counts[0]), tally.users)
-
-    def _simulate_levels(self, held: Holding, source: Source) -> NDArray[np.int64]:
-        return np.array([self._windows.simulate(held, source)])
+    def local_epsilon(self) -> float:
+        return self.windows.local_epsilon

@@ -1,19 +1,21 @@
 """Subset selection (Wang, Huang, Wang, Nie, Xu, Yang, Li, Qiao 2016; Ye, Barg 2018).
 
-Notation    x ∈ {0, …, d−1} a person's bucket; w the size of the subsets; p the probability that a
-            report has x in it.
-Randomizer  Report a set of w buckets: with probability p = 1 − t/2^64 a uniform one of those with
-            x, else a uniform one of those without. t is the least integer with
-            p(d−w)/((1−p)w) ≤ e^ε, that is p near e^ε w/(e^ε w + d − w).
-Sampler     From a list of all sets where there are few buckets. Else draw a bit for each bucket,
-            all of them again if w or more are ones; put in the own one; then put in uniform ones
-            until there are as many as wanted. All of this treats other buckets alike, so that
-            every set of the size at which it stops is equally likely.
-Analyzer    A report supports the buckets in it: see `frequency_oracle`.
-Privacy     Pure: all sets with x are equally likely, and all without: ε' = ln(p(d−w)/((1−p)w)) ≤ ε.
-Error       That of q = (p(w−1) + (1−p)w)/(d−1). w is the integer for which the variance of a rare
-            bucket is least, near d/(e^ε+1). No oracle has less where all buckets are rare.
-Messages    1 of d bits.
+Notation    x ∈ {0, …, d−1} is a person's bucket, w the size of the subsets, and p the probability
+            that a report contains x.
+Randomizer  Report a set of w buckets. With probability p = 1 − t/2^64 it is a uniform set that
+            contains x, and otherwise a uniform set that does not. t is the smallest integer with
+            p(d−w)/((1−p)w) ≤ e^ε, so p is near e^ε w/(e^ε w + d − w).
+Sampler     If there are few buckets, choose from a list of all sets. Otherwise draw a random bit
+            for each bucket, and draw all bits again if w or more are ones. Add x, then add uniform
+            buckets until the set has the wanted size. All buckets except x are treated in the same
+            way, so all sets of that size are equally likely.
+Analyzer    A report supports the buckets in it (see `frequency_oracle`).
+Privacy     Pure: all sets that contain x are equally likely, and so are all others. So
+            ε' = ln(p(d−w)/((1−p)w)) ≤ ε.
+Error       That of `frequency_oracle` with q = (p(w−1) + (1−p)w)/(d−1). w is the integer that
+            minimizes the variance of a rare bucket, near d/(e^ε+1). No oracle has a smaller
+            variance if all buckets are rare.
+Messages    1 message of d bits.
 """
 
 import math
@@ -30,102 +32,49 @@ from numpy.typing import NDArray
 from headcount.core.cached import cached_property
 from headcount.core.errors import InvalidValue
 from headcount.core.messages import Alphabet, Messages
-from headcount.core.protocol import MOST_BUNDLES, BundleLaw
+from headcount.core.randomizer import MOST_BUNDLES, BundleLaw, Randomizer
 from headcount.core.source import Source
 from headcount.core.task import Holding
 from headcount.protocols import packed_bits
-from headcount.protocols.frequency_oracle import FrequencyOracle, Support
+from headcount.protocols.frequency_oracle import FrequencyOracle, Support, SupportEstimator
 from headcount.protocols.responses import share_weight
 from headcount.randomness.draws import WHOLE, bernoulli, packed_bernoulli, uniform
 from headcount.randomness.totals import binomial, multinomial
 
-_LISTED = 20  # buckets up to which all sets are listed
-_PEOPLE = 1 << 16  # whose sets are made at a time
-_DIGITS = 12  # of the chance of bits that are drawn first, at most
-_ROW, _STEP = 25, 25  # times of another set, and of a bucket that is put in, in random bytes
-_SIMULATED = 512  # draws, up to which a simulation counts every set
+_LISTED = 20  # with at most this many buckets, all sets are listed
+_PEOPLE = 1 << 16  # the number of people whose sets are made at a time
+_DIGITS = 12  # the most binary digits of the probability of the bits that are drawn first
+_ROW, _STEP = 25, 25  # the times of one more set and of adding a bucket, in random bytes
+_SIMULATED = 512  # with at most this many draws, a simulation counts the reports of every set
 
 
-def best_size(buckets: int, epsilon: float) -> int:
-    """The integer w that minimizes the variance q(1−q)/(p−q)² of a rare bucket."""
-
-    def variance(size: int) -> float:
-        # e^−ε times weights, so that nothing overflows.
-        weight, rest = size, (buckets - size) * math.exp(-epsilon)
-        own, lie = weight / (weight + rest), rest / (weight + rest)
-        other = (own * (size - 1) + lie * size) / (buckets - 1)
-        # p − q = (p(d−w) − (1−p)w)/(d−1)
-        slope = (own * (buckets - size) - lie * size) / (buckets - 1)
-        return other * (1 - other) / slope**2
-
-    near = buckets / (math.exp(min(epsilon, 700.0)) + 1)
-    sizes = range(max(1, math.floor(near) - 1), min(buckets - 1, math.ceil(near) + 1) + 1)
-    return min(sizes, key=variance)
+# Randomizer -----------------------------------------------------------------------------------
 
 
 @lru_cache(maxsize=32)
 def every_set(buckets: int, size: int) -> NDArray[np.uint32]:
-    """All sets of a size, as numbers whose bits they are."""
+    """All sets of this size, as numbers. Bit x of a number is set if bucket x is in the set."""
     every = combinations(range(buckets), size)
-    return np.array([sum(1 << x for x in chosen) for chosen in every], dtype=np.uint32)
+    return np.array([sum(1 << x for x in members) for members in every], dtype=np.uint32)
 
 
 @dataclass(frozen=True)
-class Subset(FrequencyOracle):
-    name = "local.subset"
+class SubsetRandomizer(Randomizer):
+    """Sends a uniform set of w buckets with x, or with probability t/2^64 one without x."""
 
-    @cached_property
-    def _size(self) -> int:
-        """The number w."""
-        return best_size(self.task.domain, self.budget.epsilon)
+    buckets: int
+    size: int  # w
+    weight: int  # t
+
+    fixed_messages = 1
 
     @property
     def alphabet(self) -> Alphabet:
-        return Alphabet.packed(self.task.domain)
+        return Alphabet.packed(self.buckets)
 
-    @cached_property
-    def _weight(self) -> int:
-        """The number t."""
-        others = self.task.domain - self._size
-        return share_weight(others, self._size, others, self.budget.epsilon)
-
-    @cached_property
-    def support(self) -> Support:
-        buckets, size = self.task.domain, self._size
-        lie = Fraction(self._weight, WHOLE)
-        # Of a set with the owner's bucket and of one without: how many other buckets it has.
-        sets = ((1 - lie, size - 1), (lie, size))
-        others = max(1, buckets - 2)
-        return Support(
-            own=1 - lie,
-            other=sum((c * Fraction(some, buckets - 1) for c, some in sets), Fraction(0)),
-            own_and_other=(1 - lie) * Fraction(size - 1, buckets - 1),
-            two_others=sum(
-                (c * Fraction(some * (some - 1), (buckets - 1) * others) for c, some in sets),
-                Fraction(0),
-            ),
-        )
-
-    @property
-    def parameters(self) -> Mapping[str, float]:
-        return {"size": self._size, "p": float(self.support.own), "q": float(self.support.other)}
-
-    def law(self, value: int) -> BundleLaw | None:
-        buckets, size = self.task.domain, self._size
-        if math.comb(buckets, size) > MOST_BUNDLES:
-            return None
-        truth = self.support.own
-        with_it, without = math.comb(buckets - 1, size - 1), math.comb(buckets - 1, size)
-        out: dict[Any, Fraction] = {}
-        for chosen in combinations(range(buckets), size):
-            bits = np.isin(np.arange(buckets), chosen)
-            chance = truth / with_it if value in chosen else (1 - truth) / without
-            out[((packed_bits.message(bits), 1),)] = chance
-        return out
-
-    def _randomize(self, encoded: NDArray[Any], source: Source) -> Messages:
-        buckets, people = self.task.domain, len(encoded)
-        lies = bernoulli(source, people, self._weight)
+    def send(self, encoded: NDArray[Any], source: Source) -> Messages:
+        buckets, people = self.buckets, len(encoded)
+        lies = bernoulli(source, people, self.weight)
         width = packed_bits.row_bytes(buckets)
         if buckets <= _LISTED:
             sets = self._listed(encoded, lies, source)
@@ -139,16 +88,29 @@ class Subset(FrequencyOracle):
         packed_bits.put(rows, encoded, 1 - lies)
         return Messages.one_each(packed_bits.as_payload(rows))
 
+    def law(self, value: int) -> BundleLaw | None:
+        buckets, size = self.buckets, self.size
+        if math.comb(buckets, size) > MOST_BUNDLES:
+            return None
+        truth = 1 - Fraction(self.weight, WHOLE)
+        with_it, without = math.comb(buckets - 1, size - 1), math.comb(buckets - 1, size)
+        out: dict[Any, Fraction] = {}
+        for members in combinations(range(buckets), size):
+            bits = np.isin(np.arange(buckets), members)
+            chance = truth / with_it if value in members else (1 - truth) / without
+            out[((packed_bits.message(bits), 1),)] = chance
+        return out
+
     def _listed(
         self, own: NDArray[Any], lies: NDArray[np.uint8], source: Source
     ) -> NDArray[np.uint32]:
-        """Sets as numbers whose bits they are, by choosing from a list of all there are."""
+        """Sets as numbers (see `every_set`), chosen from a list of all sets."""
         out = np.empty(len(own), dtype=np.uint32)
         for lie in (0, 1):
             people = np.flatnonzero(lies == lie)
-            numbers = every_set(self.task.domain - 1, self._size - 1 + lie)
+            numbers = every_set(self.buckets - 1, self.size - 1 + lie)
             drawn = numbers[uniform(source, len(people), len(numbers), np.uint32)]
-            # Other buckets without a gap; the owner's is put in between.
+            # `drawn` numbers the other buckets without a gap. The owner's bucket is inserted.
             place = own[people].astype(np.uint32)
             below = (np.uint32(1) << place) - np.uint32(1)
             drawn += drawn & ~below
@@ -157,12 +119,13 @@ class Subset(FrequencyOracle):
 
     @cached_property
     def _first(self) -> tuple[int, float]:
-        """The weight of the bits that are drawn first, and the chance that they are not too many.
-        Any would do, this one saves most time: that of drawing, and of putting in what is missing.
+        """The weight of the bits that are drawn first, and the probability of fewer than w ones.
+
+        Any weight is correct. This one minimizes the time to draw bits and to add what is missing.
         """
-        buckets, size = self.task.domain, self._size
+        buckets, size = self.buckets, self.size
         spread = math.sqrt(size * (1 - size / buckets))
-        found = []
+        choices = []
         for digits in range(_DIGITS):
             weight = (size << digits) // buckets
             missing = size - 0.5 - buckets * weight / 2**digits
@@ -170,19 +133,19 @@ class Subset(FrequencyOracle):
             density = math.exp(-0.5 * (missing / spread) ** 2) / math.sqrt(2 * math.pi)
             steps = (missing + spread * density / few) / (1 - size / buckets)
             time = (_ROW + digits * buckets / 8) / few + steps * _STEP
-            found.append((time, weight << (64 - digits), few))
-        return min(found)[1:]
+            choices.append((time, weight << (64 - digits), few))
+        return min(choices)[1:]
 
     def _small_sets(self, people: int, source: Source) -> NDArray[np.uint8]:
-        """Sets of every bucket by chance, those that have less than w."""
+        """Random sets with fewer than w buckets."""
         weight, few = self._first
-        width = packed_bits.row_bytes(self.task.domain)
+        width = packed_bits.row_bytes(self.buckets)
         kept, left = [], people
         while left > 0:
             count = math.ceil(left / few + 4 * math.sqrt(left) / few) + 1
             rows = packed_bernoulli(source, count * width, weight).reshape(count, width)
-            rows = packed_bits.cleared(rows, self.task.domain)
-            small = np.flatnonzero(packed_bits.row_sums(rows) < self._size)[:left]
+            rows = packed_bits.cleared(rows, self.buckets)
+            small = np.flatnonzero(packed_bits.row_sums(rows) < self.size)[:left]
             kept.append(rows.take(small, axis=0))
             left -= len(small)
         return kept[0] if len(kept) == 1 else np.concatenate(kept)
@@ -190,41 +153,65 @@ class Subset(FrequencyOracle):
     def _put_in(
         self, rows: NDArray[np.uint8], own: NDArray[Any], lies: NDArray[np.uint8], source: Source
     ) -> None:
-        """Put in everybody's own bucket, and uniform others until w or, of those who lie, w + 1
-        are there; those that were there change nothing.
+        """Add each person's own bucket, and uniform others until the set has w buckets.
+
+        The sets of people who lie get w + 1 buckets, because `send` removes their own again. Adding
+        a bucket that is already in the set changes nothing.
         """
         packed_bits.put(rows, own, np.ones(len(rows), dtype=np.uint8))
-        missing = lies + (self._size - packed_bits.row_sums(rows))
-        buckets, width, flat = self.task.domain, rows.shape[1], rows.reshape(-1)
-        dtype = np.min_scalar_type(buckets - 1).type  # also holds how many are missing
+        missing = lies + (self.size - packed_bits.row_sums(rows))
+        buckets, width, flat = self.buckets, rows.shape[1], rows.reshape(-1)
+        dtype = np.min_scalar_type(buckets - 1).type  # large enough for `missing` too
         going = np.flatnonzero(missing != 0)
         first, left = going * width, missing[going].astype(dtype)
         while len(first):
-            chosen = uniform(source, len(first), buckets, dtype)
-            at = first + (chosen >> 3)
-            place = (chosen & 7).astype(np.uint8)
-            found = flat.take(at)
-            more = found | ((left != 0).view(np.uint8) << place)
-            flat[at] = more
-            left -= more != found
+            added = uniform(source, len(first), buckets, dtype)
+            at = first + (added >> 3)
+            place = (added & 7).astype(np.uint8)
+            before = flat.take(at)
+            after = before | ((left != 0).view(np.uint8) << place)
+            flat[at] = after
+            left -= after != before
             if np.count_nonzero(left) < 0.75 * len(first):
                 going = np.flatnonzero(left != 0)
                 first, left = first[going], left[going]
 
+
+# Analyzer -------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class SubsetEstimator(SupportEstimator):
+    """Counts the sets that contain each bucket."""
+
+    size: int  # w
+
+    def count(self, payload: NDArray[Any]) -> NDArray[np.int64]:
+        rows = packed_bits.as_rows(payload, self.task.domain)
+        sizes = packed_bits.row_sums(rows)
+        if (sizes != self.size).any():
+            raise InvalidValue(
+                f"messages of local.subset must be sets of {self.size} buckets, "
+                f"got some of {sizes.min()} to {sizes.max()}"
+            )
+        return packed_bits.column_sums(rows, self.task.domain)
+
     @property
     def simulates_exactly(self) -> bool:
         buckets = self.task.domain
-        return buckets * math.comb(buckets, self._size) <= _SIMULATED
+        return buckets * math.comb(buckets, self.size) <= _SIMULATED
 
-    def _simulate(self, held: Holding, source: Source) -> NDArray[np.int64]:
-        """How many report each set, where those are few. Else every bucket has its law, but their
-        correlation of about −1/(d−1), since all sets have one size, is left out.
+    def simulate(self, held: Holding, source: Source) -> NDArray[np.int64]:
+        """A simulated tally. With few sets, it counts the reports of every set, which is exact.
+
+        Otherwise each bucket is drawn from its law. The correlation of two buckets, about −1/(d−1)
+        because all sets have the same size, is then ignored.
         """
-        buckets, size = self.task.domain, self._size
+        buckets, size = self.task.domain, self.size
         if not self.simulates_exactly:
-            return super()._simulate(held, source)
+            return super().simulate(held, source)
         sets = np.array(
-            [np.isin(np.arange(buckets), chosen) for chosen in combinations(range(buckets), size)]
+            [np.isin(np.arange(buckets), members) for members in combinations(range(buckets), size)]
         )
         supported = np.zeros(buckets, dtype=np.int64)
         for bucket, people in enumerate(held.counts.tolist()):
@@ -234,12 +221,68 @@ class Subset(FrequencyOracle):
                 supported += multinomial(source, some, [1] * len(among)) @ among
         return supported
 
-    def _tally(self, payload: NDArray[Any]) -> NDArray[np.int64]:
-        rows = packed_bits.as_rows(payload, self.task.domain)
-        sizes = packed_bits.row_sums(rows)
-        if (sizes != self._size).any():
-            raise InvalidValue(
-                f"messages of {self.name} must be sets of {self._size} buckets, "
-                f"got some of {sizes.min()} to {sizes.max()}"
-            )
-        return packed_bits.column_sums(rows, self.task.domain)
+
+# Calibration ----------------------------------------------------------------------------------
+
+
+def best_size(buckets: int, epsilon: float) -> int:
+    """The integer w that minimizes the variance q(1−q)/(p−q)² of a rare bucket."""
+
+    def variance(size: int) -> float:
+        # The weights are multiplied by e^−ε to avoid overflow.
+        weight, rest = size, (buckets - size) * math.exp(-epsilon)
+        own, lie = weight / (weight + rest), rest / (weight + rest)
+        other = (own * (size - 1) + lie * size) / (buckets - 1)
+        # p − q = (p(d−w) − (1−p)w)/(d−1)
+        slope = (own * (buckets - size) - lie * size) / (buckets - 1)
+        return other * (1 - other) / slope**2
+
+    near = buckets / (math.exp(min(epsilon, 700.0)) + 1)
+    sizes = range(max(1, math.floor(near) - 1), min(buckets - 1, math.ceil(near) + 1) + 1)
+    return min(sizes, key=variance)
+
+
+@dataclass(frozen=True)
+class Subset(FrequencyOracle):
+    name = "local.subset"
+
+    @cached_property
+    def size(self) -> int:
+        """The size w of the sets."""
+        return best_size(self.task.domain, self.budget.epsilon)
+
+    @cached_property
+    def weight(self) -> int:
+        """The weight t of a lie, over 2^64."""
+        others = self.task.domain - self.size
+        return share_weight(others, self.size, others, self.budget.epsilon)
+
+    @cached_property
+    def support(self) -> Support:
+        buckets, size = self.task.domain, self.size
+        lie = Fraction(self.weight, WHOLE)
+        # The probabilities of a set with and without the owner's bucket, and the number of other
+        # buckets in it.
+        sets = ((1 - lie, size - 1), (lie, size))
+        others = max(1, buckets - 2)
+        return Support(
+            own=1 - lie,
+            other=sum((c * Fraction(some, buckets - 1) for c, some in sets), Fraction(0)),
+            own_and_other=(1 - lie) * Fraction(size - 1, buckets - 1),
+            two_others=sum(
+                (c * Fraction(some * (some - 1), (buckets - 1) * others) for c, some in sets),
+                Fraction(0),
+            ),
+        )
+
+    @cached_property
+    def randomizer(self) -> SubsetRandomizer:
+        return SubsetRandomizer(self.task.domain, self.size, self.weight)
+
+    @cached_property
+    def estimator(self) -> SubsetEstimator:
+        return SubsetEstimator(self.task, self.support, self.size)
+
+    @property
+    def parameters(self) -> Mapping[str, float]:
+        return {"size": self.size, "p": float(self.support.own), "q": float(self.support.other)}

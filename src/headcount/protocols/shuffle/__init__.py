@@ -1,1 +1,1 @@
-"""Shuffle trust: everyone adds a little noise, the shuffler hides who said what."""
+"""Shuffle trust: everyone adds a little noise, and a shuffler hides who sent which message."""

@@ -1,24 +1,22 @@
-"""Any local protocol behind a shuffler: privacy amplification.
+"""Any local protocol with a shuffler: privacy amplification by shuffling.
 
-Notation    A local protocol with ε0, n people, h of them honest.
-Randomizer  That of the local protocol, for ε0.
-Analyzer    That of the local protocol.
-Privacy     The best bound that is proven for the randomizer (see `accounting.amplification`): the
-            exact maximum over datasets for binary response, the privacy blanket for any other with
-            few messages, clones for the rest. ε0 is the largest that meets the budget.
+Notation    ε0 belongs to the local protocol. n is the number of people; h of them are honest.
+Randomizer  The randomizer of the local protocol for ε0.
+Analyzer    The analyzer of the local protocol.
+Privacy     The best bound that is proven for the randomizer (see `accounting.amplification`). For
+            binary response it is the exact maximum over datasets; for other randomizers with few
+            messages it is the privacy blanket; for all others it is the bound by clones. ε0 is the
+            largest one within the budget.
             Paper: the closed form of Feldman, McMillan, Talwar 2021.
-Error       That of the local protocol for ε0.
-Messages    Those of the local protocol. If shuffler and analyzer collude, ε0 is left.
+Error       The error of the local protocol for ε0.
+Messages    The messages of the local protocol. If shuffler and analyzer collude, ε0 is left.
 """
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, ClassVar
-
-import numpy as np
-from numpy.typing import NDArray
 
 from headcount.accounting.amplification import (
     Amplification,
@@ -32,46 +30,48 @@ from headcount.core import checks
 from headcount.core.budget import MOST_EPSILON, MOST_USERS, Budget, Crowd, Trust
 from headcount.core.cached import cached_property
 from headcount.core.errors import Infeasible, InvalidParameter
-from headcount.core.estimate import Answer, ErrorLaw
+from headcount.core.estimator import Estimator
 from headcount.core.guarantee import Guarantee, PrivacyCurve
-from headcount.core.messages import Messages
-from headcount.core.protocol import BundleLaw, Calibration, Protocol
-from headcount.core.source import Source
+from headcount.core.promise import promise
+from headcount.core.protocol import Calibration, Protocol
+from headcount.core.randomizer import Randomizer
 from headcount.core.table import short
-from headcount.core.tally import Tally
-from headcount.core.task import Bounded, Count, Density, Histogram, Holding, Mean, Sum, Task
-from headcount.protocols.inner import InnerProtocol
-from headcount.protocols.registry import protocol, protocol_names
+from headcount.core.task import Task
+from headcount.core.tasks.bounded import Mean, Sum
+from headcount.core.tasks.count import Count
+from headcount.core.tasks.density import Density
+from headcount.core.tasks.histogram import Histogram
+from headcount.protocols.registry import is_outside, own_names, protocol_class, protocol_names
 
-_DEFAULTS: dict[type[Task], str] = {
-    Count: "local.randomized-response",
-    Histogram: "local.k-ary",
-    Sum: "local.one-bit-mean",
-    Mean: "local.one-bit-mean",
-    Density: "local.density-histogram",
-}
-_FROM_TO = (1e-3, MOST_EPSILON)  # ε0 for which oracles have the most messages, some or others
-_FEW = 64  # values and messages up to which a randomizer's whole law is looked at
+_ENDS = (1e-3, MOST_EPSILON)  # the smallest and the largest ε0 at which laws are tried
+_FEW = 64  # the largest numbers of values and of messages for which the whole law is used
 
 
 @lru_cache(maxsize=256)
-def _bound(name: str, task: Task, honest: int) -> Amplification:
+def _bound(kind: type[Protocol], task: Task, honest: int) -> Amplification:
     """The tightest bound that is proven for the randomizer of a local protocol."""
+    name = kind.name  # those of Headcount's own protocols stand for nothing else
     if name in ("local.randomized-response", "local.one-bit-mean"):
         return BinaryResponse(honest)
     if name == "local.k-ary":
-        # For two values the law of binary response is tighter: nobody can hold a third.
+        # For two values, the law of binary response is tighter than the blanket.
         return BinaryResponse(honest) if task.domain == 2 else Blanket.k_ary(honest, task.domain)
-    # Of numbers there is no list; and it must be short for whichever ε0.
-    few = not isinstance(task, Bounded) and task.domain <= _FEW
-    if few and all(_rows(name, task, epsilon) for epsilon in _FROM_TO):
-        return Blanket.of(honest, lambda epsilon: _rows(name, task, epsilon) or [])
+    # The law must be short for every ε0. It is longest at one of the ends.
+    few = task.numbered and task.domain <= _FEW
+    if few and all(_rows(kind, task, epsilon) for epsilon in _ENDS):
+        return Blanket.of(honest, lambda epsilon: _rows(kind, task, epsilon) or [])
     return Clones(honest)
 
 
-def _rows(name: str, task: Task, local_epsilon: float) -> list[list[Any]] | None:
-    """The law of the randomizer, a row for each value; None if it has too many messages to list."""
-    local = protocol(name, task, Budget(local_epsilon), Crowd(1))
+def _rows(kind: type[Protocol], task: Task, local_epsilon: float) -> list[list[Any]] | None:
+    """The law of the randomizer, with one row per value; None if it has too many messages.
+
+    If the local protocol is refused, nobody sends anything, which is the same for all values.
+    """
+    try:
+        local = kind(task, Budget(local_epsilon), Crowd(1))
+    except Infeasible:
+        return [[1]] * task.domain
     laws = [local.law(value) for value in range(task.domain)]
     listed = [law for law in laws if law is not None]
     messages = sorted({bundle for law in listed for bundle in law})
@@ -85,7 +85,7 @@ def _rows(name: str, task: Task, local_epsilon: float) -> list[list[Any]] | None
 def _calibrate(
     amplification: Amplification, budget: Budget, calibration: Calibration
 ) -> float | None:
-    """The largest ε0 within the budget, and so at least ε; None if the paper has none."""
+    """The largest ε0 within the budget, which is at least ε; None if the paper gives none."""
     if calibration == "exact":
         return min(amplification.local_epsilon(budget.epsilon, budget.delta), MOST_EPSILON)
     if not budget.delta:
@@ -93,10 +93,10 @@ def _calibrate(
 
     def private(local_epsilon: float) -> bool:
         try:
-            found = clones_closed_form(amplification.honest, local_epsilon, budget.delta)
+            epsilon = clones_closed_form(amplification.honest, local_epsilon, budget.delta)
         except InvalidParameter:
             return False
-        return found <= budget.epsilon
+        return epsilon <= budget.epsilon
 
     low, high = 0.0, 64.0
     for _ in range(60):
@@ -106,36 +106,33 @@ def _calibrate(
 
 
 @dataclass(frozen=True)
-class Amplified(InnerProtocol):
+class Amplified(Protocol):
     name = "shuffle.amplified"
     trust = Trust.SHUFFLE
     tasks: ClassVar[tuple[type[Task], ...]] = (Count, Histogram, Sum, Mean, Density)
 
-    local: str | None = None  # the local protocol's name; by default a response to the task
+    local: str | None = None  # the local protocol's name; by default the first for the task
 
-    def __post_init__(self) -> None:
+    def check_options(self) -> None:
         if self.local is not None:
             checks.choice("local", self.local, protocol_names(self.task, Trust.LOCAL))
-        super().__post_init__()
-        _ = self._inner  # an infeasible request is refused now, not at the first use
-
-    @property
-    def _local_name(self) -> str:
-        return self.local or next(
-            name for task, name in _DEFAULTS.items() if isinstance(self.task, task)
-        )
 
     @property
     def amplification(self) -> Amplification:
-        """What this crowd gains: ε, δ or ε0 from the other two."""
-        return _bound(self._local_name, self.task, self.crowd.honest)
+        """The bound for this crowd. It computes ε, δ or ε0 from the other two."""
+        return _bound(self._kind, self.task, self.crowd.honest)
+
+    @property
+    def _kind(self) -> type[Protocol]:
+        """The class of the local protocol."""
+        return protocol_class(self.local or own_names(self.task, Trust.LOCAL)[0], self.task)
 
     @cached_property
-    def _inner(self) -> Protocol:
+    def inner(self) -> Protocol:
         """The local protocol that people run."""
         local_epsilon = _calibrate(self.amplification, self.budget, self.calibration)
         if local_epsilon is None:
-            # With so many, the closed form of ε0 = ε is below ε.
+            # With this many people, the closed form gives less than ε for ε0 = ε.
             enough = 20 * math.log(4 / self.budget.delta) * math.exp(self.budget.epsilon)
             raise Infeasible(
                 f"the paper's closed form for {self.name} gains nothing for epsilon="
@@ -143,63 +140,63 @@ class Amplified(InnerProtocol):
                 f"{self.crowd.honest} honest people",
                 nearest={"honest": math.ceil(enough)} if enough < MOST_USERS else None,
             )
-        return protocol(self._local_name, self.task, Budget(local_epsilon), self.crowd)
+        kind = self._kind
+        if is_outside(kind.name):
+            return self._from_outside(local_epsilon)
+        return kind(self.task, Budget(local_epsilon), self.crowd)
+
+    def _from_outside(self, local_epsilon: float) -> Protocol:
+        """A local protocol whose code is not Headcount's own. It must be pure, as bounds require.
+
+        If it has the same law for every ε0 that it keeps, it is stated with its own.
+        """
+        name, honest = self._kind.name, self.crowd.honest
+        try:
+            local = self._kind(self.task, Budget(local_epsilon), self.crowd)
+        except Infeasible as refusal:
+            raise Infeasible(
+                f"{honest} honest people allow no more than a local epsilon of "
+                f"{short(local_epsilon)}: {refusal.message}"
+            ) from None
+        alone = local.guarantee
+        if alone.delta > 0 or alone.epsilon > local_epsilon:
+            raise Infeasible(
+                f"{name} must keep a local epsilon of {short(local_epsilon)} to be amplified, "
+                f"got epsilon={short(alone.epsilon)}, delta={short(alone.delta)}"
+            )
+        stated = self._kind(self.task, Budget(alone.epsilon), self.crowd)
+        return stated if stated.randomizer == local.randomizer else local
+
+    @property
+    def randomizer(self) -> Randomizer:
+        return self.inner.randomizer
+
+    @property
+    def estimator(self) -> Estimator:
+        return self.inner.estimator
 
     @property
     def parameters(self) -> Mapping[str, float]:
-        return {"local_epsilon": self._inner.budget.epsilon}
+        return {"local_epsilon": self.inner.budget.epsilon}
+
+    @cached_property
+    def curve(self) -> PrivacyCurve:
+        # The local protocol rounds its probabilities so that its privacy loss is at most ε0.
+        local_epsilon = self.inner.budget.epsilon
+        return SymmetricCurve(
+            lambda epsilon: self.amplification.delta(local_epsilon, epsilon), local_epsilon
+        )
 
     @cached_property
     def guarantee(self) -> Guarantee:
         computed, bound = self.calibration == "exact", self.amplification
-        return self._promise(
+        return promise(
+            self,
             bound.method if computed else "Feldman, McMillan and Talwar 2021",
             delta=self.curve.delta(self.budget.epsilon) if computed else self.budget.delta,
             exact=computed and bound.exact,
         )
 
-    @cached_property
-    def curve(self) -> PrivacyCurve:
-        # The local protocol rounds its probabilities to the private side of ε0.
-        local_epsilon = self._inner.budget.epsilon
-        return SymmetricCurve(
-            lambda epsilon: self.amplification.delta(local_epsilon, epsilon), local_epsilon
-        )
-
-    def law(self, value: Any) -> BundleLaw | None:
-        return self._inner.law(value)
-
-    def _answer_range(self, users: int) -> tuple[float, float]:
-        return self._inner._answer_range(users)
-
-    def _target(self, held: Holding) -> Answer:
-        return self._inner._target(held)
-
     @property
-    def worst_is_attained(self) -> bool:
-        return self._inner.worst_is_attained
-
-    @property
-    def expected_error(self) -> float:
-        return self._inner.expected_error
-
-    def _standard_error(self, users: int, held: Holding | None) -> float:
-        return self._inner._standard_error(users, held)
-
-    def _extremes(self, users: int, confidence: float) -> Iterable[Answer]:
-        return self._inner._extremes(users, confidence)
-
-    def _error_law(self, users: int, value: Answer) -> ErrorLaw:
-        return self._inner._error_law(users, value)
-
-    def _randomize(self, encoded: NDArray[Any], source: Source) -> Messages:
-        return self._inner._randomize(encoded, source)
-
-    def _unbiased(self, tally: Tally, source: Source | None) -> Answer:
-        return self._inner._unbiased(tally, source)
-
-    def _answer(self, users: int, unbiased: Answer) -> Answer:
-        return self._inner._answer(users, unbiased)
-
-    def _simulate(self, held: Holding, source: Source) -> NDArray[np.int64]:
-        return self._inner._simulate(held, source)
+    def local_epsilon(self) -> float:
+        return self.inner.local_epsilon

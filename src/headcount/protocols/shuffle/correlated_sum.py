@@ -1,19 +1,19 @@
-"""Sums by noise that cancels (Ghazi, Kumar, Manurangsi, Pagh, Sinha 2021).
+"""Sums with correlated noise (Ghazi, Kumar, Manurangsi, Pagh, Sinha 2021).
 
-Notation    Levels 0, …, Δ of `fixed_point`; n people, h of them honest; ε1 = ε* of the paper,
-            a = e^{−ε1/Δ}; atoms s, whose elements add up to 0: {1, −1}, and {i, −⌈i/2⌉, −⌊i/2⌋} for
-            |i| ≥ 2, i from −⌈Δ/2⌉ to Δ.
-Randomizer  Send one's level, if it is not 0; NB(1/h, a) messages +1, and by another draw −1; and
-            for each atom a share of its flood, NB(r/h, e^−rate), times all its elements.
-Analyzer    Sum of all messages: atoms cancel.
-Privacy     Of what is seen, how often each number is sent, all ordered pairs of levels: see
-            `accounting.correlated_sums`. With the paper's noise, and for more than 64 levels, its
-            theorem, an upper bound (with logarithms of base 2).
-Error       Two-sided geometric noise of ε1/Δ if everyone is honest, of n/h times that variance
-            else; and rounding.
-Messages    1 + (expected noise of all)/h, of about log2(3Δ/2) bits. Somebody who sees one person's
-            can tell the level. The options that trade messages for error are those of
-            `correlated_protocol`.
+Notation    The levels are 0, …, Δ of `fixed_point`. n is the number of people; h of them are
+            honest. ε1 is the ε* of the paper, a = e^{−ε1/Δ}. An atom is a set of numbers that add
+            up to 0: {1, −1}, and {i, −⌈i/2⌉, −⌊i/2⌋} for |i| ≥ 2, i from −⌈Δ/2⌉ to Δ.
+Randomizer  Send the person's level unless it is 0. Send NB(1/h, a) messages +1, and independently
+            NB(1/h, a) messages −1. Send each atom NB(r/h, e^−rate) times, all of its elements.
+Analyzer    The sum of all messages. The atoms cancel.
+Privacy     The adversary sees how often each number is sent. δ is computed for all ordered pairs of
+            levels (see `accounting.correlated_sums`). With the paper's noise, and for more than 64
+            levels, δ is the upper bound of the paper's theorem (with logarithms of base 2).
+Error       Two-sided geometric noise of ε1/Δ if everyone is honest, and otherwise n/h times its
+            variance, plus rounding.
+Messages    1 + (expected noise of all honest people)/h, of about log2(3Δ/2) bits. Whoever sees one
+            person's messages can tell the level. The options of `correlated_protocol` trade
+            messages for error.
 """
 
 import math
@@ -21,6 +21,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cache, lru_cache
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,28 +34,182 @@ from headcount.accounting.correlated_sums import (
 )
 from headcount.accounting.divergence import PointCurve
 from headcount.core.budget import Trust
+from headcount.core.bundles import RESERVED
 from headcount.core.cached import cached_property
 from headcount.core.errors import Infeasible
 from headcount.core.guarantee import Guarantee, NearCurve, PrivacyCurve
 from headcount.core.messages import Alphabet, Messages
-from headcount.core.protocol import RESERVED, BundleLaw
+from headcount.core.promise import promise
+from headcount.core.randomizer import BundleLaw, Randomizer
 from headcount.core.source import Source
 from headcount.core.table import short
 from headcount.core.tally import Tally
-from headcount.core.task import Holding
-from headcount.protocols.correlated_protocol import CorrelatedProtocol
+from headcount.core.task import Holding, Task
+from headcount.core.tasks.bounded import Mean, Sum
+from headcount.protocols.correlated_protocol import CorrelatedProtocol, NoiseFamily
+from headcount.protocols.fixed_point import Grid
 from headcount.protocols.geometric_error import GeometricError
-from headcount.protocols.level_protocol import NoisySum, enough_levels
+from headcount.protocols.levels import NoisySum, Rounding, bounded, check_levels, enough_levels
 from headcount.randomness.shares import NegativeBinomialShare
 from headcount.randomness.totals import long_negative_binomial
 
-_MOST_EXACT_LEVELS = 64  # that are accounted for exactly
-_MOST_NOISE = 2**27  # messages
-_USUAL_LEVELS = 16  # of what is rounded: more are a lot of messages
-_MANY_LEVELS = 32  # whole numbers that are not rounded
-_FEW_LEVELS = 8
-_ROUNDING_SHARE = 0.05  # of the variance, where so many levels are possible
-_TILTS = 400  # tried in Chernoff's bound
+_MOST_EXACT_LEVELS = 64  # the largest number of levels for which δ is computed exactly
+_MOST_NOISE = 2**27  # the largest number of noise messages
+_USUAL_LEVELS = 16  # the largest default if numbers are rounded; more levels cost many messages
+_MANY_LEVELS = 32  # the largest default if whole numbers are not rounded
+_FEW_LEVELS = 8  # with at most this many levels, an error near the best needs few messages
+_ROUNDING_SHARE = (
+    0.05  # the share of the variance that rounding adds, if there can be enough levels
+)
+_TILTS = 400  # the number of tilts that are tried in Chernoff's bound
+
+
+# Messages -------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Codes:
+    """The encoding of messages as 0, 1, …
+
+    The codes stand for 1, …, Δ and then −1, …, −⌈Δ/2⌉, with at least the number −1.
+    """
+
+    levels: int
+
+    @property
+    def negative(self) -> int:
+        """The number of codes that stand for a negative number."""
+        return max(1, (self.levels + 1) // 2)
+
+    @property
+    def size(self) -> int:
+        return self.levels + self.negative
+
+    @property
+    def values(self) -> NDArray[np.int64]:
+        """The number that each code stands for."""
+        return np.concatenate([np.arange(1, self.levels + 1), -np.arange(1, self.negative + 1)])
+
+    def of(self, element: int) -> int:
+        return element - 1 if element > 0 else self.levels - element - 1
+
+
+def _kinds(noise: CorrelatedSumNoise) -> Iterator[tuple[tuple[int, ...], float, float]]:
+    """The independent kinds of noise as (elements, r, rate), with r for all honest people."""
+    yield (1,), 1.0, noise.rate
+    yield (-1,), 1.0, noise.rate
+    for atom, flood in zip(atoms(noise.levels), noise.floods, strict=True):
+        for r, rate in flood:
+            yield atom, r, rate
+
+
+# Randomizer -----------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class LevelRandomizer(Randomizer):
+    """Sends a person's level and share of the noise."""
+
+    noise: CorrelatedSumNoise
+    honest: int
+
+    @property
+    def codes(self) -> Codes:
+        return Codes(self.noise.levels)
+
+    @property
+    def alphabet(self) -> Alphabet:
+        return Alphabet.numbers(self.codes.size, dummies=True)
+
+    @property
+    def messages_per_user(self) -> float:
+        return 1 + self.noise.messages / self.honest
+
+    @cached_property
+    def _shares(self) -> list[tuple[tuple[int, ...], NegativeBinomialShare]]:
+        return [
+            (elements, NegativeBinomialShare(Fraction(r) / self.honest, Fraction(rate)))
+            for elements, r, rate in _kinds(self.noise)
+        ]
+
+    @property
+    def variation(self) -> float:
+        """A bound on the total variation between one person's noise and its ideal law."""
+        return sum(share.variation for _, share in self._shares)
+
+    def send(self, encoded: NDArray[np.integer], source: Source) -> Messages:
+        dtype, codes = self.alphabet.dtype, self.codes
+        positive = encoded > 0
+        own = Messages(
+            (encoded[positive] - 1).astype(dtype), len(encoded), positive.astype(np.uint8)
+        )
+        senders, sent = [], []
+        for elements, share in self._shares:
+            people, copies = share.draw(source, len(encoded))
+            messages = np.array([codes.of(element) for element in elements], dtype=dtype)
+            senders.append(np.repeat(people, copies * len(messages)))
+            sent.append(np.tile(messages, int(copies.sum())))
+        people = np.concatenate(senders)
+        order = np.argsort(people, kind="stable")
+        return own.plus(people[order], np.concatenate(sent)[order])
+
+    def law(self, value: int) -> BundleLaw | None:
+        return None  # it is a product over all atoms, too long to list
+
+    def overflow(self, slots: int) -> float:
+        """Chernoff's bound, with E[e^{θN}] = Π ((1−p)/(1−p·e^{θ|s|}))^{r/h} over all kinds."""
+        kinds = [(len(elements), r, rate) for elements, r, rate in _kinds(self.noise)]
+        most = min(rate / size for size, _, rate in kinds)
+        tilts = most * np.linspace(0, 1, _TILTS, endpoint=False)
+        log = -tilts * slots  # one slot is for the level
+        for size, r, rate in kinds:
+            ratio = np.log(-np.expm1(-rate)) - np.log(-np.expm1(size * tilts - rate))
+            log += r / self.honest * ratio
+        return min(1.0, math.exp(log.min()) * (1 + 1e-9))
+
+
+# Analyzer and its error -----------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class MessageSum(NoisySum):
+    """Computes the answer from the sum of all messages."""
+
+    noise: CorrelatedSumNoise
+    honest: int
+
+    @property
+    def codes(self) -> Codes:
+        return Codes(self.noise.levels)
+
+    @property
+    def tally_size(self) -> int:
+        return self.codes.size
+
+    def level_sum(self, tally: Tally, source: Source | None) -> int:
+        return int(tally.counts @ self._values)
+
+    @cached_property
+    def _values(self) -> NDArray[np.int64]:
+        return self.codes.values
+
+    def noise_error(self, users: int) -> GeometricError:
+        return GeometricError(self.noise.rate, Fraction(users, self.honest))
+
+    def simulate_levels(self, held: Holding, source: Source) -> NDArray[np.int64]:
+        codes = self.codes
+        counts = np.zeros(codes.size, dtype=np.int64)
+        positive = held.values > 0
+        counts[held.values[positive] - 1] = held.counts[positive]
+        for elements, r, rate in _kinds(self.noise):
+            times = Fraction(r) * held.users / self.honest
+            copies = long_negative_binomial(source, times, Fraction(rate))
+            for element in elements:
+                counts[codes.of(element)] += copies
+        return counts
+
+
+# Calibration and privacy ----------------------------------------------------------------------
 
 
 @lru_cache(maxsize=64)
@@ -69,35 +224,37 @@ def _calibrate(
 
 
 @dataclass(frozen=True)
-class CorrelatedSum(CorrelatedProtocol[CorrelatedSumNoise], NoisySum):
+class CorrelatedSum(CorrelatedProtocol[CorrelatedSumNoise]):
     name = "shuffle.correlated-sum"
     trust = Trust.SHUFFLE
-    least_spare = 1e-2
+    tasks: ClassVar[tuple[type[Task], ...]] = (Sum, Mean)
 
-    # By default up to 16, or 32 if these are all whole numbers. With `max_messages` it is the best
-    # number up to 32.
+    # The default is up to 16, or up to 32 if each level is a whole number. With `max_messages` it
+    # is the best number up to 32.
     levels: int | None = None
 
-    def _check_options(self) -> None:
-        self._keep_levels("levels")
-
-    # Calibration --------------------------------------------------------------------------------
+    def check_options(self) -> None:
+        check_levels(self, "levels")
+        super().check_options()
 
     @cached_property
-    def _levels(self) -> int:
-        if self.levels is not None:
-            return self.levels
-        users, epsilon = self.crowd.users, self.budget.epsilon
-        enough = enough_levels(self._bounds, users, epsilon, _ROUNDING_SHARE)
-        few = self._bounds.whole and enough <= _MANY_LEVELS
+    def grid(self) -> Grid:
+        return Grid(bounded(self), self.levels or self._default_levels())
+
+    def _default_levels(self) -> int:
+        task = bounded(self)
+        enough = enough_levels(task, self.crowd.users, self.budget.epsilon, _ROUNDING_SHARE)
+        few = task.whole and enough <= _MANY_LEVELS
         usual = enough if few else min(enough, _USUAL_LEVELS)
         if self.max_messages is None:
             return usual
         return self._best_levels(usual, min(enough, _MANY_LEVELS))
 
     def _best_levels(self, start: int, most: int) -> int:
-        """Those with the least error for the messages allowed: more are rounded to less, and leave
-        less of ε to the answer. The error falls with them, and then rises.
+        """The number of levels with the smallest error for the allowed number of messages.
+
+        With more levels, rounding adds less error, but less of ε is left for the answer. So the
+        error first falls, and then rises.
         """
 
         @cache
@@ -120,96 +277,69 @@ class CorrelatedSum(CorrelatedProtocol[CorrelatedSumNoise], NoisySum):
         return best
 
     @property
-    def _units(self) -> int:
-        return self._levels
-
-    @property
-    def _usual_ratio(self) -> float:
-        # Messages grow with the levels, and faster the nearer the error is to the best.
-        return 1.05 if self._levels <= _FEW_LEVELS else 1.25
-
-    @property
-    def _most_epsilon1(self) -> float:
-        return self.budget.epsilon
+    def family(self) -> NoiseFamily[CorrelatedSumNoise]:
+        levels, honest = self.grid.levels, self.crowd.honest
+        return NoiseFamily(
+            self.crowd,
+            most_epsilon1=self.budget.epsilon,
+            calibrate=self._calibrated,
+            messages=lambda noise: LevelRandomizer(noise, honest).messages_per_user,
+            units=levels,
+            # The number of messages grows with the levels, and it grows faster if the error is
+            # closer to the best.
+            usual_ratio=1.05 if levels <= _FEW_LEVELS else 1.25,
+            least_spare=1e-2,
+        )
 
     @property
     def _by_paper(self) -> bool:
-        return self.calibration == "paper" or self._levels > _MOST_EXACT_LEVELS
+        return self.calibration == "paper" or self.grid.levels > _MOST_EXACT_LEVELS
 
-    def _calibrate(self, epsilon1: float) -> CorrelatedSumNoise | None:
-        delta = self.budget.delta * (1 - RESERVED)
-        noise = _calibrate(self._levels, self.budget.epsilon, delta, epsilon1, self._by_paper)
+    def _calibrated(self, epsilon1: float) -> CorrelatedSumNoise | None:
+        levels, delta = self.grid.levels, self.budget.delta * (1 - RESERVED)
+        noise = _calibrate(levels, self.budget.epsilon, delta, epsilon1, self._by_paper)
         if noise is not None and noise.messages > _MOST_NOISE and self._by_paper:
             raise Infeasible(
-                f"{self.name} needs {short(noise.messages, 3)} noise messages for {self._levels} "
+                f"{self.name} needs {short(noise.messages, 3)} noise messages for {levels} "
                 f"levels by its paper, more than {_MOST_NOISE}",
-                nearest={"levels": min(self._levels - 1, _MOST_EXACT_LEVELS)},
+                nearest={"levels": min(levels - 1, _MOST_EXACT_LEVELS)},
             )
         return noise
 
-    def _messages(self, noise: CorrelatedSumNoise) -> float:
-        return 1 + noise.messages / self.crowd.honest
-
-    # The noise of one person --------------------------------------------------------------------
-
-    def _kinds(self) -> Iterator[tuple[tuple[int, ...], float, float]]:
-        """(elements, r, rate) of all that is sent independently, r over all honest people."""
-        yield (1,), 1.0, self._noise.rate
-        yield (-1,), 1.0, self._noise.rate
-        for atom, flood in zip(atoms(self._levels), self._noise.floods, strict=True):
-            for r, rate in flood:
-                yield atom, r, rate
+    @cached_property
+    def _level_randomizer(self) -> LevelRandomizer:
+        return LevelRandomizer(self.noise, self.crowd.honest)
 
     @cached_property
-    def _shares(self) -> list[tuple[tuple[int, ...], NegativeBinomialShare]]:
-        honest = self.crowd.honest
-        return [
-            (elements, NegativeBinomialShare(Fraction(r) / honest, Fraction(rate)))
-            for elements, r, rate in self._kinds()
-        ]
-
-    def _excess(self, slots: int) -> float:
-        """By Chernoff: E[e^{θN}] = Π ((1−p)/(1−p·e^{θ|s|}))^{r/h} over all kinds."""
-        kinds = [(len(elements), r, rate) for elements, r, rate in self._kinds()]
-        most = min(rate / size for size, _, rate in kinds)
-        tilts = most * np.linspace(0, 1, _TILTS, endpoint=False)
-        log = -tilts * slots  # one slot is for the level
-        for size, r, rate in kinds:
-            ratio = np.log(-np.expm1(-rate)) - np.log(-np.expm1(size * tilts - rate))
-            log += r / self.crowd.honest * ratio
-        return min(1.0, math.exp(log.min()) * (1 + 1e-9))
-
-    # What follows -------------------------------------------------------------------------------
+    def randomizer(self) -> Randomizer:
+        return Rounding(self.grid, self._level_randomizer)
 
     @cached_property
-    def _values(self) -> NDArray[np.int64]:
-        """What the messages 0, 1, … stand for: 1, …, Δ and then −1, …, −⌈Δ/2⌉ (or just −1)."""
-        least = max(1, (self._levels + 1) // 2)
-        return np.concatenate([np.arange(1, self._levels + 1), -np.arange(1, least + 1)])
-
-    def _code(self, element: int) -> int:
-        return element - 1 if element > 0 else self._levels - element - 1
-
-    @property
-    def alphabet(self) -> Alphabet:
-        return Alphabet.numbers(len(self._values), dummies=True)
-
-    @property
-    def tally_size(self) -> int:
-        return len(self._values)
+    def estimator(self) -> MessageSum:
+        return MessageSum(self.task, self.grid, self.noise, self.crowd.honest)
 
     @property
     def parameters(self) -> Mapping[str, float]:
+        levels, noise = self.grid.levels, self.noise
         return {
-            "epsilon1": self._noise.rate * self._levels,
-            "levels": self._levels,
-            "noise_messages": self._noise.messages * self.crowd.users / self.crowd.honest,
+            "epsilon1": noise.rate * levels,
+            "levels": levels,
+            "noise_messages": noise.messages * self.crowd.users / self.crowd.honest,
         }
+
+    @cached_property
+    def curve(self) -> PrivacyCurve:
+        drawn = self.crowd.honest * self._level_randomizer.variation
+        if self._by_paper:
+            delta = self.budget.delta * (1 - RESERVED)
+            return NearCurve(PointCurve(self.budget.epsilon, delta), drawn)
+        return NearCurve(self.noise.curve, drawn)
 
     @cached_property
     def guarantee(self) -> Guarantee:
         exact = not self._by_paper
-        return self._promise(
+        return promise(
+            self,
             "law of how often each number is sent, all pairs of levels"
             if exact
             else "Ghazi, Kumar, Manurangsi, Pagh and Sinha 2021",
@@ -217,53 +347,6 @@ class CorrelatedSum(CorrelatedProtocol[CorrelatedSumNoise], NoisySum):
             exact=exact and self.grid.full,
         )
 
-    @cached_property
-    def curve(self) -> PrivacyCurve:
-        drawn = self.crowd.honest * sum(share.variation for _, share in self._shares)
-        if self._by_paper:
-            delta = self.budget.delta * (1 - RESERVED)
-            return NearCurve(PointCurve(self.budget.epsilon, delta), drawn)
-        return NearCurve(self._noise.curve, drawn)
-
-    @property
-    def messages_per_user(self) -> float:
-        return self._messages(self._noise)
-
     @property
     def local_epsilon(self) -> float:
         return math.inf
-
-    def _level_law(self, level: int) -> BundleLaw | None:
-        return None  # a product over all atoms
-
-    def _noise_error(self, users: int) -> GeometricError:
-        return GeometricError(self._noise.rate, Fraction(users, self.crowd.honest))
-
-    def _send(self, levels: NDArray[np.integer], source: Source) -> Messages:
-        dtype = self.alphabet.dtype
-        own = Messages(
-            (levels[levels > 0] - 1).astype(dtype), len(levels), (levels > 0).astype(np.uint8)
-        )
-        senders, sent = [], []
-        for elements, share in self._shares:
-            people, copies = share.draw(source, len(levels))
-            codes = np.array([self._code(element) for element in elements], dtype=dtype)
-            senders.append(np.repeat(people, copies * len(codes)))
-            sent.append(np.tile(codes, int(copies.sum())))
-        people = np.concatenate(senders)
-        order = np.argsort(people, kind="stable")
-        return own.plus(people[order], np.concatenate(sent)[order])
-
-    def _level_sum(self, tally: Tally, source: Source | None) -> int:
-        return int(tally.counts @ self._values)
-
-    def _simulate_levels(self, held: Holding, source: Source) -> NDArray[np.int64]:
-        counts = np.zeros(self.tally_size, dtype=np.int64)
-        positive = held.values > 0
-        counts[held.values[positive] - 1] = held.counts[positive]
-        for elements, r, rate in self._kinds():
-            times = Fraction(r) * held.users / self.crowd.honest
-            copies = long_negative_binomial(source, times, Fraction(rate))
-            for element in elements:
-                counts[self._code(element)] += copies
-        return counts

@@ -1,12 +1,12 @@
-"""A density from bins that a shuffled histogram counts.
+"""A density from bins that a shuffle protocol for histograms counts.
 
 Notation    See `protocols.density_histogram`.
-Randomizer  That of a shuffle protocol for histograms, by default `shuffle.fake-users`.
-Analyzer    Its counts, and the polynomials of `protocols.density_histogram`.
-Privacy     That of the histogram protocol, in its exact or in its paper's calibration.
-Error       V does not grow with n: in a large crowd it is nothing against who was drawn, and the
-            integrated squared error falls like n^{−2β/(2β+1)}, as without any privacy.
-Messages    Those of the histogram protocol.
+Randomizer  The randomizer of a shuffle protocol for histograms, by default `shuffle.fake-users`.
+Analyzer    The counts of that protocol, and the polynomials of `protocols.density_histogram`.
+Privacy     The privacy of the histogram protocol, in its exact or in its paper's calibration.
+Error       V does not grow with n. In a large crowd, V is negligible compared with the sampling
+            error, and the integrated squared error falls like n^{−2β/(2β+1)}, as without privacy.
+Messages    The messages of the histogram protocol.
 """
 
 from dataclasses import dataclass
@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from headcount.core.budget import Trust
 from headcount.core.errors import InvalidParameter
 from headcount.core.protocol import Protocol
-from headcount.core.task import Histogram
-from headcount.protocols.density_histogram import DensityHistogram
+from headcount.core.tasks.histogram import Histogram
+from headcount.protocols.density_histogram import DensityHistogram, check_histogram
 from headcount.protocols.registry import protocol
 
 
@@ -26,16 +26,19 @@ class ShuffledDensityHistogram(DensityHistogram):
 
     histogram: str | None = None  # a shuffle protocol that counts; by default shuffle.fake-users
 
-    def __post_init__(self) -> None:
+    def check_options(self) -> None:
         if self.histogram is not None:
-            self._check_histogram(self.histogram)
+            check_histogram(self.histogram, self.trust)
+        super().check_options()
+
+    def __post_init__(self) -> None:
         super().__post_init__()
         if self.least_copies > 1:
             raise InvalidParameter(
                 f"`histogram` must not withhold small bins, got {self.histogram!r}"
             )
 
-    def _histogram(self, bins: int) -> Protocol:
+    def counting(self, bins: int) -> Protocol:
         return protocol(
             self.histogram or "shuffle.fake-users",
             Histogram(bins),

@@ -1,22 +1,25 @@
-"""The sum of numbers by one message each (Balle, Bell, Gascón, Nissim 2019).
+"""The sum of numbers, with one message from each person (Balle, Bell, Gascón, Nissim 2019).
 
-Notation    Levels 0, …, k of `fixed_point`; n people, h of them honest; γ the probability of a
-            message that says nothing.
-Randomizer  Report one's level, or with probability γ a uniform one of all k + 1: k-ary randomized
-            response of ε0 = ln(1 + (1−γ)(k+1)/γ).
+Notation    The levels are 0, …, k of `fixed_point`. n is the number of people; h of them are
+            honest. γ is the probability of a uniform message.
+Randomizer  Report the person's level, or with probability γ a uniform one of all k + 1 levels. This
+            is the k-ary randomized response of ε0 = ln(1 + (1−γ)(k+1)/γ).
 Analyzer    S = (Σy − nγk/2)/(1−γ) over the reports y.
-Privacy     That of k-ary response behind a shuffler: the privacy blanket, an upper bound (for k = 1
-            exact, see `accounting.amplification`). Paper: γ = (k+1)·max(14 ln(2/δ)/ε², 27/ε)/(h−1).
-Error       Variance for level j: γ(k(k+2)/12 + (1−γ)(j−k/2)²)/(1−γ)². More levels need more
-            messages that say nothing; k is where rounding and these add up to the least, about
-            (n/c)^{1/3} with c = hγ/k. The error then grows like n^{1/6}, the best for one message.
-Messages    1 of k + 1 levels. If shuffler and analyzer collude, ε0 is left.
+Privacy     The privacy of k-ary response with a shuffler. It is an upper bound by the privacy
+            blanket, and exact for k = 1 (see `accounting.amplification`).
+            Paper: γ = (k+1)·max(14 ln(2/δ)/ε², 27/ε)/(h−1).
+Error       The variance for level j is γ(k(k+2)/12 + (1−γ)(j−k/2)²)/(1−γ)². More levels reduce
+            rounding, but need more uniform messages. k minimizes the sum of both errors; it is
+            about (n/c)^{1/3} with c = hγ/k. The error then grows like n^{1/6}, which is the best
+            rate for one message.
+Messages    1, one of k + 1 levels. If shuffler and analyzer collude, ε0 is left.
 """
 
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,14 +29,25 @@ from headcount.accounting.divergence import SymmetricCurve
 from headcount.core.budget import MOST_EPSILON, Budget, Trust
 from headcount.core.cached import cached_property
 from headcount.core.guarantee import Guarantee
+from headcount.core.promise import paper_is_not_private, promise
 from headcount.core.protocol import Calibration, Protocol
-from headcount.core.task import MOST_BUCKETS, Histogram
-from headcount.protocols.level_protocol import MOST_SUM
+from headcount.core.task import Task
+from headcount.core.tasks.bounded import Mean, Sum
+from headcount.core.tasks.histogram import MOST_BUCKETS, Histogram
+from headcount.protocols.fixed_point import Grid
+from headcount.protocols.level_responses import CountedLevels
+from headcount.protocols.levels import MOST_SUM, Rounding, bounded, check_levels
 from headcount.protocols.registry import protocol
-from headcount.protocols.response_sum import CountedSum
 
-_STEPS = 6  # of the search for the best number of levels
-_FEW = 64  # of which one more or less matters
+_STEPS = 6  # the most steps of the search for the best number of levels
+_FEW = 64  # with at most this many levels, one level more or less matters
+
+
+def _variances(levels: int, blind: float) -> NDArray[np.float64]:
+    """The variance of every level, for γ = `blind`."""
+    away = np.square(np.arange(levels + 1) - levels / 2)
+    noise: NDArray[np.float64] = levels * (levels + 2) / 12 + (1 - blind) * away
+    return noise * (blind / (1 - blind) ** 2)
 
 
 def _amplification(honest: int, levels: int) -> Amplification:
@@ -49,7 +63,7 @@ def _coins(budget: Budget) -> float:
 def _calibrate(
     honest: int, budget: Budget, levels: int, calibration: Calibration
 ) -> tuple[float, float] | None:
-    """(ε0, its δ), within the budget; None if the paper's is not."""
+    """An ε0 within the budget, and its δ; None if the paper's ε0 is not within the budget."""
     bound = _amplification(honest, levels)
     if calibration == "exact":
         local_epsilon = min(bound.local_epsilon(budget.epsilon, budget.delta), MOST_EPSILON)
@@ -63,35 +77,32 @@ def _calibrate(
 
 
 @dataclass(frozen=True)
-class FixedPointSum(CountedSum):
+class FixedPointSum(Protocol):
     name = "shuffle.fixed-point-sum"
     trust = Trust.SHUFFLE
+    tasks: ClassVar[tuple[type[Task], ...]] = (Sum, Mean)
 
-    levels: int | None = None  # by default the best number
+    levels: int | None = None  # by default the number with the smallest error
 
-    def _check_options(self) -> None:
-        self._keep_levels("levels", MOST_BUCKETS - 1)
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        _ = self._calibrated  # an infeasible request is refused now, not at the first use
-
-    # Calibration --------------------------------------------------------------------------------
+    def check_options(self) -> None:
+        check_levels(self, "levels", MOST_BUCKETS - 1)
 
     @cached_property
-    def _levels(self) -> int:
+    def grid(self) -> Grid:
+        task = bounded(self)
         if self.levels is not None:
-            return self.levels
-        honest, budget = self.crowd.honest, self.budget
-        if self.calibration == "paper" and budget.delta:
-            found = math.ceil(math.cbrt(honest / _coins(budget)))
+            return Grid(task, self.levels)
+        if self.calibration == "paper" and self.budget.delta:
+            levels = math.ceil(math.cbrt(self.crowd.honest / _coins(self.budget)))
         else:
-            found = self._best()
-        return min(found, int(self._bounds.span)) if self._bounds.whole else found
+            levels = self._best()
+        return Grid(task, min(levels, int(task.span)) if task.whole else levels)
 
     def _best(self) -> int:
-        """Where the error is least: the uniform messages for each level are hardly more or fewer
-        for other numbers of levels, so that a few steps lead there.
+        """The number of levels with the smallest error.
+
+        The number of uniform messages per level is about the same for all numbers of levels, so a
+        few steps are enough.
         """
         most = min(MOST_BUCKETS - 1, MOST_SUM // self.crowd.users)
         tried: dict[int, float] = {}
@@ -99,8 +110,9 @@ class FixedPointSum(CountedSum):
         while levels not in tried and len(tried) < _STEPS:
             candidate = replace(self, levels=levels)
             tried[levels] = candidate.standard_error()
-            # With nγ = c(k+1). The worst place is between an end and the next level: see `_worst`.
-            coins = self.crowd.users * candidate._blind / (levels + 1)
+            # Here nγ = c(k+1). The worst place is between an end and the next level (see
+            # `level_responses`).
+            coins = self.crowd.users * candidate.blind / (levels + 1)
             k = np.arange(1, 2 + math.ceil(math.cbrt(6 * self.crowd.users / coins)))
             k = k[(coins * (k + 1) < self.crowd.users) & (k <= most)]
             blind = coins * (k + 1) / self.crowd.users
@@ -114,50 +126,69 @@ class FixedPointSum(CountedSum):
                 tried[levels] = replace(self, levels=levels).standard_error()
             return tried[levels]
 
-        # In a small crowd the uniform messages differ more, and the best may be a few levels on.
+        # In a small crowd, the number of uniform messages per level varies more, and the best
+        # number of levels may be a few levels away.
         best = min(tried, key=error)
         for step in (1, -1) * _STEPS:
             if 1 <= best + step <= min(most, _FEW) and error(best + step) < error(best):
                 best += step
-        # Whole numbers that have a level each are not rounded.
-        span = int(self._bounds.span)
-        near = self._bounds.whole and span <= min(most, 2 * best)
+        # With one level for each whole number, nothing is rounded.
+        task = bounded(self)
+        span = int(task.span)
+        near = task.whole and span <= min(most, 2 * best)
         return min(best, span, key=error) if near else best
 
     @cached_property
     def _calibrated(self) -> tuple[float, float]:
-        found = None
+        calibrated = None
         if self.calibration == "exact" or self.budget.delta:
-            found = _calibrate(self.crowd.honest, self.budget, self._levels, self.calibration)
-        if found is None:
-            raise self._not_private()
-        return found
+            levels = self.grid.levels
+            calibrated = _calibrate(self.crowd.honest, self.budget, levels, self.calibration)
+        if calibrated is None:
+            raise paper_is_not_private(self)
+        return calibrated
 
     @cached_property
-    def _inner(self) -> Protocol:
-        levels = Histogram(self._levels + 1)
+    def response(self) -> Protocol:
+        """The local protocol with which people report their level."""
+        levels = Histogram(self.grid.levels + 1)
         return protocol("local.k-ary", levels, Budget(self._calibrated[0]), self.crowd)
 
     @property
-    def _blind(self) -> float:
-        """The number γ."""
-        lies = self._inner.parameters["lie_probability"]
-        return lies * (self._levels + 1) / self._levels
+    def blind(self) -> float:
+        """The probability γ of a uniform message."""
+        levels = self.grid.levels
+        return self.response.parameters["lie_probability"] * (levels + 1) / levels
 
-    # What follows -------------------------------------------------------------------------------
+    @cached_property
+    def randomizer(self) -> Rounding:
+        return Rounding(self.grid, self.response.randomizer)
+
+    @cached_property
+    def estimator(self) -> CountedLevels:
+        levels, blind, counts = self.grid.levels, self.blind, self.response.estimator
+        variances, largest_step = _variances(levels, blind), levels / (1 - blind)
+        return CountedLevels(self.task, self.grid, counts, variances, largest_step)
 
     @property
     def parameters(self) -> Mapping[str, float]:
         return {
-            "levels": self._levels,
-            "gamma": self._blind,
+            "levels": self.grid.levels,
+            "gamma": self.blind,
             "local_epsilon": self._calibrated[0],
         }
+
+    @cached_property
+    def curve(self) -> SymmetricCurve:
+        # The response rounds its probabilities so that its privacy loss is at most ε0.
+        local_epsilon, bound = self._calibrated[0], self._amplification
+        return SymmetricCurve(lambda epsilon: bound.delta(local_epsilon, epsilon), local_epsilon)
 
     @property
     def guarantee(self) -> Guarantee:
         computed, bound = self.calibration == "exact", self._amplification
-        return self._promise(
+        return promise(
+            self,
             bound.method if computed else "Balle, Bell, Gascón and Nissim 2019",
             delta=self._calibrated[1] if computed else self.budget.delta,
             exact=computed and bound.exact,
@@ -165,21 +196,8 @@ class FixedPointSum(CountedSum):
 
     @property
     def _amplification(self) -> Amplification:
-        return _amplification(self.crowd.honest, self._levels)
-
-    @cached_property
-    def curve(self) -> SymmetricCurve:
-        # The inner protocol rounds its probabilities to the private side of ε0.
-        local_epsilon, bound = self._calibrated[0], self._amplification
-        return SymmetricCurve(lambda epsilon: bound.delta(local_epsilon, epsilon), local_epsilon)
-
-    @cached_property
-    def _level_variances(self) -> NDArray[np.float64]:
-        k, blind = self._levels, self._blind
-        away = np.square(np.arange(k + 1) - k / 2)
-        noise: NDArray[np.float64] = k * (k + 2) / 12 + (1 - blind) * away
-        return noise * (blind / (1 - blind) ** 2)
+        return _amplification(self.crowd.honest, self.grid.levels)
 
     @property
-    def _width(self) -> float:
-        return self._levels / (1 - self._blind)
+    def local_epsilon(self) -> float:
+        return self.response.local_epsilon

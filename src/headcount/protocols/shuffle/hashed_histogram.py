@@ -1,32 +1,38 @@
-"""A histogram of any domain, by public hashes (Luo, Wang, Yi 2022).
+"""A histogram of any domain, with public hashes (Luo, Wang, Yi 2022).
 
-Notation    x < 2^w a person's key, n people, h of them honest, μ noise per bucket, b = 2^l cells,
-            w = 65 − l; H(x) = ((ux + v) mod 2^64) ≫ (64 − l) the cell of x under a hash (u, v). A
-            message (u, v, cell) *matches* x if cell = H(x).
-Randomizer  Draw a hash of one's own, u and v below 2^64, and send (u, v, H(x)); and Poisson(bμ/h)
-            dummies, each uniform on (u, v, cell).
-Analyzer    Of every bucket, the number m of messages that match its key. A dummy does so with
-            probability 1/b, and so does the message of someone with another key: the estimate is
-            (m − nμ/h − n/b)/(1 − 1/b).
-Hash        For x ≠ x' all pairs (H(x), H(x')) are equally likely (Dietzfelbinger 1996): v makes
-            H(x) uniform, and u the first l bits of u(x − x'), for x − x' has at most w − 1 factors
-            2, and 2^64 = 2^(w−1) b.
-Keys        Of declared buckets, their numbers through a bijection of w bits. Of open ones, values
-            through one of 64 bits, cut to w ≥ 40: two share a key with chance 2^−w, which hides
-            them more, and adds n·2^−w at most to the count of a candidate, on average.
-Privacy     Take for known what others send, dummies excepted. A view with M messages that match x
-            is M/μ times as likely as by dummies alone. M = A + C and, of another key x', M' = B + C
-            where C match both: all independent, A and B ~ Poisson(μ(1−1/b)), C ~ Poisson(μ/b). So
+Notation    x < 2^w is a person's key, n the number of people; h of them are honest. μ is the noise
+            per bucket. There are b = 2^l cells, and w = 65 − l. H(x) = ((ux + v) mod 2^64) ≫
+            (64 − l) is the cell of x under a hash (u, v). A message (u, v, cell) *matches* x if
+            cell = H(x).
+Randomizer  Draw a hash, uniform u and v below 2^64, and send (u, v, H(x)). Also send Poisson(bμ/h)
+            dummies, each a uniform (u, v, cell).
+Analyzer    m is the number of messages that match the key of a bucket. A dummy matches it with
+            probability 1/b, and so does the message of a person with another key. So the estimate
+            is (m − nμ/h − n/b)/(1 − 1/b).
+Hash        For x ≠ x' all pairs (H(x), H(x')) are equally likely (Dietzfelbinger 1996). The reason:
+            v makes H(x) uniform, and u makes the first l bits of u(x − x') uniform, because
+            x − x' has at most w − 1 factors 2 and 2^64 = 2^(w−1) b.
+Keys        If the buckets are declared, the key is the bucket's number after a bijection of w bits.
+            If they are open, the key is the first w ≥ 40 bits of the value after a bijection of 64
+            bits. Two values then share a key with probability 2^−w. This does not harm privacy, and
+            it adds on average at most n·2^−w to the count of a candidate.
+Privacy     Assume the adversary knows all messages of the others except dummies. A view with M
+            messages that match x is M/μ times as likely as with dummies only. For keys x and x',
+            M = A + C and M' = B + C, where C messages match both. A and B ~ Poisson(μ(1−1/b)) and
+            C ~ Poisson(μ/b) are independent. So
 
-                HS_ε = E(A + C − e^ε(B + C))₊/μ ≤ E(A + C − e^ε(B + C'))₊/μ
+                HS_ε = E(A + C − e^ε(B + C))₊/μ ≤ E(A + C − e^ε(B + C'))₊/μ,
 
-            with C' like C but independent, which is δ of fake users with this μ, for any b. Proof:
-            turn C bit by bit into C and C'. The expectation of a convex f(Y) changes by that of
-            f(Y+1) + f(Y−e^ε) − f(Y) − f(Y+1−e^ε): two points less two between them, of equal sums.
-            (At b = 128, ε = 1, δ = 1e-6 it is 6 % above HS_ε.) Paper: μ = (32/ε²) ln(2/δ).
-Error       With true count c, m = c + Poisson(nμ/h) + Bin(n−c, 1/b). The estimate has variance
-            (nμ/h + (n−c)(1−1/b)/b)/(1−1/b)², largest for c = 0, whatever the domain is.
-Messages    1 + bμ/h of 128 + l bits, with b near n/ln n. Local ε is infinite.
+            where C' has the law of C but is independent. The right side is the δ of fake users
+            with this μ, for any b. Proof: replace C by C and C' in small steps. In each step, the
+            expectation of a convex f(Y) changes in proportion to that of
+            f(Y+1) + f(Y−e^ε) − f(Y) − f(Y+1−e^ε). This is not negative, because the last two
+            arguments lie between the first two and have the same sum. (At b = 128, ε = 1 and
+            δ = 1e-6 the bound is 6 % above HS_ε.) Paper: μ = (32/ε²) ln(2/δ).
+Error       With the true count c, m = c + Poisson(nμ/h) + Bin(n−c, 1/b). The variance of the
+            estimate is (nμ/h + (n−c)(1−1/b)/b)/(1−1/b)². It is largest for c = 0, and it does not
+            depend on the size of the domain.
+Messages    1 + bμ/h messages of 128 + l bits, with b near n/ln n. The local ε is infinite.
 """
 
 import math
@@ -43,30 +49,42 @@ from headcount.core import checks
 from headcount.core.budget import Budget, Crowd
 from headcount.core.cached import cached_property
 from headcount.core.errors import InvalidParameter
+from headcount.core.estimate import Answer
+from headcount.core.estimator import Estimator
 from headcount.core.guarantee import Guarantee
 from headcount.core.messages import Alphabet, Messages
-from headcount.core.protocol import BundleLaw
+from headcount.core.randomizer import BundleLaw
 from headcount.core.source import Source
 from headcount.core.tally import Tally
-from headcount.core.task import Histogram, Holding, Task
-from headcount.protocols.shuffle.fake_users import FakeUsers, PoissonError, least_noise
+from headcount.core.task import Holding, Task
+from headcount.core.tasks.histogram import Histogram
+from headcount.protocols.shuffle.fake_users import (
+    FakeUsers,
+    PoissonError,
+    PoissonNoise,
+    least_noise,
+)
 from headcount.randomness.totals import binomial, groups, poisson
 
-_MOST_LOG_CELLS = 25  # so that keys keep 40 bits
-_CHUNK = 1 << 15  # messages whose hashes stay in the cache while all buckets look at them
+_MOST_LOG_CELLS = 25  # the largest l; keys then have at least 40 bits
+_CHUNK = 1 << 15  # the number of messages whose hashes stay in the cache for all buckets
 _ODD = tuple(np.uint64(number) for number in (0xBF58476D1CE4E5B9, 0x94D049BB133111EB))
 
 
+# Randomizer -----------------------------------------------------------------------------------
+
+
 def cells_of(keys: NDArray[np.uint64], hashes: NDArray[np.uint64], log_cells: int) -> Any:
-    """H(x) of each key, with a row (u, v) for each."""
-    # H(x) = ((ux + v) mod 2^64) ≫ (64 − l); numbers of 64 bits wrap around by themselves.
+    """The cell H(x) of each key. Each key has its own hash, a row (u, v)."""
+    # H(x) = ((ux + v) mod 2^64) ≫ (64 − l). Arithmetic in 64 bits is modulo 2^64.
     return (hashes[:, 0] * keys + hashes[:, 1]) >> np.uint64(64 - log_cells)
 
 
 def spread(numbers: NDArray[np.integer], bits: int) -> NDArray[np.uint64]:
-    """A fixed bijection of the numbers of so many bits, after which they follow no pattern.
+    """A fixed bijection of the numbers with this number of bits. It destroys regular patterns.
 
-    Of keys in a row, those that match a message would come together: see `_simulate`.
+    Without it, the keys that match a message would often be equally spaced.
+    `MatchedBuckets.simulate` says why that matters.
     """
     half, mask = np.uint64(bits // 2), np.uint64(2**bits - 1)
     out = numbers.astype(np.uint64)
@@ -75,13 +93,54 @@ def spread(numbers: NDArray[np.integer], bits: int) -> NDArray[np.uint64]:
     return out ^ (out >> half)
 
 
+@dataclass(frozen=True)
+class HashRandomizer(PoissonNoise):
+    """Sends (u, v, H(x)) with a new hash, and uniform dummies."""
+
+    open: bool  # whether values are numbers of 64 bits; otherwise they are the numbers of buckets
+
+    @property
+    def log_cells(self) -> int:
+        """The number l of bits of a cell."""
+        return self.cells.bit_length() - 1
+
+    @property
+    def alphabet(self) -> Alphabet:
+        words, cells = range(2**64), range(self.cells)
+        return Alphabet(np.uint64, words, words, cells, dummy=(0, 0, self.cells))
+
+    def keys(self, encoded: NDArray[Any]) -> NDArray[np.uint64]:
+        """The key x of each value. Keys have w = 65 − l bits."""
+        if self.open:
+            return spread(encoded, 64) >> np.uint64(self.log_cells - 1)
+        return spread(encoded, 65 - self.log_cells)
+
+    def send(self, encoded: NDArray[Any], source: Source) -> Messages:
+        own = np.empty((len(encoded), 3), dtype=np.uint64)
+        own[:, :2] = source.integers(2 * len(encoded), np.uint64).reshape(-1, 2)
+        own[:, 2] = cells_of(self.keys(encoded), own[:, :2], self.log_cells)
+        numbers = self.share.sample(source, len(encoded))
+        dummies = source.integers(3 * int(numbers.sum()), np.uint64).reshape(-1, 3)
+        dummies[:, 2] >>= np.uint64(64 - self.log_cells)
+        return Messages.one_each(own).plus(np.repeat(np.arange(len(encoded)), numbers), dummies)
+
+    def law(self, value: int) -> BundleLaw | None:
+        return None  # there are too many hashes to list
+
+
+# Analyzer and its error -----------------------------------------------------------------------
+
+
 @dataclass(frozen=True, eq=False)
 class MatchError(PoissonError):
-    """The error of a bucket: Poisson(mean) + Bin(users − c, 1/b) less its mean, over 1 − 1/b."""
+    """The error of a bucket: N minus its mean, divided by 1 − 1/b.
+
+    Here N ~ Poisson(mean) + Bin(users − c, 1/b).
+    """
 
     users: int
     cells: int
-    counts: Any  # c of every bucket, as far as it is known
+    counts: Any  # the count c of every bucket, or an estimate of it
 
     @property
     def standard_error(self) -> Any:
@@ -90,14 +149,78 @@ class MatchError(PoissonError):
         return np.sqrt(float(self.mean) + others * p * (1 - p)) / (1 - p)
 
     def margins(self, confidence: float) -> tuple[float, float]:
-        """Those of c = 0, which is the widest law, and one step: that of other c has its lattice
-        elsewhere. Together they cover every c; that was computed for many laws, not proven.
+        """The margins for c = 0, which has the widest law, plus one step.
+
+        The step is added because the possible errors for another c lie between those for c = 0.
+        That these margins cover every c was computed for many laws, but is not proven.
         """
         p = Fraction(1, self.cells)
         law = laws.poisson(self.mean).plus(laws.binomial(self.users, p))
         low, high = law.central_interval(confidence)
         mean = self.mean + self.users * p
         return float((mean - low + 1) / (1 - p)), float((high + 1 - mean) / (1 - p))
+
+
+@dataclass(frozen=True, eq=False)
+class MatchedBuckets(Estimator):
+    """Counts the messages that match each bucket's key, minus the expected false matches."""
+
+    cells: int
+    noise: Fraction  # μ/h, because one in b of a person's bμ/h dummies matches
+    keys: NDArray[np.uint64]  # the keys of the buckets
+
+    simulates_exactly = False
+
+    @property
+    def tally_size(self) -> int:
+        return len(self.keys)
+
+    def count(self, payload: NDArray[Any]) -> NDArray[np.int64]:
+        matches = np.zeros(self.tally_size, dtype=np.int64)
+        width = np.uint64(2**64 // self.cells)
+        words, hits = np.empty(_CHUNK, dtype=np.uint64), np.empty(_CHUNK, dtype=np.bool_)
+        for start in range(0, len(payload), _CHUNK):
+            u, v, cell = payload[start : start + _CHUNK].T.copy()
+            # H(x) = cell if ux + v is at least the start of the cell and less than 2^(64−l) above.
+            v -= cell * width
+            word, hit = words[: len(u)], hits[: len(u)]
+            for bucket, key in enumerate(self.keys):
+                np.multiply(u, key, out=word)
+                np.add(word, v, out=word)
+                np.less(word, width, out=hit)
+                matches[bucket] += np.count_nonzero(hit)
+        return matches
+
+    def simulate(self, held: Holding, source: Source) -> NDArray[np.int64]:
+        """Each bucket is drawn from its exact law, but independently of the other buckets.
+
+        Independence is an approximation. For two buckets x and y, dummies add nμ/(hb) to the
+        covariance. Each person who holds a third key z adds P(H(x) = H(y) = H(z)) − 1/b². That is 0
+        for most keys, but near 1/(2b) if x, y and z are equally spaced. Therefore `spread` is
+        applied to keys.
+        """
+        users = held.users
+        counts = held.counts[: self.tally_size]
+        matches = counts + poisson(source, self.noise * users, len(counts))
+        for count, alike in groups(counts):
+            by_chance = binomial(source, users - count, Fraction(1, self.cells), len(alike))
+            matches[alike] += by_chance
+        return matches
+
+    def unbiased(self, tally: Tally, source: Source | None = None) -> Answer:
+        # (m − nμ/h − n/b)/(1 − 1/b)
+        by_chance = self.noise * tally.users + Fraction(tally.users, self.cells)
+        return (tally.counts - float(by_chance)) / (1 - 1 / self.cells)
+
+    def standard_error(self, users: int, held: Holding | None) -> float:
+        least = 0 if held is None else int(held.counts[: self.tally_size].min())
+        return float(self.error_law(users, least).standard_error)
+
+    def error_law(self, users: int, unbiased: Answer) -> MatchError:
+        return MatchError(self.noise * users, users, self.cells, unbiased)
+
+
+# Calibration and privacy ----------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -113,27 +236,17 @@ class HashedHistogram(FakeUsers):
         cls, task: Task, budget: Budget, crowd: Crowd, max_messages: float
     ) -> Iterator[dict[str, Any]]:
         noise = least_noise(budget, "exact") if budget.delta else None
-        # 1 + bμ/h messages, and the error falls with b.
+        # A person sends 1 + bμ/h messages, and the error falls as b grows.
         allowed = 0 if noise is None else int((max_messages - 1) * crowd.honest / noise)
         largest = min(allowed.bit_length() - 1, _MOST_LOG_CELLS)
         yield {"cells": 2**largest} if largest > 0 else {}
 
-    def __post_init__(self) -> None:
+    def check_options(self) -> None:
         if self.cells is not None:
             cells = checks.whole("cells", self.cells, low=2, high=2**_MOST_LOG_CELLS)
             if cells.bit_count() > 1:
                 raise InvalidParameter(f"`cells` must be a power of two, got {cells}")
             object.__setattr__(self, "cells", cells)
-        super().__post_init__()
-        if len(np.unique(self._bucket_keys)) < self.tally_size:
-            raise InvalidParameter(
-                f"`buckets` must have different keys of {65 - self._log_cells} bits, got two alike",
-                hint="fewer `cells` make longer keys",
-            )
-
-    @property
-    def _log_cells(self) -> int:
-        return self._cells.bit_length() - 1
 
     def _cells_for(self, users: int) -> int:
         if self.cells is not None:
@@ -142,91 +255,27 @@ class HashedHistogram(FakeUsers):
         return 1 << min(round(math.log2(people / math.log(people))), _MOST_LOG_CELLS)
 
     @cached_property
-    def _bucket_keys(self) -> NDArray[np.uint64]:
-        return self._keys(self.task.keys)
+    def randomizer(self) -> HashRandomizer:
+        cells = self._cells_for(self.crowd.users)
+        return HashRandomizer(cells, self.noise / self.crowd.honest, self.task.open)
 
-    def _keys(self, encoded: NDArray[Any]) -> NDArray[np.uint64]:
-        """x, of w = 65 − l bits."""
-        if self.task.open:
-            return spread(encoded, 64) >> np.uint64(self._log_cells - 1)
-        return spread(encoded, 65 - self._log_cells)
-
-    @property
-    def alphabet(self) -> Alphabet:
-        words, cells = range(2**64), range(self._cells)
-        return Alphabet(np.uint64, words, words, cells, dummy=(0, 0, self._cells))
-
-    @property
-    def tally_size(self) -> int:
-        return len(self.task.buckets)
+    @cached_property
+    def estimator(self) -> MatchedBuckets:
+        hashing = self.randomizer
+        keys = hashing.keys(self.task.keys)
+        if len(np.unique(keys)) < len(keys):
+            raise InvalidParameter(
+                f"`buckets` must have different keys of {65 - hashing.log_cells} bits, "
+                "got two with the same key",
+                hint="fewer `cells` make longer keys",
+            )
+        return MatchedBuckets(self.task, hashing.cells, hashing.noise, keys)
 
     @property
     def parameters(self) -> Mapping[str, float]:
-        return {"noise_per_bucket": float(self._noise), "cells": self._cells}
+        return {**super().parameters, "cells": self.randomizer.cells}
 
     @cached_property
     def guarantee(self) -> Guarantee:
         stated = super().guarantee
         return replace(stated, exact=False, method=f"bound by {stated.method}")
-
-    def law(self, value: int) -> BundleLaw | None:
-        return None  # every hash is another message
-
-    def _standard_error(self, users: int, held: Holding | None) -> float:
-        least = 0 if held is None else int(held.counts[: self.tally_size].min())
-        return float(self._error_law(users, least).standard_error)
-
-    def _error_law(self, users: int, value: Any) -> MatchError:
-        return MatchError(self._mean_noise(users), users, self._cells, value)
-
-    def _mean_noise(self, users: int) -> Fraction:
-        """nμ/h: of bnμ/h dummies, one in b matches."""
-        return self._noise * users / self.crowd.honest
-
-    def _randomize(self, encoded: NDArray[Any], source: Source) -> Messages:
-        own = np.empty((len(encoded), 3), dtype=np.uint64)
-        own[:, :2] = source.integers(2 * len(encoded), np.uint64).reshape(-1, 2)
-        own[:, 2] = cells_of(self._keys(encoded), own[:, :2], self._log_cells)
-        numbers = self._share.sample(source, len(encoded))
-        dummies = source.integers(3 * int(numbers.sum()), np.uint64).reshape(-1, 3)
-        dummies[:, 2] >>= np.uint64(64 - self._log_cells)
-        return Messages.one_each(own).plus(np.repeat(np.arange(len(encoded)), numbers), dummies)
-
-    def _tally(self, payload: NDArray[Any]) -> NDArray[np.int64]:
-        matches = np.zeros(self.tally_size, dtype=np.int64)
-        shift, width = np.uint64(64 - self._log_cells), np.uint64(1 << (64 - self._log_cells))
-        words, hits = np.empty(_CHUNK, dtype=np.uint64), np.empty(_CHUNK, dtype=np.bool_)
-        for start in range(0, len(payload), _CHUNK):
-            u, v, cell = payload[start : start + _CHUNK].T.copy()
-            # H(x) = cell where ux + v lies less than 2^(64−l) above the start of the cell.
-            v -= cell << shift
-            word, hit = words[: len(u)], hits[: len(u)]
-            for bucket, key in enumerate(self._bucket_keys):
-                np.multiply(u, key, out=word)
-                np.add(word, v, out=word)
-                np.less(word, width, out=hit)
-                matches[bucket] += np.count_nonzero(hit)
-        return matches
-
-    def _unbiased(self, tally: Tally, source: Source | None) -> Any:
-        # (m − nμ/h − n/b)/(1 − 1/b)
-        by_chance = self._mean_noise(tally.users) + Fraction(tally.users, self._cells)
-        return (tally.counts - float(by_chance)) / (1 - 1 / self._cells)
-
-    @property
-    def simulates_exactly(self) -> bool:
-        return False
-
-    def _simulate(self, held: Holding, source: Source) -> NDArray[np.int64]:
-        """Every bucket has the law of its messages' matches; that they are independent of each
-        other is an approximation. Two buckets x and y have covariance nμ/(hb) by dummies, and
-        P(H(x) = H(y) = H(z)) − 1/b² by each person who holds a third z. That is 0 for most keys,
-        but near 1/(2b) if x, y, z have equal distances, which is why keys are spread.
-        """
-        users = held.users
-        counts = held.counts[: self.tally_size]
-        matches = counts + poisson(source, self._mean_noise(users), len(counts))
-        for count, alike in groups(counts):
-            by_chance = binomial(source, users - count, Fraction(1, self._cells), len(alike))
-            matches[alike] += by_chance
-        return matches

@@ -1,19 +1,20 @@
-"""k-ary randomized response behind a shuffler (Balle, Bell, Gascón, Nissim 2019).
+"""k-ary randomized response with a shuffler (Balle, Bell, Gascón, Nissim 2019).
 
-Notation    x ∈ {0, …, k−1} a person's bucket, n people, h of them honest.
+Notation    x ∈ {0, …, k−1} is a person's bucket, n the number of people; h of them are honest.
 Randomizer  Report x, or with some probability any other bucket: `local.k-ary` for ε0.
-Analyzer    That of `local.k-ary`.
-Privacy     The privacy blanket, an upper bound. The counts of the victim's two buckets alone would
-            be too little: near ε0 the worst crowd is one where everybody holds the victim's value,
-            and for k ≥ 4 the other buckets tell something too. For two buckets it is exact.
-Error       That of `local.k-ary` for ε0.
-Messages    1 of a bucket. If shuffler and analyzer collude, ε0 is left.
+Analyzer    The analyzer of `local.k-ary`.
+Privacy     The privacy blanket, an upper bound. For two buckets δ is exact. For more, it is not
+            enough to consider the counts of the victim's two buckets: for ε near ε0, in the worst
+            crowd everybody holds the victim's value, and for k ≥ 4 the other buckets reveal
+            something too.
+Error       The error of `local.k-ary` for ε0.
+Messages    1, a bucket. If shuffler and analyzer collude, ε0 is left.
 """
 
 from dataclasses import dataclass
 from typing import Literal
 
-from headcount.core.task import Histogram
+from headcount.core.tasks.histogram import Histogram
 from headcount.protocols.shuffle.amplified import Amplified
 
 

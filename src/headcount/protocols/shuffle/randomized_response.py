@@ -1,18 +1,21 @@
-"""Randomized response behind a shuffler (Cheu, Smith, Ullman, Zeber, Zhilyaev 2019).
+"""Randomized response with a shuffler (Cheu, Smith, Ullman, Zeber, Zhilyaev 2019).
 
-Notation    x ∈ {0,1} a person's value, n people, h of them honest; q = λ/(2h) = t/2^64 the
-            probability of a lie.
-Randomizer  With probability λ/h report a fair coin, else x: flip x with probability q.
-Analyzer    Of flipped bits, n/(n−λ)·(Σy − λ/2) if all are honest: see `flipped_bits`.
-Privacy     The view is the number of ones among the reports. If k of the other h−1 honest people
-            hold a one, it is, up to a shift, W_k + Bernoulli(q) or W_k + Bernoulli(1−q), with
-            W_k = Bin(h−1−k, q) − Bin(k, q). δ is the largest divergence over all k, both ways:
-            the worst dataset is not always the edge k = 0, and δ is wavy in k. Exact up to 10,000
-            honest people, within one part in 10,000 beyond: see `accounting.amplification`.
+Notation    x ∈ {0,1} is a person's value, n the number of people; h of them are honest.
+            q = λ/(2h) = t/2^64 is the probability of a lie.
+Randomizer  With probability λ/h report a fair coin, and otherwise x. This flips x with probability
+            q.
+Analyzer    The analyzer of `flipped_bits`: n/(n−λ)·(Σy − λ/2) if everyone is honest.
+Privacy     The view is the number of ones among the reports. Let k of the other h−1 honest people
+            hold a one, and let W_k = Bin(h−1−k, q) − Bin(k, q). Up to a shift, the view is
+            W_k + Bernoulli(q) or W_k + Bernoulli(1−q). δ is the largest divergence over all k and
+            both directions. The worst dataset is not always k = 0, and δ has many local maxima in
+            k. δ is exact for up to 10,000 honest people, and within one part in 10,000 for more
+            (see `accounting.amplification`).
             Paper: λ = (64/ε²) ln(4/δ), or λ = h − εh^{3/2}/√(432 ln(4/δ)) if ε is below
             √(192 ln(4/δ)/h).
-Error       Of flipped bits: about √(λ/2), whatever n.
-Messages    1 of 1 bit. Alone it has ε = ln((1−q)/q): little is left if the shuffler colludes.
+Error       The standard error of `flipped_bits`, which is about √(λ/2) for any n.
+Messages    1 message of 1 bit. If the shuffler colludes, the privacy loss is ln((1−q)/q), which
+            protects little.
 """
 
 import math
@@ -20,34 +23,38 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
+from typing import ClassVar
 
 from headcount.accounting.amplification import BinaryResponse, flip_delta
 from headcount.accounting.divergence import SymmetricCurve
 from headcount.core.budget import Budget, Trust
 from headcount.core.cached import cached_property
 from headcount.core.guarantee import Guarantee
-from headcount.core.protocol import Calibration
-from headcount.protocols.flipped_bits import FlippedBits
+from headcount.core.promise import paper_is_not_private, promise
+from headcount.core.protocol import Calibration, Protocol
+from headcount.core.task import Task
+from headcount.core.tasks.count import Count
+from headcount.protocols.flipped_bits import FlipEstimator, FlipRandomizer
 from headcount.protocols.responses import lie_weight
 from headcount.randomness.draws import WHOLE
 
 
 @lru_cache(maxsize=256)
 def _calibrate(honest: int, budget: Budget, calibration: Calibration) -> tuple[int, float] | None:
-    """(t, its δ over all datasets), within the budget; None if the paper's t is not."""
+    """A number t within the budget, and its δ over all datasets; None if the paper's t is not."""
     if calibration == "paper":
         weight = paper_weight(honest, budget.epsilon, budget.delta)
     else:
         most = BinaryResponse(honest).local_epsilon(budget.epsilon, budget.delta)
         weight = lie_weight(2, most)
-    delta = 0.0  # as it is where a report is private without the shuffler
+    delta = 0.0  # this is δ if a report is private even without the shuffler
     if weight < lie_weight(2, budget.epsilon):
         delta = flip_delta(honest, Fraction(weight, WHOLE), budget.epsilon)
     return (weight, delta) if delta <= budget.delta else None
 
 
 def paper_weight(honest: int, epsilon: float, delta: float) -> int:
-    """The paper's t."""
+    """The weight t of a lie, over 2^64, by the paper."""
     if delta == 0:
         return lie_weight(2, epsilon)
     log = math.log(4 / delta)
@@ -59,42 +66,47 @@ def paper_weight(honest: int, epsilon: float, delta: float) -> int:
 
 
 @dataclass(frozen=True)
-class ShuffledResponse(FlippedBits):
+class ShuffledResponse(Protocol):
     name = "shuffle.randomized-response"
     trust = Trust.SHUFFLE
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        _ = self._calibrated  # an infeasible request is refused now, not at the first use
+    tasks: ClassVar[tuple[type[Task], ...]] = (Count,)
 
     @cached_property
     def _calibrated(self) -> tuple[int, float]:
-        found = _calibrate(self.crowd.honest, self.budget, self.calibration)
-        if found is None:
-            raise self._not_private()
-        return found
+        """The weight t of a lie, over 2^64, and its δ."""
+        calibrated = _calibrate(self.crowd.honest, self.budget, self.calibration)
+        if calibrated is None:
+            raise paper_is_not_private(self)
+        return calibrated
 
-    @property
-    def _lie(self) -> int:
-        return self._calibrated[0]
+    @cached_property
+    def randomizer(self) -> FlipRandomizer:
+        return FlipRandomizer(self._calibrated[0])
+
+    @cached_property
+    def estimator(self) -> FlipEstimator:
+        return FlipEstimator(self.task, self.randomizer.lie_probability)
 
     @property
     def parameters(self) -> Mapping[str, float]:
-        return {"lambda": float(2 * self.crowd.honest * self._lie_probability)}
+        return {"lambda": float(2 * self.crowd.honest * self.randomizer.lie_probability)}
+
+    @cached_property
+    def curve(self) -> SymmetricCurve:
+        honest, lie = self.crowd.honest, self.randomizer.lie_probability
+        return SymmetricCurve(lambda epsilon: flip_delta(honest, lie, epsilon), self.local_epsilon)
 
     @property
     def guarantee(self) -> Guarantee:
         computed = self.calibration == "exact"
         bound = BinaryResponse(self.crowd.honest)
-        return self._promise(
+        return promise(
+            self,
             bound.method if computed else "Cheu, Smith, Ullman, Zeber, Zhilyaev 2019",
             delta=self._calibrated[1] if computed else self.budget.delta,
             exact=computed and bound.exact,
         )
 
-    @cached_property
-    def curve(self) -> SymmetricCurve:
-        return SymmetricCurve(
-            lambda epsilon: flip_delta(self.crowd.honest, self._lie_probability, epsilon),
-            self.local_epsilon,
-        )
+    @property
+    def local_epsilon(self) -> float:
+        return self.randomizer.local_epsilon

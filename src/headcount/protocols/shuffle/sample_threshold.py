@@ -1,19 +1,20 @@
 """Sample and threshold (Cormode, Bharadwaj 2022): a histogram without any noise message.
 
-Notation    x ∈ {0, …, d−1} a person's bucket, n people, m of them perhaps dishonest; p = t/2^64 the
-            rate, τ the threshold, S_b the messages of bucket b.
-Randomizer  With probability p send x, else nothing; everyone for themselves, since a sample of
-            fixed size would not be private.
-Shuffler    Passes on only messages of which there are at least τ + m copies, at most one of each
-            person: m people who cheat could lift a small bucket over τ.
-Analyzer    S_b/p; 0 for what was withheld.
-Privacy     As with shuffled randomized response, a person hides in the chance of who tells the
-            truth. Exact law of the two buckets that a replaced value touches, the largest δ over
-            all crowds: see `accounting.sampling`. Paper: p = α(1−e^−ε),
-            τ = ln(1/δ)/(ln(1/α) − 1/(1+α)).
-Error       Of a bucket of c people: E[(S·1{S ≥ τ+m}/p − c)²], S ~ Bin(c, p): biased down where the
-            bucket is small, and about √(c(1−p)/p) where it is large.
-Messages    p of a bucket each. What is sent is the truth, so local ε is infinite.
+Notation    x ∈ {0, …, d−1} is a person's bucket, n the number of people; up to m of them may be
+            dishonest. p = t/2^64 is the sampling rate, τ the threshold, S_b the number of messages
+            of bucket b.
+Randomizer  With probability p send x, and otherwise nothing. Each person decides independently,
+            because a sample of fixed size would not be private.
+Shuffler    Passes on only messages with at least τ + m copies, and at most one message of each
+            person. The m is needed because m cheaters could lift a small bucket over τ.
+Analyzer    S_b/p, and 0 for a bucket that was withheld.
+Privacy     A person is hidden because nobody knows who was sampled. δ is the largest one over all
+            crowds, from the exact law of the two buckets that change if a value is replaced (see
+            `accounting.sampling`). Paper: p = α(1−e^−ε), τ = ln(1/δ)/(ln(1/α) − 1/(1+α)).
+Error       The mean squared error of a bucket of c people is E[(S·1{S ≥ τ+m}/p − c)²], S ~
+            Bin(c, p). Small buckets are biased downwards. The standard error of large buckets is
+            about √(c(1−p)/p).
+Messages    p, each a bucket. A message is the truth, so the local ε is infinite.
 """
 
 import math
@@ -37,66 +38,73 @@ from headcount.accounting.sampling import (
 from headcount.core import checks
 from headcount.core.budget import MOST_USERS, Budget, Crowd, Trust
 from headcount.core.cached import cached_property
-from headcount.core.errors import CrowdMismatch, Infeasible, InvalidParameter
+from headcount.core.errors import Infeasible, InvalidParameter
 from headcount.core.estimate import Answer
+from headcount.core.estimator import Estimator
 from headcount.core.guarantee import Guarantee
 from headcount.core.messages import Alphabet, Messages
-from headcount.core.protocol import BundleLaw, Calibration, Protocol
+from headcount.core.promise import promise
+from headcount.core.protocol import Calibration, Protocol
+from headcount.core.randomizer import BundleLaw, Randomizer
 from headcount.core.source import Source
 from headcount.core.table import short
 from headcount.core.tally import Tally
-from headcount.core.task import Histogram, Holding, Task
+from headcount.core.task import Holding, Task
+from headcount.core.tasks.histogram import Histogram
 from headcount.randomness.draws import WHOLE, bernoulli
 from headcount.randomness.totals import binomial
 
-_SHARE = 0.5  # of 1 − e^−ε: the rate from which the default threshold follows
-_PAPER_SHARE = 0.2  # the closed form needs a smaller one
-_STEPS = 12  # to raise the rate until δ is spent
-_COUNTS = 250  # of a bucket, at which the worst error is looked for at a time
+_SHARE = 0.5  # the default threshold is that of the rate _SHARE·(1 − e^−ε)
+_PAPER_SHARE = 0.2  # the same for the closed form, which needs a smaller rate
+_STEPS = 12  # the steps in which the rate is raised until δ is spent
+_COUNTS = 250  # the number of counts that one step of the search for the worst error tries
 
 
-@lru_cache(maxsize=256)
-def _calibrate(
-    budget: Budget, rate: float | None, calibration: Calibration
-) -> tuple[int, int] | None:
-    """(t, τ), looked at again: private in every crowd. None if there is none."""
-    most = -math.expm1(-budget.epsilon)
+# Randomizer -----------------------------------------------------------------------------------
 
-    def delta(weight: int, threshold: int) -> float:
-        # More people are never more private here, so the crowd is taken as large as can be.
-        return threshold_delta(MOST_USERS, Fraction(weight, WHOLE), threshold, budget.epsilon)
 
-    if not budget.delta:
-        return None
-    if calibration == "paper":
-        try:
-            share = _PAPER_SHARE if rate is None else rate / most
-            exact_rate, threshold = closed_form(budget.epsilon, budget.delta, share)
-        except InvalidParameter:
-            return None
-        weight = math.floor(exact_rate * WHOLE)
-        fits = threshold <= MOST_THRESHOLD and delta(weight, threshold) <= budget.delta
-        return (weight, threshold) if fits else None
-    weight = math.floor(Fraction(_SHARE * most if rate is None else rate) * WHOLE)
-    found = least_threshold(MOST_USERS, Fraction(weight, WHOLE), budget.epsilon, budget.delta)
-    if found is None:
-        return None
-    if rate is None:
-        # The least threshold leaves some of δ: take the largest rate that it allows.
-        low, high = weight, min(2 * weight, WHOLE - 1)
-        for _ in range(_STEPS):
-            middle = (low + high) // 2
-            low, high = (middle, high) if delta(middle, found) <= budget.delta else (low, middle)
-        weight = low
-    return weight, found
+@dataclass(frozen=True)
+class SamplingRandomizer(Randomizer):
+    """Sends x with probability p = t/2^64, and otherwise nothing."""
+
+    buckets: int
+    weight: int  # t
+
+    @property
+    def alphabet(self) -> Alphabet:
+        return Alphabet.numbers(self.buckets, dummies=True)
+
+    @property
+    def rate(self) -> Fraction:
+        """The sampling rate p."""
+        return Fraction(self.weight, WHOLE)
+
+    @property
+    def messages_per_user(self) -> float:
+        return float(self.rate)
+
+    def send(self, encoded: NDArray[Any], source: Source) -> Messages:
+        taking_part = bernoulli(source, len(encoded), self.weight)
+        sent = encoded[taking_part.view(np.bool_)].astype(self.alphabet.dtype)
+        return Messages(sent, len(encoded), taking_part)
+
+    def law(self, value: int) -> BundleLaw:
+        return {(): 1 - self.rate, ((value, 1),): self.rate}
+
+    def overflow(self, slots: int) -> float:
+        return float(self.rate) if slots < 1 else 0.0
+
+
+# Analyzer and its error -----------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
 class SampledError:
-    """The error of S/p, by what was seen of each bucket: at most 1 − confidence is left outside.
+    """The error of S/p, given the number S of messages seen of each bucket.
 
-    A count c is in the interval if neither S or fewer nor S or more of c is too improbable; of what
-    was withheld it is known that it was below the threshold.
+    A count c is in the interval if neither P(Bin(c, p) ≤ S) nor P(Bin(c, p) ≥ S) is too small. So
+    the interval misses the true count with probability at most 1 − confidence. If a bucket was
+    withheld, its S is known to be below the threshold.
     """
 
     rate: float
@@ -114,14 +122,17 @@ class SampledError:
         half = (1 - confidence) / 2
         value = self.seen / self.rate
         most = np.where(self.seen > 0, self.seen, self.threshold - 1)
-        # The largest c with P(Bin(c, p) ≤ S) > half, and the least with P(Bin(c, p) ≥ S) > half.
+        # The largest c with P(Bin(c, p) ≤ S) > half, and the smallest with P(Bin(c, p) ≥ S) > half.
         high = _last(lambda c: bdtr(most, c, self.rate) > half, most)
         low = 1 + _last(lambda c: bdtrc(self.seen - 1, c, self.rate) <= half, self.seen - 1)
         return high - value, value - np.where(self.seen > 0, low, 0)
 
 
 def _last(holds: Callable[[Any], NDArray[np.bool_]], start: NDArray[np.int64]) -> Answer:
-    """In each place the last whole number for which it holds, from one on for which it does."""
+    """For each entry, the last integer from `start` on for which the condition holds.
+
+    The condition must hold at `start`, and must not hold again once it has failed.
+    """
     low, step = start, np.ones_like(start)
     while (going := holds(low + step)).any():
         low = np.where(going, low + step, low)
@@ -135,12 +146,101 @@ def _last(holds: Callable[[Any], NDArray[np.bool_]], start: NDArray[np.int64]) -
 
 
 @dataclass(frozen=True)
+class SampledCounts(Estimator):
+    """Computes S/p in every bucket. It is 0 if fewer than `least_copies` messages were sent."""
+
+    rate: Fraction  # p
+    least_copies: int  # τ + m
+    people: int  # n
+
+    @property
+    def tally_size(self) -> int:
+        return self.task.domain
+
+    @property
+    def most_users(self) -> int:
+        """The number n. Among more people, more than m may cheat."""
+        return self.people
+
+    def simulate(self, held: Holding, source: Source) -> NDArray[np.int64]:
+        sampled = [int(binomial(source, int(people), self.rate)[0]) for people in held.counts]
+        return np.array(sampled)
+
+    def unbiased(self, tally: Tally, source: Source | None = None) -> Answer:
+        return tally.counts / float(self.rate)
+
+    def postprocessing(self, tally: Tally) -> tuple[str, Callable[[Answer], Answer]] | None:
+        return "threshold", lambda value: value  # the shuffler has already applied it
+
+    def standard_error(self, users: int, held: Holding | None) -> float:
+        if held is not None:
+            return math.sqrt(max(self._squared_error(int(c)) for c in np.unique(held.counts)))
+        # If c is a few times τ/p, nothing is withheld, and the error grows up to c = n.
+        low, high = 0, min(users, math.ceil(4 * self.least_copies / self.rate))
+        while high - low > _COUNTS:
+            # Each step searches a shorter range around the worst count so far.
+            step = -(-(high - low) // _COUNTS)
+            near = max(range(low, high + 1, step), key=self._squared_error)
+            low, high = max(low, near - step), min(high, near + step)
+        return math.sqrt(max(self._squared_error(c) for c in (*range(low, high + 1), users)))
+
+    def _squared_error(self, people: int) -> float:
+        law, rate = laws.binomial(people, self.rate), float(self.rate)
+        answers = np.where(law.values >= self.least_copies, law.values / rate, 0.0)
+        return float(law.mass @ np.square(answers - people))
+
+    def error_law(self, users: int, unbiased: Answer) -> SampledError:
+        rate = float(self.rate)
+        seen = np.rint(unbiased * rate).astype(np.int64)
+        return SampledError(rate, self.least_copies, seen)
+
+
+# Calibration and privacy ----------------------------------------------------------------------
+
+
+@lru_cache(maxsize=256)
+def _calibrate(
+    budget: Budget, rate: float | None, calibration: Calibration
+) -> tuple[int, int] | None:
+    """Numbers t and τ whose δ is within the budget in every crowd; None if there are none."""
+    most = -math.expm1(-budget.epsilon)
+
+    def delta(weight: int, threshold: int) -> float:
+        # In this protocol more people are never more private, so the largest crowd is assumed.
+        return threshold_delta(MOST_USERS, Fraction(weight, WHOLE), threshold, budget.epsilon)
+
+    if not budget.delta:
+        return None
+    if calibration == "paper":
+        try:
+            share = _PAPER_SHARE if rate is None else rate / most
+            exact_rate, threshold = closed_form(budget.epsilon, budget.delta, share)
+        except InvalidParameter:
+            return None
+        weight = math.floor(exact_rate * WHOLE)
+        fits = threshold <= MOST_THRESHOLD and delta(weight, threshold) <= budget.delta
+        return (weight, threshold) if fits else None
+    weight = math.floor(Fraction(_SHARE * most if rate is None else rate) * WHOLE)
+    least = least_threshold(MOST_USERS, Fraction(weight, WHOLE), budget.epsilon, budget.delta)
+    if least is None:
+        return None
+    if rate is None:
+        # The smallest threshold does not spend all of δ, so it allows a larger rate.
+        low, high = weight, min(2 * weight, WHOLE - 1)
+        for _ in range(_STEPS):
+            middle = (low + high) // 2
+            low, high = (middle, high) if delta(middle, least) <= budget.delta else (low, middle)
+        weight = low
+    return weight, least
+
+
+@dataclass(frozen=True)
 class SampleThreshold(Protocol):
     name = "shuffle.sample-threshold"
     trust = Trust.SHUFFLE
     tasks = (Histogram,)
 
-    rate: float | None = None  # p, the chance to be sampled; by default the best
+    rate: float | None = None  # p, the probability to be sampled; by default the best
 
     @classmethod
     def settings_within(
@@ -150,21 +250,19 @@ class SampleThreshold(Protocol):
         if 0 < max_messages < 1:
             yield {"rate": max_messages}
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
+    def check_options(self) -> None:
         if self.rate is not None:
             rate = checks.real("rate", self.rate)
             if not 0 < rate < 1:
                 raise InvalidParameter(f"`rate` must lie strictly in (0, 1), got {rate}")
             object.__setattr__(self, "rate", rate)
-        _ = self._calibrated  # an infeasible request is refused now, not at the first use
 
     @cached_property
     def _calibrated(self) -> tuple[int, int]:
-        """(t, τ)."""
-        found = _calibrate(self.budget, self.rate, self.calibration)
-        if found is not None:
-            return found
+        """The weight t of the sampling rate, over 2^64, and the threshold τ."""
+        calibrated = _calibrate(self.budget, self.rate, self.calibration)
+        if calibrated is not None:
+            return calibrated
         setting = f"epsilon={short(self.budget.epsilon)}, delta={short(self.budget.delta)}"
         if not self.budget.delta:
             raise Infeasible(
@@ -187,27 +285,20 @@ class SampleThreshold(Protocol):
 
     @property
     def _rate(self) -> Fraction:
+        """The sampling rate p."""
         return Fraction(self._calibrated[0], WHOLE)
 
     @property
     def least_copies(self) -> int:
         return self._calibrated[1] + self.crowd.users - self.crowd.honest
 
-    def check_users(self, users: int) -> None:
-        super().check_users(users)
-        if users > self.crowd.users:
-            raise CrowdMismatch(
-                f"{self.name} must know how many may be dishonest: it was built for "
-                f"{self.crowd.users} people, got {users}"
-            )
+    @cached_property
+    def randomizer(self) -> SamplingRandomizer:
+        return SamplingRandomizer(self.task.domain, self._calibrated[0])
 
-    @property
-    def alphabet(self) -> Alphabet:
-        return Alphabet.numbers(self.task.domain, dummies=True)
-
-    @property
-    def tally_size(self) -> int:
-        return self.task.domain
+    @cached_property
+    def estimator(self) -> SampledCounts:
+        return SampledCounts(self.task, self._rate, self.least_copies, self.crowd.users)
 
     @property
     def parameters(self) -> Mapping[str, float]:
@@ -220,62 +311,16 @@ class SampleThreshold(Protocol):
     @cached_property
     def guarantee(self) -> Guarantee:
         worst, computed = self.curve.worst(self.budget.epsilon), self.calibration == "exact"
-        # Exact if the worst crowd is one that there may be, the rest of it in a third bucket.
+        # δ is exact if the worst crowd is possible. That needs a third bucket for all others.
         attained = worst.leaving + worst.joining <= self.crowd.honest == self.crowd.users
         attained &= self.task.domain > 2
-        return self._promise(
+        return promise(
+            self,
             "law of two sampled buckets" if computed else "Cormode and Bharadwaj 2022",
             delta=worst.delta if computed else self.budget.delta,
             exact=computed and worst.exact and attained,
         )
 
     @property
-    def messages_per_user(self) -> float:
-        return float(self._rate)
-
-    @property
     def local_epsilon(self) -> float:
         return math.inf
-
-    def law(self, value: int) -> BundleLaw:
-        return {(): 1 - self._rate, ((value, 1),): self._rate}
-
-    def _standard_error(self, users: int, held: Holding | None) -> float:
-        if held is not None:
-            return math.sqrt(max(self._squared_error(int(c)) for c in np.unique(held.counts)))
-        # Beyond a few τ/p nothing is withheld, and the error grows up to c = n.
-        low, high = 0, min(users, math.ceil(4 * self.least_copies / self._rate))
-        while high - low > _COUNTS:
-            # Nearer and nearer around the largest of some.
-            step = -(-(high - low) // _COUNTS)
-            near = max(range(low, high + 1, step), key=self._squared_error)
-            low, high = max(low, near - step), min(high, near + step)
-        return math.sqrt(max(self._squared_error(c) for c in (*range(low, high + 1), users)))
-
-    def _squared_error(self, people: int) -> float:
-        law, rate = laws.binomial(people, self._rate), float(self._rate)
-        answers = np.where(law.values >= self.least_copies, law.values / rate, 0.0)
-        return float(law.mass @ np.square(answers - people))
-
-    def _error_law(self, users: int, value: Answer) -> SampledError:
-        rate = float(self._rate)
-        seen = np.rint(value * rate).astype(np.int64)
-        return SampledError(rate, self.least_copies, seen)
-
-    def _excess(self, slots: int) -> float:
-        return float(self._rate) if slots < 1 else 0.0
-
-    def _randomize(self, encoded: NDArray[Any], source: Source) -> Messages:
-        taking_part = bernoulli(source, len(encoded), self._calibrated[0])
-        sent = encoded[taking_part.view(np.bool_)].astype(self.alphabet.dtype)
-        return Messages(sent, len(encoded), taking_part)
-
-    def _unbiased(self, tally: Tally, source: Source | None) -> Answer:
-        return tally.counts / float(self._rate)
-
-    def _postprocessing(self, tally: Tally) -> tuple[str, Callable[[Answer], Answer]] | None:
-        return "threshold", lambda value: value  # already done, by the shuffler
-
-    def _simulate(self, held: Holding, source: Source) -> NDArray[np.int64]:
-        sampled = [int(binomial(source, int(people), self._rate)[0]) for people in held.counts]
-        return np.array(sampled)

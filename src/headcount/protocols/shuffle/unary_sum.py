@@ -1,16 +1,18 @@
-"""The sum of numbers by many bits each (Cheu, Smith, Ullman, Zeber, Zhilyaev 2019).
+"""The sum of numbers, with many bits from each person (Cheu, Smith, Ullman, Zeber, Zhilyaev 2019).
 
-Notation    Levels 0, …, r of `fixed_point`; n people, h of them honest; q = λ/(2h) = t/2^64 the
-            probability that a bit is flipped.
-Randomizer  Send r bits, as many ones as one's level, each of them flipped with probability q.
+Notation    The levels are 0, …, r of `fixed_point`. n is the number of people; h of them are
+            honest. q = λ/(2h) = t/2^64 is the probability that a bit is flipped.
+Randomizer  Send r bits. The number of ones is the person's level. Flip each bit with probability q.
 Analyzer    S = (Σy − qnr)/(1−2q) over all bits y.
-Privacy     Bits are not labelled, so the view is the number of ones among hr bits. For whatever the
-            others hold, the worst neighbors are levels 0 and r; δ is the largest divergence over
-            all sums of the others' levels, both ways: see `accounting.amplification`. Paper: every
-            place of a bit by itself, with ε' = ε/√(8r ln(2/δ)) and δ' = δ/(2r), and composed.
-Error       Variance nrq(1−q)/(1−2q)², whatever the data, and rounding; about that of a count by
-            randomized response, whatever n and r, with r = ⌈ε√n⌉ by default.
-Messages    r of 1 bit. If shuffler and analyzer collude, r·ln((1−q)/q) is left of ε.
+Privacy     Bits have no labels, so the view is the number of ones among hr bits. The worst
+            neighbors are the levels 0 and r, for all values of the others. δ is the largest
+            divergence over all sums of the others' levels and both directions (see
+            `accounting.amplification`). Paper: the composition of r separate bits, with
+            ε' = ε/√(8r ln(2/δ)) and δ' = δ/(2r) each.
+Error       The variance is nrq(1−q)/(1−2q)² for all data, plus rounding. With the default
+            r = ⌈ε√n⌉ it is about that of a count by randomized response, for any n.
+Messages    r messages of 1 bit. If shuffler and analyzer collude, the privacy loss is
+            r·ln((1−q)/q).
 """
 
 import math
@@ -18,26 +20,30 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from headcount.accounting.amplification import EVERY_DATASET, flip_delta, unary_lie
 from headcount.accounting.divergence import SymmetricCurve
-from headcount.accounting.laws import UNIT
+from headcount.accounting.laws import ROUNDING
 from headcount.core.budget import Budget, Crowd, Trust
 from headcount.core.cached import cached_property
 from headcount.core.errors import Infeasible
 from headcount.core.guarantee import Guarantee
 from headcount.core.messages import Alphabet, Messages
-from headcount.core.protocol import BundleLaw, Calibration
+from headcount.core.promise import paper_is_not_private, promise
+from headcount.core.protocol import Calibration, Protocol
+from headcount.core.randomizer import BundleLaw, Randomizer
 from headcount.core.source import Source
 from headcount.core.table import short
 from headcount.core.tally import Tally
-from headcount.core.task import Bounded, Holding, Task
-from headcount.protocols.level_protocol import level_sum
-from headcount.protocols.response_sum import ResponseSum
+from headcount.core.task import Holding, Task
+from headcount.core.tasks.bounded import Mean, Sum
+from headcount.protocols.fixed_point import Grid
+from headcount.protocols.level_responses import ResponseEstimator
+from headcount.protocols.levels import Rounding, bounded, check_levels, level_sum
 from headcount.protocols.responses import lie_weight
 from headcount.protocols.shuffle.randomized_response import paper_weight
 from headcount.randomness.draws import WHOLE, bernoulli
@@ -45,15 +51,87 @@ from headcount.randomness.totals import binomial
 
 _MOST_BITS = 2**16
 _FEW_BITS = 16
-_CHUNK = 1 << 18  # bits whose pattern is made at a time
+_CHUNK = 1 << 18  # the number of bits that are set at a time
+
+
+@dataclass(frozen=True)
+class UnaryRandomizer(Randomizer):
+    """Sends r bits, with a person's level as the number of ones. Each bit is flipped at random."""
+
+    bits: int  # r
+    weight: int  # t
+
+    alphabet = Alphabet(np.uint8, range(2))
+
+    @property
+    def fixed_messages(self) -> int:
+        return self.bits
+
+    def send(self, encoded: NDArray[np.integer], source: Source) -> Messages:
+        bits = self.bits
+        flips = bernoulli(source, len(encoded) * bits, self.weight).reshape(-1, bits)
+        places = np.arange(bits)
+        rows = max(1, _CHUNK // bits)
+        for start in range(0, len(encoded), rows):
+            piece = flips[start : start + rows]
+            piece ^= places < encoded[start : start + rows, None]
+        counts = np.broadcast_to(np.int64(bits), len(encoded))
+        return Messages(flips.reshape(-1), len(encoded), counts)
+
+    def law(self, value: int) -> BundleLaw:
+        flip = Fraction(self.weight, WHOLE)
+        law: dict[Any, Fraction] = {}
+        for lost in range(value + 1):
+            for gained in range(self.bits - value + 1):
+                ones = value - lost + gained
+                flips = lost + gained
+                ways = math.comb(value, lost) * math.comb(self.bits - value, gained)
+                copies = ((0, self.bits - ones), (1, ones))
+                bundle = tuple(pair for pair in copies if pair[1])
+                chance = ways * flip**flips * (1 - flip) ** (self.bits - flips)
+                law[bundle] = law.get(bundle, Fraction(0)) + chance
+        return law
+
+
+@dataclass(frozen=True, eq=False)
+class UnaryEstimator(ResponseEstimator):
+    """Counts the ones, and corrects for flips: S = (Σy − qnr)/(1−2q)."""
+
+    flip: Fraction  # q
+
+    tally_size = 1
+
+    def count(self, payload: NDArray[np.uint8]) -> NDArray[np.int64]:
+        return np.array([np.count_nonzero(payload)])
+
+    def level_sum(self, tally: Tally, source: Source | None) -> Fraction:
+        # Fractions avoid the cancellation that floats would have for q near ½.
+        bits = tally.users * self.grid.levels
+        return (int(tally.counts[0]) - self.flip * bits) / (1 - 2 * self.flip)
+
+    def simulate_levels(self, held: Holding, source: Source) -> NDArray[np.int64]:
+        ones = level_sum(held)
+        zeros = held.users * self.grid.levels - ones
+        lost, gained = (int(binomial(source, bits, self.flip)[0]) for bits in (ones, zeros))
+        return np.array([ones - lost + gained])
+
+    @cached_property
+    def level_variances(self) -> NDArray[np.float64]:
+        levels, flip = self.grid.levels, self.flip
+        return np.full(levels + 1, float(levels * flip * (1 - flip) / (1 - 2 * flip) ** 2))
+
+    @property
+    def width(self) -> float:
+        return float(1 / (1 - 2 * self.flip))
 
 
 @lru_cache(maxsize=256)
 def _calibrate(
     honest: int, budget: Budget, bits: int, calibration: Calibration
 ) -> tuple[int, float] | None:
-    """(t, its δ over all datasets), within the budget; None if the paper's t is not."""
-    # Private without the shuffler; what the division rounds up must not be spent.
+    """A number t within the budget, and its δ over all datasets; None if the paper's t is not."""
+    # With this t, the bits are private even without the shuffler. The division may have rounded up,
+    # so the next smaller float is taken.
     alone = lie_weight(2, math.nextafter(budget.epsilon / bits, 0.0))
     if not budget.delta:
         return alone, 0.0
@@ -70,157 +148,99 @@ def _calibrate(
 
 def _usual_bits(task: Task, budget: Budget, crowd: Crowd) -> int:
     usual = min(math.ceil(budget.epsilon * math.sqrt(crowd.users)), _MOST_BITS)
-    # A few whole numbers are better sent as they are than rounded.
-    if isinstance(task, Bounded) and task.whole and task.span <= max(usual, _FEW_BITS):
-        return int(task.span)
-    return usual
+    # If the range has few whole numbers, it is better not to round them.
+    span = _whole_span(task)
+    return span if 0 < span <= max(usual, _FEW_BITS) else usual
+
+
+def _whole_span(task: Task) -> int:
+    """The number of levels with which whole numbers are not rounded; 0 for real numbers."""
+    return int(task.bounded.span) if task.bounded and task.bounded.whole else 0
 
 
 @dataclass(frozen=True)
-class UnarySum(ResponseSum):
+class UnarySum(Protocol):
     name = "shuffle.unary-sum"
     trust = Trust.SHUFFLE
-    alphabet = Alphabet(np.uint8, range(2))
-    tally_size = 1
+    tasks: ClassVar[tuple[type[Task], ...]] = (Sum, Mean)
 
-    bits: int | None = None  # by default the paper's number
+    bits: int | None = None  # the number r; by default that of the paper
 
     @classmethod
     def settings_within(
         cls, task: Task, budget: Budget, crowd: Crowd, max_messages: float
     ) -> Iterator[dict[str, Any]]:
         usual = _usual_bits(task, budget, crowd)
-        allowed = min(math.floor(max_messages), 4 * usual, _MOST_BITS)  # more hardly help
+        allowed = min(math.floor(max_messages), 4 * usual, _MOST_BITS)  # more bits hardly help
         yield {"bits": allowed} if allowed > 0 else {}
-        span = int(task.span) if isinstance(task, Bounded) and task.whole else 0
+        span = _whole_span(task)
         if 0 < span < allowed:
-            yield {"bits": allowed // span * span}  # whole numbers, which are not rounded
+            yield {"bits": allowed // span * span}  # with these, whole numbers are not rounded
 
-    def _check_options(self) -> None:
-        self._keep_levels("bits", _MOST_BITS)
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if 2 * self._lie >= WHOLE:
-            raise Infeasible(
-                f"{self.name} needs a larger epsilon for {self._levels} bits, "
-                f"got {short(self.budget.epsilon)}",
-                nearest={"epsilon": self._levels * 2.0**-60},
-            )
-
-    # Calibration --------------------------------------------------------------------------------
+    def check_options(self) -> None:
+        check_levels(self, "bits", _MOST_BITS)
 
     @cached_property
-    def _levels(self) -> int:
-        if self.bits is not None:
-            return self.bits
-        return _usual_bits(self.task, self.budget, self.crowd)
+    def grid(self) -> Grid:
+        return Grid(bounded(self), self.bits or _usual_bits(self.task, self.budget, self.crowd))
 
     @cached_property
     def _calibrated(self) -> tuple[int, float]:
-        found = _calibrate(self.crowd.honest, self.budget, self._levels, self.calibration)
-        if found is None:
-            raise self._not_private()
-        return found
+        bits = self.grid.levels
+        calibrated = _calibrate(self.crowd.honest, self.budget, bits, self.calibration)
+        if calibrated is None:
+            raise paper_is_not_private(self)
+        if 2 * calibrated[0] >= WHOLE:
+            raise Infeasible(
+                f"{self.name} needs a larger epsilon for {bits} bits, "
+                f"got {short(self.budget.epsilon)}",
+                nearest={"epsilon": bits * 2.0**-60},
+            )
+        return calibrated
 
     @property
-    def _lie(self) -> int:
-        """The number t."""
-        return self._calibrated[0]
+    def flip(self) -> Fraction:
+        """The probability q that a bit is flipped."""
+        return Fraction(self._calibrated[0], WHOLE)
 
-    @property
-    def _lie_probability(self) -> Fraction:
-        return Fraction(self._lie, WHOLE)
+    @cached_property
+    def randomizer(self) -> Rounding:
+        return Rounding(self.grid, UnaryRandomizer(self.grid.levels, self._calibrated[0]))
 
-    # What follows -------------------------------------------------------------------------------
+    @cached_property
+    def estimator(self) -> UnaryEstimator:
+        return UnaryEstimator(self.task, self.grid, self.flip)
 
     @property
     def parameters(self) -> Mapping[str, float]:
-        return {
-            "lambda": float(2 * self.crowd.honest * self._lie_probability),
-            "bits": self._levels,
-        }
-
-    @property
-    def fixed_messages(self) -> int:
-        return self._levels
-
-    @property
-    def guarantee(self) -> Guarantee:
-        computed = self.calibration == "exact"
-        every = self.crowd.honest * self._levels <= EVERY_DATASET
-        datasets = "every dataset" if every else "bounded over blocks of datasets"
-        return self._promise(
-            f"law of the number of ones, {datasets}"
-            if computed
-            else "Cheu, Smith, Ullman, Zeber, Zhilyaev 2019",
-            delta=self._calibrated[1] if computed else self.budget.delta,
-            # No dataset may be the worst one if it would need a level that nobody can hold.
-            exact=computed and every and self.grid.full,
-        )
+        return {"lambda": float(2 * self.crowd.honest * self.flip), "bits": self.grid.levels}
 
     @cached_property
     def curve(self) -> SymmetricCurve:
+        honest, bits, flip = self.crowd.honest, self.grid.levels, self.flip
         alone = min(self.local_epsilon, self.budget.epsilon)
         return SymmetricCurve(
-            lambda epsilon: flip_delta(
-                self.crowd.honest, self._lie_probability, epsilon, self._levels
-            ),
+            lambda epsilon: flip_delta(honest, flip, epsilon, bits),
             self.local_epsilon if self._calibrated[1] else alone,
         )
 
     @property
-    def local_epsilon(self) -> float:
-        # r·ln((1−q)/q) of a ratio above 1, rounded up.
-        ratio = Fraction(WHOLE - 2 * self._lie, self._lie)
-        return self._levels * math.log1p(float(ratio)) * (1 + 8 * UNIT)
-
-    def _level_law(self, level: int) -> BundleLaw:
-        lie = self._lie_probability
-        law: dict[Any, Fraction] = {}
-        for lost in range(level + 1):
-            for gained in range(self._levels - level + 1):
-                ones = level - lost + gained
-                flips = lost + gained
-                ways = math.comb(level, lost) * math.comb(self._levels - level, gained)
-                copies = ((0, self._levels - ones), (1, ones))
-                bundle = tuple(pair for pair in copies if pair[1])
-                chance = ways * lie**flips * (1 - lie) ** (self._levels - flips)
-                law[bundle] = law.get(bundle, Fraction(0)) + chance
-        return law
-
-    @cached_property
-    def _level_variances(self) -> NDArray[np.float64]:
-        lie = self._lie_probability
-        variance = self._levels * lie * (1 - lie) / (1 - 2 * lie) ** 2
-        return np.full(self._levels + 1, float(variance))
+    def guarantee(self) -> Guarantee:
+        computed = self.calibration == "exact"
+        every = self.crowd.honest * self.grid.levels <= EVERY_DATASET
+        datasets = "every dataset" if every else "bounded over blocks of datasets"
+        return promise(
+            self,
+            f"law of the number of ones, {datasets}"
+            if computed
+            else "Cheu, Smith, Ullman, Zeber, Zhilyaev 2019",
+            delta=self._calibrated[1] if computed else self.budget.delta,
+            # If nobody can hold some of the levels, the worst dataset may be impossible.
+            exact=computed and every and self.grid.full,
+        )
 
     @property
-    def _width(self) -> float:
-        return float(1 / (1 - 2 * self._lie_probability))
-
-    def _send(self, levels: NDArray[np.integer], source: Source) -> Messages:
-        bits = self._levels
-        flips = bernoulli(source, len(levels) * bits, self._lie).reshape(-1, bits)
-        places = np.arange(bits)
-        rows = max(1, _CHUNK // bits)
-        for start in range(0, len(levels), rows):
-            piece = flips[start : start + rows]
-            piece ^= places < levels[start : start + rows, None]
-        counts = np.broadcast_to(np.int64(bits), len(levels))
-        return Messages(flips.reshape(-1), len(levels), counts)
-
-    def _tally(self, payload: NDArray[np.uint8]) -> NDArray[np.int64]:
-        return np.array([np.count_nonzero(payload)])
-
-    def _level_sum(self, tally: Tally, source: Source | None) -> Fraction:
-        # (Σy − qnr)/(1 − 2q) in whole numbers, so that nothing cancels for q near ½.
-        bits = tally.users * self._levels
-        numerator = (int(tally.counts[0]) << 64) - self._lie * bits
-        return Fraction(numerator, WHOLE - 2 * self._lie)
-
-    def _simulate_levels(self, held: Holding, source: Source) -> NDArray[np.int64]:
-        ones = level_sum(held)
-        lie, zeros = self._lie_probability, held.users * self._levels - ones
-        lost, gained = (int(binomial(source, bits, lie)[0]) for bits in (ones, zeros))
-        return np.array([ones - lost + gained])
+    def local_epsilon(self) -> float:
+        # r·ln((1−q)/q), rounded up.
+        ratio = (1 - 2 * self.flip) / self.flip
+        return self.grid.levels * math.log1p(float(ratio)) * (1 + 8 * ROUNDING)

@@ -1,18 +1,19 @@
 """The zero-exact count (Balcer, Cheu 2020, "Separating local and shuffled differential privacy").
 
-Notation    x ∈ {0,1} a person's value, n people, h of them honest, c = Σx the true count,
-            p = 1 − t/2^64 the probability of a noise message, q = 1 − p.
-Randomizer  Send x + Bernoulli(p) messages, all alike.
-Analyzer    From the number |y| of messages: ĉ = |y| − np (`unbiased`), or that if |y| > n and else
-            0 (`zero-exact`): a crowd of zeros is then answered 0 with certainty.
-Privacy     The view is |y| = c + Bin(n, p) and nothing else, so all neighbors are one shift:
-            δ = max HS_ε of Bin(h, q) against itself moved by 1, both ways, computed exactly.
-            Paper: q = (50/(ε²h)) ln(2/δ) for h ≥ (100/ε²) ln(2/δ).
-Error       Unbiased: variance npq, whatever the data. Zero-exact, with M ~ Bin(n, q) the noise
-            messages not sent: E[(nq−M)²; M < c] + c² P(M ≥ c). That depends on c, so an estimate
-            states the largest error for any c that can have led to |y| messages.
-Messages    x + p of nothing but their presence. Their number betrays x to whoever can count one
-            person's, so local ε is infinite.
+Notation    x ∈ {0,1} is a person's value, n the number of people; h of them are honest. c = Σx is
+            the true count, p = 1 − t/2^64 the probability of a noise message, q = 1 − p.
+Randomizer  Send x + Bernoulli(p) messages. All messages are the same.
+Analyzer    |y| is the number of messages. The `unbiased` answer is ĉ = |y| − np. The `zero-exact`
+            answer is ĉ if |y| > n, and 0 otherwise. If nobody is counted, it is certainly 0.
+Privacy     The view is only |y| = c + Bin(n, p), so neighboring views differ by a shift of 1. δ is
+            the larger HS_ε, of both directions, between Bin(h, q) and its shift by 1. It is
+            computed exactly. Paper: q = (50/(ε²h)) ln(2/δ) for h ≥ (100/ε²) ln(2/δ).
+Error       Unbiased: the variance is npq for all data. Zero-exact: let M ~ Bin(n, q) be the number
+            of noise messages that are not sent. The mean squared error is
+            E[(nq−M)²; M < c] + c² P(M ≥ c). It depends on c, so an estimate states the largest
+            error for all c that are possible with |y| messages.
+Messages    x + p, without content. Whoever can count one person's messages can learn x, so the
+            local ε is infinite.
 """
 
 import math
@@ -26,7 +27,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headcount.accounting import laws
-from headcount.accounting.buckets import MovedCurve
 from headcount.accounting.calibration import least_private
 from headcount.accounting.divergence import PairCurve
 from headcount.accounting.laws import Law
@@ -35,64 +35,64 @@ from headcount.core.budget import Budget, Trust
 from headcount.core.cached import cached_property
 from headcount.core.errors import Infeasible
 from headcount.core.estimate import Answer
+from headcount.core.estimator import Estimator
 from headcount.core.guarantee import Guarantee, PrivacyCurve
 from headcount.core.messages import Alphabet, Messages
-from headcount.core.protocol import BundleLaw, Calibration, Protocol
+from headcount.core.promise import promise
+from headcount.core.protocol import Calibration, Protocol
+from headcount.core.randomizer import BundleLaw, Randomizer
 from headcount.core.source import Source
 from headcount.core.table import short
 from headcount.core.tally import Tally
-from headcount.core.task import Count, Holding, Task
+from headcount.core.task import Holding, Task
+from headcount.core.tasks.count import Count
 from headcount.randomness.draws import WHOLE, bernoulli
 from headcount.randomness.totals import binomial
 
-_SMALL = 100  # crowds whose best coin is looked for closely: it need not be the fair one
+_SMALL = 100  # with at most this many people, q is searched in small steps: ½ need not be best
 _MOST_NOISE = 10**9
 
 
+# Randomizer -----------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class CountRandomizer(Randomizer):
+    """Sends x messages and, with probability p = 1 − t/2^64, one more."""
+
+    weight: int  # t
+
+    alphabet = Alphabet(np.uint8, range(1, 2), dummy=(0,))
+
+    @property
+    def withheld(self) -> Fraction:
+        """The probability q that no noise message is sent."""
+        return Fraction(self.weight, WHOLE)
+
+    @property
+    def messages_per_user(self) -> float:
+        return float(2 - self.withheld)
+
+    def send(self, encoded: NDArray[np.uint8], source: Source) -> Messages:
+        counts = bernoulli(source, len(encoded), WHOLE - self.weight)
+        counts += encoded
+        payload = np.ones(int(counts.sum(dtype=np.int64)), dtype=np.uint8)
+        return Messages(payload, len(encoded), counts)
+
+    def law(self, value: int) -> BundleLaw:
+        sent = ((1, value),) if value else ()
+        return {sent: self.withheld, ((1, value + 1),): 1 - self.withheld}
+
+    def overflow(self, slots: int) -> float:
+        return (1.0, float(1 - self.withheld))[slots] if slots < 2 else 0.0
+
+
+# Analyzer and its error -----------------------------------------------------------------------
+
+
 def _missing(people: int, weight: int) -> Law:
-    """The law of M, the noise messages not sent by `people` who follow the protocol."""
+    """The law of M, the number of noise messages that `people` honest people do not send."""
     return laws.binomial(people, Fraction(weight, WHOLE))
-
-
-def _curve(honest: int, weight: int, moved: bool) -> PrivacyCurve:
-    """Of a person who comes or goes, or moves between two of many counts."""
-    law = _missing(honest, weight)
-    # One message more stands for one fewer withheld.
-    return MovedCurve(law, law.shift(1)) if moved else PairCurve.both_directions(law, law.shift(1))
-
-
-def _delta(honest: int, weight: int, epsilon: float, moved: bool) -> float:
-    return _curve(honest, weight, moved).delta(epsilon)
-
-
-@lru_cache(maxsize=256)
-def _calibrate(honest: int, budget: Budget, calibration: Calibration, moved: bool) -> int | None:
-    """The t to use, looked at again: its exact δ is within the budget. None if there is none."""
-    if budget.delta == 0:
-        return None  # p^h > 0 is part of δ, whatever p
-
-    def delta_at(weight: int) -> float:
-        return _delta(honest, weight, budget.epsilon, moved)
-
-    if calibration == "paper":
-        epsilon, delta = (part / (1 + moved) for part in (budget.epsilon, budget.delta))
-        withheld = 50 / epsilon**2 * math.log(2 / delta)
-        weight = math.ceil(Fraction(withheld) / honest * WHOLE)
-        return weight if 2 * weight <= WHOLE and delta_at(weight) <= budget.delta else None
-    # That nobody withholds a message is part of δ, so (1−q)^h ≤ δ: less noise cannot do.
-    least = -math.expm1(math.log(budget.delta) / honest) * (1 - 1e-9)
-    return least_private(
-        delta_at,
-        budget.delta,
-        start=min(int(least * WHOLE) + 1, _most_withheld(honest)),
-        stop=_most_withheld(honest),
-        steps=10 if honest > _SMALL else 1000,
-    )
-
-
-def _most_withheld(honest: int) -> int:
-    """The t of most noise: a fair coin, or as many messages withheld as a law can tabulate."""
-    return min(WHOLE // 2, WHOLE * _MOST_NOISE // honest)
 
 
 @dataclass(frozen=True)
@@ -115,7 +115,7 @@ class MissingNoise:
 
 @dataclass(frozen=True)
 class ThresholdedErrors:
-    """Mean squared errors of the zero-exact answer, for each true count."""
+    """The mean squared errors of the zero-exact answer, for each true count."""
 
     users: int
     weight: int
@@ -135,9 +135,9 @@ class ThresholdedErrors:
         return errors
 
     def worst(self, low: NDArray[np.int64], high: NDArray[np.int64]) -> NDArray[np.float64]:
-        """The largest error of all counts from `low` to `high`, for each such pair."""
-        # Below the law's window the error is c, and above it that of M. So the largest is at an
-        # end, or in the window.
+        """For each pair of `low` and `high`, the largest error of all counts between them."""
+        # Below the window of M the error is c², and above it the variance of M. So the largest
+        # error is at `low`, at `high`, or in the window.
         window = np.append(self._law.values, self._law.stop)
         errors = self.of(window)
         first, last = (np.clip(ends - window[0], 0, len(window)) for ends in (low, high + 1))
@@ -150,22 +150,20 @@ class ThresholdedErrors:
 class ThresholdedNoise(MissingNoise):
     """The error of the zero-exact answer, for the unbiased count of each bucket.
 
-    Intervals are those of the unbiased count, and hold whatever is answered.
+    Intervals are those of the unbiased count. They are valid for both answers.
     """
 
     unbiased: Answer
 
     @property
     def standard_error(self) -> Answer:
-        """The largest root mean squared error for any true count that can have led to these
-        messages.
-        """
+        """The largest root mean squared error of all true counts that are possible."""
         law = _missing(self.users, self.weight)
         mean = float(self.users * Fraction(self.weight, WHOLE))
         # |y| − n = ĉ − nq, and c = |y| − n + M.
         over, where = np.unique(np.rint(np.asarray(self.unbiased) - mean), return_inverse=True)
         low, high = over + law.start, over + law.stop - 1
-        none = (high < 0) | (low > self.users)  # nobody who follows would have sent so many
+        none = (high < 0) | (low > self.users)  # no honest crowd sends this number
         low = np.where(none, 0, np.maximum(low, 0)).astype(np.int64)
         high = np.where(none, self.users, np.minimum(high, self.users)).astype(np.int64)
         worst = ThresholdedErrors(self.users, self.weight).worst(low, high)
@@ -173,40 +171,173 @@ class ThresholdedNoise(MissingNoise):
 
 
 @dataclass(frozen=True)
+class NoisyCounts(Estimator):
+    """Computes the answer from the number |y| of messages: ĉ = |y| − np, or 0 unless |y| > n."""
+
+    weight: int
+    thresholded: bool
+
+    @property
+    def tally_size(self) -> int:
+        return 1
+
+    def count(self, payload: NDArray[np.uint8]) -> NDArray[np.int64]:
+        return np.array([len(payload)])
+
+    def simulate(self, held: Holding, source: Source) -> NDArray[np.int64]:
+        withheld = binomial(source, held.users, Fraction(self.weight, WHOLE), self.tally_size)
+        return self.true_counts(held) + held.users - withheld
+
+    def unbiased(self, tally: Tally, source: Source | None = None) -> Answer:
+        sent = Fraction(WHOLE - self.weight, WHOLE)
+        return float(int(tally.counts[0]) - tally.users * sent)
+
+    def postprocessing(self, tally: Tally) -> tuple[str, Callable[[Answer], Answer]] | None:
+        if not self.thresholded:
+            return None
+        above = tally.counts > tally.users
+        return "zero-exact", lambda value: value * above.reshape(np.shape(value))[()]
+
+    def standard_error(self, users: int, held: Holding | None) -> float:
+        if not self.thresholded:
+            return MissingNoise(users, self.weight).standard_error
+        errors = ThresholdedErrors(users, self.weight)
+        if held is None:
+            largest = errors.worst(np.array([0]), np.array([users]))
+        else:
+            largest = errors.of(self.true_counts(held))
+        return math.sqrt(float(np.max(largest)))
+
+    def error_law(self, users: int, unbiased: Answer) -> MissingNoise:
+        if not self.thresholded:
+            return MissingNoise(users, self.weight)
+        return ThresholdedNoise(users, self.weight, unbiased)
+
+    def true_counts(self, held: Holding) -> NDArray[np.int64]:
+        """The true count c, or the true count c_b of each bucket."""
+        return held.counts[1:]
+
+
+# Calibration and privacy ----------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Neighbors:
+    """The effect of replacing one value.
+
+    `counts` is the number of counts that change. `curve` gives the privacy curve from the law of a
+    count and the same law moved by 1.
+    """
+
+    counts: int
+    curve: Callable[[Law, Law], PrivacyCurve]
+
+    def of(self, honest: int, weight: int) -> PrivacyCurve:
+        # One more message has the same effect as one noise message fewer that is withheld.
+        law = _missing(honest, weight)
+        return self.curve(law, law.shift(1))
+
+    def delta(self, honest: int, weight: int, epsilon: float) -> float:
+        return self.of(honest, weight).delta(epsilon)
+
+
+@lru_cache(maxsize=256)
+def _calibrate(
+    neighbors: Neighbors, honest: int, budget: Budget, calibration: Calibration
+) -> int | None:
+    """A number t whose exact δ is within the budget; None if there is none."""
+    if budget.delta == 0:
+        return None  # δ is at least p^h, which is above 0 for every p
+
+    def delta_at(weight: int) -> float:
+        return neighbors.delta(honest, weight, budget.epsilon)
+
+    if calibration == "paper":
+        epsilon, delta = budget.epsilon / neighbors.counts, budget.delta / neighbors.counts
+        withheld = 50 / epsilon**2 * math.log(2 / delta)
+        weight = math.ceil(Fraction(withheld) / honest * WHOLE)
+        return weight if 2 * weight <= WHOLE and delta_at(weight) <= budget.delta else None
+    # δ is at least the probability (1−q)^h that nobody withholds a message. So a smaller q is not
+    # private.
+    least = -math.expm1(math.log(budget.delta) / honest) * (1 - 1e-9)
+    return least_private(
+        delta_at,
+        budget.delta,
+        start=min(int(least * WHOLE) + 1, _most_withheld(honest)),
+        stop=_most_withheld(honest),
+        steps=10 if honest > _SMALL else 1000,
+    )
+
+
+def _most_withheld(honest: int) -> int:
+    """The t with the most noise: that of a fair coin, or the largest whose law can be tabulated."""
+    return min(WHOLE // 2, WHOLE * _MOST_NOISE // honest)
+
+
+@dataclass(frozen=True)
 class ZeroExact(Protocol):
     name = "shuffle.zero-exact"
     trust = Trust.SHUFFLE
     tasks: ClassVar[tuple[type[Task], ...]] = (Count,)
+    neighbors: ClassVar[Neighbors] = Neighbors(1, PairCurve.both_directions)
 
-    # zero-exact answers 0 for certain where nobody is counted, at the price of a bias.
+    # The answer of zero-exact is certainly 0 if nobody is counted, but it has a bias.
     analyzer: Literal["unbiased", "zero-exact"] = "unbiased"
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
+    def check_options(self) -> None:
         checks.choice("analyzer", self.analyzer, ("unbiased", "zero-exact"))
-        _ = self._weight  # an infeasible request is refused now, not at the first use
 
     @cached_property
-    def _weight(self) -> int:
-        """t: a noise message is withheld with probability t/2^64."""
-        weight = _calibrate(self.crowd.honest, self.budget, self.calibration, self._moved)
+    def weight(self) -> int:
+        """The weight t: a noise message is withheld with probability t/2^64."""
+        weight = _calibrate(self.neighbors, self.crowd.honest, self.budget, self.calibration)
         if weight is None:
             raise self._infeasible()
         return weight
 
+    @cached_property
+    def randomizer(self) -> Randomizer:
+        return CountRandomizer(self.weight)
+
+    @cached_property
+    def estimator(self) -> NoisyCounts:
+        return NoisyCounts(self.task, self.weight, self.analyzer == "zero-exact")
+
+    @property
+    def parameters(self) -> Mapping[str, float]:
+        return {"p": float(1 - Fraction(self.weight, WHOLE))}
+
+    @cached_property
+    def curve(self) -> PrivacyCurve:
+        return self.neighbors.of(self.crowd.honest, self.weight)
+
+    @cached_property
+    def guarantee(self) -> Guarantee:
+        exact = self.calibration == "exact"
+        return promise(
+            self,
+            "law of the number of messages" if exact else "Balcer and Cheu 2020",
+            delta=self.curve.delta(self.budget.epsilon) if exact else self.budget.delta,
+            exact=exact,
+        )
+
+    @property
+    def local_epsilon(self) -> float:
+        return math.inf
+
     def _infeasible(self) -> Infeasible:
         honest, budget = self.crowd.honest, self.budget
         if budget.delta == 0:
-            exact, parts = self.calibration == "exact", 1 + self._moved
+            exact, counts = self.calibration == "exact", self.neighbors.counts
             least = (
-                _delta(honest, _most_withheld(honest), budget.epsilon, self._moved)
+                self.neighbors.delta(honest, _most_withheld(honest), budget.epsilon)
                 if exact
-                # From here on the closed form has q ≤ ½.
-                else 2.000001 * parts * math.exp(-honest * (budget.epsilon / parts) ** 2 / 100)
+                # The closed form has q ≤ ½ for this δ and larger ones.
+                else 2.000001 * counts * math.exp(-honest * (budget.epsilon / counts) ** 2 / 100)
             )
-            least = max(least, 1e-9)  # less is no use to anybody
+            least = max(least, 1e-9)  # nobody needs a smaller suggestion
             feasible = least < 1 and _calibrate(
-                honest, Budget(budget.epsilon, least), self.calibration, self._moved
+                self.neighbors, honest, Budget(budget.epsilon, least), self.calibration
             )
             return Infeasible(
                 f"{self.name} needs delta above 0: it may happen that all send a noise message",
@@ -214,13 +345,14 @@ class ZeroExact(Protocol):
             )
 
         def works(people: int) -> bool:
-            return _calibrate(people, budget, self.calibration, self._moved) is not None
+            return _calibrate(self.neighbors, people, budget, self.calibration) is not None
 
         def surely_works(people: int) -> bool:
-            # Quicker: a fair coin is near the most private, and more of them are more private.
+            # This check is faster: a fair coin is nearly the most private one, and more people
+            # are more private.
             if self.calibration == "paper":
                 return works(people)
-            return _delta(people, WHOLE // 2, budget.epsilon, self._moved) <= budget.delta
+            return self.neighbors.delta(people, WHOLE // 2, budget.epsilon) <= budget.delta
 
         few, enough = honest, 2 * honest
         while enough < _MOST_NOISE and not surely_works(enough):
@@ -237,94 +369,3 @@ class ZeroExact(Protocol):
             f"{self.name} needs at least {enough} honest people for {setting}, got {honest}",
             nearest={"honest": enough},
         )
-
-    @property
-    def alphabet(self) -> Alphabet:
-        return Alphabet(np.uint8, range(1, 2), dummy=(0,))
-
-    @property
-    def tally_size(self) -> int:
-        return 1
-
-    @property
-    def _moved(self) -> bool:
-        """Whether people move between several counts."""
-        return False
-
-    def _held(self, counts: NDArray[np.int64]) -> NDArray[np.int64]:
-        """The true counts."""
-        return counts[1:]
-
-    @property
-    def _withheld(self) -> Fraction:
-        return Fraction(self._weight, WHOLE)
-
-    @property
-    def parameters(self) -> Mapping[str, float]:
-        return {"p": float(1 - self._withheld)}
-
-    @cached_property
-    def guarantee(self) -> Guarantee:
-        exact = self.calibration == "exact"
-        return self._promise(
-            "law of the number of messages" if exact else "Balcer and Cheu 2020",
-            delta=self.curve.delta(self.budget.epsilon) if exact else self.budget.delta,
-            exact=exact,
-        )
-
-    @cached_property
-    def curve(self) -> PrivacyCurve:
-        return _curve(self.crowd.honest, self._weight, self._moved)
-
-    @property
-    def messages_per_user(self) -> float:
-        return float(2 - self._withheld)
-
-    @property
-    def local_epsilon(self) -> float:
-        return math.inf
-
-    def law(self, value: int) -> BundleLaw | None:
-        sent = ((1, value),) if value else ()
-        return {sent: self._withheld, ((1, value + 1),): 1 - self._withheld}
-
-    def _standard_error(self, users: int, held: Holding | None) -> float:
-        if self.analyzer == "unbiased":
-            return MissingNoise(users, self._weight).standard_error
-        errors = ThresholdedErrors(users, self._weight)
-        if held is None:
-            largest = errors.worst(np.array([0]), np.array([users]))
-        else:
-            largest = errors.of(self._held(held.counts))
-        return math.sqrt(float(np.max(largest)))
-
-    def _randomize(self, encoded: NDArray[np.uint8], source: Source) -> Messages:
-        counts = bernoulli(source, len(encoded), WHOLE - self._weight)
-        counts += encoded
-        payload = np.ones(int(counts.sum(dtype=np.int64)), dtype=np.uint8)
-        return Messages(payload, len(encoded), counts)
-
-    def _tally(self, payload: NDArray[np.uint8]) -> NDArray[np.int64]:
-        return np.array([len(payload)])
-
-    def _unbiased(self, tally: Tally, source: Source | None) -> Answer:
-        return float(int(tally.counts[0]) - tally.users * (1 - self._withheld))
-
-    def _postprocessing(self, tally: Tally) -> tuple[str, Callable[[Answer], Answer]] | None:
-        if self.analyzer == "unbiased":
-            return None
-        above = tally.counts > tally.users if self._moved else tally.counts[0] > tally.users
-        return "zero-exact", lambda value: value * above
-
-    def _excess(self, slots: int) -> float:
-        return (1.0, self.parameters["p"])[slots] if slots < 2 else 0.0
-
-    def _error_law(self, users: int, value: Answer) -> MissingNoise:
-        if self.analyzer == "unbiased":
-            return MissingNoise(users, self._weight)
-        return ThresholdedNoise(users, self._weight, value)
-
-    def _simulate(self, held: Holding, source: Source) -> NDArray[np.int64]:
-        users = held.users
-        withheld = int(binomial(source, users, self._withheld)[0])
-        return np.array([int(held.counts[1]) + users - withheld])

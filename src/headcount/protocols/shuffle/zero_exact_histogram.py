@@ -1,15 +1,17 @@
 """The zero-exact histogram (Balcer, Cheu 2020): the zero-exact count in every bucket.
 
-Notation    x ∈ {0, …, d−1} a person's bucket, n people, h of them honest, c_b the true count of
-            bucket b, p = 1 − t/2^64 the probability of a noise message, q = 1 − p.
-Randomizer  Send x, and with probability p a noise message of each bucket.
-Analyzer    That of the zero-exact count, in every bucket: see `zero_exact`. With `zero-exact`, an
-            empty bucket is answered 0 with certainty.
-Privacy     Buckets are seen as c_b + Bin(n, p), independently. A person who moves touches two of
-            them: δ is the exact divergence of the pair. Paper: two counts of (ε/2, δ/2) each.
-Error       That of the zero-exact count in each bucket, whatever d is.
-Messages    1 + dp of a bucket each, at most d + 1. The bucket sent twice, if any, is x: local ε is
-            infinite.
+Notation    x ∈ {0, …, d−1} is a person's bucket, n the number of people; h of them are honest. c_b
+            is the true count of bucket b, p = 1 − t/2^64 the probability of a noise message,
+            q = 1 − p.
+Randomizer  Send x. Also send, for each bucket and with probability p, a noise message.
+Analyzer    The analyzer of the zero-exact count in every bucket (see `zero_exact`). With
+            `zero-exact`, the answer for an empty bucket is certainly 0.
+Privacy     The adversary sees c_b + Bin(n, p) messages of each bucket, independently. A person who
+            moves changes two buckets. δ is the exact divergence of these two buckets. Paper: two
+            counts of (ε/2, δ/2) each.
+Error       The error of the zero-exact count in each bucket, for any d.
+Messages    1 + dp, each a bucket; at most d + 1. If a person sends a bucket twice, it is x. So the
+            local ε is infinite.
 """
 
 from dataclasses import dataclass
@@ -21,72 +23,94 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headcount.accounting import laws
+from headcount.accounting.buckets import MovedCurve
+from headcount.core.cached import cached_property
+from headcount.core.estimate import Answer
+from headcount.core.estimator import Estimator
 from headcount.core.messages import Alphabet, Messages
-from headcount.core.protocol import MOST_BUNDLES, BundleLaw, Protocol
+from headcount.core.randomizer import MOST_BUNDLES, BundleLaw, Randomizer
 from headcount.core.source import Source
 from headcount.core.tally import Tally
-from headcount.core.task import Histogram, Holding
-from headcount.protocols.shuffle.zero_exact import ZeroExact
+from headcount.core.task import Holding
+from headcount.core.tasks.histogram import Histogram
+from headcount.protocols.shuffle.zero_exact import Neighbors, NoisyCounts, ZeroExact
 from headcount.randomness.draws import WHOLE, bernoulli
-from headcount.randomness.totals import binomial
+
+
+@dataclass(frozen=True)
+class HistogramRandomizer(Randomizer):
+    """Sends x, and for each bucket with probability p = 1 − t/2^64 a noise message."""
+
+    buckets: int
+    weight: int  # t
+
+    @property
+    def alphabet(self) -> Alphabet:
+        return Alphabet.numbers(self.buckets, dummies=True)
+
+    @property
+    def sent(self) -> Fraction:
+        """The probability p of a noise message."""
+        return Fraction(WHOLE - self.weight, WHOLE)
+
+    @property
+    def messages_per_user(self) -> float:
+        return float(1 + self.buckets * self.sent)
+
+    def send(self, encoded: NDArray[Any], source: Source) -> Messages:
+        dtype = self.alphabet.dtype
+        noise = bernoulli(source, len(encoded) * self.buckets, WHOLE - self.weight)
+        # There is a row for each person: first their own message, then the noise of each bucket.
+        sent = np.ones((len(encoded), self.buckets + 1), dtype=np.bool_)
+        sent[:, 1:] = noise.reshape(len(encoded), self.buckets)
+        every = np.empty(sent.shape, dtype=dtype)
+        every[:, 0] = encoded
+        every[:, 1:] = np.arange(self.buckets, dtype=dtype)
+        return Messages(every[sent], len(encoded), sent.sum(axis=1, dtype=np.int64))
+
+    def law(self, value: int) -> BundleLaw | None:
+        if 2**self.buckets > MOST_BUNDLES:
+            return None
+        out: dict[Any, Fraction] = {}
+        for noise in product((0, 1), repeat=self.buckets):
+            copies = [number + (bucket == value) for bucket, number in enumerate(noise)]
+            chance = self.sent ** sum(noise) * (1 - self.sent) ** (self.buckets - sum(noise))
+            out[tuple(pair for pair in enumerate(copies) if pair[1])] = chance
+        return out
+
+    def overflow(self, slots: int) -> float:
+        noise = laws.binomial(self.buckets, self.sent)
+        return 0.0 if slots > self.buckets else noise.above(slots - 1)
+
+
+@dataclass(frozen=True)
+class NoisyBuckets(NoisyCounts):
+    """Computes the answer of the zero-exact count in every bucket."""
+
+    @property
+    def tally_size(self) -> int:
+        return self.task.domain
+
+    def count(self, payload: NDArray[Any]) -> NDArray[np.int64]:
+        return Estimator.count(self, payload)
+
+    def unbiased(self, tally: Tally, source: Source | None = None) -> Answer:
+        return tally.counts - float(tally.users * Fraction(WHOLE - self.weight, WHOLE))
+
+    def true_counts(self, held: Holding) -> NDArray[np.int64]:
+        return held.counts
 
 
 @dataclass(frozen=True)
 class ZeroExactHistogram(ZeroExact):
     name = "shuffle.zero-exact-histogram"
     tasks = (Histogram,)
+    neighbors = Neighbors(2, MovedCurve)
 
-    @property
-    def alphabet(self) -> Alphabet:
-        return Alphabet.numbers(self.task.domain, dummies=True)
+    @cached_property
+    def randomizer(self) -> Randomizer:
+        return HistogramRandomizer(self.task.domain, self.weight)
 
-    @property
-    def tally_size(self) -> int:
-        return self.task.domain
-
-    @property
-    def _moved(self) -> bool:
-        return True
-
-    def _held(self, counts: NDArray[np.int64]) -> NDArray[np.int64]:
-        return counts
-
-    @property
-    def messages_per_user(self) -> float:
-        return float(1 + self.task.domain * (1 - self._withheld))
-
-    def law(self, value: int) -> BundleLaw | None:
-        if 2**self.task.domain > MOST_BUNDLES:
-            return None
-        out: dict[Any, Fraction] = {}
-        for noise in product((0, 1), repeat=self.task.domain):
-            copies = [number + (bucket == value) for bucket, number in enumerate(noise)]
-            sent = sum(noise)
-            chance = (1 - self._withheld) ** sent * self._withheld ** (len(noise) - sent)
-            out[tuple(pair for pair in enumerate(copies) if pair[1])] = chance
-        return out
-
-    def _excess(self, slots: int) -> float:
-        noise = laws.binomial(self.task.domain, 1 - self._withheld)
-        return 0.0 if slots > self.task.domain else noise.above(slots - 1)
-
-    def _randomize(self, encoded: NDArray[Any], source: Source) -> Messages:
-        buckets, dtype = self.task.domain, self.alphabet.dtype
-        noise = bernoulli(source, len(encoded) * buckets, WHOLE - self._weight)
-        # A row for each person: the own message, then the noise of each bucket.
-        sent = np.ones((len(encoded), buckets + 1), dtype=np.bool_)
-        sent[:, 1:] = noise.reshape(len(encoded), buckets)
-        every = np.empty(sent.shape, dtype=dtype)
-        every[:, 0] = encoded
-        every[:, 1:] = np.arange(buckets, dtype=dtype)
-        return Messages(every[sent], len(encoded), sent.sum(axis=1, dtype=np.int64))
-
-    def _tally(self, payload: NDArray[Any]) -> NDArray[np.int64]:
-        return Protocol._tally(self, payload)  # by number, unlike the count
-
-    def _unbiased(self, tally: Tally, source: Source | None) -> Any:
-        return tally.counts - float(tally.users * (1 - self._withheld))
-
-    def _simulate(self, held: Holding, source: Source) -> NDArray[np.int64]:
-        users = held.users
-        return held.counts + users - binomial(source, users, self._withheld, len(held.counts))
+    @cached_property
+    def estimator(self) -> NoisyCounts:
+        return NoisyBuckets(self.task, self.weight, self.analyzer == "zero-exact")

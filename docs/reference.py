@@ -1,0 +1,182 @@
+"""The pages of the API reference: which public name is on which page, and what contributors state.
+
+The pages only name things. mkdocstrings fills in signatures and docstrings when the site is built;
+`docs/docstrings.py` says how it reads them.
+"""
+
+import inspect
+from collections.abc import Callable, Iterator
+from functools import partial
+from importlib import import_module
+
+import headcount as hc
+from headcount.core.estimator import Estimator
+from headcount.core.protocol import Protocol
+from headcount.core.randomizer import Randomizer
+
+# Public names are those of `headcount` itself. Others are given by their whole path.
+PAGES = {
+    "questions": (
+        "Questions and budgets",
+        "What is asked, of how many people, under which trust, and what it may cost.",
+        "Task Count Sum Mean Histogram Density Trust Budget Crowd Guarantee PrivacyCurve",
+    ),
+    "planning": (
+        "Planning",
+        "Which protocol to use, how accurate it will be, and how many people it needs.",
+        "plan Plan Candidate Refusal best_protocol Margin needed_crowd needed_epsilon Needs "
+        "dishonest_plans price_of_trust compare Comparison",
+    ),
+    "protocols": (
+        "Protocols and their roles",
+        "A protocol calibrates a randomizer, which each person runs, and an estimator, which the "
+        "analyzer runs. In shuffle trust a shuffler stands between the two.",
+        "protocol protocol_names register Protocol MatrixProtocol "
+        "headcount.core.randomizer.Randomizer headcount.core.estimator.Estimator "
+        "headcount.road.shuffler.Shuffler run shuffle Alphabet Messages Batch Tally Source "
+        "SecureSource SeededSource",
+    ),
+    "estimating": (
+        "Estimating",
+        "Private answers about a table, and what an answer says about its own error.",
+        "estimate prepare Prepared Estimate Interval GroupedEstimate",
+    ),
+    "auditing": (
+        "Auditing",
+        "Tests of a claim of privacy, and what a guarantee means for one person.",
+        "audit Audit exact_audit ExactAudit privacy_report PrivacyReport Thresholds",
+    ),
+    "ledger": (
+        "Ledger",
+        "What was spent on each data set, and what is left.",
+        "Ledger headcount.ledger.spending.Spending",
+    ),
+    "theory": (
+        "Theory",
+        "What is proven about all protocols.",
+        "bounds Bound survey_worth",
+    ),
+    "errors": (
+        "Errors",
+        "Every refusal is a `HeadcountError`.",
+        "HeadcountError InvalidParameter InvalidValue Infeasible CrowdMismatch BudgetExhausted "
+        "UnknownName UnreadableData MissingPackage",
+    ),
+}
+
+
+def page_of(subject: str) -> str:
+    return f"reference/{subject}.md"
+
+
+def path_of(name: str) -> str:
+    """The path by which mkdocstrings finds a name."""
+    return name if "." in name else f"headcount.{name}"
+
+
+def found(path: str) -> object:
+    module, _, name = path.rpartition(".")
+    return getattr(import_module(module), name)
+
+
+def documented() -> dict[str, list[str]]:
+    """The paths on each page."""
+    return {
+        page_of(subject): [path_of(name) for name in names.split()]
+        for subject, (_, _, names) in PAGES.items()
+    }
+
+
+def public_members(kind: type) -> list[str]:
+    """What a reader may use of a class: its own, and what comes from bases without an entry."""
+    entries = {found(path) for paths in documented().values() for path in paths}
+    bases = [base for base in kind.__mro__ if base.__module__.startswith("headcount.")]
+    owners = [base for base in bases if base is kind or base not in entries]
+    return list(
+        dict.fromkeys(
+            name
+            for base in owners
+            for name in (*inspect.get_annotations(base), *vars(base))
+            if not name.startswith("_")
+        )
+    )
+
+
+def pages_made() -> dict[str, Callable[[], str]]:
+    """What makes each page of the reference, as Markdown."""
+    return {
+        "reference/index.md": _overview,
+        **{page_of(subject): partial(_subject_page, subject) for subject in PAGES},
+        "reference/contract.md": _contract,
+    }
+
+
+def _overview() -> str:
+    text = "# API reference\n\nEverything public is in `headcount` itself: `import headcount as "
+    text += "hc`. Who writes a protocol also needs [the contract](contract.md).\n\n"
+    for subject, (title, about, _) in PAGES.items():
+        text += f"## [{title}]({subject}.md)\n\n{about}\n\n| | |\n|---|---|\n"
+        for path in documented()[page_of(subject)]:
+            first = inspect.getdoc(found(path)) or ""
+            summary = " ".join(first.partition("\n\n")[0].split()).replace("|", r"\|")
+            text += f"| [`{path.rpartition('.')[2]}`][{path}] | {summary} |\n"
+        text += "\n"
+    return text
+
+
+def _subject_page(subject: str) -> str:
+    title, about, _ = PAGES[subject]
+    entries = (_entry(path) for path in documented()[page_of(subject)])
+    return f"# {title}\n\n{about}\n\n{''.join(entries)}"
+
+
+def _entry(path: str) -> str:
+    thing = found(path)
+    text = f"::: {path}\n"
+    if inspect.isclass(thing):
+        own = {*vars(thing), *inspect.get_annotations(thing)}
+        inherited = [name for name in public_members(thing) if name not in own]
+        if inherited:
+            text += f"    options:\n      inherited_members: {inherited}\n"
+    return f"{text}\n"
+
+
+def _contract() -> str:
+    """What a protocol must state, what it may state, and what follows."""
+    text = "# The contract of a protocol\n\nA protocol is a class that extends `Protocol`, with a "
+    text += "randomizer and an estimator of its own. [Adding a protocol](../adding-a-protocol.md) "
+    text += "has a skeleton. The tables say what each of the three must state, and what it may "
+    text += "state instead of the default. All else follows from that.\n\n"
+    for contract in (Protocol, Randomizer, Estimator):
+        path = f"{contract.__module__}.{contract.__name__}"
+        path = path_of("Protocol") if contract is Protocol else path
+        stated = _stated(contract)
+        text += f"## {contract.__name__}\n\n| | | |\n|---|---|---|\n"
+        for name in public_members(contract):
+            member = inspect.getattr_static(contract, name, None)
+            doc = inspect.getdoc(member) if callable(member) or hasattr(member, "fget") else None
+            must = getattr(member, "__isabstractmethod__", False)
+            if doc and (must or name in stated):
+                summary = " ".join(doc.partition("\n\n")[0].split()).replace("|", r"\|")
+                word = "must" if must else "may"
+                text += f"| [`{name}`][{path}.{name}] | {word} | {summary} |\n"
+        text += "\n"
+    return text
+
+
+def _stated(contract: type) -> set[str]:
+    """What some protocol, or its randomizer or estimator, states itself."""
+    hc.protocol_names(hc.Count())  # loads all of them
+    return {
+        name
+        for kind in _below(contract)
+        if kind.__module__.startswith("headcount.protocols")
+        for name in vars(kind)
+    }
+
+
+def _below(kind: type) -> Iterator[type]:
+    found: list[type] = kind.__subclasses__()
+    for below in found:
+        yield below
+        yield from _below(below)

@@ -1,0 +1,110 @@
+"""Typesets the formulas of all pages while the site is built: a hook of mkdocs.
+
+Readers get formulas as HTML and MathML, with a style sheet and fonts that are part of the site, and
+load nothing from elsewhere. KaTeX makes them; `make docs` installs it. A formula that it does not
+understand stops the build.
+"""
+
+import html
+import json
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).parents[1]
+sys.path.insert(0, str(ROOT))
+from docs.formulas import Formula, Stacked, split  # noqa: E402
+
+KATEX = ROOT / ".venv" / "node_modules" / "katex"
+# Elements whose text is no prose.
+VERBATIM = ("code", "pre", "script", "style", "svg", "h1", "h2", "h3", "h4", "h5", "h6", "button")
+# Pages on which single capital letters are variables.
+MATHEMATICAL = ("protocols/", "guarantees", "theory", "separations")
+TAG = re.compile(r"(<!--.*?-->|<[^>]*>)", re.DOTALL)
+ARTICLE = re.compile(r"(<article[^>]*>)(.*)(</article>)", re.DOTALL)
+END = "\0"  # of a formula that no line breaks, until it is closed
+SHORT = 16  # letters of a formula that no line breaks
+
+
+def pieces(page: str, *, capitals: bool) -> Iterator[str | Formula]:
+    """The HTML of a page, and its formulas."""
+    verbatim, displayed, cell = 0, False, False
+    for token in TAG.split(page):
+        if token.startswith("<"):
+            name = re.match(r"</?(\w*)", token.lower())
+            closes = token.startswith("</")
+            if name and name[1] in VERBATIM:
+                verbatim += -1 if closes else 1
+            if name and name[1] == "p":
+                displayed = not closes and 'class="formula"' in token
+            if name and name[1] == "td":
+                cell = not closes
+            yield token
+        elif verbatim or not token.strip():
+            yield token
+        else:
+            stacked: Stacked = "all" if displayed else "long" if cell else "none"
+            yield from _of_text(token, capitals=capitals, stacked=stacked)
+
+
+def _of_text(text: str, *, capitals: bool, stacked: Stacked) -> Iterator[str | Formula]:
+    found = split(html.unescape(text), capitals=capitals, stacked=stacked)
+    for piece in found:
+        yield html.escape(piece, quote=False) if isinstance(piece, str) else piece
+
+
+def rendered(found: list[str]) -> list[str]:
+    """The HTML of formulas in TeX."""
+    done = subprocess.run(
+        ["node", str(Path(__file__).with_suffix(".mjs")), str(KATEX / "dist" / "katex.mjs")],
+        input=json.dumps(found),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if done.returncode:
+        raise RuntimeError(f"KaTeX cannot typeset a formula: {done.stderr}")
+    shown: list[str] = json.loads(done.stdout)
+    return shown
+
+
+def typeset(page: str, *, capitals: bool) -> str:
+    """The HTML of a page, with its formulas typeset."""
+    found = list(pieces(page, capitals=capitals))
+    shown = iter(rendered([piece.tex for piece in found if isinstance(piece, Formula)]))
+    text = "".join(piece if isinstance(piece, str) else _set(piece, next(shown)) for piece in found)
+    # No line begins with the comma behind a formula.
+    return re.sub(rf"{END}([,.;:)]*)", r"\1</span>", text)
+
+
+def _set(formula: Formula, shown: str) -> str:
+    """A formula in the text. If it is short, or has no place for a break, no line breaks it."""
+    whole = len(formula.text) <= SHORT or shown.count('base"') == 1
+    return f'<span class="short">{shown}{END}' if whole else shown
+
+
+# What mkdocs calls --------------------------------------------------------------------------------
+
+
+def on_files(files: Any, config: Any) -> Any:
+    """Add the style sheet and the fonts of KaTeX to the site."""
+    virtual = import_module("mkdocs.structure.files").File.generated
+    dist = KATEX / "dist"
+    for path in [dist / "katex.min.css", *sorted(dist.glob("fonts/*.woff2"))]:
+        name = f"katex/{path.relative_to(dist).as_posix()}"
+        files.append(virtual(config, name, abs_src_path=str(path)))
+    return files
+
+
+def on_post_page(output: str, page: Any, **_: Any) -> str:
+    """Typeset what is in the article; navigation and search keep plain text."""
+    article = ARTICLE.search(output)
+    if not article:
+        return output
+    capitals = page.file.src_uri.startswith(MATHEMATICAL)
+    text = typeset(article[2], capitals=capitals)
+    return output[: article.start(2)] + text + output[article.end(2) :]

@@ -1,0 +1,157 @@
+"""Private answers: what people want to know of them, and how they are saved and shown."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from headcount.cli.arguments import Confidence
+from headcount.cli.output import console, deliver, facts, print_table
+from headcount.cli.texts import people
+from headcount.core import checks
+from headcount.core.errors import InvalidParameter
+from headcount.core.estimate import Estimate
+from headcount.core.guarantee import PLAIN_NEIGHBORS
+from headcount.core.postprocessing import STEPS, check_step
+from headcount.core.table import short
+from headcount.core.task import Task
+from headcount.data.grouped import GroupedEstimate
+from headcount.data.release import Release
+from headcount.plot import results
+
+
+@dataclass(frozen=True)
+class AnswerOptions:
+    """What is stated about an estimate, and where it is saved."""
+
+    confidence: Confidence = 0.95
+    sampling: Annotated[
+        bool,
+        typer.Option(
+            "--sampling",
+            help="Give the interval for the mean or density of the population that people were "
+            "sampled from. It holds for any distribution of values.",
+        ),
+    ] = False
+    simultaneous: Annotated[
+        bool,
+        typer.Option(
+            "--simultaneous",
+            help="Make the confidence level hold for all intervals at once, not for each alone.",
+        ),
+    ] = False
+    postprocess: Annotated[
+        str | None, typer.Option(help=f"Post-processing of the estimate: {', '.join(STEPS)}.")
+    ] = None
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            help="Save the result: .json, .parquet or .html. For a density also its figure: .png, "
+            ".svg or .pdf."
+        ),
+    ] = None
+
+    @property
+    def interval(self) -> dict[str, Any]:
+        """Which interval is meant."""
+        return {
+            "confidence": checks.confidence(self.confidence),
+            "sampling": self.sampling,
+            "simultaneous": self.simultaneous,
+        }
+
+    @property
+    def drawn(self) -> bool:
+        """Whether a figure is saved."""
+        return self.out is not None and self.out.suffix.lower() in results.DRAWN
+
+    def check(self, task: Task, group: str | None) -> None:
+        """Refuse what does not go with the task, before any data are read."""
+        if self.postprocess is not None:
+            check_step(self.postprocess, task.name)
+        for flag, present, kinds in (
+            ("--sampling", self.sampling, ("mean", "density")),
+            ("--simultaneous", self.simultaneous, ("histogram", "density")),
+            (f"--out {self.out}", self.drawn, ("density",)),
+        ):
+            if present and task.name not in kinds:
+                wanted = " or ".join(kinds)
+                raise InvalidParameter(f"{flag} must come with a {wanted}, got a {task.name}")
+        if self.out is not None:
+            results.check_path(self.out)
+        if self.drawn and group is not None:
+            raise InvalidParameter(f"a figure must be of one group, got --group {group}; try .html")
+
+
+@dataclass(frozen=True)
+class Answer:
+    """An estimate that was released, with remarks about its plan and ledger."""
+
+    found: Estimate | GroupedEstimate
+    release: Release
+    options: AnswerOptions
+    remarks: dict[str, str]
+
+    def deliver(self, *, as_json: bool) -> None:
+        deliver(
+            self._document,
+            self._show,
+            as_json=as_json,
+            out=self.options.out,
+            save=lambda place: results.save(self.found, place, **self.options.interval),
+            paid=True,
+        )
+
+    def _document(self) -> dict[str, Any]:
+        promise = self.found.guarantee
+        return {
+            **self.found.to_dict(**self.options.interval),
+            **(facts(self.release.protocols[0]) if isinstance(self.found, Estimate) else {}),
+            **({} if promise.secure else {"not_private": promise.warning}),
+            **self.remarks,
+        }
+
+    def _show(self, saved: Path | None) -> None:
+        print_table(self.found.table(**self.options.interval))
+        console.print()
+        for line in (self._run(), *self._cost(), *self._explanation(), *self._remarks(saved)):
+            console.print(line, soft_wrap=True)
+
+    def _run(self) -> str:
+        """What was run, and on how many people."""
+        crowd = people(self.found.users)
+        if not isinstance(self.found, Estimate):
+            groups = "1 group" if len(self.found) == 1 else f"{len(self.found):,} groups"
+            return f"{self.release.name}, {groups}, {crowd}"
+        each = short(self.release.protocols[0].messages_per_user, 4)
+        sent = "1 message each" if each == "1" else f"{each} messages each"
+        steps = self.found.postprocessing
+        marked = f", post-processed: {' and '.join(steps)}" if steps else ""
+        return f"{self.release.name}, {crowd}, {sent}{marked}"
+
+    def _cost(self) -> Iterator[str]:
+        promise = self.found.guarantee
+        whole = "" if isinstance(self.found, Estimate) else " for all groups together"
+        yield f"spent{whole}: {promise}; {promise.method}"
+        if promise.neighbors != PLAIN_NEIGHBORS:
+            yield f"protected: {promise.neighbors}"
+
+    def _explanation(self) -> Iterator[str]:
+        """Why the estimate is not in its interval, if it is not."""
+        if not isinstance(self.found, Estimate):
+            return
+        if self.found.value not in self.found.interval(**self.options.interval):
+            yield (
+                "The interval belongs to the unbiased estimate, before post-processing."
+                if self.found.postprocessing
+                else "The estimate is unbiased, so it can be an impossible value. The interval "
+                "contains only possible values."
+            )
+
+    def _remarks(self, saved: Path | None) -> Iterator[str]:
+        for name, remark in self.remarks.items():
+            yield f"{name.replace('_', ' ')}: {remark}"
+        if saved is not None:
+            yield f"{'figure' if self.options.drawn else 'saved'}: {saved}"

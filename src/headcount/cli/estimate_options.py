@@ -1,0 +1,161 @@
+"""The options of `headcount estimate` that say where people's values are and what they cost."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from headcount.cli.texts import labels_of, listed, number_of
+from headcount.cli.usage import check_matters
+from headcount.core.errors import InvalidParameter
+from headcount.core.task import Task
+from headcount.core.writing import check_apart
+from headcount.data.cleaning import cleaning
+from headcount.data.folders import belongs_to
+from headcount.data.queries import files_named
+
+_NOT_OF_BINS = (
+    "--buckets", "--open", "--low", "--high", "--whole", "--clamp", "--smoothness",
+)  # fmt: skip
+_IN_PLAN = (
+    "--task", "--epsilon", "--delta", *_NOT_OF_BINS, "--bins", "--trust", "--honest",
+    "--calibration", "--option",
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class DataOptions:
+    """Where people's values are, and how they are cleaned."""
+
+    path: Annotated[
+        Path | None,
+        typer.Argument(
+            help="A .csv, .parquet or .jsonl file, a folder of such files, or a pattern in quotes, "
+            "with one row for each person. Left out with --query."
+        ),
+    ] = None
+    column: Annotated[
+        str | None,
+        typer.Option(
+            help="Column of people's values. May be left out if a query has only one column."
+        ),
+    ] = None
+    query: Annotated[
+        str | None,
+        typer.Option(
+            help="Query for DuckDB instead of a file, such as SELECT smoker FROM 'people.csv'."
+        ),
+    ] = None
+    bins: Annotated[
+        str | None,
+        typer.Option(help="Edges of a histogram's buckets, for numbers, such as 0,18,30,65,120."),
+    ] = None
+    missing: Annotated[
+        str,
+        typer.Option(
+            help="What to do about people without a value: error, drop (who has no value is then "
+            "not protected), or a value to fill in."
+        ),
+    ] = "error"
+    outside: Annotated[
+        str,
+        typer.Option(
+            help="What to do about values that the task does not allow: error, clamp (to the "
+            "nearest bound or bin), or other (count them in one more bucket)."
+        ),
+    ] = "error"
+    person: Annotated[
+        str | None,
+        typer.Option(
+            help="Column that says which person a row belongs to. [default: each row is a person]"
+        ),
+    ] = None
+    rows_per_person: Annotated[
+        int,
+        typer.Option(help="Maximum number of rows used for each person, chosen at random."),
+    ] = 1
+    group: Annotated[
+        str | None,
+        typer.Option(
+            help="Column of groups: estimate the statistic for each group. The names and sizes of "
+            "groups are not protected."
+        ),
+    ] = None
+    groups: Annotated[
+        str | None,
+        typer.Option(help="Names of the groups, such as north,south. [default: those found]"),
+    ] = None
+
+    def task(self, given: Task | None) -> Task:
+        """The task after cleaning: bins make a histogram, and `outside` may add a bucket."""
+        return cleaning(self.column or "", given, **self._cleaning(given)).task
+
+    def arguments(self, given: Task | None) -> dict[str, Any]:
+        """What `estimate` needs to know of the data."""
+        return {
+            "query": self.query,
+            "column": self.column,
+            **self._cleaning(given),
+            "person": self.person,
+            "rows_per_person": self.rows_per_person,
+            "group": self.group,
+            "groups": None if self.groups is None else labels_of("groups", self.groups),
+        }
+
+    def _cleaning(self, given: Task | None) -> dict[str, Any]:
+        edges = None
+        if self.bins is not None:
+            edges = [number_of("bins", edge) for edge in listed(self.bins)]
+        return {"missing": self._fill(given), "outside": self.outside, "bins": edges}
+
+    def _fill(self, given: Task | None) -> str | float:
+        """What `--missing` says: error, drop, a label, or a number."""
+        words = given is not None and given.value_kind == "words"
+        kept = words or self.missing in ("error", "drop")
+        return self.missing if kept else number_of("missing", self.missing)
+
+    def check_apart(self, out: Path, plan: Path | None, ledger: str | None) -> None:
+        """Refuse to save over a file that is read, or where it would be read the next time."""
+        check_apart(
+            out,
+            {
+                "the plan": [] if plan is None else [plan],
+                "the ledger": [] if ledger is None else [Path(ledger)],
+                "the data of the query": [] if self.query is None else files_named(self.query),
+            },
+        )
+        if self.path is not None and belongs_to(out, self.path):
+            raise InvalidParameter(
+                f"--out must not be a file of the data at {str(self.path)!r}, got {str(out)!r}"
+            )
+
+
+def check_usage(given: dict[str, Any]) -> None:
+    """Refuse options that do not go together, or that would change nothing."""
+    if ("path" in given) == ("--query" in given):
+        raise typer.BadParameter("a file or --query must be given, and not both")
+    if "path" in given and "--column" not in given:
+        raise typer.BadParameter("--column must be given with a file")
+    if ("--seed" in given) != ("--not-private" in given):
+        raise InvalidParameter(
+            "--seed and --not-private must come together: anyone who knows the seed can remove "
+            "the noise"
+        )
+    bins, task = "--bins" in given, given.get("--task", "histogram")
+    check_matters(
+        given,
+        [
+            ("--plan" not in given, _IN_PLAN, "come without --plan"),
+            (not bins, _NOT_OF_BINS, "come without --bins"),
+            (not bins or task == "histogram", ["--task"], "be a histogram with --bins"),
+            ("--person" in given, ["--rows-per-person"], "come with --person"),
+            ("--group" in given, ["--groups"], "come with --group"),
+            ("--ledger" in given, ["--dataset"], "come with a ledger"),
+            (
+                "--seed" not in given,
+                ["--ledger"],
+                "come without --seed (its noise protects nobody)",
+            ),
+        ],
+    )

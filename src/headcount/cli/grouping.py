@@ -1,0 +1,37 @@
+"""Options that belong together: a command names one dataclass, and every field is an option."""
+
+from collections.abc import Callable
+from dataclasses import MISSING, Field, fields, is_dataclass
+from functools import wraps
+from inspect import Parameter, Signature, signature
+from typing import Any, get_type_hints
+
+
+def ungrouped(command: Callable[..., None]) -> Callable[..., None]:
+    """The same command with one parameter for each field of its dataclasses, for Typer to read."""
+    hints = get_type_hints(command, include_extras=True)
+    groups: dict[str, Any] = {name: kind for name, kind in hints.items() if is_dataclass(kind)}
+    parameters: list[Parameter] = []
+    for parameter in signature(command).parameters.values():
+        group = groups.get(parameter.name)
+        parameters += [parameter] if group is None else _options(group)
+
+    @wraps(command)
+    def called(**given: Any) -> None:
+        for name, group in groups.items():
+            given[name] = group(**{field.name: given.pop(field.name) for field in fields(group)})
+        command(**given)
+
+    vars(called)["__signature__"] = Signature(parameters)
+    called.__annotations__ = {one.name: one.annotation for one in parameters}
+    return called
+
+
+def _options(group: Any) -> list[Parameter]:
+    kinds = get_type_hints(group, include_extras=True)
+    return [_option(field, kinds[field.name]) for field in fields(group)]
+
+
+def _option(field: Field[Any], kind: Any) -> Parameter:
+    default = Parameter.empty if field.default is MISSING else field.default
+    return Parameter(field.name, Parameter.KEYWORD_ONLY, default=default, annotation=kind)

@@ -1,0 +1,118 @@
+"""The options of `headcount plan` that belong together: of crowds, of margins and of files."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from headcount.cli.arguments import Confidence, Honest, OptionalUsers
+from headcount.cli.protocol_options import complete_protocol
+from headcount.cli.texts import listed, share
+from headcount.cli.usage import check_matters
+from headcount.core.budget import Crowd, Trust
+from headcount.core.errors import InvalidParameter
+from headcount.planner.margin import Margin
+from headcount.planner.needs import crowd_with
+
+_OF_ONE_PLAN = ("--out", "--protocol", "--prices", "--max-messages", "--exact")
+
+
+@dataclass(frozen=True)
+class CrowdOptions:
+    """How many people there are, and how many of them are honest."""
+
+    users: OptionalUsers = None
+    honest: Honest = None
+    dishonest: Annotated[
+        str | None,
+        typer.Option(
+            help="Share of people who may not follow the protocol, such as 10%, instead of "
+            "--honest. Several shares, such as 0%,10%,50%, are compared."
+        ),
+    ] = None
+
+    def shares(self) -> list[float]:
+        """The shares of dishonest people that were given."""
+        found = [share("dishonest", one) for one in listed(self.dishonest or "")]
+        if self.dishonest is not None and not found:
+            raise InvalidParameter(
+                f"`dishonest` must be a share like 10% or 0.1, got {self.dishonest!r}"
+            )
+        if self.honest is not None and found:
+            raise InvalidParameter("--honest or --dishonest must be given, got both")
+        return found
+
+    def crowd(self, users: int) -> Crowd:
+        shares = self.shares()
+        return crowd_with(users, shares[0]) if shares else Crowd(users, self.honest)
+
+
+@dataclass(frozen=True)
+class MarginOptions:
+    """How far off the answer may be."""
+
+    margin: Annotated[
+        str | None,
+        typer.Option(
+            help="Maximum margin of error: a number, or a share of the crowd or range, such as 1%. "
+            "Without --users, the number of people needed is computed; without --epsilon, the "
+            "epsilon needed."
+        ),
+    ] = None
+    confidence: Confidence = 0.95
+
+    def wanted(self) -> Margin | None:
+        if self.margin is None:
+            return None
+        if self.margin.strip().endswith("%"):
+            return Margin(share("margin", self.margin), self.confidence, share=True)
+        try:
+            number = float(self.margin)
+        except ValueError:
+            raise InvalidParameter(
+                f"`margin` must be a number or a share, got {self.margin!r}"
+            ) from None
+        return Margin(number, self.confidence)
+
+
+@dataclass(frozen=True)
+class SavedOptions:
+    """Which plan is saved, and where."""
+
+    name: Annotated[
+        str | None,
+        typer.Option(
+            "--protocol",
+            help="Protocol that the saved plan runs. [default: the best]",
+            autocompletion=complete_protocol,
+        ),
+    ] = None
+    out: Annotated[
+        Path | None, typer.Option(help="Save the plan for `headcount estimate --plan`: .json.")
+    ] = None
+
+    def check(self, trust: Trust | None) -> None:
+        if self.out is None:
+            return
+        if self.out.suffix != ".json":
+            raise InvalidParameter(f"a plan must end in .json, got {self.out.name!r}")
+        if trust is None and self.name is None:
+            raise InvalidParameter(
+                "--out must come with --trust or --protocol: otherwise the plan would always run "
+                "a central protocol, which has the least error"
+            )
+
+
+def check_usage(given: dict[str, Any], shares: int) -> None:
+    """Refuse options that would change nothing."""
+    one_plan = "--users" in given and "--epsilon" in given
+    check_matters(
+        given,
+        [
+            (one_plan, [*_OF_ONE_PLAN, "--honest"], "come with --users and --epsilon"),
+            (one_plan or shares <= 1, ["--dishonest"], "be one share without --users or --epsilon"),
+            (shares <= 1, [*_OF_ONE_PLAN, "--margin"], "come with one share of dishonest people"),
+            ("--trust" not in given, ["--prices"], "come without --trust"),
+        ],
+    )

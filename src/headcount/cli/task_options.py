@@ -1,0 +1,132 @@
+"""The options that describe a task."""
+
+import inspect
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Annotated, Any
+
+import typer
+
+from headcount.cli.texts import labels_of, whole_number
+from headcount.core import checks
+from headcount.core.errors import InvalidParameter
+from headcount.core.task import Task
+from headcount.core.tasks.registry import TASKS, task_class
+from headcount.protocols.registry import protocol_class
+
+
+def complete_task(incomplete: str) -> list[str]:
+    """For the shell: the tasks whose names begin so."""
+    return [name for name in TASKS if name.startswith(incomplete)]
+
+
+TaskName = Annotated[
+    str,
+    typer.Argument(
+        help=f"What to estimate: {', '.join(TASKS)}.",
+        metavar="TASK",
+        autocompletion=complete_task,
+    ),
+]
+Clamp = Annotated[
+    bool,
+    typer.Option("--clamp", help="Move values outside --low and --high to the nearest bound."),
+]
+
+
+@dataclass(frozen=True)
+class TaskOptions:
+    """What a task needs besides its name."""
+
+    buckets: Annotated[
+        str | None,
+        typer.Option(
+            help="Buckets of a histogram: a number d, for the values 0 to d−1, or labels, such as "
+            "red,green,blue."
+        ),
+    ] = None
+    open_buckets: Annotated[
+        bool,
+        typer.Option("--open", help="People may also hold values that are in none of the buckets."),
+    ] = False
+    low: Annotated[
+        float | None, typer.Option(help="Smallest possible value, for a sum, mean or density.")
+    ] = None
+    high: Annotated[
+        float | None, typer.Option(help="Largest possible value, for a sum, mean or density.")
+    ] = None
+    whole: Annotated[
+        bool, typer.Option("--whole", help="All values of a sum or mean are whole numbers.")
+    ] = False
+    smoothness: Annotated[
+        float | None,
+        typer.Option(
+            help="Smoothness of a density, from 0.1 to 4: how often it can be differentiated. "
+            "[default: 1]"
+        ),
+    ] = None
+
+    def task(self, name: str | None, *, clamp: bool = False) -> Task:
+        """The task with this name. Without one, buckets make a histogram, bounds a mean, and
+        smoothness a density.
+        """
+        meant = checks.choice("task", name or self._likely(), list(TASKS))
+        settings = self._settings(clamp)
+        for setting in settings:
+            takers = [task for task in TASKS if setting in _parameters(task)]
+            if meant not in takers:
+                raise InvalidParameter(
+                    f"--{setting} must come with a {' or '.join(takers)}, got a {meant}"
+                )
+        needed = [
+            name for name, value in _parameters(meant).items() if value.default is value.empty
+        ]
+        missing = [f"--{name}" for name in needed if name not in settings]
+        if missing:
+            raise InvalidParameter(f"a {meant} must have {' and '.join(missing)}, got none")
+        return task_class(meant)(**settings)
+
+    def task_of(self, protocol: str) -> Task:
+        """The task of a protocol. If it answers several and no option tells which, the first."""
+        given = (self.buckets, self.low, self.high, self.smoothness)
+        if all(one is None for one in given):
+            return self.task(protocol_class(protocol).tasks[0].name)
+        return self.task(only_task(protocol))
+
+    def _likely(self) -> str:
+        if self.buckets is not None:
+            return "histogram"
+        if self.smoothness is not None:
+            return "density"
+        return "count" if self.low is None and self.high is None else "mean"
+
+    def _settings(self, clamp: bool) -> dict[str, Any]:
+        """The settings that were given, by the names that tasks have for them."""
+        given = {
+            "buckets": self._buckets(),
+            "open": self.open_buckets or None,
+            "low": self.low,
+            "high": self.high,
+            "whole": self.whole or None,
+            "clamp": clamp or None,
+            "smoothness": self.smoothness,
+        }
+        return {name: value for name, value in given.items() if value is not None}
+
+    def _buckets(self) -> int | list[Any] | None:
+        if self.buckets is None:
+            return None
+        if self.buckets.strip().isdecimal() and not self.open_buckets:
+            return whole_number("buckets", self.buckets)
+        return labels_of("buckets", self.buckets)
+
+
+def _parameters(task: str) -> Mapping[str, inspect.Parameter]:
+    """What a task is made with."""
+    return inspect.signature(task_class(task)).parameters
+
+
+def only_task(protocol: str) -> str | None:
+    """The name of the task that a protocol answers, if there is one only."""
+    kinds = protocol_class(protocol).tasks
+    return kinds[0].name if len(kinds) == 1 else None

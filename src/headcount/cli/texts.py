@@ -1,0 +1,70 @@
+"""What the text of an option says: numbers, shares, lists, labels, NAME=VALUE. And how many people
+a message speaks of.
+"""
+
+from typing import Any
+
+from headcount.core import checks
+from headcount.core.errors import InvalidParameter
+
+
+def listed(text: str) -> list[str]:
+    """The words between commas."""
+    return [part.strip() for part in text.split(",") if part.strip()]
+
+
+def labels_of(name: str, text: str) -> list[int | str]:
+    """The labels between commas: whole numbers, if all of them are."""
+    labels = [label.strip() for label in text.split(",")]
+    whole = all(label.isdecimal() for label in labels)
+    return [whole_number(name, label) for label in labels] if whole else [*labels]
+
+
+def whole_number(name: str, text: str) -> int:
+    """A whole number. Python reads no more than 4,300 digits."""
+    try:
+        return int(text)
+    except ValueError:
+        raise InvalidParameter(
+            f"`{name}` must be whole numbers, got {checks.shown(text)}"
+        ) from None
+
+
+def number_of(name: str, text: str) -> float:
+    """A whole number, or a real one."""
+    if text.lstrip("+-").isdecimal():
+        return whole_number(name, text)
+    try:
+        return float(text)
+    except ValueError:
+        raise InvalidParameter(f"`{name}` must be numbers, got {checks.shown(text)}") from None
+
+
+def share(name: str, text: str) -> float:
+    """A share of the whole: 10%, or 0.1."""
+    number = text.strip()
+    try:
+        return float(number[:-1]) / 100 if number.endswith("%") else float(number)
+    except ValueError:
+        raise InvalidParameter(f"`{name}` must be a share like 10% or 0.1, got {text!r}") from None
+
+
+def options_of(given: list[str] | None) -> dict[str, Any]:
+    """NAME=VALUE each; a value that reads as a number is one."""
+    options: dict[str, Any] = {}
+    for pair in given or []:
+        name, equals, value = pair.partition("=")
+        if not equals:
+            raise InvalidParameter(f"an option must be NAME=VALUE, got {pair!r}")
+        if name in options:
+            raise InvalidParameter(f"an option must be given once, got {name!r} twice")
+        try:
+            options[name] = float(value)
+        except ValueError:
+            options[name] = value
+    return options
+
+
+def people(count: int, which: str = "") -> str:
+    """How many people: 1 person, 2,000 honest people."""
+    return f"{count:,} {which} {'person' if count == 1 else 'people'}".replace("  ", " ")

@@ -1,0 +1,39 @@
+"""Which options were given, and whether they go together."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import typer
+
+from headcount.core.errors import InvalidParameter
+
+
+def given_options(context: typer.Context) -> dict[str, Any]:
+    """The options of the command line and their values, without those that were left out."""
+    return {
+        parameter.opts[0]: context.params[parameter.name]
+        for parameter in context.command.params
+        if parameter.name in context.params
+        and (source := context.get_parameter_source(parameter.name)) is not None
+        and source.name == "COMMANDLINE"
+    }
+
+
+def check_matters(
+    given: Mapping[str, Any], rules: Iterable[tuple[bool, Sequence[str], str]]
+) -> None:
+    """Refuse options that would change nothing.
+
+    A rule says whether some options matter, which they are, and what they must do if they do not.
+    """
+    for matters, options, how in rules:
+        for option in options:
+            if option in given and not matters:
+                raise InvalidParameter(f"{option} must {how}{_got(given[option])}")
+
+
+def _got(value: Any) -> str:
+    """What was given; a switch has no value to show."""
+    if value is True:
+        return ""
+    return f", got {' '.join(map(str, value if isinstance(value, list) else [value]))}"

@@ -1,0 +1,151 @@
+"""The analyzer's part of a protocol.
+
+It counts messages, answers from the counts, and states errors.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from statistics import NormalDist
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from headcount.core.budget import MOST_USERS
+from headcount.core.estimate import Answer, ErrorLaw
+from headcount.core.source import Source
+from headcount.core.tally import Tally
+from headcount.core.task import Holding, Task
+
+
+@dataclass(frozen=True)
+class Estimator(ABC):
+    """Answers a task from the messages of a crowd. It holds calibrated numbers and is never
+    changed.
+
+    `users` is always the number of people who took part, and everybody is taken to follow the
+    protocol. A `Holding` says how many people hold which encoded value.
+    """
+
+    task: Task
+
+    # Counting -----------------------------------------------------------------------------------
+
+    @property
+    @abstractmethod
+    def tally_size(self) -> int:
+        """How many numbers a tally has."""
+
+    @property
+    def tally_modulus(self) -> int | None:
+        """The modulus of the numbers in a tally, if messages are shares modulo some number."""
+        return None
+
+    @property
+    def most_users(self) -> int:
+        """The largest crowd for which the tally has room."""
+        return MOST_USERS
+
+    def count(self, payload: NDArray[Any]) -> NDArray[np.int64]:
+        """The numbers that these checked messages add to a tally. By default, these are the counts
+        of each message.
+        """
+        if self.tally_size == 2:  # many times faster than counting both
+            ones = np.count_nonzero(payload)
+            return np.array([len(payload) - ones, ones])
+        return np.bincount(payload, minlength=self.tally_size).astype(np.int64)
+
+    @abstractmethod
+    def simulate(self, held: Holding, source: Source) -> NDArray[np.int64]:
+        """Random numbers of a tally, without making messages. They have the same law as a tally of
+        messages.
+        """
+
+    @property
+    def simulates_exactly(self) -> bool:
+        """Whether `simulate` follows the joint law of all numbers in a tally. If not, each number
+        has the correct law, but numbers do not depend on each other as they should.
+        """
+        return True
+
+    # Answering ----------------------------------------------------------------------------------
+
+    @abstractmethod
+    def unbiased(self, tally: Tally, source: Source | None = None) -> Answer:
+        """The unbiased estimate. In central trust the curator's noise is added here. It is drawn
+        from `source`, or from a secure source if that is None.
+        """
+
+    def answer(self, users: int, unbiased: Answer) -> Answer:
+        """The answer to the task for an unbiased estimate. By default, the estimate itself.
+
+        It differs if the protocol counts something else than the task asks for. For example, it
+        counts bins for a density.
+        """
+        return unbiased
+
+    def postprocessing(self, tally: Tally) -> tuple[str, Callable[[Answer], Answer]] | None:
+        """A change that an option makes to the answer: its name and a function. By default None."""
+        return None
+
+    def release_law(self, tally: Tally) -> Mapping[Any, Fraction] | None:
+        """In central trust, the law of the release for this tally, to 60 digits or more.
+
+        Two outcomes may be merged if their likelihood ratio is the same for all tallies of this
+        number of people. It is None if the law is unknown or too long to list.
+        """
+        return None
+
+    # Error --------------------------------------------------------------------------------------
+
+    @abstractmethod
+    def standard_error(self, users: int, held: Holding | None) -> float:
+        """The root mean squared error of the answer for these values, or for the worst data if
+        `held` is None. With several buckets, it is the error of the worst bucket.
+        """
+
+    @property
+    def worst_is_attained(self) -> bool:
+        """Whether the standard error for the worst data is attained by some data. If not, it is
+        only an upper bound.
+        """
+        return True
+
+    @abstractmethod
+    def error_law(self, users: int, unbiased: Answer) -> ErrorLaw:
+        """The law of the answer's error, as far as the unbiased estimate determines it."""
+
+    def truth(self, held: Holding) -> Answer:
+        """The expected answer before postprocessing, for a crowd with these values. By default, it
+        is the true answer to the task.
+        """
+        return self.task.answer(held)
+
+    def answer_range(self, users: int) -> tuple[float, float]:
+        """The least and the largest possible truth."""
+        return self.task.answer_range(users)
+
+    def ranking_error(self, users: int) -> float:
+        """The error by which plans rank protocols. By default, the standard error for the worst
+        data.
+
+        For a density it is about the root of the mean integrated squared error, which includes
+        noise, sampling and smoothing. It is for the worst population whose density is no rougher
+        than 1 + cos(4πu).
+        """
+        return self.standard_error(users, None)
+
+    def extremes(self, users: int, confidence: float) -> Iterable[Answer]:
+        """Unbiased estimates that include one with the longest interval.
+
+        These are the ends of the possible range, the middle, and points near the ends, where the
+        range does not cut intervals yet. For a histogram they are estimates of single buckets.
+        """
+        low, high = self.task.answer_range(users)
+        deviations = -NormalDist().inv_cdf((1 - confidence) / 2)
+        reach = 2.5 * deviations * self.standard_error(users, None)
+        near = np.minimum(np.linspace(0, reach, 13), (high - low) / 2)
+        values = np.concatenate([low + near, [(low + high) / 2], high - near])
+        return values[::6].tolist() if self.task.buckets is None else (values,)

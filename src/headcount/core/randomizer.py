@@ -1,0 +1,81 @@
+"""The part of a protocol that a person's device runs: it turns a value into messages.
+
+A device needs nothing else.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from fractions import Fraction
+from typing import Any, TypeAlias
+
+from numpy.typing import NDArray
+
+from headcount.core.messages import Alphabet, Messages
+from headcount.core.source import Source
+
+Message: TypeAlias = int | tuple[int, ...]
+# One person's messages without their order: pairs of a message and its number of copies, sorted.
+Bundle: TypeAlias = tuple[tuple[Message, int], ...]
+BundleLaw: TypeAlias = Mapping[Bundle, Fraction]
+RARE = Fraction(1, 2**50)  # a law may leave out bundles with a smaller probability
+MOST_BUNDLES = 10_000  # a law lists no more bundles than this
+# Messages are made for at most this many people at a time, in about this much memory. If these
+# numbers change, the same seed gives other messages.
+MOST_AT_ONCE = 2**20
+_BYTES_AT_ONCE = 2**28
+
+
+class Randomizer(ABC):
+    """Turns people's values into messages. It holds calibrated numbers and is never changed.
+
+    All methods take encoded values, as `Task.encode` returns them.
+    """
+
+    @property
+    @abstractmethod
+    def alphabet(self) -> Alphabet:
+        """The messages that people send. It has a dummy unless `fixed_messages` is stated."""
+
+    @property
+    def fixed_messages(self) -> int | None:
+        """The number of messages that everybody sends. None if people send different numbers."""
+        return None
+
+    @property
+    def messages_per_user(self) -> float:
+        """The expected number of messages of a person, for the value that sends most.
+
+        It must be stated unless `fixed_messages` is.
+        """
+        if self.fixed_messages is None:
+            raise NotImplementedError(f"{type(self).__name__} must state messages_per_user")
+        return float(self.fixed_messages)
+
+    @abstractmethod
+    def send(self, encoded: NDArray[Any], source: Source) -> Messages:
+        """Everybody's messages. All random bits come from the source."""
+
+    @abstractmethod
+    def law(self, value: Any) -> BundleLaw | None:
+        """The exact law of the messages of a person who holds this value.
+
+        It may leave out bundles with a probability below `RARE`. It is None if there are more than
+        `MOST_BUNDLES` bundles.
+        """
+
+    def overflow(self, slots: int) -> float:
+        """An upper bound on the probability that a person has more messages than slots. It holds
+        for every value. It must be stated unless `fixed_messages` is.
+        """
+        return 1.0 if self.fixed_messages is None else float(slots < self.fixed_messages)
+
+    @property
+    def bytes_per_user(self) -> float:
+        """About how many bytes of memory it takes to make and count one person's messages."""
+        return 128 + self.messages_per_user * (64 + 4 * self.alphabet.bytes_per_message)
+
+    @property
+    def people_at_once(self) -> int:
+        """How many people's messages are made and counted at a time. It is a power of two."""
+        fitting = max(1, int(_BYTES_AT_ONCE / self.bytes_per_user))
+        return min(MOST_AT_ONCE, 1 << (fitting.bit_length() - 1))

@@ -1,0 +1,28 @@
+"""All tasks by their names. Each has one line, and is loaded when it is used."""
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from headcount.core.task import Task
+
+TASKS = {
+    "count": "headcount.core.tasks.count:Count",
+    "sum": "headcount.core.tasks.bounded:Sum",
+    "mean": "headcount.core.tasks.bounded:Mean",
+    "histogram": "headcount.core.tasks.histogram:Histogram",
+    "density": "headcount.core.tasks.density:Density",
+}
+
+
+def task_class(name: str) -> "type[Task]":
+    """The class of the task with this name."""
+    module, _, noun = TASKS[name].partition(":")
+    kind: type[Task] = getattr(import_module(module), noun)
+    return kind
+
+
+def task_modules() -> dict[str, str]:
+    """The module of each task, by the name of its class."""
+    places = (place.partition(":") for place in TASKS.values())
+    return {noun: module for module, _, noun in places}

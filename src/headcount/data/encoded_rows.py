@@ -1,0 +1,214 @@
+"""Rows that are encoded for a question: values, persons and groups as numbers."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from headcount.core import checks
+from headcount.core.errors import InvalidValue
+from headcount.data.columns import is_text, listed, plain
+from headcount.data.problems import Problems
+from headcount.data.question import Question
+from headcount.data.rows import Batch, Kind, Rows, readable
+from headcount.road.people import Group
+
+if TYPE_CHECKING:
+    import pyarrow
+
+MOST_GROUPS = 10_000
+
+
+@dataclass(frozen=True, eq=False)
+class EncodedRows:
+    """Encoded values of some rows. If the question asks for persons or groups, it has the number of
+    each row's person or group, too.
+    """
+
+    codes: NDArray[Any]
+    persons: NDArray[np.int64] | None = None
+    groups: NDArray[np.int64] | None = None
+
+    def take(self, which: NDArray[Any]) -> "EncodedRows":
+        persons, groups = (
+            None if array is None else array[which] for array in (self.persons, self.groups)
+        )
+        return EncodedRows(self.codes[which], persons, groups)
+
+    @property
+    def size(self) -> int:
+        """The memory of all arrays in bytes."""
+        arrays = (self.codes, self.persons, self.groups)
+        return sum(array.nbytes for array in arrays if array is not None)
+
+
+@dataclass(eq=False)
+class LeftOut:
+    """Rows that do not count, since something is missing in them.
+
+    `rows` is the number of such rows without a person. `persons` has the persons of the others.
+    """
+
+    rows: int = 0
+    persons: list[NDArray[np.int64]] = field(default_factory=list)
+
+    def and_persons(self, persons: NDArray[np.int64]) -> int:
+        """The number of people: these persons together with those whose rows were left out."""
+        return self.rows + len(np.unique(np.concatenate([persons, *self.persons])))
+
+
+@dataclass(eq=False)
+class Numbering:
+    """Gives numbers to names, in the order in which the names first occur. If it is `closed`, no
+    names are added.
+    """
+
+    numbers: dict[Any, int] = field(default_factory=dict)
+    closed: bool = False
+
+    @classmethod
+    def of_groups(cls, groups: "tuple[Group, ...] | None") -> "Numbering":
+        """A numbering of the declared groups. None means that groups are added as they occur."""
+        if groups is None:
+            return cls()
+        return cls({name: at for at, name in enumerate(groups)}, closed=True)
+
+    @classmethod
+    def of_found(cls, groups: "tuple[Group, ...]", question: Question) -> "Numbering":
+        """A numbering of the groups in a survey. It is empty if the question has no groups."""
+        return cls.of_groups(None if question.group is None else groups)
+
+    def of(self, column: "pyarrow.Array", title: str) -> tuple[NDArray[np.int64], list[Any]]:
+        """The number of each row's name in a column, and a list of unknown names. Unknown names
+        occur only if the numbering is closed; their number is −1.
+        """
+        names, where = listed(column, title)
+        if self.closed:  # names are compared as text, since text files have no types
+            known = {str(name): at for name, at in self.numbers.items()}
+            numbers = [known.get(str(name), -1) for name in names]
+        else:
+            numbers = [self.numbers.setdefault(name, len(self.numbers)) for name in names]
+        strange = [name for name, at in zip(names, numbers, strict=True) if at < 0]
+        return np.array(numbers, dtype=np.int64)[where], strange
+
+
+@dataclass(eq=False)
+class EncodedTable:
+    """A table that is read and encoded, batch by batch. Values that do not fit are refused at the
+    end.
+    """
+
+    rows: Rows
+    question: Question
+    groups: Numbering
+    persons: Numbering = field(default_factory=Numbering)
+    left_out: LeftOut = field(default_factory=LeftOut)
+
+    def __iter__(self) -> Iterator[tuple[EncodedRows, float]]:
+        """Encoded rows of each batch, with the share of all rows that have been read."""
+        problems, first = Problems(), 0
+        self.left_out = LeftOut()
+        batches: Iterator[Batch] = self.rows.batches(self.question.columns, self._kinds)
+        for batch, share in batches:
+            with readable(self.rows.name):
+                rows, new_problems = self._encoded(batch, first)
+            problems += new_problems
+            first += batch.num_rows
+            if not problems.any and len(rows.codes):
+                yield rows, share
+        unit = "person" if self.question.person is None else "row"
+        problems.refuse(self.question.cleaning.allowed, unit)
+
+    @property
+    def _kinds(self) -> dict[str, Kind]:
+        """The kinds of columns in files without types. Names of persons and groups are read as
+        text, even if they look like numbers.
+        """
+        kinds = {}
+        if self.question.cleaning.kind:
+            kinds[self.question.cleaning.column] = self.question.cleaning.kind
+        return kinds | dict.fromkeys(self.question.public, "text")
+
+    def _encoded(self, batch: "pyarrow.RecordBatch", first: int) -> tuple[EncodedRows, Problems]:
+        """The rows of a batch that count. `first` is the number of the batch's first row."""
+        question = self.question
+        cleaned = question.cleaning.clean(batch.column(question.cleaning.column), first)
+        codes, kept = cleaned.codes, cleaned.kept
+        if not question.public:
+            self.left_out.rows += batch.num_rows - len(codes)
+            return EncodedRows(codes), cleaned.problems
+        here = self._named(batch, first)
+        if here is not None:
+            codes = codes[here if kept is None else here[kept]]
+            kept = here if kept is None else kept & here
+        if kept is not None:
+            self._leave_out(batch.filter(~kept))
+            batch = batch.filter(kept)
+        person, group = question.person, question.group
+        persons = None if person is None else self._persons(batch.column(person), person)
+        groups = None if group is None else self._groups(batch.column(group), group)
+        return EncodedRows(codes, persons, groups), cleaned.problems
+
+    def _named(self, batch: "pyarrow.RecordBatch", first: int) -> NDArray[np.bool_] | None:
+        """Which rows have a person and a group, or None if all have. A row without them is an
+        error, unless rows without a value are left out.
+        """
+        here = None
+        for name in self.question.public:
+            column = batch.column(name)
+            if not column.null_count:
+                continue
+            there: NDArray[np.bool_] = column.is_valid().to_numpy(zero_copy_only=False)
+            if not self.question.cleaning.dropping:
+                at = first + int(np.argmin(there)) + 1
+                raise InvalidValue(f"every row must have a {name!r}, got none in row {at}")
+            here = there if here is None else here & there
+        return here
+
+    def _leave_out(self, batch: "pyarrow.RecordBatch") -> None:
+        if self.question.person is None:
+            self.left_out.rows += batch.num_rows
+            return
+        column = batch.column(self.question.person)
+        self.left_out.rows += column.null_count
+        persons = self._persons(column.drop_null(), self.question.person)
+        self.left_out.persons.append(np.unique(persons))
+
+    def _persons(self, column: "pyarrow.Array", title: str) -> NDArray[np.int64]:
+        from pyarrow import types
+
+        column = plain(column)
+        if types.is_integer(column.type):
+            numbers: NDArray[Any] = column.to_numpy()
+            return numbers.view(np.int64) if numbers.itemsize == 8 else numbers.astype(np.int64)
+        self._check_names(column, title)
+        return self.persons.of(column, title)[0]
+
+    def _groups(self, column: "pyarrow.Array", title: str) -> NDArray[np.int64]:
+        self._check_names(plain(column), title)
+        numbers, strange = self.groups.of(column, title)
+        if strange:
+            known = checks.few([repr(name) for name in self.groups.numbers])
+            raise InvalidValue(
+                f"every group must be one of {known}, got {checks.shown(strange[0])}"
+            )
+        if len(self.groups.numbers) > MOST_GROUPS:
+            raise InvalidValue(
+                f"there must be at most {MOST_GROUPS:,} groups, got more in column {title!r}"
+            )
+        return numbers
+
+    def _check_names(self, column: "pyarrow.Array", title: str) -> None:
+        from pyarrow import types
+
+        kind = column.type
+        kind = kind.value_type if types.is_dictionary(kind) else kind
+        if not (is_text(kind) or types.is_integer(kind) or types.is_boolean(kind)):
+            raise InvalidValue(f"column {title!r} must hold text or whole numbers, got {kind}")
+
+
+def group_order(names: "Iterator[Group] | list[Group]") -> list[Group]:
+    """Groups in the order in which they are shown: first numbers by size, then words."""
+    return sorted(names, key=lambda name: (isinstance(name, str), name))

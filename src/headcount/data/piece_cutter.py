@@ -1,0 +1,71 @@
+"""Cuts the encoded values of each group into pieces of one size. Batches may have any size."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from headcount.core.protocol import Protocol
+from headcount.data.encoded_rows import EncodedRows, Numbering
+from headcount.road.people import Group, Progress
+
+
+def pieces(
+    batches: Iterable[tuple[EncodedRows, float]],
+    protocols: Mapping[Group, Protocol],
+    groups: Numbering,
+    progress: Progress,
+) -> Iterator[tuple[Group, int, NDArray[Any]]]:
+    """The encoded values of each group in pieces: (group, number of the piece, values).
+
+    Each piece has as many values as the protocol of its group takes at a time; the last may have
+    fewer.
+    """
+    cutters = {
+        group: Cutter(protocol.randomizer.people_at_once) for group, protocol in protocols.items()
+    }
+    names = {at: name for name, at in groups.numbers.items()}
+    for rows, share in batches:
+        if rows.groups is None:
+            split: Iterable[tuple[Group, NDArray[Any]]] = [(None, rows.codes)]
+        else:
+            order = np.argsort(rows.groups, kind="stable")
+            present, firsts = np.unique(rows.groups[order], return_index=True)
+            cut = np.split(rows.codes[order], firsts[1:])
+            split = [(names[at], codes) for at, codes in zip(present.tolist(), cut, strict=True)]
+        for group, codes in split:
+            if group in cutters:
+                for number, piece in cutters[group].add(codes):
+                    yield group, number, piece
+        progress(share)
+    for group, cutter in cutters.items():
+        for number, piece in cutter.rest():
+            yield group, number, piece
+
+
+class Cutter:
+    """Takes arrays of any length, and yields numbered arrays of one length."""
+
+    def __init__(self, length: int) -> None:
+        self._length = length
+        self._arrays: list[NDArray[Any]] = []
+        self._size = self._number = 0
+
+    def add(self, array: NDArray[Any]) -> Iterator[tuple[int, NDArray[Any]]]:
+        while self._size + len(array) >= self._length:
+            cut = self._length - self._size
+            self._arrays.append(array[:cut])
+            array = array[cut:]
+            yield from self.rest()
+        if len(array):
+            self._arrays.append(array)
+            self._size += len(array)
+
+    def rest(self) -> Iterator[tuple[int, NDArray[Any]]]:
+        """The values that are left, as one more array. It yields nothing if none are left."""
+        if self._arrays:
+            whole = self._arrays[0] if len(self._arrays) == 1 else np.concatenate(self._arrays)
+            number, self._arrays, self._size = self._number, [], 0
+            self._number += 1
+            yield number, whole

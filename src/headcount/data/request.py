@@ -1,0 +1,232 @@
+"""The settings of an estimate. All of them are checked before any row is read."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, fields
+from typing import Any, TypedDict
+
+from headcount.core import checks
+from headcount.core.budget import Budget, Crowd, Trust
+from headcount.core.cached import cached_property
+from headcount.core.errors import InvalidParameter
+from headcount.core.protocol import Protocol
+from headcount.core.source import Source
+from headcount.core.task import Task
+from headcount.data.cleaning import Cleaning, Fill, cleaning
+from headcount.data.encoded_rows import group_order
+from headcount.data.engine import Engine
+from headcount.data.honesty import Honest, check_honest
+from headcount.data.local import LocalEngine
+from headcount.data.question import Question
+from headcount.data.sources import rows_of
+from headcount.planner.plan import best_protocol
+from headcount.protocols.registry import protocol as protocol_by_name
+from headcount.protocols.registry import protocol_class
+from headcount.randomness.sources import SecureSource
+from headcount.road.people import Group
+
+MOST_ROWS_PER_PERSON = 1000
+
+
+def _spark_engine() -> Engine:
+    from headcount.data.spark import SparkEngine
+
+    return SparkEngine()
+
+
+ENGINES: dict[str, Callable[[], Engine]] = {"local": LocalEngine, "spark": _spark_engine}
+
+
+class Settings(TypedDict, total=False):
+    """The settings of an estimate, by name: see `estimate`."""
+
+    column: str | None
+    budget: Budget | None
+    trust: Trust | str | None
+    protocol: str | Protocol | None
+    options: Mapping[str, Any] | None
+    honest: Honest
+    query: str | None
+    missing: Fill
+    outside: str
+    bins: Sequence[float] | None
+    person: str | None
+    rows_per_person: int
+    group: str | None
+    groups: Sequence[Group] | None
+    engine: str | Engine | None
+    source: Source | None
+    progress: Callable[[str, float], None]
+
+
+@dataclass(frozen=True, eq=False)
+class Request:
+    """The settings of an estimate, as the caller gave them: see `estimate`."""
+
+    data: Any = None
+    task: Task | None = None
+    column: str | None = None
+    budget: Budget | None = None
+    trust: Trust | str | None = None
+    protocol: str | Protocol | None = None
+    options: Mapping[str, Any] | None = None
+    honest: Honest = None
+    query: str | None = None
+    missing: Fill = "error"
+    outside: str = "error"
+    bins: Sequence[float] | None = None
+    person: str | None = None
+    rows_per_person: int = 1
+    group: str | None = None
+    groups: Sequence[Group] | None = None
+    engine: str | Engine | None = None
+    source: Source | None = None
+    progress: Callable[[str, float], None] = lambda step, share: None
+
+    @classmethod
+    def of(cls, data: Any, task: Task | None, settings: Mapping[str, Any]) -> "Request":
+        """The request with these settings, checked."""
+        known = {field.name for field in fields(cls)} - {"data", "task"}
+        for name in settings:
+            if name not in known:
+                raise TypeError(f"estimate() got an unexpected keyword argument {name!r}")
+        request = cls(data, task, **settings)
+        request.check()
+        return request
+
+    def check(self) -> None:
+        """Refuse settings that do not fit together. What people think of first is checked first."""
+        _ = self.spendable
+        rows = checks.whole(
+            "rows_per_person", self.rows_per_person, low=1, high=MOST_ROWS_PER_PERSON
+        )
+        if rows > 1 and (self.person is None or self.built is not None):
+            raise InvalidParameter(
+                f"`rows_per_person` must come with `person` and without a protocol that was built "
+                f"before, got {rows}"
+            )
+        _ = self.random_bits
+        checks.instance("options", self.options or {}, Mapping)
+        if self.built is not None and self.built.task != self.question.task:
+            raise InvalidParameter(
+                f"the task must be that of the protocol, {self.built.task}, "
+                f"got {self.question.task}"
+            )
+        check_honest(self.honest, self.question)
+
+    @property
+    def built(self) -> Protocol | None:
+        """The protocol, if the caller gave a protocol object."""
+        return self.protocol if isinstance(self.protocol, Protocol) else None
+
+    @cached_property
+    def spendable(self) -> Budget:
+        """The budget that was given, or the budget of the protocol object."""
+        if self.built is not None:
+            if self.budget is not None:
+                raise InvalidParameter("`budget` must be left to the protocol, got both")
+            return self.built.budget
+        if self.budget is None:
+            raise InvalidParameter("`budget` must be given, got none")
+        checks.instance("budget", self.budget, Budget)
+        return self.budget
+
+    @cached_property
+    def random_bits(self) -> Source:
+        """The source of random bits. It is secure if none was given."""
+        source = SecureSource() if self.source is None else self.source
+        checks.instance("source", source, Source)
+        return source
+
+    @cached_property
+    def place(self) -> Engine:
+        """The engine that was asked for, or else the engine that fits the data."""
+        if isinstance(self.engine, Engine):
+            return self.engine
+        name = self.engine
+        if name is None:
+            # The name of the module is enough, so Spark is not loaded for other data.
+            name = "spark" if type(self.data).__module__.startswith("pyspark.") else "local"
+        return ENGINES[checks.choice("engine", name, list(ENGINES))]()
+
+    @cached_property
+    def rows(self) -> Any:
+        """The rows, in the form that the engine needs."""
+        if isinstance(self.place, LocalEngine):
+            return rows_of(self.data, self.query)
+        if self.query is not None:
+            raise InvalidParameter(
+                f"`query` must be asked of the local engine, got {self.place.name}"
+            )
+        return self.data
+
+    @cached_property
+    def who_is_trusted(self) -> Trust:
+        """The trust that was asked for, or the trust of the protocol, or else central."""
+        asked = self.trust
+        if asked is not None:
+            asked = Trust(checks.choice("trust", asked, list(Trust)))
+        if self.protocol is None:
+            return asked or Trust.CENTRAL
+        named = self.built or protocol_class(str(self.protocol))
+        if asked not in (None, named.trust):
+            raise InvalidParameter(f"`trust` must be {named.trust} with {named.name}, got {asked}")
+        return named.trust
+
+    @cached_property
+    def question(self) -> Question:
+        """Everything that an engine needs to know."""
+        rows, place = self.rows, self.place
+        column = self.column
+        if column is None and isinstance(place, LocalEngine):
+            column = rows.only_column()
+        if column is None:
+            raise InvalidParameter(f"`column` must be named with the engine {place.name}, got none")
+        return Question(
+            self._cleaning(column),
+            self.person,
+            int(self.rows_per_person),
+            self.group,
+            self._declared_groups,
+            values_stay=place.remote and self.who_is_trusted is not Trust.CENTRAL,
+        )
+
+    def _cleaning(self, column: str) -> Cleaning:
+        task = self.task
+        if self.built is not None and task is None and self.bins is None:
+            task = self.built.task
+        return cleaning(column, task, missing=self.missing, outside=self.outside, bins=self.bins)
+
+    @property
+    def _declared_groups(self) -> tuple[Group, ...] | None:
+        if self.groups is None:
+            return None
+        listed = isinstance(self.groups, Sequence) and not isinstance(self.groups, str)
+        names = list(self.groups) if listed else []
+        words = all(isinstance(name, str) or _is_number(name) for name in names)
+        different = words and len({str(name) for name in names}) == len(names)
+        if self.group is None or not names or not different:
+            raise InvalidParameter(
+                f"`groups` must come with `group`: words or whole numbers, each once, "
+                f"got {checks.shown(self.groups)}"
+            )
+        return tuple(group_order(names))
+
+    def build(self, budget: Budget, crowd: Crowd) -> Protocol:
+        """The protocol for a crowd: the caller's protocol object, or the protocol with the given
+        name, or else the best protocol.
+        """
+        if self.built is not None:
+            return self.built
+        options = self.options or {}
+        if self.protocol is not None:
+            return protocol_by_name(
+                str(self.protocol), self.question.task, budget, crowd, **options
+            )
+        if options:
+            raise InvalidParameter(f"`{next(iter(options))}` must come with a protocol, got none")
+        return best_protocol(self.question.task, budget, crowd, self.who_is_trusted)
+
+
+def _is_number(name: object) -> bool:
+    """Whether a name is a whole number that fits into a column."""
+    return isinstance(name, int) and abs(name) < 2**64

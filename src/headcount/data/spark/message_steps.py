@@ -1,0 +1,96 @@
+"""The steps of an executor for stored messages: one makes the messages, the other counts them."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from headcount.core.errors import HeadcountError
+from headcount.core.protocol import Protocol, tally_of
+from headcount.core.source import Source
+from headcount.core.tally import Tally
+from headcount.data.encoded_rows import Numbering
+from headcount.data.piece_cutter import Cutter, pieces
+from headcount.data.spark.columns import message_column, payload_of
+from headcount.data.spark.remote_refusals import RemoteRefusal
+from headcount.data.spark.results import Batches, count_result, result_batch
+from headcount.data.spark.rows import Reader, partition_source, quietly
+from headcount.randomness.sources import SeededSource
+from headcount.road.people import Group
+from headcount.road.shuffler import Shuffler
+
+if TYPE_CHECKING:
+    import pyarrow
+
+_ROWS = 2**16  # rows in each batch that is yielded
+
+
+@dataclass(frozen=True)
+class SendStep:
+    """Makes the messages of a group, one in each row. If `mixed`, each has random keys, and the
+    messages are sorted by them later.
+    """
+
+    reader: Reader
+    groups: tuple[Group, ...]
+    group: Group
+    protocol: Protocol
+    mixed: bool
+    seed: SeededSource | None
+
+    def __call__(self, batches: Batches) -> Batches:
+        source = partition_source(self.seed).part(self.groups.index(self.group))
+        names = Numbering.of_found(self.groups, self.reader.question)
+        rows = self.reader.encoded_rows(batches, names)
+        size = min(_ROWS, self.protocol.randomizer.people_at_once)
+        for _, number, codes in pieces(rows, {self.group: self.protocol}, names, quietly):
+            bits = source.part(number)
+            for start in range(0, len(codes), size):
+                sent = self.protocol.randomizer.send(codes[start : start + size], bits)
+                admitted = Shuffler.of(self.protocol).admitted(sent)
+                payload = self.protocol.alphabet.messages(admitted.payload)
+                for at in range(0, len(payload), _ROWS):
+                    yield self._batch(payload[at : at + _ROWS], bits)
+
+    def _batch(self, payload: NDArray[Any], source: Source) -> "pyarrow.RecordBatch":
+        import pyarrow
+
+        arrays = [message_column(payload)]
+        if self.mixed:
+            keys = source.integers(2 * len(payload), np.uint64).view(np.int64).reshape(2, -1)
+            arrays += [pyarrow.array(key) for key in keys]
+        return pyarrow.RecordBatch.from_arrays(arrays, ["message", "key", "tie"][: len(arrays)])
+
+
+@dataclass(frozen=True)
+class CountStep:
+    """Counts stored messages for a tally. The result has the number of messages as `users`, since
+    messages do not say how many people sent them.
+    """
+
+    protocol: Protocol
+
+    def __call__(self, batches: Batches) -> Batches:
+        cutter, sent = Cutter(self.protocol.randomizer.people_at_once), 0
+        total: Tally | None = None
+        try:
+            for payload in self._pieces(batches, cutter):
+                sent += len(payload)
+                counts = self.protocol.estimator.count(self.protocol.alphabet.messages(payload))
+                tally = tally_of(self.protocol, counts, 1, secure=True)
+                total = tally if total is None else total + tally
+        except HeadcountError as error:
+            yield result_batch(
+                None, None, None, RemoteRefusal(error.message, error.hint, None).to_json()
+            )
+            return
+        if total is not None:
+            yield count_result(None, sent, total.counts)
+
+    def _pieces(self, batches: Batches, cutter: Cutter) -> Iterator[NDArray[Any]]:
+        for batch in batches:
+            payload = payload_of(batch.column(0), self.protocol.alphabet)
+            yield from (piece for _, piece in cutter.add(payload))
+        yield from (piece for _, piece in cutter.rest())

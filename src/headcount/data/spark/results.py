@@ -1,0 +1,93 @@
+"""The results that executors return to the driver.
+
+A result has a row for each group, with the number of people and their counts, or one row that says
+why rows are refused. An executor adds up the results of all partitions. So the driver never sees
+the result of a single partition.
+"""
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from headcount.core.errors import HeadcountError
+from headcount.core.tally import Tally
+from headcount.data.engine import Survey
+from headcount.data.question import Question
+from headcount.data.spark.remote_refusals import RemoteRefusal, joint_refusal
+from headcount.road.people import Group
+
+if TYPE_CHECKING:
+    import pyarrow
+
+# The rows of a partition. A step is called with them, and yields rows of this kind, too.
+Batches: TypeAlias = "Iterator[pyarrow.RecordBatch]"
+
+RESULT_SCHEMA = "name string, users bigint, counts binary, refusal string"
+
+
+def result_rows(table: "pyarrow.RecordBatch | pyarrow.Table") -> Iterator[tuple[Any, ...]]:
+    return zip(*(column.to_pylist() for column in table.columns), strict=True)
+
+
+def count_result(
+    name: Group, users: int, counts: NDArray[np.int64] | None
+) -> "pyarrow.RecordBatch":
+    encoded = None if counts is None else counts.astype("<i8").tobytes()
+    return result_batch(json.dumps(name), users, encoded, None)
+
+
+def refusal_result(error: HeadcountError, question: Question) -> "pyarrow.RecordBatch":
+    return result_batch(None, None, None, RemoteRefusal.of(error, question).to_json())
+
+
+def result_batch(*row: Any) -> "pyarrow.RecordBatch":
+    import pyarrow
+
+    kinds = (pyarrow.string(), pyarrow.int64(), pyarrow.binary(), pyarrow.string())
+    arrays = [pyarrow.array([cell], kind) for cell, kind in zip(row, kinds, strict=True)]
+    return pyarrow.RecordBatch.from_arrays(
+        arrays, [column.split()[0] for column in RESULT_SCHEMA.split(", ")]
+    )
+
+
+def counts_of(encoded: bytes | None) -> NDArray[np.int64] | None:
+    return None if encoded is None else np.frombuffer(encoded, "<i8").astype(np.int64)
+
+
+@dataclass(frozen=True)
+class SumStep:
+    """Adds up the results of all partitions, so that each group has one row.
+
+    The results are surveys if `kinds` is None. Otherwise they are tallies, and `kinds` has the
+    name of the protocol and the modulus of the tally for each group.
+    """
+
+    kinds: Mapping[Group, tuple[str, int | None]] | None = None
+
+    def __call__(self, batches: Batches) -> Batches:
+        totals: dict[Group, Any] = {}
+        refusals: list[RemoteRefusal] = []
+        for batch in batches:
+            for name, users, encoded, refusal in result_rows(batch):
+                if refusal is not None:
+                    refusals.append(RemoteRefusal.from_json(refusal))
+                    continue
+                group = json.loads(name)
+                result = self._result(group, users, counts_of(encoded))
+                totals[group] = totals[group] + result if group in totals else result
+        refused = joint_refusal(refusals)
+        if refused is not None:
+            yield result_batch(None, None, None, refused.to_json())
+            return
+        for group, total in totals.items():
+            yield count_result(group, total.users, total.counts)
+
+    def _result(self, group: Group, users: int, counts: NDArray[np.int64] | None) -> Survey | Tally:
+        if self.kinds is None or counts is None:
+            return Survey(users, counts)
+        protocol, modulus = self.kinds[group]
+        return Tally(counts, users, protocol, modulus)

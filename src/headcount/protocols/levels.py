@@ -1,0 +1,151 @@
+"""Sums and means: people round their numbers to levels, and the analyzer adds up the levels.
+
+See `fixed_point` for the notation, the rounding and the error.
+"""
+
+import math
+from abc import abstractmethod
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from headcount.core import checks
+from headcount.core.budget import MOST_USERS
+from headcount.core.estimate import ErrorLaw
+from headcount.core.estimator import Estimator
+from headcount.core.messages import Alphabet, Messages
+from headcount.core.protocol import Protocol
+from headcount.core.randomizer import BundleLaw, Randomizer
+from headcount.core.source import Source
+from headcount.core.tally import Tally
+from headcount.core.task import Holding
+from headcount.core.tasks.bounded import MOST_LEVELS, Bounded
+from headcount.protocols.fixed_point import Grid, RoundedError
+from headcount.protocols.geometric_error import GeometricError
+
+MOST_SUM = 2**60  # the largest sum of all levels; a tally can hold this sum and noise
+
+
+@dataclass(frozen=True)
+class Rounding(Randomizer):
+    """Rounds a number to a level at random, and passes the level to another randomizer."""
+
+    grid: Grid
+    levels: Randomizer  # its values are levels
+
+    @property
+    def alphabet(self) -> Alphabet:
+        return self.levels.alphabet
+
+    @property
+    def fixed_messages(self) -> int | None:
+        return self.levels.fixed_messages
+
+    @property
+    def messages_per_user(self) -> float:
+        return self.levels.messages_per_user
+
+    def send(self, encoded: NDArray[Any], source: Source) -> Messages:
+        return self.levels.send(self.grid.round(encoded, source), source)
+
+    def law(self, value: float) -> BundleLaw | None:
+        out: dict[Any, Fraction] = {}
+        for level, chance in self.grid.chances(value):
+            law = self.levels.law(level)
+            if law is None:
+                return None
+            for bundle, probability in law.items():
+                out[bundle] = out.get(bundle, Fraction(0)) + chance * probability
+        return out
+
+    def overflow(self, slots: int) -> float:
+        return self.levels.overflow(slots)
+
+
+@dataclass(frozen=True)
+class LevelEstimator(Estimator):
+    """Computes the answer from an estimate S of the sum of all levels."""
+
+    grid: Grid
+
+    @abstractmethod
+    def level_sum(self, tally: Tally, source: Source | None) -> Fraction | int:
+        """The unbiased estimate S."""
+
+    @abstractmethod
+    def variance(self, users: int, held: Holding | None) -> float:
+        """The variance of S plus that of rounding. Without `held`, the largest possible value."""
+
+    @abstractmethod
+    def simulate_levels(self, held: Holding, source: Source) -> NDArray[np.int64]:
+        """The numbers of a random tally of people who have these levels."""
+
+    @property
+    def most_users(self) -> int:
+        return min(MOST_USERS, MOST_SUM // self.grid.levels)
+
+    def unit(self, users: int) -> Fraction:
+        """The change of the answer by one level."""
+        return self.grid.unit / self.grid.task.divisor(users)
+
+    def unbiased(self, tally: Tally, source: Source | None = None) -> float:
+        bounds, users = self.grid.task, tally.users
+        base = Fraction(bounds.low) * users / bounds.divisor(users)
+        return float(base + self.unit(users) * self.level_sum(tally, source))
+
+    def standard_error(self, users: int, held: Holding | None) -> float:
+        return float(self.unit(users)) * math.sqrt(self.variance(users, held))
+
+    def simulate(self, held: Holding, source: Source) -> NDArray[np.int64]:
+        return self.simulate_levels(self.grid.rounded(held, source), source)
+
+
+@dataclass(frozen=True)
+class NoisySum(LevelEstimator):
+    """Computes the answer from the sum of all levels plus geometric noise."""
+
+    @abstractmethod
+    def noise_error(self, users: int) -> GeometricError:
+        """The law of the noise, in levels."""
+
+    def variance(self, users: int, held: Holding | None) -> float:
+        return self.noise_error(users).standard_error ** 2 + self.grid.variance(users, held)
+
+    def error_law(self, users: int, unbiased: float) -> ErrorLaw:
+        rounding = self.grid.variance(users, None)
+        return RoundedError(self.noise_error(users), float(self.unit(users)), users, rounding)
+
+
+def check_levels(protocol: Protocol, option: str, most: int = MOST_LEVELS) -> None:
+    """Check the option that gives the number of levels, if it is set, and make it an int."""
+    value = getattr(protocol, option)
+    if value is not None:
+        most = min(most, MOST_SUM // protocol.crowd.users)
+        object.__setattr__(protocol, option, checks.whole(option, value, low=1, high=most))
+
+
+def bounded(protocol: Protocol) -> Bounded:
+    """The bounds of the numbers that a protocol adds up."""
+    task = protocol.task.bounded
+    assert task is not None
+    return task
+
+
+def level_sum(held: Holding) -> int:
+    """The sum of all people's levels."""
+    return int(held.values @ held.counts)
+
+
+def enough_levels(task: Bounded, users: int, epsilon: float, share: float) -> int:
+    """Enough levels that rounding adds at most this share of the variance of central noise.
+
+    The variance of central noise is 2L²/ε² for L levels. Whole numbers are themselves the levels,
+    unless there are too many of them.
+    """
+    most = min(MOST_LEVELS, MOST_SUM // users)
+    if task.whole and task.span <= most:
+        return int(task.span)
+    return max(1, min(most, math.ceil(epsilon * math.sqrt(users / (8 * share)))))

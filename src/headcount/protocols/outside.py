@@ -1,0 +1,162 @@
+"""Protocols that are not Headcount's own: checks and keeps the classes that are registered.
+
+Installed packages name their classes in the entry points of the group `headcount.protocols`:
+
+    [project.entry-points."headcount.protocols"]
+    my-protocol = "my_package.my_module:MyProtocol"
+
+These classes are loaded once, when somebody first asks for them. A class that cannot be loaded is
+left out, and a line of the log names its package.
+"""
+
+import inspect
+import os
+import re
+import threading
+from collections.abc import Container
+from dataclasses import MISSING, fields
+
+from headcount.core import checks
+from headcount.core.budget import Trust
+from headcount.core.errors import InvalidParameter
+from headcount.core.protocol import Protocol, option_names
+from headcount.core.task import Task
+
+GROUP = "headcount.protocols"
+_NAME = re.compile(rf"({'|'.join(Trust)})\.[a-z0-9]+(-[a-z0-9]+)*")
+
+
+def is_name(text: str) -> bool:
+    """Whether a text has the form of a protocol's name, such as local.my-protocol."""
+    return _NAME.fullmatch(text) is not None
+
+
+class _Thread(threading.local):
+    """Whether this thread is loading packages. Their code may itself ask for names."""
+
+    loading = False
+
+
+class Outside:
+    """The registered classes, in their order. Reading needs no lock, adding a class does."""
+
+    def __init__(self, reserved: Container[str]) -> None:
+        self._reserved = reserved  # names that no class from outside may have
+        self._classes: tuple[type[Protocol], ...] = ()
+        self._loaded = False  # whether the classes of installed packages are loaded
+        self._left_out: set[str] = set()  # what the log has named
+        self._thread = _Thread()
+        self._make_lock()
+        if hasattr(os, "register_at_fork"):
+            os.register_at_fork(after_in_child=self._make_lock)
+
+    def _make_lock(self) -> None:
+        """Make a new lock. After a fork, a thread that no longer exists may hold the old one."""
+        self._lock = threading.Lock()
+
+    def classes(self) -> tuple[type[Protocol], ...]:
+        """All registered classes, including those of installed packages."""
+        # Threads that ask at the same time all load the packages, with the same result. None waits.
+        if not self._loaded and not self._thread.loading:
+            self._thread.loading = True
+            try:
+                self._load_packages()
+            finally:
+                self._thread.loading = False
+            self._loaded = True
+        return self._classes
+
+    def add(self, kind: type[Protocol]) -> None:
+        """Keep a class. Refuse it if another class has the same name and answers the same task."""
+        _check(kind)
+        if kind.name in self._reserved:
+            raise InvalidParameter(
+                f"`name` must not be one of Headcount's own protocols, got {kind.name!r}"
+            )
+        with self._lock:
+            for other in self._classes:
+                same = [task for task in kind.tasks if issubclass(task, other.tasks)]
+                same += [task for task in other.tasks if issubclass(task, kind.tasks)]
+                if other.name == kind.name and same and _place(other) != _place(kind):
+                    raise InvalidParameter(
+                        f"`name` must be new, or be for tasks that {_place(other)} does not "
+                        f"answer, got {kind.name!r} for a {same[0].name} again"
+                    )
+            known = tuple(
+                kind if _place(other) == _place(kind) else other for other in self._classes
+            )
+            self._classes = known if kind in known else (*known, kind)
+
+    def _load_packages(self) -> None:
+        from importlib.metadata import entry_points  # takes a while to load
+
+        try:
+            points = tuple(entry_points(group=GROUP))
+        except Exception as error:  # the metadata of a package may be damaged
+            self._leave_out("protocols of installed packages are", error)
+            return
+        for point in points:
+            package = "an unknown package" if point.dist is None else point.dist.name
+            try:
+                self.add(point.load())
+            except (Exception, SystemExit) as error:  # the code of a package may raise anything
+                self._leave_out(f"the protocol {point.name} of the package {package} is", error)
+
+    def _leave_out(self, what: str, error: BaseException) -> None:
+        """Say once that something is left out, and why, in one line."""
+        import logging
+
+        if what not in self._left_out:
+            self._left_out.add(what)
+            reason = " ".join(f"{type(error).__name__}: {error}".split())
+            logging.getLogger("headcount").warning("headcount: %s left out: %s", what, reason)
+
+
+def _check(kind: type[Protocol]) -> None:
+    """Refuse a class that cannot be registered as a protocol."""
+    if not isinstance(kind, type) or not issubclass(kind, Protocol):
+        raise InvalidParameter(
+            f"`protocol` must be a class that extends Protocol, got {checks.shown(kind)}"
+        )
+    if missing := sorted(kind.__abstractmethods__):
+        raise InvalidParameter(
+            f"a registered protocol must define {', '.join(missing)}, got {_place(kind)} without it"
+        )
+    name, trust = getattr(kind, "name", None), getattr(kind, "trust", None)
+    if not isinstance(trust, Trust):
+        raise InvalidParameter(f"`trust` must be a Trust, got {checks.shown(trust)}")
+    if not isinstance(name, str) or not is_name(name) or not name.startswith(f"{trust}."):
+        raise InvalidParameter(
+            f"`name` must be the trust, a dot and words with hyphens, like {trust}.my-protocol, "
+            f"got {checks.shown(name)}"
+        )
+    tasks = getattr(kind, "tasks", None)
+    listed = tasks if isinstance(tasks, tuple) and tasks else (None,)
+    if not all(isinstance(task, type) and issubclass(task, Task) for task in listed):
+        raise InvalidParameter(
+            f"`tasks` must be a tuple of tasks such as (Count,), got {checks.shown(tasks)}"
+        )
+    _check_options(kind)
+
+
+def _check_options(kind: type[Protocol]) -> None:
+    options = option_names(kind)
+    for field in fields(kind):
+        required = field.default is MISSING and field.default_factory is MISSING
+        if field.name in options and required:
+            raise InvalidParameter(
+                f"options must have defaults, got {field.name!r} of {kind.name} without one"
+            )
+    if "__dataclass_params__" not in vars(kind):
+        for option, hint in inspect.get_annotations(kind).items():
+            if option not in kind.__dataclass_fields__ and "ClassVar" not in str(hint):
+                raise InvalidParameter(
+                    f"a class with options must be a frozen dataclass, got {kind.name} with "
+                    f"{option!r}",
+                    hint="write @dataclass(frozen=True) above the class and below @register",
+                )
+
+
+def _place(kind: type[Protocol]) -> str:
+    """Where a class was defined. A class that is defined again in this place replaces it."""
+    return f"{kind.__module__}.{kind.__qualname__}"

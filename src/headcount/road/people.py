@@ -1,0 +1,73 @@
+"""The people at the beginning of the road. Their values may be in memory or in tables."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from headcount.core.budget import Trust
+from headcount.core.protocol import Protocol
+from headcount.core.source import Source
+from headcount.core.tally import Tally
+from headcount.road.pieces import tally_of_part
+from headcount.road.shuffler import Shuffler
+
+# The name of a group. It is None if there is only one group, of everybody.
+Group: TypeAlias = str | int | bool | None
+# A function that is called with the share of the work that is done, from 0 to 1.
+Progress: TypeAlias = Callable[[float], None]
+
+
+class People(ABC):
+    """People in one group or several, whose values can be counted or randomized."""
+
+    @property
+    @abstractmethod
+    def users(self) -> Mapping[Group, int]:
+        """The number of people in each group, in the order of groups."""
+
+    @abstractmethod
+    def counts(self, group: Group) -> NDArray[np.int64] | None:
+        """The number of people of a group who hold each value.
+
+        It is None if there are too many values to count.
+        """
+
+    @abstractmethod
+    def tallies(
+        self, protocols: Mapping[Group, Protocol], source: Source, progress: Progress
+    ) -> Mapping[Group, Tally]:
+        """The tally of the messages of each of these groups, made with the group's protocol.
+
+        People are processed in the order of their rows, `people_at_once` of a randomizer at a time.
+        The piece number i of the group number g uses the source `source.part(g).part(i)`. The
+        number g counts all groups. It does not depend on batches or threads.
+        """
+
+
+@dataclass(frozen=True, eq=False)
+class Values(People):
+    """One group of people with their encoded values in memory. Their messages are shuffled."""
+
+    encoded: NDArray[Any]
+
+    @property
+    def users(self) -> Mapping[Group, int]:
+        return {None: len(self.encoded)}
+
+    def counts(self, group: Group) -> None:
+        return None
+
+    def tallies(
+        self, protocols: Mapping[Group, Protocol], source: Source, progress: Progress
+    ) -> Mapping[Group, Tally]:
+        return {group: self._tally(protocol, source) for group, protocol in protocols.items()}
+
+    def _tally(self, protocol: Protocol, source: Source) -> Tally:
+        if protocol.trust is not Trust.SHUFFLE:
+            return tally_of_part(protocol, self.encoded, source)
+        messages = protocol.randomizer.send(self.encoded, source)
+        return protocol.tally(Shuffler.of(protocol).mix(messages, source))

@@ -1,0 +1,97 @@
+"""The messages of many people, made and counted in pieces, on all cores.
+
+A piece is the number of people that their randomizer takes at once. Each piece has its own source.
+So the same seed gives the same tally for any batches of rows and any number of threads.
+"""
+
+from collections import deque
+from collections.abc import Hashable, Iterable, Iterator, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
+from functools import reduce
+from operator import add
+from typing import Any, NamedTuple, TypeVar
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from headcount.core.protocol import Protocol, passed_on, tally_of
+from headcount.core.source import Source
+from headcount.core.tally import Tally
+from headcount.road.memory import workers
+
+_Key = TypeVar("_Key", bound=Hashable)
+
+
+class Piece(NamedTuple):
+    """The encoded values of some people, with the protocol and the source that randomize them."""
+
+    protocol: Protocol
+    codes: NDArray[Any]
+    source: Source
+
+
+def collect(protocol: Protocol, values: ArrayLike, source: Source) -> Tally:
+    """The tally of a whole crowd's messages. Rare messages are withheld if the protocol says so."""
+    return passed_on(protocol, tally_of_part(protocol, protocol.task.encode(values), source))
+
+
+def tally_of_part(protocol: Protocol, encoded: NDArray[Any], source: Source) -> Tally:
+    """The tally of the messages of a part of the crowd, made for some people at a time.
+
+    Nothing is shuffled, because a tally does not depend on the order of messages. Nothing is
+    withheld, because only the tally of the whole crowd shows which messages are rare.
+    """
+    randomizer, count = protocol.randomizer, protocol.estimator.count
+    alphabet, size = randomizer.alphabet, randomizer.people_at_once
+    pieces = (encoded[at : at + size] for at in range(0, len(encoded), size))
+    sent = (randomizer.send(piece, source) for piece in pieces)
+    tallies: Iterator[Tally] = (
+        tally_of(protocol, count(alphabet.messages(one.payload)), one.users, secure=source.secure)
+        for one in sent
+    )
+    return reduce(add, tallies)
+
+
+def collected(pieces: Iterable[tuple[_Key, Piece]], workers: int) -> dict[_Key, Tally]:
+    """The sum of the tallies of all pieces with the same key. A worker takes a piece at a time."""
+    waiting: deque[tuple[_Key, Future[Tally]]] = deque()
+    out: dict[_Key, Tally] = {}
+
+    def gather(most: int) -> None:
+        while len(waiting) > most:
+            key, future = waiting.popleft()
+            tally = future.result()
+            out[key] = out[key] + tally if key in out else tally
+
+    with ThreadPoolExecutor(workers) as pool:
+        for key, (protocol, codes, source) in pieces:
+            waiting.append((key, pool.submit(tally_of_part, protocol, codes, source)))
+            gather(2 * workers if workers > 1 else 0)
+        gather(0)
+    return out
+
+
+def workers_for(source: Source, protocols: Mapping[Any, Protocol], users: int) -> int:
+    """The number of workers: one for each core, as far as memory allows.
+
+    If the source cannot be divided into parts, there is only one worker, because two threads may
+    not be able to use the source at the same time.
+    """
+    return 1 if type(source).part is Source.part else workers(protocols.values(), users)
+
+
+def counted_pieces(
+    protocol: Protocol, counts: NDArray[np.int64], source: Source
+) -> Iterator[Piece]:
+    """The pieces of a crowd in which `counts[v]` people hold value v, in the order of values.
+
+    The law of the tally does not depend on the order of people.
+    """
+    ends, dtype = np.cumsum(counts), np.min_scalar_type(len(counts) - 1)
+    size = protocol.randomizer.people_at_once
+    for number, start in enumerate(range(0, int(ends[-1]), size)):
+        stop = min(start + size, int(ends[-1]))
+        first, last = np.searchsorted(ends, [start, stop - 1], side="right")
+        values = np.arange(first, last + 1)
+        inside = np.minimum(ends[values], stop) - np.maximum(ends[values] - counts[values], start)
+        yield Piece(protocol, np.repeat(values.astype(dtype), inside), source.part(number))

@@ -1,0 +1,135 @@
+"""The one road: people's values become messages, a tally, and an estimate.
+
+    values ──┬─ one by one ────▶ messages ─┬─ mixed, rare ones withheld ─▶ tally ──▶ estimate
+             └▶ counts ─ one by one ▶──────┘                                ▲
+                  └───────────── the tally is drawn at once ────────────────┘
+
+`walk` goes along this road. `run` calls it for values in memory, and `data.estimate` for tables.
+"""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from headcount.core import checks
+from headcount.core.budget import Trust
+from headcount.core.estimate import Estimate
+from headcount.core.protocol import Protocol, passed_on
+from headcount.core.source import Source
+from headcount.core.tally import Tally
+from headcount.randomness.sources import Owing, SecureSource
+from headcount.road.people import Group, People, Progress, Values
+from headcount.road.pieces import collected, counted_pieces, workers_for
+from headcount.road.ways import Way
+
+
+@dataclass(frozen=True, eq=False)
+class Route:
+    """The protocol of a group, and the part of δ that is reserved for drawing its tally at once."""
+
+    protocol: Protocol
+    reserve: float = 0.0
+
+
+class Bits(NamedTuple):
+    """The sources of random bits for each step. With `parts`, each group has its own source."""
+
+    messages: Source
+    totals: Source
+    noise: Source
+    parts: bool = True
+
+    @classmethod
+    def of(cls, source: Source, first: int) -> "Bits":
+        """Three parts of a source: the numbers first, first + 1 and first + 2."""
+        return cls(source.part(first), source.part(first + 1), source.part(first + 2))
+
+    @classmethod
+    def all_from(cls, source: Source) -> "Bits":
+        """The same source for every step."""
+        return cls(source, source, source, parts=False)
+
+    def own(self, source: Source, number: int) -> Source:
+        """The source that the group with this number uses in place of `source`."""
+        return source.part(number) if self.parts else source
+
+
+def run(protocol: Protocol, values: ArrayLike, source: Source | None = None) -> Estimate:
+    """Randomize, shuffle (in shuffle trust), tally and estimate.
+
+    Without a `source`, the randomness is secure.
+    """
+    checks.instance("protocol", protocol, Protocol)
+    source = SecureSource() if source is None else source
+    checks.instance("source", source, Source)
+    people = Values(protocol.task.encode(values))
+    return walk(people, {None: Route(protocol)}, Bits.all_from(source))[None]
+
+
+def walk(
+    people: People,
+    routes: Mapping[Group, Route],
+    bits: Bits,
+    progress: Progress = lambda share: None,
+) -> dict[Group, Estimate]:
+    """The estimate of each group."""
+    tallies: dict[Group, tuple[Tally, Way]] = {}
+    for number, (group, route) in enumerate(routes.items()):
+        drawn = _drawn(route, people.counts(group), bits.own(bits.totals, number))
+        if drawn is not None:
+            tallies[group] = drawn
+    sending = {group: one.protocol for group, one in routes.items() if group not in tallies}
+    if sending:
+        tallies |= _sent(people, sending, bits.messages, progress)
+    estimates: dict[Group, Estimate] = {}
+    for number, (group, route) in enumerate(routes.items()):
+        tally, way = tallies[group]
+        noise = bits.own(bits.noise, number)
+        estimate = route.protocol.estimate(passed_on(route.protocol, tally), noise)
+        estimates[group] = replace(estimate, way=way.words)
+    return estimates
+
+
+def _drawn(
+    route: Route, counts: NDArray[np.int64] | None, source: Source
+) -> tuple[Tally, Way] | None:
+    """A tally without messages, or None if messages are needed.
+
+    In central trust the tally is the counts. In other trust it is drawn at once, if the reserved
+    part of δ covers the distance between the drawn tally and the law of a tally of messages.
+    """
+    protocol = route.protocol
+    if counts is None:
+        return None
+    if protocol.trust is Trust.CENTRAL:
+        return protocol.simulate(counts, source), Way.COUNTED
+    if not route.reserve:
+        return None
+    owing = Owing(source)
+    tally = protocol.simulate(counts, owing)
+    epsilon = protocol.guarantee.epsilon
+    enough = (1 + math.exp(epsilon)) * (1 + 1e-12) * owing.owed <= route.reserve
+    return (tally, Way.AT_ONCE) if enough else None
+
+
+def _sent(
+    people: People, protocols: Mapping[Group, Protocol], source: Source, progress: Progress
+) -> dict[Group, tuple[Tally, Way]]:
+    """Tallies of messages. They are made from people's values, or from counts of few values."""
+    counts = {group: people.counts(group) for group in protocols}
+    if any(one is None for one in counts.values()):
+        made = people.tallies(protocols, source, progress)
+        return {group: (tally, Way.MESSAGES) for group, tally in made.items()}
+    pieces = (
+        (group, piece)
+        for number, group in enumerate(people.users)
+        if (held := counts.get(group)) is not None
+        for piece in counted_pieces(protocols[group], held, source.part(number))
+    )
+    most = max(people.users[group] for group in protocols)
+    made = collected(pieces, workers_for(source, protocols, most))
+    return {group: (tally, Way.FROM_COUNTS) for group, tally in made.items()}

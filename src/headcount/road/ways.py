@@ -1,0 +1,24 @@
+"""The ways in which people's values can become a tally."""
+
+from enum import StrEnum
+
+
+class Way(StrEnum):
+    """How a tally was made. Either its law is the same in all ways, or the guarantee covers it."""
+
+    MESSAGES = "messages"
+    FROM_COUNTS = "messages from counts"
+    AT_ONCE = "tally at once"
+    COUNTED = "counted values"
+
+    @property
+    def words(self) -> str:
+        return _WORDS[self]
+
+
+_WORDS = {
+    Way.MESSAGES: "messages were made from each person's value, one by one",
+    Way.FROM_COUNTS: "messages were made one by one, from counts of people by value",
+    Way.AT_ONCE: "the tally was drawn at once, from counts of people by value",
+    Way.COUNTED: "the curator counted people by value",
+}

@@ -1,0 +1,103 @@
+"""One entry of the table of bounds, and the numbers at which it is evaluated.
+
+The value of an entry is that of a count, or of a sum of numbers in [0, 1]. For other sums, for
+means and for densities it is multiplied by a scale.
+"""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from headcount.core.budget import Budget, Crowd, Trust
+from headcount.core.task import Task
+from headcount.theory.bound import Bound, Kind, Measure, MessageLimit
+
+_SCALES = {
+    "sum": "(high − low) · ",
+    "mean": "(high − low)/n · ",
+    "density": "1/√(high − low) · ",
+}
+
+
+@dataclass(frozen=True)
+class Setting:
+    """The numbers of a task, a budget and a crowd on which bounds depend."""
+
+    users: int
+    honest: int
+    epsilon: float
+    delta: float
+    task: str
+    span: float  # the highest number minus the lowest; 1 for counts
+    whole: bool
+    buckets: int
+    smoothness: float
+
+    @classmethod
+    def of(cls, task: Task, budget: Budget, crowd: Crowd) -> "Setting":
+        bounded, buckets = task.bounded, task.buckets
+        return cls(
+            users=crowd.users,
+            honest=crowd.honest,
+            epsilon=budget.epsilon,
+            delta=budget.delta,
+            task=task.name,
+            span=float(bounded.span) if bounded else 1.0,
+            whole=bounded.whole if bounded else True,
+            buckets=max(2, len(buckets)) if buckets and not bounded else 2,
+            smoothness=task.smoothness or 0.0,
+        )
+
+    @property
+    def scale(self) -> float:
+        """The factor by which the value of an entry is multiplied."""
+        match self.task:
+            case "mean":
+                return self.span / self.users
+            case "density":
+                return 1 / math.sqrt(self.span)  # the squared error is integrated over the span
+            case _:
+                return self.span
+
+    @property
+    def noise(self) -> float:
+        """The factor √(n/h): the noise of h people must be enough, but n people add noise."""
+        return math.sqrt(self.users / self.honest)
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A row of the table. `holds` checks the conditions that `conditions` states in words."""
+
+    trust: Trust
+    ending: str
+    tasks: tuple[str, ...]
+    kind: Kind
+    formula: str
+    statement: str
+    conditions: str
+    source: str
+    holds: Callable[[Setting], bool]
+    value: Callable[[Setting], float]
+    tight: bool = True
+    messages: MessageLimit = "any"
+    measure: Measure = "standard error"
+
+    def name(self, task: str) -> str:
+        return f"{self.trust}.{task}.{self.ending}"
+
+    def at(self, setting: Setting) -> Bound:
+        return Bound(
+            name=self.name(setting.task),
+            task=setting.task,
+            trust=self.trust,
+            kind=self.kind,
+            formula=_SCALES.get(setting.task, "") + self.formula,
+            statement=self.statement,
+            conditions=self.conditions,
+            source=self.source,
+            messages=self.messages,
+            measure=self.measure,
+            tight=self.tight,
+            value=setting.scale * self.value(setting),
+        )

@@ -1,0 +1,118 @@
+"""The rules of the house: small parts, short files, and nobody reaches into another's pockets."""
+
+import ast
+import inspect
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import headcount as hc
+from fuzzing.lines import commands
+from headcount.core.estimator import Estimator
+from headcount.core.randomizer import Randomizer
+from headcount.core.tasks.registry import task_modules
+
+ROOT = Path(__file__).parent.parent
+SOURCES = sorted((ROOT / "src").rglob("*.py"))
+TESTS = sorted((ROOT / "tests").rglob("*.py"))
+MOST_METHODS = 25
+MOST_PARAMETERS = 12
+LONGEST_SOURCE, LONGEST_TEST = 500, 800
+COMMANDS = {name for words in commands() for name in words}
+TASKS = {*task_modules(), "Bounded"}
+
+
+def named(path: Path) -> str:
+    return str(path.relative_to(ROOT))
+
+
+def tree(path: Path) -> ast.Module:
+    return ast.parse(path.read_text(), str(path))
+
+
+def functions(path: Path) -> Iterator[ast.FunctionDef]:
+    return (node for node in ast.walk(tree(path)) if isinstance(node, ast.FunctionDef))
+
+
+def is_command(path: Path, function: ast.FunctionDef) -> bool:
+    """Whether the function is a command of the command line, whose parameters are its options."""
+    return path.parent.name == "cli" and function.name in COMMANDS
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=named)
+def test_files_of_the_library_are_short(path: Path) -> None:
+    assert len(path.read_text().splitlines()) <= LONGEST_SOURCE
+
+
+@pytest.mark.parametrize("path", TESTS, ids=named)
+def test_files_of_tests_are_short(path: Path) -> None:
+    assert len(path.read_text().splitlines()) <= LONGEST_TEST
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=named)
+def test_functions_have_few_parameters(path: Path) -> None:
+    for function in functions(path):
+        if not is_command(path, function):
+            given = function.args
+            number = len([*given.posonlyargs, *given.args, *given.kwonlyargs])
+            number += (given.vararg is not None) + (given.kwarg is not None)
+            number -= bool(given.args) and given.args[0].arg in ("self", "cls")
+            assert number <= MOST_PARAMETERS, (function.name, number)
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=named)
+def test_classes_have_few_methods(path: Path) -> None:
+    for node in ast.walk(tree(path)):
+        if isinstance(node, ast.ClassDef):
+            methods = [one.name for one in node.body if isinstance(one, ast.FunctionDef)]
+            stated = [name for name in methods if not name.startswith("_")]
+            assert len(stated) <= MOST_METHODS, (node.name, len(stated))
+
+
+@pytest.mark.parametrize("contract", [hc.Protocol, Randomizer, Estimator, hc.Task])
+def test_contracts_are_small_and_documented(contract: type) -> None:
+    """With all that they inherit; and no protocol is extended by methods with an underscore."""
+    names = [name for name in dir(contract) if not name.startswith("__")]
+    methods = [
+        name
+        for name in names
+        if callable(getattr(contract, name))
+        or isinstance(inspect.getattr_static(contract, name), property)
+    ]
+    assert len(methods) <= MOST_METHODS
+    assert not [
+        name for name in vars(contract) if re.match(r"_[a-z]", name) and name != "_abc_impl"
+    ]
+    undocumented = [name for name in methods if not inspect.getdoc(getattr(contract, name))]
+    assert not undocumented
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=named)
+def test_nobody_calls_what_is_another_objects_own(path: Path) -> None:
+    """Own names begin with an underscore. `self`, `cls` and the same file may use them."""
+    module = tree(path)
+    own = {
+        node.name for node in ast.walk(module) if isinstance(node, ast.FunctionDef | ast.ClassDef)
+    } | {
+        node.target.id
+        for node in ast.walk(module)
+        if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name)
+    }
+    for node in ast.walk(module):
+        if isinstance(node, ast.Attribute) and re.match(r"_[a-z]", node.attr):
+            receiver = ast.unparse(node.value)
+            allowed = receiver in ("self", "cls", "super()", "os", "sys") or node.attr in own
+            assert allowed, f"{receiver}.{node.attr} in line {node.lineno}"
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=named)
+def test_only_tasks_know_tasks(path: Path) -> None:
+    """What depends on the task is asked of the task, not of its type."""
+    if "core/task" in str(path):
+        return
+    for node in ast.walk(tree(path)):
+        if isinstance(node, ast.Call) and ast.unparse(node.func) == "isinstance":
+            kinds = {name.id for name in ast.walk(node.args[1]) if isinstance(name, ast.Name)}
+            assert not kinds & TASKS, f"line {node.lineno}"

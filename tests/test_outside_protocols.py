@@ -1,0 +1,766 @@
+"""Protocols from outside: registered by hand or by a package, and randomizers that are a matrix."""
+
+import json
+import logging
+import math
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass
+from fractions import Fraction
+from importlib import import_module
+from itertools import combinations, permutations
+from multiprocessing import get_context
+from pathlib import Path
+from typing import Any, ClassVar
+
+import mpmath
+import numpy as np
+import pytest
+
+import enumeration
+import headcount as hc
+import test_conformance_calls as calls
+import test_conformance_estimates as estimates
+import test_conformance_privacy as privacy
+from headcount.protocols import registry
+from headcount.protocols.outside import Outside
+from headcount.randomness.draws import WHOLE
+
+BUDGET, CROWD, THREE = hc.Budget(1), hc.Crowd(1000), hc.Histogram(3)
+ARGUMENTS = ["--column", "smoker", "--epsilon", "1", "--protocol", "local.packed-coin", "--json"]
+
+
+@pytest.fixture(autouse=True)
+def nothing_registered(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a test registers is forgotten after it."""
+    monkeypatch.setattr(registry, "_outside", Outside(reserved=registry._CLASSES))
+
+
+class Response(hc.MatrixProtocol):
+    """k-ary randomized response in floats, as everybody would write it."""
+
+    name = "local.my-response"
+
+    def matrix(self) -> Any:
+        k, ratio = self.task.domain, math.exp(self.budget.epsilon)
+        return (np.ones((k, k)) + (ratio - 1) * np.eye(k)) / (ratio + k - 1)
+
+
+class Shy(hc.MatrixProtocol):
+    """One in four people says nothing."""
+
+    name = "local.shy"
+    tasks = (hc.Count,)
+
+    def matrix(self) -> Any:
+        truth = 0.75 / (1 + math.exp(-self.budget.epsilon))
+        return [[truth, 0.75 - truth, 0.25], [0.75 - truth, truth, 0.25]]
+
+
+class Uneven(hc.MatrixProtocol):
+    """The truth, or a bucket by unequal chances."""
+
+    name = "local.uneven"
+    tasks = (hc.Histogram,)
+
+    def matrix(self) -> Any:
+        blind = np.array([3, 2, 1]) / 6
+        odds = math.expm1(self.budget.epsilon) / 6
+        return (blind + odds * np.eye(3)) / (1 + odds)
+
+
+class Pairs(hc.MatrixProtocol):
+    """A random pair of buckets, more often one with the own."""
+
+    name = "local.pairs"
+    tasks = (hc.Histogram,)
+
+    def matrix(self) -> Any:
+        k, ratio = self.task.domain, math.exp(self.budget.epsilon)
+        rows = np.array([[x in pair for pair in combinations(range(k), 2)] for x in range(k)])
+        weights = np.where(rows, ratio, 1.0)
+        return weights / weights.sum(axis=1, keepdims=True)
+
+
+class Leaking(hc.MatrixProtocol):
+    """With probability δ the raw value, else k-ary randomized response."""
+
+    name = "local.leaking"
+    tasks = (hc.Histogram,)
+
+    def matrix(self) -> Any:
+        k, ratio, leak = self.task.domain, math.exp(self.budget.epsilon), 0.05
+        hidden = (np.ones((k, k)) + (ratio - 1) * np.eye(k)) / (ratio + k - 1)
+        return np.hstack([(1 - leak) * hidden, leak * np.eye(k)])
+
+
+class Coin(hc.MatrixProtocol):
+    """It has one ε, ln 3, whatever the budget is."""
+
+    name = "local.coin"
+    tasks = (hc.Count,)
+
+    def matrix(self) -> Any:
+        return [[3, 1], [1, 3]]
+
+
+def small(kind: type[hc.Protocol], task: hc.Task, budget: hc.Budget = BUDGET) -> hc.Protocol:
+    return kind(task, budget, hc.Crowd(5))
+
+
+# Registration -----------------------------------------------------------------------------------
+
+
+def test_a_registered_protocol_is_known_everywhere() -> None:
+    assert hc.register(Response) is Response
+    assert hc.register(Response) is Response
+    assert hc.protocol_names().count("local.my-response") == 1
+    assert "local.my-response" in hc.protocol_names(THREE, hc.Trust.LOCAL)
+    assert "local.my-response" not in hc.protocol_names(hc.Mean(0, 1))
+    assert "local.my-response" not in hc.protocol_names(trust=hc.Trust.SHUFFLE)
+    built = hc.protocol("local.my-response", THREE, BUDGET, CROWD)
+    assert built == Response(THREE, BUDGET, CROWD)
+    planned = hc.plan(THREE, BUDGET, CROWD)
+    assert planned["local.my-response"].standard_error == built.standard_error()
+    assert planned.choose("local.my-response").protocol() == built
+    found = hc.estimate(
+        {"color": [0, 1, 2, 0] * 250}, THREE, budget=BUDGET, protocol="local.my-response"
+    )
+    assert isinstance(found, hc.Estimate)
+    assert found.protocol == "local.my-response"
+    shown = hc.compare(THREE, BUDGET, CROWD, protocols=["local.my-response"], values=[1000])
+    assert shown.series[0].points[0].standard_error > 0
+    needed = hc.needed_crowd(THREE, BUDGET, hc.Margin(0.1, share=True), trust="local")
+    assert "local.my-response" in [one.protocol for one in needed.answers]
+    with pytest.raises(hc.UnknownName, match=r"did you mean local\.my-response"):
+        hc.protocol("local.my-respnse", THREE, BUDGET, CROWD)
+    with pytest.raises(hc.UnknownName, match="takes the options calibration"):
+        hc.protocol("local.my-response", THREE, BUDGET, CROWD, colour="red")
+
+
+def test_names_are_in_order_and_own_ones_come_first() -> None:
+    own = hc.protocol_names()
+    hc.register(Shy)
+    hc.register(Coin)
+    assert hc.protocol_names() == [*own, "local.shy", "local.coin"]
+
+
+def changed(**members: Any) -> Any:
+    """A class like `Coin`, with something else in it."""
+    return type("Changed", (Coin,), members)
+
+
+@pytest.mark.parametrize(
+    ("kind", "message"),
+    [
+        (int, "must be a class that extends Protocol"),
+        ("local.coin", "must be a class that extends Protocol"),
+        (hc.MatrixProtocol, "must define matrix, got"),
+        (changed(name="coin"), r"like local\.my-protocol, got 'coin'"),
+        (changed(name="local.My_Coin"), "must be the trust, a dot and words"),
+        (changed(name="shuffle.coin"), r"like local\.my-protocol, got 'shuffle\.coin'"),
+        (changed(name=7), "must be the trust, a dot and words"),
+        (changed(trust="local"), "`trust` must be a Trust"),
+        (changed(tasks=hc.Count), "`tasks` must be a tuple"),
+        (changed(tasks=()), "`tasks` must be a tuple"),
+        (changed(tasks=(hc.Count, int)), "`tasks` must be a tuple"),
+        (changed(name="local.k-ary"), "one of Headcount's own protocols, got 'local.k-ary'"),
+        (changed(__annotations__={"sides": int}, sides=2), "must be a frozen dataclass"),
+    ],
+)
+def test_what_is_no_protocol_is_refused(kind: Any, message: str) -> None:
+    before = hc.protocol_names()
+    with pytest.raises(hc.InvalidParameter, match=message):
+        hc.register(kind)
+    assert hc.protocol_names() == before
+
+
+def test_options_need_defaults() -> None:
+    @dataclass(frozen=True, kw_only=True)
+    class Sided(Coin):
+        name = "local.sided"
+        sides: int
+
+    with pytest.raises(hc.InvalidParameter, match="options must have defaults, got 'sides'"):
+        hc.register(Sided)
+
+    @hc.register
+    @dataclass(frozen=True)
+    class Weighted(Coin):
+        name = "local.weighted"
+        odds: int = 3
+
+        def matrix(self) -> Any:
+            return [[self.odds, 1], [1, self.odds]]
+
+    built = hc.protocol("local.weighted", hc.Count(), hc.Budget(2), CROWD, odds=7)
+    assert isinstance(built, Weighted)
+    assert built.local_epsilon == pytest.approx(math.log(7))
+
+
+def test_a_name_stands_for_one_answer_to_a_task() -> None:
+    hc.register(Coin)
+    with pytest.raises(hc.InvalidParameter, match=r"got 'local\.coin' for a count again"):
+        hc.register(type("Other", (Coin,), {}))
+
+    class OfBuckets(Response):
+        name = "local.coin"
+        tasks: ClassVar[Any] = (hc.Histogram,)
+
+    hc.register(OfBuckets)
+    assert isinstance(hc.protocol("local.coin", THREE, BUDGET, CROWD), OfBuckets)
+    assert isinstance(hc.protocol("local.coin", hc.Count(), hc.Budget(2), CROWD), Coin)
+    with pytest.raises(hc.InvalidParameter, match="must be a count or histogram for local"):
+        hc.protocol("local.coin", hc.Mean(0, 1), BUDGET, CROWD)
+
+
+def test_a_class_that_is_defined_anew_takes_its_place() -> None:
+    """As in a notebook; and nothing that was computed for the old one is used."""
+
+    def define(truth: int) -> None:
+        @hc.register
+        class Again(Coin):
+            name = "local.again"
+
+            def matrix(self) -> Any:
+                return [[truth, 1], [1, truth]]
+
+    settings: tuple[Any, ...] = (hc.Count(), hc.Budget(1, 1e-6), hc.Crowd(2000))
+    errors, amplified = [], []
+    for truth in (2, 4):
+        define(truth)
+        errors.append(hc.plan(hc.Count(), hc.Budget(2), CROWD)["local.again"].standard_error)
+        inside = hc.protocol("shuffle.amplified", *settings, local="local.again")
+        amplified.append(inside.local_epsilon)
+    assert errors[1] < errors[0]
+    assert amplified == pytest.approx([math.log(2), math.log(4)])
+    assert hc.protocol_names().count("local.again") == 1
+
+
+def test_threads_may_register_at_the_same_time() -> None:
+    refused: list[hc.InvalidParameter] = []
+    start = threading.Barrier(8)
+
+    def work(thread: int) -> None:
+        start.wait()
+        for number in range(20):
+            hc.register(type(f"C{thread}-{number}", (Coin,), {"name": f"local.c{thread}-{number}"}))
+            try:
+                hc.register(type(f"D{thread}-{number}", (Coin,), {"name": f"local.d{number}"}))
+            except hc.InvalidParameter as error:
+                refused.append(error)
+            assert f"local.c{thread}-{number}" in hc.protocol_names()
+
+    threads = [threading.Thread(target=work, args=(thread,)) for thread in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    found = registry.outside_names()
+    assert len(found) == 8 * 20 + 20
+    assert len(refused) == 7 * 20
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork here")
+@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
+def test_a_forked_process_may_register() -> None:
+    """Even if it was forked while a thread was about to."""
+    with registry._outside._lock:
+        child = os.fork()
+        if child == 0:
+            status = 1
+            try:
+                hc.register(Coin)
+                status = int("local.coin" not in hc.protocol_names())
+            finally:
+                os._exit(status)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+
+
+# Plans and their cache --------------------------------------------------------------------------
+
+
+def test_plans_kept_on_disk_hide_nobody(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HEADCOUNT_CACHE", str(tmp_path))
+    before = hc.plan(THREE, BUDGET, CROWD)
+    hc.register(Response)
+    built: list[str] = []
+    after = hc.plan(THREE, BUDGET, CROWD, keep=lambda one: built.append(one.name))
+    assert built == ["local.my-response"]  # the others are known
+    assert {one.protocol for one in after.candidates} == {
+        "local.my-response",
+        *(one.protocol for one in before.candidates),
+    }
+    registry._outside = Outside(reserved=registry._CLASSES)
+    assert hc.plan(THREE, BUDGET, CROWD) == before
+
+
+def test_answers_with_a_protocol_from_outside_inside_are_not_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from headcount.planner.candidate import assess
+
+    monkeypatch.setenv("HEADCOUNT_CACHE", str(tmp_path))
+    hc.register(Coin)
+    built: list[hc.Protocol] = []
+    for local in ("local.coin", "local.coin", None, None):
+        options: dict[str, Any] = {"local": local} if local else {}
+        budget = hc.Budget(1, 1e-6)
+        assess("shuffle.amplified", hc.Count(), budget, CROWD, keep=built.append, **options)
+    assert len(built) == 3
+
+
+def test_faults_of_other_code_spoil_no_plan() -> None:
+    class Broken(Coin):
+        name = "local.broken"
+
+        def matrix(self) -> Any:
+            raise KeyError("sides")
+
+    class Boasting(Coin):
+        name = "local.boasting"
+
+        @property
+        def randomizer(self) -> Any:
+            return Coin(self.task, hc.Budget(2), self.crowd).randomizer
+
+        @property
+        def guarantee(self) -> hc.Guarantee:
+            return Coin(self.task, hc.Budget(2), self.crowd).guarantee
+
+        def law(self, value: Any) -> Any:
+            return None
+
+    hc.register(Broken)
+    hc.register(Boasting)
+    hc.register(Coin)
+    found = hc.plan(hc.Count(), BUDGET, CROWD)
+    reasons = {one.protocol: one.reason for one in found.refused}
+    assert reasons["local.broken"] == "its code fails with KeyError: 'sides'"
+    assert "its guarantee is beyond the budget" in reasons["local.boasting"]
+    assert "does not keep epsilon=1, delta=0" in reasons["local.coin"]
+    with pytest.raises(hc.Infeasible, match="must keep a local epsilon of"):
+        hc.protocol(
+            "shuffle.amplified", hc.Count(), hc.Budget(0.5, 1e-9), hc.Crowd(9), local=Boasting.name
+        )
+
+
+# Packages ---------------------------------------------------------------------------------------
+
+PACKAGE = '''
+import headcount as hc
+
+print("loaded")
+
+
+class PackedCoin(hc.MatrixProtocol):
+    """It asks for names itself while it is loaded."""
+
+    name = "local.packed-coin"
+    tasks = (hc.Count,)
+    known = len(hc.protocol_names())
+
+    def matrix(self):
+        odds = 2.718281828 ** self.budget.epsilon
+        return [[odds / (1 + odds), 1 / (1 + odds)], [1 / (1 + odds), odds / (1 + odds)]]
+
+
+def tallied(protocol, values):
+    return protocol.tally(protocol.randomize(values, hc.SecureSource())).counts.tolist()
+
+
+def stop():
+    raise SystemExit(1)
+
+
+def __getattr__(name):
+    return stop() if name == "Stopping" else None
+'''
+
+
+def install(folder: Path, package: str, code: str, *points: str) -> None:
+    """A distribution as pip would leave it: a module, and metadata with entry points."""
+    (folder / f"{package}.py").write_text(code)
+    metadata = folder / f"{package}-1.0.dist-info"
+    metadata.mkdir()
+    (metadata / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {package}\nVersion: 1.0\n")
+    lines = "\n".join(["[headcount.protocols]", *points])
+    (metadata / "entry_points.txt").write_text(lines + "\n")
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> Path:
+    """A folder of packages with one in it."""
+    folder = tmp_path / "site"
+    folder.mkdir()
+    install(folder, "packed_coin", PACKAGE, "coin = packed_coin:PackedCoin")
+    return folder
+
+
+@pytest.fixture
+def installed(site: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    monkeypatch.syspath_prepend(site)
+    yield site
+    for module in ("packed_coin", "packed_trouble"):
+        sys.modules.pop(module, None)
+
+
+@pytest.mark.usefixtures("installed")
+def test_an_installed_package_is_found_when_names_are_asked(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    hc.protocol("local.k-ary", THREE, BUDGET, CROWD)
+    assert capsys.readouterr().out == ""
+    assert "local.packed-coin" in hc.protocol_names(hc.Count())
+    hc.protocol("local.packed-coin", hc.Count(), BUDGET, CROWD)
+    assert capsys.readouterr().out == "loaded\n"
+
+
+def test_broken_packages_are_left_out_in_one_line(
+    installed: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    points = ["gone = packed_gone:Gone", "none = packed_trouble:Nobody", "number = math:pi"]
+    points += ["stopping = packed_coin:Stopping", "taken = packed_trouble:Taken"]
+    code = "from packed_coin import PackedCoin\nclass Taken(PackedCoin): pass\n"
+    install(installed, "packed_trouble", code, *points)
+    with caplog.at_level(logging.WARNING, "headcount"):
+        hc.protocol("local.k-ary", THREE, BUDGET, CROWD)
+        assert not caplog.messages
+        for _ in range(3):
+            assert hc.protocol_names()[-1] == "local.packed-coin"
+    assert len(caplog.messages) == len(points)
+    assert all("\n" not in line for line in caplog.messages)
+    start = "headcount: the protocol gone of the package packed_trouble is left out: "
+    assert any(
+        line == start + "ModuleNotFoundError: No module named 'packed_gone'"
+        for line in caplog.messages
+    )
+
+
+def test_damaged_metadata_break_nothing(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def damaged(**_: str) -> None:
+        raise UnicodeDecodeError("utf-8", b"\xff", 0, 1, "invalid start byte")
+
+    monkeypatch.setattr("importlib.metadata.entry_points", damaged)
+    assert hc.protocol_names() == list(registry._CLASSES)
+    assert caplog.messages[0].startswith("headcount: protocols of installed packages are left out")
+
+
+def command(site: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, *arguments],
+        env={**os.environ, "PYTHONPATH": str(site)},
+        cwd=site.parent,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+@pytest.mark.usefixtures("people")
+def test_the_command_line_knows_an_installed_protocol(site: Path) -> None:
+    (site / "packed_coin.py").write_text(PACKAGE.replace('print("loaded")', ""))
+    done = command(site, "-m", "headcount", "estimate", "people.csv", *ARGUMENTS)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert json.loads(done.stdout)["protocol"] == "local.packed-coin"
+    planned = command(site, "-m", "headcount", "plan", "count", "--users=999", "--epsilon=1")
+    assert "local.packed-coin" in planned.stdout
+
+
+def test_a_broken_package_is_one_line_of_the_command_line(site: Path) -> None:
+    (site / "packed_coin.py").write_text("raise RuntimeError('not\\ntoday')\n")
+    done = command(site, "-m", "headcount", "plan", "count", "--users=999", "--epsilon=1")
+    assert done.returncode == 0
+    assert done.stderr == (
+        "headcount: the protocol coin of the package packed_coin is left out: "
+        "RuntimeError: not today\n"
+    )
+
+
+@pytest.mark.parametrize(
+    "program",
+    [
+        "import headcount",
+        "import headcount as hc; hc.protocol('local.k-ary', hc.Histogram(3), hc.Budget(1), "
+        "hc.Crowd(9)); hc.protocol('shuffle.amplified', hc.Count(), hc.Budget(1), hc.Crowd(9))",
+        "import sys; sys.argv = ['headcount', '--help']; from headcount.cli.main import main; "
+        "main()",
+        "import sys; sys.argv = ['headcount', 'curve', '--help']; "
+        "from headcount.cli.main import main; main()",
+    ],
+)
+def test_nobody_looks_for_packages_at_the_start(site: Path, program: str) -> None:
+    watch = "import importlib.metadata as m; m.entry_points = lambda **_: print('looked for'); "
+    done = command(site, "-c", watch + program)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "looked for" not in done.stdout
+    assert "loaded" not in done.stdout
+
+
+@pytest.mark.usefixtures("installed")
+def test_other_processes_take_an_installed_protocol() -> None:
+    budget, crowd = hc.Budget(1, 1e-6), hc.Crowd(300)
+    local = hc.protocol("local.packed-coin", hc.Count(), budget, crowd)
+    shuffled = hc.protocol(
+        "shuffle.amplified", hc.Count(), budget, crowd, local="local.packed-coin"
+    )
+    tallied = import_module("packed_coin").tallied
+    with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:
+        for protocol in (local, shuffled):
+            counts = pool.submit(tallied, protocol, [0, 1, 1] * 100).result()
+            tally = hc.Tally(np.array(counts), 300, protocol.name)
+            assert 200 in protocol.estimate(tally).interval(1 - 1e-9)
+
+
+# Matrices ---------------------------------------------------------------------------------------
+
+MATRICES = [
+    small(Response, hc.Count()),
+    small(Response, THREE),
+    small(Response, THREE, hc.Budget(8)),
+    small(Shy, hc.Count(), hc.Budget(0.5)),
+    small(Uneven, THREE),
+    small(Pairs, THREE),
+    small(Leaking, THREE, hc.Budget(1, 0.05)),
+]
+each_matrix = pytest.mark.parametrize(
+    "protocol", MATRICES, ids=lambda one: f"{one.name}-{one.task.name}-{one.budget.epsilon:g}"
+)
+
+
+@each_matrix
+@pytest.mark.parametrize(
+    "check",
+    [
+        privacy.test_law_sums_to_one_over_its_alphabet,
+        privacy.test_sampler_follows_its_law_and_no_other,
+        privacy.test_people_are_randomized_independently,
+        estimates.test_unbiased_value_is_unbiased,
+        estimates.test_stated_error_is_that_of_all_outcomes,
+        estimates.test_intervals_cover,
+        privacy.test_guarantee_is_that_of_every_view,
+        privacy.test_curve_is_that_of_every_view,
+        privacy.test_local_epsilon_is_what_one_bundle_betrays,
+        privacy.test_bundles_all_have_one_size,
+        estimates.test_simulation_and_messages_have_the_law_of_the_tally,
+    ],
+    ids=lambda check: check.__name__,
+)
+def test_matrices_keep_the_contract(protocol: hc.Protocol, check: Any) -> None:
+    assert enumeration.is_small(protocol)
+    check(protocol)
+
+
+@pytest.mark.parametrize(("kind", "task"), [(Response, hc.Count()), (Uneven, THREE)])
+@pytest.mark.parametrize(
+    "check",
+    [
+        privacy.test_budget_is_met_and_used_at_full_size,
+        estimates.test_parts_order_and_journey_do_not_matter,
+        estimates.test_estimates_are_near_the_truth,
+    ],
+    ids=lambda check: check.__name__,
+)
+def test_matrices_keep_the_contract_at_full_size(
+    kind: type[hc.Protocol], task: hc.Task, check: Any
+) -> None:
+    check(kind(task, hc.Budget(1, 1e-6), hc.Crowd(20_000)))
+
+
+@pytest.mark.parametrize(
+    "check",
+    [
+        calls.test_more_people_are_welcome_and_fewer_refused,
+        privacy.test_fewer_honest_people_never_means_less_noise,
+        calls.test_protocols_are_values,
+        calls.test_bad_messages_tallies_and_counts_are_refused,
+        calls.test_bad_options_are_refused,
+    ],
+    ids=lambda check: check.__name__,
+)
+def test_matrices_refuse_what_others_refuse(check: Any) -> None:
+    hc.register(Response)
+    check("local.my-response", THREE)
+
+
+@pytest.mark.parametrize("epsilon", [1e-6, 0.01, 1.0, 5.0, 30.0])
+@pytest.mark.parametrize("task", [hc.Count(), THREE, hc.Histogram(20)], ids=str)
+def test_randomized_response_as_a_matrix_is_our_own(task: hc.Task, epsilon: float) -> None:
+    name = "local.randomized-response" if task.domain == 2 else "local.k-ary"
+    own = hc.protocol(name, task, hc.Budget(epsilon), CROWD)
+    matrix = Response(task, hc.Budget(epsilon), CROWD)
+    assert matrix.guarantee.epsilon <= epsilon
+    assert matrix.guarantee.epsilon == pytest.approx(own.guarantee.epsilon, rel=1e-9)
+    held = [1000 - task.domain + 1] + [1] * (task.domain - 1)
+    assert matrix.standard_error() == pytest.approx(own.standard_error(), rel=1e-8)
+    assert matrix.standard_error(held) == pytest.approx(own.standard_error(held), rel=1e-8)
+    # No float of theirs is ever above e^ε: ratios are compared with 60 digits.
+    factor = mpmath.exp(mpmath.mpf(epsilon))
+    for one, other in permutations(enumeration.laws_of(matrix), 2):
+        assert all(
+            enumeration.exactly(chance / other[message]) <= factor
+            for message, chance in one.items()
+        )
+
+
+def test_exact_fractions_stay_as_they_are() -> None:
+    own = hc.protocol("local.k-ary", THREE, BUDGET, CROWD)
+    laws = enumeration.laws_of(own)
+
+    class Copy(Response):
+        def matrix(self) -> Any:
+            return [[law[((y, 1),)] for y in range(3)] for law in laws]
+
+    copied = Copy(THREE, BUDGET, CROWD)
+    assert enumeration.laws_of(copied) == laws
+    assert copied.guarantee == own.guarantee
+    for epsilon in (0.0, 0.3, 0.9):
+        assert copied.curve.delta(epsilon) == pytest.approx(own.curve.delta(epsilon), rel=1e-12)
+
+
+def test_pairs_of_buckets_are_the_subset_mechanism() -> None:
+    task, budget = hc.Histogram(6), hc.Budget(0.5)
+    own = hc.protocol("local.subset", task, budget, CROWD)
+    even = np.full(6, 1000 // 6)
+    found = Pairs(task, budget, CROWD).standard_error(even)
+    assert own.standard_error(even) <= found <= 1.05 * own.standard_error(even)
+
+
+def test_no_other_unbiased_estimate_has_less_error_for_an_even_crowd() -> None:
+    protocol = small(Shy, hc.Count())
+    laws = enumeration.laws_of(protocol)
+    chances = np.array([[float(law[((y, 1),)]) for y in range(3)] for law in laws])
+    stated = protocol.standard_error([5, 5]) ** 2
+    # Every score of the one who says yes is unbiased that is 0 and 1 on average for the two rows.
+    plain = np.linalg.pinv(chances)[:, 1]
+    free = np.linalg.svd(chances)[2][2]
+    for step in np.linspace(-3, 3, 61):
+        score = plain + step * free
+        assert chances @ score == pytest.approx([0, 1])
+        variances = chances @ score**2 - np.array([0, 1])
+        assert stated <= 5 * variances.sum() + 1e-9
+
+
+def test_a_leak_is_refused_or_stated() -> None:
+    with pytest.raises(hc.Infeasible, match=r"does not keep epsilon=1, delta=0: .* is e\^inf"):
+        Leaking(THREE, BUDGET, CROWD)
+    with pytest.raises(hc.Infeasible):
+        Leaking(THREE, hc.Budget(1, 0.0499), CROWD)
+    leaking = small(Leaking, THREE, hc.Budget(1, 0.2))
+    assert math.isinf(leaking.local_epsilon)
+    assert leaking.guarantee.delta == pytest.approx(0.05)
+    assert leaking.guarantee.exact
+    hc.register(Leaking)
+    with pytest.raises(hc.Infeasible):
+        hc.protocol("shuffle.amplified", THREE, hc.Budget(1, 0.2), CROWD, local="local.leaking")
+    audited = hc.exact_audit(leaking)
+    assert not audited.refuted
+    assert audited.epsilon == pytest.approx(1)
+
+
+def of(matrix: Any) -> hc.Protocol:
+    """A protocol of three buckets that has this matrix."""
+
+    class Given(Response):
+        def matrix(self) -> Any:
+            return matrix
+
+    return Given(THREE, hc.Budget(5), CROWD)
+
+
+@pytest.mark.parametrize(
+    ("matrix", "message"),
+    [
+        ([[1, 2], [2, 1]], "a row for each of 3 values"),
+        ([[1, 2], [2, 1], [1]], "a row for each of 3 values"),
+        ([[1], [1], [1]], "a row for each of 3 values"),
+        ([1, 2, 3], "a row for each of 3 values"),
+        (np.ones((3, 6000)) / 6000, "at most 16384 probabilities"),
+        ([[1, 2], [2, 1], [2, 2]], "rows with the same positive sum"),
+        ([[0, 0], [0, 0], [0, 0]], "rows with the same positive sum"),
+        ([[2, -1, 1], [1, 1, 0], [0, 1, 1]], "no number below 0"),
+        ([[0.5, 0.4], [0.5, 0.5], [0.2, 0.8]], "rows that sum up to 1"),
+        ([[Fraction(1, 3), Fraction(1, 3)]] * 3, "rows that sum up to 1"),
+        ([[0.5, math.nan]] * 3, "must be finite"),
+        ([["a", "b"]] * 3, "must be a real number"),
+    ],
+)
+def test_what_is_no_matrix_of_probabilities_is_refused(matrix: Any, message: str) -> None:
+    with pytest.raises(hc.InvalidParameter, match=message):
+        of(matrix)
+
+
+@pytest.mark.parametrize(
+    "matrix",
+    [
+        [[1, 1, 1]] * 3,
+        [[2, 1], [1, 2], [1, 2]],
+        [[4, 2, 2], [2, 4, 2], [3, 3, 2]],
+        [[0.2, 0.8], [0.5, 0.5], [0.8, 0.2]],
+    ],
+)
+def test_counts_that_no_message_tells_are_refused(matrix: Any) -> None:
+    with pytest.raises(hc.Infeasible, match="must be linearly independent"):
+        of(matrix)
+
+
+def test_tiny_probabilities_are_rounded_up_and_zeros_stay() -> None:
+    class Rare(Coin):
+        def matrix(self) -> Any:
+            rare = Fraction(1, 2**70)
+            return [[1 - rare, rare, 0], [rare, 1 - rare, 0]]
+
+    rare = Rare(hc.Count(), hc.Budget(50), CROWD)
+    assert rare.law(0) == {((0, 1),): 1 - Fraction(1, WHOLE), ((1, 1),): Fraction(1, WHOLE)}
+    assert rare.local_epsilon == pytest.approx(64 * math.log(2))
+    assert hc.run(rare, [1] * 400 + [0] * 600).value == pytest.approx(400)
+
+
+def test_a_matrix_is_amplified_like_our_own() -> None:
+    hc.register(Response)
+    hc.register(Coin)
+    budget, crowd = hc.Budget(1, 1e-6), hc.Crowd(10_000)
+    one, other = (
+        hc.protocol("shuffle.amplified", THREE, budget, crowd, local=local)
+        for local in ("local.my-response", "local.k-ary")
+    )
+    assert one.local_epsilon == pytest.approx(other.local_epsilon, rel=1e-6)
+    assert one.standard_error() == pytest.approx(other.standard_error(), rel=1e-5)
+    # A law that is the same for all ε is amplified as it is, or refused.
+    coin = hc.protocol(
+        "shuffle.amplified", hc.Count(), hc.Budget(0.2, 1e-6), crowd, local=Coin.name
+    )
+    assert coin.local_epsilon == coin.parameters["local_epsilon"] == pytest.approx(math.log(3))
+    assert coin.curve.epsilon(1e-6) < 0.1
+    with pytest.raises(hc.Infeasible, match="10000 honest people allow no more than a local"):
+        hc.protocol("shuffle.amplified", hc.Count(), hc.Budget(0.01, 1e-6), crowd, local=Coin.name)
+    for users in (4, 6):
+        small = hc.protocol(
+            "shuffle.amplified", hc.Count(), hc.Budget(0.9, 0.3), hc.Crowd(users), local=Coin.name
+        )
+        privacy.test_guarantee_is_that_of_every_view(small)
+        for epsilon in (0.0, 0.3, 1.0):
+            assert enumeration.worst_delta(small, epsilon) <= small.curve.delta(epsilon)
+
+
+def test_a_matrix_is_audited() -> None:
+    hc.register(Response)
+    protocol = hc.protocol("local.my-response", THREE, BUDGET, hc.Crowd(4))
+    exact = hc.exact_audit(protocol)
+    assert not exact.refuted
+    assert exact.epsilon == pytest.approx(1)
+    measured = hc.audit(protocol, runs=2000, source=hc.SeededSource(1))
+    assert not measured.refuted
+
+
+def test_densities_count_with_our_own_protocols_alone() -> None:
+    hc.register(Response)
+    task = hc.Density(0, 1)
+    with pytest.raises(hc.InvalidParameter, match="`histogram` must be one of"):
+        hc.protocol("local.density-histogram", task, BUDGET, CROWD, histogram="local.my-response")
