@@ -209,14 +209,17 @@ def test_delta_is_explained_truly_everywhere() -> None:
     sources = [*ROOT.glob("src/**/*.py"), *(page for page in DOCUMENTS if page.stem != "auditing")]
     wrong = r"but\s+for\s+a\s+chance\s+of\s+δ|chance\s+(of|that)\s[^.]*(larger\s+loss|weaker|fails)"
     assert [path for path in sources if re.search(wrong, path.read_text())] == []
-    true = "times as likely with one person's value as with any other value in its place, plus"
+    true = (
+        "Replacing one person's value by another multiplies the probability of any event by at "
+        "most e^epsilon, and then adds at most delta."
+    )
     whole: Any = get_command(app)
     for command in (*whole.commands.values(), *whole.commands["ledger"].commands.values()):
         helps = [option.help for option in command.params if option.name == "delta"]
         assert all(true in text for text in helps), command.name
-    assert "times as likely with it as with any other value in its place, plus" in " ".join(
-        (ROOT / "README.md").read_text().split()
-    )
+    stated = "multiplies the probability of any event by at most e^ε, and then adds at most δ"
+    for page in ("README.md", "SECURITY.md", "docs/quickstart.md"):
+        assert stated in " ".join((ROOT / page).read_text().split()), page
 
 
 def test_tables_fit_a_page() -> None:

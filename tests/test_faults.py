@@ -93,7 +93,7 @@ FAULTS = [
         {"len(encoded), self.no)": "len(encoded), self.no * 51 // 50)"},
     ),
     fault(
-        "`law` says a chance that is 2 % too large",
+        "`law` states a chance that is 2 % too large",
         "sampler_follows_its_law_and_no_other",
         {"else self.no, WHOLE)": "else self.no * 51 // 50, WHOLE)"},
     ),

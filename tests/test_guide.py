@@ -113,7 +113,7 @@ def test_what_the_page_names_is_there() -> None:
     for path in re.findall(r"`((?:local|shuffle|central)/\w+\.py)`", guide.PAGE):
         assert (ROOT / "src" / "headcount" / "protocols" / path).exists(), path
     suite = "".join(path.read_text() for path in ROOT.glob("tests/test_conformance_*.py"))
-    tables = guide.PAGE.split("## What each method must keep")[1].split("## What there is")[0]
+    tables = guide.PAGE.split("## What each method must do")[1].split("## What there is")[0]
     for row in re.findall(r"^\| .+ \| .+ \| (.+) \|$", tables, flags=re.MULTILINE):
         for test in re.findall(r"`(\w+)`", row):
             assert f"def test_{test}" in suite, test

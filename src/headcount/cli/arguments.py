@@ -14,9 +14,9 @@ OptionalEpsilon = Annotated[float | None, _epsilon]
 Delta = Annotated[
     float,
     typer.Option(
-        help="Delta of the guarantee, in [0, 1). Any event is at most e^epsilon times as likely "
-        "with one person's value as with any other value in its place, plus delta. With delta 0, "
-        "shuffling gives no advantage over local trust."
+        help="Delta of the guarantee, in [0, 1). Replacing one person's value by another "
+        "multiplies the probability of any event by at most e^epsilon, and then adds at most "
+        "delta. With delta 0, shuffling gives no advantage over local trust."
     ),
 ]
 Users = Annotated[int, _users]

@@ -54,8 +54,8 @@ class DataOptions:
     missing: Annotated[
         str,
         typer.Option(
-            help="What to do about people without a value: error, drop (who has no value is then "
-            "not protected), or a value to fill in."
+            help="What to do about people without a value: error, drop (then the answer does not "
+            "protect who has no value), or a value to fill in."
         ),
     ] = "error"
     outside: Annotated[

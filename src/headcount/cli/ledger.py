@@ -41,9 +41,9 @@ def create(
     delta: Annotated[
         float,
         typer.Option(
-            help="Delta of the limit, in [0, 1). Any event of all releases together is at most "
-            "e^epsilon times as likely with one person's value as with any other value in its "
-            "place, plus delta."
+            help="Delta of the limit, in [0, 1). Replacing one person's value by another "
+            "multiplies the probability of any event by at most e^epsilon, and then adds at most "
+            "delta. This holds for all releases together."
         ),
     ] = 0.0,
     rule: Annotated[
