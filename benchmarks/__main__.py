@@ -27,13 +27,14 @@ probabilities. NumPy and the libraries below do neither. So the comparison shows
 - *local.randomized-response*: from values to the estimate, compared with NumPy and with two
   libraries for local differential privacy.
 - *client* and *server* of frequency oracles: randomizing, and counting what was sent. The peer is
-  the faster of the same two libraries. It was timed with fewer people on the same data, and its
-  time was multiplied.
+  the faster of the same two libraries. It was timed on the data of some of the people, and its time
+  was scaled up to all of them.
 - *memory*: the peak memory of a process.
 - *rows of Parquet*: `hc.estimate` on a file of whole numbers, including reading and checking. The
   peer is a plain count of each value of the same file, by the faster of polars and DuckDB.
-- *randomize shuffle.correlated*: noise that few people send. It is compared with one message per
-  person, and with one call per person.
+- *randomize shuffle.correlated*: few people send noise. Its time is compared with that of a
+  protocol in which everybody sends one message, and with that of randomizing each person in a
+  separate call.
 - *calibrate*: from a budget to parameters, compared with the time that was allowed.
 - *plan*: a Python program that plans all protocols of a task, from start to end, compared with
   the time that was allowed. "Cold" starts with an empty cache on disk, and "warm" finds the same
