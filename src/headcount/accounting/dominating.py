@@ -51,8 +51,8 @@ class DominatingLaw:
 
         δ is convex in e^ε, and it is linear between neighboring losses. So only the grid points
         next to losses are needed: the chords between them lie on the curve or above it. If a curve
-        lists only some of its losses, the law is exact only near these. It is also exact at the
-        first grid points that are not below the epsilons of `at`.
+        lists only some of its losses, the law is exact only near these. For each epsilon in
+        `at`, it is also exact at the first grid point that is not below this epsilon.
         """
         if not 1e-7 <= checks.real("discretization", step) <= 1:
             raise InvalidParameter(f"`discretization` must be between 1e-07 and 1, got {step}")

@@ -45,7 +45,7 @@ def _module(place: str) -> ModuleType:
         return module
     except UnreadableData:
         raise
-    except (Exception, SystemExit) as error:  # of code that is not ours: whatever it is
+    except (Exception, SystemExit) as error:  # the user's code may raise anything
         raise UnreadableData(
             f"{place} must load as Python, got {type(error).__name__}: {error}"
         ) from None

@@ -6,7 +6,7 @@ from typing import Any
 from headcount.cli.interrupts import INTERRUPTED
 from headcount.core.errors import HeadcountError
 
-BUG = 70  # the exit status of a fault that is ours, as sysexits.h numbers it
+BUG = 70  # the exit status of a bug in Headcount, as in sysexits.h
 _BAD = HeadcountError.exit_status
 
 
@@ -28,7 +28,7 @@ class Refusal:
 
 
 def _printable(text: str) -> str:
-    """The same without characters that a terminal obeys: a refusal may quote a file."""
+    """The text with control characters escaped. A refusal may quote a file that contains them."""
     return "".join(letter if letter.isprintable() else ascii(letter)[1:-1] for letter in text)
 
 

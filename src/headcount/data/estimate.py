@@ -56,9 +56,10 @@ def estimate(
     trust     central, local or shuffle. The default is central.
     protocol  the name of a protocol, with its `options`, or a protocol object. The default is the
               protocol with the least error.
-    honest    how many people in the table surely follow the protocol. The default is everybody. All
-              the others may be in one group. Without `person`, it may be a mapping with a number
-              for each group. In shuffle trust, guarantees rely on these people alone.
+    honest    how many people in the table surely follow the protocol. The default is everybody. The
+              dishonest people may all be in one group. Without `person`, `honest` may be a mapping
+              with a number for each group. In shuffle trust, guarantees rely on honest people
+              alone.
     missing   "error", "drop" (then the answer does not hide which people have no value), or a value
               to fill in.
     outside   "error", "clamp" (for numbers and bins), or "other" (one more bucket).
@@ -158,8 +159,8 @@ class Prepared:
 def _check_secure(source: Source | None) -> None:
     if isinstance(source, Source) and not source.secure:
         raise InvalidParameter(
-            "`ledger` must come with a secure source, since no other keeps the guarantee that "
-            f"would be recorded, got a {type(source).__name__}"
+            f"`ledger` must come with a secure source, got a {type(source).__name__}, with which "
+            "the recorded guarantee would not hold"
         )
 
 

@@ -140,7 +140,7 @@ def _array(piece: np.ndarray[Any, Any]) -> "pyarrow.Array":
     import pyarrow
 
     if piece.dtype == np.bool_ and piece.view(np.uint8).max(initial=0) > 1:
-        raise InvalidValue("true/false must be bytes of 0 or 1, got others")
+        raise InvalidValue("true/false values must be stored as bytes of 0 or 1, got others")
     mask = np.ma.getmaskarray(piece) if isinstance(piece, np.ma.MaskedArray) else None
     values = np.asarray(piece)
     return pyarrow.array(values.tolist() if piece.dtype.kind in "OT" else values, mask=mask)

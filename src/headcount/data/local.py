@@ -1,4 +1,4 @@
-"""The default engine. It runs in this process, with threads, in the memory of a few batches.
+"""The default engine. It runs in threads of this process, and needs memory for a few batches.
 
 The first pass counts people. If the task has many values, a second pass reads the rows again. There
 is no second pass if the rows are few or cannot be read again. Then the first pass keeps them,

@@ -35,8 +35,8 @@ _PROBES = 3  # how often a silent connection is probed before it counts as lost
 class PostgresStore:
     """A ledger on a PostgreSQL server.
 
-    `wait` is the longest time in seconds for which others may keep a data set locked, or for which
-    the server may not answer.
+    `wait` is a time limit in seconds. It limits how long to wait for a data set that others keep
+    locked, and for an answer of the server.
     """
 
     url: str = field(repr=False)  # not shown, since it may contain a password
@@ -121,7 +121,7 @@ class PostgresStore:
             raise self._silent() from None
         except psycopg.errors.LockNotAvailable:
             raise UnreadableData(
-                f"{self.shown} must be free within {self.wait:g} s, got one that others keep locked"
+                f"{self.shown} must be free within {self.wait:g} s, got a ledger locked by others"
             ) from None
         except (
             psycopg.errors.InsufficientPrivilege,

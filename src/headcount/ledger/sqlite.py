@@ -82,5 +82,5 @@ class SqliteStore:
     def _wrong(self, error: Exception) -> str:
         name = "_".join(getattr(error, "sqlite_errorname", "").split("_")[:2])
         if name in ("SQLITE_BUSY", "SQLITE_LOCKED"):
-            return f"must be free within {self.wait:g} s, got one that others keep locked"
+            return f"must be free within {self.wait:g} s, got a ledger locked by others"
         return _WRONG.get(name, f"must be a ledger that can be read: {one_line(error)}")

@@ -31,7 +31,7 @@ from headcount.randomness.totals import binomial
 
 _SMALL = 1000  # for at most this many people, rounding is bounded by Hoeffding's inequality
 _TERMS = 4096  # the largest number of terms in a sum over noise
-_FINEST = 2**128  # probabilities of rounding up are multiples of 1/this, if drawn for a crowd
+_FINEST = 2**128  # if a crowd is rounded at once, probabilities are multiples of 1/_FINEST
 _CHUNK = 1 << 14  # the number of values that are rounded at a time
 
 
@@ -122,7 +122,7 @@ class RoundedError:
     """
 
     noise: GeometricError
-    unit: float  # the change of the answer by one level
+    unit: float  # how much the answer changes if the sum of levels changes by one
     people: int  # the number of people whose numbers were rounded
     variance: float  # an upper bound on the variance of rounding
 

@@ -88,7 +88,7 @@ class LevelEstimator(Estimator):
         return min(MOST_USERS, MOST_SUM // self.grid.levels)
 
     def unit(self, users: int) -> Fraction:
-        """The change of the answer by one level."""
+        """How much the answer changes if the sum of levels changes by one."""
         return self.grid.unit / self.grid.task.divisor(users)
 
     def unbiased(self, tally: Tally, source: Source | None = None) -> float:
@@ -140,7 +140,7 @@ def level_sum(held: Holding) -> int:
 
 
 def enough_levels(task: Bounded, users: int, epsilon: float, share: float) -> int:
-    """Enough levels that rounding adds at most this share of the variance of central noise.
+    """The levels needed for rounding to add at most this share of the variance of central noise.
 
     The variance of central noise is 2L²/ε² for L levels. Whole numbers are themselves the levels,
     unless there are too many of them.

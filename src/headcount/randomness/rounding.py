@@ -50,6 +50,7 @@ def _decided(source: Source, t: Fraction, uniform: int) -> int:
     while True:
         digit, rest = divmod(rest * WHOLE, 1)
         if uniform != digit or rest == 0:
-            # t is rounded up if U < t − ⌊t⌋. If t has no more digits, an equal U is not below.
+            # t is rounded up if U < t − ⌊t⌋. If t has no more digits and all its digits equal those
+            # of U, then U ≥ t − ⌊t⌋.
             return int(whole) + (uniform < digit)
         uniform = int(source.integers(1, np.uint64)[0])

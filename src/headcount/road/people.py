@@ -44,7 +44,8 @@ class People(ABC):
 
         People are processed in the order of their rows, `people_at_once` of a randomizer at a time.
         The piece number i of the group number g uses the source `source.part(g).part(i)`. The
-        number g counts all groups. It does not depend on batches or threads.
+        number g is the group's place among all groups, not only among these. Neither number
+        depends on batches or threads.
         """
 
 

@@ -33,7 +33,7 @@ _ROWS = 2**16  # rows in each batch that is yielded
 
 @dataclass(frozen=True)
 class SurveyStep:
-    """Counts the people in each group. If the driver may know it, it counts them by value, too."""
+    """Counts people by group. If the driver may see such counts, it also counts them by value."""
 
     reader: Reader
 

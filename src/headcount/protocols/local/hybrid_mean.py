@@ -1,7 +1,7 @@
 """The hybrid mechanism for numbers (Wang, Xiao, Yang, Zhao, Hui, Shin, Shin, Yu 2019).
 
-Notation    The levels are 0, …, L of `fixed_point`. n is the number of people, β that of
-            `local.piecewise-mean`, α the probability of a piecewise response, q = t/2^64 the
+Notation    The levels are 0, …, L of `fixed_point`. n is the number of people. β is defined
+            in `local.piecewise-mean`. α is the probability of a piecewise response, q = t/2^64 the
             probability of a lie. t is the smallest integer with (1−q)/q ≤ e^ε.
 Randomizer  With probability α, send the output of `local.piecewise-mean` for the person's level j.
             Otherwise send one bit, which is 1 with probability j/L, and flip it with probability q.
@@ -13,9 +13,9 @@ Error       The variance for level j is
             α·(piecewise variance) + (1−α)·L²·(q(1−q)/(1−2q)² + (j/L)(1−j/L)). The piecewise
             variance is larger by L²/4·β/(1−β) at the ends than in the middle; the variance of one
             bit is larger by L²/4 in the middle. For α = 1−β the sum is the same for all levels. If
-            that is no better than one bit, α = 0. Paper: its window, for which 1−β is near
-            1−e^{−ε/2}, and α = 0 up to ε = 0.61. On [−1, 1] with ε = 1 the paper's variance is
-            4.29, that of the best window 4.27, and that of one bit 4.68.
+            that is no better than one bit, α = 0. Paper: the windows are those of the
+            paper, for which 1−β is near 1−e^{−ε/2}, and α = 0 up to ε = 0.61. On [−1, 1] with ε = 1
+            the paper's variance is 4.29, that of the best window 4.27, and that of one bit 4.68.
 Messages    1: the bit 0 or 1, or 2 + an output.
 """
 

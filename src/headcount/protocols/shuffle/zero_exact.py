@@ -6,8 +6,8 @@ Randomizer  Send x + Bernoulli(p) messages. All messages are the same.
 Analyzer    |y| is the number of messages. The `unbiased` answer is ĉ = |y| − np. The `zero-exact`
             answer is ĉ if |y| > n, and 0 otherwise. If nobody is counted, it is certainly 0.
 Privacy     The view is only |y| = c + Bin(n, p), so neighboring views differ by a shift of 1. δ is
-            the larger HS_ε, of both directions, between Bin(h, q) and its shift by 1. It is
-            computed exactly. Paper: q = (50/(ε²h)) ln(2/δ) for h ≥ (100/ε²) ln(2/δ).
+            HS_ε between Bin(h, q) and its shift by 1, in the direction that gives the larger value.
+            It is computed exactly. Paper: q = (50/(ε²h)) ln(2/δ) for h ≥ (100/ε²) ln(2/δ).
 Error       Unbiased: the variance is npq for all data. Zero-exact: let M ~ Bin(n, q) be the number
             of noise messages that are not sent. The mean squared error is
             E[(nq−M)²; M < c] + c² P(M ≥ c). It depends on c, so an estimate states the largest
@@ -49,7 +49,7 @@ from headcount.core.tasks.count import Count
 from headcount.randomness.draws import WHOLE, bernoulli
 from headcount.randomness.totals import binomial
 
-_SMALL = 100  # with at most this many people, q is searched in small steps: ½ need not be best
+_SMALL = 100  # with at most this many people, q is searched in small steps: ½ may not be the best q
 _MOST_NOISE = 10**9
 
 
@@ -233,7 +233,7 @@ class Neighbors:
     curve: Callable[[Law, Law], PrivacyCurve]
 
     def of(self, honest: int, weight: int) -> PrivacyCurve:
-        # One more message has the same effect as one noise message fewer that is withheld.
+        # Sending one more message has the same effect as withholding one noise message less.
         law = _missing(honest, weight)
         return self.curve(law, law.shift(1))
 
