@@ -20,7 +20,7 @@ from headcount.core.table import Table, short
 from headcount.plot import figures
 from headcount.protocols.registry import own_names
 
-_POINTS = 200  # of the line that is drawn
+_POINTS = 200  # the number of points on the line that is drawn
 _DELTAS = [10.0**-power for power in range(1, 13)]
 
 

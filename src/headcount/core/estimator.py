@@ -45,7 +45,7 @@ class Estimator(ABC):
 
     @property
     def most_users(self) -> int:
-        """The largest crowd for which the tally has room."""
+        """The largest crowd whose tally fits into its numbers."""
         return MOST_USERS
 
     def count(self, payload: NDArray[Any]) -> NDArray[np.int64]:
@@ -81,8 +81,8 @@ class Estimator(ABC):
     def answer(self, users: int, unbiased: Answer) -> Answer:
         """The answer to the task for an unbiased estimate. By default, the estimate itself.
 
-        It differs if the protocol counts something else than the task asks for. For example, it
-        counts bins for a density.
+        It differs if the protocol counts something other than what the task asks for. For
+        example, it counts bins for a density.
         """
         return unbiased
 

@@ -114,7 +114,7 @@ class Histogram(Task):
 
     @cached_property
     def _order(self) -> tuple[NDArray[Any], NDArray[np.intp]]:
-        """The labels, which are numbers, in sorted order, and the index of each label's bucket."""
+        """The labels of numbers in sorted order, and the index of each label's bucket."""
         labels = np.array(self.buckets)
         order = np.argsort(labels)
         return labels[order], order

@@ -100,7 +100,7 @@ class Hashes:
 
 @dataclass(frozen=True)
 class HashingRandomizer(Randomizer):
-    """Sends a random hash H, and H(x) or with probability t/2^64 each of the other values."""
+    """Sends a random hash H, and H(x) by randomized response. Each lie has probability t/2^64."""
 
     hashes: Hashes
     weight: int  # t
