@@ -96,6 +96,15 @@ def test_the_command_walks_the_road_as_drawn(
         assert len(trace.built) == 1
 
 
+def test_the_command_says_how_the_tally_was_made(headcount: Headcount, people: Path) -> None:
+    place = str(people / "people.parquet")
+    for trust, way in (("central", Way.COUNTED), ("local", Way.FROM_COUNTS)):
+        done = headcount(
+            "estimate", place, "--column", "smokes", "--epsilon", "1", "--trust", trust
+        )
+        assert f"how: {way.words}" in done.out.splitlines()
+
+
 def test_run_walks_the_same_road() -> None:
     protocol = hc.protocol("shuffle.zero-exact", hc.Count(), hc.Budget(1, 1e-4), hc.Crowd(1000))
     with traced() as trace:

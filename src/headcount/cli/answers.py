@@ -116,7 +116,8 @@ class Answer:
     def _show(self, saved: Path | None) -> None:
         print_table(self.found.table(**self.options.interval))
         console.print()
-        for line in (self._run(), *self._cost(), *self._explanation(), *self._remarks(saved)):
+        told = (self._run(), self._way(), *self._cost(), *self._explanation())
+        for line in (*told, *self._remarks(saved)):
             console.print(line, soft_wrap=True)
 
     def _run(self) -> str:
@@ -130,6 +131,11 @@ class Answer:
         steps = self.found.postprocessing
         marked = f", post-processed: {' and '.join(steps)}" if steps else ""
         return f"{self.release.name}, {crowd}, {sent}{marked}"
+
+    def _way(self) -> str:
+        """How the tally was made, in each group if the ways differ."""
+        estimates = [self.found] if isinstance(self.found, Estimate) else self.found.values()
+        return f"how: {'; '.join(dict.fromkeys(one.way for one in estimates))}"
 
     def _cost(self) -> Iterator[str]:
         promise = self.found.guarantee
