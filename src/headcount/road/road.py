@@ -77,7 +77,7 @@ def walk(
     progress: Progress = lambda share: None,
 ) -> dict[Group, Estimate]:
     """The estimate of each group."""
-    tallies: dict[Group, tuple[Tally, Way]] = {}
+    tallies: dict[Group, Tally] = {}
     for number, (group, route) in enumerate(routes.items()):
         drawn = _drawn(route, people.counts(group), bits.own(bits.totals, number))
         if drawn is not None:
@@ -87,16 +87,23 @@ def walk(
         tallies |= _sent(people, sending, bits.messages, progress)
     estimates: dict[Group, Estimate] = {}
     for number, (group, route) in enumerate(routes.items()):
-        tally, way = tallies[group]
         noise = bits.own(bits.noise, number)
-        estimate = route.protocol.estimate(passed_on(route.protocol, tally), noise)
+        estimate = route.protocol.estimate(passed_on(route.protocol, tallies[group]), noise)
+        way = _way(route, counted=people.counts(group) is not None)
         estimates[group] = replace(estimate, way=way.words)
     return estimates
 
 
-def _drawn(
-    route: Route, counts: NDArray[np.int64] | None, source: Source
-) -> tuple[Tally, Way] | None:
+def _way(route: Route, *, counted: bool) -> Way:
+    """The way of a group. It does not say whether the draw was covered: that depends on values."""
+    if not counted:
+        return Way.MESSAGES
+    if route.protocol.trust is Trust.CENTRAL:
+        return Way.COUNTED
+    return Way.AT_ONCE if route.reserve else Way.FROM_COUNTS
+
+
+def _drawn(route: Route, counts: NDArray[np.int64] | None, source: Source) -> Tally | None:
     """A tally without messages, or None if messages are needed.
 
     In central trust the tally is the counts. In other trust it is drawn at once, if the reserved
@@ -106,24 +113,23 @@ def _drawn(
     if counts is None:
         return None
     if protocol.trust is Trust.CENTRAL:
-        return protocol.simulate(counts, source), Way.COUNTED
+        return protocol.simulate(counts, source)
     if not route.reserve:
         return None
     owing = Owing(source)
     tally = protocol.simulate(counts, owing)
     epsilon = protocol.guarantee.epsilon
     enough = (1 + math.exp(epsilon)) * (1 + 1e-12) * owing.owed <= route.reserve
-    return (tally, Way.AT_ONCE) if enough else None
+    return tally if enough else None
 
 
 def _sent(
     people: People, protocols: Mapping[Group, Protocol], source: Source, progress: Progress
-) -> dict[Group, tuple[Tally, Way]]:
+) -> Mapping[Group, Tally]:
     """Tallies of messages. They are made from people's values, or from counts of few values."""
     counts = {group: people.counts(group) for group in protocols}
     if any(one is None for one in counts.values()):
-        made = people.tallies(protocols, source, progress)
-        return {group: (tally, Way.MESSAGES) for group, tally in made.items()}
+        return people.tallies(protocols, source, progress)
     pieces = (
         (group, piece)
         for number, group in enumerate(people.users)
@@ -131,5 +137,4 @@ def _sent(
         for piece in counted_pieces(protocols[group], held, source.part(number))
     )
     most = max(people.users[group] for group in protocols)
-    made = collected(pieces, workers_for(source, protocols, most))
-    return {group: (tally, Way.FROM_COUNTS) for group, tally in made.items()}
+    return collected(pieces, workers_for(source, protocols, most))

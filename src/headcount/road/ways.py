@@ -4,7 +4,11 @@ from enum import StrEnum
 
 
 class Way(StrEnum):
-    """How a tally was made. Either its law is the same in all ways, or the guarantee covers it."""
+    """How a tally is made. Either its law is the same in all ways, or the guarantee covers it.
+
+    The way is published with the estimate. So it must depend on public facts alone: the trust, the
+    question, the number of people and the protocol.
+    """
 
     MESSAGES = "messages"
     FROM_COUNTS = "messages from counts"
@@ -19,6 +23,7 @@ class Way(StrEnum):
 _WORDS = {
     Way.MESSAGES: "messages were made from each person's value, one by one",
     Way.FROM_COUNTS: "messages were made one by one, from counts of people by value",
-    Way.AT_ONCE: "the tally was drawn at once, from counts of people by value",
+    Way.AT_ONCE: "the tally was drawn at once, from counts of people by value, or from messages if "
+    "the reserved part of δ does not cover the draw",
     Way.COUNTED: "the curator counted people by value",
 }
