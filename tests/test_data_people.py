@@ -384,14 +384,19 @@ def test_group_curve_bounds_what_it_is_for(size: int, lost: float) -> None:
     assert group.delta(50.0) <= lost * size * math.exp(2)  # it does not rise again
 
 
-def test_who_refuses_a_charge_spares_the_ledger(tmp_path: Path) -> None:
+def test_a_prepared_estimate_is_charged_and_answered_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     ledger = hc.Ledger.create(tmp_path / "spent.db")
     ledger.create_dataset("town", hc.Budget(1))
-
     ready = hc.prepare([0, 1] * 50, hc.Count(), budget=hc.Budget(1))
     assert not ledger.spending().entries
     ready.charge(ledger)
-    ready.answer()
+    with monkeypatch.context() as failing:
+        failing.setattr("headcount.data.estimate.walk", lambda *arguments: 1 / 0)
+        with pytest.raises(ZeroDivisionError):
+            ready.answer()
+    ready.answer()  # what was paid for is not lost
     assert len(ledger.spending().entries) == 1
     with pytest.raises(hc.InvalidParameter, match="must be drawn once"):
         ready.answer()

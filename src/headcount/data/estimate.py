@@ -129,13 +129,24 @@ class Prepared:
         )  # fmt: skip
 
     def answer(self) -> Estimate | GroupedEstimate:
-        """Make the release. This works only once, since a second answer is a second release."""
+        """Make the release. This works only once, since a second answer is a second release.
+
+        If it fails, nothing is released. Then it can be called again, so that what was paid for is
+        not lost.
+        """
         if self._answered:
             raise InvalidParameter(
                 "an answer must be drawn once, got a second call of `answer`",
                 hint="prepare another one, and charge for it",
             )
         self._answered = True
+        try:
+            return self._drawn()
+        except BaseException:
+            self._answered = False
+            raise
+
+    def _drawn(self) -> Estimate | GroupedEstimate:
         question = self._request.question
         routes = {group: route for group, (route, _) in self._legs.items()}
         bits = Bits.of(self._request.random_bits, _ROAD)

@@ -122,9 +122,9 @@ class Amplified(Protocol):
         """The bound for this crowd. It computes ε, δ or ε0 from the other two."""
         return _bound(self._kind, self.task, self.crowd.honest)
 
-    @property
+    @cached_property
     def _kind(self) -> type[Protocol]:
-        """The class of the local protocol."""
+        """The class of the local protocol. Finding it takes long beside one point of the curve."""
         return protocol_class(self.local or own_names(self.task, Trust.LOCAL)[0], self.task)
 
     @cached_property
