@@ -14,7 +14,7 @@ demo: .venv/all ## One sensitive question under three trusts; saves headcount-de
 test: lint java postgres ## Check and test everything that is quick (under 10 minutes)
 	$(BIN)/python -m pytest -n 2 --dist worksteal -m "not slow"
 
-test-slow: .venv/dev java postgres compiler ## Run the long tests as well
+test-slow: .venv/dev .venv/node_modules/katex java postgres compiler ## Run the long tests as well
 	$(BIN)/python -m pytest -n 2
 
 # Spark's tests run a real one, which needs Java.

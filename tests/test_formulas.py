@@ -2,7 +2,6 @@
 
 import html
 import re
-import shutil
 import sys
 from pathlib import Path
 
@@ -83,9 +82,7 @@ def test_code_and_headings_are_left_alone() -> None:
     assert "<code>ε = 1</code>" in "".join(piece for piece in found if isinstance(piece, str))
 
 
-@pytest.mark.skipif(
-    not (shutil.which("node") and typeset.KATEX.exists()), reason="`make docs` installs KaTeX"
-)
+@pytest.mark.slow
 def test_katex_refuses_what_it_does_not_understand() -> None:
     assert 'class="katex"' in typeset.rendered([r"\varepsilon"])[0]
     assert typeset.typeset("<p>At ε, n</p>", capitals=False).count(",</span> <span") == 1
