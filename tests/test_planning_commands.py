@@ -223,7 +223,7 @@ def test_small_crowds_for_a_plan_are_refused(headcount: Headcount) -> None:
     assert headcount(*large).status == 0
     done = headcount("estimate", "people.csv", "--column", "smoker", "--plan", "plan.json")
     assert done.status == 2
-    assert "at least 2001 people, got 2000" in done.err
+    assert "at least 2,001 people, got 2,000" in done.err
 
 
 def test_compare(headcount: Headcount, tmp_path: Path) -> None:

@@ -34,7 +34,7 @@ from headcount.core.budget import MOST_USERS, Budget, Trust
 from headcount.core.errors import InvalidParameter, UnknownName
 from headcount.core.guarantee import Guarantee, rounded_up
 from headcount.core.protocol import Protocol
-from headcount.core.table import Table, counted, size
+from headcount.core.table import Table, counted_people, size
 
 Points: TypeAlias = tuple[tuple[float, float], ...]
 
@@ -229,7 +229,7 @@ class PrivacyReport:
 
     @property
     def _relies(self) -> str:
-        people = "the people" if self.honest is None else counted(self.honest, "person", "people")
+        people = "the people" if self.honest is None else counted_people(self.honest)
         return {
             Trust.CENTRAL: "This relies on the curator, who sees all values and adds the noise.",
             Trust.SHUFFLE: f"This relies on the shuffler, and on {people} to follow the protocol.",

@@ -9,13 +9,12 @@ import typer
 
 from headcount.cli.arguments import Confidence
 from headcount.cli.output import console, deliver, facts, print_table
-from headcount.cli.texts import people
 from headcount.core import checks
 from headcount.core.errors import InvalidParameter
 from headcount.core.estimate import Estimate
 from headcount.core.guarantee import PLAIN_NEIGHBORS
 from headcount.core.postprocessing import STEPS, check_step
-from headcount.core.table import short
+from headcount.core.table import counted_people, short
 from headcount.core.task import Task
 from headcount.data.grouped import GroupedEstimate
 from headcount.data.release import Release
@@ -122,7 +121,7 @@ class Answer:
 
     def _run(self) -> str:
         """What was run, and on how many people."""
-        crowd = people(self.found.users)
+        crowd = counted_people(self.found.users)
         if not isinstance(self.found, Estimate):
             groups = "1 group" if len(self.found) == 1 else f"{len(self.found):,} groups"
             return f"{self.release.name}, {groups}, {crowd}"

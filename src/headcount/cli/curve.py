@@ -12,11 +12,10 @@ from headcount.cli.arguments import AsJson, Delta, Epsilon, OptionalFigure, User
 from headcount.cli.output import console, deliver, facts, messages, print_table
 from headcount.cli.protocol_options import ProtocolOptions, complete_protocol
 from headcount.cli.task_options import TaskOptions
-from headcount.cli.texts import people
 from headcount.core import checks
 from headcount.core.budget import Budget
 from headcount.core.protocol import Protocol
-from headcount.core.table import Table, short
+from headcount.core.table import Table, counted_people, short
 from headcount.plot import figures
 from headcount.protocols.registry import own_names
 
@@ -73,7 +72,7 @@ def curve(
 
 def _figure(chosen: Protocol, releases: int, line: list[tuple[float, float]]) -> figures.Figure:
     label = chosen.name if releases == 1 else f"{chosen.name}, {releases} releases"
-    title = f"Privacy curve, {people(chosen.crowd.honest, 'honest')}"
+    title = f"Privacy curve, {counted_people(chosen.crowd.honest, 'honest')}"
     return figures.curve_figure(title, {label: line})
 
 

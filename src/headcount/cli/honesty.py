@@ -4,9 +4,8 @@ import math
 from dataclasses import dataclass
 
 from headcount.cli.output import deliver, print_table, progress
-from headcount.cli.texts import people
 from headcount.core.budget import Budget, Trust
-from headcount.core.table import Table, short, size
+from headcount.core.table import Table, counted_people, short, size
 from headcount.core.task import Task
 from headcount.planner.needs import dishonest_plans
 from headcount.planner.plan import Plan
@@ -44,7 +43,7 @@ class Honesty:
         return Table(
             ("protocol", *(f"{100 * one:g} % dishonest" for one in plans)),
             rows,
-            title=f"{self.task}: ± {100 * self.confidence:.4g} %, {people(self.users)}, "
+            title=f"{self.task}: ± {100 * self.confidence:.4g} %, {counted_people(self.users)}, "
             f"ε = {short(self.budget.epsilon)}, δ = {short(self.budget.delta)}",
             notes=(
                 "The noise is calibrated for the honest people only. Margins do not include "

@@ -63,8 +63,3 @@ def options_of(given: list[str] | None) -> dict[str, Any]:
         except ValueError:
             options[name] = value
     return options
-
-
-def people(count: int, which: str = "") -> str:
-    """How many people: 1 person, 2,000 honest people."""
-    return f"{count:,} {which} {'person' if count == 1 else 'people'}".replace("  ", " ")

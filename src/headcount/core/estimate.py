@@ -13,7 +13,7 @@ from headcount.core.answer_tables import answer_table
 from headcount.core.errors import InvalidParameter
 from headcount.core.guarantee import Guarantee
 from headcount.core.postprocessing import postprocessed
-from headcount.core.table import Table, counted
+from headcount.core.table import Table, counted_people
 
 # A number. For a histogram or a density, a vector with a number for each bucket or grid point.
 Answer: TypeAlias = Any
@@ -278,7 +278,7 @@ class Estimate:
         changed = f", post-processed: {' and '.join(self.postprocessing)}" * bool(
             self.postprocessing
         )
-        people = counted(self.users, "person", "people")
+        people = counted_people(self.users)
         return f"{self.protocol}, {people}{changed}; {self.guarantee}"
 
     def to_dict(

@@ -34,7 +34,7 @@ from headcount.core.guarantee import Guarantee, PrivacyCurve
 from headcount.core.messages import Alphabet, Batch, Messages
 from headcount.core.randomizer import BundleLaw, Randomizer
 from headcount.core.source import Source
-from headcount.core.table import counted, short
+from headcount.core.table import counted, counted_people, short
 from headcount.core.tally import Tally
 from headcount.core.task import Counts, Task
 
@@ -211,7 +211,7 @@ class Protocol(ABC):
         if each and sent != each * batch.users:
             raise InvalidValue(
                 f"with {self.name} each person must send {counted(each, 'message')}, got "
-                f"{counted(sent, 'message')} from {counted(batch.users, 'person', 'people')}"
+                f"{counted(sent, 'message')} from {counted_people(batch.users)}"
             )
         counts = self.estimator.count(payload)
         tally = tally_of(self, counts, batch.users, secure=batch.secure, bundled=batch.bundled)
@@ -334,17 +334,18 @@ def check_users(protocol: Protocol, users: int) -> None:
     users = checks.whole("users", users, low=-(2**63), high=2**63)
     if users < protocol.crowd.users:
         raise CrowdMismatch(
-            f"{protocol.name} was built for at least {_people(protocol.crowd.users)}, got {users}",
+            f"{protocol.name} was built for at least {counted_people(protocol.crowd.users)}, "
+            f"got {users:,}",
             hint="build it for the crowd that takes part",
         )
     most = protocol.estimator.most_users
     if users > most:
         raise CrowdMismatch(
-            f"{protocol.name} holds at most {_people(most)}, got {users}"
+            f"{protocol.name} holds at most {counted_people(most)}, got {users}"
             if protocol.least_copies == 1
             # With more dishonest people, a rare message could reach the least number of copies.
             else f"{protocol.name} must know how many may be dishonest: it was built for "
-            f"{_people(most)}, got {users}"
+            f"{counted_people(most)}, got {users}"
         )
 
 
@@ -353,15 +354,11 @@ def check_crowd(protocol: Protocol, crowd: Crowd) -> None:
     check_users(protocol, crowd.users)
     if protocol.trust is Trust.SHUFFLE and crowd.honest < protocol.crowd.honest:
         raise CrowdMismatch(
-            f"{protocol.name} was built for at least {_people(protocol.crowd.honest, 'honest ')}, "
-            f"got {crowd.honest} of {crowd.users} who surely are",
+            f"{protocol.name} was built for at least "
+            f"{counted_people(protocol.crowd.honest, 'honest')}, "
+            f"got {crowd.honest:,} of {crowd.users:,} who surely are",
             hint="build it for the crowd that takes part",
         )
-
-
-def _people(count: int, which: str = "") -> str:
-    """A number of people in words, without commas."""
-    return f"{count} {which}{'person' if count == 1 else 'people'}"
 
 
 def _checked(source: Source | None) -> Source:

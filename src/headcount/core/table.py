@@ -113,6 +113,12 @@ def counted(count: int, one: str, many: str = "") -> str:
     return f"{count:,} {one if count == 1 else many or one + 's'}"
 
 
+def counted_people(count: int, which: str = "") -> str:
+    """A number of people in words: "1 person", "2,000 honest people"."""
+    before = f"{which} " if which else ""
+    return counted(count, f"{before}person", f"{before}people")
+
+
 def size(value: float) -> str:
     """A number with four digits. Larger numbers show all digits before the point."""
     if not math.isfinite(value):

@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 
 from headcount.core.errors import InvalidValue, UnreadableData
 from headcount.core.source import Source
-from headcount.core.table import counted
+from headcount.core.table import counted_people
 from headcount.core.tally import Tally
 from headcount.data.question import Question
 from headcount.road.people import Group, People, Progress
@@ -55,7 +55,7 @@ def check_same(
         if seen != again:
             raise UnreadableData(
                 f"{name} must have the same rows when read again, "
-                f"got {counted(again, 'person', 'people')} instead of {seen:,}"
+                f"got {counted_people(again)} instead of {seen:,}"
             )
 
 

@@ -11,7 +11,7 @@ from headcount.core.errors import HeadcountError, InvalidParameter, InvalidValue
 from headcount.core.estimate import Estimate
 from headcount.core.protocol import check_crowd
 from headcount.core.source import Source
-from headcount.core.table import counted
+from headcount.core.table import counted_people
 from headcount.core.task import Task
 from headcount.data.engine import Crowds
 from headcount.data.group_privacy import row_budget
@@ -188,7 +188,7 @@ def _planned(request: Request, honesty: Honesty) -> dict[Group, tuple[Route, Rel
         except HeadcountError as error:
             if honesty.question.group is None:
                 raise
-            people = counted(users, "person", "people")
+            people = counted_people(users)
             error.args = (f"group {group!r} of {people}: {error.message}",)
             error.message = error.args[0]
             raise

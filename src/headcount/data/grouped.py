@@ -6,7 +6,7 @@ from typing import Any
 
 from headcount.core.estimate import Estimate
 from headcount.core.guarantee import Guarantee
-from headcount.core.table import Table, counted
+from headcount.core.table import Table, counted, counted_people
 from headcount.road.people import Group
 
 
@@ -92,6 +92,6 @@ class GroupedEstimate(Mapping[Group, Estimate]):
     @property
     def _summary(self) -> str:
         return (
-            f"{counted(len(self), 'group')}, {counted(self.users, 'person', 'people')}; "
+            f"{counted(len(self), 'group')}, {counted_people(self.users)}; "
             f"{self.guarantee}; {self.guarantee.neighbors}"
         )

@@ -17,7 +17,7 @@ from headcount.core.budget import Budget, Crowd, Trust
 from headcount.core.errors import Infeasible, InvalidParameter
 from headcount.core.protocol import Protocol, option_names
 from headcount.core.source import Source
-from headcount.core.table import Table, counted, short, size
+from headcount.core.table import Table, counted_people, short, size
 from headcount.core.task import Counts, Task
 from headcount.planner.plan import plan
 from headcount.protocols.registry import protocol, protocol_class, protocol_names
@@ -92,7 +92,7 @@ class Comparison:
         """The settings that are the same along the axis, in words."""
         honest = self.crowd.honest / self.crowd.users
         parts = {
-            "users": counted(self.crowd.users, "person", "people"),
+            "users": counted_people(self.crowd.users),
             "honest": f"{100 * honest:.4g} % of people honest" if honest < 1 else "",
             "epsilon": f"ε = {short(self.budget.epsilon)}",
             "delta": f"δ = {short(self.budget.delta)}",

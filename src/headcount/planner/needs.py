@@ -14,7 +14,7 @@ from headcount.core import checks
 from headcount.core.budget import Budget, Crowd, Trust
 from headcount.core.errors import InvalidParameter
 from headcount.core.guarantee import rounded_up
-from headcount.core.table import Table, counted, short, size
+from headcount.core.table import Table, counted_people, short, size
 from headcount.core.task import Task
 from headcount.planner.candidate import Candidate, Refusal, assess
 from headcount.planner.margin import Margin
@@ -366,7 +366,7 @@ class Price:
         factor = "about as many as" if times == "1" else f"{times} times as many as"
         return (
             f"{how}, the same margin ({100 * self.share:.3g} % of what is possible) needs "
-            f"{counted(self.users, 'person', 'people')} with {self.protocol}, {factor} planned"
+            f"{counted_people(self.users)} with {self.protocol}, {factor} planned"
         )
 
 

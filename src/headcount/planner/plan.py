@@ -17,7 +17,7 @@ from headcount.core import checks
 from headcount.core.budget import Budget, Crowd, Trust
 from headcount.core.errors import HeadcountError, Infeasible, InvalidParameter, UnreadableData
 from headcount.core.protocol import Protocol
-from headcount.core.table import Table, counted, short, size
+from headcount.core.table import Table, counted_people, short, size
 from headcount.core.task import Task, task_from
 from headcount.core.writing import write_file
 from headcount.planner.cache import cached, digest
@@ -388,7 +388,7 @@ def described(budget: Budget, crowd: Crowd) -> str:
 def crowd_words(crowd: Crowd) -> str:
     """A crowd in words."""
     honest = "" if crowd.honest == crowd.users else f", {crowd.honest:,} of them honest"
-    return f"{counted(crowd.users, 'person', 'people')}{honest}"
+    return f"{counted_people(crowd.users)}{honest}"
 
 
 def _best(candidates: list[Candidate]) -> Candidate | None:

@@ -6,7 +6,7 @@ from itertools import chain
 from typing import Any
 
 from headcount.core.estimate import Estimate, Interval
-from headcount.core.table import counted, number
+from headcount.core.table import counted_people, number
 from headcount.planner.comparison import AXIS_TITLES, Comparison
 from headcount.plot.lines import Measured, Points, numbers, panel
 from headcount.plot.palette import colors, markers, trust_color
@@ -288,7 +288,7 @@ def _histogram_remarks(
 
 def _title(kind: str, estimate: Estimate) -> str:
     kept = f"{estimate.guarantee.trust} trust" if estimate.guarantee.secure else "not private"
-    return f"{kind} of {counted(estimate.users, 'person', 'people')}, {kept}"
+    return f"{kind} of {counted_people(estimate.users)}, {kept}"
 
 
 def trust_figure(

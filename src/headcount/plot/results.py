@@ -10,7 +10,7 @@ import numpy as np
 
 from headcount.core.errors import InvalidParameter, MissingPackage
 from headcount.core.estimate import Estimate
-from headcount.core.table import counted
+from headcount.core.table import counted_people
 from headcount.core.writing import check_writable, json_text, write_file
 from headcount.data.grouped import GroupedEstimate
 from headcount.plot import figures
@@ -107,7 +107,7 @@ def _page(result: Estimate | GroupedEstimate, confidence: float, kind: dict[str,
         for group, estimate in _estimates(result)
         if estimate.buckets is not None
     ]
-    title = f"A {result.task} of {counted(result.users, 'person', 'people')}"
+    title = f"A {result.task} of {counted_people(result.users)}"
     return page(title, "\n".join([table, promised, *drawn]))
 
 

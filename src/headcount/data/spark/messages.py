@@ -9,7 +9,7 @@ from headcount.core.budget import Trust
 from headcount.core.errors import InvalidParameter, InvalidValue
 from headcount.core.protocol import Protocol, check_users, tally_of
 from headcount.core.source import Source
-from headcount.core.table import counted
+from headcount.core.table import counted, counted_people
 from headcount.core.tally import Tally
 from headcount.data.cleaning import Fill, cleaning
 from headcount.data.question import Question
@@ -84,7 +84,7 @@ def tallied(frame: Any, protocol: Protocol, *, users: int | None = None) -> Tall
     if each and sent != each * people:
         raise InvalidValue(
             f"with {protocol.name} each person must send {counted(each, 'message')}, "
-            f"got {counted(sent, 'message')} from {counted(people, 'person', 'people')}"
+            f"got {counted(sent, 'message')} from {counted_people(people)}"
         )
     return tally_of(protocol, counts, people, secure=True)
 
