@@ -333,7 +333,7 @@ def _noisy(protocol: hc.Protocol, tally: hc.Tally) -> Array:
 
 
 def _shuffled(laws: Sequence[Law], crowd: Crowd) -> Views:
-    least = crowd.protocol.least_copies
+    least = crowd.protocol.shuffler.least_copies
     kinds, by_value, complete = _counted(laws, crowd)
     most = tuple(max(column) for column in zip(*(c for law in by_value for c in law), strict=True))
     large = max(map(len, by_value)) > 300
@@ -449,7 +449,7 @@ def _copies(crowd: Crowd, kinds: int) -> list[Counts]:
 
 def _passed_on(view: Array, copies: Counts, crowd: Crowd) -> Array:
     """What the shuffler leaves of it, dishonest people having added their copies."""
-    least = crowd.protocol.least_copies
+    least = crowd.protocol.shuffler.least_copies
     if least == 1:
         return view
     if not crowd.withholds:
@@ -478,7 +478,7 @@ def takes_rare_messages(protocol: hc.Protocol) -> bool:
         protocol.estimate(protocol.tally(hc.Batch(rare, protocol.crowd.users)))
     except hc.HeadcountError:
         return False
-    return protocol.least_copies > 1
+    return protocol.shuffler.least_copies > 1
 
 
 def _listed(
@@ -503,7 +503,7 @@ def _listed(
         return whole
 
     def exactly() -> tuple[Law, Law] | None:
-        if crowd.protocol.least_copies > 1:
+        if crowd.protocol.shuffler.least_copies > 1:
             return None
         one, other = (law(holding) for holding in holdings)
         return None if one is None or other is None else (one, other)

@@ -537,7 +537,7 @@ def gathering(random: Random, trust: hc.Trust | None = None) -> Gathering:
         users = 30
     protocol = asked.built(users, random.choice((None, random.randint(1, users))))
     # Where cheaters could undo the withholding, no more people than were planned may come.
-    more = random.choice((0, 0, 1)) if protocol.least_copies == 1 else 0
+    more = random.choice((0, 0, 1)) if protocol.shuffler.least_copies == 1 else 0
     values = [random.randrange(len(enumeration.asked(protocol))) for _ in range(users + more)]
     return Gathering(asked, protocol, tuple(values), random.choice((0, 0, 2)), random.uniform(0, 4))
 
@@ -588,7 +588,8 @@ def by_bundles(made: Gathering) -> Iterator[Finding]:
     # With the least size, which has the most to draw anew.
     least = Crowd(protocol, crowd.honest, 1, crowd.dishonest, slots=protocol.slots)
     for epsilon in (protocol.budget.epsilon, made.curve_at):
-        stated = Reading("bundled_curve", epsilon, protocol.bundled_curve.delta(epsilon))
+        delta = enumeration.bundled_curve(protocol).delta(epsilon)
+        stated = Reading("bundled_curve", epsilon, delta)
         yield from false(f"bundles of {made}", stated, [least])
 
 
@@ -618,7 +619,7 @@ def collected(made: Gathering, slots: int) -> list[hc.Guarantee]:
         exec(compile(text, "README.md", "exec"), {**names, **printing})
     except hc.InvalidValue:
         # Rare messages that nobody withheld are refused; else what is promised is the same.
-        if made.protocol.least_copies == 1:
+        if made.protocol.shuffler.least_copies == 1:
             raise
         return [made.protocol.guarantee]
     guarantees = [what for what in shown if isinstance(what, hc.Guarantee)]

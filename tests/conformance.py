@@ -233,4 +233,4 @@ def standard(name: str, task: hc.Task, users: int = 200, honest: int | None = No
 
 
 def mixed(protocol: hc.Protocol, messages: hc.Messages, source: hc.Source) -> hc.Batch:
-    return hc.shuffle(messages, source, least_copies=protocol.least_copies)
+    return hc.shuffle(messages, source, protocol)

@@ -16,7 +16,8 @@ import mpmath
 import numpy as np
 from numpy.typing import NDArray
 
-from headcount import Density, Mean, Messages, Protocol, Sum, Trust
+from headcount import Density, Mean, Messages, PrivacyCurve, Protocol, Sum, Trust
+from headcount.core import bundles
 from headcount.core.randomizer import BundleLaw
 
 mpmath.mp.dps = 50
@@ -60,6 +61,17 @@ def held(protocol: Protocol, holding: Sequence[int]) -> Any:
     return list(holding)
 
 
+def truth_of(protocol: Protocol, counts: Any) -> Any:
+    """What the unbiased estimate is on average for a crowd that holds these values."""
+    return protocol.estimator.truth(protocol.task.holding(counts))
+
+
+def bundled_curve(protocol: Protocol) -> PrivacyCurve:
+    """The privacy curve of bundles of the least size."""
+    parts = protocol.randomizer, protocol.curve, protocol.crowd.honest
+    return bundles.bundled_curve(*parts, protocol.slots)
+
+
 def laws_of(protocol: Protocol) -> list[BundleLaw]:
     """The law of a bundle for each value; only for protocols that state one."""
     found = [protocol.law(value) for value in asked(protocol)]
@@ -92,9 +104,12 @@ def datasets(people: int, values: int) -> Iterator[Counts]:
 def crowd_view(protocol: Protocol, holding: Counts) -> View:
     """The law of how often each message occurs, if holding[v] people hold value v.
 
-    What the shuffler withholds, because there are too few copies of it, is not seen.
+    What the shuffler withholds, because there are too few copies of it, is not seen. What it adds
+    is seen.
     """
     laws = laws_of(protocol)
+    if protocol.shuffler.adds:
+        return _noised(protocol, laws, holding)
     messages = kinds(laws)
     by_value = [as_counts(law, messages) for law in laws]
     shape = shape_of(by_value, sum(holding))
@@ -103,7 +118,7 @@ def crowd_view(protocol: Protocol, holding: Counts) -> View:
         view = _exact_view(by_value, holding)
     else:
         view = grid_view(by_value, holding, shape)
-    return _withheld(view, protocol.least_copies)
+    return _withheld(view, protocol.shuffler.least_copies)
 
 
 @lru_cache(maxsize=4096)
@@ -176,6 +191,23 @@ def grid_view(
     whole = reduce(np.multiply, transforms)
     grid = np.fft.irfftn(whole, shape, axes=tuple(range(len(shape))))
     return np.where(grid > 1e-15, grid, 0.0)  # below is the noise of the transform
+
+
+def _noised(protocol: Protocol, laws: list[BundleLaw], holding: Counts) -> View:
+    """The view with the shuffler's noise, by its stated law."""
+    noise = protocol.shuffler.noise_law(sum(holding))
+    assert noise is not None
+    messages = kinds([*laws, {bundle: chance for (bundle, _), chance in noise.items()}])
+    sent = _exact_view([as_counts(law, messages) for law in laws], holding)
+    seen: dict[Counts, Fraction] = defaultdict(Fraction)
+    for (bundle, alone), chance in noise.items():
+        added = tuple(dict(bundle).get(message, 0) for message in messages)
+        if alone:
+            seen[added] += chance
+            continue
+        for counts, probability in sent.items():
+            seen[tuple(map(sum, zip(counts, added, strict=True)))] += chance * probability
+    return dict(seen)
 
 
 def _withheld(view: View, least: int) -> View:

@@ -285,10 +285,10 @@ def test_curve_is_that_of_every_view(protocol: hc.Protocol) -> None:
         stated = protocol.curve.delta(epsilon)
         assert truth <= stated + off
         # Where the shuffler withholds, the worst crowd is larger than this one.
-        if protocol.guarantee.exact and protocol.least_copies == 1:
+        if protocol.guarantee.exact and protocol.shuffler.least_copies == 1:
             assert stated <= truth * (1 + 1e-9) + 1e-15 + off
         # Many at once may be rounded up a little more; chords between a few points, more.
-        chords = 1.2 if protocol.least_copies > 1 else 1 + 1e-6
+        chords = 1.2 if protocol.shuffler.least_copies > 1 else 1 + 1e-6
         many = protocol.curve.deltas(np.array([epsilon, -0.5, 0.1]))
         assert stated * (1 - 1e-9) - 1e-15 <= many[0] <= chords * stated + 1e-12
         back = protocol.curve.epsilon(stated)
@@ -322,7 +322,7 @@ def test_messages_per_user_and_bundles(protocol: hc.Protocol) -> None:
     for slots in (0, 1, 2, protocol.slots):
         more = float(max(sum(chance for size, chance in law if size > slots) for law in sizes))
         assert more <= protocol.randomizer.overflow(slots) <= more * (1 + 1e-6) + 1e-12
-    bundled = protocol.bundled_curve.delta(protocol.budget.epsilon)
+    bundled = enumeration.bundled_curve(protocol).delta(protocol.budget.epsilon)
     assert protocol.curve.delta(protocol.budget.epsilon) <= bundled <= protocol.budget.delta
     # No smaller bundle keeps the budget, and this one does.
     price = (1 + math.exp(protocol.budget.epsilon)) * protocol.crowd.honest

@@ -205,7 +205,7 @@ def test_paper_and_budget() -> None:
     assert some.messages_per_user - 1 == pytest.approx(2 * (everyone.messages_per_user - 1))
     assert everyone.messages_per_user == pytest.approx(1 + 2048 * 42.65 / 20_000, rel=1e-3)
     assert everyone.local_epsilon == math.inf
-    assert everyone.bits_per_message == 128 + 11
+    assert everyone.alphabet.bits == 128 + 11
 
 
 @pytest.mark.parametrize(

@@ -359,7 +359,7 @@ def test_rare_values_are_withheld_by_the_shuffler() -> None:
     values = np.repeat([0, 1, 2, 3], [9000, 980, 10, 10])
     source = hc.SeededSource(1)
     messages = protocol.randomize(values, source)
-    batch = hc.shuffle(messages, source, least_copies=protocol.least_copies)
+    batch = hc.shuffle(messages, source, least_copies=protocol.shuffler.least_copies)
     assert set(np.unique(messages.payload)) >= {0, 1, 2}
     assert set(np.unique(batch.payload)) == {0, 1}
     for tally in (protocol.tally(batch), collect(protocol, values, source)):
@@ -371,14 +371,14 @@ def test_rare_values_are_withheld_by_the_shuffler() -> None:
 
 def test_an_analyzer_refuses_rare_messages_that_no_shuffler_withheld() -> None:
     protocol = build("shuffle.sample-threshold", hc.Histogram(3), 200)
-    few = protocol.least_copies - 1
+    few = protocol.shuffler.least_copies - 1
     passed = np.repeat(np.arange(2, dtype=np.uint8), [few + 1, few])
     with pytest.raises(hc.InvalidValue, match=f"must withhold .*got {few} copies of one"):
         protocol.tally(Batch(passed, 200))
     counts = np.array([few + 1, few, 0])
     with pytest.raises(hc.InvalidValue, match="must withhold"):
         protocol.estimate(Tally(counts, 200, protocol.name))
-    withheld = passed_on(protocol, Tally(counts, 200, protocol.name))
+    withheld = passed_on(protocol, Tally(counts, 200, protocol.name), hc.SeededSource(1))
     assert withheld.counts.tolist() == [few + 1, 0, 0]
     assert protocol.tally(Batch(passed[: few + 1], 200)).counts.tolist() == [few + 1, 0, 0]
 
@@ -413,7 +413,7 @@ def test_dummies_do_not_tell_how_many_were_withheld() -> None:
     batch = hc.shuffle(
         hc.Messages.join(bundles),
         source,
-        least_copies=protocol.least_copies,
+        least_copies=protocol.shuffler.least_copies,
         dummy=protocol.alphabet.dummy,
     )
     assert set(np.unique(batch.payload)) == {0}

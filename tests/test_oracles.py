@@ -508,7 +508,7 @@ def test_messages_are_packed() -> None:
     """128 bits are 16 bytes, on the wire and in memory."""
     protocol = oracle("local.unary-optimized", 128)
     assert protocol.alphabet.bytes_per_message == 16
-    assert protocol.bits_per_message == 128
+    assert protocol.alphabet.bits == 128
     assert oracle("local.hadamard", 128).alphabet.bytes_per_message == 1
     assert oracle("local.hashing", 128).alphabet.bytes_per_message == 3
 

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import headcount as hc
+from enumeration import truth_of
 from headcount.core.table import Table
 from headcount.core.task import task_from
 from headcount.planner import cache
@@ -67,7 +68,7 @@ def test_planned_errors_match_simulated_runs(name: str, task: hc.Task) -> None:
     assert worst >= least * candidate.standard_error
     counts = crowds[int(np.argmax(errors))]
     source, runs = hc.SeededSource(7), 200
-    truth = np.asarray(protocol.truth(counts))
+    truth = np.asarray(truth_of(protocol, counts))
     squares, stated = np.zeros(truth.shape), np.zeros(truth.shape)
     for _ in range(runs):
         answer = protocol.estimate(protocol.simulate(counts, source), source)
@@ -104,7 +105,10 @@ def test_margins_of_oracles_are_the_longest_half_intervals(name: str) -> None:
 def test_margins_hold_what_they_say(name: str, task: hc.Task) -> None:
     protocol = hc.protocol(name, task, BUDGET, CROWD)
     margin, counts = protocol.margin(0.9), task.example(CROWD.users)
-    truth, source = np.asarray(protocol.truth(counts)), hc.SeededSource(5)
+    truth, source = (
+        np.asarray(truth_of(protocol, counts)),
+        hc.SeededSource(5),
+    )
     inside = [
         np.abs(protocol.estimate(protocol.simulate(counts, source), source).value - truth)
         <= margin * (1 + 1e-9)

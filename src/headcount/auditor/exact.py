@@ -23,8 +23,8 @@ from headcount.core.errors import InvalidParameter
 from headcount.core.messages import Batch
 from headcount.core.protocol import Protocol
 from headcount.core.randomizer import Bundle
+from headcount.core.shuffler import Shuffler
 from headcount.core.table import Table, short
-from headcount.road.shuffler import Shuffler
 
 Counts: TypeAlias = tuple[int, ...]
 MOST_OUTCOMES = 200_000  # a view with more outcomes is refused
@@ -208,7 +208,7 @@ def _view(
         laws, rare = _stated(target, values)
         if seen is Trust.CENTRAL:
             return _Releases(target, laws).view, rare
-        shuffler = Shuffler.of(target) if seen is Trust.SHUFFLE else Shuffler()
+        shuffler = target.shuffler if seen is Trust.SHUFFLE else Shuffler()
         return _Crowds(laws, shuffler).view, rare
     if seen is Trust.CENTRAL:
         cached = lru_cache(maxsize=MOST_DATASETS)(lambda dataset: _asked(target, dataset))
@@ -305,9 +305,8 @@ class _Crowds:
     """The laws of a crowd's messages: how many copies there are of each message."""
 
     def __init__(self, laws: Mapping[Any, Law], shuffler: Shuffler) -> None:
-        kinds = sorted(
-            {message for law in laws.values() for bag in law for message, _ in bag}, key=repr
-        )
+        bags = [bag for law in laws.values() for bag in law]
+        kinds = sorted({message for bag in bags for message, _ in bag}, key=repr)
         self.kinds = kinds
         self._none = (0,) * len(kinds)
         self._shuffler = shuffler
@@ -321,14 +320,21 @@ class _Crowds:
         self._sent: dict[tuple[Any, ...], dict[Counts, Fraction]] = {(): {self._none: Fraction(1)}}
 
     def view(self, held: tuple[Any, ...]) -> Law:
-        """The law of the messages that a shuffler passes on. It withholds those with too few
-        copies.
+        """The law of the messages that a shuffler passes on. It adds its noise, and withholds
+        messages with too few copies.
         """
+        noise = self._shuffler.noise_law(len(held))
+        if noise is None:
+            raise InvalidParameter("the law of the noise must be short enough to list, got none")
         out: dict[Bundle, Fraction] = {}
-        for counts, chance in self.sent(held).items():
-            copies = zip(self.kinds, counts, strict=True)
-            seen = tuple((kind, count) for kind, count in copies if self._shuffler.passes(count))
-            out[seen] = out.get(seen, Fraction(0)) + chance
+        for (added, alone), its_chance in noise.items():
+            more = dict(added)
+            for counts, chance in self.sent(held).items():
+                mine = {} if alone else dict(zip(self.kinds, counts, strict=True))
+                copies = {kind: mine.get(kind, 0) + more.get(kind, 0) for kind in {**mine, **more}}
+                passed = [pair for pair in copies.items() if self._shuffler.passes(pair[1])]
+                seen = tuple(sorted(passed, key=repr))
+                out[seen] = out.get(seen, Fraction(0)) + chance * its_chance
         return out
 
     def sent(self, held: tuple[Any, ...]) -> dict[Counts, Fraction]:

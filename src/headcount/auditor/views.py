@@ -22,7 +22,7 @@ from headcount.randomness.draws import permutation
 from headcount.randomness.sources import SecureSource
 from headcount.road.pieces import collect
 from headcount.road.road import run
-from headcount.road.shuffler import Shuffler
+from headcount.road.shuffler import shuffle
 
 _PEOPLE = 1 << 20  # messages of this many people are made at a time
 _KINDS = 1024  # if there are more kinds of messages, the view is the estimate from their tally
@@ -135,14 +135,13 @@ def _shuffled(
     for start in range(0, count, at_once):
         runs = min(at_once, count - start)
         sent = protocol.randomize(list(dataset) * runs, source)
-        seen.append(
-            _counted(protocol, sent, runs) if few else _tallied(protocol, sent, runs, source)
-        )
+        show = _counted if few else _tallied
+        seen.append(show(protocol, sent, runs, source))
     return np.concatenate(seen)
 
 
-def _counted(protocol: Protocol, sent: Messages, runs: int) -> NDArray[Any]:
-    copies = _copies(protocol, sent, runs)
+def _counted(protocol: Protocol, sent: Messages, runs: int, source: Source) -> NDArray[Any]:
+    copies = _copies(protocol, sent, runs, source)
     if protocol.randomizer.fixed_messages == 1:
         return copies
     people = sent.users // runs
@@ -168,31 +167,43 @@ def _size(column: range) -> int:
     return (column[-1] - column[0]) // column.step + 1
 
 
-def _copies(protocol: Protocol, sent: Messages, runs: int) -> NDArray[np.int64]:
+def _copies(protocol: Protocol, sent: Messages, runs: int, source: Source) -> NDArray[np.int64]:
+    """How many copies of each message the shuffler passes on, in each run."""
     people = sent.users // runs
-    shuffler = Shuffler.of(protocol)
+    shuffler = protocol.shuffler
     sent = shuffler.admitted(sent)
-    payload, counts = sent.payload, sent.counts
+    kinds = math.prod(map(len, protocol.alphabet.columns))
+    run = np.repeat(np.arange(sent.users) // people, sent.counts)
+    places = run * kinds + _codes(protocol, sent.payload)
+    copies = np.bincount(places, minlength=runs * kinds).reshape(runs, kinds)
+    if shuffler.adds:
+        for row in copies:
+            noise = shuffler.noise(people, source)
+            added = np.bincount(_codes(protocol, noise.messages), minlength=kinds)
+            row[:] = added if noise.alone else row + added
+    return np.where(shuffler.passes(copies), copies, 0)
+
+
+def _codes(protocol: Protocol, payload: NDArray[Any]) -> NDArray[np.int64]:
+    """The number of each message in the alphabet."""
     columns = protocol.alphabet.columns
     code = np.zeros(len(payload), dtype=np.int64)
     for column, values in zip(columns, payload.reshape(len(payload), -1).T, strict=True):
         code = code * len(column) + (values.astype(np.int64) - column[0]) // column.step
-    kinds = math.prod(map(len, columns))
-    run = np.repeat(np.arange(sent.users) // people, counts)
-    copies = np.bincount(run * kinds + code, minlength=runs * kinds).reshape(runs, kinds)
-    return np.where(shuffler.passes(copies), copies, 0)
+    return code
 
 
 def _crowds(protocol: Protocol, sent: Messages, runs: int, source: Source) -> Iterator[Batch]:
     """The messages that the shuffler passes on in each run."""
-    shuffler = Shuffler.of(protocol)
+    shuffler = protocol.shuffler
     people = sent.users // runs
     ends = accumulate(np.asarray(sent.counts).reshape(runs, people).sum(axis=1).tolist(), initial=0)
     for number, (start, stop) in enumerate(pairwise(ends)):
         whose = sent.counts[number * people : (number + 1) * people]
         crowd = Messages(sent.payload[start:stop], people, whose)
-        # A tally does not depend on the order, so messages are mixed only if some are withheld.
-        yield shuffler.mix(crowd, source) if shuffler.withholds else crowd
+        # A tally does not depend on the order, so messages need not be mixed.
+        changed = shuffler.withholds or shuffler.adds
+        yield shuffle(crowd, source, protocol) if changed else crowd
 
 
 def _released(

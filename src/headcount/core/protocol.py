@@ -1,11 +1,12 @@
 """A protocol: what each party does, and which privacy is proven.
 
     values ──randomize──▶ messages ──shuffle──▶ batch ──tally──▶ tally ──estimate──▶ estimate
-             randomizer                                estimator
+             randomizer             shuffler           estimator
 
-A protocol calibrates two objects for a task, a budget and a crowd: the `Randomizer` that each
-person runs, and the `Estimator` that the analyzer runs. It also states the privacy of both
-together. Everything else follows from these statements, and is written here once.
+A protocol calibrates objects for a task, a budget and a crowd: the `Randomizer` that each person
+runs, the `Estimator` that the analyzer runs, and the `Shuffler` if it does more than mixing. The
+protocol also states the privacy of all together. Everything else follows from these statements, and
+is written here once.
 `docs/adding-a-protocol.md` has a skeleton.
 """
 
@@ -19,20 +20,16 @@ from numpy.typing import ArrayLike, NDArray
 
 from headcount.core import checks
 from headcount.core.budget import Budget, Crowd, Trust
-from headcount.core.bundles import (
-    MOST_SLOTS,
-    bundled,
-    bundled_curve,
-    filled_bundle,
-    least_slots,
-)
+from headcount.core.bundles import MOST_SLOTS, bundled, filled_bundle, least_slots
 from headcount.core.cached import cached_property
 from headcount.core.errors import CrowdMismatch, Infeasible, InvalidParameter, InvalidValue
-from headcount.core.estimate import Answer, Estimate
+from headcount.core.estimate import Estimate
 from headcount.core.estimator import Estimator
 from headcount.core.guarantee import Guarantee, PrivacyCurve
 from headcount.core.messages import Alphabet, Batch, Messages
 from headcount.core.randomizer import BundleLaw, Randomizer
+from headcount.core.sealing import sealed_size
+from headcount.core.shuffler import Shuffler
 from headcount.core.source import Source
 from headcount.core.table import counted, counted_people, short
 from headcount.core.tally import Tally
@@ -93,9 +90,9 @@ class Protocol(ABC):
         """What the analyzer runs."""
 
     @property
-    def least_copies(self) -> int:
-        """The shuffler withholds messages that have fewer copies than this."""
-        return 1
+    def shuffler(self) -> Shuffler:
+        """What the shuffler does. By default it only mixes."""
+        return Shuffler()
 
     @property
     @abstractmethod
@@ -145,9 +142,9 @@ class Protocol(ABC):
         return self.randomizer.messages_per_user
 
     @property
-    def bits_per_message(self) -> int:
-        """The number of bits that distinguish messages."""
-        return self.randomizer.alphabet.bits
+    def shuffler_duties(self) -> str:
+        """What the shuffler does, in words: "mix", "mix and withhold", "mix and add dummies"."""
+        return self.shuffler.duties
 
     def law(self, value: Any) -> BundleLaw | None:
         """The exact law of one person's messages, by the encoded value: see `Randomizer.law`."""
@@ -165,9 +162,9 @@ class Protocol(ABC):
         return slots
 
     @property
-    def bundled_curve(self) -> PrivacyCurve:
-        """The curve if people send bundles of the least size. It keeps the budget, too."""
-        return bundled_curve(self.randomizer, self.curve, self.crowd.honest, self.slots)
+    def sealed_bytes(self) -> int:
+        """The number of bytes that a person sends if each message of a bundle is sealed."""
+        return self.slots * sealed_size(self.alphabet)
 
     @cached_property
     def bundled_guarantee(self) -> Guarantee:
@@ -207,14 +204,9 @@ class Protocol(ABC):
         """
         checks.instance("batch", batch, Batch)
         payload = self.alphabet.messages(batch.payload)
-        sent, each = len(payload), self.randomizer.fixed_messages
-        if each and sent != each * batch.users:
-            raise InvalidValue(
-                f"with {self.name} each person must send {counted(each, 'message')}, got "
-                f"{counted(sent, 'message')} from {counted_people(batch.users)}"
-            )
         counts = self.estimator.count(payload)
         tally = tally_of(self, counts, batch.users, secure=batch.secure, bundled=batch.bundled)
+        tally = replace(tally, noises=int(has_noise(self, len(payload), batch.users)))
         if batch.users >= self.crowd.users:  # a smaller batch may have few copies of any message
             _check_withheld(self, tally)
         return tally
@@ -253,11 +245,12 @@ class Protocol(ABC):
 
         `counts[v]` people hold value v. For numbers it is a mapping {value: people}. The tally has
         the same law as a tally of messages, up to a negligible total variation: see
-        `randomness.totals`. Messages that a shuffler withholds are left out.
+        `randomness.totals`. The shuffler has done its duties.
         """
         held = self.task.holding(counts)
         drawn = self.estimator.simulate(held, _checked(source))
-        return passed_on(self, tally_of(self, drawn, held.users, secure=source.secure))
+        sent = tally_of(self, drawn, held.users, secure=source.secure)
+        return passed_on(self, sent, source)
 
     def standard_error(self, counts: Counts | None = None) -> float:
         """The root mean squared error of the estimate, due to privacy noise.
@@ -286,13 +279,6 @@ class Protocol(ABC):
         low, high = self.task.answer_range(users)
         return min(max(float(np.max(below + above)) for below, above in margins), high - low) / 2
 
-    def truth(self, counts: Counts) -> Answer:
-        """The expected value of the unbiased estimate for a crowd with these values.
-
-        It is the true answer. For a density, it is the true density after the protocol's smoothing.
-        """
-        return self.estimator.truth(self.task.holding(counts))
-
 
 def option_names(kind: type[Protocol]) -> tuple[str, ...]:
     """The names of a protocol's options: all fields but task, budget and crowd."""
@@ -312,13 +298,33 @@ def tally_of(
     return Tally(counts, users, protocol.name, protocol.estimator.tally_modulus, secure, bundled)
 
 
-def passed_on(protocol: Protocol, tally: Tally) -> Tally:
-    """The tally of the messages that a shuffler passes on, those with enough copies."""
-    least = protocol.least_copies
-    return (
-        tally
-        if least == 1
-        else replace(tally, counts=np.where(tally.counts >= least, tally.counts, 0))
+def passed_on(protocol: Protocol, tally: Tally, source: Source) -> Tally:
+    """The tally of what the shuffler passes on, for a tally of what all people sent.
+
+    A tally of what the shuffler has passed on stays as it is.
+    """
+    shuffler = protocol.shuffler
+    if shuffler.adds and not tally.noises:
+        noise = shuffler.noise(tally.users, source)
+        added = protocol.estimator.count(noise.messages)
+        tally = tally.noised(added, alone=noise.alone, secure=source.secure)
+    if shuffler.withholds:
+        tally = replace(tally, counts=np.where(shuffler.passes(tally.counts), tally.counts, 0))
+    return tally
+
+
+def has_noise(protocol: Protocol, sent: int, users: int) -> bool:
+    """Whether this number of messages includes a shuffler's noise. Refuse a number that these
+    people and the shuffler cannot have sent.
+    """
+    each, shuffler = protocol.randomizer.fixed_messages, protocol.shuffler
+    if not each or sent == each * users:
+        return False
+    if shuffler.adds and shuffler.fits(users, sent):
+        return True
+    raise InvalidValue(
+        f"with {protocol.name} each person must send {counted(each, 'message')}, got "
+        f"{counted(sent, 'message')} from {counted_people(users)}"
     )
 
 
@@ -342,7 +348,7 @@ def check_users(protocol: Protocol, users: int) -> None:
     if users > most:
         raise CrowdMismatch(
             f"{protocol.name} holds at most {counted_people(most)}, got {users}"
-            if protocol.least_copies == 1
+            if not protocol.shuffler.withholds
             # With more dishonest people, a rare message could reach the least number of copies.
             else f"{protocol.name} must know how many may be dishonest: it was built for "
             f"{counted_people(most)}, got {users}"
@@ -383,14 +389,21 @@ def _check_tally(protocol: Protocol, tally: Tally) -> None:
             f"got {tally.counts.size} from {tally.counts.min(initial=0)} up"
         )
     _check_withheld(protocol, tally)
+    if protocol.shuffler.adds and tally.noises != 1:
+        raise InvalidValue(
+            f"the shuffler must add the noise of {name} once, got a tally with its noise "
+            f"{counted(tally.noises, 'time')}",
+            hint="pass the protocol to shuffle, once for the whole crowd",
+        )
 
 
 def _check_withheld(protocol: Protocol, tally: Tally) -> None:
     """Refuse rare messages: the shuffler had to withhold them, since few people sent them."""
-    rare = tally.counts[(tally.counts > 0) & (tally.counts < protocol.least_copies)]
+    least = protocol.shuffler.least_copies
+    rare = tally.counts[(tally.counts > 0) & (tally.counts < least)]
     if rare.size:
         raise InvalidValue(
             f"the shuffler must withhold messages of {protocol.name} with fewer than "
-            f"{protocol.least_copies} copies, got {rare[0]} copies of one",
-            hint="pass least_copies=protocol.least_copies to shuffle",
+            f"{least} copies, got {rare[0]} copies of one",
+            hint="pass the protocol to shuffle",
         )

@@ -152,7 +152,7 @@ def _assess(
             margin=built.margin(confidence),
             confidence=confidence,
             messages_per_user=float(built.messages_per_user),
-            bits_per_message=built.bits_per_message,
+            bits_per_message=built.alphabet.bits,
             local_epsilon=float(built.local_epsilon),
             guarantee=built.guarantee,
             parameters=_plain(built.parameters),

@@ -284,7 +284,7 @@ def _squared_errors(
     If the answer is smoothed, errors differ from point to point. The mean is then taken only over
     points whose stated error is within a few percent of the largest.
     """
-    truth = np.asarray(built.truth(counts), dtype=np.float64)
+    truth = np.asarray(built.estimator.truth(built.task.holding(counts)), dtype=np.float64)
     squares, stated = [], np.zeros(truth.shape)
     for _ in range(runs):
         estimate = built.estimate(built.simulate(counts, source), source)

@@ -45,6 +45,7 @@ from headcount.core.guarantee import Guarantee, PrivacyCurve
 from headcount.core.messages import Alphabet, Messages
 from headcount.core.protocol import Protocol
 from headcount.core.randomizer import BundleLaw, Randomizer
+from headcount.core.shuffler import Shuffler
 from headcount.core.source import Source
 from headcount.core.tally import Tally
 from headcount.core.task import Holding, Task
@@ -371,8 +372,8 @@ class DensityHistogram(Protocol):
         return BinnedDensity(self.task, self.randomizer.bins, self.inner.estimator)
 
     @property
-    def least_copies(self) -> int:
-        return self.inner.least_copies
+    def shuffler(self) -> Shuffler:
+        return self.inner.shuffler
 
     @property
     def parameters(self) -> Mapping[str, float]:

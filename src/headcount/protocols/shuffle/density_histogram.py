@@ -33,7 +33,7 @@ class ShuffledDensityHistogram(DensityHistogram):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.least_copies > 1:
+        if self.shuffler.withholds:
             raise InvalidParameter(
                 f"`histogram` must not withhold small bins, got {self.histogram!r}"
             )

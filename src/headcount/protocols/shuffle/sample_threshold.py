@@ -46,6 +46,7 @@ from headcount.core.messages import Alphabet, Messages
 from headcount.core.promise import promise
 from headcount.core.protocol import Calibration, Protocol
 from headcount.core.randomizer import BundleLaw, Randomizer
+from headcount.core.shuffler import Shuffler
 from headcount.core.source import Source
 from headcount.core.table import short
 from headcount.core.tally import Tally
@@ -288,9 +289,9 @@ class SampleThreshold(Protocol):
         """The sampling rate p."""
         return Fraction(self._calibrated[0], WHOLE)
 
-    @property
-    def least_copies(self) -> int:
-        return self._calibrated[1] + self.crowd.users - self.crowd.honest
+    @cached_property
+    def shuffler(self) -> Shuffler:
+        return Shuffler(self._calibrated[1] + self.crowd.users - self.crowd.honest)
 
     @cached_property
     def randomizer(self) -> SamplingRandomizer:
@@ -298,11 +299,11 @@ class SampleThreshold(Protocol):
 
     @cached_property
     def estimator(self) -> SampledCounts:
-        return SampledCounts(self.task, self._rate, self.least_copies, self.crowd.users)
+        return SampledCounts(self.task, self._rate, self.shuffler.least_copies, self.crowd.users)
 
     @property
     def parameters(self) -> Mapping[str, float]:
-        return {"rate": float(self._rate), "threshold": self.least_copies}
+        return {"rate": float(self._rate), "threshold": self.shuffler.least_copies}
 
     @cached_property
     def curve(self) -> ThresholdCurve:
