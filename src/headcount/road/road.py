@@ -1,6 +1,6 @@
 """The one road: people's values become messages, a tally, and an estimate.
 
-    values ──┬─ one by one ────▶ messages ─┬─ mixed, rare ones withheld ─▶ tally ──▶ estimate
+    values ──┬─ one by one ────▶ messages ─┬─ mixed by the shuffler ─────▶ tally ──▶ estimate
              └▶ counts ─ one by one ▶──────┘                                ▲
                   └───────────── the tally is drawn at once ────────────────┘
 
