@@ -61,7 +61,7 @@ class TaskOptions:
     smoothness: Annotated[
         float | None,
         typer.Option(
-            help="Smoothness of a density, from 0.1 to 4: how often it can be differentiated. "
+            help="Smoothness of a density, from 0.1 to 4: how many times it can be differentiated. "
             "[default: 1]"
         ),
     ] = None
