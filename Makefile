@@ -8,7 +8,7 @@ BIN := .venv/bin
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' Makefile
 
-demo: .venv/all ## One sensitive question under three trusts; saves headcount-demo.png
+demo: .venv/all ## One sensitive question under three trust models; saves headcount-demo.png
 	$(BIN)/headcount demo
 
 test: lint java postgres ## Check and test everything that is quick (under 10 minutes)

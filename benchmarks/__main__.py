@@ -36,17 +36,17 @@ probabilities. NumPy and the libraries below do neither. So the comparison shows
   protocol in which everybody sends one message, and with that of randomizing each person in a
   separate call.
 - *calibrate*: from a budget to parameters, compared with the time that was allowed.
-- *plan*: a Python program that plans all protocols of a task, from start to end, compared with
-  the time that was allowed. "Cold" starts with an empty cache on disk, and "warm" finds the same
-  plan there.
+- *plan*: the whole run of a Python program that plans all protocols of a task, compared with the
+  time that was allowed. "Cold" starts with an empty cache on disk, and "warm" finds the same plan
+  there.
 - *simulate*: a tally that is drawn without making messages, compared with making them.
 - *Random bytes*: the source, compared with the bare cipher. A ratio of 1 is the speed of the
   cipher.
 
-Everything ran in one process on one thread, except that comparisons on files use all cores. Each
-time is the best of several calls that took turns, after a first call that was not counted. Only
-the messages in *simulate* were timed once. "Times faster" is the peer's time divided by
-Headcount's time. "Wanted" is the target; – means that there is none.
+Everything ran in one process on one thread, except that comparisons on files used all cores. Each
+time is the best of several alternating calls, after a first call that was not counted. The messages
+in *simulate* were timed only once. "Times faster" is the peer's time divided by Headcount's time.
+"Wanted" is the target; – means that there is none.
 """
 
 

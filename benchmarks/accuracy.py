@@ -33,16 +33,16 @@ Written by `make bench`; do not edit.
 The tables are for {_USERS:,} people at ε = 1 and δ = 1e-6. Everybody is honest.
 
 - *Worst error* is the standard error for the worst data, with the ratio to `central.geometric` in
-  brackets. It is the error of the count, sum, mean or one bucket, from privacy noise and
+  parentheses. It is the error of the count, sum, mean or one bucket, from privacy noise and
   rounding.
 - *Expected* is the standard error for data in which all values are equally frequent. For reals,
   the values are 0, 0.1, …, 1.
-- *Measured* is the root mean squared error over {_RUNS} runs with real messages of such data. It
-  is left out if there are too many messages.
+- *Measured* is the root mean squared error over {_RUNS} runs that make real messages from such
+  data. It is left out if there are too many messages.
 - *Messages* is the average number of messages per person. *Slots* is the size of a bundle that
   hides this number.
-- *Local ε* is the privacy of one person's messages alone. Nothing more is left if shuffler and
-  analyzer collude.
+- *Local ε* is the privacy of one person's messages alone. It is the only protection left if
+  shuffler and analyzer collude.
 
 `shuffle.amplified` stands for any local protocol behind a shuffler. By default it is
 `shuffle.randomized-response`, `shuffle.k-ary`, or a shuffled `local.one-bit-mean`.

@@ -30,12 +30,12 @@ _INTRODUCTION = """\
 
 Written by `make bench`, or by `python -m benchmarks.audits` alone; do not edit.
 
-[`hc.audit`](auditing.md) uses only the outputs of other libraries. "Consistent" means that the
-runs showed no violation at a confidence of {confidence:g}. A "refuted" claim was refuted twice.
-The second audit used new runs and a confidence of 1 − 1e-9; its result is shown. *Event* says
-which outputs were counted, and how often each dataset gave one of them. For instance, "everything
-one of 4: 0.748 against 0" means that the whole output was one of four specific outputs. "Last
-bits" is the smallest power of two in a float. *Why* was found by reading the code. The measured ε
+[`hc.audit`](auditing.md) uses only the outputs of other libraries. "Consistent" means that the runs
+showed no violation at a confidence of {confidence:g}. A "refuted" claim was refuted twice. The
+second audit used new runs and a confidence of 1 − 1e-9; its result is shown. *Event* says which
+outputs were counted, and how often each dataset gave one of them. For instance, "everything
+one of 4: 0.748 against 0" means that the whole output was one of four specific outputs. "Last bits"
+is the value of the lowest set bit of a float. *Why* was found by reading the code. The measured ε
 is a lower bound: the true ε may be far larger, or infinite. Plain sums of floats reveal values by
 their last bits. This is known for all such libraries, and it is not a fault of their formulas.
 

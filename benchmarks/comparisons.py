@@ -184,7 +184,7 @@ def keystream() -> Iterator[Comparison]:
 
     ours, theirs = race(lambda: source.fill(large), bare, rounds=15)
     speed, roof = (f"{len(large) / time / 1e9:.2f} GB/s" for time in (ours, theirs))
-    peer = "bare AES-256-CTR, into one piece of 256 KiB"
+    peer = "bare AES-256-CTR, into one buffer of 256 KiB"
     yield Comparison("random bytes, 512 MiB", speed, peer, roof, theirs / ours)
 
 

@@ -34,11 +34,11 @@ class PlainNumpy:
 
 
 class ThriftyNumpy(PlainNumpy):
-    """Into arrays made before, which spares page faults; small pieces never leave the cache."""
+    """Into preallocated arrays, which avoids page faults; small pieces never leave the cache."""
 
     def __init__(self, people: int, probability: float, piece: int) -> None:
         super().__init__(people, probability)
-        self.name = f"NumPy, into arrays made before, {piece:,} at a time"
+        self.name = f"NumPy, into preallocated arrays, {piece:,} at a time"
         self.uniforms = np.empty(piece)
         self.bits = np.empty(people, dtype=np.bool_)
 

@@ -511,14 +511,14 @@ def test_options_that_change_nothing_are_refused(headcount: Headcount) -> None:
         ([*planned, "--open"], "--open must come without --plan"),
         ([*planned, "--honest", "9"], "--honest must come without --plan, got 9"),
         ([*plan, "--max-messages", "0"], "--max-messages must come with --users and --epsilon"),
-        ([*plan, "--dishonest", "0%,1%"], "--dishonest must be one share without --users or"),
+        ([*plan, "--dishonest", "0%,1%"], "--dishonest must be a single share if --users or"),
         (
             [*plan, "--users", "9", "--prices", "--trust", "local"],
             "--prices must come without --trust",
         ),
         (
             [*plan, "--users", "9", "--dishonest", "0%,1%", "--margin", "1%"],
-            "--margin must come with one share of dishonest people, got 1%",
+            "--margin must come with a single share in --dishonest, got 1%",
         ),
         ([*compare, "--seed", "1"], "--seed must come with --runs, got 1"),
         (
@@ -575,7 +575,7 @@ def test_memory_that_runs_out_is_one_line(
     asked = ["estimate", "people.csv", "--column", "smoker", "--epsilon", "1"]
     status, out, err = headcount(*asked)
     assert (status, out) == (2, "")
-    assert err == "headcount: out-of-memory: the command needs more memory than there is\n"
+    assert err == "headcount: out-of-memory: the command needs more memory than is available\n"
     error = json.loads(headcount(*asked, "--json").out)["error"]
     assert (error["code"], error["exit_status"]) == ("out-of-memory", 2)
 

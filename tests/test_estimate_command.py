@@ -193,7 +193,7 @@ def test_results_that_cannot_be_written(headcount: Headcount, tmp_path: Path) ->
         "100", "--epsilon", "1", "--group", "city", "--out", "x.png",
     )  # fmt: skip
     assert grouped.status == 2
-    assert "a figure must be of one group" in grouped.err
+    assert "a figure must show one group" in grouped.err
     assert sorted(tmp_path.iterdir()) == before
 
 

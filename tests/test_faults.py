@@ -58,7 +58,7 @@ def fault(name: str, test: str, changes: dict[str, str]) -> Fault:
 FAULTS = [
     # Privacy
     fault(
-        "the curve looks in one direction only",
+        "the curve covers only one direction",
         "curve_is_that_of_every_view",
         {"PairCurve.both_directions(yes, no)": "PairCurve(((no, yes),))"},
     ),
@@ -77,7 +77,7 @@ FAULTS = [
         },
     ),
     fault(
-        "a probability is rounded to the side that is not private",
+        "a probability is rounded in the direction that weakens privacy",
         "guarantee_is_that_of_every_view",
         {"-(-least // unit) * unit": "(least - 1) // unit * unit"},
     ),
@@ -93,7 +93,7 @@ FAULTS = [
         {"len(encoded), self.no)": "len(encoded), self.no * 51 // 50)"},
     ),
     fault(
-        "`law` states a chance that is 2 % too large",
+        "`law` states a probability that is 2 % too large",
         "sampler_follows_its_law_and_no_other",
         {"else self.no, WHOLE)": "else self.no * 51 // 50, WHOLE)"},
     ),
@@ -124,12 +124,12 @@ FAULTS = [
         {"return max(float(": "return 0.95 * max(float("},
     ),
     fault(
-        "the variance is that of people who hold 0 only",
+        "the variance is computed as if everybody held 0",
         "stated_error_is_that_of_all_outcomes",
         {"(int(held.counts[1]),)": "(0,)"},
     ),
     fault(
-        "the worst data are looked for at one end only",
+        "the worst data are sought at one end only",
         "stated_error_is_that_of_all_outcomes",
         {"(0, users) if held is None": "(0,) if held is None"},
     ),
@@ -148,7 +148,7 @@ FAULTS = [
         },
     ),
     fault(
-        "intervals are those of a normal error, in a crowd of five",
+        "intervals for a crowd of five assume a normal error",
         "intervals_cover",
         {
             "return SupportError(users, Support(self.yes, self.no, both, both), unbiased)": (
@@ -176,7 +176,7 @@ FAULTS = [
     ),
     # Several messages, and the noise of others
     fault(
-        "`zero_exact.py`: the noise of dishonest people is counted",
+        "`zero_exact.py`: the guarantee relies on the noise of dishonest people",
         "guarantee_is_that_of_every_view",
         {"self.crowd.honest": "self.crowd.users"},
     ),
@@ -190,7 +190,7 @@ FAULTS = [
         },
     ),
     fault(
-        "`zero_exact.py`: δ is that of one direction only",
+        "`zero_exact.py`: δ covers only one direction",
         "guarantee_is_that_of_every_view",
         {
             "Neighbors(1, PairCurve.both_directions)": (
@@ -199,7 +199,7 @@ FAULTS = [
         },
     ),
     fault(
-        "`zero_exact.py`: the number of messages betrays a person, and `local_epsilon` is finite",
+        "`zero_exact.py`: `local_epsilon` is finite, but the number of messages reveals the value",
         "local_epsilon_is_what_one_bundle_betrays",
         {"return math.inf": "return self.budget.epsilon"},
     ),
@@ -214,7 +214,7 @@ FAULTS = [
         {"[slots] if slots < 2 else 0.0": "[slots] if slots < 1 else 0.0"},
     ),
     fault(
-        "`zero_exact.py`: `messages_per_user` is that of a person who holds 0",
+        "`zero_exact.py`: `messages_per_user` is the number for a person who holds 0",
         "messages_per_user_and_bundles",
         {"float(2 - self.withheld)": "float(1 - self.withheld)"},
     ),

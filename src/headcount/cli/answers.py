@@ -1,4 +1,4 @@
-"""Private answers: what people want to know of them, and how they are saved and shown."""
+"""Private answers: what is stated about them, and how they are saved and shown."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -81,7 +81,7 @@ class AnswerOptions:
         if self.out is not None:
             results.check_path(self.out)
         if self.drawn and group is not None:
-            raise InvalidParameter(f"a figure must be of one group, got --group {group}; try .html")
+            raise InvalidParameter(f"a figure must show one group, got --group {group}; try .html")
 
 
 @dataclass(frozen=True)

@@ -31,4 +31,4 @@ Honest = Annotated[
 Confidence = Annotated[float, typer.Option(help="Confidence level, in (0, 1).")]
 Figure = Annotated[Path, _figure]
 OptionalFigure = Annotated[Path | None, _figure]
-AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document, also for an error.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document, even for an error.")]

@@ -49,9 +49,9 @@ def audit(
     view: Annotated[
         Trust | None,
         typer.Option(
-            help="What an attacker sees: one person's messages (local), everyone's messages in no "
-            "order (shuffle), or the released result (central). [default: the protocol's trust; "
-            "central for a function, or local with --exact]"
+            help="What an attacker sees: one person's messages (local), everyone's messages "
+            "without their order (shuffle), or the released result (central). [default: the "
+            "protocol's trust; for a function, central, or local with --exact]"
         ),
     ] = None,
     run: RunOptions,
@@ -116,7 +116,7 @@ def _claimed(epsilon: float | None, delta: float) -> Budget:
 
 
 def _quiet() -> AbstractContextManager[Any]:
-    """Whatever a function prints goes with the progress: the answer stands alone."""
+    """What a function prints goes to standard error, and only the answer to standard output."""
     return redirect_stdout(sys.stderr)
 
 

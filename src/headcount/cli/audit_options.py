@@ -1,4 +1,4 @@
-"""The options of `headcount audit` that belong together: those of runs, of lists and of reports."""
+"""The options of `headcount audit` for runs, for lists of outcomes and for reports."""
 
 import json
 from dataclasses import dataclass
@@ -79,7 +79,7 @@ class ListOptions:
     values: Annotated[
         str | None,
         typer.Option(
-            help="Values that people may hold, as JSON, with --exact. [default: those of the "
+            help="Values that people may hold, as JSON, for --exact. [default: those of the "
             "protocol]"
         ),
     ] = None
@@ -90,7 +90,7 @@ class ListOptions:
 
 @dataclass(frozen=True)
 class ReportOptions:
-    """How a promise is put into words."""
+    """How a guarantee is put into words."""
 
     report: Annotated[
         bool,

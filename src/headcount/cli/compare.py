@@ -30,8 +30,8 @@ def compare(
     protocols: Annotated[
         str | None,
         typer.Option(
-            help="Protocols to compare, separated by commas: names, a trust (all of its "
-            "protocols), or all. [default: the best of each trust]",
+            help="Protocols to compare, separated by commas: names, a trust model (all of "
+            "its protocols), or all. [default: the best of each trust model]",
             autocompletion=complete_protocol,
         ),
     ] = None,
@@ -126,7 +126,7 @@ def _show(found: Comparison, saved: Path | None) -> None:
 
 
 def _named(text: str, task: Task) -> list[str]:
-    """Protocols by name, by trust, or all that answer."""
+    """Protocols by name, by trust model, or all that answer the task."""
     names: list[str] = []
     for word in listed(text):
         if word == "all":
@@ -144,5 +144,5 @@ def _numbers(text: str) -> list[float]:
     except ValueError:
         found = []
     if not found:
-        raise InvalidParameter(f"`values` must be numbers with commas, got {text!r}")
+        raise InvalidParameter(f"`values` must be numbers separated by commas, got {text!r}")
     return found

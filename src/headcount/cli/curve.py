@@ -28,7 +28,7 @@ def curve(
     name: Annotated[
         str,
         typer.Argument(
-            help=f"Name of the protocol: {', '.join(own_names())}, or one of another package.",
+            help=f"Name of the protocol: {', '.join(own_names())}, or one from another package.",
             autocompletion=complete_protocol,
         ),
     ],
@@ -37,9 +37,7 @@ def curve(
     delta: Delta = 0.0,
     question: TaskOptions,
     calibrated: ProtocolOptions,
-    releases: Annotated[
-        int, typer.Option(help="Number of times that the same people are asked.")
-    ] = 1,
+    releases: Annotated[int, typer.Option(help="Number of releases about the same people.")] = 1,
     out: OptionalFigure = None,
     as_json: AsJson = False,
 ) -> None:

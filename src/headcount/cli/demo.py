@@ -1,4 +1,4 @@
-"""`headcount demo`: one sensitive question to a made-up town, under all three trusts."""
+"""`headcount demo`: one sensitive question to a made-up town, under all three trust models."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -31,7 +31,7 @@ def demo(
     out: Figure = Path("headcount-demo.png"),
     as_json: AsJson = False,
 ) -> None:
-    """Ask a made-up town one sensitive question, under each trust."""
+    """Ask a made-up town one sensitive question, under each trust model."""
     figures.check_path(out)
     values = population()
     truth = int(values.sum())
@@ -66,7 +66,7 @@ def _show(truth: int, estimates: list[Estimate], saved: Path | None) -> None:
     console.print(
         f"A made-up town has {PEOPLE:,} people. Who drove after drinking last month?\n"
         f"{truth:,} people did, and nobody should learn who they are. "
-        f"Estimates under each trust, with epsilon {short(BUDGET.epsilon)}:\n"
+        f"Estimates under each trust model, with epsilon {short(BUDGET.epsilon)}:\n"
     )
     tables = [estimate.table() for estimate in estimates]
     print_table(replace(tables[0], rows=tuple(row for table in tables for row in table.rows)))
@@ -75,7 +75,7 @@ def _show(truth: int, estimates: list[Estimate], saved: Path | None) -> None:
     console.print(
         "\ncentral: a curator sees every answer and adds noise."
         "\nshuffle: people add a little noise, and a shuffler mixes their messages."
-        "\nlocal:   people give random answers now and then; nobody has to be trusted."
+        "\nlocal:   people sometimes give random answers; nobody has to be trusted."
     )
     if saved:
         console.print(f"\nfigure: {saved}", soft_wrap=True)

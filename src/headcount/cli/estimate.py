@@ -25,7 +25,7 @@ from headcount.randomness.sources import SecureSource, SeededSource
 
 _PAID = (
     "headcount: the budget is already spent, so the answer is finished first; "
-    "press Ctrl-C again to give it up"
+    "press Ctrl-C again to discard it"
 )
 
 
@@ -39,7 +39,7 @@ def estimate(
         Path | None,
         typer.Option(
             help="Plan saved by `headcount plan --out`. It sets the task, the budget and the "
-            "protocol, so their options are left out."
+            "protocol, so leave out their options."
         ),
     ] = None,
     task: Annotated[

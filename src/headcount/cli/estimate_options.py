@@ -32,7 +32,7 @@ class DataOptions:
         Path | None,
         typer.Argument(
             help="A .csv, .parquet or .jsonl file, a folder of such files, or a pattern in quotes, "
-            "with one row for each person. Left out with --query."
+            "with one row for each person. Leave it out with --query."
         ),
     ] = None
     column: Annotated[
@@ -49,13 +49,13 @@ class DataOptions:
     ] = None
     bins: Annotated[
         str | None,
-        typer.Option(help="Edges of a histogram's buckets, for numbers, such as 0,18,30,65,120."),
+        typer.Option(help="Edges of buckets, for a histogram of numbers, such as 0,18,30,65,120."),
     ] = None
     missing: Annotated[
         str,
         typer.Option(
             help="What to do about people without a value: error, drop (then the answer does not "
-            "protect who has no value), or a value to fill in."
+            "hide who has no value), or a value to fill in."
         ),
     ] = "error"
     outside: Annotated[
@@ -84,7 +84,7 @@ class DataOptions:
     ] = None
     groups: Annotated[
         str | None,
-        typer.Option(help="Names of the groups, such as north,south. [default: those found]"),
+        typer.Option(help="Names of the groups, such as north,south. [default: all in the data]"),
     ] = None
 
     def task(self, given: Task | None) -> Task:
@@ -155,7 +155,7 @@ def check_usage(given: dict[str, Any]) -> None:
             (
                 "--seed" not in given,
                 ["--ledger"],
-                "come without --seed (its noise protects nobody)",
+                "come without --seed, whose noise protects nobody",
             ),
         ],
     )

@@ -24,7 +24,7 @@ def check_ending(out: Path) -> None:
 
 
 def write(found: list[Spending], out: Path) -> None:
-    """Save all entries; the ending of the file says as what."""
+    """Save all entries, in the format that the file extension names."""
     if out.suffix == ".json":
         write_file(out, json_text(document(found)) + "\n")
     elif out.suffix == ".csv":
@@ -38,7 +38,7 @@ def document(found: list[Spending]) -> dict[str, Any]:
 
 
 def _rows(found: list[Spending]) -> list[dict[str, Any]]:
-    """An entry each, with its note as JSON."""
+    """One row for each entry, with its note as JSON."""
     return [
         {
             column: json.dumps(value) if column == "note" else value

@@ -50,7 +50,7 @@ def create(
         Rule,
         typer.Option(
             help="How releases are added up: composed is valid if all privacy curves are fixed "
-            "before the first answer, adaptive is valid even if answers decide the next release."
+            "before the first answer; adaptive is valid even if answers decide the next release."
         ),
     ] = Rule.COMPOSED,
 ) -> None:

@@ -21,11 +21,11 @@ class Needed:
     trust: Trust | None
 
     def deliver(self, users: int | None, epsilon: float | None, *, as_json: bool) -> None:
-        """Search for the one of both that is missing."""
+        """Search for the number of people or the epsilon, whichever is missing."""
         found = self._found(users, epsilon)
         reason = f"there is no protocol for {self.task}"
         if found.refused:
-            reason = f"no protocol has such a margin: {found.refused[0]}"
+            reason = f"no protocol reaches this margin: {found.refused[0]}"
         deliver(
             found.to_dict,
             lambda saved: print_table(found.table()) if found.answers else None,

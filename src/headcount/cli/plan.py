@@ -30,7 +30,7 @@ def plan(
     question: TaskOptions,
     clamp: Clamp = False,
     trust: Annotated[
-        Trust | None, typer.Option(help="Consider only protocols of this trust. [default: all]")
+        Trust | None, typer.Option(help="Consider only this trust model. [default: all]")
     ] = None,
     max_messages: Annotated[
         float | None, typer.Option(help="Maximum average number of messages per person.")
@@ -43,7 +43,7 @@ def plan(
         bool,
         typer.Option(
             "--prices",
-            help="Show how many people each trust needs to match the most accurate one.",
+            help="Show how many people each trust model needs to match the most accurate one.",
         ),
     ] = False,
     saving: SavedOptions,

@@ -1,4 +1,4 @@
-"""The options of `headcount plan` that belong together: of crowds, of margins and of files."""
+"""The options of `headcount plan` for crowds, for margins and for files."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -111,8 +111,12 @@ def check_usage(given: dict[str, Any], shares: int) -> None:
         given,
         [
             (one_plan, [*_OF_ONE_PLAN, "--honest"], "come with --users and --epsilon"),
-            (one_plan or shares <= 1, ["--dishonest"], "be one share without --users or --epsilon"),
-            (shares <= 1, [*_OF_ONE_PLAN, "--margin"], "come with one share of dishonest people"),
+            (
+                one_plan or shares <= 1,
+                ["--dishonest"],
+                "be a single share if --users or --epsilon is missing",
+            ),
+            (shares <= 1, [*_OF_ONE_PLAN, "--margin"], "come with a single share in --dishonest"),
             ("--trust" not in given, ["--prices"], "come without --trust"),
         ],
     )

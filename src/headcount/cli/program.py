@@ -20,7 +20,9 @@ def load() -> Callable[..., Any]:
     except ImportError as error:
         if (error.name or "").partition(".")[0] not in ("typer", "rich"):
             raise
-        missing = MissingPackage("the command line: pip install 'headcount[cli]'")
+        missing = MissingPackage(
+            "the command line needs typer and rich", hint="pip install 'headcount[cli]'"
+        )
         sys.exit(_explained(missing))
     return app
 

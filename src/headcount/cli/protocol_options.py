@@ -15,7 +15,7 @@ from headcount.protocols.registry import protocol, protocol_names
 
 
 def complete_protocol(incomplete: str) -> list[str]:
-    """For the shell: the protocols whose names begin so; of several names, the last."""
+    """For the shell: the protocols whose names begin with this. In a list, the last name counts."""
     before, comma, last = incomplete.rpartition(",")
     return [f"{before}{comma}{name}" for name in protocol_names() if name.startswith(last)]
 

@@ -42,7 +42,7 @@ def refusal_of(error: BaseException, *, answered: bool = False) -> Refusal:
         when = "after the answer was printed" if answered else "before the command was done"
         return Refusal("interrupted", f"stopped {when}", INTERRUPTED)
     if isinstance(error, MemoryError):
-        return Refusal("out-of-memory", "the command needs more memory than there is")
+        return Refusal("out-of-memory", "the command needs more memory than is available")
     if isinstance(error, OSError):
         what = "reading or writing" if error.filename is None else repr(str(error.filename))
         return Refusal("unreadable-data", f"{what} failed: {error.strerror or error}")

@@ -16,7 +16,7 @@ from headcount.protocols.registry import protocol_class
 
 
 def complete_task(incomplete: str) -> list[str]:
-    """For the shell: the tasks whose names begin so."""
+    """For the shell: the tasks whose names begin with this."""
     return [name for name in TASKS if name.startswith(incomplete)]
 
 
@@ -61,7 +61,7 @@ class TaskOptions:
     smoothness: Annotated[
         float | None,
         typer.Option(
-            help="Smoothness of a density, from 0.1 to 4: how often it can be differentiated. "
+            help="Smoothness of a density, from 0.1 to 4: how many times it can be differentiated. "
             "[default: 1]"
         ),
     ] = None
@@ -87,7 +87,7 @@ class TaskOptions:
         return task_class(meant)(**settings)
 
     def task_of(self, protocol: str) -> Task:
-        """The task of a protocol. If it answers several and no option tells which, the first."""
+        """The task of a protocol: the first of its tasks, unless an option says which one."""
         given = (self.buckets, self.low, self.high, self.smoothness)
         if all(one is None for one in given):
             return self.task(protocol_class(protocol).tasks[0].name)
@@ -127,6 +127,6 @@ def _parameters(task: str) -> Mapping[str, inspect.Parameter]:
 
 
 def only_task(protocol: str) -> str | None:
-    """The name of the task that a protocol answers, if there is one only."""
+    """The name of the task that a protocol answers, if it answers only one."""
     kinds = protocol_class(protocol).tasks
     return kinds[0].name if len(kinds) == 1 else None

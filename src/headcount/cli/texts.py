@@ -1,6 +1,4 @@
-"""What the text of an option says: numbers, shares, lists, labels, NAME=VALUE. And how many people
-a message speaks of.
-"""
+"""Reads the text of an option: numbers, shares, lists, labels, or NAME=VALUE."""
 
 from typing import Any
 
@@ -50,7 +48,7 @@ def share(name: str, text: str) -> float:
 
 
 def options_of(given: list[str] | None) -> dict[str, Any]:
-    """NAME=VALUE each; a value that reads as a number is one."""
+    """Options given as NAME=VALUE. A value that looks like a number becomes one."""
     options: dict[str, Any] = {}
     for pair in given or []:
         name, equals, value = pair.partition("=")

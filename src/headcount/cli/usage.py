@@ -24,7 +24,8 @@ def check_matters(
 ) -> None:
     """Refuse options that would change nothing.
 
-    A rule says whether some options matter, which they are, and what they must do if they do not.
+    A rule has three parts: whether the options matter, the options, and what follows "must" in the
+    refusal.
     """
     for matters, options, how in rules:
         for option in options:

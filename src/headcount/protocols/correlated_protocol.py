@@ -78,8 +78,8 @@ class NoiseFamily(Generic[Noise]):
 class CorrelatedProtocol(Protocol, Generic[Noise]):
     """A protocol with correlated noise. A subclass defines the noise for each ε1."""
 
-    error_ratio: float | None = None  # the standard error divided by the central one; above 1
-    max_messages: float | None = None  # the largest expected number of messages of a person
+    error_ratio: float | None = None  # the standard error divided by the central one, above 1
+    max_messages: float | None = None  # the maximum expected number of messages per person
     epsilon1: float | None = None  # the part of epsilon spent on noise in the answer itself
 
     def __post_init__(self) -> None:

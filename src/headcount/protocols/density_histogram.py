@@ -323,7 +323,7 @@ class DensityHistogram(Protocol):
     tasks: ClassVar[tuple[type[Task], ...]] = (Density,)
 
     task: Density
-    bins: int | None = None  # by default the number with the smallest error
+    bins: int | None = None  # the number of bins; by default that with the smallest error
 
     def check_options(self) -> None:
         if self.bins is not None:

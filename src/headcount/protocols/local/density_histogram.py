@@ -188,7 +188,7 @@ class LocalDensityHistogram(DensityHistogram):
     name = "local.density-histogram"
     trust = Trust.LOCAL
 
-    histogram: str | None = None  # a local protocol that counts; by default local.subset
+    histogram: str | None = None  # the local protocol that counts bins; by default local.subset
 
     def check_options(self) -> None:
         if self.histogram is not None:

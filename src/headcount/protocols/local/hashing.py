@@ -247,7 +247,8 @@ def best_values(epsilon: float) -> int:
 class Hashing(FrequencyOracle):
     name = "local.hashing"
 
-    values: int | None = None  # g; by default the number with the smallest variance
+    # The number g of hash values. The default has the smallest variance.
+    values: int | None = None
 
     def check_options(self) -> None:
         if self.values is not None:

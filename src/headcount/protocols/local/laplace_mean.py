@@ -206,7 +206,7 @@ class LaplaceMean(Protocol):
     trust = Trust.LOCAL
     tasks: ClassVar[tuple[type[Task], ...]] = (Sum, Mean)
 
-    levels: int | None = None  # by default enough to make rounding negligible
+    levels: int | None = None  # the number of levels; by default enough to make rounding negligible
 
     def check_options(self) -> None:
         check_levels(self, "levels", MOST_RESPONSES)

@@ -229,8 +229,8 @@ class CorrelatedSum(CorrelatedProtocol[CorrelatedSumNoise]):
     trust = Trust.SHUFFLE
     tasks: ClassVar[tuple[type[Task], ...]] = (Sum, Mean)
 
-    # The default is up to 16, or up to 32 if each level is a whole number. With `max_messages` it
-    # is the best number up to 32.
+    # The number of levels. The default is at most 16, or at most 32 if levels are whole numbers.
+    # With `max_messages`, it is the best number up to 32.
     levels: int | None = None
 
     def check_options(self) -> None:

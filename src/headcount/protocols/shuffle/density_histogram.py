@@ -24,7 +24,8 @@ class ShuffledDensityHistogram(DensityHistogram):
     name = "shuffle.density-histogram"
     trust = Trust.SHUFFLE
 
-    histogram: str | None = None  # a shuffle protocol that counts; by default shuffle.fake-users
+    # The shuffle protocol that counts bins. The default is shuffle.fake-users.
+    histogram: str | None = None
 
     def check_options(self) -> None:
         if self.histogram is not None:

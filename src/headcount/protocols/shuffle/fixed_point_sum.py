@@ -82,7 +82,7 @@ class FixedPointSum(Protocol):
     trust = Trust.SHUFFLE
     tasks: ClassVar[tuple[type[Task], ...]] = (Sum, Mean)
 
-    levels: int | None = None  # by default the number with the smallest error
+    levels: int | None = None  # the number of levels; by default that with the smallest error
 
     def check_options(self) -> None:
         check_levels(self, "levels", MOST_BUCKETS - 1)

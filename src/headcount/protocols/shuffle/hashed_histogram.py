@@ -229,7 +229,7 @@ class HashedHistogram(FakeUsers):
     open_buckets = True
 
     task: Histogram
-    cells: int | None = None  # b, a power of two
+    cells: int | None = None  # the number b of cells, a power of two
 
     @classmethod
     def settings_within(

@@ -23,4 +23,4 @@ class ShuffledKAry(Amplified):
     name = "shuffle.k-ary"
     tasks = (Histogram,)
 
-    local: Literal["local.k-ary"] = "local.k-ary"  # the local protocol; there is one choice
+    local: Literal["local.k-ary"] = "local.k-ary"  # the local protocol; the only choice

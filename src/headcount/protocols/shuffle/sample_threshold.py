@@ -241,7 +241,7 @@ class SampleThreshold(Protocol):
     trust = Trust.SHUFFLE
     tasks = (Histogram,)
 
-    rate: float | None = None  # p, the probability to be sampled; by default the best
+    rate: float | None = None  # the sampling probability p; by default it is chosen for the budget
 
     @classmethod
     def settings_within(

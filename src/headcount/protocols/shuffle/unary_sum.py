@@ -164,7 +164,7 @@ class UnarySum(Protocol):
     trust = Trust.SHUFFLE
     tasks: ClassVar[tuple[type[Task], ...]] = (Sum, Mean)
 
-    bits: int | None = None  # the number r; by default that of the paper
+    bits: int | None = None  # the number r of bits; by default that of the paper
 
     @classmethod
     def settings_within(

@@ -281,7 +281,7 @@ class ZeroExact(Protocol):
     tasks: ClassVar[tuple[type[Task], ...]] = (Count,)
     neighbors: ClassVar[Neighbors] = Neighbors(1, PairCurve.both_directions)
 
-    # The answer of zero-exact is certainly 0 if nobody is counted, but it has a bias.
+    # The answer of zero-exact is always 0 if the true count is 0, but it is biased.
     analyzer: Literal["unbiased", "zero-exact"] = "unbiased"
 
     def check_options(self) -> None:
