@@ -143,7 +143,7 @@ def test_what_is_asked_of_a_protocol_is_what_is_answered() -> None:
     whole = hc.protocol("local.one-bit-mean", hc.Sum(0, 3, whole=True), hc.Budget(1), hc.Crowd(3))
     assert hc.exact_audit(whole).epsilon == pytest.approx(whole.local_epsilon, abs=1e-9)
     real = hc.protocol("local.one-bit-mean", hc.Mean(0, 3), hc.Budget(1), hc.Crowd(3))
-    with pytest.raises(hc.InvalidParameter, match="where there is no list"):
+    with pytest.raises(hc.InvalidParameter, match="for a task that lists none"):
         hc.exact_audit(real)
     assert hc.exact_audit(real, [0.0, 3.0]).epsilon == pytest.approx(real.local_epsilon, abs=1e-9)
 
@@ -462,7 +462,7 @@ def test_what_says_nothing_is_not_audited(view: str, batch: bool) -> None:
     with pytest.raises(hc.InvalidParameter, match="must give something, got None"):
         hc.audit(silent, [([0], [1])], claim=1.0, view=view, runs=1000, batch=batch)
     law = {None: Fraction(1)} if view == "central" else {((None, 1),): Fraction(1)}
-    with pytest.raises(hc.InvalidParameter, match="must be of something, got None"):
+    with pytest.raises(hc.InvalidParameter, match="an outcome that is not None, got only None"):
         hc.exact_audit(lambda _: law, [0, 1], users=2, view=view)
 
 

@@ -206,7 +206,7 @@ def test_bytes_are_the_messages_and_nothing_else() -> None:
     with pytest.raises(hc.InvalidValue, match="whole messages of 8 byte"):
         hc.Messages.receive(b"123", SHARES)
     for wrong in (b"\5", b"\0", b"\1\0"):
-        with pytest.raises(hc.InvalidValue, match=r"among range\(-1, 2, 2\)"):
+        with pytest.raises(hc.InvalidValue, match=r"every message must be in range\(-1, 2, 2\)"):
             hc.Messages.receive(wrong, SIGNS)
     assert hc.Messages.receive(b"\xff\1", SIGNS).payload.tolist() == [-1, 1]
     with pytest.raises(hc.InvalidValue, match="at least one person"):
@@ -218,7 +218,7 @@ def test_bytes_are_the_messages_and_nothing_else() -> None:
 
 def test_messages_and_tallies_of_nobody_or_of_too_many() -> None:
     ones = np.ones(3, np.uint8)
-    with pytest.raises(hc.InvalidValue, match="as many counts as people, 7, got 1"):
+    with pytest.raises(hc.InvalidValue, match="a count for each of 7 people, got 1"):
         hc.Messages(ones, 7, np.array([3]))
     with pytest.raises(hc.InvalidValue, match="at least one person"):
         hc.Batch(ones, 0)
@@ -253,10 +253,10 @@ def test_records_travel_and_are_checked_column_by_column() -> None:
     shuffled = hc.shuffle(bundle, hc.SeededSource(1)).payload
     assert sorted(shuffled.tolist()) == payload.tolist()
     for wrong in ([[0, 0, 0]], [[1, 100, 0]], [[1, 0, 5]]):
-        with pytest.raises(hc.InvalidValue, match="among range"):
+        with pytest.raises(hc.InvalidValue, match="every message must be in range"):
             RECORDS.messages(np.array(wrong, np.uint32))
     for shape in (payload[:, :2], payload[0], payload[None], payload.astype(np.uint64)):
-        with pytest.raises(hc.InvalidValue, match="messages must be 3 uint32 each"):
+        with pytest.raises(hc.InvalidValue, match="every message must be 3 numbers of type uint32"):
             RECORDS.messages(shape)
     assert RECORDS.bits == 7 + 7 + 3
 

@@ -637,13 +637,13 @@ def test_every_alphabet_is_stored_and_read_as_it_is(
 @pytest.mark.parametrize(
     ("name", "messages", "line"),
     [
-        ("bits", [0, 2], "messages must be among"),
-        ("bits", [0, -256], "messages must be uint8 each, got some from -256 to 0"),
+        ("bits", [0, 2], "every message must be in range"),
+        ("bits", [0, -256], "every message must be of type uint8, got values from -256 to 0"),
         ("bits", [0, None], "none of them missing"),
-        ("bits", ["0", "1"], "messages must be 1 whole number"),
-        ("bits", [[0], [1]], "messages must be 1 whole number"),
-        ("rows of bits", [0, 1], "messages must be 3 whole number"),
-        ("rows of bits", [[0, 1], [1, 2, 3, 4]], "messages must be 3 numbers each"),
+        ("bits", ["0", "1"], "every message must be 1 whole number"),
+        ("bits", [[0], [1]], "every message must be 1 whole number"),
+        ("rows of bits", [0, 1], "every message must be 3 whole numbers"),
+        ("rows of bits", [[0, 1], [1, 2, 3, 4]], "every message must be 3 whole numbers"),
     ],
 )
 def test_messages_that_are_none_are_refused(name: str, messages: list[Any], line: str) -> None:
@@ -658,7 +658,7 @@ def test_stored_messages_must_be_those_of_the_protocol(spark: SparkSession) -> N
     assert tallied(table, bits).users == 3
     with pytest.raises(hc.InvalidValue, match="each person must send 1 message, got"):
         tallied(table, bits, users=2)
-    with pytest.raises(hc.InvalidValue, match="messages must be 3 whole number"):
+    with pytest.raises(hc.InvalidValue, match="every message must be 3 whole numbers"):
         tallied(table, ALPHABETS["rows of bits"]())
     with pytest.raises(hc.UnreadableData, match="must have a column 'message'"):
         tallied(table.withColumnRenamed("message", "sent"), bits)
