@@ -177,7 +177,7 @@ def test_a_release_of_your_own_is_a_law_of_the_dataset() -> None:
     assert found.loss.ratio == 2
     assert found.dataset[1:] == found.neighbor[1:]
     assert found.dataset[0] != found.neighbor[0]
-    with pytest.raises(hc.InvalidParameter, match="datasets at most"):
+    with pytest.raises(hc.InvalidParameter, match="at most 4096 datasets"):
         hc.exact_audit(first, [0, 1], users=20, view="central")
 
 

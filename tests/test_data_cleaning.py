@@ -93,7 +93,7 @@ def test_everything_else_is_a_bucket() -> None:
     assert counts == {"0": 1, "1": 1, "other": 3}
     counts = truth([3, 18, 99, -1], bins=[0, 18, 65], outside="other")
     assert counts == {"[0, 18)": 1, "[18, 65]": 1, "other": 2}
-    assert "no bucket must be named 'other'" in refusal(
+    assert "no bucket may be named 'other'" in refusal(
         words, hc.Histogram(["red", "other"]), outside="other"
     )
     assert "other must come with a histogram" in refusal([1], hc.Mean(0, 1), outside="other")

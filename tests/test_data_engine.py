@@ -296,7 +296,7 @@ def test_a_protocol_that_was_built_before() -> None:
         ({"data": BITS[:1000]}, "built for at least 2000 people, got 1000"),
         ({"task": hc.Mean(0, 1)}, "the task must be that of the protocol"),
         ({"bins": [0, 1, 2]}, "the task must be that of the protocol"),
-        ({"budget": hc.Budget(1)}, "`budget` must be left to the protocol"),
+        ({"budget": hc.Budget(1)}, "`budget` must not be given with a built protocol"),
         ({"person": "value", "rows_per_person": 2}, "without a protocol that was built before"),
     ):
         with pytest.raises(hc.HeadcountError, match=says):

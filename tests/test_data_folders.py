@@ -78,12 +78,12 @@ REFUSED: dict[str, tuple[Callable[[Path], object], str]] = {
     "c.csv.zip": (lambda path: path.write_bytes(b"PK"), "a file must end in .csv or .parquet"),
     "c.parquet.gz": (lambda path: path.write_bytes(b"x"), "a file must end in .csv or .parquet"),
     "north/notes.txt": (lambda path: path.write_text("hi"), "a file must end in .csv or .parquet"),
-    "c.csv": (lambda path: path.symlink_to("nowhere.csv"), "got a link to none"),
-    "south": (lambda path: path.symlink_to("nowhere"), "got a link to none"),
+    "c.csv": (lambda path: path.symlink_to("nowhere.csv"), "got a broken link"),
+    "south": (lambda path: path.symlink_to("nowhere"), "got a broken link"),
     "north/d.csv": (os.mkfifo, "must be a file or folder, got something else"),
     "north/up": (lambda path: path.symlink_to(path.parent.parent), "a link to a folder around it"),
     "north/x.csv": (lambda path: path.symlink_to("b.csv"), "must be two files, got one by two"),
-    "south/": (lambda path: path.symlink_to("north"), "must be two files, got one by two names"),
+    "south/": (lambda path: path.symlink_to("north"), "must be two files, got two names"),
 }
 
 

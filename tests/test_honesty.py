@@ -168,9 +168,9 @@ def test_a_protocol_that_was_built_relies_on_its_honest_people_in_every_group() 
     assert found.guarantee.honest == 120  # if ten are not, and live in Bonn, 50 are left there
     assert "relies on 50 honest people in each group" in found.guarantee.method
     grouped(data, protocol=built, trust=None, honest=120)
-    with pytest.raises(hc.CrowdMismatch, match=r"'Bonn'.* at least 50 honest people, got 49 of 60"):
+    with pytest.raises(hc.CrowdMismatch, match=r"'Bonn'.* at least 50 honest .*, got 49 among 60"):
         grouped(data, protocol=built, trust=None, honest=119)
-    with pytest.raises(hc.CrowdMismatch, match="got 49 of 60"):
+    with pytest.raises(hc.CrowdMismatch, match="got 49 among 60"):
         asked(table({"Bonn": 60}), protocol=built, trust=None, honest=49)
 
 

@@ -738,7 +738,7 @@ def test_a_matrix_is_amplified_like_our_own() -> None:
     )
     assert coin.local_epsilon == coin.parameters["local_epsilon"] == pytest.approx(math.log(3))
     assert coin.curve.epsilon(1e-6) < 0.1
-    with pytest.raises(hc.Infeasible, match="10000 honest people allow no more than a local"):
+    with pytest.raises(hc.Infeasible, match="10000 honest people allow a local epsilon of at most"):
         hc.protocol("shuffle.amplified", hc.Count(), hc.Budget(0.01, 1e-6), crowd, local=Coin.name)
     for users in (4, 6):
         small = hc.protocol(

@@ -194,7 +194,7 @@ def _listed(values: Any) -> Sequence[Any]:
     except TypeError:
         pass
     raise InvalidParameter(
-        f"`values` must list 2 to {MOST_VALUES} values, got {checks.shown(values)}"
+        f"`values` must be 2 to {MOST_VALUES} values that people hold, got {checks.shown(values)}"
     )
 
 
