@@ -293,7 +293,7 @@ def test_a_protocol_that_was_built_before() -> None:
     assert isinstance(found, hc.Estimate)
     assert found.guarantee == built.guarantee
     for settings, says in (
-        ({"data": BITS[:1000]}, "built for at least 2000 people, got 1000"),
+        ({"data": BITS[:1000]}, "built for at least 2,000 people, got 1,000"),
         ({"task": hc.Mean(0, 1)}, "the task must be that of the protocol"),
         ({"bins": [0, 1, 2]}, "the task must be that of the protocol"),
         ({"budget": hc.Budget(1)}, "`budget` must not be given with a built protocol"),

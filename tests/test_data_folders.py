@@ -82,7 +82,10 @@ REFUSED: dict[str, tuple[Callable[[Path], object], str]] = {
     "south": (lambda path: path.symlink_to("nowhere"), "got a broken link"),
     "north/d.csv": (os.mkfifo, "must be a file or folder, got something else"),
     "north/up": (lambda path: path.symlink_to(path.parent.parent), "a link to a folder around it"),
-    "north/x.csv": (lambda path: path.symlink_to("b.csv"), "must be two files, got one by two"),
+    "north/x.csv": (
+        lambda path: path.symlink_to("b.csv"),
+        "must be two files, got two names of one",
+    ),
     "south/": (lambda path: path.symlink_to("north"), "must be two files, got two names"),
 }
 
