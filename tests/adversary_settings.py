@@ -326,9 +326,7 @@ class Table:
             return {group: reading.honest.get(group, sizes[group]) for group in own}
         among = sizes[reading.group] if reading.group is not None else sum(sizes.values())
         dishonest = among - reading.honest
-        if (
-            self.rows_per_person > 1
-        ):  # the number may count people or rows; the weaker reading is used
+        if self.rows_per_person > 1:  # it may count people or rows; the weaker reading is used
             people = max(0, len(self.everybody) - reading.honest)
             dishonest = min(dishonest, people * self.rows_per_person)
         found = {}

@@ -1,6 +1,6 @@
-"""What every registered protocol must keep: estimates, their errors and intervals, and simulation.
+"""Rules for every registered protocol: estimates, their errors and intervals, and simulation.
 
-A new protocol is tested here by being registered.
+A new protocol is tested here as soon as it is registered.
 """
 
 import dataclasses
@@ -31,7 +31,7 @@ from enumeration import log_likelihood_ratio
 
 
 def some_datasets(protocol: hc.Protocol) -> list[tuple[int, ...]]:
-    """Ways in which the users can hold values: all if they are few."""
+    """Ways in which the users can hold values. If there are few, these are all ways."""
     every_way = list(enumeration.datasets(protocol.crowd.users, len(enumeration.asked(protocol))))
     return every_way if len(every_way) <= 9 else every_way[:: len(every_way) // 3]
 
@@ -73,7 +73,7 @@ def payload_of(
 
 @lru_cache(maxsize=512)
 def estimates(protocol: hc.Protocol, holding: tuple[int, ...]) -> list[tuple[hc.Estimate, float]]:
-    """Every estimate that local or shuffle trust can give for such a crowd, with its chance."""
+    """Every possible estimate in local or shuffle trust for such a crowd, with its probability."""
     law = tally_law(protocol, holding)
     tallies, chances = np.array(list(law)), np.array(list(law.values()))
     if len(tallies) > 3000:
@@ -151,13 +151,13 @@ def test_stated_error_is_that_of_all_outcomes(protocol: hc.Protocol) -> None:
         for holding in enumeration.datasets(protocol.crowd.users, len(enumeration.asked(protocol)))
     ]
     assert protocol.standard_error() >= max(everywhere) * (1 - 1e-9)
-    # Of real numbers, another one than is asked here may be worse by a little.
+    # For real numbers, a value that is not tried here may be slightly worse.
     near = 1.1 if numeric(protocol.task) else 1 + 1e-9
     assert protocol.standard_error() <= max(everywhere) * near
 
 
 def check_error_at_the_truth(protocol: hc.Protocol) -> None:
-    """An estimate that happens to be right states no less than the error for these data."""
+    """An estimate that equals the truth must state at least the error for these data."""
     if isinstance(protocol.task, hc.Density) or protocol.least_copies > 1:
         return  # what is estimated without bias is something else: bins, or what is not withheld
     for holding in some_datasets(protocol):
@@ -249,9 +249,9 @@ SPREADS = {
 
 @sparing_large
 def test_estimates_are_near_the_truth(protocol: hc.Protocol) -> None:
-    """Runs of the message path and of simulation: right center, right spread, in every bucket."""
+    """Estimates from messages and simulations have the right mean and spread in every bucket."""
     users, values = protocol.crowd.users, len(enumeration.asked(protocol))
-    # Each run of many messages takes a while; fewer of them still see a wrong center.
+    # Runs with many messages take long. Fewer runs still show a wrong mean.
     sent_each = users * protocol.messages_per_user
     runs = 200 if sent_each < 50_000 else 40 if sent_each < 500_000 else 5
     source = hc.SeededSource(4)
@@ -265,7 +265,7 @@ def test_estimates_are_near_the_truth(protocol: hc.Protocol) -> None:
     whole = isinstance(protocol.task, hc.Sum | hc.Mean)
     known = protocol.standard_error(counts) if whole else None
     if getattr(protocol, "analyzer", "") == "zero-exact":
-        # Its estimates state the largest error that is possible, with the bias of their answers.
+        # Its estimates state the largest possible error, including the bias of their answers.
         options: dict[str, Any] = {"analyzer": "unbiased"}
         known = dataclasses.replace(protocol, **options).standard_error(counts)
         least = protocol.standard_error(counts) * (1 - 1e-9)
