@@ -1,4 +1,4 @@
-"""Everything at a place is read, refused by name, or known to be no data: nobody is left out."""
+"""Every file at a place is read, refused by name, or known not to be data. Nobody is left out."""
 
 import bz2
 import gzip
@@ -123,7 +123,7 @@ def test_folders_that_cannot_be_listed_are_refused(locked: Path, pattern: str) -
 
 
 def test_names_that_are_no_data(people: Path) -> None:
-    """As Spark and Arrow have it: notes of programs begin with a dot or an underscore."""
+    """As in Spark and Arrow, files that are not data begin with a dot or an underscore."""
     (people / "_temporary").mkdir()
     (people / ".git").mkdir()
     for name in ("_SUCCESS", "_temporary/x.csv", ".a.csv.crc", ".git/x.csv", ".b.csv", "_c.csv"):
