@@ -43,7 +43,7 @@ def build(
 
 @lru_cache(maxsize=64)
 def on_levels(name: str, epsilon: float, levels: int | None, calibration: str = "exact") -> Any:
-    """For numbers from 0 to L, so that each level is a number of its own."""
+    """A protocol for numbers from 0 to L, so that each number is a level."""
     found = levels or int(build(name, epsilon).parameters["levels"])
     task = hc.Sum(0, found)
     protocol = build(name, epsilon, task, levels=levels, calibration=calibration)
@@ -62,7 +62,7 @@ def some_levels(protocol: Any) -> list[int]:
 
 
 def level_estimate(protocol: Any, message: int) -> Fraction:
-    """What the analyzer makes of one message, exactly."""
+    """The analyzer's exact estimate from one message."""
     counts = protocol.estimator.count(np.array([message], dtype=protocol.alphabet.dtype))
     return Fraction(protocol.estimator.level_sum(hc.Tally(counts, 1, protocol.name), None))
 
@@ -98,7 +98,7 @@ def test_no_message_betrays_more_than_epsilon_nor_much_less(
 
 
 def piecewise_law(levels: int, window: int, level: int, epsilon: float) -> list[mpmath.mpf]:
-    """As in the paper: in the window with probability P, else outside of it."""
+    """The paper's law: an output is in the window with probability P, and otherwise outside."""
     odds = mpmath.exp(mpmath.mpf(epsilon)) * window / levels
     inside = odds / (1 + odds)
     return [
@@ -135,7 +135,7 @@ def test_hybrid_law_is_piecewise_or_one_bit(epsilon: float, levels: int | None) 
         assert len(stated) == len(truth)
         assert all(abs(exactly(stated[at]) - p) < 1e-15 for at, p in enumerate(truth))
     if share:
-        # 1 − β of the piecewise part, for which all numbers have one variance.
+        # α is 1 − β of the piecewise part. Then all numbers have the same variance.
         assert share == pytest.approx(1 - protocol.parameters["blind_probability"], rel=1e-9)
 
 
@@ -154,14 +154,14 @@ def test_laplace_law_is_moved_noise(epsilon: float, levels: int | None) -> None:
         assert len(stated) == len(truth)
         off = len(truth) * mpmath.mpf(2) ** -127
         assert all(abs(exactly(stated[at]) - p) <= off for at, p in enumerate(truth))
-    # What is moved to the ends of the range is next to nothing.
+    # The mass that is moved to the ends of the range is negligible.
     assert law_of(protocol, 0)[0] < 1e-19
 
 
 @pytest.mark.parametrize("levels", [1, 2, 4])
 @pytest.mark.parametrize("seed", range(20))
 def test_every_message_of_rounded_noise_is_looked_at(levels: int, seed: int) -> None:
-    """Chances that fall in any way: the largest ratio may be at the ends, or anywhere else."""
+    """The probabilities fall in any way. The largest ratio may be at the ends or anywhere else."""
     rng = np.random.default_rng(seed)
     weights = sorted(rng.integers(1, 2 ** rng.integers(5, 60), levels + 5).tolist(), reverse=True)
     last = len(weights) - 1
@@ -192,7 +192,7 @@ def test_estimates_are_unbiased_and_have_the_stated_variance(
         stated = protocol.standard_error({level: 1}) ** 2
         assert stated == pytest.approx(float(variance), rel=1e-11)
     if name != LAPLACE:
-        # How far one message moves the answer, for intervals.
+        # The change of the answer by one message, for intervals.
         width = protocol.estimator.error_law(1, 0.0).width
         assert width == pytest.approx(float(max(estimates) - min(estimates)), rel=1e-12)
     # Between levels rounding comes on top; a number's law is that of both levels.
@@ -208,7 +208,7 @@ def test_estimates_are_unbiased_and_have_the_stated_variance(
 
 @every
 def test_answers_are_in_the_task_s_own_numbers(name: str) -> None:
-    """Levels, bounds and the mean: by all messages of two people."""
+    """Levels, bounds and the mean, tested with all messages of two people."""
     task = hc.Mean(-3, 5)
     protocol = build(name, 2.0, task, users=2, levels=3 if name != LAPLACE else 1)
     values = (-1.5, 4.0)
@@ -224,7 +224,7 @@ def test_answers_are_in_the_task_s_own_numbers(name: str) -> None:
 
 
 def worst(name: str, epsilon: float, **options: Any) -> float:
-    """Of one number in [−1, 1]."""
+    """The largest variance for one number in [−1, 1]."""
     return float(build(name, epsilon, **options).standard_error() ** 2)
 
 
@@ -260,9 +260,10 @@ def test_hybrid_variance_is_the_paper_s(epsilon: float) -> None:
 
 
 def continuous(window: NDArray[np.float64], epsilon: float) -> tuple[Any, Any]:
-    """Variance at the ends of [0, 1] and in its middle, for windows of any real length.
+    """The variance at the ends of [0, 1] and in its middle, for windows of any real length.
 
-    From moments: in the window with probability P, else uniform on what is left of [0, 1 + w].
+    It follows from moments: the output is in the window with probability P, and otherwise uniform
+    on the rest of [0, 1 + w].
     """
     odds = np.exp(epsilon) * window
     inside = odds / (1 + odds)
@@ -303,7 +304,7 @@ def test_hybrid_is_never_worse_than_one_bit(epsilon: float, calibration: str) ->
     assert worst(HYBRID, epsilon) <= hybrid * (1 + 1e-12)
     protocol = build(HYBRID, epsilon, calibration=calibration)
     if epsilon <= 0.6:
-        # Then it is one bit, message for message.
+        # Then it is one bit, with the same messages.
         assert protocol.bits_per_message == 1
         for value in (-1, 0.1, 1 / 3, 1):
             assert protocol.law(value) == build("local.one-bit-mean", epsilon).law(value)
@@ -406,7 +407,7 @@ def test_people_are_independent_also_across_parts(name: str) -> None:
     for gap in (1, 2, 65_536, 65_537, 131_072):
         product_mean = np.mean(centered[gap:] * centered[:-gap]) / centered.var()
         assert abs(product_mean) * math.sqrt(people - gap) < 5
-    # Parts of the crowd are put back in order: who holds more sends more, wherever they stand.
+    # Parts of the crowd are put back in order: people who hold more send more, in every part.
     laws = [law_of(protocol, end) for end in (-1, 1)]
     for end, law in enumerate(laws):
         mean = float(sum(message * p for message, p in law.items()))
@@ -416,7 +417,7 @@ def test_people_are_independent_also_across_parts(name: str) -> None:
 
 
 def tally_law(protocol: Any, values: list[float]) -> dict[tuple[int, ...], float]:
-    """From the stated laws, by enumeration."""
+    """The law of the tally, enumerated from the stated laws."""
 
     def plus(
         one: dict[tuple[int, ...], Fraction], other: dict[tuple[int, ...], Fraction]
@@ -519,7 +520,7 @@ def test_sums_of_geometric_numbers(largest: int, monkeypatch: pytest.MonkeyPatch
 
 
 def error_laws(protocol: Any, people: int, value: float) -> tuple[Any, Any]:
-    """All errors of the mean if all hold one value, and their chances; for sums of messages."""
+    """All errors of the mean if all people hold one value, and their probabilities."""
     law = np.array([float(p) for p in law_of(protocol, value).values()])
     total = np.zeros(1)
     total[0] = 1.0
@@ -609,7 +610,7 @@ def test_curves_are_those_of_the_worst_pair(
             )
             for distance in range(1, levels + 1)
         ]
-        # The farther apart, the easier to tell; nobody is easier to tell apart than the ends.
+        # Levels that are farther apart are easier to distinguish. The ends are the easiest.
         assert all(a <= b + 1e-30 for a, b in pairwise(by_distance))
         truth = by_distance[-1]
         stated = protocol.curve.delta(each)

@@ -1,4 +1,4 @@
-"""What may be done to an answer after it is private."""
+"""Steps that may change an answer after it is private."""
 
 from typing import Any
 
@@ -25,8 +25,8 @@ def test_clip_moves_only_what_is_impossible() -> None:
 @given(vectors)
 @settings(max_examples=200, deadline=None)
 def test_simplex_is_the_nearest_point(values: Any) -> None:
-    """A point is nearest if and only if its positive numbers lost (or gained) the same, and those
-    that became 0 would have been below by as much.
+    """A point is nearest if and only if its positive numbers changed by the same amount, and the
+    numbers that became 0 would be at most 0 after this change.
     """
     found = changed("simplex", values)
     assert found.min() >= 0

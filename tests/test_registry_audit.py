@@ -1,9 +1,8 @@
-"""Every registered protocol, audited by running it: nothing that it promises is refuted.
+"""Every registered protocol is audited by running it. None of its promises is refuted.
 
-All audits of promises together raise a false alarm with a chance below `ALARM`: each is wrong with
-a chance of 1 − confidence at most, and each has an equal share, ALARM / len(PROMISES). An audit
-that finds nothing says little, so that the same audits are also made of less than is promised:
-there they must speak up.
+All audits together raise a false alarm with a chance below `ALARM`. Each audit is wrong with a
+chance of at most 1 − confidence, and has an equal share, ALARM / len(PROMISES). An audit that finds
+nothing says little. So the same audits are also run with smaller claims, which they must refute.
 """
 
 import math
@@ -34,7 +33,7 @@ SLOW_RUNS = {
     "shuffle.hashed-histogram": 30_000,
     "shuffle.split-and-mix": 30_000,
 }
-# One person's messages alone keep nothing: local ε is infinite.
+# One person's messages alone are not private: the local ε is infinite.
 NOTHING_ALONE = {
     "central.geometric",
     "central.laplace",
@@ -65,7 +64,7 @@ UNSEEN = {
 
 @dataclass(frozen=True)
 class Promise:
-    """A protocol in a view, by what it is made from: it is calibrated when it is asked for."""
+    """A protocol in a view, given by its settings. It is calibrated when it is needed."""
 
     name: str
     task: hc.Task
@@ -90,7 +89,7 @@ def built(name: str, task: hc.Task) -> hc.Protocol:
 
 
 def promises() -> list[Promise]:
-    """Each protocol in the view of its trust, and alone where that keeps anything."""
+    """Each protocol in the view of its trust, and in the local view if that has a finite ε."""
     found = []
     for task in TASKS:
         for name in hc.protocol_names(task):
@@ -123,7 +122,7 @@ def test_no_promise_is_refuted(promise: Promise) -> None:
     protocol = built(promise.name, promise.task)
     found = hc.audit(protocol, view=promise.view, runs=promise.runs, confidence=CONFIDENCE)
     assert not found.refuted, found
-    # A response of a fifth above the claim would have been seen by nine of ten audits.
+    # Nine of ten audits would have found a response with an ε a fifth above the claim.
     assert found.claim is not None
     assert found.smallest_seen is not None
     assert found.smallest_seen < 1.2 * found.claim

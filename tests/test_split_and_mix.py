@@ -1,4 +1,4 @@
-"""Split and mix: what shares tell, by the laws of their counts, against the theorem's promise."""
+"""Split and mix: what shares reveal, by the laws of their counts, and the theorem's bound."""
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping
@@ -22,14 +22,14 @@ from headcount.protocols.shuffle.split_and_mix import shares_needed
 
 # The security of shares ---------------------------------------------------------------------
 #
-# Everybody writes a number modulo q as m shares, uniform among those that add up to it. Seen is how
-# often each share occurs among all n·m, of which the law is a convolution. An input is how many
-# people hold each number; only inputs of the same sum are compared.
+# Everybody writes a number modulo q as m shares, which are uniform among those with this sum. The
+# view is how often each share occurs among all n·m, and its law is a convolution. An input is the
+# number of people who hold each number. Only inputs with the same sum are compared.
 
 
 @lru_cache(maxsize=64)
 def ways(modulus: int, shares: int) -> list[dict[Counts, int]]:
-    """For each number, in how many ways its shares have which counts: modulus^(shares−1) in all."""
+    """For each number, the number of ways to get each vector of counts."""
     laws: list[dict[Counts, int]] = [{} for _ in range(modulus)]
     for counts in datasets(shares, modulus):
         orders = factorial(shares) // prod(map(factorial, counts))
@@ -43,7 +43,7 @@ def held_sum(holding: Counts) -> int:
 
 @lru_cache(maxsize=512)
 def view(holding: Counts, shares: int) -> dict[Counts, int]:
-    """In how many ways all people's shares have which counts."""
+    """The number of ways in which the shares of all people have each vector of counts."""
     laws = ways(len(holding), shares)
     whole: dict[Counts, int] = {(0,) * len(holding): 1}
     for law, people in zip(laws, holding, strict=True):
@@ -57,7 +57,7 @@ def view(holding: Counts, shares: int) -> dict[Counts, int]:
 
 
 def total_variation(one: Counts, other: Counts, shares: int) -> Fraction:
-    """Of the views of two inputs, exactly."""
+    """The exact total variation between the views of two inputs."""
     first, second = view(one, shares), view(other, shares)
     apart = sum(abs(first.get(k, 0) - second.get(k, 0)) for k in first.keys() | second.keys())
     return Fraction(apart, 2 * sum(first.values()))
@@ -75,7 +75,7 @@ def all_pairs(people: int, modulus: int) -> Iterator[tuple[Counts, Counts]]:
 
 
 def grid_views(inputs: list[Counts], shares: int) -> NDArray[np.float64]:
-    """The laws of views, a row for each input, in floats that are good to `GRID_ERROR`."""
+    """The laws of views, with a row for each input, in floats with an error of `GRID_ERROR`."""
     people, modulus = sum(inputs[0]), len(inputs[0])
     shape = (next_fast_len(people * shares + 1, real=True),) * (modulus - 1)
     transforms = []
@@ -93,7 +93,7 @@ def grid_views(inputs: list[Counts], shares: int) -> NDArray[np.float64]:
 
 
 def worst_pair(people: int, modulus: int, shares: int) -> tuple[float, Counts, Counts]:
-    """The inputs whose views are farthest apart, and how far that is, to `GRID_ERROR`."""
+    """The inputs whose views are farthest apart, and their distance, up to `GRID_ERROR`."""
     found = []
     for inputs in of_equal_sums(people, modulus):
         laws = grid_views(inputs, shares)
@@ -104,8 +104,8 @@ def worst_pair(people: int, modulus: int, shares: int) -> tuple[float, Counts, C
 
 
 def promised(people: int, modulus: int, shares: int, fixed: int = 2) -> float:
-    """The largest σ for which the rule, fixed + (2σ + log2 q)/(log2 n − log2 e), asks for no more
-    shares than these.
+    """The largest σ for which the rule fixed + (2σ + log2 q)/(log2 n − log2 e) requires at most
+    this many shares.
     """
     return ((shares - fixed) * (log2(people) - log2(e)) - log2(modulus)) / 2
 
@@ -155,7 +155,8 @@ def test_numbers_modulo_three_are_as_secure_as_promised(people: int, shares: int
 
 
 def test_numbers_modulo_four_are_as_secure_as_promised() -> None:
-    # Of three numbers or bits the worst inputs are those where all hold the same, or nearly all.
+    # For three numbers or for bits, the worst inputs are those in which all or nearly all hold the
+    # same.
     inputs = [(20, 0, 0, 0), (0, 20, 0, 0), (0, 0, 20, 0), (10, 0, 10, 0), (18, 1, 0, 1)]
     worst = max(total_variation(one, other, 3) for one, other in combinations(inputs, 2))
     assert 0 < worst <= 2 ** -promised(20, 4, 3)
@@ -173,7 +174,7 @@ def test_numbers_modulo_four_are_as_secure_as_promised() -> None:
 def test_one_share_fewer_is_not_enough(
     people: int, modulus: int, shares: int, pair: tuple[Counts, Counts]
 ) -> None:
-    """With 1 in place of 2, the rule promises what is not so, and not for two shares alone."""
+    """With 1 in place of 2, the rule promises too much, and not only for two shares."""
     sigma = promised(people, modulus, shares, fixed=1)
     assert sigma > 0
     assert shares_needed(people, modulus, sigma - 1e-9) == shares + 1
@@ -194,7 +195,7 @@ def build(task: hc.Task, users: int, **options: Any) -> Any:
 
 
 def small(users: int = 20, **options: Any) -> Any:
-    """A small modulus, so that shares and sums are easily seen."""
+    """A protocol with a small modulus, so that shares and sums are easy to inspect."""
     given = {"epsilon": 2.0, "delta": 1e-3} | options
     return build(hc.Sum(0, 2, whole=True), users, **given)
 
@@ -204,7 +205,7 @@ def follows(values: Iterable[Any], law: Mapping[Any, float]) -> bool:
 
 
 def shares_of(protocol: Any, values: Any, seed: int) -> NDArray[np.uint64]:
-    """A row for each person."""
+    """The shares, with a row for each person."""
     messages = protocol.randomize(values, hc.SeededSource(seed))
     assert set(messages.counts.tolist()) == {protocol.randomizer.fixed_messages}
     rows: NDArray[np.uint64] = messages.payload.astype(np.uint64)
@@ -212,7 +213,7 @@ def shares_of(protocol: Any, values: Any, seed: int) -> NDArray[np.uint64]:
 
 
 def signed(totals: NDArray[np.uint64], modulus: int) -> NDArray[np.int64]:
-    """The number nearest to 0 of each class."""
+    """The number of each residue class that is nearest to 0."""
     below = (totals % np.uint64(modulus)).astype(np.int64)
     out: NDArray[np.int64] = np.where(below >= modulus // 2, below - modulus, below)
     return out
