@@ -320,7 +320,7 @@ def _noisy(protocol: hc.Protocol, tally: hc.Tally) -> Array:
     """Two-sided geometric or Laplace noise by its definition, where its law is too long to list:
     between which of some points each released number lies.
     """
-    # One sum of levels; or a count for each bucket, of which a person is this many steps.
+    # One sum of levels, or a count for each bucket. A person changes it by this many steps.
     found, epsilon = protocol.parameters, protocol.budget.epsilon
     levels = found.get("levels")
     fine = _LAPLACE_STEPS if protocol.name == "central.laplace" else 1

@@ -224,7 +224,7 @@ def _options(random: Random, name: str, task: hc.Task, budget: hc.Budget) -> dic
 
 # Tables ---------------------------------------------------------------------------------------
 
-Row: TypeAlias = tuple[str, str, Any]  # whose, in which group, and the value, if there is one
+Row: TypeAlias = tuple[str, str, Any]  # the person, the group, and the value or None
 
 
 @dataclass(frozen=True)
@@ -458,7 +458,7 @@ def judged_table(
     made: Table, readings: Sequence[Reading], protocols: Mapping[str, hc.Protocol]
 ) -> Iterator[Finding]:
     everybody = made.everybody
-    # People whose rows are alike, and whose groups are, stand for each other.
+    # People with the same rows in the same groups are interchangeable.
     victims = {tuple(sorted(rows.items())): who for who, rows in everybody.items() if rows}
     sizes = made.sizes
     for reading in readings:
@@ -622,7 +622,7 @@ def collected(made: Gathering, slots: int) -> list[hc.Guarantee]:
         printing = {"print": lambda *what: shown.extend(what)}
         exec(compile(text, "README.md", "exec"), {**names, **printing})
     except hc.InvalidValue:
-        # Rare messages that nobody withheld are refused; else what is promised is the same.
+        # Rare messages that nobody withheld are refused. Otherwise the promise is the same.
         if made.protocol.least_copies == 1:
             raise
         return [made.protocol.guarantee]

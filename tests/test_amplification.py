@@ -406,7 +406,8 @@ def pair_delta(honest: int, k: int, local: float, epsilon: float) -> float:
     counts = np.arange(int(others.ppf(1e-15)), int(others.isf(1e-15)) + 1)
     chances = others.pmf(counts)
     for i, c in enumerate(counts):
-        # The victim in one of the buckets, c others with him, or in neither, with c + 1 of them.
+        # The victim is in one of the buckets with c others, or in neither, and then c + 1 others
+        # are there.
         alone = np.concatenate([[0.0], stats.binom.pmf(np.arange(c + 1), c, 0.5), [0.0]])
         one = p * (math.exp(local) * alone[:-1] + alone[1:]) * chances[i]
         other = p * (math.exp(local) * alone[1:] + alone[:-1]) * chances[i]

@@ -259,7 +259,7 @@ def test_messages_are_levels_and_tallies_their_sums(name: str, task: hc.Task) ->
     with pytest.raises(hc.InvalidValue):
         protocol.tally(hc.Batch(np.array([levels + 1]), 1))
     if levels > 7 and task != REAL:
-        # Nobody holds a part of a person.
+        # Counts are whole people.
         with pytest.raises(hc.InvalidValue):
             protocol.tally(hc.Batch(np.array([1]), 1))
 
@@ -278,7 +278,7 @@ def test_histogram_has_independent_noise_in_every_bucket(name: str) -> None:
     rate = mpmath.mpf(epsilon) / 2 / steps
     for bucket in range(3):
         check_noise(Counter(noise[:, bucket].astype(int).tolist()), rate, off=0.15)
-    # Pairs, in bins of about a person.
+    # Pairs of numbers, in bins of about one person.
     width = steps | 1
     pairs = (noise.astype(int) + width // 2) // width
     law = binned(rate, width)
@@ -303,7 +303,7 @@ def test_histogram_curve(name: str, at: float) -> None:
     """Two counts with epsilon/2 each, by all pairs of their outcomes."""
     epsilon, steps = 1.6, NOISE[name]
     rate = epsilon / 2 / steps
-    # Of one count: noise up to 0, each step up to a person, and all beyond.
+    # The outcomes of one count: noise up to 0, each step up to one person, and all noise beyond.
     ends = 1 / (1 + math.exp(-rate)), math.exp(-rate * steps) / (1 + math.exp(-rate))
     inside = np.exp(-rate * np.arange(1, steps)) * math.tanh(rate / 2)
     still = np.concatenate([[ends[0]], inside, [ends[1]]])

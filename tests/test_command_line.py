@@ -99,11 +99,11 @@ def test_densities(headcount: Headcount, trust: str, tmp_path: Path) -> None:
     assert min(answer["value"]) >= 0
     assert answer["interval"]["of"] == "population"
     assert answer["interval"]["simultaneous"] is True
-    flat = 1 / 90  # from −½ to 89½; nobody is beyond
+    flat = 1 / 90  # from −½ to 89½; no value lies beyond
     for at, low, high in zip(
         answer["buckets"], answer["interval"]["low"], answer["interval"]["high"], strict=True
     ):
-        if 10 < at < 70:  # away from the edges that bins smooth
+        if 10 < at < 70:  # away from the edges, where bins smooth
             assert low <= flat <= high
     bins = headcount(
         *arguments[:-2], "--protocol", f"{trust}.density-histogram", "--option", "bins=7", "--json"

@@ -106,7 +106,7 @@ def test_small_crowds_are_enumerated_for_every_variant(name: str, task: hc.Task)
     found = [p for p, _ in crowds(True, name, task, False)]
     for words in variants(name, task):
         alike = [p for p in found if all(getattr(p, key) == word for key, word in words.items())]
-        # A closed form may hold for large crowds only.
+        # A closed form may hold only for large crowds.
         none = all(build(name, task, one, tuple(words.items())) is None for one in SMALL)
         paper = words["calibration"] == "paper"
         if paper and not none and not alike:
@@ -190,7 +190,7 @@ def test_law_sums_to_one_over_its_alphabet(protocol: hc.Protocol) -> None:
         kinds = np.array(enumeration.kinds([law]), dtype=protocol.alphabet.dtype)
         assert np.array_equal(protocol.alphabet.messages(kinds), kinds)
     if isinstance(protocol.task, hc.Density):
-        return  # its bins are more than the numbers that are asked here
+        return  # it has more bins than there are values here
     # No range needs more bits than the largest message that is sent.
     sent = np.array(enumeration.kinds(enumeration.laws_of(protocol)))
     for column, numbers in zip(
@@ -213,8 +213,8 @@ def test_sampler_follows_its_law_and_no_other(protocol: hc.Protocol) -> None:
         observed = counted(places(protocol, messages, kinds, law), law)
         assert log_likelihood_ratio(observed, law)[1] > ALARM
         for bundle, chance in sorted(law.items(), key=lambda item: -item[1])[:20]:
-            # Two percent of a chance p move its count by 0.02·√(np/(1−p)) standard deviations;
-            # at 7 the test must see it, and at more if there are many bundles.
+            # Two percent of a probability p change its count by 0.02·√(np/(1−p)) standard
+            # deviations. At 7 the test must notice this, or at more if there are many bundles.
             common = sum(chance * people >= 10 for chance in law.values())
             needed = 7 + math.sqrt(2 * math.sqrt(2 * common))
             if 0.02 * math.sqrt(people * chance / (1 - chance + 1e-9)) > needed:
@@ -327,7 +327,7 @@ def test_messages_per_user_and_bundles(protocol: hc.Protocol) -> None:
         assert more <= protocol.randomizer.overflow(slots) <= more * (1 + 1e-6) + 1e-12
     bundled = protocol.bundled_curve.delta(protocol.budget.epsilon)
     assert protocol.curve.delta(protocol.budget.epsilon) <= bundled <= protocol.budget.delta
-    # No smaller bundle keeps the budget, and this one does.
+    # This bundle keeps the budget, and no smaller bundle does.
     price = (1 + math.exp(protocol.budget.epsilon)) * protocol.crowd.honest
     spare = protocol.budget.delta - protocol.curve.delta(protocol.budget.epsilon)
     assert protocol.randomizer.overflow(protocol.slots) * price <= spare

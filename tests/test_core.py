@@ -141,7 +141,7 @@ def test_best_protocol() -> None:
         best = hc.best_protocol(hc.Count(), hc.Budget(1, 1e-6), hc.Crowd(1000), trust)
         assert best.trust is trust
     pure = hc.best_protocol(hc.Count(), hc.Budget(1), hc.Crowd(10), hc.Trust.SHUFFLE)
-    assert pure.name == "shuffle.randomized-response"  # what else is there needs a delta
+    assert pure.name == "shuffle.randomized-response"  # all other protocols need a delta
 
 
 @pytest.mark.parametrize(
@@ -275,7 +275,7 @@ def test_shuffling_keeps_messages_and_loses_their_order() -> None:
     assert not hasattr(batch, "counts")
     fixed = int((batch.payload == payload).sum())
     assert fixed < 10
-    # No rank correlation either: 6.5 standard deviations of 1/√n.
+    # There is no rank correlation either, up to 6.5 standard deviations of 1/√n.
     assert abs(np.corrcoef(batch.payload, payload)[0, 1]) < 6.5 / math.sqrt(1000)
 
 

@@ -97,7 +97,8 @@ def test_bins_share_the_range_and_each_holds_its_lower_end() -> None:
 @pytest.mark.parametrize("order", [1, 2, 3, 4])
 @pytest.mark.parametrize("bins", [4, 5, 11])
 def test_polynomials_are_found_again(order: int, bins: int) -> None:
-    # Of degree r − 1, positive between 0 and 1: its integrals over bins, as whole people.
+    # A polynomial of degree r − 1, positive between 0 and 1: its integrals over bins, as whole
+    # people.
     coefficients = [Fraction(7), Fraction(3), Fraction(-2), Fraction(1)][:order]
     integrals = [
         sum(

@@ -146,7 +146,7 @@ def test_budget_and_curve_hold_for_all_pairs_of_numbers(terms: int, epsilon: flo
     assert protocol.guarantee.epsilon <= epsilon
     assert protocol.guarantee.delta == 0
     assert not protocol.guarantee.exact
-    # At 0, ¼ and ½ up to three waves are as large as they can be.
+    # At 0, ¼ and ½, up to three waves have their largest size.
     assert mpmath.log(max(ratios)) >= (1 - 1e-9 if terms <= 3 else 0.95) * mpmath.mpf(epsilon)
     for asked in (0.0, 0.3 * epsilon, 0.9 * epsilon, epsilon):
         worst = max(hockey_stick(one, other, asked) for one, other in permutations(laws, 2))

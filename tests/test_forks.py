@@ -29,7 +29,7 @@ def finished(work: Callable[[], object]) -> int:
     """How many forked children end by themselves, if they are forked while threads do the same
     work.
     """
-    work()  # what is loaded at the first use is loaded
+    work()  # load now what is loaded at the first use
     done = threading.Event()
 
     def again() -> None:

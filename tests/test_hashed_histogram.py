@@ -56,7 +56,8 @@ def test_code_computes_that_hash(log_cells: int) -> None:
 def test_spreading_keys_keeps_them_apart() -> None:
     for bits in (9, 10, 13):
         assert np.array_equal(np.sort(spread(np.arange(2**bits), bits)), np.arange(2**bits))
-    # Open buckets: what is cut is no longer where neighbors differ. 2^19/2^40·10^5 are expected.
+    # Open buckets: the bits that are cut are not those in which neighbors differ. 2^19/2^40·10^5
+    # collisions are expected.
     task = hc.Histogram([0, 1], open=True)
     protocol = hashed(task, 2**50)
     assert protocol.parameters["cells"] == 2**25
@@ -176,7 +177,7 @@ def test_matches_are_all_that_a_view_tells() -> None:
         return sum(max(chance - factor * left.get(view, 0.0), 0.0) for view, chance in held.items())
 
     alone, epsilon, most = dummies(3), 0.5, 3
-    rest = 1 - sum(alone.values())  # chance of more dummies than are looked at
+    rest = 1 - sum(alone.values())  # the chance of more dummies than are listed
     assert 0 < rest < 1e-4
     by_key = [plus(alone, x) for x in range(4)]
     expected = float(view_delta(mu, cells, epsilon, 20))

@@ -165,7 +165,7 @@ def test_a_protocol_that_was_built_relies_on_its_honest_people_in_every_group() 
     data = table({"Bonn": 60, "Ulm": 70})
     found, _ = grouped(data, protocol=built, trust=None)
     assert [one.guarantee.honest for one in found.values()] == [50, 50]
-    assert found.guarantee.honest == 120  # if ten are not, and live in Bonn, 50 are left there
+    assert found.guarantee.honest == 120  # if the other ten live in Bonn, 50 are left there
     assert "relies on 50 honest people in each group" in found.guarantee.method
     grouped(data, protocol=built, trust=None, honest=120)
     with pytest.raises(hc.CrowdMismatch, match=r"'Bonn'.* at least 50 honest .*, got 49 among 60"):

@@ -186,7 +186,7 @@ def test_estimates_are_unbiased_and_have_the_stated_variance(
     for level in some_levels(protocol):
         law = law_of(protocol, level)
         mean = sum((law[at] * guess for at, guess in enumerate(estimates)), Fraction(0))
-        # Of noise that is moved into its range, next to nothing is left.
+        # Noise that is moved into its range changes almost nothing.
         assert abs(mean - level) <= (1e-17 if name == LAPLACE else 0)
         variance = sum(law[at] * (guess - level) ** 2 for at, guess in enumerate(estimates))
         stated = protocol.standard_error({level: 1}) ** 2
@@ -195,7 +195,7 @@ def test_estimates_are_unbiased_and_have_the_stated_variance(
         # The change of the answer by one message, for intervals.
         width = protocol.estimator.error_law(1, 0.0).width
         assert width == pytest.approx(float(max(estimates) - min(estimates)), rel=1e-12)
-    # Between levels rounding comes on top; a number's law is that of both levels.
+    # Between levels, rounding adds to the variance. The law of a number mixes those of both levels.
     for value in (0.25, protocol.task.high - 0.5):
         law = law_of(protocol, value)
         mean = sum((law[at] * guess for at, guess in enumerate(estimates)), Fraction(0))
@@ -234,7 +234,7 @@ def test_published_figures() -> None:
     assert worst(HYBRID, 1.0, calibration="paper") == pytest.approx(4.29, abs=0.005)
     assert worst(PIECEWISE, 1.0) == pytest.approx(5.066, abs=0.0005)
     assert worst(HYBRID, 1.0) == pytest.approx(4.267, abs=0.0005)
-    # Beyond about 1.29 piecewise is better than one bit, as the paper has it.
+    # Beyond about 1.29 the piecewise mechanism is better than one bit, as the paper says.
     for epsilon, better in ((1.2, False), (1.35, True)):
         piecewise = worst(PIECEWISE, epsilon, calibration="paper")
         assert (piecewise < worst("local.one-bit-mean", epsilon)) == better
@@ -319,7 +319,7 @@ def test_laplace_variance(epsilon: float, users: int, bound: float) -> None:
     protocol = build(LAPLACE, epsilon, hc.Mean(-bound, bound), users)
     limit = 8 * bound**2 / (users * epsilon**2)
     assert protocol.standard_error() ** 2 == pytest.approx(limit, rel=6e-4)
-    # By rounding, at most ¼ level²; nothing at a level.
+    # Rounding adds at most ¼ level², and nothing at a level.
     unit = 2 * bound / protocol.parameters["levels"]
     noise = protocol.standard_error({bound: users}) ** 2
     assert protocol.standard_error() ** 2 - noise == pytest.approx(unit**2 / 4 / users, rel=1e-5)
@@ -388,7 +388,7 @@ def test_sampler_follows_its_law_and_no_other(
         found = Counter(dict(enumerate(np.bincount(sent.payload).tolist())))
         law = {message: float(p) for message, p in law_of(protocol, value).items()}
         assert follows(+found, law)
-        # Other numbers, near by where there are few levels, and a budget that is 3 % off.
+        # Other numbers (nearby ones if there are few levels), and a budget that is 3 % off.
         for step in (1, 0.1) if levels else (max(1, most // 16),):
             other = value + step if value < most / 2 else value - step
             wrong = {message: float(p) for message, p in law_of(protocol, other).items()}
@@ -473,7 +473,7 @@ def test_a_billion_people(name: str, epsilon: float) -> None:
     z = errors / protocol.standard_error(people)
     assert abs(z.mean()) * math.sqrt(runs) < 5
     assert stats.chi2.ppf(ALARM, runs) < z @ z < stats.chi2.isf(ALARM, runs)
-    # The sum of two tallies is that of all their people.
+    # The sum of two tallies is the tally of all their people.
     both = tallies[0] + tallies[1]
     total = protocol.estimate(both).value
     assert total == pytest.approx(0.2769 + (errors[0] + errors[1]) / 2, rel=1e-12)
@@ -575,8 +575,8 @@ def test_intervals_of_crowds_are_neither_narrow_nor_wide(
     estimates = [protocol.estimate(protocol.simulate(held, source)) for _ in range(runs)]
     inside = sum(0.5 in estimate.interval(0.8) for estimate in estimates)
     assert stats.binom.cdf(inside, runs, 0.8) > ALARM
-    # Few bounded messages are bounded by Bernstein, which is wider; all others are near 80 %, but
-    # for numbers that spread more than these.
+    # Few bounded messages have Bernstein's bound, which is wider. All others have a coverage near
+    # 80 %, except for numbers that vary more than these.
     if people > 1000 or name == LAPLACE:
         spread = protocol.standard_error() / protocol.standard_error(held)
         wider = 2 * stats.norm.cdf(1.1 * stats.norm.ppf(0.9) * spread) - 1
@@ -670,7 +670,8 @@ def test_tiny_and_huge_budgets(name: str, epsilon: float) -> None:
         return
     protocol = build(name, epsilon, hc.Mean(-1, 1), 1000)
     promised = protocol.guarantee.epsilon
-    # Beyond, there are not bits enough for rarer messages; privacy is then better than asked.
+    # Beyond this, there are not enough bits for rarer messages. Privacy is then better than
+    # requested.
     spent = 30 if name == LAPLACE else 40
     assert min(epsilon, spent) * (1 - 1e-5) <= promised <= epsilon
     assert math.isfinite(protocol.standard_error())

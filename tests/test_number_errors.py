@@ -208,7 +208,7 @@ def test_margins_cover_large_crowds(people: int, times: Fraction, rate: float) -
         margin = error.margins(confidence)[0]
         for share in (0.5, 0.3, 0.02, 1 / people, 1 - 0.2 / people):
             assert covered(margin, law(share), rate, float(times)) >= confidence - 1e-9
-        # Hoeffding's bound for small crowds is wider, where rounding is most of the error.
+        # Hoeffding's bound for small crowds is wider if rounding is most of the error.
         if people > 1000:
             narrow = margin * 0.96 - 1.5
             assert covered(narrow, law(0.5), rate, float(times)) < confidence
@@ -372,10 +372,10 @@ def test_sampling_error() -> None:
         interval = moved.interval(0.95, sampling=True)
         assert -1 <= interval.low < interval.high <= 3
         assert interval.confidence == 0.95
-        # Also at the ends of the range the population may be elsewhere.
+        # Even at the ends of the range, the population's mean may be elsewhere.
         assert interval.high - interval.low > 0.01
         assert moved.to_dict()["sampling_error"] == moved.sampling_error
-    # What was done to the value says nothing about the population.
+    # Postprocessing of the value says nothing about the population.
     cut = replace(estimate, value=1.0).changed("cut", lambda value: 0.0 * value)
     assert cut.sampling_error == pytest.approx(0.2)
 
@@ -431,7 +431,7 @@ def test_moved_noise(steps: int, epsilon: float) -> None:
             <= curve.delta(-share * epsilon)
             <= negative * (1 + 1e-9) + (2e-15 * max(epsilon, 1))
         )
-    # Nothing is left at the largest loss, and little is added to it.
+    # δ is 0 at the largest loss, which is rounded up by little.
     assert curve.delta(float(pure) * (1 + 1e-12)) == 0
     assert curve.delta(epsilon) <= 1e-15 * max(epsilon, 1)
     assert pure <= curve.last <= pure * (1 + 1e-12)
@@ -463,7 +463,8 @@ def test_moved_laws_are_the_noise(rate: float, steps: int) -> None:
 @pytest.mark.parametrize("epsilon", [0.01, 1.0, 6.0])
 def test_one_known_point(epsilon: float, delta: float) -> None:
     curve = PointCurve(epsilon, delta)
-    # Tell all with probability δ, else the truth with odds e^ε: four outcomes.
+    # Reveal everything with probability δ, and otherwise tell the truth with odds e^ε: four
+    # outcomes.
     e = mpmath.exp(mpmath.mpf(epsilon))
     lie = (1 - mpmath.mpf(delta)) / (1 + e)
     outcomes = [(mpmath.mpf(delta), 0), (0, mpmath.mpf(delta)), (lie * e, lie), (lie, lie * e)]

@@ -78,7 +78,7 @@ def test_a_bool_may_hold_any_byte(whole: bool) -> None:
     values = np.array([1, 255], dtype=np.uint8).view(np.bool_)
     with pytest.raises(hc.InvalidValue, match="person 2"):
         hc.Sum(0, 1, whole=whole).encode(values)
-    # What the byte is, never 1 for one and 255 for the other side of a check.
+    # Both sides of a check read the same byte, never 1 on one side and 255 on the other.
     assert hc.Sum(0, 300, whole=whole).encode(values).tolist() == [1, 255]
     assert hc.Sum(0, 1, whole=whole, clamp=True).encode(values).tolist() == [1, 1]
 
@@ -119,7 +119,7 @@ def test_lists_on_both_sides_of_what_integers_hold() -> None:
     assert task.encode([2**63, 2**60 + 1, -1]).tolist() == [most, 2**60 + 1, -1]
     with pytest.raises(hc.InvalidValue, match="person 1"):
         hc.Sum(-most, most, whole=True).encode([2**63, 2**60 + 1, -1])
-    # Beyond all types there is no array of numbers at all.
+    # Beyond all integer types, NumPy makes no array of numbers.
     refused: list[Any] = [[2**70, 1], np.array([1, 0], dtype=object), [None, 1], ["1"], [1j], [[1]]]
     for values in refused:
         with pytest.raises(hc.InvalidValue, match="must be"):
@@ -476,7 +476,7 @@ def test_a_crowd_is_rounded_at_once_with_the_same_law() -> None:
     for by in (-0.02, 0.02):
         assert seen(1, law_of(0.2 + by, 0.4)) < ALARM
         assert seen(3, law_of(0.2, 0.4 + by)) < ALARM
-    # Neither tells anything about the other.
+    # The two are independent.
     low = {
         k: sum(n for key, n in found.items() if (key[1] < 10, key[3] < 16) == k) for k in QUARTERS
     }

@@ -67,7 +67,7 @@ def test_support_and_ratio_are_those_of_the_whole_law(protocol: FrequencyOracle)
     pairs = permutations(laws, 2)
     ratio = max(one[bundle] / other[bundle] for one, other in pairs for bundle in one)
     assert ratio == 1 + support.ratio
-    # Never above the budget, at 50 digits, and nothing wasted.
+    # ε' is never above the budget, at 50 digits, and nothing is wasted.
     epsilon = mpmath.log(exactly(ratio))
     assert epsilon <= mpmath.mpf(protocol.budget.epsilon)
     assert epsilon > mpmath.mpf(protocol.budget.epsilon) * (1 - mpmath.mpf("1e-14"))
@@ -252,7 +252,7 @@ def test_intervals_cover_everywhere(name: str, epsilon: float, users: int) -> No
 @pytest.mark.parametrize("name", ["local.unary-optimized", "local.k-ary"])
 def test_simultaneous_intervals_cover_all_buckets(name: str) -> None:
     assert covered(name, 1.0, COUNTS, 2000, together=True) > 0.94
-    # Those of single buckets do not.
+    # Intervals for single buckets do not cover all buckets at once.
     assert covered(name, 1.0, COUNTS, 2000, together=True, share=1) < 0.9
     protocol = oracle(name, len(COUNTS), users=sum(COUNTS))
     estimate = protocol.estimate(protocol.simulate(COUNTS, hc.SeededSource(1)))

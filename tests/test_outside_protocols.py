@@ -637,7 +637,7 @@ def test_no_other_unbiased_estimate_has_less_error_for_an_even_crowd() -> None:
     laws = enumeration.laws_of(protocol)
     chances = np.array([[float(law[((y, 1),)]) for y in range(3)] for law in laws])
     stated = protocol.standard_error([5, 5]) ** 2
-    # Every score of the one who says yes is unbiased that is 0 and 1 on average for the two rows.
+    # A score for yes is unbiased if its mean is 0 for the first row and 1 for the second.
     plain = np.linalg.pinv(chances)[:, 1]
     free = np.linalg.svd(chances)[2][2]
     for step in np.linspace(-3, 3, 61):

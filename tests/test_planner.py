@@ -30,7 +30,7 @@ pairs = pytest.mark.parametrize(
 )
 tasks = pytest.mark.parametrize("task", TASKS, ids=lambda task: task.name)
 
-# Where all protocols are asked again and again, some with the slow tests.
+# Tests that ask all protocols many times leave some of them to the slow tests.
 some_tasks = pytest.mark.parametrize(
     "task",
     [pytest.param(task, marks=[pytest.mark.slow] * (task.name != "count")) for task in TASKS],
@@ -75,7 +75,7 @@ def test_planned_errors_match_simulated_runs(name: str, task: hc.Task) -> None:
         stated += answer.standard_error
     # With several numbers, only those whose stated error is the largest are used.
     found = np.sqrt(np.atleast_1d(squares)[np.argmax(stated)] / runs)
-    # Noise with the tails of Laplace: 200 runs deviate by 8 %, here by three times that at most.
+    # With Laplace tails, the error of 200 runs deviates by 8 %. The bound is three times that.
     assert 0.76 * worst < found < 1.24 * worst
     # The planned margin is at least half the length of the intervals for the worst data.
     below, above = answer.error_law.margins(0.95)
@@ -110,7 +110,7 @@ def test_margins_hold_what_they_say(name: str, task: hc.Task) -> None:
         <= margin * (1 + 1e-9)
         for _ in range(100)
     ]
-    # 90 %, and four standard deviations of 100 runs.
+    # 90 %, minus four standard deviations of 100 runs.
     assert np.mean(inside) > 0.9 - 4 * math.sqrt(0.09 / 100)
 
 
@@ -155,7 +155,7 @@ def test_every_protocol_is_ranked_or_refused_with_a_reason(task: hc.Task) -> Non
             assert one.margin > 0 < one.messages_per_user
         for refusal in plan.refused:
             assert refusal.reason
-            assert refusal.feasible, refusal  # some setting is known for all of these
+            assert refusal.feasible, refusal  # a feasible setting is known for all of these
 
 
 @some_tasks

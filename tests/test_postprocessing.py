@@ -50,9 +50,9 @@ def test_norm_sub_adds_up_and_is_simplex_where_positive_numbers_suffice(values: 
 
 
 def test_norm_sub_by_hand() -> None:
-    # The negative number becomes 0, and each of the others gives 50.
+    # The negative number becomes 0, and 50 is subtracted from each of the others.
     assert changed("norm-sub", [-100, 650, 450]).tolist() == [0, 600, 400]
-    # One of them falls below 0 then, and the others give again.
+    # Then one of them is below 0, and the others are reduced again.
     assert changed("norm-sub", [-50, 20, 800, 600]).tolist() == [0, 0, 600, 400]
     assert changed("norm-sub", [-5, -6]).tolist() == [500, 500]
 

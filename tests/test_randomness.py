@@ -217,7 +217,7 @@ def test_permutation_is_uniform() -> None:
 
 
 def test_permutation_orders_equal_keys_by_chance() -> None:
-    # Three numbers take two bits; keys are what is above them: 5, 9 and 5 again.
+    # Three numbers take two bits. The keys are the bits above them: 5, 9 and 5 again.
     keys = words(5 << 2, 9 << 2, 5 << 2)
     assert permutation(Scripted(keys, words(1, 2)), 3).tolist() == [0, 2, 1]
     assert permutation(Scripted(keys, words(2, 1)), 3).tolist() == [2, 0, 1]

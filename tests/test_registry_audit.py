@@ -23,10 +23,10 @@ TASKS: list[hc.Task] = [
     hc.Mean(-0.5, 1),
     hc.Density(-0.5, 1, points=6),
 ]
-# Budgets and crowds to try: small ones, with a δ that events can be seen above. The first that a
-# protocol finds feasible is asked.
+# Small budgets and crowds to try, with a δ that frequencies can exceed. The first feasible one of a
+# protocol is used.
 SETTINGS = [(1.0, 0.05, 12), (2.0, 0.1, 12), (2.0, 0.1, 40)]
-# Runs on each side. Where the noise is drawn by rejection, or every run is tallied, they cost most.
+# Runs on each side. They are slow if the noise is drawn by rejection, or if every run is tallied.
 RUNS = {hc.Trust.CENTRAL: 16_000, hc.Trust.SHUFFLE: 60_000, hc.Trust.LOCAL: 60_000}
 SLOW_RUNS = {
     "shuffle.correlated-sum": 30_000,
@@ -49,8 +49,8 @@ NOTHING_ALONE = {
     "shuffle.zero-exact-histogram",
 }
 OVERCLAIMED = 0.6  # of ε
-# So little of these is seen in small crowds that a claim of 60 % is not refuted by so many runs:
-# a proof covers all crowds or all randomizers, or all of ε shows only in events of chance near δ.
+# Small crowds show so little of these guarantees that this many runs do not refute a claim of 60 %:
+# the proof covers all crowds or all randomizers, or only events of chance near δ show all of ε.
 UNSEEN = {
     ("shuffle.randomized-response", "count"),
     ("shuffle.amplified", "count"),

@@ -19,7 +19,7 @@ from headcount.randomness.discrete_laplace import geometric
 from headcount.randomness.shares import NegativeBinomialShare
 
 ALARM = 1e-6
-LEAST = mpmath.mpf(2) ** -200  # what is rarer is not looked at in exact laws
+LEAST = mpmath.mpf(2) ** -200  # exact laws leave out rarer outcomes
 
 
 def p_value(drawn: NDArray[np.int64], law: Any) -> float:

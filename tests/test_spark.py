@@ -50,7 +50,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
             .config("spark.driver.memory", "512m")
             .config("spark.default.parallelism", str(PARTITIONS))
             .config("spark.sql.shuffle.partitions", str(PARTITIONS))
-            # Quick to start, as these tests are short.
+            # Quick to start, since these tests are short.
             .config("spark.driver.extraJavaOptions", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
             .config("spark.sql.codegen.wholeStage", "false")
             .config("spark.sql.warehouse.dir", str(tmp_path_factory.mktemp("warehouse")))
@@ -216,9 +216,7 @@ def test_tallies_of_messages_have_the_law_of_simulations(spark: SparkSession, ta
 
 
 def test_partitions_and_pieces_never_share_their_noise(spark: SparkSession) -> None:
-    """Partitions with the same values send different messages, with and without a seed. The same
-    seed repeats them, and another seed does not.
-    """
+    """Partitions with the same values send different messages. Only the same seed repeats them."""
     protocol = hc.protocol("local.randomized-response", hc.Count(), hc.Budget(1), hc.Crowd(1200))
     frame = frame_of(spark, {"value": [0] * 1200})
 
@@ -555,9 +553,7 @@ def test_local_messages_are_one_row_a_person_and_follow_the_law(
 def test_shuffled_messages_are_in_an_order_that_says_nothing(
     spark: SparkSession, tmp_path: Path
 ) -> None:
-    """People who hold 1 come last, and each sends many equal messages. The order shows none of
-    this.
-    """
+    """People who hold 1 come last, and each sends many equal messages. The order hides this."""
     users = 1000
     protocol = hc.protocol(
         "shuffle.fixed-point-sum", hc.Sum(0, 7, whole=True), hc.Budget(4, 1e-6), hc.Crowd(users)

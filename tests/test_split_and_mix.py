@@ -233,7 +233,8 @@ def test_all_shares_but_one_are_uniform() -> None:
     uniform = dict.fromkeys(range(modulus), 1 / modulus)
     for column in range(number):
         assert follows(shares[:, column].tolist(), uniform)
-        # Of all the others together, too: only with this one they tell anything.
+        # All the other shares together are uniform, too. Only all shares of a person reveal
+        # anything.
         others = (shares.sum(axis=1) - shares[:, column]) % np.uint64(modulus)
         assert follows(others.tolist(), uniform)
     corners = dict.fromkeys(product(range(8), repeat=2), 1 / 64)
@@ -242,9 +243,9 @@ def test_all_shares_but_one_are_uniform() -> None:
         for bits in (low, high):
             seen = zip(bits[:, one].tolist(), bits[:, other].tolist(), strict=True)
             assert follows(seen, corners)
-    # And of two people who hold the same.
+    # The same holds for two people who hold the same value.
     assert follows(zip(low[::2, 0].tolist(), low[1::2, 0].tolist(), strict=True), corners)
-    # A bit that is set a little too often is seen.
+    # A bit that is set slightly too often is noticed.
     top = shares[:, 0] >> np.uint64(9)
     assert follows(top.tolist(), {0: 0.5, 1: 0.5})
     assert not follows(top.tolist(), {0: 0.485, 1: 0.515})
@@ -313,7 +314,7 @@ def test_sums_below_zero_are_read_right() -> None:
             estimate = protocol.estimate(protocol.tally(hc.shuffle(messages, source)))
             assert estimate.value == pytest.approx(-75 + 2 * level_sum)
             seen.append(estimate.value)
-    # Far beyond what is possible, on both sides: noise of a hundred ranges.
+    # Sums far beyond the possible ones, on both sides, with noise of a hundred ranges.
     assert min(seen) < -300
     assert max(seen) > 300
 
@@ -335,7 +336,7 @@ def test_tallies_of_parts_add_up_modulo() -> None:
         protocol.tally(hc.Batch(payload[1:], 40))
 
 
-# Noise of 2^20 times the honest people's needs room.
+# Noise of 2^20 times the honest people needs room.
 LARGEST: list[tuple[dict[str, Any], int]] = [
     ({"users": 2**30, "epsilon": 1.0}, 2**62),
     ({"users": 2**40, "honest": 2**20, "epsilon": 2.0**-20, "precision": 2**20}, 2**63),
@@ -359,7 +360,7 @@ def test_the_largest_moduli(options: dict[str, Any], modulus: int) -> None:
     together = tally(modulus - 1, 1) + tally(modulus - 1, users - 1)
     assert together.counts.tolist() == [modulus - 2]
     assert protocol.estimate(together).value == -2 * unit
-    # Shares of a few people, who have next to no noise among so many.
+    # The shares of a few people, who have almost no noise in such a crowd.
     shares = shares_of(protocol, np.array([0, 2**30, 2**29]), 7)
     assert shares.dtype == np.uint64
     assert shares.max() < modulus
@@ -370,7 +371,7 @@ def test_the_largest_moduli(options: dict[str, Any], modulus: int) -> None:
     for bit in (0, modulus.bit_length() - 2):
         many = shares_of(protocol, np.zeros(3000, dtype=int), 8)[:, :-1] >> np.uint64(bit)
         assert abs(np.mean(many & np.uint64(1)) - 0.5) < 2.5 / np.sqrt(many.size)
-    if users == protocol.crowd.honest:  # else there is too much noise to draw quickly
+    if users == protocol.crowd.honest:  # otherwise there is too much noise to draw quickly
         simulated = protocol.simulate({0: users - 5, 2**30: 5}, hc.SeededSource(9))
         error = protocol.estimate(simulated).value - 5 * 2**30
         assert abs(error) < 12 * protocol.standard_error({0: users})
@@ -384,10 +385,10 @@ def test_sums_hardly_ever_wrap_around(users: int, honest: int, epsilon: float) -
     assert most >= 2 * users
     ratio = mpmath.exp(-mpmath.mpf(epsilon) / levels)
     for people in (users, most):
-        # As far from the sums that can be, on either side, to where it would be read wrong.
+        # The distance from the possible sums, on either side, to the sums that would be misread.
         gap = (protocol.modulus - people * levels) // 2
         times = mpmath.mpf(people) / honest
-        # At least P(NB(times, ratio) ≥ gap), by the tilt that is best for it.
+        # A bound on P(NB(times, ratio) ≥ gap), with the best tilt.
         tilt = min(gap / (gap + times), ratio + (1 - ratio) * mpmath.mpf("0.9999"))
         grown = tilt / ratio
         log_bound = times * mpmath.log((1 - ratio) / (1 - ratio * grown)) - gap * mpmath.log(grown)
@@ -396,7 +397,7 @@ def test_sums_hardly_ever_wrap_around(users: int, honest: int, epsilon: float) -
     def tally(people: int) -> hc.Tally:
         return hc.Tally(np.array([5]), people, protocol.name, protocol.modulus)
 
-    # The largest sum of so many is read as it is, and what wraps below 0 as less than nothing.
+    # The largest possible sum is read correctly, and sums that wrap around are read as negative.
     for level_sum in (most * levels, -levels):
         seen = np.array([level_sum % protocol.modulus])
         estimate = protocol.estimate(hc.Tally(seen, most, protocol.name, protocol.modulus))
@@ -414,7 +415,7 @@ def test_shares_and_what_they_promise(epsilon: float, honest: int, delta: float)
     protocol = build(hc.Sum(0, 1), honest, epsilon=epsilon, delta=delta)
     number, modulus = protocol.randomizer.fixed_messages, protocol.modulus
     assert protocol.messages_per_user == number == protocol.parameters["shares"]
-    # A thousandth of delta is kept for the tables.
+    # A thousandth of delta is reserved for the tables.
     sigma = mpmath.log((1 + mpmath.exp(epsilon)) / (delta * (1 - mpmath.mpf(2) ** -10)), 2)
     gained = mpmath.log(honest, 2) - mpmath.log(mpmath.e, 2)
     assert number == int(mpmath.ceil(2 + (2 * sigma + mpmath.log(modulus, 2)) / gained))
@@ -424,7 +425,8 @@ def test_shares_and_what_they_promise(epsilon: float, honest: int, delta: float)
     assert bound <= protocol.guarantee.delta <= delta
     assert protocol.guarantee.delta <= bound + delta / 1000
     assert not protocol.guarantee.exact
-    # At other epsilons, that of the noise in the sum comes on top: at 0, of noise moved by it all.
+    # At other epsilons, the δ of the noise in the sum is added. At 0, it is that of noise moved by
+    # all levels.
     half = protocol.curve.delta(0.0) - float(2 * mpmath.mpf(2) ** -reached)
     assert half == pytest.approx(-np.expm1(-epsilon / 2), rel=0.02, abs=2e-3 * delta)
     if epsilon <= 1:

@@ -48,8 +48,8 @@ def test_every_question_has_an_answer_in_every_trust(task: hc.Task, trust: hc.Tr
 
 PEOPLE = 100_000
 PLACES = np.arange(21) / 20  # between levels, so that rounding is tested as well
-# The mean of 200 squares of Laplace-like noise, to their expectation: beyond these with
-# probability 1e-6 (by a million such means, beyond 0.445 and 2.16 none).
+# The mean of 200 squares of Laplace-like noise, relative to its expectation, is beyond these with
+# probability 1e-6. (Of a million such means, none was beyond 0.445 and 2.16.)
 LEAST_SQUARE, MOST_SQUARE = 0.42, 2.3
 
 
@@ -285,7 +285,7 @@ def check_atoms(protocol: Any, seen: dict[int, Array], times: float = 1.0) -> No
     for first, law in laws.items():
         if first != 1:
             assert follows(seen[first].tolist(), dict(enumerate(law)))
-    # Pairs of them, by whether they are above their medians.
+    # Pairs of atoms, by whether they are above their medians.
     single: dict[int, float] = dict.fromkeys(range(120), 0.0)
     for (plus, _), chance in pairs.items():
         single[plus] += chance
@@ -333,7 +333,7 @@ def test_messages_of_correlated_sums_have_the_law_that_is_accounted_for(levels: 
     held = np.tile(np.bincount(hold, minlength=levels + 1), (crowds, 1))
     seen = atoms_seen(protocol, counts, held)
     check_atoms(protocol, seen)
-    # Laws that are wrong by a few percent are seen.
+    # Laws that are wrong by a few percent are noticed.
     assert not follows(
         zip(seen[1].tolist(), seen[-1].tolist(), strict=True), ones_and_minus_ones(protocol, 1.05)
     )
@@ -356,7 +356,7 @@ def test_everybody_sends_a_level_once_and_whole_atoms(levels: int) -> None:
     held = (values[:, None] == np.arange(levels + 1)).astype(np.int64)
     seen = atoms_seen(protocol, counts, held)
     assert all(number.min() >= 0 for number in seen.values())
-    # Most have no noise at all: then the level is all they send, or nothing for 0.
+    # Most people have no noise. Then they send only the level, or nothing for 0.
     quiet = np.array(list(seen.values())).sum(axis=0) == 0
     assert 0.5 < quiet.mean() < 1
     assert np.array_equal(counts[quiet].sum(axis=1), (values > 0)[quiet])
@@ -393,7 +393,7 @@ def test_noise_of_those_who_are_not_counted_on() -> None:
     held = np.tile(np.bincount(hold, minlength=3), (crowds, 1))
     counts = crowd_counts(protocol, np.tile(hold, crowds), 8, hc.SeededSource(3))
     check_atoms(protocol, atoms_seen(protocol, counts, held), times=2.0)
-    # Any four of them have the noise that is accounted for.
+    # Any four people have the noise that accounting assumes.
     counts = crowd_counts(protocol, np.tile(hold, crowds), 4, hc.SeededSource(3))[::2]
     held = np.tile(np.bincount(hold[:4], minlength=3), (crowds, 1))
     check_atoms(protocol, atoms_seen(protocol, counts, held))
@@ -420,7 +420,7 @@ def test_bundles_of_correlated_sums_hold_what_is_sent(levels: int) -> None:
             masses = stats.nbinom.pmf(np.arange(2000), r / 5, -math.expm1(-rate))
             copies[:: len(atom)] = masses[: len(copies[:: len(atom)])]
             law = np.convolve(law, copies)[:2000]
-    # Of a person who sends a level, one message more.
+    # A person who sends a level sends one more message.
     tails = np.cumsum(law[::-1])[::-1]
     for slots in (1, 2, 5, 10, 20, 40, 80):
         assert tails[slots] <= protocol.randomizer.overflow(slots) <= 1
@@ -454,7 +454,7 @@ def test_wishes_of_correlated_sums() -> None:
     assert 1.55 < few.messages_per_user <= 1.6
     assert 3.9 < many.messages_per_user <= 4
     assert error(1) < many.standard_error() < few.standard_error()
-    # Half of them follow: their noise alone is half of the variance.
+    # Half of the people follow the protocol, and their noise alone is half of the variance.
     half = wish(honest=500, error_ratio=2.0)
     assert half.standard_error() == pytest.approx(2 * error(1))
     assert wish(honest=500).standard_error() == pytest.approx(1.05 * math.sqrt(2) * error(1))
@@ -627,7 +627,7 @@ def test_refusals_of_one_message() -> None:
     for wrong in (0, 2.5, 2**24, "two"):
         with pytest.raises(hc.InvalidParameter, match="`levels`"):
             build("shuffle.fixed-point-sum", hc.Sum(0, 1), 5000, levels=wrong)
-    # So many people that a tally has no room for the best number of levels.
+    # There are so many people that a tally has no room for the best number of levels.
     crowded = build("shuffle.fixed-point-sum", hc.Sum(0, 1), 2**50, epsilon=8, delta=1e-3)
     assert crowded.parameters["levels"] == 2**10
 
@@ -655,7 +655,7 @@ def test_one_bit_for_a_number(epsilon: float) -> None:
         assert answers[1] == pytest.approx(float(factor), rel=1e-14)
         assert answers[0] == -answers[1]
         assert up + down == 1
-        # The lie is rounded to the private side by less than 2^−64, and no law in between.
+        # The lie is rounded toward more privacy by less than 2^−64.
         lie = 1 / (e + 1)
         chance = lie + (1 - 2 * lie) * (1 + exactly(Fraction(value))) / 2
         assert abs(exactly(up) - chance) < mpmath.mpf(2) ** -64

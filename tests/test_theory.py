@@ -109,12 +109,12 @@ def test_what_does_not_hold_is_left_out() -> None:
         assert f"{trust}.pure-lower" not in names(COLORS, 1, 1e-9, 1000)
         assert f"{trust}.rate" in names(COUNT, 1, 1e-9, 1000)
         assert f"{trust}.rate" not in names(COUNT, 1.01, 1e-9, 1000)
-    # With a larger δ, telling the truth at times would be better than these rates.
+    # With a larger δ, sometimes telling the truth would be better than these rates.
     assert "central.rate" in names(COUNT, 0.1, 0.024, 1000)
     assert not {"central.rate", "shuffle.rate"} & names(COUNT, 0.1, 0.026, 1000)
     assert "local.rate" in names(COUNT, 0.1, 0.0024, 1000)
     assert "local.rate" not in names(COUNT, 0.1, 0.0026, 1000)
-    # Below these crowds, answering half of the crowd without looking is no worse.
+    # In smaller crowds, always answering half of the crowd is no worse.
     assert "local.rate" in names(COUNT, 0.1, 0.0, 101)
     assert "local.rate" not in names(COUNT, 0.1, 0.0, 99)
     assert "central.rate" in names(COUNT, 0.1, 0.0, 11)
@@ -126,7 +126,7 @@ def test_what_does_not_hold_is_left_out() -> None:
     assert "shuffle.one-message-rate" not in names(COUNT, 1, 1e-6, 1000, 13)
     assert "shuffle.one-message-rate" in names(REALS, 1, 1e-6, 1000)
     assert "shuffle.one-message-rate" not in names(WHOLE, 1, 1e-6, 1000)
-    # β = 1.5: noise is below sampling error from ε = 1000^(−3/8) = 0.075 on.
+    # β = 1.5: noise is below the sampling error for ε ≥ 1000^(−3/8) = 0.075.
     for trust in (CENTRAL, SHUFFLE):
         assert f"{trust}.rate" in names(DENSITY, 0.08, 1e-6, 1000)
         assert f"{trust}.rate" not in names(DENSITY, 0.07, 1e-6, 1000)
@@ -213,7 +213,7 @@ def test_a_shuffled_crowd_of_one_honest_person_is_local() -> None:
         assert shuffled == pytest.approx(value(f"local.{task.name}.lower", task, 0.7, delta, 50))
     both = [value(f"{t}.histogram.pure-lower", COLORS, 0.7, 0.0, 50, 1) for t in (SHUFFLE, LOCAL)]
     assert both[0] == pytest.approx(both[1])
-    # Everybody honest: what holds for a curator.
+    # If everybody is honest, the bound for a curator holds.
     assert value("shuffle.count.lower", COUNT, 0.7, 1e-5, 50) == pytest.approx(
         value("central.count.lower", COUNT, 0.7, 1e-5, 50)
     )
@@ -607,7 +607,7 @@ def test_no_small_local_protocol_is_below(users: int, epsilon: float) -> None:
             channel = random_channel(rng, 2, outputs, epsilon)
             if np.ptp(channel, axis=0).max() > 0.01:  # else it tells nothing
                 assert least_unbiased(channel, users) >= bound**2 / ROUNDING
-    # With δ, telling the truth at times is the best, and below the pure bound.
+    # With δ > 0, sometimes telling the truth is best, and is below the pure bound.
     mixed = value("local.count.lower", COUNT, epsilon, 0.1, users)
     assert least_unbiased(response(epsilon, 0.1), users) == pytest.approx(mixed**2)
     assert mixed < bound
@@ -643,7 +643,7 @@ def test_no_biased_local_count_is_below(epsilon: float, delta: float, users: int
     def risks(answers: NDArray[np.float64]) -> NDArray[np.float64]:
         return np.asarray((laws * (answers - np.arange(users + 1)[:, None]) ** 2).sum(axis=1))
 
-    # The best answers for a prior; the prior for which they are worst decides.
+    # The best answers for a prior. The worst prior decides.
     def bayes(weights: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
         prior = np.exp(weights - weights.max())
         prior /= prior.sum()

@@ -99,7 +99,7 @@ def test_tiny_crowds_are_exact(honest: int, bits: int) -> None:
         factors = [e_to_the(epsilon) for epsilon in epsilons]
         seen = [views(padded(levels, honest), bits, lie) for levels in crowds(honest, bits)]
         pairs = [pair for view in seen for pair in permutations(view, 2)]
-        if len(pairs) > 150:  # all pairs at one ε, the extreme ones at all
+        if len(pairs) > 150:  # all pairs at one ε, the extreme pair at all ε
             extremes = [pair for view in seen for pair in permutations((view[0], view[-1]), 2)]
             every = max(divergence(*pair, factors[2]) for pair in pairs)
             assert every == max(divergence(*pair, factors[2]) for pair in extremes)
@@ -194,7 +194,7 @@ def test_crowds_against_scipy_over_every_dataset() -> None:
         stated = flip_delta(honest, Fraction(lie), epsilon, bits)
         assert truth.max() * (1 - 1e-10) <= stated <= truth.max() * (1 + 1e-8)
         off_edge += truth.max() > 1.001 * max(truth[0], truth[-1])
-    assert off_edge > 4  # the edge alone would not do
+    assert off_edge > 4  # the edge alone would not be enough
 
 
 def test_the_worst_dataset_is_not_at_the_edge() -> None:
@@ -315,7 +315,7 @@ def test_the_noise_of_ten_thousand_people_with_a_hundred_levels() -> None:
     stated = flip_delta(honest, lie, 1.0, bits)
     assert truth * (1 - 1e-9) <= stated <= delta
     assert stated <= truth * (1 + 2e-4)
-    # The worst datasets are those where the others hold, for the greater part, the same level.
+    # In the worst datasets, most of the others hold the same level.
     near = np.concatenate([np.arange(0, 1000, 100), np.arange(20_000, 200_000, 20_000)])
     assert scipy_deltas(honest, bits, float(lie), 1.0, near).max() <= stated
 
@@ -341,7 +341,7 @@ def test_large_crowds_and_many_bits() -> None:
     for honest, bits, lie in ((10**6, 1000, 0.017), (10**6, 5000, 0.09), (10**7, 2**17, 0.23)):
         trials, middle = honest * bits, honest * bits * lie
         spread = math.sqrt(trials * lie * (1 - lie))
-        # A local limit: relative errors of the order of 1/spread.
+        # A local limit theorem: relative errors are of the order of 1/spread.
         apart = bits * (1 - 2 * lie) / spread
         normal = stats.norm.cdf(apart / 2 - 1 / apart) - math.e * stats.norm.cdf(
             -apart / 2 - 1 / apart
@@ -431,7 +431,7 @@ def test_few_or_no_lies() -> None:
         assert flip_delta(100, Fraction(0), 1.0, bits) == 1.0
         assert 0.99 < flip_delta(100, Fraction(1, 10**9), 1.0, bits) <= 1.0
     assert flip_delta(100, Fraction(1, 2), 0.0, 5) < 1e-15
-    # Five bits together are 5 ln 2-private alone.
+    # Five bits together are (5 ln 2)-private without a crowd.
     assert flip_delta(100, Fraction(1, 3), 5 * math.log(2) + 1e-9, 5) == 0.0
     assert 0 < flip_delta(1, Fraction(1, 3), 5 * math.log(2) - 1e-9, 5) < 1e-9
     assert flip_delta(100, Fraction(1, 3), 5 * math.log(2) * (1 - 1e-15), 5) < 1e-12
@@ -450,7 +450,7 @@ def test_every_epsilon_of_a_curve() -> None:
 
 
 def test_budgets_at_the_end_of_the_range() -> None:
-    # Without a δ the bits of one person must be private alone.
+    # Without a δ, the bits of one person must be private without a crowd.
     weight = unary_lie(1000, 4, 2.0, 0.0)
     assert weight is not None
     least = WHOLE / (1 + e_to_the(0.5))
