@@ -17,10 +17,7 @@ from headcount.core.task import Counts, Holding, Task, ValueKind
 from headcount.core.values import array_of_counts, bad_value, vector
 
 MOST_WHOLE = 2**61  # the largest absolute value of a bound of whole numbers
-LEAST_REAL, MOST_REAL = (
-    1e-150,
-    1e150,
-)  # limits of the absolute value of a nonzero real bound
+LEAST_REAL, MOST_REAL = 1e-150, 1e150  # limits of the absolute value of a nonzero real bound
 MOST_LEVELS = 2**40  # real numbers are rounded to at most this many levels
 
 
