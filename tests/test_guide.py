@@ -92,7 +92,7 @@ def test_the_skeleton_has_a_page_and_is_audited(project: Path) -> None:
 
 
 def test_rules_are_given_for_every_method() -> None:
-    """All that a randomizer, an estimator or a protocol states, or may state, is in a table."""
+    """Everything that a randomizer, an estimator or a protocol may state is in a table."""
     rules = {
         name
         for row in re.findall(r"^\| (`.+?) \| .+ \| .+ \|$", guide.PAGE, flags=re.MULTILINE)
@@ -105,7 +105,7 @@ def test_rules_are_given_for_every_method() -> None:
 
 
 def test_what_the_page_names_is_there() -> None:
-    """Files, and tests of the conformance suite."""
+    """Files and tests that the page names exist."""
     for path in re.findall(r"`((?:src|tests)/[\w/]+\.py)`", guide.PAGE):
         assert (ROOT / path).exists() or path == guide.place(), path
     for path in re.findall(r"`((?:core|accounting|protocols|randomness)/\w+\.py)`", guide.PAGE):

@@ -29,7 +29,7 @@ class MultiplesWithNoise(Geometric):
 
 @pytest.fixture(autouse=True)
 def registered(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The one line."""
+    """Register the task with one line."""
     monkeypatch.setitem(TASKS, "multiples", "multiples:Multiples")
 
 

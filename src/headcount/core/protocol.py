@@ -141,7 +141,7 @@ class Protocol(ABC):
 
     @property
     def messages_per_user(self) -> float:
-        """The expected number of a person's messages, for the value that sends most."""
+        """The expected number of a person's messages, for the value with the most messages."""
         return self.randomizer.messages_per_user
 
     @property
@@ -159,8 +159,8 @@ class Protocol(ABC):
         slots = least_slots(self.randomizer, self.curve, self.budget, self.crowd.honest)
         if slots is None:
             raise Infeasible(
-                f"{self.name} has no bundles of up to {MOST_SLOTS} messages that surely fit "
-                f"within delta={short(self.budget.delta)} at epsilon={short(self.budget.epsilon)}"
+                f"{self.name} needs bundles of more than {MOST_SLOTS} messages for "
+                f"epsilon={short(self.budget.epsilon)}, delta={short(self.budget.delta)}"
             )
         return slots
 
@@ -356,7 +356,7 @@ def check_crowd(protocol: Protocol, crowd: Crowd) -> None:
         raise CrowdMismatch(
             f"{protocol.name} was built for at least "
             f"{counted_people(protocol.crowd.honest, 'honest')}, "
-            f"got {crowd.honest:,} of {crowd.users:,} who surely are",
+            f"got {crowd.honest:,} among {counted_people(crowd.users)}",
             hint="build it for the crowd that takes part",
         )
 
@@ -380,7 +380,7 @@ def _check_tally(protocol: Protocol, tally: Tally) -> None:
     if tally.counts.size != estimator.tally_size or tally.counts.min() < 0:
         raise InvalidValue(
             f"a tally of {name} must be {counted(estimator.tally_size, 'count')}, none negative, "
-            f"got {tally.counts.size} from {tally.counts.min(initial=0)} up"
+            f"got {tally.counts.size} with a smallest count of {tally.counts.min(initial=0)}"
         )
     _check_withheld(protocol, tally)
 
