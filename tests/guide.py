@@ -9,7 +9,16 @@ NAME = "local.fair-coin"
 
 
 def skeleton() -> str:
-    (block,) = re.findall(r"```python\n(.*?)```", PAGE, flags=re.DOTALL)
+    return _program(PAGE.split("## A new task")[0])
+
+
+def task() -> str:
+    """The file of the new task."""
+    return _program(PAGE.split("## A new task")[1])
+
+
+def _program(text: str) -> str:
+    (block,) = re.findall(r"```python\n(.*?)```", text, flags=re.DOTALL)
     return str(block)
 
 

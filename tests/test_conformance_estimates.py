@@ -22,6 +22,7 @@ from conformance import (
     large,
     mixed,
     numeric,
+    small,
     small_decentral,
     sparing_decentral,
     sparing_large,
@@ -109,6 +110,19 @@ def linear_values(
 
 def truth_of(protocol: hc.Protocol, holding: typing.Sequence[int]) -> Any:
     return protocol.truth(enumeration.held(protocol, holding))
+
+
+@small
+def test_answers_fill_their_range(protocol: hc.Protocol) -> None:
+    """No true answer is outside the stated range. Except for a density, some are at its ends."""
+    users, values = protocol.crowd.users, len(enumeration.asked(protocol))
+    low, high = protocol.estimator.answer_range(users)
+    truths = [truth_of(protocol, held) for held in enumeration.datasets(users, values)]
+    slack = 1e-9 * max(1, abs(high))
+    assert low - slack <= np.min(truths)
+    assert np.max(truths) <= high + slack
+    if not isinstance(protocol.task, hc.Density):
+        assert (np.min(truths), np.max(truths)) == pytest.approx((low, high))
 
 
 @small_decentral

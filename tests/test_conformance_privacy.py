@@ -19,6 +19,7 @@ from conformance import (
     ALARM,
     JUDGED_ELSEWHERE,
     LARGE,
+    OPTIONS_TRIED_ELSEWHERE,
     SMALL,
     SMALL_OPTIONS,
     build,
@@ -37,7 +38,9 @@ from conformance import (
     variants,
 )
 from enumeration import log_likelihood_ratio
+from headcount.core.protocol import option_names
 from headcount.core.randomizer import RARE, BundleLaw
+from headcount.protocols.registry import protocol_class
 
 
 def law_of(protocol: hc.Protocol, value: int) -> BundleLaw:
@@ -147,15 +150,22 @@ def test_every_choice_of_a_word_makes_a_difference(name: str, task: hc.Task) -> 
 
 @every_enumerated
 def test_every_tried_number_makes_a_difference(name: str, task: hc.Task) -> None:
+    """For each choice of words, each of the listed settings gives another result."""
     listed = [tuple(options.items()) for options in SMALL_OPTIONS.get(name, [])]
+    if name not in OPTIONS_TRIED_ELSEWHERE:
+        for option in {*option_names(protocol_class(name, task))} - {*choices(name, task)}:
+            values = {dict(options).get(option) for options in listed}
+            assert len(values) > 1, f"SMALL_OPTIONS must list two values of {option}"
     if len(listed) < 2:
         return
-    for setting in small_settings(task):
-        built = [build(name, task, setting, options) for options in listed]
-        told = [what_is_told(p) for p in built if p is not None]
-        if len(told) == len(listed):
-            break
-    assert all(one != other for one, other in itertools.combinations(told, 2))
+    for words in variants(name, task):
+        told = []
+        for setting in small_settings(task):
+            built = [build(name, task, setting, (*words.items(), *one)) for one in listed]
+            told = [what_is_told(p) for p in built if p is not None]
+            if len(told) == len(listed):
+                break
+        assert all(one != other for one, other in itertools.combinations(told, 2))
 
 
 def what_is_told(protocol: hc.Protocol) -> tuple[Any, ...]:

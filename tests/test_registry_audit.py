@@ -12,17 +12,11 @@ from functools import cache
 import pytest
 
 import headcount as hc
+from conformance import small_tasks
 from headcount.auditor.views import promised
 from headcount.protocols.registry import protocol_class
 
 ALARM = 1e-6
-TASKS: list[hc.Task] = [
-    hc.Count(),
-    hc.Histogram(3),
-    hc.Sum(-1, 1, whole=True),
-    hc.Mean(-0.5, 1),
-    hc.Density(-0.5, 1, points=6),
-]
 # Small budgets and crowds to try, with a δ that frequencies can exceed. The first feasible one of a
 # protocol is used.
 SETTINGS = [(1.0, 0.05, 12), (2.0, 0.1, 12), (2.0, 0.1, 40)]
@@ -91,7 +85,7 @@ def built(name: str, task: hc.Task) -> hc.Protocol:
 def promises() -> list[Promise]:
     """Each protocol in the view of its trust, and in the local view if that has a finite ε."""
     found = []
-    for task in TASKS:
+    for task in small_tasks():
         for name in hc.protocol_names(task):
             trust = protocol_class(name, task).trust
             views = {trust} if name in NOTHING_ALONE else {trust, hc.Trust.LOCAL}
@@ -147,7 +141,7 @@ def test_less_than_is_promised_is_refuted(promise: Promise) -> None:
 
 @pytest.mark.slow
 def test_all_views_that_keep_anything_are_audited() -> None:
-    for task in TASKS:
+    for task in small_tasks():
         for name in hc.protocol_names(task):
             finite = math.isfinite(built(name, task).local_epsilon)
             assert finite == (name not in NOTHING_ALONE), name

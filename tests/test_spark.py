@@ -20,6 +20,7 @@ from pyspark.sql.classic.dataframe import DataFrame as ClassicFrame
 from scipy import stats
 
 import headcount as hc
+from conformance import small_tasks
 from headcount.core.source import Source
 from headcount.data.cleaning import cleaning
 from headcount.data.engine import Crowds, Engine
@@ -755,8 +756,7 @@ def test_work_that_fails_for_good_is_one_line(spark: SparkSession) -> None:
     ],
 )
 def test_protocols_travel_calibrated(name: str) -> None:
-    tasks = (hc.Count(), hc.Mean(0, 10), hc.Histogram(5), hc.Density(0, 10))
-    task = next(task for task in tasks if name in hc.protocol_names(task))
+    task = next(task for task in small_tasks() if name in hc.protocol_names(task))
     protocol = some(name, task)
     # With all that was computed.
     _ = protocol.guarantee, protocol.curve, protocol.bundled_guarantee

@@ -341,11 +341,11 @@ def check_users(protocol: Protocol, users: int) -> None:
     most = protocol.estimator.most_users
     if users > most:
         raise CrowdMismatch(
-            f"{protocol.name} holds at most {counted_people(most)}, got {users}"
+            f"{protocol.name} holds at most {counted_people(most)}, got {users:,}"
             if protocol.least_copies == 1
             # With more dishonest people, a rare message could reach the least number of copies.
             else f"{protocol.name} must know how many may be dishonest: it was built for "
-            f"{counted_people(most)}, got {users}"
+            f"{counted_people(most)}, got {users:,}"
         )
 
 

@@ -64,7 +64,7 @@ class Plan:
         if self.chosen is not None:
             return self[self.chosen]
         if not self.refused:
-            raise InvalidParameter(f"no protocol of this trust answers {self.task}")
+            raise InvalidParameter(f"no protocol answers {self.task} in this trust")
         # Protocols that run but do not fit what was asked for come last, the nearest at the very
         # end. If there are none, take the first protocol that another setting makes feasible.
         last = self.refused[-1]
