@@ -1,5 +1,5 @@
-"""Headcount's speed beside its peers': `python -m benchmarks`, from the root of the repository.
+"""The speed of Headcount and its peers: `python -m benchmarks`, from the root of the repository.
 
-Seconds depend on the machine and on what else it does, so all that counts are ratios, measured in
-one process, on one thread, all sides in turn. Nothing here fails for being slow.
+Seconds depend on the machine and on its other work, so only ratios count. They are measured in one
+process and on one thread, and all sides take turns. A slow result is not a failure.
 """

@@ -51,7 +51,7 @@ in *simulate* were timed only once. "Times faster" is the peer's time divided by
 
 
 def processor() -> str:
-    """The model of the processor, where the system tells."""
+    """The model of the processor, if the system states it."""
     listing = Path("/proc/cpuinfo")
     if listing.exists():
         for line in listing.read_text(encoding="utf-8").splitlines():
@@ -76,7 +76,7 @@ def cells(line: Comparison) -> tuple[str, ...]:
 
 
 def table(rows: Sequence[Sequence[str]]) -> str:
-    """A Markdown table whose columns line up, fit for the terminal as well."""
+    """A Markdown table with aligned columns, which is readable in a terminal, too."""
     widths = [max(map(len, column)) for column in zip(_HEADINGS, *rows, strict=True)]
     rules = ["-" * width for width in widths]
     return "".join(
@@ -85,13 +85,13 @@ def table(rows: Sequence[Sequence[str]]) -> str:
 
 
 def known_rows() -> list[tuple[str, ...]]:
-    """The lines that the page has now."""
+    """The current lines of the page."""
     lines = [line for line in _PAGE.read_text(encoding="utf-8").splitlines() if line[:2] == "| "]
     return [tuple(cell.strip() for cell in line.strip("|").split("|")) for line in lines[2:]]
 
 
 def main() -> None:
-    """Everything; or only the sections that are named, whose lines are put in place of the old."""
+    """Measure all sections, or only the named ones. New lines replace the old ones of a section."""
     named = sys.argv[1:]
     if unknown := set(named) - set(SECTIONS):
         sys.exit(f"sections must be among {', '.join(SECTIONS)}, got {', '.join(unknown)}")

@@ -1,4 +1,7 @@
-"""What every protocol costs: its error and its messages, by its paper and exactly; measured too."""
+"""The error and messages of every protocol, with the paper's and with exact calibration.
+
+Errors are also measured.
+"""
 
 import math
 from collections.abc import Iterator
@@ -13,12 +16,12 @@ from headcount.core.table import short
 
 _PAGE = Path(__file__).parents[1] / "docs" / "accuracy.md"
 _USERS, _BUDGET, _RUNS = 100_000, hc.Budget(1, 1e-6), 200
-_MOST_MESSAGES = 3 * 10**6  # of a run that is measured 200 times
+_MOST_MESSAGES = 3 * 10**6  # runs with more messages are not measured
 _WISHES: dict[str, list[dict[str, Any]]] = {
     "shuffle.correlated": [{"error_ratio": 1.0221}, {}],
     "shuffle.correlated-histogram": [{"error_ratio": 1.09}, {}],
 }
-_LOCAL_PAPERS = ("local.piecewise-mean", "local.hybrid-mean")  # with parameters of their own
+_LOCAL_PAPERS = ("local.piecewise-mean", "local.hybrid-mean")  # these have parameters of their own
 _TASKS: dict[str, hc.Task] = {
     "Count": hc.Count(),
     "Mean of reals in [0, 1]": hc.Mean(0, 1),
@@ -75,7 +78,7 @@ def _lines(task: hc.Task) -> Iterator[tuple[str, ...]]:
     for name in hc.protocol_names(task):
         both = name.startswith("shuffle.") or name in _LOCAL_PAPERS
         calibrations = ("exact", "paper") if both else ("exact",)
-        if name == "shuffle.split-and-mix":  # both are the paper's
+        if name == "shuffle.split-and-mix":  # both calibrations are the paper's
             calibrations = ("paper",)
         for calibration in calibrations:
             for wish in _WISHES.get(name, [{}]):
@@ -117,7 +120,7 @@ def _measured(protocol: hc.Protocol) -> str:
 
 
 def _values(task: hc.Task) -> NDArray[Any]:
-    """The different values that people hold here."""
+    """The different values that people hold."""
     if task.value_kind == "real numbers":
         return np.linspace(0, 1, 11)
     return np.arange(task.domain)

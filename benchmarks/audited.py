@@ -1,4 +1,4 @@
-"""A mechanism of another library with what it claims, and how it is called many times."""
+"""A mechanism of another library with its claim, and a way to call it many times."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -6,14 +6,14 @@ from typing import Any
 
 import numpy as np
 
-# So many outputs of a dataset.
+# A function of a dataset and a number n. It returns n outputs.
 Sampler = Callable[[Any, int], Any]
 
 
 @dataclass(frozen=True)
 class Audited:
-    """`relation` says how the two datasets of a pair differ; `reason` why a claim is not kept,
-    which nobody may be told without.
+    """A mechanism to audit. `relation` says how the two datasets of a pair differ. `reason` says
+    why a claim is not kept, and must be given if it is refuted.
     """
 
     library: str
@@ -28,7 +28,7 @@ class Audited:
 
 
 def each(call: Callable[[Any], Any]) -> Sampler:
-    """As many calls as outputs; rows of an array where outputs are numbers of one length."""
+    """One call for each output. Outputs that are numbers of one length become rows of an array."""
 
     def sample(dataset: Any, count: int) -> Any:
         return np.array([call(dataset) for _ in range(count)])

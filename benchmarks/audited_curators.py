@@ -1,4 +1,4 @@
-"""Releases of diffprivlib and OpenDP: a number, or a table, with a curator's noise."""
+"""Releases of diffprivlib and OpenDP: a number or a table with a curator's noise."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -154,7 +154,7 @@ def opendp() -> Iterator[Audited]:
     dp.enable_features("contrib", "honest-but-curious")
 
     def many(measurement: Any) -> Sampler:
-        """A vector's coordinates get independent noise: runs of the mechanism for one number."""
+        """The coordinates of a vector get independent noise, so each is a run for one number."""
         return lambda value, count: np.array(measurement([value] * count))
 
     floats = dp.vector_domain(dp.atom_domain(T=float, nan=False))

@@ -1,4 +1,4 @@
-"""Frequency oracles of pure-ldp and multi-freq-ldpy, one person's report each."""
+"""Frequency oracles of pure-ldp and multi-freq-ldpy. Each output is one person's report."""
 
 import math
 from collections.abc import Callable, Iterator
@@ -16,7 +16,7 @@ _FLOATS = (
 
 
 def _supported(report: tuple[int, int], size: int, items: tuple[int, int]) -> tuple[bool, bool]:
-    """What a server makes of a hashed report: which of two items it supports."""
+    """What a server uses of a hashed report: which of two items it supports."""
     import xxhash
 
     value, seed = report
@@ -25,7 +25,7 @@ def _supported(report: tuple[int, int], size: int, items: tuple[int, int]) -> tu
 
 
 def pure_ldp() -> Iterator[Audited]:
-    """Items count from 1; hashes see them from 0."""
+    """Items are numbered from 1, but hashes take them from 0."""
     from pure_ldp.frequency_oracles.apple_cms import CMSClient
     from pure_ldp.frequency_oracles.direct_encoding import DEClient
     from pure_ldp.frequency_oracles.hadamard_mechanism import HadamardMechClient
@@ -51,7 +51,7 @@ def pure_ldp() -> Iterator[Audited]:
     ):
 
         def hashed(item: int, client: Any = client) -> Any:
-            # An audit tries pairs; what a report says of items 1 and 4 is seen in each of them.
+            # Each output shows what the report says about items 1 and 4, the pair of the audit.
             return _supported(client.privatise(item), client.g, (0, 3))
 
         yield Audited("pure-ldp", f"{name}, d=4", 1.0, each(hashed), [(1, 4)], runs=100_000)
@@ -75,7 +75,7 @@ def pure_ldp() -> Iterator[Audited]:
 def _rappor() -> Audited:
     from pure_ldp.frequency_oracles.rappor import RAPPORClient
 
-    # Two items with a bit each, so that f is all that hides them.
+    # There are two items with one bit each, so only f hides them.
     client = RAPPORClient(0.5, 4, [[lambda index: int(index) % 4]], num_of_cohorts=1)
     return Audited(
         "pure-ldp",

@@ -1,4 +1,4 @@
-"""Audit other libraries, show what was found, and write it to docs/audits-of-peers.md."""
+"""Audit other libraries, show the results, and write them to docs/audits-of-peers.md."""
 
 import warnings
 from collections.abc import Iterator
@@ -14,7 +14,7 @@ from benchmarks.audited_oracles import multi_freq_ldpy, pure_ldp
 _PAGE = Path(__file__).parents[1] / "docs" / "audits-of-peers.md"
 _LIBRARIES = ("pure-ldp", "multi-freq-ldpy", "diffprivlib", "opendp")
 _CONFIDENCE = 0.9999
-_CERTAIN = 1 - 1e-9  # at which what was refuted is audited again, by runs of its own
+_CERTAIN = 1 - 1e-9  # the confidence of the second audit of a refuted claim, with new runs
 _HEADINGS = (
     "library",
     "mechanism",
@@ -52,8 +52,8 @@ def peers() -> Iterator[Audited]:
 
 
 def audited(case: Audited) -> hc.Audit:
-    """What is refuted is measured again, by all of the runs: an audit without a claim does not stop
-    at the first that is enough.
+    """Audit a case. A refuted claim is measured again with all runs: an audit without a claim does
+    not stop early.
     """
 
     def once(claim: float | None, confidence: float) -> hc.Audit:
@@ -73,7 +73,9 @@ def audited(case: Audited) -> hc.Audit:
 
 def line(case: Audited, found: hc.Audit) -> tuple[str, ...]:
     if found.refuted and not case.reason:
-        raise RuntimeError(f"{case.library}, {case.mechanism} is refuted: say why, or see whether")
+        raise RuntimeError(
+            f"{case.library}, {case.mechanism} is refuted: state a reason, or check it"
+        )
     return (
         case.library,
         case.mechanism,
@@ -95,7 +97,7 @@ def table(rows: list[tuple[str, ...]]) -> str:
 def write() -> None:
     rows = []
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # what others warn of is theirs
+        warnings.simplefilter("ignore")  # warnings of other libraries are not ours
         for case in peers():
             found = audited(case)
             rows.append(line(case, found))

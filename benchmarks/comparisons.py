@@ -28,7 +28,7 @@ _MORE_PEOPLE = 10**9
 
 
 def secure_bits() -> Iterator[Comparison]:
-    """Secure and exact biased bits against insecure and rounded ones."""
+    """Secure and exact biased bits, compared with insecure and rounded ones."""
     source = hc.SecureSource()
     forms = _numpy_forms()
     ours, *times = race(
@@ -39,7 +39,7 @@ def secure_bits() -> Iterator[Comparison]:
 
 
 def whole_path() -> Iterator[Comparison]:
-    """Randomized response from values to estimate, checks of every value and message included."""
+    """Randomized response from values to the estimate, including checks of values and messages."""
     values = _values(_PEOPLE)
     protocol = _protocol("local.randomized-response", _PEOPLE)
     forms = _numpy_forms()
@@ -50,7 +50,7 @@ def whole_path() -> Iterator[Comparison]:
 
 
 def libraries() -> Iterator[Comparison]:
-    """The same path in libraries that others use."""
+    """The same path in other libraries."""
     values = _values(_FEWER_PEOPLE)
     protocol = _protocol("local.randomized-response", _FEWER_PEOPLE)
     subject = f"{protocol.name}, 10⁶ people"
@@ -60,7 +60,7 @@ def libraries() -> Iterator[Comparison]:
     ):
         try:
             estimate = prepare(values, _EPSILON)
-        except ImportError as error:  # its text may hold a path of this machine, its name does not
+        except ImportError as error:  # its text may contain a path of this machine
             reason = f"not measured: {error.name} cannot be imported"
             yield Comparison(subject, "–", name, reason, None, "≥ 50")
         else:
@@ -69,7 +69,7 @@ def libraries() -> Iterator[Comparison]:
 
 
 def sparse_noise() -> Iterator[Comparison]:
-    """The correlated count against one message each, and against a loop over people."""
+    """The correlated count, compared with one message per person, and with a loop over people."""
     people = 10**7
     values = _values(people)
     source = hc.SecureSource()
@@ -90,7 +90,7 @@ def sparse_noise() -> Iterator[Comparison]:
 
 
 def shares() -> Iterator[Comparison]:
-    """Split and mix, from numbers to their sum, against random words alone, as many."""
+    """Split and mix, from numbers to their sum, compared with drawing as many random words."""
     people = _FEWER_PEOPLE
     source = hc.SecureSource()
     reals = np.random.default_rng(1).random(people)
@@ -116,7 +116,7 @@ def _shared(protocol: hc.Protocol, values: NDArray[Any], source: hc.Source) -> h
 
 
 def calibrations() -> Iterator[Comparison]:
-    """From a budget that nobody asked for before to parameters, against the time allowed."""
+    """From a new budget to parameters, compared with the time allowed."""
     budget, crowd = hc.Budget(_EPSILON, 1.01e-6), hc.Crowd(99_991)
     wishes = {"shuffle.correlated": {"max_messages": 1.03}}
     tasks: tuple[hc.Task, ...] = (
@@ -134,7 +134,7 @@ def calibrations() -> Iterator[Comparison]:
 
 
 def plans() -> Iterator[Comparison]:
-    """A program that is started anew: with nothing kept from before, and with its plan kept."""
+    """A program that is started anew: once with an empty cache, and once with its plan cached."""
     tasks = {
         "count": "Count()",
         "sum": "Sum(0, 100, whole=True)",
@@ -148,7 +148,7 @@ def plans() -> Iterator[Comparison]:
         )
         with tempfile.TemporaryDirectory() as folder:
             environment = {**os.environ, "HEADCOUNT_CACHE": folder}
-            environment.pop("PYTHONDONTWRITEBYTECODE", None)  # as it is installed
+            environment.pop("PYTHONDONTWRITEBYTECODE", None)  # an installed package has bytecode
             command = [sys.executable, "-c", program]
             ask = partial(subprocess.run, command, check=True, env=environment)
             cold = seconds(ask)
@@ -158,9 +158,9 @@ def plans() -> Iterator[Comparison]:
 
 
 def simulations() -> Iterator[Comparison]:
-    """A tally without its messages, tables made anew, against the path with all messages.
+    """A tally drawn without messages from new tables, compared with the path with all messages.
 
-    That path is timed once, for a tenth of the people, and its time multiplied by ten.
+    That path is timed once, for a tenth of the people, and its time is multiplied by ten.
     """
     values = _values(_PEOPLE)
     for name in hc.protocol_names(hc.Count()):
@@ -172,7 +172,7 @@ def simulations() -> Iterator[Comparison]:
 
 
 def keystream() -> Iterator[Comparison]:
-    """Random bytes in memory against the bare cipher's in the cache: the most there could be."""
+    """Random bytes in memory, compared with the bare cipher in the cache, which is the limit."""
     source = hc.SecureSource()
     large = np.empty(1 << 29, dtype=np.uint8)
     piece, zeros = bytearray(1 << 18), bytes(1 << 18)
@@ -198,7 +198,7 @@ def _numpy_forms() -> list[peers.PlainNumpy]:
 
 
 def _values(people: int) -> peers.Values:
-    """Three in ten say yes."""
+    """Values of which three in ten are yes."""
     return (np.random.default_rng(1).random(people) < 0.3).astype(np.uint8)
 
 

@@ -1,4 +1,4 @@
-"""How the error of a density falls with the crowd: simulated, and against what theory says.
+"""How the error of a density falls with the size of the crowd, in simulations and in theory.
 
 Writes the table of docs/densities.md and its figure: `make figures`.
 """
@@ -19,9 +19,9 @@ _DOCS = Path(__file__).parents[1] / "docs"
 _BUDGET = hc.Budget(1, 1e-6)
 _CROWDS = [round(10 ** (3 + step / 2)) for step in range(9)]
 _RUNS = 24
-_PLACES = 4096  # at which people are, at least
+_PLACES = 4096  # the least number of places at which people are
 _MARK = "<!-- below: written by make figures -->"
-_POINTS = 512  # at which the density is asked for
+_POINTS = 512  # the number of points at which the density is estimated
 _PROTOCOLS = {
     "local.density-histogram": "local, by a histogram",
     "local.density-series": "local, by a series",
@@ -57,7 +57,7 @@ def mean_squared_errors(case: Case, name: str, source: hc.Source) -> Iterator[tu
         task = hc.Density(0, 1, case.smoothness, points=_POINTS)
         protocol = hc.protocol(name, task, _BUDGET, hc.Crowd(users))
         truth = case.density(task.grid)
-        # As many places in every bin.
+        # Every bin has the same number of places.
         bins = int(protocol.parameters.get("bins", 1))
         count = bins * -(-_PLACES // bins)
         places = (np.arange(count) + 0.5) / count
@@ -72,13 +72,13 @@ def mean_squared_errors(case: Case, name: str, source: hc.Source) -> Iterator[tu
 
 
 def slope(points: list[tuple[int, float]]) -> float:
-    """Of the straight line through points on two logarithmic scales."""
+    """The slope of the straight line through points on two logarithmic scales."""
     users, errors = (np.log(np.array(column, dtype=float)) for column in zip(*points, strict=True))
     return float(np.polyfit(users, errors, 1)[0])
 
 
 def write() -> None:
-    source = hc.SeededSource(5)  # nobody's data: repeatable
+    source = hc.SeededSource(5)  # repeatable, since these are not real data
     panels: dict[str, dict[str, list[tuple[float, float]]]] = {}
     rows = []
     for case in CASES:

@@ -1,7 +1,7 @@
-"""Frequency oracles against two libraries for local differential privacy, client and server apart.
+"""Frequency oracles, compared with two libraries for local privacy: client and server separately.
 
-The libraries make a call for each person. They are timed with as many people as take some seconds,
-on the same data, and their time is multiplied; ours is that of everybody.
+The libraries make a call for each person. They are timed on the data of some of the people, which
+takes a few seconds, and their time is scaled up. Headcount is timed on the data of all people.
 """
 
 import subprocess
@@ -21,13 +21,13 @@ from benchmarks.stopwatch import race, seconds
 _EPSILON = 1.0
 _CROWDS = (10**5, 10**6)
 _BUCKETS = (16, 128, 1024)
-_SECONDS = 1.0  # of a library's client or server, about
-_MOST = 20_000  # people whom a library is given
+_SECONDS = 1.0  # about how long a library's client or server is timed
+_MOST = 20_000  # the most people for whom a library is timed
 
 
 @dataclass(frozen=True)
 class Library:
-    """Another's oracle: what one person sends, and what becomes of a list of reports."""
+    """An oracle of another library. A client makes one report, and a server counts reports."""
 
     name: str
     client: Callable[[int], Any]
@@ -99,7 +99,7 @@ def multi_freq_ldpy(oracle: str, buckets: int) -> Library | None:
 
 
 def oracle_comparisons() -> Iterator[Comparison]:
-    """Each oracle that a library has, against the faster one."""
+    """Each oracle that a library has, compared with the faster library."""
     for oracle in hc.protocol_names(hc.Histogram(2), hc.Trust.LOCAL):
         for buckets in _BUCKETS:
             built = [library(oracle, buckets) for library in (pure_ldp, multi_freq_ldpy)]
@@ -135,7 +135,7 @@ def _compared(
 
 
 def _times(library: Library, values: Any) -> tuple[float, float]:
-    """Seconds for each person, of client and server."""
+    """The seconds per person of the client and of the server."""
     few = values[:20].tolist()
     sent = [library.client(item) for item in few]
     each = max(seconds(lambda: [library.client(item) for item in few]) / len(few), 1e-9)
@@ -152,7 +152,7 @@ def _enough(time: float) -> int:
 
 
 def memory_comparisons() -> Iterator[Comparison]:
-    """The most memory of a process that asks ten million people, against 2 GiB."""
+    """The peak memory of a process with ten million people, compared with 2 GiB."""
     for how in ("run", "all messages at once"):
         code = f"from benchmarks.oracles import most_memory; print(most_memory({how!r}))"
         found = subprocess.run(
@@ -166,7 +166,7 @@ def memory_comparisons() -> Iterator[Comparison]:
 
 
 def most_memory(how: str) -> int:
-    """Bytes that this process had at most."""
+    """The peak memory of this process in bytes."""
     people = 10**7
     values = np.random.default_rng(1).integers(0, 128, people, dtype=np.uint8)
     task, budget = hc.Histogram(128), hc.Budget(_EPSILON)
@@ -175,6 +175,6 @@ def most_memory(how: str) -> int:
         hc.run(protocol, values)
     else:
         protocol.tally(protocol.randomize(values, hc.SecureSource()))
-    # The system's own number of a process may be that of its parent, from which it was forked.
+    # For a forked process, the system may report the peak of its parent.
     lines = Path("/proc/self/status").read_text(encoding="utf-8").splitlines()
     return 1024 * next(int(line.split()[1]) for line in lines if line.startswith("VmHWM"))

@@ -1,6 +1,6 @@
-"""Binary randomized response as others do it, from values to an estimated count.
+"""Binary randomized response in other implementations, from values to an estimated count.
 
-None of them is secure: their random bits can be predicted, and their probabilities are rounded.
+None of them is secure: their random bits are predictable, and their probabilities are rounded.
 """
 
 import numpy as np
@@ -13,7 +13,7 @@ Values = NDArray[np.uint8]
 
 
 class PlainNumpy:
-    """As one would write it: every step makes a new array."""
+    """The usual way to write it: every step makes a new array."""
 
     name = "NumPy, as usually written"
 
@@ -34,7 +34,7 @@ class PlainNumpy:
 
 
 class ThriftyNumpy(PlainNumpy):
-    """Into preallocated arrays, which avoids page faults; small pieces never leave the cache."""
+    """Results go into existing arrays, which avoids page faults. Small pieces stay in the cache."""
 
     def __init__(self, people: int, probability: float, piece: int) -> None:
         super().__init__(people, probability)
@@ -55,10 +55,10 @@ class ThriftyNumpy(PlainNumpy):
 
 
 def pure_ldp(values: Values, epsilon: float) -> Contender:
-    """Direct encoding in pure-ldp: a client's and a server's call for each person."""
+    """Direct encoding in pure-ldp, with a call of the client and of the server for each person."""
     from pure_ldp.frequency_oracles.direct_encoding import DEClient, DEServer
 
-    items = (values + 1).tolist()  # its items count from 1
+    items = (values + 1).tolist()  # its items are numbered from 1
 
     def estimate() -> float:
         client, server = DEClient(epsilon, 2), DEServer(epsilon, 2)
@@ -70,7 +70,7 @@ def pure_ldp(values: Values, epsilon: float) -> Contender:
 
 
 def multi_freq_ldpy(values: Values, epsilon: float) -> Contender:
-    """Generalized randomized response in multi-freq-ldpy: a compiled call for each person."""
+    """Generalized randomized response in multi-freq-ldpy, with a compiled call for each person."""
     from multi_freq_ldpy.pure_frequency_oracles.GRR import GRR_Aggregator_MI, GRR_Client
 
     items = values.tolist()

@@ -8,7 +8,7 @@ Contender: TypeAlias = Callable[[], object]
 
 
 def seconds(contender: Contender) -> float:
-    """The time of one call. What it returns is freed only after the clock has stopped."""
+    """The time of one call. Its result is freed after the clock has stopped."""
     start = time.perf_counter()
     result = contender()
     stop = time.perf_counter()
@@ -17,10 +17,10 @@ def seconds(contender: Contender) -> float:
 
 
 def race(*contenders: Contender, rounds: int) -> list[float]:
-    """The best time of each, after one call that does not count.
+    """The best time of each function, after one call that does not count.
 
-    They take turns, so that a busy spell of the machine meets all of them; other work can only add
-    to a time, so the least is the one nearest to the truth.
+    The functions take turns, so that other work of the machine affects all of them. Other work can
+    only add to a time, so the least time is the most accurate.
     """
     for contender in contenders:
         contender()

@@ -1,4 +1,4 @@
-"""Private answers about a large file, against the plain ones of two database engines."""
+"""Private answers about a large file, compared with plain answers of two database engines."""
 
 import json
 import subprocess
@@ -18,7 +18,7 @@ _ROWS = 10**8
 _PART = 10**7  # rows that are written at a time
 _BUCKETS = 100
 _BUDGET = hc.Budget(1.0, 1e-6)
-# What is asked, under which trust, and how many times the plain answer it may take.
+# The task, the trust, and the most time it may take, as a multiple of the plain answer's.
 _CASES: tuple[tuple[str, hc.Task, str, str | None, float], ...] = (
     ("bit", hc.Count(), "central", None, 1.5),
     ("bucket", hc.Histogram(_BUCKETS), "central", None, 1.5),
@@ -31,7 +31,7 @@ _CASES: tuple[tuple[str, hc.Task, str, str | None, float], ...] = (
 
 
 def table_comparisons(rows: int = _ROWS) -> Iterator[Comparison]:
-    """Each case on the same file, all in turn; and the most memory that one takes."""
+    """The time of each case on the same file, all in turn, and the peak memory of one case."""
     with tempfile.TemporaryDirectory() as folder:
         files = {name: _write(Path(folder), name, rows) for name in ("bit", "bucket")}
         for name, file in files.items():
@@ -96,7 +96,7 @@ def _memory(case: int, file: Path) -> int:
 
 
 def most_memory(case: int, file: str) -> int:
-    """Bytes that this process had at most, after one answer."""
+    """The peak memory of this process in bytes, after one answer."""
     _, task, trust, how, _ = _CASES[case]
     answer(Path(file), task, trust, how)
     lines = Path("/proc/self/status").read_text(encoding="utf-8").splitlines()

@@ -18,6 +18,7 @@ from typing import Any, get_args
 
 import headcount as hc
 from headcount.core.protocol import Protocol, option_names
+from headcount.core.tasks import registry as registry_of_tasks
 from headcount.protocols import registry
 
 ROOT = Path(__file__).parents[1]
@@ -74,6 +75,15 @@ QUESTIONS = {
         "of the density from 0 to 1",
     ),
 }
+for name in {*registry_of_tasks.TASKS} - {*QUESTIONS}:
+    # A task without settings, whose values are numbered, needs no example of its own.
+    plain_task = registry_of_tasks.task_class(name)()
+    QUESTIONS[name] = Question(
+        f"hc.{type(plain_task).__name__}()",
+        f"[i % {plain_task.domain} for i in range(1000)]",
+        plain_task,
+        f"of the {name}",
+    )
 
 
 # What the code says -------------------------------------------------------------------------------

@@ -13,13 +13,14 @@ import headcount as hc
 from headcount.core.estimator import Estimator
 from headcount.core.protocol import Protocol
 from headcount.core.randomizer import Randomizer
+from headcount.core.tasks.registry import task_modules
 
 # Public names are those of `headcount` itself. Others are given by their whole path.
 PAGES = {
     "questions": (
         "Questions and budgets",
         "What is asked, of how many people, under which trust, and what it may cost.",
-        "Task Count Sum Mean Histogram Density Trust Budget Crowd Guarantee PrivacyCurve",
+        f"Task {' '.join(task_modules())} Trust Budget Crowd Guarantee PrivacyCurve",
     ),
     "planning": (
         "Planning",

@@ -1,13 +1,13 @@
-"""What an adversary sees of small crowds, and how much that tells: by listing, not by accounting.
+"""What an adversary sees of small crowds, and how much it reveals. Views are listed, not accounted.
 
-The adversary knows everybody's value but the victim's, and what dishonest people do. So the honest
-people of the victim's crowd are all that hides the victim, and they may hold anything: every way
-in which they can is tried, for every change of the victim's values, in both directions.
+The adversary knows the values of all people except the victim, and what dishonest people do. So
+only the honest people of the victim's crowd hide the victim, and they may hold any values. Every
+way to hold values is tried, for every change of the victim's values and in both directions.
 
-Laws of messages are those that protocols state (`tests/test_conformance_privacy.py` holds them
-against what is really sent). Nothing here comes from `headcount.accounting`. Divergences are sums
-of positive floats, good to `_ERROR`; where that does not decide, they are computed again in whole
-numbers and 50 digits.
+The laws of messages are those that protocols state. `tests/test_conformance_privacy.py` compares
+them with the messages that are sent. Nothing here comes from `headcount.accounting`. Divergences
+are sums of positive floats with an error of at most `_ERROR`. Where that does not decide, they are
+computed again in whole numbers with 50 digits.
 """
 
 import math
@@ -33,18 +33,18 @@ Array: TypeAlias = NDArray[np.float64]
 Counts: TypeAlias = tuple[int, ...]
 Law: TypeAlias = Mapping[Any, Fraction]
 
-_ERROR = 1e-12  # of a divergence in floats, times 1 + e^ε
-_ROUNDED = 1e-15  # by which a float of a pure ε may say less than the ratio that it stands for
-_CELLS = 20_000  # of one view
-_RELEASED = 1500  # outcomes of a release, beyond which they are put together
-_PAIRS = 1500  # of views that are compared
-_OTHERS = 40  # ways in which other people hold values, where all would be too many
-_FLOOD = 3.0  # pairs of correlated noise, of laws that are listed
-_BUNDLES = 3000  # of one person, beyond which a law is not looked at
-_STEPS = 30_000  # of a listing in whole numbers
-_BOX = 40  # messages of a kind, of laws without an end
-_LOOKS = (0.1, 0.5, 0.9)  # between which a bundle looks less or more like one of two values
-_LAPLACE_STEPS = 1024  # into which Laplace noise divides a person
+_ERROR = 1e-12  # the error of a divergence in floats, divided by 1 + e^ε
+_ROUNDED = 1e-15  # the float of a pure ε may be below the exact value by this much
+_CELLS = 20_000  # the most cells of one view
+_RELEASED = 1500  # if a release has more outcomes, they are merged
+_PAIRS = 1500  # the most pairs of views that are compared
+_OTHERS = 40  # how many ways to hold values are tried if there are too many
+_FLOOD = 3.0  # laws with more pairs of correlated noise are not listed
+_BUNDLES = 3000  # a person's law with more bundles than this is not listed
+_STEPS = 30_000  # the most steps of a listing in whole numbers
+_BOX = 40  # the most messages of a kind, for laws without a maximum
+_LOOKS = (0.1, 0.5, 0.9)  # borders between bundles that look less or more like one of two values
+_LAPLACE_STEPS = 1024  # the number of steps into which Laplace noise divides a person
 _DIGITS = 10**49
 
 
@@ -52,10 +52,10 @@ _DIGITS = 10**49
 class Crowd:
     """The honest people of one protocol, and the victim among them.
 
-    `honest` rows are theirs, and `rows` of these the victim's. `dishonest` people may send what
-    they like. With `slots`, messages come in bundles of that size; these are sealed slot by slot,
-    unless they are sealed `whole`. A shuffler that does not `withhold` passes on rare messages
-    wherever the analyzer takes them.
+    There are `honest` rows of honest people, and `rows` of them are the victim's. `dishonest`
+    people may send anything. With `slots`, messages come in bundles of that size. Bundles are
+    sealed slot by slot, or as a `whole`. A shuffler that does not withhold (`withholds`) passes on
+    rare messages if the analyzer takes them.
     """
 
     protocol: hc.Protocol
@@ -69,9 +69,9 @@ class Crowd:
 
 @dataclass(frozen=True, eq=False)
 class Pair:
-    """Two laws of a view, of datasets that differ in the victim's rows alone.
+    """The laws of a view for two datasets that differ only in the victim's rows.
 
-    `exactly` gives both in rational numbers, or None where that would take long.
+    `exactly` gives both laws in rational numbers, or None if that would take long.
     """
 
     one: Array
@@ -81,7 +81,9 @@ class Pair:
 
 @dataclass(frozen=True, eq=False)
 class Views:
-    """All pairs that are looked at; `complete` if there are no others, and nothing is left out."""
+    """All pairs that are compared. They are `complete` if there are no others and nothing is left
+    out.
+    """
 
     pairs: Sequence[Pair]
     complete: bool
@@ -90,7 +92,7 @@ class Views:
 
 @dataclass(frozen=True)
 class Truth:
-    """The largest δ at an ε; `exact` in rational numbers, if floats were not enough."""
+    """The largest δ at an ε. `exact` is the same in rational numbers, if floats were not enough."""
 
     delta: float
     complete: bool
@@ -105,7 +107,9 @@ class Truth:
 
 @lru_cache(maxsize=256)
 def truth(crowds: tuple[Crowd, ...], epsilon: float, near: float = math.inf) -> Truth:
-    """Of a victim whose rows are in these crowds; in rational numbers if δ is at `near`."""
+    """The truth about a victim whose rows are in these crowds. It is rational if δ is close to
+    `near`.
+    """
     views = seen(crowds)
     factor = math.exp(epsilon)
     deltas = [_excess(pair.one, pair.other, factor) for pair in views.pairs]
@@ -118,7 +122,7 @@ def truth(crowds: tuple[Crowd, ...], epsilon: float, near: float = math.inf) -> 
 
 
 def least_epsilon(crowds: tuple[Crowd, ...]) -> float:
-    """The largest loss of all, as floats see it: the ε of a pure guarantee."""
+    """The largest loss of all pairs in floats, which is the ε of a pure guarantee."""
     most = 0.0
     for pair in seen(crowds).pairs:
         some = pair.one > 0
@@ -132,7 +136,7 @@ def _excess(one: Array, other: Array, factor: float) -> float:
 
 
 def exact_divergence(one: Law, other: Law, epsilon: float) -> mpmath.mpf:
-    """In whole numbers, with 50 digits of e^ε."""
+    """The divergence in whole numbers, with 50 digits of e^ε."""
     unit = math.lcm(*(chance.denominator for law in (one, other) for chance in law.values()))
     factor = int(mpmath.exp(mpmath.mpf(epsilon)) * _DIGITS)
     above = 0
@@ -145,7 +149,7 @@ def exact_divergence(one: Law, other: Law, epsilon: float) -> mpmath.mpf:
 
 
 def forget() -> None:
-    """Whatever was computed of protocols that are no longer what they were."""
+    """Clear the caches, for protocols that have changed."""
     for kept in (truth, seen, _laws, takes_rare_messages):
         kept.cache_clear()
 
@@ -155,11 +159,11 @@ def forget() -> None:
 
 @lru_cache(maxsize=6)
 def seen(crowds: tuple[Crowd, ...]) -> Views:
-    """Crowds are seen together, and randomized apart."""
+    """The views of several crowds together. Each crowd is randomized by itself."""
     if len(crowds) == 1:
         return _views(crowds[0])
     every = [_views(crowd) for crowd in crowds]
-    # The rows of one crowd may change alone; then the others tell nothing.
+    # If only the rows of one crowd change, the other crowds reveal nothing.
     pairs = [pair for one in every for pair in one.pairs]
     pairs += [
         Pair(_outer([p.one for p in chosen]), _outer([p.other for p in chosen]))
@@ -170,7 +174,7 @@ def seen(crowds: tuple[Crowd, ...]) -> Views:
 
 
 def _spread(items: Sequence[Any], most: int) -> list[Any]:
-    """Some of them, the first and the last included."""
+    """Some of the items, including the first and the last."""
     if len(items) <= most:
         return list(items)
     return [items[round(at * (len(items) - 1) / (most - 1))] for at in range(most)]
@@ -197,9 +201,10 @@ def _views(crowd: Crowd) -> Views:
 
 @lru_cache(maxsize=16)
 def _laws(protocol: hc.Protocol, slots: int | None = None) -> list[Law] | None:
-    """Of one person's bundle, for each value; of bundles that fit, where these are drawn anew.
+    """The law of one person's bundle, for each value. With `slots`, only bundles that fit are
+    drawn.
 
-    None if they are too long; and of long floods, which take seconds.
+    It is None if a law is too long, or if it has a long flood, which would take seconds.
     """
     long = protocol.parameters.get("flood_pairs", 0.0) > _FLOOD
     if long or protocol.law(enumeration.asked(protocol)[0]) is None:
@@ -211,7 +216,7 @@ def _laws(protocol: hc.Protocol, slots: int | None = None) -> list[Law] | None:
 
 
 def can_be_listed(protocol: hc.Protocol) -> bool:
-    """Whether there is a way to attack it here."""
+    """Whether this file has a way to attack the protocol."""
     if protocol.trust is hc.Trust.CENTRAL or protocol.name in _DEFINED:
         return True
     return _laws(protocol) is not None
@@ -224,7 +229,7 @@ def _fitting(law: Law, slots: int) -> Law:
 
 
 def _changes(values: int, rows: int) -> list[tuple[Counts, Counts]]:
-    """What the victim may hold instead of what: how many rows of each value."""
+    """All changes of the victim's rows. Rows are given by their number for each value."""
     held = [
         tuple(chosen.count(value) for value in range(values))
         for chosen in combinations_with_replacement(range(values), rows)
@@ -233,7 +238,9 @@ def _changes(values: int, rows: int) -> list[tuple[Counts, Counts]]:
 
 
 def _ways(people: int, values: int) -> tuple[list[Counts], bool]:
-    """What other people may hold; if these are very many, those alike and some in between."""
+    """The values that other people may hold. If there are very many ways, only some are tried: all
+    hold the same value, or a mixture.
+    """
     if math.comb(people + values - 1, values - 1) <= _OTHERS:
         return list(enumeration.datasets(people, values)), True
     alike = [tuple(people * (v == value) for v in range(values)) for value in range(values)]
@@ -264,7 +271,7 @@ def _alone(laws: Sequence[Law], rows: int) -> Views:
         one, other = (_outer([arrays[value] for value in side]) for side in change)
         return Pair(one, other, exactly)
 
-    # All rows change from one value to another: no other change tells more.
+    # All rows change from one value to another. No other change reveals more.
     changes = [((v,) * looked, (w,) * looked) for v, w in permutations(range(len(laws)), 2)]
     return Views([pair(change) for change in changes], looked == rows)
 
@@ -313,7 +320,7 @@ def _noisy(protocol: hc.Protocol, tally: hc.Tally) -> Array:
     """Two-sided geometric or Laplace noise by its definition, where its law is too long to list:
     between which of some points each released number lies.
     """
-    # One sum of levels; or a count for each bucket, of which a person is this many steps.
+    # One sum of levels, or a count for each bucket. A person changes it by this many steps.
     found, epsilon = protocol.parameters, protocol.budget.epsilon
     levels = found.get("levels")
     fine = _LAPLACE_STEPS if protocol.name == "central.laplace" else 1
@@ -371,10 +378,11 @@ def _shuffled(laws: Sequence[Law], crowd: Crowd) -> Views:
 def _counted(
     laws: Sequence[Law], crowd: Crowd
 ) -> tuple[list[Any], list[dict[Counts, Fraction]], bool]:
-    """Laws of how often a person sends each kind of message, and whether kinds say everything.
+    """The laws of how often a person sends each kind of message, and whether the kinds are
+    complete.
 
-    Where everybody sends one message, those that are as likely, up to a factor, whatever one holds,
-    are one kind. If kinds are too many, only some are looked at.
+    If everybody sends one message, messages whose probabilities for all values are proportional
+    form one kind. If there are too many kinds, only some of them are used.
     """
     kinds = enumeration.kinds(laws)
     complete = True
@@ -403,7 +411,7 @@ def _shape_of(kind: Any, laws: Sequence[Law]) -> tuple[Fraction, ...]:
 
 
 def _forgotten(law: Mapping[Counts, Fraction]) -> dict[Counts, Fraction]:
-    """Without the last kind."""
+    """The law without the last kind."""
     fewer: dict[Counts, Fraction] = defaultdict(Fraction)
     for counts, chance in law.items():
         fewer[counts[:-1]] += chance
@@ -412,7 +420,7 @@ def _forgotten(law: Mapping[Counts, Fraction]) -> dict[Counts, Fraction]:
 
 @dataclass(frozen=True, eq=False)
 class _Sent:
-    """What a person adds to a view, on a grid."""
+    """A person's contribution to a view, on a grid."""
 
     law: list[tuple[Counts, float]]
     grid: Array
@@ -439,16 +447,16 @@ def _convolved(one: Array, other: Array) -> Array:
     axes = range(len(shape))
     transforms = [np.fft.rfftn(array, shape, axes=axes) for array in (one, other)]
     found = np.fft.irfftn(transforms[0] * transforms[1], shape, axes=axes)
-    return np.where(found > 1e-15, found, 0.0)  # below is the noise of the transform
+    return np.where(found > 1e-15, found, 0.0)  # smaller numbers are noise of the transform
 
 
 def _copies(crowd: Crowd, kinds: int) -> list[Counts]:
-    """What dishonest people may add: a message each, or none."""
+    """The messages that dishonest people may add. Each adds one message or none."""
     return _spread([way[:-1] for way in enumeration.datasets(crowd.dishonest, kinds + 1)], 30)
 
 
 def _passed_on(view: Array, copies: Counts, crowd: Crowd) -> Array:
-    """What the shuffler leaves of it, dishonest people having added their copies."""
+    """What the shuffler passes on, after dishonest people have added their copies."""
     least = crowd.protocol.shuffler.least_copies
     if least == 1:
         return view
@@ -456,7 +464,7 @@ def _passed_on(view: Array, copies: Counts, crowd: Crowd) -> Array:
         return _taken(view, crowd)
     for axis, more in enumerate(copies):
         view = np.moveaxis(view, axis, 0).copy()
-        rare = max(0, least - more)  # fewer than so many copies by honest people are withheld
+        rare = max(0, least - more)  # fewer copies than this from honest people are withheld
         view[0] = view[: max(1, rare)].sum(axis=0)
         view[1:rare] = 0.0
         view = np.moveaxis(view, 0, axis)
@@ -464,7 +472,7 @@ def _passed_on(view: Array, copies: Counts, crowd: Crowd) -> Array:
 
 
 def _taken(view: Array, crowd: Crowd) -> Array:
-    """Unless the analyzer takes messages that a shuffler should have withheld."""
+    """What the analyzer sees if the shuffler withholds nothing. It may refuse rare messages."""
     if not takes_rare_messages(crowd.protocol):
         return _passed_on(view, (0,) * view.ndim, Crowd(crowd.protocol, crowd.honest))
     return view
@@ -472,7 +480,7 @@ def _taken(view: Array, crowd: Crowd) -> Array:
 
 @lru_cache(maxsize=256)
 def takes_rare_messages(protocol: hc.Protocol) -> bool:
-    """Whether a batch is counted in which there is one copy of a message, and more are needed."""
+    """Whether a batch is counted that has one copy of a message where more copies are required."""
     rare = np.zeros(1, dtype=protocol.alphabet.dtype)
     try:
         protocol.estimate(protocol.tally(hc.Batch(rare, protocol.crowd.users)))
@@ -487,7 +495,7 @@ def _listed(
     copies: Counts,
     crowd: Crowd,
 ) -> Callable[[], tuple[Law, Law] | None]:
-    """The same in rational numbers, if that is quick."""
+    """The same view in rational numbers, if that is quick."""
 
     def law(holding: Counts) -> Law | None:
         whole: dict[Counts, Fraction] = {(0,) * len(copies): Fraction(1)}
@@ -512,7 +520,9 @@ def _listed(
 
 
 def _sealed_whole(laws: Sequence[Law], crowd: Crowd) -> Views:
-    """Bundles are mixed, and each is opened as one: how many look like one value, and how much."""
+    """Bundles are mixed, and each is opened as a whole. The view counts bundles by how much they
+    look like one of two values.
+    """
     pairs = []
     for one, other in permutations(laws, 2):
         looks: list[dict[Counts, Fraction]] = []
@@ -537,7 +547,7 @@ def _sealed_whole(laws: Sequence[Law], crowd: Crowd) -> Views:
 
 
 def _defined(crowd: Crowd) -> Views:
-    """An attack by what is published of the noise; `share` of it is still there."""
+    """An attack on the published definition of the noise. The `share` of the noise remains."""
     protocol = crowd.protocol
     share = crowd.honest / protocol.crowd.honest
     pairs = [Pair(one, other) for one, other in _DEFINED[protocol.name](protocol, share)]
@@ -545,7 +555,9 @@ def _defined(crowd: Crowd) -> Views:
 
 
 def _cell(a: float, r: float, p: float, share: float) -> tuple[Array, Array]:
-    """(number of +1, number of −1) of correlated noise, without and with one person more."""
+    """The law of (number of +1, number of −1) with correlated noise, without and with one more
+    person.
+    """
     size = min(6 * _BOX, _BOX + round(3 * r * p / (1 - p)))
     k = np.arange(size)
     single, flood = nbinom.pmf(k, share, 1 - a), nbinom.pmf(k, r * share, 1 - p)
@@ -568,7 +580,7 @@ def _correlated(protocol: hc.Protocol, share: float) -> Iterator[tuple[Array, Ar
 
 
 def _hashed(protocol: hc.Protocol, share: float) -> Iterator[tuple[Array, Array]]:
-    """How many messages match only one's key, only the other key, and both."""
+    """The numbers of messages that match only one key, only the other key, and both."""
     noise, cells = protocol.parameters["noise_per_bucket"] * share, protocol.parameters["cells"]
     k = np.arange(_BOX)
     only, both = poisson.pmf(k, noise * (1 - 1 / cells)), poisson.pmf(k, noise / cells)
@@ -581,7 +593,7 @@ def _hashed(protocol: hc.Protocol, share: float) -> Iterator[tuple[Array, Array]
 
 
 def _only_the_sum(protocol: hc.Protocol, share: float) -> Iterator[tuple[Array, Array]]:
-    """Two-sided noise that is the difference of two negative binomials, moved by all levels."""
+    """Noise that is the difference of two negative binomials, moved by all levels."""
     found = protocol.parameters
     levels = int(found["levels"] if "levels" in found else found["precision"])
     rate = found.get("epsilon1", protocol.budget.epsilon) / levels
@@ -602,7 +614,7 @@ _DEFINED = {
 
 
 def is_possible(protocol: hc.Protocol, sent: hc.Messages, value: int) -> bool:
-    """Whether a person who holds the value can have sent this, dummies left out."""
+    """Whether a person who holds the value can have sent these messages, apart from dummies."""
     laws = _laws(protocol)
     if laws is None:
         return True

@@ -1,8 +1,9 @@
-"""Ledgers against who asks: each next release may be chosen by what came out before.
+"""Attacks on ledgers: earlier answers may choose each next release.
 
-Releases are about the same person, in columns of their own, so that other people may hold anything
-in each of them. The worst strategy is found backwards: after every outcome, the release that the
-ledger accepts and that makes most of it. What may be chosen is what the ledger says it allows.
+The releases are about the same person, but about different columns. So the other people may hold
+any values in each of them. The worst strategy is found backwards: after every outcome, it chooses
+the release with the largest divergence among those that the ledger accepts. The choices are those
+that the ledger says it allows.
 """
 
 import math
@@ -23,7 +24,7 @@ from adversary import Array, Crowd
 from adversary_settings import Asked, Finding, Reading, Refused
 
 _ERROR = 1e-10
-_OUTCOMES = 40  # of one release; more are put together, which tells less
+_OUTCOMES = 40  # the most outcomes of one release; more are merged, which reveals less
 _NUMBER = r"([0-9.e+-]+\d)"
 _LATER = (
     ("shuffle.randomized-response", hc.Count()),
@@ -39,13 +40,13 @@ _LATER = (
 
 @dataclass(frozen=True)
 class Releases:
-    """One release that is always made, and others of which the next ones are chosen."""
+    """One release that is always made, and other releases from which the next ones are chosen."""
 
     limit: hc.Budget
-    rule: str | None  # None is that which a ledger has if none is named
+    rule: str | None  # None means the default rule of a ledger
     first: hc.Protocol
     later: tuple[hc.Protocol, ...]
-    depth: int = 1  # how many of the others may follow
+    depth: int = 1  # how many of the other releases may follow
 
     def __str__(self) -> str:
         shown = ", ".join(
@@ -55,7 +56,7 @@ class Releases:
 
 
 def releases(random: Random) -> Releases:
-    """For a limit that plain sums do not keep, or for an adaptive one, or a pure one."""
+    """Releases for a limit that plain sums do not keep, or for an adaptive or a pure limit."""
     rule = random.choice((None, None, "adaptive"))
     pure = rule is None and random.random() < 0.3
     epsilon = random.choice((0.2, 0.4, 0.7))
@@ -77,7 +78,7 @@ def releases(random: Random) -> Releases:
 
 
 def by_ledger(made: Releases, folder: Path) -> Iterator[Finding]:
-    """Of everything that a ledger accepts, and of what it says was spent."""
+    """Findings about everything that a ledger accepts, and about the spending that it states."""
     book = _Book(folder / "start.db")
     book.create(made.limit, made.rule)
     if not book.takes(made.first):
@@ -91,14 +92,16 @@ def by_ledger(made: Releases, folder: Path) -> Iterator[Finding]:
     for choices in _choices(tree, text, made.rule):
         start = _Node(book, ((made.first, choices),))
         yield from _false(made, limit, start)
-    # What is said to be spent is for the releases that were made: of each, any question.
+    # The stated spending is for the releases that were made. Each may be about any question.
     spent = _chain(last.charged)
     for reading in (*spent_in_text(text), *spent_in_json(last.spending.to_dict()["spent"])):
         yield from _false(made, reading, spent)
 
 
 def tightened(made: Releases, folder: Path) -> Releases:
-    """With the least δ for which a ledger accepts each of the later releases, by what it prints."""
+    """The releases with the least δ for which a ledger accepts each later release, as it is
+    printed.
+    """
     deltas = []
     for later in made.later:
         book = _Book(folder / "wide.db")
@@ -125,7 +128,7 @@ def spent_in_text(text: str) -> list[Reading]:
 
 
 def spent_in_json(said: Any) -> list[Reading]:
-    """Every pair of an epsilon and a delta, however deep."""
+    """Every pair of an epsilon and a delta in a JSON document, at any depth."""
     if isinstance(said, Mapping):
         pair = [said.get("epsilon"), said.get("delta")]
         if all(isinstance(number, int | float) for number in pair):
@@ -138,7 +141,7 @@ def spent_in_json(said: Any) -> list[Reading]:
 
 @dataclass
 class _Book:
-    """A ledger in a file, and what was charged to it."""
+    """A ledger in a file, with the charges to it."""
 
     path: Path
     charged: tuple[hc.Protocol, ...] = ()
@@ -174,7 +177,7 @@ class _Book:
 
 @dataclass(frozen=True)
 class _Node:
-    """What may be released next, and after that."""
+    """The releases that may come next, and those after them."""
 
     book: _Book
     next: tuple[tuple[hc.Protocol, "_Node"], ...] = ()
@@ -194,13 +197,13 @@ class _Node:
 
 
 def _choices(tree: _Node, text: str, rule: str | None) -> list[_Node]:
-    """Which of them may be chosen by earlier answers, as the ledger says."""
+    """The releases that earlier answers may choose, according to the ledger."""
     composed = [line for line in text.splitlines() if "compose" in line]
     if rule == "adaptive" or not composed:
         return [tree]
     if any(re.search("curve|protocol", line) for line in composed):
         return [_Node(tree.book, (one,)) for one in tree.next]  # each by itself
-    # What was to be spent is fixed, not on what.
+    # The sequence of costs is fixed, but not the questions.
     alike = {(protocol.budget, protocol.guarantee.delta > 0) for protocol, _ in tree.next}
     return [
         _Node(
@@ -226,7 +229,7 @@ def _false(made: Releases, reading: Reading, start: _Node) -> Iterator[Finding]:
 
 
 def _worst(node: _Node, one: Array, other: Array, factor: float) -> float:
-    """The largest divergence from here on, added up over outcomes so far with these chances."""
+    """The largest divergence from here on, summed over the outcomes so far with these chances."""
     best = np.maximum(one - factor * other, 0.0)
     for protocol, after in node.next:
         for more, less in pairs(protocol):
@@ -243,7 +246,7 @@ def _worst(node: _Node, one: Array, other: Array, factor: float) -> float:
 
 @lru_cache(maxsize=64)
 def pairs(protocol: hc.Protocol) -> list[tuple[Array, Array]]:
-    """Those that tell most at some ε."""
+    """The pairs with the largest divergence at some ε."""
     found = adversary.seen((Crowd(protocol, protocol.crowd.honest),)).pairs
     best = set()
     for epsilon in (0.0, 0.1, 0.3, 0.6, 1.0):
@@ -255,7 +258,7 @@ def pairs(protocol: hc.Protocol) -> list[tuple[Array, Array]]:
 
 
 def _few(one: Array, other: Array) -> tuple[Array, Array]:
-    """Outcomes that tell alike as one; of very many, neighbors by what they tell."""
+    """Merge outcomes with the same likelihood ratio. If there are very many, merge neighbors."""
     some = (one > 0) | (other > 0)
     one, other = one[some], other[some]
     order = np.argsort(one / (one + other), kind="stable")

@@ -1,8 +1,9 @@
-"""Random settings, each run through a public door: what is printed and saved, and what is true.
+"""Random settings, each run through a public interface: the printed and saved guarantees are
+checked.
 
 A setting is drawn from a seed, built, and asked for an answer. Every guarantee that a person could
-read then (text, JSON, pages, metadata of tables) becomes a `Reading`, and `adversary` says how much
-an adversary learns whom that reading allows.
+read (in text, JSON, pages and metadata of tables) becomes a `Reading`. `adversary` then computes
+how much an adversary learns in the situation that the reading describes.
 """
 
 import html
@@ -37,7 +38,7 @@ TASKS: list[hc.Task] = [
 ]
 EPSILONS = (0.3, 0.5, 1.0, 1.5, 2.0, 3.0, 5.0)
 DELTAS = (0.0, 0.01, 0.05, 0.1, 0.2, 0.4)
-# Of these, calibrations take a second each: a few of them are enough.
+# Calibrating these takes a second each, so only a few of them are tried.
 SLOW = {
     "shuffle.amplified": TASKS[2:],
     "shuffle.k-ary": TASKS[2:],
@@ -65,19 +66,19 @@ LOCAL = {
     "density": (),
 }
 _TEXT = re.compile(r"\(([^\s,()]+), ([^\s,()]+)\)-DP, (\w+) trust, (exact|upper bound)")
-_WHOLE = 1e-6  # by how much, at most, an exact guarantee may be above the truth
+_WHOLE = 1e-6  # how far an exact guarantee may be above the truth
 
 Honest: TypeAlias = int | Mapping[str, int] | None
 
 
 class Refused(Exception):
-    """The setting has no answer: another is drawn."""
+    """The setting has no answer, so another is drawn."""
 
 
 @dataclass(frozen=True)
 class Reading:
-    """A guarantee, as a person reads it. `honest` people are of all, or of the `group`, if that is
-    said; None where nothing is.
+    """A guarantee as a person reads it. `honest` is the number of honest people in the table, or in
+    the `group` if one is named. It is None if none is stated.
     """
 
     where: str
@@ -90,7 +91,7 @@ class Reading:
 
 @dataclass(frozen=True)
 class Finding:
-    """A reading that is false, or exact and yet far from the truth."""
+    """A reading that is false, or that claims to be exact and is far from the truth."""
 
     setting: str
     reading: Reading
@@ -124,7 +125,7 @@ def in_json(document: Mapping[str, Any], where: str, group: str | None = None) -
 
 
 def in_page(page: str, where: str) -> list[Reading]:
-    """Of the table with a column for honest people; and in its text."""
+    """The guarantees in a page: in the table with a column for honest people, and in its text."""
     readings = []
     for table in re.findall(r"<table>(.*?)</table>", page, flags=re.DOTALL):
         names, *rows = (
@@ -166,7 +167,7 @@ def _honest(said: Any) -> Honest:
 
 @dataclass(frozen=True)
 class Asked:
-    """A protocol by name, and what it is for."""
+    """A protocol by name, with its task, budget and crowd."""
 
     name: str
     task: hc.Task
@@ -193,7 +194,7 @@ PAIRS = [(name, task) for task in TASKS for name in hc.protocol_names(task)]
 
 
 def drawn(random: Random, trust: hc.Trust | None = None) -> Asked:
-    """Any protocol with any of its tasks is as likely as any other."""
+    """A random setting. All pairs of a protocol and one of its tasks are equally likely."""
     while True:
         name, task = random.choice(PAIRS)
         if trust in (None, protocol_class(name, task).trust):
@@ -223,12 +224,12 @@ def _options(random: Random, name: str, task: hc.Task, budget: hc.Budget) -> dic
 
 # Tables ---------------------------------------------------------------------------------------
 
-Row: TypeAlias = tuple[str, str, Any]  # whose, in which group, and the value, if there is one
+Row: TypeAlias = tuple[str, str, Any]  # the person, the group, and the value or None
 
 
 @dataclass(frozen=True)
 class Table:
-    """Rows of people in groups, and how they are asked about."""
+    """Rows of people in groups, and the settings of the question."""
 
     asked: Asked
     rows: tuple[Row, ...]
@@ -266,13 +267,13 @@ class Table:
 
     @property
     def everybody(self) -> dict[str, Counter[str]]:
-        """How many rows of a person count in each group; people who are left out have none."""
+        """How many rows of a person count in each group. People who are left out have none."""
         counted: dict[str, Counter[str]] = {}
         for who, group, value in self.rows:
             rows = counted.setdefault(who, Counter())
             if value is not None or self.missing != "drop":
                 rows[group if self.grouped else ""] += 1
-        if self.rows_per_person == 1:  # of several rows, all in one group, one counts
+        if self.rows_per_person == 1:  # if a person has several rows in one group, one counts
             return {who: Counter(list(rows)) for who, rows in counted.items()}
         return counted
 
@@ -281,8 +282,8 @@ class Table:
         return sum(self.everybody.values(), Counter())
 
     def left(self, victim: str, reading: Reading, protocols: Mapping[str, hc.Protocol]) -> Any:
-        """How many honest rows there are at least in each of the victim's groups, the victim's own
-        included, by what was told the library and by what it says.
+        """The least number of honest rows in each of the victim's groups, including the victim's
+        own. It follows from what the library was told and from what it states.
         """
         own, sizes = self.everybody[victim], self.sizes
         told = self._told(victim)
@@ -296,7 +297,9 @@ class Table:
         return found
 
     def _told(self, victim: str) -> Mapping[str, int] | None:
-        """By the argument `honest`, of everybody in the table; dishonest people have a value."""
+        """The number by the argument `honest`, which counts everybody in the table. Dishonest
+        people have a value.
+        """
         if self.built is not None:
             return None
         everybody, sizes = self.everybody, self.sizes
@@ -315,7 +318,7 @@ class Table:
         return {group: sizes[group] - gone[group] for group in own}
 
     def _said(self, victim: str, reading: Reading) -> Mapping[str, int] | None:
-        """By the guarantee, of all rows that count."""
+        """The number by the guarantee, which counts all rows that count."""
         own, sizes = self.everybody[victim], self.sizes
         if reading.honest is None:
             return None
@@ -323,7 +326,7 @@ class Table:
             return {group: reading.honest.get(group, sizes[group]) for group in own}
         among = sizes[reading.group] if reading.group is not None else sum(sizes.values())
         dishonest = among - reading.honest
-        if self.rows_per_person > 1:  # read as of people, or as of rows, whichever is milder
+        if self.rows_per_person > 1:  # it may count people or rows; the weaker reading is used
             people = max(0, len(self.everybody) - reading.honest)
             dishonest = min(dishonest, people * self.rows_per_person)
         found = {}
@@ -348,7 +351,7 @@ def table(random: Random, trust: hc.Trust | None = None) -> Table:
             copies = random.randint(1, max(2, rows_per_person)) if persons else 1
             for _ in range(copies):
                 gap = missing != "error" and random.random() < 0.25
-                # A person of several rows may have them in several groups, if all count.
+                # If all rows count, a person may have them in several groups.
                 place = random.choice(groups) if rows_per_person >= copies > 1 else group
                 rows.append((f"{group}{at}", place, None if gap else random.choice(values)))
     people = len({who for who, _, _ in rows})
@@ -367,7 +370,7 @@ def table(random: Random, trust: hc.Trust | None = None) -> Table:
 
 
 def values_of(task: hc.Task) -> list[Any]:
-    """What people hold in tables: what is counted there is up to the adversary."""
+    """The values that people hold in tables. The adversary chooses which of them are counted."""
     if isinstance(task, hc.Density):
         return [task.low, (task.low + task.high) / 2]
     if isinstance(task, hc.Sum | hc.Mean):
@@ -377,7 +380,7 @@ def values_of(task: hc.Task) -> list[Any]:
 
 
 def answered(made: Table) -> tuple[hc.Estimate | hc.GroupedEstimate, dict[str, hc.Protocol]]:
-    """The answer, and the protocol that each group was asked by."""
+    """The answer, and the protocol of each group."""
     import pyarrow
 
     columns = {
@@ -455,7 +458,7 @@ def judged_table(
     made: Table, readings: Sequence[Reading], protocols: Mapping[str, hc.Protocol]
 ) -> Iterator[Finding]:
     everybody = made.everybody
-    # People whose rows are alike, and whose groups are, stand for each other.
+    # People with the same rows in the same groups are interchangeable.
     victims = {tuple(sorted(rows.items())): who for who, rows in everybody.items() if rows}
     sizes = made.sizes
     for reading in readings:
@@ -485,7 +488,7 @@ def false(setting: str, reading: Reading, crowds: Sequence[Crowd]) -> Iterator[F
 def unattained(
     setting: str, reading: Reading, protocols: Sequence[hc.Protocol]
 ) -> Iterator[Finding]:
-    """An exact guarantee is that of some crowd, as far as all are listed."""
+    """A finding if no crowd attains an exact guarantee, although all crowds are listed."""
     if not reading.exact or isinstance(protocols[0].task, hc.Density):
         return
     crowds = [
@@ -536,7 +539,7 @@ def gathering(random: Random, trust: hc.Trust | None = None) -> Gathering:
     if asked.name == "shuffle.split-and-mix":
         users = 30
     protocol = asked.built(users, random.choice((None, random.randint(1, users))))
-    # Where cheaters could undo the withholding, no more people than were planned may come.
+    # If cheaters could undo the withholding, no more people than planned may take part.
     more = random.choice((0, 0, 1)) if protocol.shuffler.least_copies == 1 else 0
     values = [random.randrange(len(enumeration.asked(protocol))) for _ in range(users + more)]
     return Gathering(asked, protocol, tuple(values), random.choice((0, 0, 2)), random.uniform(0, 4))
@@ -561,7 +564,7 @@ def by_run(made: Gathering) -> Iterator[Finding]:
 
 
 def by_bundles(made: Gathering) -> Iterator[Finding]:
-    """As the README says, and sealed as SECURITY.md says."""
+    """Bundles as the README describes them, sealed as SECURITY.md describes."""
     protocol = made.protocol
     if protocol.trust is not hc.Trust.SHUFFLE:
         raise Refused("bundles are for shufflers")
@@ -585,7 +588,7 @@ def by_bundles(made: Gathering) -> Iterator[Finding]:
             *in_text(str(guarantee), "README, printed"),
         ):
             yield from false(f"bundles of {made}", reading, [crowd])
-    # With the least size, which has the most to draw anew.
+    # The least size is used, since it needs the most redrawing.
     least = Crowd(protocol, crowd.honest, 1, crowd.dishonest, slots=protocol.slots)
     for epsilon in (protocol.budget.epsilon, made.curve_at):
         delta = enumeration.bundled_curve(protocol).delta(epsilon)
@@ -594,13 +597,15 @@ def by_bundles(made: Gathering) -> Iterator[Finding]:
 
 
 def slots_are_sealed() -> bool:
-    """Whether SECURITY.md tells to seal each slot by itself; else bundles are opened as one."""
+    """Whether SECURITY.md says to seal each slot by itself. Otherwise bundles are opened as a
+    whole.
+    """
     advice = (ROOT / "SECURITY.md").read_text()
     return re.search(r"\bslots?\b", advice, flags=re.IGNORECASE) is not None
 
 
 def collected(made: Gathering, slots: int) -> list[hc.Guarantee]:
-    """What the README's way of collecting prints, run with these people."""
+    """The output of the README's example for collecting messages, run with these people."""
     blocks = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), flags=re.DOTALL)
     (block,) = (one for one in blocks if "p.bundle(" in one)
     text, changes = block, 0
@@ -618,7 +623,7 @@ def collected(made: Gathering, slots: int) -> list[hc.Guarantee]:
         printing = {"print": lambda *what: shown.extend(what)}
         exec(compile(text, "README.md", "exec"), {**names, **printing})
     except hc.InvalidValue:
-        # Rare messages that nobody withheld are refused; else what is promised is the same.
+        # Rare messages that nobody withheld are refused. Otherwise the promise is the same.
         if made.protocol.shuffler.least_copies == 1:
             raise
         return [made.protocol.guarantee]

@@ -1,7 +1,7 @@
-"""Mechanisms that claim an ε, or a δ, which they do not keep. An audit must refute every one.
+"""Mechanisms that claim an ε or a δ that they do not keep. An audit must refute every one.
 
-Each is a function of a dataset and a number of runs, with a pair of datasets, its claim, and a twin
-without the fault, which keeps the same claim.
+Each mechanism is a function of a dataset and a number of runs. It comes with a pair of datasets,
+its claim, and a twin without the fault that keeps the same claim.
 """
 
 import math
@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 
 generator = np.random.default_rng(20)
-TRUTH = math.e / (1 + math.e)  # the chance of it in randomized response with ε = 1
-GRID = 2.0**20  # a float rounded to multiples of 1/GRID has no last bits that tell anything
+TRUTH = math.e / (1 + math.e)  # the chance of a lie in randomized response with ε = 1
+GRID = 2.0**20  # a float that is a multiple of 1/GRID has no last bits that reveal anything
 
 
 @dataclass(frozen=True)
@@ -32,7 +32,7 @@ def rounded(numbers: Any) -> Any:
 
 
 def float_laplace(data: Any, runs: int) -> Any:
-    """The last bits of a float tell what was added to the noise (Mironov 2012)."""
+    """The last bits of a float reveal the value to which the noise was added (Mironov 2012)."""
     return sum(data) + generator.laplace(0, 1, runs)
 
 
@@ -41,7 +41,7 @@ def rounded_laplace(data: Any, runs: int) -> Any:
 
 
 def biased_coin(value: int, runs: int, excess: float = 0.01) -> Any:
-    """The truth one percent too often."""
+    """The truth is told one percent too often."""
     return np.where(generator.random(runs) < TRUTH + excess, value, 1 - value)
 
 
@@ -50,7 +50,7 @@ def fair_coin(value: int, runs: int) -> Any:
 
 
 def whole_budget_for_each_bit(bucket: int, runs: int, epsilon: float = 1.0) -> Any:
-    """Unary encoding: two bits differ, and each was given all of ε."""
+    """Unary encoding: two bits differ, and each uses the whole ε."""
     own = np.arange(4) == bucket
     flipped = generator.random((runs, 4)) >= 1 / (1 + math.exp(-epsilon))
     return (own ^ flipped).astype(int)
@@ -61,8 +61,8 @@ def half_for_each_bit(bucket: int, runs: int) -> Any:
 
 
 def noise_divided_twice(data: Any, runs: int, times: int = 2) -> Any:
-    """A mean whose noise was scaled for the sum, divided by n, and by n once more. Without last
-    bits, so that it is the scale that tells.
+    """A mean whose noise was scaled for the sum and then divided by n twice. It is rounded, so that
+    only the scale reveals the fault.
     """
     return rounded(np.mean(data) + generator.laplace(0, 1, runs) / len(data) ** times)
 
@@ -72,8 +72,8 @@ def noise_divided_once(data: Any, runs: int) -> Any:
 
 
 def order_kept(data: Any, runs: int) -> Any:
-    """A shuffler that does not shuffle: what is seen first is the first person's. In order it is
-    (0.93, 0.05); shuffled, eight people's are (0.38, 0.05).
+    """A shuffler that does not shuffle: the first message is the first person's. In order, the
+    mechanism is (0.93, 0.05)-private; shuffled messages of eight people are (0.38, 0.05)-private.
     """
     lies = generator.random((runs, len(data))) >= TRUTH
     return (np.array(data) ^ lies).astype(int)
@@ -87,14 +87,14 @@ RATE, THRESHOLD = 0.36, 3
 
 
 def shown(drawn: Any, data: Any) -> Any:
-    """How many of each value were drawn, where they are enough."""
+    """How many people with each value were drawn, if there are enough of them."""
     counts = np.stack([(drawn & (np.array(data) == value)).sum(axis=1) for value in (0, 1)], axis=1)
     return np.where(counts >= THRESHOLD, counts, 0)
 
 
 def sample_of_fixed_size(data: Any, runs: int) -> Any:
-    """Four of twelve people are drawn: if all others have one value and it is shown three times, it
-    is known that somebody has another. Drawn each for himself, that is (1, 0.05).
+    """Four of twelve people are drawn. If all others hold one value and it is shown three times,
+    somebody must hold another. Independent draws are (1, 0.05)-private.
     """
     order = generator.permuted(np.tile(np.arange(len(data)), (runs, 1)), axis=1)
     return shown(order < round(RATE * len(data)), data)
@@ -105,8 +105,8 @@ def sample_of_any_size(data: Any, runs: int) -> Any:
 
 
 def ties_on_both_sides(signs: Any, runs: int, tie: float = 0.0) -> Any:
-    """A random vector of an even number of signs on the side of the truth; a product of 0 is on
-    both sides, and comes with the chances of both.
+    """A random vector with an even number of signs on the side of the truth. A vector with the
+    product 0 is on both sides, and has the chances of both.
     """
     size = len(signs)
     every = np.array(
@@ -119,14 +119,15 @@ def ties_on_both_sides(signs: Any, runs: int, tie: float = 0.0) -> Any:
 
 
 def ties_on_one_side(signs: Any, runs: int) -> Any:
-    """By the first sign, which is half of them on each side."""
+    """Ties are decided by the first sign, so half of them are on each side."""
     return ties_on_both_sides(signs, runs, tie=0.5)
 
 
 def split_in_too_few(bits: Any, runs: int, shares: int = 2) -> Any:
-    """Split and mix without noise: 20 people, and shares of one bit. All zeros and all ones have
-    the same sum, so that the number of ones in view should be alike but for 2^−σ = 0.52, for which
-    m ≥ 1 + (2σ + log2 q)/(log2 n − log2 e) asks for two shares; with 2 in place of 1, for three.
+    """Split and mix without noise, with 20 people and shares of one bit. All zeros and all ones
+    have the same sum, so the numbers of ones should differ by a total variation of at most 2^−σ =
+    0.52. For this, m ≥ 1 + (2σ + log2 q)/(log2 n − log2 e) requires two shares; with 2 in place of
+    1, three.
     """
     drawn = generator.integers(0, 2, (runs, len(bits), shares - 1))
     last = drawn.sum(axis=2) % 2 ^ np.array(bits)
@@ -138,7 +139,7 @@ def split_in_enough(bits: Any, runs: int) -> Any:
 
 
 def seeds_reused(data: Any, runs: int, seeds: int = 1) -> Any:
-    """Two people lie at the same time: whether they agree is known."""
+    """Two people lie at the same time, so an adversary knows whether they agree."""
     lies = generator.random((runs, seeds)) >= TRUTH
     return (np.array(data) ^ lies).astype(int)
 
@@ -148,13 +149,15 @@ def seeds_of_their_own(data: Any, runs: int) -> Any:
 
 
 def one_direction(value: int, runs: int, floor: float = 0.0) -> Any:
-    """Calibrated as max(a, a): P(E|0) ≤ e·P(E|1) holds for all E, the converse was not tried."""
+    """Only one direction is calibrated: P(E|0) ≤ e·P(E|1) holds for all E, but the converse was not
+    tried.
+    """
     chance = 1 - 1 / math.e + floor / math.e
     return np.where(generator.random(runs) < (chance if value else floor), 1, 0)
 
 
 def both_directions(value: int, runs: int) -> Any:
-    """1 with a chance of p of 0, and of 1 − (1 − p)/e ≤ e·p of 1."""
+    """It sends 1 with a chance of p for 0, and with a chance of 1 − (1 − p)/e ≤ e·p for 1."""
     return one_direction(value, runs, floor=0.3)
 
 

@@ -1,7 +1,7 @@
-"""Our own protocols with a fault put in: the same code but for one place.
+"""Headcount's own protocols with a planted fault: the code differs in one place only.
 
-There is none for ties of `local.density-series`: it draws z first and sends z or −z, so that a tie
-is sent with the same chance whatever the truth is, and an even number of signs keeps ε as well.
+There is no fault for ties of `local.density-series`. It draws z first and sends z or −z, so a tie
+is sent with the same chance for every value, and an even number of signs keeps ε as well.
 """
 
 from collections.abc import Callable
@@ -24,7 +24,7 @@ BUDGET, CROWD = hc.Budget(1, 0.05), hc.Crowd(12)
 
 @dataclass(frozen=True)
 class FixedSampling(SamplingRandomizer):
-    """Draws equally many of every crowd."""
+    """Draws the same number of people from every crowd."""
 
     people: int
 
@@ -44,13 +44,15 @@ class FixedSample(SampleThreshold):
 
 
 class NoThreshold(SampleThreshold):
-    """Sampling alone hides that somebody left, and not that somebody came: one direction."""
+    """Sampling alone hides that somebody left, but not that somebody joined. Only one direction is
+    private.
+    """
 
     shuffler = Shuffler()
 
 
 class TwoShares(SplitAndMix):
-    """People split their secret into two shares, fewer than the protocol has calibrated."""
+    """People split their secret into two shares, which are fewer than the protocol needs."""
 
     @cached_property
     def randomizer(self) -> Rounding:
@@ -59,7 +61,9 @@ class TwoShares(SplitAndMix):
 
 @dataclass(frozen=True)
 class BrokenProtocol:
-    """Audited in the view of its trust, with the claim of its twin, or one that is made of it."""
+    """A protocol that is audited in the view of its trust. Its claim is that of its twin, or is
+    derived from it.
+    """
 
     name: str
     protocol: hc.Protocol
@@ -96,14 +100,14 @@ PROTOCOLS = [
     ),
 ]
 
-# What an adversary makes of views, where a fault is not in the numbers one by one ----------------
+# Views of an adversary, for faults that single numbers do not show -------------------------------
 
 SOURCE = hc.SeededSource(8)
 RESPONSE = hc.protocol("shuffle.randomized-response", hc.Count(), BUDGET, CROWD)
 
 
 def unshuffled(data: Any, runs: int) -> Any:
-    """Messages as they came."""
+    """The messages in their original order."""
     return RESPONSE.randomize(data * runs, SOURCE).payload.reshape(runs, -1)
 
 
@@ -113,7 +117,9 @@ def shuffled(data: Any, runs: int) -> Any:
 
 
 def opposites(protocol: SplitAndMix) -> Callable[[Any, int], Any]:
-    """Of how many messages the opposite is there too: with two shares, of all who hold 0."""
+    """For how many messages the opposite message occurs too. With two shares, this holds for all
+    who hold 0.
+    """
 
     def seen(data: Any, runs: int) -> Any:
         sent = protocol.randomize(data * runs, SOURCE).payload.astype(np.int64)
@@ -134,7 +140,7 @@ generator = np.random.default_rng(21)
 
 
 def seeded(apart: int) -> Callable[[Any, int], Any]:
-    """Two people, who draw from streams of the same seed, or of seeds apart."""
+    """Two people who draw from streams of the same seed, or of different seeds."""
 
     def seen(data: Any, runs: int) -> Any:
         seeds = generator.integers(0, 2**60, runs).tolist()

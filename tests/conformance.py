@@ -1,7 +1,8 @@
-"""The conformance suite: which protocols, tasks and settings its tests try, and what they share.
+"""The conformance suite: the protocols, tasks and settings that its tests try, and shared
+functions.
 
-The tests are in `test_conformance_*.py`. They try every protocol that is registered, or with
-`pytest --protocol NAME` that one alone.
+The tests are in `test_conformance_*.py`. They try every registered protocol, or with `pytest
+--protocol NAME` only this one.
 """
 
 import itertools
@@ -17,23 +18,24 @@ import pytest
 import enumeration
 import headcount as hc
 from headcount.core.protocol import option_names
+from headcount.core.tasks import registry as tasks
 from headcount.protocols.registry import protocol_class
 
 Options: TypeAlias = tuple[tuple[str, Any], ...]
 Setting: TypeAlias = tuple[float, float, int, int]  # epsilon, delta, users, honest
 Pair: TypeAlias = tuple[str, hc.Task]
-# A test of a law with a fixed seed fails below this. A wrong law must fall far below it.
+# A test of a law with a fixed seed fails below this p-value. A wrong law must fall far below it.
 ALARM = 1e-6
-# Each protocol is asked those of these that it answers.
-TASKS: list[hc.Task] = [
-    hc.Count(),
+# Each protocol is tried with those of these tasks that it answers.
+# Small tasks with settings. A registered task that needs no settings is tried without a line here.
+SMALL_TASKS: list[hc.Task] = [
     hc.Histogram(3),
     hc.Sum(-1, 1, whole=True),
     hc.Mean(-0.5, 1),
     hc.Density(-0.5, 1, points=6),
 ]
-# Crowds small enough to enumerate every view. Quick tests try the first ones that a protocol can
-# have: in one everybody is honest, in one not.
+# Crowds that are small enough to enumerate every view. Quick tests try the first feasible ones: one
+# in which everybody is honest, and one in which not everybody is.
 SMALL: list[Setting] = [
     (2.0, 0.05, 5, 5),
     (1.0, 0.3, 6, 4),
@@ -44,7 +46,7 @@ SMALL: list[Setting] = [
     (16.0, 0.3, 5, 5),
     (6.0, 0.4, 3, 3),
 ]
-# Sums and means share their accounting: some of these settings for each.
+# Sums and means share their accounting, so each tries only some of these settings.
 SMALL_MEANS = [SMALL[1], SMALL[5], SMALL[7]]
 SMALL_SUMS = [SMALL[0], SMALL[4], SMALL[3], SMALL[6]]
 LARGE: list[Setting] = [
@@ -52,7 +54,7 @@ LARGE: list[Setting] = [
     (0.5, 1e-10, 20_000, 15_000),
     (3.0, 1e-8, 1000, 999),
 ]
-# Options that are no choice of a word, for crowds that are enumerated, and for large ones.
+# Options that are not a choice of a word, for enumerated crowds and for large ones.
 SMALL_OPTIONS: dict[str, list[dict[str, Any]]] = {
     "shuffle.correlated": [{"error_ratio": 2.0}],
     "shuffle.unary-sum": [{"bits": 2}],
@@ -65,14 +67,28 @@ SMALL_OPTIONS: dict[str, list[dict[str, Any]]] = {
     "local.density-series": [{"terms": 3}, {"terms": 1}],
     "shuffle.density-histogram": [{"bins": 2}],
 }
+# Where else options that are not a choice of a word are tried, or an option of which one value is
+# listed above. All other protocols must list two values of each such option.
+OPTIONS_TRIED_ELSEWHERE = {
+    "central.geometric": "tests/test_density.py",
+    "central.laplace": "tests/test_density.py",
+    "local.density-histogram": "tests/test_density.py",
+    "local.laplace-mean": "tests/test_local_means.py",
+    "shuffle.amplified": "tests/test_amplification.py",
+    "shuffle.correlated": "tests/test_counts.py",
+    "shuffle.density-histogram": "tests/test_density.py",
+    "shuffle.fixed-point-sum": "tests/test_sums.py",
+    "shuffle.sample-threshold": "tests/test_sampling.py",
+    "shuffle.unary-sum": "tests/test_sums.py",
+}
 LARGE_OPTIONS: dict[str, list[dict[str, Any]]] = {
     "shuffle.unary-sum": [{"bits": 5}],
     "shuffle.correlated-sum": [{"levels": 2}],
 }
-# For each combination of a protocol's options, so many settings are tried each time, and one where
-# a test takes long; the others by the slow tests.
+# For each combination of a protocol's options, quick tests try this many settings, or one if a test
+# takes long. The slow tests try the others.
 QUICK_SETTINGS = 2
-# Bundles of these are too many to list; where their views are judged instead.
+# These have too many bundles to list. Their views are judged in the named files.
 JUDGED_ELSEWHERE = {
     "shuffle.correlated-histogram": "tests/test_histograms.py",
     "shuffle.hashed-histogram": "tests/test_hashed_histogram.py",
@@ -82,21 +98,21 @@ JUDGED_ELSEWHERE = {
 
 # What a test asks for ----------------------------------------------------------------------------
 
-# Crowds that are enumerated, and large ones; sparing for tests that take long. In central trust
-# the noise is in the release, not in the messages: tests/test_central.py.
+# Enumerated crowds, and large ones. `sparing` is for tests that take long. In central trust the
+# noise is in the release, not in the messages: tests/test_central.py.
 small = pytest.mark.crowds(small=True, sparing=False, central=True)
 small_decentral = pytest.mark.crowds(small=True, sparing=False, central=False)
 sparing_small = pytest.mark.crowds(small=True, sparing=True, central=True)
 sparing_decentral = pytest.mark.crowds(small=True, sparing=True, central=False)
 large = pytest.mark.crowds(small=False, sparing=False, central=True)
 sparing_large = pytest.mark.crowds(small=False, sparing=True, central=True)
-# Each protocol with each task that it answers; or those alone whose small crowds are enumerated.
+# Each protocol with each task that it answers, or only those whose small crowds are enumerated.
 every = pytest.mark.pairs(enumerated=False)
 every_enumerated = pytest.mark.pairs(enumerated=True)
 
 
 def parametrize(metafunc: pytest.Metafunc) -> None:
-    """A test for each protocol; most settings are built and tried for the slow tests alone."""
+    """A test for each protocol. Most settings are built and tried only by the slow tests."""
     only = metafunc.config.getoption("protocol")
     quick = metafunc.config.getoption("markexpr") == "not slow"
     if mark := metafunc.definition.get_closest_marker("crowds"):
@@ -115,26 +131,43 @@ def asked_pairs(only: str | None, *, enumerated: bool) -> list[Pair]:
     """Every protocol, or only one, with the tasks that it answers."""
     if only not in (None, *hc.protocol_names()):
         raise pytest.UsageError(f"--protocol must be a registered protocol, got {only}")
-    pairs = [(name, task) for task in TASKS for name in hc.protocol_names(task)]
-    return [
+    pairs = [
         (name, task)
-        for name, task in pairs
-        if only in (None, name) and not (enumerated and name in JUDGED_ELSEWHERE)
+        for task in small_tasks()
+        for name in hc.protocol_names(task)
+        if only in (None, name)
     ]
+    if not pairs:
+        raise pytest.UsageError(f"no test tries a task that {only} answers: see small_tasks")
+    return [pair for pair in pairs if not (enumerated and pair[0] in JUDGED_ELSEWHERE)]
+
+
+@cache
+def small_tasks() -> list[hc.Task]:
+    """A task of each registered kind."""
+    given = {task.name: task for task in SMALL_TASKS}
+    found = []
+    for name in tasks.TASKS:
+        try:
+            found.append(given[name] if name in given else tasks.task_class(name)())
+        except TypeError:
+            raise pytest.UsageError(f"SMALL_TASKS must have a task {name}, got none") from None
+    return found
 
 
 def asked_crowds(
     only: str | None, quick: bool, *, small: bool, sparing: bool, central: bool
 ) -> Iterator[tuple[hc.Protocol, bool]]:
-    """The protocols that a test tries, and whether it does so in the slow tests alone."""
+    """The protocols that a test tries, and whether only the slow tests try them."""
     for name, task in asked_pairs(only, enumerated=small):
         for p, before in crowds(small, name, task, quick):
             if p.trust is hc.Trust.CENTRAL and not central:
                 continue
             late = before >= (1 if sparing else quick_settings(name, task))
-            # Sums share all but a factor with means, papers' parameters all but the numbers.
+            # Sums differ from means only by a factor, and a paper's parameters only by their
+            # numbers.
             late |= sparing and (isinstance(p.task, hc.Sum) or p.calibration == "paper")
-            # One number for each option that is no choice of a word.
+            # For each option that is not a choice of a word, only the first number is tried.
             first = SMALL_OPTIONS.get(name, [{}])[0] if small else {}
             late |= sparing and any(getattr(p, option) != first[option] for option in first)
             yield p, late
@@ -151,12 +184,12 @@ def named(protocol: hc.Protocol) -> str:
 
 
 def numeric(task: hc.Task) -> bool:
-    """Then the error depends on the numbers that people hold, by how they are rounded."""
+    """Whether people hold numbers. Then the error depends on how the numbers are rounded."""
     return isinstance(task, hc.Sum | hc.Mean | hc.Density)
 
 
 def choices(name: str, task: hc.Task) -> dict[str, tuple[str, ...]]:
-    """The options that are choices of a word, and the words."""
+    """The options that are a choice of a word, with their words."""
     found = protocol_class(name, task)
     hints = typing.get_type_hints(found)
     return {
@@ -167,7 +200,7 @@ def choices(name: str, task: hc.Task) -> dict[str, tuple[str, ...]]:
 
 
 def variants(name: str, task: hc.Task) -> list[dict[str, Any]]:
-    """Every combination of the options that are choices of a word."""
+    """Every combination of the options that are a choice of a word."""
     found = choices(name, task)
     return [dict(zip(found, words, strict=True)) for words in itertools.product(*found.values())]
 
@@ -185,8 +218,8 @@ def build(name: str, task: hc.Task, setting: Setting, options: Options) -> hc.Pr
 
 @cache
 def crowds(small: bool, name: str, task: hc.Task, quick: bool) -> list[tuple[hc.Protocol, int]]:
-    """What is asked of a protocol, and how many with the same options were before. If quick, no
-    more of these than are tried each time.
+    """The settings of a protocol, each with the number of earlier settings that have the same
+    options. If quick, there are only as many as the quick tests try.
     """
     found, tried = [], Counter[Options]()
     most = quick_settings(name, task) if quick else math.inf
@@ -197,7 +230,7 @@ def crowds(small: bool, name: str, task: hc.Task, quick: bool) -> list[tuple[hc.
             if tried[chosen] >= most:
                 break
             p = build(name, task, setting, chosen)
-            # The long tails of some noise at small epsilon are too much to enumerate.
+            # Some noise has tails at a small epsilon that are too long to enumerate.
             if p and not is_twin(p, setting, chosen) and (not small or enumeration.is_small(p)):
                 found.append((p, tried[chosen]))
                 tried[chosen] += 1
@@ -205,7 +238,7 @@ def crowds(small: bool, name: str, task: hc.Task, quick: bool) -> list[tuple[hc.
 
 
 def is_twin(protocol: hc.Protocol, setting: Setting, chosen: Options) -> bool:
-    """Where the paper's calibration is the exact one, one of them is enough."""
+    """Whether the paper's calibration is the same as the exact one. Then one of them is enough."""
     if protocol.calibration != "paper":
         return False
     exact = build(protocol.name, protocol.task, setting, (*chosen, ("calibration", "exact")))
@@ -215,8 +248,8 @@ def is_twin(protocol: hc.Protocol, setting: Setting, chosen: Options) -> bool:
 
 
 def quick_settings(name: str, task: hc.Task) -> int:
-    """Where one person's law is all that matters, or what is inside is tried by itself, one setting
-    is enough each time.
+    """How many settings the quick tests try. One is enough if only one person's law matters, or if
+    the inner protocol is tested by itself.
     """
     local = protocol_class(name, task).trust is hc.Trust.LOCAL
     return 1 if local or isinstance(task, hc.Density) else QUICK_SETTINGS

@@ -1,5 +1,5 @@
-"""What tests share: commands and their data, a cache of plans that is not the machine's, and the
-protocols of the conformance suite.
+"""Fixtures that tests share: commands and their data, a separate cache of plans, and the protocols
+of the conformance suite.
 """
 
 import os

@@ -1,7 +1,8 @@
-"""An independent judge: laws of small crowds by enumeration.
+"""An independent judge: the laws of small crowds by enumeration.
 
-Nothing here comes from `headcount.accounting`. Where a view has few outcomes its probabilities are
-rational and e^ε has 50 digits; where it has many, it is a grid of floats, good to `GRID_ERROR`.
+Nothing here comes from `headcount.accounting`. If a view has few outcomes, its probabilities are
+rational and e^ε has 50 digits. If it has many, it is a grid of floats with an error of at most
+`GRID_ERROR`.
 """
 
 from collections import Counter, defaultdict
@@ -28,13 +29,13 @@ Counts: TypeAlias = tuple[int, ...]
 View: TypeAlias = Mapping[Any, Fraction] | NDArray[np.float64]
 
 GRID_ERROR = 1e-11
-_FEW = 200_000  # steps of an exact enumeration
-_MANY = 200  # outcomes whose divergence is summed in floats
+_FEW = 200_000  # the most steps of an exact enumeration
+_MANY = 200  # if a view has more outcomes, its divergence is summed in floats
 
 
 def asked(protocol: Protocol) -> Sequence[float]:
-    """The values that people hold here: all there are, or of real numbers the ends, one whose
-    rounding is most uncertain, and the middle if there is one level between the ends.
+    """The values that people hold: all of them, or for real numbers the ends, one with the most
+    uncertain rounding, and the middle if there is one level between the ends.
     """
     task = protocol.task
     if isinstance(task, Density):
@@ -49,13 +50,13 @@ def asked(protocol: Protocol) -> Sequence[float]:
 
 
 def levels_of(protocol: Protocol) -> int:
-    """To how many levels real numbers are rounded; those who do not say round to the ends."""
+    """The number of levels to which real numbers are rounded. Without such a parameter, it is 1."""
     names = ("levels", "bits", "precision")
     return int(next((protocol.parameters[key] for key in names if key in protocol.parameters), 1))
 
 
 def held(protocol: Protocol, holding: Sequence[int]) -> Any:
-    """What a crowd holds, as `simulate` and `standard_error` are told."""
+    """The values of a crowd in the form that `simulate` and `standard_error` take."""
     if isinstance(protocol.task, Sum | Mean | Density):
         return dict(zip(asked(protocol), holding, strict=True))
     return list(holding)
@@ -73,7 +74,7 @@ def bundled_curve(protocol: Protocol) -> PrivacyCurve:
 
 
 def laws_of(protocol: Protocol) -> list[BundleLaw]:
-    """The law of a bundle for each value; only for protocols that state one."""
+    """The law of a bundle for each value, for protocols that state one."""
     found = [protocol.law(value) for value in asked(protocol)]
     assert all(law is not None for law in found)
     return [law for law in found if law is not None]
@@ -91,7 +92,7 @@ def as_counts(law: BundleLaw, messages: list[Any]) -> dict[Counts, Fraction]:
 
 
 def datasets(people: int, values: int) -> Iterator[Counts]:
-    """Every way in which people can hold values, by how many hold each."""
+    """Every way in which people can hold values, as the number of people with each value."""
     if values == 1:
         yield (people,)
         return
@@ -102,10 +103,10 @@ def datasets(people: int, values: int) -> Iterator[Counts]:
 
 @lru_cache(maxsize=4096)
 def crowd_view(protocol: Protocol, holding: Counts) -> View:
-    """The law of how often each message occurs, if holding[v] people hold value v.
+    """The law of how often each message occurs if holding[v] people hold value v.
 
-    What the shuffler withholds, because there are too few copies of it, is not seen. What it adds
-    is seen.
+    Messages that the shuffler withholds, because they have too few copies, are not seen. Messages
+    that it adds are seen.
     """
     laws = laws_of(protocol)
     if protocol.shuffler.adds:
@@ -123,7 +124,7 @@ def crowd_view(protocol: Protocol, holding: Counts) -> View:
 
 @lru_cache(maxsize=4096)
 def tally_view(protocol: Protocol, holding: Counts) -> View:
-    """The law of the tally in local trust, where messages are many but tallies are short."""
+    """The law of the tally in local trust, where there are many messages but tallies are short."""
     by_value = tally_laws(protocol)
     shape = shape_of(by_value, sum(holding))
     if sum(holding) * prod(shape) * max(map(len, by_value)) <= _FEW:
@@ -147,7 +148,7 @@ def tally_laws(protocol: Protocol) -> list[dict[Counts, Fraction]]:
 
 
 def shape_of(by_value: list[dict[Counts, Fraction]], people: int) -> tuple[int, ...]:
-    """How often each message can occur, and never."""
+    """The shape of a grid: for each message, how many counts are possible, including 0."""
     largest = [max(column) for column in zip(*(c for law in by_value for c in law), strict=True)]
     return tuple(most * people + 1 for most in largest)
 
@@ -190,7 +191,7 @@ def grid_view(
             transforms.append(np.fft.rfftn(grid) ** people)
     whole = reduce(np.multiply, transforms)
     grid = np.fft.irfftn(whole, shape, axes=tuple(range(len(shape))))
-    return np.where(grid > 1e-15, grid, 0.0)  # below is the noise of the transform
+    return np.where(grid > 1e-15, grid, 0.0)  # smaller numbers are noise of the transform
 
 
 def _noised(protocol: Protocol, laws: list[BundleLaw], holding: Counts) -> View:
@@ -221,7 +222,7 @@ def _withheld(view: View, least: int) -> View:
 
 
 def outcomes(view: View) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-    """Every outcome of a view, a row of counts each, and their chances."""
+    """Every outcome of a view, each as a row of counts, and their probabilities."""
     if isinstance(view, np.ndarray):
         at = np.argwhere(view > 0)
         return at, view[tuple(at.T)]
@@ -245,7 +246,7 @@ def hockey_stick(upper: View, lower: View, epsilon: float) -> mpmath.mpf:
 
 
 def error_of(view: View, epsilon: float) -> float:
-    """How far a divergence of such views may be off."""
+    """A bound on the error of a divergence of such views."""
     if isinstance(view, np.ndarray):
         return GRID_ERROR * exp(epsilon)
     return 1e-14 * exp(epsilon) if len(view) > _MANY else 0.0
@@ -256,11 +257,11 @@ def exactly(value: Fraction) -> mpmath.mpf:
 
 
 def neighboring_views(protocol: Protocol, honest: int | None = None) -> list[tuple[View, View]]:
-    """Every ordered pair of views that differ in one honest person's value, where so many people
-    are honest; left out, as many as the protocol relies on.
+    """Every ordered pair of views that differ in one honest person's value. `honest` people are
+    honest; by default, as many as the protocol relies on.
 
-    Dishonest people may tell the adversary all they sent, so only the honest ones' messages hide
-    anybody. In local trust the view is one person's bundle.
+    Dishonest people may tell the adversary all their messages, so only the messages of honest
+    people hide anybody. In local trust the view is one person's bundle.
     """
     if protocol.trust is Trust.LOCAL:
         return list(permutations(laws_of(protocol), 2))
@@ -281,7 +282,7 @@ def worst_delta(protocol: Protocol, epsilon: float, honest: int | None = None) -
 
 
 def geometric_mass(epsilon: float, z: int) -> mpmath.mpf:
-    """Two-sided geometric law, to 50 digits."""
+    """The two-sided geometric law, to 50 digits."""
     a = mpmath.exp(-mpmath.mpf(epsilon))
     return (1 - a) / (1 + a) * a ** abs(z)
 
@@ -296,7 +297,7 @@ def binomial_mass(trials: int, p: Fraction, k: int) -> mpmath.mpf:
 def log_likelihood_ratio(
     observed: Counter[Outcome], law: Mapping[Outcome, float]
 ) -> tuple[float, float]:
-    """(G statistic, its p-value) of counts against a law; rare outcomes are put together."""
+    """The G statistic of counts against a law, and its p-value. Rare outcomes are merged."""
     total = sum(observed.values())
     if any(law.get(outcome, 0.0) <= 0 for outcome in observed):
         return float("inf"), 0.0

@@ -1,4 +1,4 @@
-"""What `docs/adding-a-protocol.md` tells a newcomer to do, taken from the page word for word."""
+"""The instructions of `docs/adding-a-protocol.md`, taken from the page word for word."""
 
 import re
 from pathlib import Path
@@ -9,7 +9,16 @@ NAME = "local.fair-coin"
 
 
 def skeleton() -> str:
-    (block,) = re.findall(r"```python\n(.*?)```", PAGE, flags=re.DOTALL)
+    return _program(PAGE.split("## A new task")[0])
+
+
+def task() -> str:
+    """The file of the new task."""
+    return _program(PAGE.split("## A new task")[1])
+
+
+def _program(text: str) -> str:
+    (block,) = re.findall(r"```python\n(.*?)```", text, flags=re.DOTALL)
     return str(block)
 
 
@@ -20,7 +29,7 @@ def place() -> str:
 
 
 def additions() -> list[tuple[str, str, str]]:
-    """Lines that are added to tables in the code: the table, its file, and the line."""
+    """The lines that are added to tables in the code: the table, its file, and the line."""
     added = r"Add one line to `(\w+)` in\s`(\S+?)`:\n\n```text\n(.*?)```"
     return re.findall(added, PAGE, flags=re.DOTALL)
 

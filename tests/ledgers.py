@@ -1,4 +1,4 @@
-"""What tests of ledgers share: places, charges, and the exact composition that judges them."""
+"""Helpers for tests of ledgers: places, charges, and the exact composition that judges them."""
 
 import contextlib
 import itertools
@@ -20,7 +20,7 @@ NOBODY: Any = "nobody"
 
 
 def new_database(server: str) -> str:
-    """Empty, and with defaults that are as bad as they can be."""
+    """An empty database, with the worst possible defaults."""
     with psycopg.connect(server, autocommit=True) as connection:
         for statement in (
             "DROP SCHEMA IF EXISTS headcount CASCADE",
@@ -32,7 +32,7 @@ def new_database(server: str) -> str:
 
 
 def rows_of(place: str, statement: str) -> list[tuple[Any, ...]]:
-    """What the database itself says."""
+    """The rows that the database itself returns."""
     if place.startswith("postgresql:"):
         with psycopg.connect(place, options="-c search_path=headcount") as connection:
             done = connection.execute(statement)
@@ -69,9 +69,9 @@ def ask(ledger: hc.Ledger, protocol: hc.Protocol, name: str | None = None) -> En
 
 
 def exact_delta(kinds: Sequence[tuple[float, int]], epsilon: float) -> mpmath.mpf:
-    """Of randomized responses, each repeated: all outcomes, with 50 digits.
+    """The exact δ of randomized responses, each repeated, from all outcomes with 50 digits.
 
-    Numbers are what their text says, and a limit is held to one part in 2^52.
+    Floats stand for the numbers of their decimal text. A limit is checked to one part in 2^52.
     """
     with mpmath.workdps(50):
         limit = mpmath.mpf(str(epsilon)) * (1 + mpmath.mpf(2) ** -52)

@@ -1,4 +1,4 @@
-"""A task that does not exist: all that one needs, in one small file."""
+"""A task that Headcount does not have. One small file is all that a task needs."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

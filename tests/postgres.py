@@ -1,4 +1,4 @@
-"""A PostgreSQL server of the tests' own: made in a temporary folder, stopped and removed after."""
+"""A PostgreSQL server for the tests. It runs in a temporary folder, which is removed afterwards."""
 
 import os
 import pwd
@@ -14,7 +14,7 @@ _BINARIES = "/usr/lib/postgresql"
 
 
 def binary(name: str) -> str:
-    """A program of the server, in PATH or where Debian puts it; the newest one."""
+    """The path of a server program in PATH or where Debian puts it. The newest one is used."""
     folders = sorted(
         Path(_BINARIES).glob("*/bin"), key=lambda folder: float(folder.parent.name), reverse=True
     )
@@ -25,7 +25,7 @@ def binary(name: str) -> str:
 
 
 def _owner() -> dict[str, Any]:
-    """Whom the server runs as: it refuses to be root."""
+    """The user that the server runs as, since it refuses to run as root."""
     if os.geteuid() != 0:
         return {}
     names = {user.pw_name: user for user in pwd.getpwall()}
@@ -35,9 +35,9 @@ def _owner() -> dict[str, Any]:
 
 @contextmanager
 def running() -> Iterator[str]:
-    """The address of a server, on a socket in its folder and nowhere else."""
+    """The address of a server that listens only on a socket in its folder."""
     owner = _owner()
-    folder = Path(tempfile.mkdtemp(prefix="hc-"))  # short: names of sockets are
+    folder = Path(tempfile.mkdtemp(prefix="hc-"))  # names of sockets must be short
     try:
         if owner:
             os.chown(folder, owner["user"], owner["group"])

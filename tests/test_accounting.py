@@ -1,4 +1,4 @@
-"""Laws, divergences, curves, smoothness, calibration and composition, against 50 digits."""
+"""Laws, divergences, curves, smoothness, calibration and composition, compared with 50 digits."""
 
 import math
 from fractions import Fraction
@@ -63,7 +63,9 @@ def test_certain_binomials() -> None:
 def test_tails_of_two_binomials_are_rounded_up_by_little(
     trials: tuple[int, int], chances: tuple[int, int]
 ) -> None:
-    """Against exact rationals, for all numbers; the precision is asked for, or relative."""
+    """The tails are compared with exact rationals, for all numbers. The precision is absolute or
+    relative.
+    """
     success = [Fraction(chance, 200) for chance in chances]
     masses = [Fraction(1)]
     for p in [success[0]] * trials[0] + [success[1]] * trials[1]:
@@ -128,7 +130,7 @@ def exact_stick(one: list[Fraction], other: list[Fraction], epsilon: float) -> m
             for p, q in zip(one, other, strict=True)
         )
         - mpmath.mpf(10) ** -45
-    )  # what 50 digits may lose
+    )  # the error of 50 digits
 
 
 def padded(weights: list[int], start: int) -> list[Fraction]:
@@ -183,7 +185,7 @@ def test_curve_inverts_on_the_private_side() -> None:
         epsilon = curve.epsilon(delta)
         assert curve.delta(epsilon) <= delta
         assert epsilon == 0 or delta < curve.delta(epsilon * (1 - 1e-9))
-    assert curve.epsilon(0.0) == math.inf  # nobody sends noise with positive probability
+    assert curve.epsilon(0.0) == math.inf  # with a positive probability, nobody sends noise
     assert curve.epsilon(1.0) == 0.0
 
 
@@ -296,7 +298,7 @@ def test_repeats_count_one_by_one_or_together() -> None:
 
 
 def test_every_mix_of_directions_is_covered() -> None:
-    """The person may go up in one release and down in the next: all mixes, by enumeration."""
+    """The person may go up in one release and down in the next. All combinations are enumerated."""
     trials, p, rounds = 12, Fraction(1, 6), 3
     law = binomial(trials, p)
     composed = compose([(PairCurve.both_directions(law, law.shift(1)), rounds)])
@@ -322,7 +324,7 @@ def test_numerical_error_is_charged() -> None:
 
 @pytest.mark.slow
 def test_composed_inverse_is_private() -> None:
-    """A loss far out stretches the grid; the inverse must not gather its rounding errors."""
+    """A large loss stretches the grid. The inverse must not accumulate its rounding errors."""
     s = 0.6224
     mass = np.array([1e-9, s, s * math.exp(-0.5), 1e-9 * math.exp(-30)])
     law = Law(0, mass / mass.sum(), slack=1e-14)
@@ -392,7 +394,7 @@ def test_poisson_keeps_its_certificate(mean: float) -> None:
 
 @pytest.mark.parametrize("ratio", [1e-40, 1e-9, 0.165, 0.9, 0.999])
 def test_adding_geometric_noise(ratio: float) -> None:
-    """X + Y term by term, Y ~ NB(1, ratio), for the very float."""
+    """X + Y term by term, for Y ~ NB(1, ratio) with the exact value of the float."""
     start = laws.negative_binomial(Fraction(3), Fraction(0.5))
     law = start.plus_geometric(ratio)
     exact = [negative_binomial_mass(3.0, 0.5, k) for k in range(120)]

@@ -1,6 +1,6 @@
-"""Amplification by shuffling, against enumeration, 50 digits, scipy and known figures.
+"""Amplification by shuffling, compared with enumeration, 50 digits, scipy and known figures.
 
-Nothing here that judges comes from `headcount.accounting`.
+None of the judges here comes from `headcount.accounting`.
 """
 
 import math
@@ -30,11 +30,11 @@ from headcount.accounting.amplification import (
 mpmath.mp.dps = 50
 
 Row = Sequence[Fraction]
-View = dict[tuple[int, ...], Fraction]  # by how often each message occurs
+View = dict[tuple[int, ...], Fraction]  # keys are the numbers of copies of each message
 
 
 def e_to_the(power: float) -> Fraction:
-    """e^power to 44 digits, rounded towards 1: a matrix of it is private, exactly."""
+    """e^power to 44 digits, rounded toward 1, so that a matrix made from it is exactly private."""
     nearest = Fraction(mpmath.nstr(mpmath.exp(mpmath.mpf(power)), 45))
     return nearest * (1 - Fraction(1, 10**44)) if power > 0 else nearest
 
@@ -44,7 +44,7 @@ def exactly(value: Fraction | int) -> mpmath.mpf:
 
 
 def joined(view: View, row: Row) -> View:
-    """The view with the message of one person more."""
+    """The view after adding the message of one more person."""
     grown: View = defaultdict(Fraction)
     for counts, chance in view.items():
         for y, probability in enumerate(row):
@@ -68,9 +68,9 @@ def divergences(upper: View, lower: View, epsilons: Sequence[float]) -> list[mpm
 def view_deltas(
     rows: Sequence[Row], honest: int, epsilons: Sequence[float], victims: int | None = None
 ) -> list[mpmath.mpf]:
-    """The truth: the largest divergences of the full view over all datasets and neighbors.
+    """The truth: the largest divergence of the full view over all datasets and neighbors.
 
-    Or where only the first few values may be the victim's.
+    If `victims` is given, only the first few values may be the victim's.
     """
     worst = [mpmath.mpf(0)] * len(epsilons)
     for others in combinations_with_replacement(rows, honest - 1):
@@ -108,7 +108,7 @@ def test_flips_of_tiny_crowds_are_exact(honest: int, lie: Fraction) -> None:
 
 
 def test_the_worst_dataset_is_not_at_the_edge() -> None:
-    """20 people, q = 1/20, ε = 0.02: with half ones, δ is a quarter larger."""
+    """With 20 people, q = 1/20 and ε = 0.02, δ is a quarter larger if half of them hold ones."""
     lie, epsilon = Fraction(1, 20), 0.02
     zero, one = [1 - lie, lie], [lie, 1 - lie]
     crowds = [crowd_view([zero] * zeros + [one] * (19 - zeros), 2) for zeros in (19, 9)]
@@ -132,7 +132,7 @@ def test_binary_response_rounds_its_lies_to_the_private_side() -> None:
 def scipy_deltas(
     honest: int, lie: float, epsilon: float, ones: NDArray[np.int64] | None = None
 ) -> NDArray[np.float64]:
-    """δ of datasets, by default of all, in one direction: their mirrors have the other one."""
+    """δ of some datasets, or of all, in one direction. Mirrored datasets cover the other."""
     ones = np.arange(honest) if ones is None else ones
     width = int(honest * lie + 16 * math.sqrt(honest * lie) + 40)
     rising = stats.binom.pmf(np.arange(width), honest - 1 - ones[:, None], lie)
@@ -167,7 +167,7 @@ def test_flips_against_scipy_over_every_dataset(
 
 
 def test_flips_of_many_crowds_against_scipy() -> None:
-    """Blocks of datasets are split where they must be."""
+    """Blocks of datasets are split where necessary."""
     random = np.random.default_rng(7)
     for _ in range(300):
         honest, lie = int(random.integers(20, 90)), float(random.uniform(0.01, 0.45))
@@ -178,7 +178,7 @@ def test_flips_of_many_crowds_against_scipy() -> None:
 
 
 def test_datasets_inside_a_block_are_covered() -> None:
-    """The worst of a million, and its neighbors: none was looked at by itself."""
+    """The worst dataset of a million, and its neighbors. None of them was computed by itself."""
     truth = scipy_deltas(10**6, 1e-4, 0.05, np.arange(996_700, 997_200))
     assert 100 < truth.argmax() < 400
     stated = flip_delta(10**6, Fraction(1e-4), 0.05)
@@ -186,7 +186,7 @@ def test_datasets_inside_a_block_are_covered() -> None:
 
 
 def test_only_the_edge_would_overspend() -> None:
-    """With few lies δ is wavy in the dataset: the edge alone misses percents of it."""
+    """With few lies δ oscillates with the dataset. The edge alone misses several percent."""
     worst_excess = 0.0
     for mean in np.arange(30, 36, 0.5):
         truth = scipy_deltas(1000, mean / 1000, 1.0)
@@ -198,7 +198,7 @@ def test_only_the_edge_would_overspend() -> None:
 
 @pytest.mark.parametrize("honest", [10**4, 10**6, 10**8])
 def test_large_crowds_are_near_the_edge(honest: int) -> None:
-    """Where nearly all people hold one value, in closed form; other datasets are little worse."""
+    """If nearly all people hold one value, δ has a closed form. Other datasets are hardly worse."""
     lie = 1 / (1 + math.e)
     epsilon = 3.566 / math.sqrt(honest)
     trials, law = honest - 1, stats.binom(honest - 1, lie)
@@ -243,7 +243,7 @@ def test_few_or_no_lies() -> None:
 
 
 def blanket_truths(rows: Sequence[Row], honest: int, epsilons: Sequence[float]) -> list[mpmath.mpf]:
-    """The theorem before it is made computable: the victim among a random number of blankets."""
+    """The theorem in its original form: the victim is among a random number of blankets."""
     omega = [min(column) for column in zip(*rows, strict=True)]
     gamma = sum(omega, Fraction(0))
     pairs = list(permutations(range(len(rows)), 2))
@@ -287,7 +287,7 @@ def test_blankets_compute_their_theorem(
 
 @pytest.mark.parametrize("k", [1000, 10**6])
 def test_blankets_of_many_values_compute_their_theorem(k: int) -> None:
-    """All messages but two are as likely for either value of the victim: put them together."""
+    """All messages but two are equally likely for both values of the victim, so they are merged."""
     local, ratio = 4.0, e_to_the(4.0)
     one, rest = Fraction(1), Fraction(k - 2)
     parts = ([ratio, one, rest], [one, ratio, rest])
@@ -300,7 +300,7 @@ def test_blankets_of_many_values_compute_their_theorem(k: int) -> None:
 
 
 def clones_truths(honest: int, local_epsilon: float, epsilons: Sequence[float]) -> list[mpmath.mpf]:
-    """By the two laws of the theorem, as they are written; each is the other's mirror."""
+    """The two laws of the theorem as they are written. Each is the mirror image of the other."""
     ratio = e_to_the(local_epsilon)
     one: View = defaultdict(Fraction)
     other: View = defaultdict(Fraction)
@@ -399,14 +399,15 @@ def test_a_lopsided_randomizer_shows_no_more_than_stated() -> None:
 
 
 def pair_delta(honest: int, k: int, local: float, epsilon: float) -> float:
-    """Only the two buckets of the victim, everyone else elsewhere: a lower bound."""
+    """A lower bound from the victim's two buckets. Everybody else is in other buckets."""
     p = 1 / (math.exp(local) + k - 1)
     others = stats.binom(honest - 1, 2 * p)
     factor, total = math.exp(epsilon), 0.0
     counts = np.arange(int(others.ppf(1e-15)), int(others.isf(1e-15)) + 1)
     chances = others.pmf(counts)
     for i, c in enumerate(counts):
-        # The victim in one of the buckets, c others with him, or in neither, with c + 1 of them.
+        # The victim is in one of the buckets with c others, or in neither, and then c + 1 others
+        # are there.
         alone = np.concatenate([[0.0], stats.binom.pmf(np.arange(c + 1), c, 0.5), [0.0]])
         one = p * (math.exp(local) * alone[:-1] + alone[1:]) * chances[i]
         other = p * (math.exp(local) * alone[1:] + alone[:-1]) * chances[i]
@@ -434,10 +435,10 @@ def test_known_figure_of_the_blanket() -> None:
 
 
 def test_many_values() -> None:
-    """A million values: what hides the victim is that hardly anybody says the same."""
+    """With a million values, the victim is hidden because hardly anybody sends the same message."""
     epsilons = [Blanket.k_ary(10**5, k).epsilon(4.0, 1e-6) for k in (10, 1000, 10**5, 10**6)]
     assert epsilons == sorted(epsilons, reverse=True)
-    # At ε = 0, with next to nobody in the buckets, nearly the total variation of one message.
+    # At ε = 0, with almost nobody in the buckets, δ is nearly the total variation of one message.
     ratio = math.exp(4.0)
     alone = (ratio - 1) / (ratio + 10**6 - 1)
     assert alone * 0.98 < Blanket.k_ary(100, 10**6).delta(4.0, 0.0) <= alone
@@ -490,7 +491,7 @@ def given(
 
 
 def every_question(crowd: Amplification) -> list[Callable[[], float]]:
-    """All of which take it for certain that the randomizer is 1-private."""
+    """All questions that assume that the randomizer is 1-private."""
     return [
         lambda: crowd.delta(1.0, 0.5),
         lambda: crowd.delta(1.0, 1.0),
@@ -503,7 +504,7 @@ def every_question(crowd: Amplification) -> list[Callable[[], float]]:
 
 
 def test_a_randomizer_is_checked_whatever_is_asked() -> None:
-    """Also where only ε₀ would count, and to the last digit where chances are fractions."""
+    """The check is exact for fractions, and is made even if only ε₀ would matter."""
     e_less = e_to_the(1.0)
     e_more = e_less * (1 + Fraction(3, 10**44))
     broken: list[Sequence[Sequence[Fraction | float]]] = [
@@ -526,7 +527,7 @@ def test_a_randomizer_is_checked_whatever_is_asked() -> None:
 
 
 def test_floats_that_round_a_private_law_count_as_less_private() -> None:
-    """Some of them are not 1-private by a hair, and nobody knows of the law that they round."""
+    """Some of these floats are not quite 1-private, and the law that they round is unknown."""
     rows = [[float(chance) for chance in row] for row in response_rows(e_to_the(1.0))]
     crowd = Blanket.of(100, lambda _: rows)
     assert 0 < crowd.delta(1.0, 1.0) < 1e-10
@@ -593,7 +594,7 @@ def test_more_people_hide_each_other_better(kind: Callable[[int], Amplification]
     assert deltas == sorted(deltas, reverse=True)
     epsilons = [kind(honest).epsilon(1.0, 1e-6) for honest in (2, 300, 30_000)]
     assert epsilons == sorted(epsilons, reverse=True)
-    # Beyond a size that is computed, more people do no harm.
+    # Beyond the size that is computed, more people do no harm.
     assert kind(10**12).delta(1.0, 1e-5) <= kind(10**7).delta(1.0, 1e-5)
 
 
@@ -693,8 +694,8 @@ def test_other_parameters_outside_their_domain() -> None:
 
 
 def test_no_smaller_epsilon_is_pure() -> None:
-    """If all others say the same, one message has the likelihood ratio e^ε₀: δ is never 0 below,
-    even where it is less than a float can hold.
+    """If all others send the same message, one message has the likelihood ratio e^ε₀. So δ is never
+    0 below ε₀, even if it is too small for a float.
     """
     for crowd in (Blanket.k_ary(10**4, 3), Clones(10**6), BinaryResponse(10**4)):
         for epsilon in (0.2, 0.5, 0.999):

@@ -205,7 +205,7 @@ def test_bad_audits_are_one_line(headcount: Headcount, arguments: list[str], mes
 
 
 def test_no_process_outlives_an_audit_that_is_killed(tmp_path: Path) -> None:
-    """Each side runs in a process of its own, which ends when nobody asks it any more."""
+    """Each side runs in its own process, which ends when the process that asks has ended."""
     (tmp_path / "mine.py").write_text(
         "import os, time\n\n\ndef slow(data):\n"
         "    with open('pids', 'a') as file:\n        print(os.getpid(), file=file)\n"

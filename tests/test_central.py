@@ -1,4 +1,4 @@
-"""Central trust: the released value, against the law of its noise to 50 digits."""
+"""Central trust: the released value, compared with the law of its noise to 50 digits."""
 
 import math
 from collections import Counter
@@ -13,8 +13,8 @@ import headcount as hc
 from enumeration import geometric_mass, log_likelihood_ratio
 
 ALARM = 1e-6
-# The judge's own law of each central protocol's noise: two-sided geometric, with the budget's
-# epsilon divided by so many steps for one person (of a count, or in a bucket).
+# The judge's own law of each central protocol's noise. It is two-sided geometric. The budget's
+# epsilon is divided by this many steps for one person (of a count, or in a bucket).
 NOISE = {"central.geometric": 1, "central.laplace": 1024}
 EPSILONS = (0.3, 1.0, 2.5)
 COUNT, WHOLE, REAL = hc.Count(), hc.Sum(-3, 4, whole=True), hc.Mean(-1, 2.5)
@@ -25,11 +25,11 @@ def build(name: str, epsilon: float, task: hc.Task = COUNT) -> hc.Protocol:
 
 
 def steps_of(protocol: hc.Protocol) -> int:
-    """By how many steps of the noise a person can move what it is added to."""
+    """By how many steps of the noise one person can change the sum or the count."""
     levels = int(protocol.parameters["levels"])
     if protocol.task == REAL:
-        # To how many levels reals are rounded is the protocol's choice, if rounding adds no more
-        # than a ten-thousandth to the variance of the noise.
+        # A protocol may choose the number of levels of reals, if rounding adds no more than a
+        # ten-thousandth to the variance of the noise.
         assert 2 * levels**2 / protocol.budget.epsilon**2 >= 10_000 * 10 / 4
     else:
         assert levels == NOISE[protocol.name] * (7 if protocol.task == WHOLE else 1)
@@ -47,7 +47,7 @@ def below(rate: mpmath.mpf, z: int) -> mpmath.mpf:
 
 
 def binned(rate: mpmath.mpf, width: int) -> dict[int, float]:
-    """The law of the bin that noise falls into; bins have an odd width, and one has 0 inside."""
+    """The law of the bin that the noise falls into. Bins have an odd width, and one contains 0."""
     reach = range(-math.ceil(60 / (rate * width)) - 1, math.ceil(60 / (rate * width)) + 2)
     half = width // 2
     ends = {b: below(rate, b * width - half) for b in (*reach, reach[-1] + 1)}
@@ -68,7 +68,7 @@ def test_judge_is_right() -> None:
 
 
 def check_noise(noise: Counter[int], rate: mpmath.mpf, off: float) -> None:
-    """Noise has its law, and neither one scaled nor one tilted by `off`."""
+    """Noise has its law, and is distinguished from laws that are scaled or tilted by `off`."""
     width = 2 * int(1 / (8 * rate)) + 1
     bins: Counter[int] = Counter()
     for z, times in noise.items():
@@ -86,7 +86,7 @@ def check_release(name: str, task: hc.Task, epsilon: float, draws: int, off: flo
     levels = steps_of(protocol)
     tally = protocol.tally(protocol.randomize([1] * 7 + [0] * 3, source))
     low, high = map(Fraction, bounds_of(task))
-    # Zeros and ones are levels themselves, except of the mean.
+    # Zeros and ones are levels themselves, except for the mean.
     (total,) = tally.counts.tolist()
     place = (7 - 10 * low) * levels / (high - low)
     assert total == place if task != REAL else abs(total - place) < 10
@@ -130,7 +130,7 @@ def test_release_is_right_to_two_percent(name: str, task: hc.Task, epsilon: floa
 
 
 def moved(rate: mpmath.mpf, steps: int, epsilon: float) -> mpmath.mpf:
-    """HS_ε of noise against noise moved by some steps; outside of these all ratios are equal."""
+    """HS_ε of noise against noise moved by some steps. Beyond these steps, all ratios are equal."""
     factor, a = mpmath.exp(mpmath.mpf(epsilon)), mpmath.exp(-rate)
     first = below(rate, 1), below(rate, 1 - steps)
     last = 1 - below(rate, steps), 1 - below(rate, 0)
@@ -173,7 +173,7 @@ def test_guarantee_and_curve(name: str, epsilon: float, task: hc.Task) -> None:
         truth = moved(rate, levels, smaller)
         stated = protocol.curve.delta(smaller)
         assert truth - mpmath.mpf(10) ** -45 <= stated <= truth * (1 + 1e-9) + 1e-14
-        # Whoever moves the sum by less is hidden at least as well.
+        # A person who changes the sum by less is hidden at least as well.
         for steps in {1, levels // 2, levels - 1} - {0}:
             assert moved(rate, steps, smaller) <= stated
 
@@ -202,7 +202,7 @@ def test_error_and_intervals(name: str, epsilon: float) -> None:
         assert most == int(most)
         assert 1 - 2 * below(rate, -int(most)) >= confidence
         assert most == 0 or 1 - 2 * below(rate, 1 - int(most)) < confidence
-        # What is covered by margins is covered by the interval, at its ends too.
+        # A truth within the margins is within the interval, even at its ends.
         for truth in (0, 3, 10):
             for noise in (-margins[0], margins[1]):
                 assert truth in replace(estimate, value=truth + noise).interval(confidence)
@@ -214,7 +214,7 @@ def test_error_and_intervals(name: str, epsilon: float) -> None:
 @pytest.mark.parametrize("name", NOISE)
 @pytest.mark.parametrize("confidence", [0.5, 0.8, 0.9, 0.95])
 def test_intervals_of_means_hold_what_lies_on_their_ends(name: str, confidence: float) -> None:
-    """Means of whole numbers are tenths here, of which floats are a little off."""
+    """Means of whole numbers are tenths here, which floats cannot represent exactly."""
     task = hc.Mean(0, 1, whole=True)
     protocol = build(name, 1.0, task)
     steps = NOISE[name]
@@ -259,14 +259,14 @@ def test_messages_are_levels_and_tallies_their_sums(name: str, task: hc.Task) ->
     with pytest.raises(hc.InvalidValue):
         protocol.tally(hc.Batch(np.array([levels + 1]), 1))
     if levels > 7 and task != REAL:
-        # Nobody holds a part of a person.
+        # Counts are whole people.
         with pytest.raises(hc.InvalidValue):
             protocol.tally(hc.Batch(np.array([1]), 1))
 
 
 @pytest.mark.parametrize("name", NOISE)
 def test_histogram_has_independent_noise_in_every_bucket(name: str) -> None:
-    """Half of epsilon for each of the two buckets that a person moves between."""
+    """Each of the two buckets between which a person moves gets half of epsilon."""
     epsilon, runs, steps = 1.6, 6_000, NOISE[name]
     protocol = build(name, epsilon, hc.Histogram(3))
     source = hc.SeededSource(8)
@@ -278,7 +278,7 @@ def test_histogram_has_independent_noise_in_every_bucket(name: str) -> None:
     rate = mpmath.mpf(epsilon) / 2 / steps
     for bucket in range(3):
         check_noise(Counter(noise[:, bucket].astype(int).tolist()), rate, off=0.15)
-    # Pairs, in bins of about a person.
+    # Pairs of numbers, in bins of about one person.
     width = steps | 1
     pairs = (noise.astype(int) + width // 2) // width
     law = binned(rate, width)
@@ -300,10 +300,10 @@ def test_histogram_has_independent_noise_in_every_bucket(name: str) -> None:
 @pytest.mark.parametrize("name", NOISE)
 @pytest.mark.parametrize("at", [0.0, 0.5, 1.2, 1.6])
 def test_histogram_curve(name: str, at: float) -> None:
-    """Two counts of epsilon/2 each, by all their pairs of outcomes."""
+    """Two counts with epsilon/2 each, by all pairs of their outcomes."""
     epsilon, steps = 1.6, NOISE[name]
     rate = epsilon / 2 / steps
-    # Of one count: noise up to 0, each step up to a person, and all beyond.
+    # The outcomes of one count: noise up to 0, each step up to one person, and all noise beyond.
     ends = 1 / (1 + math.exp(-rate)), math.exp(-rate * steps) / (1 + math.exp(-rate))
     inside = np.exp(-rate * np.arange(1, steps)) * math.tanh(rate / 2)
     still = np.concatenate([[ends[0]], inside, [ends[1]]])

@@ -1,4 +1,4 @@
-"""The commands as a user meets them: output, JSON, exit status, one line for every refusal."""
+"""The commands as a user sees them: output, JSON, exit status, and one line for every refusal."""
 
 import json
 import os
@@ -99,11 +99,11 @@ def test_densities(headcount: Headcount, trust: str, tmp_path: Path) -> None:
     assert min(answer["value"]) >= 0
     assert answer["interval"]["of"] == "population"
     assert answer["interval"]["simultaneous"] is True
-    flat = 1 / 90  # from −½ to 89½; nobody is beyond
+    flat = 1 / 90  # from −½ to 89½; no value lies beyond
     for at, low, high in zip(
         answer["buckets"], answer["interval"]["low"], answer["interval"]["high"], strict=True
     ):
-        if 10 < at < 70:  # away from the edges that bins smooth
+        if 10 < at < 70:  # away from the edges, where bins smooth
             assert low <= flat <= high
     bins = headcount(
         *arguments[:-2], "--protocol", f"{trust}.density-histogram", "--option", "bins=7", "--json"
@@ -410,7 +410,7 @@ def test_help_texts_are_sentences() -> None:
 
 
 def test_options_are_declared_once() -> None:
-    """One text for an option, but for those that mean something else in each command."""
+    """Each option has one text, except for options whose meaning differs between commands."""
     texts: dict[str, set[str]] = {}
     for command in lines.commands().values():
         for option in command.options:
@@ -481,7 +481,7 @@ def test_an_impossible_estimate_is_explained(headcount: Headcount) -> None:
 
 
 def test_import_is_light() -> None:
-    """What is heavy loads when it is used."""
+    """Heavy packages are loaded when they are first used."""
     heavy = ["numpy", "cryptography", "scipy", "altair", "vl_convert", "pyarrow", "typer", "rich"]
     heavy += ["dp_accounting", "pandas"]
     program = f"import sys, headcount; print([m for m in {heavy} if m in sys.modules])"
@@ -694,7 +694,7 @@ def test_every_public_name_is_documented() -> None:
 
 
 def test_a_refusal_never_gives_orders_to_the_terminal(headcount: Headcount, tmp_path: Path) -> None:
-    """It quotes names and values of files, which may hold escapes and reversed text."""
+    """A refusal quotes names and values from files, which may contain escape sequences."""
     (tmp_path / "odd.csv").write_text("smo\x1b[31mker\u202e\n1\n", encoding="utf-8")
     shown = headcount("estimate", "odd.csv", "--column", "smoker", "--epsilon", "1")
     assert shown.status == 2

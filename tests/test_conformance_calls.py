@@ -1,6 +1,6 @@
-"""What every registered protocol must keep: how it is called, and what it refuses.
+"""Rules for every registered protocol: how it is called, and what it refuses.
 
-A new protocol is tested here by being registered.
+A new protocol is tested here as soon as it is registered.
 """
 
 import dataclasses

@@ -1,6 +1,6 @@
-"""What every registered protocol must keep: estimates, their errors and intervals, and simulation.
+"""Rules for every registered protocol: estimates, their errors and intervals, and simulation.
 
-A new protocol is tested here by being registered.
+A new protocol is tested here as soon as it is registered.
 """
 
 import dataclasses
@@ -22,6 +22,7 @@ from conformance import (
     large,
     mixed,
     numeric,
+    small,
     small_decentral,
     sparing_decentral,
     sparing_large,
@@ -31,7 +32,7 @@ from enumeration import log_likelihood_ratio
 
 
 def some_datasets(protocol: hc.Protocol) -> list[tuple[int, ...]]:
-    """Ways in which the users can hold values: all if they are few."""
+    """Ways in which the users can hold values. If there are few, these are all ways."""
     every_way = list(enumeration.datasets(protocol.crowd.users, len(enumeration.asked(protocol))))
     return every_way if len(every_way) <= 9 else every_way[:: len(every_way) // 3]
 
@@ -53,7 +54,7 @@ def tally_law(protocol: hc.Protocol, holding: tuple[int, ...]) -> dict[tuple[int
     alone = np.array([protocol.estimator.count(payload_of(protocol, [kind])) for kind in kinds])
     seen, chances = enumeration.outcomes(enumeration.crowd_view(protocol, holding))
     every_tally = seen @ alone
-    # One number for each tally, which is quicker to sort by than rows.
+    # One number for each tally, since numbers are quicker to sort than rows.
     scale = np.cumprod([1, *(every_tally.max(axis=0)[:-1] + 1)])
     _, first, which = np.unique(every_tally @ scale, return_index=True, return_inverse=True)
     tallies, weights = every_tally[first], np.bincount(which, weights=chances)
@@ -73,11 +74,11 @@ def payload_of(
 
 @lru_cache(maxsize=512)
 def estimates(protocol: hc.Protocol, holding: tuple[int, ...]) -> list[tuple[hc.Estimate, float]]:
-    """Every estimate that local or shuffle trust can give for such a crowd, with its chance."""
+    """Every possible estimate in local or shuffle trust for such a crowd, with its probability."""
     law = tally_law(protocol, holding)
     tallies, chances = np.array(list(law)), np.array(list(law.values()))
     if len(tallies) > 3000:
-        # The value is linear in the tally: one tally for each value stands for all.
+        # The value is linear in the tally, so a tally for each number determines all values.
         values = linear_values(protocol, tallies, sum(holding))
         _, first, which = np.unique(
             np.round(values, 6), axis=0, return_index=True, return_inverse=True
@@ -111,10 +112,23 @@ def truth_of(protocol: hc.Protocol, holding: typing.Sequence[int]) -> Any:
     return enumeration.truth_of(protocol, enumeration.held(protocol, holding))
 
 
+@small
+def test_answers_fill_their_range(protocol: hc.Protocol) -> None:
+    """No true answer is outside the stated range. Except for a density, some are at its ends."""
+    users, values = protocol.crowd.users, len(enumeration.asked(protocol))
+    low, high = protocol.estimator.answer_range(users)
+    truths = [truth_of(protocol, held) for held in enumeration.datasets(users, values)]
+    slack = 1e-9 * max(1, abs(high))
+    assert low - slack <= np.min(truths)
+    assert np.max(truths) <= high + slack
+    if not isinstance(protocol.task, hc.Density):
+        assert (np.min(truths), np.max(truths)) == pytest.approx((low, high))
+
+
 @small_decentral
 def test_unbiased_value_is_unbiased(protocol: hc.Protocol) -> None:
     if protocol.shuffler.least_copies > 1:
-        return  # what the shuffler withholds cannot be made up for: tests of the protocol's own
+        return  # withheld messages cause a bias, which the protocol's own tests check
     for holding in some_datasets(protocol):
         possible = estimates(protocol, holding)
         mean = sum(e.unbiased_value * chance for e, chance in possible)
@@ -138,7 +152,7 @@ def test_stated_error_is_that_of_all_outcomes(protocol: hc.Protocol) -> None:
         stated = [np.square(e.standard_error) for e, _ in possible]
         alike = all(np.array_equal(one, stated[0]) for one in stated)
         spread = sum(np.square(e.value - truth) * chance for e, chance in possible)
-        if getattr(protocol, "analyzer", None) == "zero-exact":  # the largest that is possible
+        if getattr(protocol, "analyzer", None) == "zero-exact":  # the largest possible error
             assert all(np.all(one >= spread * (1 - 1e-9)) for one in stated)
         elif alike and not protocol.shuffler.withholds:  # neither data nor shuffler matter
             if numeric(protocol.task):
@@ -151,15 +165,15 @@ def test_stated_error_is_that_of_all_outcomes(protocol: hc.Protocol) -> None:
         for holding in enumeration.datasets(protocol.crowd.users, len(enumeration.asked(protocol)))
     ]
     assert protocol.standard_error() >= max(everywhere) * (1 - 1e-9)
-    # Of real numbers, another one than is asked here may be worse by a little.
+    # For real numbers, a value that is not tried here may be slightly worse.
     near = 1.1 if numeric(protocol.task) else 1 + 1e-9
     assert protocol.standard_error() <= max(everywhere) * near
 
 
 def check_error_at_the_truth(protocol: hc.Protocol) -> None:
-    """An estimate that happens to be right states no less than the error for these data."""
+    """An estimate that equals the truth must state at least the error for these data."""
     if isinstance(protocol.task, hc.Density) or protocol.shuffler.least_copies > 1:
-        return  # what is estimated without bias is something else: bins, or what is not withheld
+        return  # the unbiased estimate is of something else: bins, or counts that are not withheld
     for holding in some_datasets(protocol):
         users, truth = sum(holding), truth_of(protocol, holding)
         known = protocol.standard_error(enumeration.held(protocol, holding))
@@ -218,7 +232,7 @@ def shuffled(protocol: hc.Protocol, values: np.ndarray[Any, Any], source: hc.Sou
 def test_parts_order_and_journey_do_not_matter(protocol: hc.Protocol) -> None:
     source = hc.SeededSource(8)
     held = np.array(enumeration.asked(protocol))
-    # A part, where rare messages of a whole crowd would be refused.
+    # A part of the crowd. A whole crowd's rare messages would be refused.
     users = protocol.crowd.users - (protocol.shuffler.least_copies > 1)
     messages = protocol.randomize(held[np.arange(users) % len(held)], source)
     whole = protocol.tally(messages)
@@ -239,8 +253,8 @@ def test_parts_order_and_journey_do_not_matter(protocol: hc.Protocol) -> None:
         assert np.array_equal(tally.counts, whole.counts)
 
 
-# Where the mean square of so many normal errors lies but once in ten million times. Errors with
-# heavier tails than normal ones, as geometric noise has, spread more.
+# The mean square of this many normal errors lies outside these limits once in ten million times.
+# Errors with heavier tails, such as geometric noise, vary more.
 SPREADS = {
     runs: (float(chi2.ppf(5e-8, runs)) / runs, 1.4 * float(chi2.isf(5e-8, runs)) / runs)
     for runs in (5, 40, 200)
@@ -249,9 +263,9 @@ SPREADS = {
 
 @sparing_large
 def test_estimates_are_near_the_truth(protocol: hc.Protocol) -> None:
-    """Runs of the message path and of simulation: right center, right spread, in every bucket."""
+    """Estimates from messages and simulations have the right mean and spread in every bucket."""
     users, values = protocol.crowd.users, len(enumeration.asked(protocol))
-    # Each run of many messages takes a while; fewer of them still see a wrong center.
+    # Runs with many messages take long. Fewer runs still show a wrong mean.
     sent_each = users * protocol.messages_per_user
     runs = 200 if sent_each < 50_000 else 40 if sent_each < 500_000 else 5
     source = hc.SeededSource(4)
@@ -261,18 +275,19 @@ def test_estimates_are_near_the_truth(protocol: hc.Protocol) -> None:
     data = values_of(protocol, holding)
     sent = [hc.run(protocol, data, source) for _ in range(runs)]
     simulated = [protocol.estimate(protocol.simulate(counts, source), source) for _ in range(200)]
-    # Of sums and means for these data; else as each estimate states it, in each bucket.
+    # For sums and means, the error for these data. Otherwise the error that each estimate states,
+    # in each bucket.
     whole = isinstance(protocol.task, hc.Sum | hc.Mean)
     known = protocol.standard_error(counts) if whole else None
     if getattr(protocol, "analyzer", "") == "zero-exact":
-        # Its estimates state the largest error that is possible, with the bias of their answers.
+        # Its estimates state the largest possible error, including the bias of their answers.
         options: dict[str, Any] = {"analyzer": "unbiased"}
         known = dataclasses.replace(protocol, **options).standard_error(counts)
         least = protocol.standard_error(counts) * (1 - 1e-9)
         assert all(np.max(e.standard_error) >= least for e in (*sent, *simulated))
     for found in (sent, simulated):
         z = np.array([(e.unbiased_value - truth) / (known or e.standard_error) for e in found])
-        if protocol.shuffler.least_copies > 1:  # of what is withheld there is no center
+        if protocol.shuffler.least_copies > 1:  # counts that are withheld have no center
             assert all(truth in e.interval(0.999999) for e in found)
             z = z[:, np.all([e.value > 0 for e in found], axis=0)]
         assert np.max(np.abs(z.mean(axis=0)), initial=0.0) * math.sqrt(len(found)) < 5

@@ -1,6 +1,6 @@
-"""What every registered protocol must keep: laws of messages, privacy, and the size of bundles.
+"""Rules for every registered protocol: laws of messages, privacy, and the size of bundles.
 
-A new protocol is tested here by being registered.
+A new protocol is tested here as soon as it is registered.
 """
 
 import dataclasses
@@ -19,6 +19,7 @@ from conformance import (
     ALARM,
     JUDGED_ELSEWHERE,
     LARGE,
+    OPTIONS_TRIED_ELSEWHERE,
     SMALL,
     SMALL_OPTIONS,
     build,
@@ -37,7 +38,9 @@ from conformance import (
     variants,
 )
 from enumeration import log_likelihood_ratio
+from headcount.core.protocol import option_names
 from headcount.core.randomizer import RARE, BundleLaw
+from headcount.protocols.registry import protocol_class
 
 
 def law_of(protocol: hc.Protocol, value: int) -> BundleLaw:
@@ -45,7 +48,7 @@ def law_of(protocol: hc.Protocol, value: int) -> BundleLaw:
 
 
 def sent_counts(messages: hc.Messages, kinds: list[Any]) -> np.ndarray[Any, Any]:
-    """How often each person sent each kind of message: a row for each person."""
+    """How often each person sent each kind of message, with a row for each person."""
     which = kinds_of(messages, kinds)
     owner = np.repeat(np.arange(messages.users), messages.counts)
     cells = np.bincount(owner * len(kinds) + which, minlength=messages.users * len(kinds))
@@ -53,7 +56,7 @@ def sent_counts(messages: hc.Messages, kinds: list[Any]) -> np.ndarray[Any, Any]
 
 
 def kinds_of(messages: hc.Messages, kinds: list[Any]) -> np.ndarray[Any, Any]:
-    """Which of the kinds every message is."""
+    """The number of each message's kind."""
     table = np.array(kinds, dtype=np.int64).reshape(len(kinds), -1)
     sent = messages.payload.astype(np.int64).reshape(len(messages.payload), table.shape[1])
     # Rows as numbers, in the same order.
@@ -64,14 +67,14 @@ def kinds_of(messages: hc.Messages, kinds: list[Any]) -> np.ndarray[Any, Any]:
 
 
 def places(protocol: hc.Protocol, messages: hc.Messages, kinds: list[Any], law: Any) -> Any:
-    """Which outcome of the law every person sent; −1 where it is none of them."""
+    """The outcome of the law that each person sent, or −1 if it is not an outcome."""
     if protocol.randomizer.fixed_messages == 1:
         return kinds_of(messages, kinds)
     return numbered(sent_counts(messages, kinds), law)
 
 
 def numbered(rows: np.ndarray[Any, Any], law: dict[Any, float]) -> np.ndarray[Any, Any]:
-    """The place of each row among the outcomes of a law; −1 where it is none of them."""
+    """The place of each row among the outcomes of a law, or −1 if it is not among them."""
     table = np.array(list(law))
     scale = np.cumprod([1, *(np.maximum(table.max(axis=0), rows.max(axis=0))[:-1] + 1)])
     codes = table @ scale
@@ -90,7 +93,7 @@ def counted(which: np.ndarray[Any, Any], law: dict[Any, float]) -> Counter[Any]:
 def counts_law(protocol: hc.Protocol, value: int) -> tuple[list[Any], dict[Any, float]]:
     """The kinds of messages, and the law of how often a person who holds a value sends each.
 
-    Where everybody sends one, it is the law of that.
+    If everybody sends one message, it is the law of that message.
     """
     kinds = enumeration.kinds(enumeration.laws_of(protocol))
     if protocol.randomizer.fixed_messages == 1:
@@ -106,7 +109,7 @@ def test_small_crowds_are_enumerated_for_every_variant(name: str, task: hc.Task)
     found = [p for p, _ in crowds(True, name, task, False)]
     for words in variants(name, task):
         alike = [p for p in found if all(getattr(p, key) == word for key, word in words.items())]
-        # A closed form may hold for large crowds only.
+        # A closed form may hold only for large crowds.
         none = all(build(name, task, one, tuple(words.items())) is None for one in SMALL)
         paper = words["calibration"] == "paper"
         if paper and not none and not alike:
@@ -118,7 +121,9 @@ def test_small_crowds_are_enumerated_for_every_variant(name: str, task: hc.Task)
 
 @every
 def test_quick_tests_try_every_choice_of_a_word(name: str, task: hc.Task) -> None:
-    """In at least one setting, unless the paper's calibration is the exact one, or has none."""
+    """Each choice is tried in at least one setting, unless the paper's calibration is missing or is
+    the exact one.
+    """
     sizes = (False,) if name in JUDGED_ELSEWHERE else (True, False)
     tried = [p for size in sizes for p, _ in crowds(size, name, task, True)]
     for option, words in choices(name, task).items():
@@ -133,7 +138,7 @@ def test_quick_tests_try_every_choice_of_a_word(name: str, task: hc.Task) -> Non
 
 @every
 def test_every_choice_of_a_word_makes_a_difference(name: str, task: hc.Task) -> None:
-    """An option that is forgotten somewhere, or everywhere, is none."""
+    """An option that makes no difference was forgotten somewhere."""
     for option, words in choices(name, task).items():
         if option == "calibration":
             continue  # the paper's may be the exact one
@@ -145,19 +150,26 @@ def test_every_choice_of_a_word_makes_a_difference(name: str, task: hc.Task) -> 
 
 @every_enumerated
 def test_every_tried_number_makes_a_difference(name: str, task: hc.Task) -> None:
+    """For each choice of words, each of the listed settings gives another result."""
     listed = [tuple(options.items()) for options in SMALL_OPTIONS.get(name, [])]
+    if name not in OPTIONS_TRIED_ELSEWHERE:
+        for option in {*option_names(protocol_class(name, task))} - {*choices(name, task)}:
+            values = {dict(options).get(option) for options in listed}
+            assert len(values) > 1, f"SMALL_OPTIONS must list two values of {option}"
     if len(listed) < 2:
         return
-    for setting in small_settings(task):
-        built = [build(name, task, setting, options) for options in listed]
-        told = [what_is_told(p) for p in built if p is not None]
-        if len(told) == len(listed):
-            break
-    assert all(one != other for one, other in itertools.combinations(told, 2))
+    for words in variants(name, task):
+        told = []
+        for setting in small_settings(task):
+            built = [build(name, task, setting, (*words.items(), *one)) for one in listed]
+            told = [what_is_told(p) for p in built if p is not None]
+            if len(told) == len(listed):
+                break
+        assert all(one != other for one, other in itertools.combinations(told, 2))
 
 
 def what_is_told(protocol: hc.Protocol) -> tuple[Any, ...]:
-    """What people see of a protocol: its parameters, its errors, and what it answers."""
+    """What people see of a protocol: its parameters, its errors and its answers."""
     counts = [protocol.estimator.tally_size * [share] for share in (0, 1000)]
     answers = [
         protocol.estimate(
@@ -188,8 +200,8 @@ def test_law_sums_to_one_over_its_alphabet(protocol: hc.Protocol) -> None:
         kinds = np.array(enumeration.kinds([law]), dtype=protocol.alphabet.dtype)
         assert np.array_equal(protocol.alphabet.messages(kinds), kinds)
     if isinstance(protocol.task, hc.Density):
-        return  # its bins are more than the numbers that are asked here
-    # No range takes more bits than the largest number that is sent.
+        return  # it has more bins than there are values here
+    # No range needs more bits than the largest message that is sent.
     sent = np.array(enumeration.kinds(enumeration.laws_of(protocol)))
     for column, numbers in zip(
         protocol.alphabet.columns, sent.reshape(len(sent), -1).T, strict=True
@@ -201,7 +213,8 @@ def test_law_sums_to_one_over_its_alphabet(protocol: hc.Protocol) -> None:
 def test_sampler_follows_its_law_and_no_other(protocol: hc.Protocol) -> None:
     for value, held in enumerate(enumeration.asked(protocol)):
         kinds, law = counts_law(protocol, value)
-        # Few outcomes are quick to count: so many people that a rare lie is seen to 2 %, too.
+        # Few outcomes are quick to count. So there are enough people that even a rare lie is
+        # measured to 2 %.
         people = 2_000_000 if len(law) <= 4 else 200_000
         source = hc.SeededSource(1000 + value)
         messages = protocol.randomize(np.full(people, held), source)
@@ -210,8 +223,8 @@ def test_sampler_follows_its_law_and_no_other(protocol: hc.Protocol) -> None:
         observed = counted(places(protocol, messages, kinds, law), law)
         assert log_likelihood_ratio(observed, law)[1] > ALARM
         for bundle, chance in sorted(law.items(), key=lambda item: -item[1])[:20]:
-            # Two percent of a chance p move its count by 0.02·√(np/(1−p)) standard deviations;
-            # at 7 the test must see it, and at more if there are many bundles.
+            # Two percent of a probability p change its count by 0.02·√(np/(1−p)) standard
+            # deviations. At 7 the test must notice this, or at more if there are many bundles.
             common = sum(chance * people >= 10 for chance in law.values())
             needed = 7 + math.sqrt(2 * math.sqrt(2 * common))
             if 0.02 * math.sqrt(people * chance / (1 - chance + 1e-9)) > needed:
@@ -220,7 +233,7 @@ def test_sampler_follows_its_law_and_no_other(protocol: hc.Protocol) -> None:
 
 
 def moved(law: dict[Any, float], bundle: Any, share: float) -> dict[Any, float]:
-    """A wrong law: a share of one bundle's chance given to the others, or to one never seen."""
+    """A wrong law: a share of one bundle's chance is given to the others, or to a new bundle."""
     others = [other for other in law if other != bundle] or ["never"]
     given = share * law[bundle] / len(others)
     wrong = {other: law.get(other, 0.0) + given for other in others}
@@ -229,12 +242,12 @@ def moved(law: dict[Any, float], bundle: Any, share: float) -> dict[Any, float]:
 
 @small_decentral
 def test_people_are_randomized_independently(protocol: hc.Protocol) -> None:
-    """Noise shared between people would show as too many or too few equal neighbors."""
+    """Noise that people share would show as too many or too few equal neighbors."""
     people = 200_000
     held = enumeration.asked(protocol)[0]
     messages = protocol.randomize(np.full(people, held), hc.SeededSource(5))
     kinds, law = counts_law(protocol, 0)
-    # The commonest bundles, and all others as one.
+    # The most frequent bundles, and all others merged.
     common = dict(sorted(law.items(), key=lambda item: -item[1])[:20])
     chances = [*common.values(), max(0.0, 1 - sum(common.values()))]
     found_at = {bundle: at for at, bundle in enumerate(common)}
@@ -246,7 +259,7 @@ def test_people_are_randomized_independently(protocol: hc.Protocol) -> None:
         if chances[a] * chances[b] > 0
     }
     for gap in (1, 2, 256, 65_536):
-        # Every person stands in one pair at most, so the pairs are independent of each other.
+        # Every person is in at most one pair, so the pairs are independent of each other.
         whole = people // (2 * gap) * 2 * gap
         first, second = seen[:whole].reshape(-1, 2, gap).transpose(1, 0, 2).reshape(2, -1)
         found = np.bincount(first * len(chances) + second, minlength=len(chances) ** 2)
@@ -263,9 +276,9 @@ def test_guarantee_is_that_of_every_view(protocol: hc.Protocol) -> None:
     truth = enumeration.worst_delta(protocol, promised.epsilon)
     a_view = enumeration.neighboring_views(protocol)[0][0]
     off = enumeration.error_of(a_view, promised.epsilon)
-    # A float of epsilon is rounded; a pure promise is compared with the ratio it rounds.
+    # The float of epsilon is rounded. A pure guarantee is compared with the ratio before rounding.
     assert truth <= promised.delta + 1e-15 + off
-    # At the budget nothing is rounded: a probability must be on the private side to the last bit.
+    # At the budget nothing is rounded: the probability must be private to the last bit.
     allowed = protocol.budget.delta if promised.delta else 0.0
     assert enumeration.worst_delta(protocol, protocol.budget.epsilon) <= allowed + off
     if promised.exact:
@@ -284,10 +297,10 @@ def test_curve_is_that_of_every_view(protocol: hc.Protocol) -> None:
         truth = enumeration.worst_delta(protocol, epsilon)
         stated = protocol.curve.delta(epsilon)
         assert truth <= stated + off
-        # Where the shuffler withholds, the worst crowd is larger than this one.
+        # If the shuffler withholds messages, the worst crowd is larger than this one.
         if protocol.guarantee.exact and protocol.shuffler.least_copies == 1:
             assert stated <= truth * (1 + 1e-9) + 1e-15 + off
-        # Many at once may be rounded up a little more; chords between a few points, more.
+        # `deltas` may round up a little more. Chords between a few points may be higher still.
         chords = 1.2 if protocol.shuffler.least_copies > 1 else 1 + 1e-6
         many = protocol.curve.deltas(np.array([epsilon, -0.5, 0.1]))
         assert stated * (1 - 1e-9) - 1e-15 <= many[0] <= chords * stated + 1e-12
@@ -324,7 +337,7 @@ def test_messages_per_user_and_bundles(protocol: hc.Protocol) -> None:
         assert more <= protocol.randomizer.overflow(slots) <= more * (1 + 1e-6) + 1e-12
     bundled = enumeration.bundled_curve(protocol).delta(protocol.budget.epsilon)
     assert protocol.curve.delta(protocol.budget.epsilon) <= bundled <= protocol.budget.delta
-    # No smaller bundle keeps the budget, and this one does.
+    # This bundle keeps the budget, and no smaller bundle does.
     price = (1 + math.exp(protocol.budget.epsilon)) * protocol.crowd.honest
     spare = protocol.budget.delta - protocol.curve.delta(protocol.budget.epsilon)
     assert protocol.randomizer.overflow(protocol.slots) * price <= spare
@@ -355,11 +368,11 @@ def test_bundles_all_have_one_size(protocol: hc.Protocol) -> None:
 
 @sparing_decentral
 def test_dummies_change_nothing_but_the_size(protocol: hc.Protocol) -> None:
-    """Bundles, without their dummies, follow the law of those that fit."""
+    """Bundles without their dummies follow the law of the bundles that fit."""
     if protocol.randomizer.fixed_messages:
         return
     source, people = hc.SeededSource(33), 3000
-    # As if a smaller size were private, so that some bundles do not fit; but not too many.
+    # The size is made too small, so that some bundles do not fit, but not too many.
     fits = (size for size in range(1, 20) if 0.05 < protocol.randomizer.overflow(size) < 0.6)
     slots = next(fits, protocol.slots)
     protocol = dataclasses.replace(protocol)

@@ -1,4 +1,6 @@
-"""Correlated sums against the joint law of all that is seen, by enumeration and without Fourier."""
+"""Correlated sums, compared with the joint law of the whole view, by enumeration and without
+Fourier.
+"""
 
 import math
 from collections.abc import Hashable
@@ -25,9 +27,9 @@ PAPER_TOTALS = {2: 109e3, 4: 552e3, 8: 2.25e6, 16: 7.63e6}
 
 
 class Enumeration:
-    """All views of a crowd of which everybody holds 0, each as one number, and their masses.
+    """All views of a crowd in which everybody holds 0, each as one number, and their masses.
 
-    How often i is seen is the digit of i, to a large base: one message more adds its digit's unit.
+    The digits of the number, in a large base, say how often each i is seen.
     """
 
     def __init__(self, levels: int, rate: float, floods: tuple[Flood, ...], rare: float) -> None:
@@ -55,7 +57,7 @@ class Enumeration:
         self.lost = 1 - float(self.masses.sum())
 
     def delta(self, held: int, other: int, epsilon: float) -> float:
-        """HS of the view with a person who holds `held` against `other`, as far as it is listed."""
+        """HS of the view of a person who holds `held` against `other`, for the listed views."""
         sought = self.views + (self.unit[held] - self.unit[other])
         where = np.minimum(np.searchsorted(self.views, sought), len(self.views) - 1)
         found = np.where(self.views[where] == sought, self.masses[where], 0.0)
@@ -67,7 +69,7 @@ class Enumeration:
 
 
 def atoms_by_hand(levels: int) -> list[tuple[int, ...]]:
-    """In the order in which floods are given."""
+    """The atoms in the order in which floods are given."""
     listed: dict[int, list[tuple[int, ...]]] = {
         1: [(1, -1)],
         2: [(1, -1), (2, -1, -1)],
@@ -106,7 +108,7 @@ def test_delta_is_that_of_the_joint_law(
             for y in range(levels + 1)
             if x != y
         }
-        # What was left out may be missing on either side.
+        # The mass that was left out may be missing on either side.
         truth, missing = max(found.values()), math.exp(epsilon) * judge.lost
         assert truth - missing <= noise.delta(epsilon) <= 1.001 * truth + judge.lost
         assert truth - missing <= chord <= 1.04 * truth + judge.lost
@@ -117,7 +119,7 @@ def test_delta_is_that_of_the_joint_law(
 
 
 def two_counts(rate: float, r: float, flood_rate: float, most: int) -> Array:
-    """The law of (number of +1, number of −1) of Δ = 1, by adding up products."""
+    """The law of (number of +1, number of −1) for Δ = 1, by adding up products."""
     singles = stats.nbinom.pmf(np.arange(most), 1, -math.expm1(-rate))
     flood = stats.nbinom.pmf(np.arange(most), r, -math.expm1(-flood_rate))
     law, square = np.zeros((most, most)), np.multiply.outer(singles, singles)
@@ -127,7 +129,7 @@ def two_counts(rate: float, r: float, flood_rate: float, most: int) -> Array:
 
 
 def test_tiny_delta_without_fourier() -> None:
-    """One direction adds a +1, the other takes it away."""
+    """One direction adds a +1, and the other removes it."""
     noise = CorrelatedSumNoise(1, 0.8, (((17.0, 0.12),),))
     law = two_counts(0.8, 17.0, 0.12, 700)
     for epsilon, size in ((1.0, 1e-6), (1.6, 1e-12), (2.2, 1e-15)):
@@ -141,7 +143,7 @@ def test_tiny_delta_without_fourier() -> None:
 
 
 def grid_laws(step: float) -> dict[Hashable, LossLaw]:
-    """Losses on the grid itself, so that nothing is rounded: a few lopsided laws."""
+    """A few asymmetric laws with losses on the grid itself, so that nothing is rounded."""
     laws: dict[Hashable, LossLaw] = {}
     for j, (mean, width) in enumerate([(10, 8), (-5, 14), (20, 11), (3, 25)]):
         points = np.arange(-120, 160)
@@ -172,7 +174,7 @@ def test_products_are_convolutions(epsilon: float) -> None:
 
 
 def test_any_plan_is_safe() -> None:
-    """Windows too short, tilts too large, losses that come back where nothing counts."""
+    """Windows that are too short, tilts that are too large, and losses that wrap around."""
     step, rng = 0.01, np.random.default_rng(5)
     laws = grid_laws(step)
     view = [((1.0, 0.0, name),) for name in laws]
@@ -200,7 +202,7 @@ def test_atoms_cancel_and_are_complete() -> None:
         listed = atoms(levels)
         assert all(sum(atom) == 0 for atom in listed)
         assert len(listed) == levels + max(0, -(-levels // 2) - 1)
-        # Whatever is in an atom has an atom of its own.
+        # Every element of an atom has its own atom.
         heads = {atom[0] for atom in listed} | {-1}
         assert {element for atom in listed for element in atom} <= heads
 

@@ -1,4 +1,4 @@
-"""The count protocols against their papers' figures, and 50 digits at full size."""
+"""The count protocols, compared with their papers' figures, and with 50 digits at full size."""
 
 import math
 from fractions import Fraction
@@ -23,15 +23,15 @@ def zero_exact(epsilon: float, delta: float, users: int, **options: str) -> hc.P
 
 
 def withheld(protocol: hc.Protocol) -> Fraction:
-    """The exact probability of a noise message not sent, as the law declares it."""
+    """The exact probability that a noise message is not sent, from the stated law."""
     return laws_of(protocol)[0][()]
 
 
 def exact_delta(honest: int, q: Fraction, epsilon: float) -> mpmath.mpf:
-    """Both directions of Bin(honest, q) against itself moved by one, to 50 digits."""
+    """The δ of Bin(honest, q) against itself moved by one, in both directions, to 50 digits."""
     reach = min(honest, int(honest * q + 40 * math.sqrt(honest * q) + 60))
     start = max(0, int(honest * q - 40 * math.sqrt(honest * q) - 60))
-    # By the ratio of neighboring masses, from one mass that is known in full.
+    # Masses follow from one exact mass by the ratios of neighboring masses.
     masses = {start: binomial_mass(honest, q, start)}
     odds = mpmath.mpf(q.numerator) / (q.denominator - q.numerator)
     for k in range(start, reach):
@@ -62,7 +62,7 @@ def test_zero_exact_meets_its_budget_to_50_digits(epsilon: float, delta: float, 
     try:
         protocol = zero_exact(epsilon, delta, users)
     except hc.Infeasible as refusal:
-        # The refusal is right (a fair coin for everyone is not enough), and so is its advice.
+        # The refusal is correct, since a fair coin for everyone is not enough. So is its advice.
         assert exact_delta(users, Fraction(1, 2), epsilon) > delta
         zero_exact(epsilon, delta, int(refusal.nearest["honest"]))
         return
@@ -72,7 +72,9 @@ def test_zero_exact_meets_its_budget_to_50_digits(epsilon: float, delta: float, 
 
 @pytest.mark.parametrize("users", [4, 8, 11, 12])
 def test_zero_exact_finds_the_best_coin_of_small_crowds(users: int) -> None:
-    """A fair coin is not always the most private: what any coin can do must not be refused."""
+    """A fair coin is not always the most private. A budget that some coin meets must not be
+    refused.
+    """
     coins = [Fraction(percent, 200) for percent in range(1, 101)]
     least = float(min(exact_delta(users, q, 1.0) for q in coins))
     zero_exact(1.0, least * 1.001, users)
@@ -125,7 +127,7 @@ def test_zero_exact_answers_nobody_with_certainty() -> None:
 
 
 def thresholded_errors(users: int, q: Fraction, counts: range) -> list[Fraction]:
-    """Mean squared errors of |y| − np if |y| > n, else of 0, by all outcomes in exact rationals."""
+    """The mean squared errors of |y| − np if |y| > n, and of 0 otherwise, in exact rationals."""
     withheld = [math.comb(users, m) * q**m * (1 - q) ** (users - m) for m in range(users + 1)]
 
     def squared(count: int, m: int) -> Fraction:
@@ -141,7 +143,7 @@ def thresholded_errors(users: int, q: Fraction, counts: range) -> list[Fraction]
 def test_thresholded_counts_state_the_worst_error_that_is_possible(
     users: int, delta: float
 ) -> None:
-    """Point by point: the largest of all counts that can have sent so many messages."""
+    """The stated error is the largest over all counts that can send this number of messages."""
     protocol = zero_exact(1, delta, users, analyzer="zero-exact")
     exact = thresholded_errors(users, withheld(protocol), range(users + 1))
     for count in range(users + 1):
@@ -150,14 +152,14 @@ def test_thresholded_counts_state_the_worst_error_that_is_possible(
     assert protocol.standard_error() == pytest.approx(math.sqrt(max(exact)), rel=1e-9)
     for messages in range(2 * users + 1):
         estimate = protocol.estimate(hc.Tally(np.array([messages]), users, protocol.name))
-        # A count of c sends c messages at least and n + c at most.
+        # A count of c sends at least c and at most n + c messages.
         possible = exact[max(0, messages - users) : min(users, messages) + 1]
         assert estimate.standard_error == pytest.approx(math.sqrt(max(possible)), rel=1e-9)
 
 
 @pytest.mark.parametrize("name", ["shuffle.zero-exact", "shuffle.zero-exact-histogram"])
 def test_small_counts_do_not_state_the_error_of_large_ones(name: str) -> None:
-    """20,000 people, ε = 1: the answer is off by 20 to 30 where 20 to 40 people are counted."""
+    """With 20,000 people and ε = 1, the error is 20 to 30 if 20 to 40 people are counted."""
     users, buckets = 20_000, 5
     task = hc.Histogram(buckets) if name.endswith("histogram") else COUNT
     budget, crowd = hc.Budget(1, 1e-6), hc.Crowd(users)
@@ -189,7 +191,7 @@ def test_small_counts_do_not_state_the_error_of_large_ones(name: str) -> None:
     assert wide == pytest.approx(protocol.standard_error())
     assert (
         protocol.estimator.ranking_error(protocol.crowd.users) == protocol.standard_error()
-    )  # what plans rank by
+    )  # the error by which plans rank
 
 
 @pytest.mark.parametrize("beta", [0.5, 0.05, 1e-4])
@@ -254,7 +256,7 @@ def shuffled_response(epsilon: float, delta: float, users: int, **options: str) 
 
 
 def response_deltas(honest: int, q: Fraction, epsilon: float) -> list[mpmath.mpf]:
-    """δ for every number of ones among the other honest people, both ways, to 50 digits."""
+    """δ for every number of ones among the other honest people, both directions, to 50 digits."""
 
     def flips(people: int, p: Fraction) -> list[mpmath.mpf]:
         return [binomial_mass(people, p, k) for k in range(people + 1)]
@@ -312,7 +314,7 @@ def test_coins_of_shuffled_response(
 
 
 def test_shuffled_response_holds_for_every_dataset() -> None:
-    """At 2,400 people, beside many datasets by an independent convolution."""
+    """With 2,400 people, many datasets are compared with an independent convolution."""
     from scipy.stats import binom
 
     users, epsilon = 2400, 1.0

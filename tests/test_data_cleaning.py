@@ -1,4 +1,4 @@
-"""What becomes of missing values, of values outside, of numbers in bins, and of every type."""
+"""Missing values, values that do not fit, numbers in bins, and columns of every type."""
 
 import datetime
 import decimal
@@ -10,7 +10,7 @@ import pytest
 
 import headcount as hc
 
-SURE = hc.Budget(500)  # so large an epsilon that a central answer is the truth
+SURE = hc.Budget(500)  # epsilon is so large that a central answer is the truth
 
 
 def truth(data: Any, task: hc.Task | None = None, **settings: Any) -> Any:
@@ -93,7 +93,7 @@ def test_everything_else_is_a_bucket() -> None:
     assert counts == {"0": 1, "1": 1, "other": 3}
     counts = truth([3, 18, 99, -1], bins=[0, 18, 65], outside="other")
     assert counts == {"[0, 18)": 1, "[18, 65]": 1, "other": 2}
-    assert "no bucket must be named 'other'" in refusal(
+    assert "no bucket may be named 'other'" in refusal(
         words, hc.Histogram(["red", "other"]), outside="other"
     )
     assert "other must come with a histogram" in refusal([1], hc.Mean(0, 1), outside="other")
@@ -119,7 +119,7 @@ def test_bins() -> None:
 
 
 def test_huge_whole_numbers_are_not_rounded() -> None:
-    """Neighbors beyond 2^53, where floats have gaps, stay different; beyond 2^63, too."""
+    """Neighbors beyond 2^53, where floats have gaps, stay different. So do those beyond 2^63."""
     for base in (2**53, 2**62, 2**63, 2**64 - 2):
         kind = np.uint64 if base >= 2**63 else np.int64
         data = np.array([base, base + 1, base + 1], dtype=kind)
@@ -205,7 +205,7 @@ def test_text_and_numbers_are_not_mixed_up() -> None:
 
 
 def test_a_million_categories() -> None:
-    """None of which were declared: the refusal stays a line, and counts them."""
+    """None of them was declared. The refusal is still one line, and counts them."""
     words = [f"w{i}" for i in range(10**6)]
     said = refusal(words, hc.Histogram(["w0", "w1"]))
     assert len(said) < 200

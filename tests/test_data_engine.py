@@ -1,4 +1,4 @@
-"""How tallies come about: from messages, or drawn at once with their law, anywhere and in parts."""
+"""Tallies from messages, and tallies drawn at once with the same law, in any place and in parts."""
 
 import math
 from collections import Counter
@@ -24,7 +24,7 @@ ALARM = 1e-7
 
 
 def alike(one: Counter[Any], other: Counter[Any]) -> float:
-    """The chance that two samples of one law differ as much; rare outcomes are put together."""
+    """The p-value that two samples have the same law. Rare outcomes are merged."""
     common = [key for key in one if one[key] + other[key] >= 20]
     table = [[sample[key] for key in common] for sample in (one, other)]
     for row, sample in zip(table, (one, other), strict=True):
@@ -63,7 +63,7 @@ def test_exact_simulations_have_the_joint_law_of_messages(name: str) -> None:
 
 
 def test_simulations_that_are_not_exact_say_so() -> None:
-    """And the test above would see it."""
+    """The test above would notice the difference."""
     hadamard = histogram_protocol("local.hadamard", 4, 2)
     assert alike(*samples(hadamard, [1, 1, 0, 0], 800)) < ALARM
     assert not histogram_protocol("local.subset", 30, 6).estimator.simulates_exactly
@@ -99,7 +99,7 @@ def test_errors_in_threads_reach_the_caller() -> None:
 
 @pytest.fixture
 def drawn(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Messages are drawn at once, however few they are."""
+    """Messages are drawn at once, even if there are few."""
     monkeypatch.setattr(releases, "_MANY", 0)
 
 
@@ -119,7 +119,7 @@ def test_drawing_at_once_is_paid_from_delta() -> None:
     assert promise.delta - protocol.guarantee.delta >= budget.delta / 16
     assert not promise.exact
     assert "drawing all messages at once" in promise.method
-    # What was put aside is more than what the draw can owe: (1 + e^ε) times its variation.
+    # The reserve is larger than the cost of the draw, which is (1 + e^ε) times its variation.
     owing = Owing(hc.SeededSource(1))
     protocol.simulate([2000, 1000], owing)
     assert 0 < (1 + math.exp(1)) * owing.owed < budget.delta / 16
@@ -142,7 +142,7 @@ def test_too_little_delta_to_draw_at_once_means_messages(monkeypatch: pytest.Mon
     monkeypatch.setattr(Owing, "owe", lambda self, variation: setattr(self, "owed", 1e-4))
     ways.add(hc.estimate(BITS, budget=budget, **SHUFFLED).to_dict()["way"])
     assert by_messages == [3000]
-    # How much a draw owes depends on what people hold, so the answer must not tell.
+    # The cost of a draw depends on people's values, so the answer must not reveal it.
     assert ways == {Way.AT_ONCE.words}
 
 
@@ -188,7 +188,7 @@ def test_parts_of_a_seed_are_different_and_repeat() -> None:
             for number in path:
                 source = source.part(number)
             again: hc.Source = hc.SeededSource(seed)
-            words(again)  # what was drawn before makes no difference to a part
+            words(again)  # earlier draws make no difference to a part
             for number in path:
                 again = again.part(number)
             seen[seed, path] = words(source)
@@ -219,7 +219,7 @@ def test_a_source_that_has_no_parts_is_used_by_one_thread() -> None:
 
 
 class Halves(Engine):
-    """An engine that looks at two halves apart, and adds up."""
+    """An engine that processes two halves separately, and adds up the results."""
 
     name = "halves"
 
@@ -293,10 +293,10 @@ def test_a_protocol_that_was_built_before() -> None:
     assert isinstance(found, hc.Estimate)
     assert found.guarantee == built.guarantee
     for settings, says in (
-        ({"data": BITS[:1000]}, "built for at least 2000 people, got 1000"),
+        ({"data": BITS[:1000]}, "built for at least 2,000 people, got 1,000"),
         ({"task": hc.Mean(0, 1)}, "the task must be that of the protocol"),
         ({"bins": [0, 1, 2]}, "the task must be that of the protocol"),
-        ({"budget": hc.Budget(1)}, "`budget` must be left to the protocol"),
+        ({"budget": hc.Budget(1)}, "`budget` must not be given with a built protocol"),
         ({"person": "value", "rows_per_person": 2}, "without a protocol that was built before"),
     ):
         with pytest.raises(hc.HeadcountError, match=says):
@@ -322,8 +322,8 @@ def test_settings_are_checked() -> None:
 
 
 def test_what_is_drawn_at_once_is_judged_as_it_is_calibrated() -> None:
-    """With what is left of δ, a larger set is chosen, whose tallies cannot be drawn exactly: every
-    report names as many buckets, and the numbers of a tally add up to that.
+    """With the rest of δ, a larger set is chosen, whose tallies cannot be drawn exactly. Every
+    report names the same number of buckets, so the numbers of a tally have a fixed sum.
     """
     options = {"local": "local.subset"}
     budget, people = hc.Budget(0.0017203838213765464, 1e-6), 5_000_000
@@ -333,7 +333,7 @@ def test_what_is_drawn_at_once_is_judged_as_it_is_calibrated() -> None:
         "shuffle.amplified", task, hc.Budget(budget.epsilon, 0.9375e-6), hc.Crowd(people), **options
     )
     assert full.estimator.simulates_exactly
-    assert not less.estimator.simulates_exactly  # or this tests nothing
+    assert not less.estimator.simulates_exactly  # otherwise this tests nothing
     found = hc.estimate(
         np.arange(people) % 10, task, budget=budget, protocol="shuffle.amplified", options=options,
         source=hc.SeededSource(4),

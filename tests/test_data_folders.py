@@ -1,4 +1,4 @@
-"""Everything at a place is read, refused by name, or known to be no data: nobody is left out."""
+"""Every file at a place is read, refused by name, or known not to be data. Nobody is left out."""
 
 import bz2
 import gzip
@@ -78,12 +78,15 @@ REFUSED: dict[str, tuple[Callable[[Path], object], str]] = {
     "c.csv.zip": (lambda path: path.write_bytes(b"PK"), "a file must end in .csv or .parquet"),
     "c.parquet.gz": (lambda path: path.write_bytes(b"x"), "a file must end in .csv or .parquet"),
     "north/notes.txt": (lambda path: path.write_text("hi"), "a file must end in .csv or .parquet"),
-    "c.csv": (lambda path: path.symlink_to("nowhere.csv"), "got a link to none"),
-    "south": (lambda path: path.symlink_to("nowhere"), "got a link to none"),
+    "c.csv": (lambda path: path.symlink_to("nowhere.csv"), "got a broken link"),
+    "south": (lambda path: path.symlink_to("nowhere"), "got a broken link"),
     "north/d.csv": (os.mkfifo, "must be a file or folder, got something else"),
     "north/up": (lambda path: path.symlink_to(path.parent.parent), "a link to a folder around it"),
-    "north/x.csv": (lambda path: path.symlink_to("b.csv"), "must be two files, got one by two"),
-    "south/": (lambda path: path.symlink_to("north"), "must be two files, got one by two names"),
+    "north/x.csv": (
+        lambda path: path.symlink_to("b.csv"),
+        "must be two files, got two names of one",
+    ),
+    "south/": (lambda path: path.symlink_to("north"), "must be two files, got two names"),
 }
 
 
@@ -120,7 +123,7 @@ def test_folders_that_cannot_be_listed_are_refused(locked: Path, pattern: str) -
 
 
 def test_names_that_are_no_data(people: Path) -> None:
-    """As Spark and Arrow have it: notes of programs begin with a dot or an underscore."""
+    """As in Spark and Arrow, files that are not data begin with a dot or an underscore."""
     (people / "_temporary").mkdir()
     (people / ".git").mkdir()
     for name in ("_SUCCESS", "_temporary/x.csv", ".a.csv.crc", ".git/x.csv", ".b.csv", "_c.csv"):

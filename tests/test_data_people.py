@@ -1,4 +1,4 @@
-"""People with several rows, and people in groups: who counts, and what is promised to whom."""
+"""People with several rows, and people in groups: which rows count, and what is guaranteed."""
 
 import itertools
 import math
@@ -23,7 +23,7 @@ ALARM = 1e-7
 def chosen(
     persons: NDArray[np.int64], rows: int, source: hc.Source, batch: int = 10**9
 ) -> list[tuple[int, ...]]:
-    """The rows of each person that stay, by number."""
+    """The rows of each person that are kept, by number."""
     choice = RowChoice(rows, source)
     for start in range(0, len(persons), batch):
         piece = slice(start, start + batch)
@@ -37,7 +37,7 @@ def chosen(
 
 
 class Equal(hc.Source):
-    """First keys that are all the same."""
+    """A source whose first keys are all equal."""
 
     def __init__(self, rows: int) -> None:
         self._left, self._after = rows * 8, hc.SeededSource(1)
@@ -54,7 +54,7 @@ def test_every_choice_of_rows_is_equally_likely(
     rows: int, how: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     people, each = 12_000, 4
-    persons = np.tile(np.arange(people), each)  # everybody's rows lie far apart
+    persons = np.tile(np.arange(people), each)  # the rows of each person are far apart
     source: hc.Source = hc.SeededSource(8)
     if how == "in batches":
         monkeypatch.setattr("headcount.data.row_choice._SPARE", 5000)
@@ -78,7 +78,7 @@ def test_batches_do_not_change_the_choice(monkeypatch: pytest.MonkeyPatch) -> No
 
 @pytest.mark.parametrize("kind", ["numbers", "words", "huge"])
 def test_a_person_counts_once(kind: str) -> None:
-    """However many rows; and all rows of one person are of one value here."""
+    """The number of rows makes no difference. All rows of one person have the same value here."""
     who = np.random.default_rng(2).integers(0, 50, 1000)
     names: Any = {"numbers": who, "words": [f"p{i}" for i in who], "huge": who + 2**62}[kind]
     found = hc.estimate(
@@ -130,7 +130,7 @@ def rows(columns: dict[str, list[Any]]) -> list[dict[str, Any]]:
 
 
 def view_law(protocol: hc.Protocol, held: tuple[int, ...]) -> dict[Any, Fraction]:
-    """The law of the shuffled messages of people who hold such values."""
+    """The law of the shuffled messages of people who hold these values."""
     law: dict[Any, Fraction] = {(): Fraction(1)}
     for value in held:
         one = protocol.law(value)
@@ -165,7 +165,7 @@ def divergence(one: dict[Any, Fraction], other: dict[Any, Fraction], epsilon: fl
 def test_all_rows_of_a_person_are_protected_together(
     name: str, budget: hc.Budget, users: int, mine: int
 ) -> None:
-    """Every view of a crowd in which one person has up to three rows, all of them replaced."""
+    """Every view of a crowd in which one person has up to three rows, all of which are replaced."""
     others = users - mine
     data = {"v": [i % 2 for i in range(users)], "who": [0] * mine + [*range(1, others + 1)]}
     ready = hc.prepare(
@@ -194,7 +194,7 @@ def test_all_rows_of_a_person_are_protected_together(
             for epsilon, delta in stated.items():
                 assert float(divergence(one, other, epsilon)) <= delta * (1 + 1e-9) + 1e-15
     assert worst <= promise.delta + Fraction(1, 10**15)
-    # The budget of a row is not wasted: with one third of its epsilon it could not be larger.
+    # The budget of a row is not wasted: with one third of the epsilon it could not be larger.
     assert 3 * protocol.budget.epsilon == pytest.approx(budget.epsilon, rel=1e-12)
     assert 3 * Fraction(protocol.budget.epsilon) <= Fraction(budget.epsilon)
 
@@ -202,7 +202,7 @@ def test_all_rows_of_a_person_are_protected_together(
 @pytest.mark.parametrize("size", [2, 3, 10, 997])
 @pytest.mark.parametrize("epsilon", [0.1, 1.0, 2.7, 10 / 3])
 def test_row_budgets_are_on_the_private_side(size: int, epsilon: float) -> None:
-    """By 50 digits of mpmath."""
+    """The check uses 50 digits of mpmath."""
     import mpmath
 
     from headcount.data.group_privacy import person_guarantee, row_budget
@@ -333,7 +333,7 @@ def test_persons_in_groups() -> None:
 
 
 class Steps(PrivacyCurve):
-    """The curve of randomized response of some ε, and a chance of total loss."""
+    """The curve of randomized response with some ε, and a chance of total loss."""
 
     def __init__(self, loss: float, lost: float = 0.0) -> None:
         self.loss, self.lost = loss, lost
@@ -366,7 +366,7 @@ def test_worst_curve_is_the_pointwise_maximum() -> None:
 @pytest.mark.parametrize("lost", [0.0, 1e-6])
 @pytest.mark.parametrize("size", [2, 3, 5])
 def test_group_curve_bounds_what_it_is_for(size: int, lost: float) -> None:
-    """K responses at once: their exact divergence is that of two binomials, or total loss."""
+    """The exact divergence of k responses at once is that of two binomials, or of total loss."""
     one = Steps(0.4, lost)
     group = GroupCurve(one, size)
     p = 1 / (1 + math.exp(-0.4))

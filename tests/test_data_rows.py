@@ -1,4 +1,4 @@
-"""The same rows from anywhere give the same answer, and what is no table is refused in a line."""
+"""The same rows give the same answer from any source, and other objects are refused in one line."""
 
 import datetime
 import json
@@ -36,7 +36,7 @@ def table() -> pyarrow.Table:
 
 
 class Capsule:
-    """What knows nothing but Arrow's C stream."""
+    """An object that has only Arrow's C stream interface."""
 
     def __init__(self, held: Any) -> None:
         self._held = held
@@ -146,7 +146,7 @@ def expected() -> dict[str, Any]:
 
 @pytest.fixture
 def pieces(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Many pieces of a crowd, though it is small."""
+    """Many pieces of a crowd, although it is small."""
     monkeypatch.setattr("headcount.core.randomizer.MOST_AT_ONCE", 256)
 
 
@@ -169,7 +169,7 @@ def test_same_rows_give_the_same_answer(
 def test_batches_and_threads_change_nothing(
     question: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Nor whether rows are kept or read twice."""
+    """It also makes no difference whether rows are kept or read twice."""
     from headcount.data import frames, local
 
     found = []
@@ -183,7 +183,7 @@ def test_batches_and_threads_change_nothing(
 
 @pytest.mark.usefixtures("pieces")
 def test_pieces_have_randomness_of_their_own() -> None:
-    """Lies of eight equal pieces would come in eights, if they were the same."""
+    """If eight equal pieces had the same randomness, lies would come in groups of eight."""
     people = 256 * 8
     name, lie = "local.randomized-response", 1 / (1 + math.exp(1))
     left = set()
@@ -279,7 +279,7 @@ def test_queries_that_are_none() -> None:
 
 
 def test_data_that_change_between_two_readings(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A crowd is what was counted: who comes later is not asked in its place."""
+    """The crowd consists of the people who were counted. People who come later are not asked."""
 
     class Growing(list[float]):
         def __iter__(self) -> Iterator[float]:

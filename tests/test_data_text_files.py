@@ -1,4 +1,4 @@
-"""Text files as other programs write them, and as nobody should: one row is one person, always."""
+"""Text files as other programs write them, and damaged ones. One row is always one person."""
 
 import csv
 import io
@@ -34,7 +34,7 @@ def read(place: Any, *columns: str) -> list[tuple[Any, ...]]:
 def test_quoted_values_are_as_python_wrote_them(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Line ends among them, wherever a block of the file ends."""
+    """Values may contain line ends, wherever a block of the file ends."""
     draw, path = random.Random(5), tmp_path / "people.csv"
     parts = ["a", "b", " ", ",", '"', "\n", "\r\n", "\r", "wwwww", ""]
     for _ in range(300):
@@ -54,7 +54,7 @@ def test_quoted_values_are_as_python_wrote_them(
 
 
 def test_quoted_line_ends_in_a_large_file(tmp_path: Path) -> None:
-    """Larger than a block as it is: rows would be cut in two where the block ends."""
+    """The file is larger than a block. Rows would be cut in two at the end of the block."""
     path, said = tmp_path / "people.csv", '"she said:\n""1,yes\n0,no""\n1"'
     path.write_text("v,w\n" + f"1,{said}\n0,\n" * 160_000)
     assert path.stat().st_size > files._BLOCK
@@ -67,7 +67,7 @@ def test_quoted_line_ends_in_a_large_file(tmp_path: Path) -> None:
     "text", ['v,w\n1,"a\n0,b\n1,c\n', 'v,w\n1,a\n0,"b', 'v,w\n1,a\n1,"\n', 'v\n1\n"0\n1\n']
 )
 def test_a_quote_without_its_end_is_refused(tmp_path: Path, text: str) -> None:
-    """It would swallow everybody after it."""
+    """An open quote would swallow all later rows."""
     path = tmp_path / "people.csv"
     path.write_text(text)
     with pytest.raises(hc.UnreadableData, match=r"people\.csv must be a readable \.csv file, got"):
@@ -88,7 +88,7 @@ def test_columns_that_nobody_asked_for_do_not_matter(tmp_path: Path) -> None:
 @pytest.mark.parametrize("text", ['{"v": %s1%s}', '{"v": 1, "w": %s1%s}'], ids=["asked", "other"])
 @pytest.mark.parametrize("ends", ["[]", ('{"v":', "}")], ids=["lists", "objects"])
 def test_deep_json_is_refused_in_a_line(tmp_path: Path, text: str, ends: Any) -> None:
-    """In a process of its own, since Arrow would end it."""
+    """The test runs in a separate process, since Arrow would crash it."""
     path = tmp_path / "deep.jsonl"
     path.write_text(text % (ends[0] * 100_000, ends[1] * 100_000) + "\n")
     command = [sys.executable, "-m", "headcount", "estimate", str(path), "--column", "v"]
@@ -131,7 +131,7 @@ def test_a_nul_at_the_end_is_a_part_of_a_word() -> None:
 
 
 def test_one_long_word_among_many(tmp_path: Path) -> None:
-    """Takes its own room, and not that of everybody."""
+    """The long word takes its own memory, but does not make the others longer."""
     words = [*(f"w{i}" for i in range(100_000)), "x" * 10_000_000]
     task = hc.Histogram(["w1", "w2"], open=True)
     keys = task.encode(words)
@@ -271,7 +271,7 @@ def test_odd_frames_are_refused_in_a_line() -> None:
 
 
 def test_an_empty_name_is_the_name_of_a_column(headcount: Headcount, tmp_path: Path) -> None:
-    """As pandas names its index."""
+    """Pandas names its index this way."""
     (tmp_path / "people.csv").write_text(",v\na,1\nb,0\na,1\n")
     asked = ["estimate", "people.csv", "--column", "v", "--epsilon", "500", "--json"]
     done = json.loads(headcount(*asked, "--group", "").out)
@@ -300,8 +300,8 @@ def test_a_refusal_says_that_there_are_more_groups(many: int) -> None:
 
 
 def test_names_without_quotes_are_text_in_json_too(tmp_path: Path) -> None:
-    """Of persons, groups and labels, as in CSV; with digits that a float would lose they are
-    refused.
+    """Names of persons and groups, and labels, are read as in CSV. Names with digits that a float
+    would lose are refused.
     """
     folder = tmp_path / "people"
     folder.mkdir()

@@ -17,7 +17,7 @@ from headcount.core.tasks.histogram import Histogram
 from headcount.protocols.local.density_histogram import LaplaceBins
 
 LOCAL, SHUFFLE = "local.density-histogram", "shuffle.density-histogram"
-# Every way to answer, with what is needed for it.
+# Every protocol, with its options.
 WAYS: list[tuple[str, dict[str, Any]]] = [
     ("central.geometric", {}),
     ("central.laplace", {}),
@@ -43,7 +43,7 @@ def build(
 
 
 def in_bins(task: hc.Density, counts: Any) -> dict[float, int]:
-    """So many people in the middles of equal bins."""
+    """These numbers of people, in the middles of equal bins."""
     middles = task.low + (task.high - task.low) * (np.arange(len(counts)) + 0.5) / len(counts)
     return dict(zip(middles.tolist(), map(int, counts), strict=True))
 
@@ -53,8 +53,8 @@ def as_values(people: dict[float, int]) -> np.ndarray[Any, Any]:
 
 
 def matrix(task: hc.Density, bins: int, order: int) -> np.ndarray[Any, Any]:
-    """What the height of every bin counts at every place of the grid, by the other road: the
-    derivative of the polynomial that interpolates the cumulated heights at the edges.
+    """The weight of every bin at every place of the grid, computed in another way: as the
+    derivative of the polynomial that interpolates the cumulative heights at the edges.
     """
     rows = np.zeros((task.points, bins))
     for row, place in zip(rows, (np.arange(task.points) + 0.5) / task.points, strict=True):
@@ -98,7 +98,8 @@ def test_bins_share_the_range_and_each_holds_its_lower_end() -> None:
 @pytest.mark.parametrize("order", [1, 2, 3, 4])
 @pytest.mark.parametrize("bins", [4, 5, 11])
 def test_polynomials_are_found_again(order: int, bins: int) -> None:
-    # Of degree r − 1, positive between 0 and 1: its integrals over bins, as whole people.
+    # A polynomial of degree r − 1, positive between 0 and 1: its integrals over bins, as whole
+    # people.
     coefficients = [Fraction(7), Fraction(3), Fraction(-2), Fraction(1)][:order]
     integrals = [
         sum(
@@ -155,7 +156,7 @@ def test_the_number_of_bins_depends_on_no_range(name: str, options: dict[str, An
 
 @pytest.mark.parametrize(("name", "smoothness"), [(LOCAL, 1.0), (LOCAL, 2.0), (SHUFFLE, 1.0)])
 def test_the_number_of_bins_has_the_least_error(name: str, smoothness: float) -> None:
-    """Of 1 − cos(2πx), by privacy noise of evenly spread people, and by drawing them."""
+    """The error for 1 − cos(2πx), from privacy noise of evenly spread people and from sampling."""
     users = 20_000
     task = hc.Density(0, 1, smoothness, points=5040)
     places = (np.arange(5040) + 0.5) / 5040
@@ -173,7 +174,7 @@ def test_the_number_of_bins_has_the_least_error(name: str, smoothness: float) ->
     chosen = build(name, task, users)
     found = int(chosen.parameters["bins"])
     others = [build(name, task, users, bins=round(found * part)) for part in (0.7, 0.85, 1.2, 1.5)]
-    # For polynomials the formula is rough, and the largest noise at any place is above the average.
+    # For polynomials the formula is rough, and the largest noise at a place is above the average.
     rough = 1.002 if smoothness == 1 else 1.3
     assert error(chosen) <= rough * min(map(error, others))
 
@@ -215,7 +216,7 @@ def test_many_bins_and_points() -> None:
 
 
 def shares_of(protocol: hc.Protocol) -> np.ndarray[Any, Any]:
-    """A skew population, by the protocol's bins."""
+    """A skewed population, as shares of the protocol's bins."""
     inner = protocol if "bins" in protocol.parameters else vars(protocol)["_inner"]
     bins = int(inner.parameters["bins"])
     found: np.ndarray[Any, Any] = np.diff(beta(2, 3).cdf(np.linspace(0, 1, bins + 1)))
@@ -240,7 +241,7 @@ def test_estimates_have_the_stated_mean_and_error(
         assert np.max(np.abs(errors.mean(axis=0)) / stated) * math.sqrt(runs) < 4.5
         assert np.all(np.abs(np.mean(errors**2, axis=0) / stated**2 - 1) < 0.45)
         assert np.mean(errors**2) / np.mean(stated**2) == pytest.approx(1, abs=0.13)
-    # Of these data, in the worst place.
+    # The error for these data, at the worst place.
     assert protocol.standard_error(people) == pytest.approx(stated.max(), rel=0.05)
 
 
@@ -259,7 +260,7 @@ def test_bins_that_are_correlated_have_their_exact_error(order: int) -> None:
     variance = np.einsum("tb,bc,tc->t", weights, covariance, weights)
     stated = protocol.standard_error(in_bins(task, counts))
     assert stated == pytest.approx(math.sqrt(variance.max()), rel=1e-9)
-    # Everybody in one bin is the worst that there is.
+    # The worst data have everybody in one bin.
     worst = max(
         protocol.standard_error(in_bins(task, 200 * row)) for row in np.eye(4, dtype=np.int64)
     )
@@ -301,13 +302,13 @@ def test_bands_cover(name: str, smoothness: float, users: int, options: dict[str
             hits[each].append((band.low <= target) & (target <= band.high))
             wide = answer.interval(0.95, sampling=sampling, simultaneous=True)
             hits[every].append(target in wide)
-    # What few people do is a matter of whole ones; then bands are a little wide.
+    # Few people are discrete, so bands are a little too wide.
     most = 0.975 if users < 100 else 0.965
     assert 0.945 < np.mean(hits["crowd"]) < most
     assert 0.945 < np.mean(hits["population"]) < most
     assert np.min(np.mean(hits["crowd"], axis=0)) > 0.925
     assert np.min(np.mean(hits["population"], axis=0)) > 0.925
-    # 0.95 less four standard deviations of 1000 runs.
+    # The bound is 0.95 minus four standard deviations of 1000 runs.
     assert np.mean(hits["all"]) > 0.922
     assert np.mean(hits["all of it"]) > 0.922
 
@@ -351,7 +352,7 @@ def test_answers_as_json_and_as_densities() -> None:
 # How fast the error falls -------------------------------------------------------------------------
 
 POPULATIONS: dict[float, Any] = {
-    # A tent, which is Lipschitz, and a bell that has two derivatives: densities and their sums.
+    # A tent, which is Lipschitz, and a bell with two derivatives: densities and distributions.
     1.0: (
         lambda x: 2 - 4 * abs(x - 0.5),
         lambda x: np.where(x < 0.5, 2 * x**2, 1 - 2 * (1 - x) ** 2),
@@ -361,7 +362,7 @@ POPULATIONS: dict[float, Any] = {
 
 
 def integrated_errors(name: str, smoothness: float, users: int) -> tuple[float, float, float]:
-    """Squares of bias, of privacy noise and of sampling, integrated; only the noise as stated."""
+    """The integrated squares of bias, privacy noise and sampling. Only the noise is as stated."""
     density, cumulated = POPULATIONS[smoothness]
     task = hc.Density(0, 1, smoothness, points=720)
     protocol = build(name, task, users)

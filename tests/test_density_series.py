@@ -36,13 +36,13 @@ def build(
 
 
 def phi(j: int, places: Any) -> NDArray[np.float64]:
-    """The waves as the paper writes them, j from 1 on."""
+    """The waves as the paper writes them, with j from 1 on."""
     turns = 2 * np.pi * math.ceil(j / 2) * np.asarray(places, dtype=np.float64)
     return math.sqrt(2) * (np.cos(turns) if j % 2 else np.sin(turns))
 
 
 def series(terms: int, places: Any) -> NDArray[np.float64]:
-    """A row for each wave."""
+    """The waves, with a row for each."""
     return np.array([phi(j, places) for j in range(1, terms + 1)])
 
 
@@ -52,7 +52,7 @@ def lie(epsilon: float) -> Fraction:
 
 
 def amplitude(terms: int, epsilon: float) -> float:
-    """What a mean sign is multiplied with, by all sums of k signs."""
+    """The factor for a mean sign, from all sums of k signs."""
     sums = [abs(sum(signs)) for signs in product((-1, 1), repeat=terms)]
     return math.sqrt(2) * float(Fraction(terms * len(sums), sum(sums)) / (1 - 2 * lie(epsilon)))
 
@@ -69,7 +69,7 @@ def law_of(protocol: Any, value: float) -> dict[tuple[int, ...], Fraction]:
 
 
 def law_given(v: tuple[int, ...], epsilon: float) -> dict[tuple[int, ...], Fraction]:
-    """Of z for rounded waves, which are signs."""
+    """The law of z given the rounded waves, which are signs."""
     share, terms = lie(epsilon), len(v)
     return {
         z: (1 - share if sum(a * b for a, b in zip(z, v, strict=True)) > 0 else share)
@@ -79,7 +79,7 @@ def law_given(v: tuple[int, ...], epsilon: float) -> dict[tuple[int, ...], Fract
 
 
 def mixed_law(place: float, terms: int, epsilon: float) -> dict[tuple[int, ...], mpmath.mpf]:
-    """Of z for a number: over all ways in which its waves can be rounded, to 50 digits."""
+    """The law of z for a number: a mixture over all roundings of its waves, to 50 digits."""
     out: dict[tuple[int, ...], mpmath.mpf] = defaultdict(mpmath.mpf)
     for v in product((-1, 1), repeat=terms):
         chance = mpmath.mpf(1)
@@ -92,12 +92,12 @@ def mixed_law(place: float, terms: int, epsilon: float) -> dict[tuple[int, ...],
 
 
 def tally_of(z: Any, protocol: Any) -> hc.Tally:
-    """Of one person who sent such signs."""
+    """The tally of one person who sent these signs."""
     return hc.Tally((np.array(z) + 1) // 2, 1, protocol.name)
 
 
 def fix_waves(monkeypatch: pytest.MonkeyPatch, v: tuple[int, ...]) -> None:
-    """Let everybody's waves be these signs, whatever the number: rounding has nothing to do."""
+    """Make everybody's waves these signs, for any number, so that nothing is rounded."""
     monkeypatch.setattr(
         density_series,
         "waves",
@@ -146,7 +146,7 @@ def test_budget_and_curve_hold_for_all_pairs_of_numbers(terms: int, epsilon: flo
     assert protocol.guarantee.epsilon <= epsilon
     assert protocol.guarantee.delta == 0
     assert not protocol.guarantee.exact
-    # At 0, ¼ and ½ up to three waves are as large as they can be.
+    # At 0, ¼ and ½, up to three waves have their largest size.
     assert mpmath.log(max(ratios)) >= (1 - 1e-9 if terms <= 3 else 0.95) * mpmath.mpf(epsilon)
     for asked in (0.0, 0.3 * epsilon, 0.9 * epsilon, epsilon):
         worst = max(hockey_stick(one, other, asked) for one, other in permutations(laws, 2))
@@ -170,7 +170,7 @@ def test_a_whole_number_of_terms_may_be_a_float() -> None:
 
 
 def test_an_even_number_of_terms_would_not_be_private() -> None:
-    """Where signs may balance, and both halves take these in, a ratio is infinite or too large."""
+    """If signs may balance and both halves include these ties, a ratio is infinite or too large."""
     v, share = (1, 1), lie(1.0)
     halves = [
         [z for z in product((-1, 1), repeat=2) if sign * sum(np.multiply(z, v)) >= 0]
@@ -203,7 +203,7 @@ def test_amplitude_is_that_of_all_sums_of_signs(terms: int) -> None:
 @pytest.mark.parametrize("task", [hc.Density(0, 1, points=7), hc.Density(-3, 5, points=10)])
 @pytest.mark.parametrize("terms", [1, 3, 5])
 def test_estimates_are_unbiased_with_the_stated_variance(terms: int, task: hc.Density) -> None:
-    """For each number, over all messages; for crowds, variances of people add up."""
+    """For each number, all messages are listed. In crowds, the variances of people add up."""
     epsilon, span = 1.3, task.high - task.low
     protocol = build(epsilon, 1, task, terms=terms)
     on_grid = series(terms, (task.grid - task.low) / span)
@@ -223,7 +223,7 @@ def test_estimates_are_unbiased_with_the_stated_variance(terms: int, task: hc.De
         assert truth_of(protocol, {value: 3}) == pytest.approx(truth, abs=1e-12)
         variances.append(sum(chance * (found - truth) ** 2 for chance, _, found in outcomes))
         assert protocol.standard_error({value: 1}) ** 2 == pytest.approx(variances[-1].max())
-        # What an estimate states does not know the numbers: it is the worst.
+        # A stated error does not depend on the numbers: it is that of the worst data.
         stated = protocol.estimate(tally_of((1,) * terms, protocol)).standard_error
         assert np.all(stated**2 >= variances[-1] * (1 - 1e-12) - 1e-30)
         assert stated.max() == pytest.approx(protocol.standard_error())
@@ -242,7 +242,9 @@ def test_worst_standard_error_is_reached() -> None:
 
 
 def test_stated_error_is_that_of_people_drawn_from_a_population() -> None:
-    """Of the uniform one, where the waves' means are 0, over all numbers and messages."""
+    """The population is uniform, so the means of the waves are 0. All numbers and messages are
+    listed.
+    """
     protocol, numbers = build(2.0, 1, terms=5), (np.arange(30) + 0.5) / 30
     spread = np.zeros(16)
     for number in numbers.tolist():
@@ -308,7 +310,9 @@ def test_number_of_terms_is_the_best_for_its_bound_and_the_papers_its_own() -> N
 
 @pytest.mark.parametrize("terms", [1, 3, 7, 9])
 def test_sampler_follows_its_law_and_no_other(terms: int) -> None:
-    """Laws a twentieth off in ε or a little aside are refused: e^5 times less likely at least."""
+    """Laws with an ε that is off by a twentieth, or that are shifted, are at least e^5 times less
+    likely.
+    """
     people, source = 1_000_000, hc.SeededSource(2)
     for place in (0.05, 0.42):
         protocol = build(2.0, terms=terms)
@@ -334,7 +338,7 @@ def test_sampler_follows_its_law_and_no_other(terms: int) -> None:
 def test_signs_agree_with_rounded_waves_as_often_as_they_should(
     terms: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Also where all messages are too many to list: how many signs agree, and which."""
+    """Which signs agree, and how many, is tested even if there are too many messages to list."""
     people, epsilon = 100_000, 1.0
     protocol, source = build(epsilon, terms=terms), hc.SeededSource(9)
     v = np.where(np.arange(terms) % 3, 1, -1)
@@ -351,7 +355,7 @@ def test_signs_agree_with_rounded_waves_as_often_as_they_should(
     }
     observed = Counter(np.count_nonzero(agreeing > 0, axis=1).tolist())
     assert log_likelihood_ratio(observed, law)[1] > ALARM
-    # By symmetry every sign agrees equally often, and two of them have no correlation about 0.
+    # By symmetry every sign agrees equally often, and two signs are uncorrelated.
     means = agreeing.mean(axis=0) - math.sqrt(2) / protocol.estimator.amplitude
     assert np.abs(means).max() * math.sqrt(people) < 5.5
     products = [agreeing[:, i] @ agreeing[:, j] for i, j in combinations(range(min(terms, 17)), 2)]
@@ -360,7 +364,7 @@ def test_signs_agree_with_rounded_waves_as_often_as_they_should(
 
 @pytest.mark.parametrize("terms", [17, 101, 1023])
 def test_long_messages_estimate_every_coefficient(terms: int) -> None:
-    """Pieces of people, bytes and recurring waves fit together: everybody is where the first is."""
+    """Pieces of people, bytes and recurring waves fit together. Everybody holds the same number."""
     people = 20_000
     protocol, place = build(8.0, terms=terms), 0.1234
     tally = protocol.tally(protocol.randomize(np.full(people, place), hc.SeededSource(6)))
@@ -373,7 +377,7 @@ def test_long_messages_estimate_every_coefficient(terms: int) -> None:
 
 
 def test_people_of_all_pieces_are_answered_for_their_own_numbers() -> None:
-    """At 0 and at ½ the first wave is certain: with next to no lies, signs tell them apart."""
+    """At 0 and at ½ the first wave is certain. With hardly any lies, signs distinguish them."""
     values = np.where(np.arange(30_000) % 7 < 3, 0.0, 0.5)
     sent = build(40.0, terms=1).randomize(values, hc.SeededSource(1)).payload
     assert np.array_equal(sent, (values == 0).astype(np.uint8))
@@ -388,7 +392,7 @@ def sign_chance(place: float, terms: int, epsilon: float, j: int) -> float:
 def test_simulation_of_large_crowds_gives_every_sign_its_law(
     coins: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As large crowds are simulated, of a small one, whose law is a product of few binomials."""
+    """A small crowd is simulated like a large one. Its law is a product of few binomials."""
     monkeypatch.setattr(density_series, "_SENT", 0)
     monkeypatch.setattr(totals, "_COINS", coins)
     held, terms, runs, source = {0.0: 70, 0.2: 3, 0.55: 30}, 3, 2000, hc.SeededSource(5)
@@ -427,7 +431,7 @@ def test_simulation_of_small_crowds_has_the_joint_law_of_messages() -> None:
 
 
 def population(smoothness: float, places: NDArray[np.float64]) -> NDArray[np.float64]:
-    """A density whose coefficients fall as slowly as the smoothness allows; cosines alone."""
+    """A density whose coefficients fall as slowly as the smoothness allows. It has only cosines."""
     periods = np.arange(1, 2000)
     falling = 0.2 * periods ** -(smoothness + 0.5)
     waves = np.cos(2 * np.pi * np.outer(places, periods))
@@ -438,7 +442,7 @@ def population(smoothness: float, places: NDArray[np.float64]) -> NDArray[np.flo
 def crowd(
     smoothness: float, users: int, numbers: int, low: float = 0.0, high: float = 1.0
 ) -> dict[float, int]:
-    """People who hold so many different numbers, as many each as the density has it."""
+    """People who hold this many different numbers, with frequencies given by the density."""
     places = (np.arange(numbers) + 0.5) / numbers
     shares = population(smoothness, places)
     assert shares.min() > 0
@@ -465,7 +469,7 @@ def test_ten_million_people_of_thousands_of_numbers_are_simulated() -> None:
 
 @pytest.mark.parametrize("smoothness", [1.0, 2.0])
 def test_integrated_squared_error_falls_as_it_should(smoothness: float) -> None:
-    """Like n^(−2β/(2β+2)): exact bias and stated variance, and runs that agree with them."""
+    """It falls like n^(−2β/(2β+2)). Exact bias and stated variance agree with simulated runs."""
     crowds = [round(10 ** (3 + step / 2)) for step in range(9)]
     worst, errors = [], []
     for users in crowds:
@@ -479,7 +483,7 @@ def test_integrated_squared_error_falls_as_it_should(smoothness: float) -> None:
         worst.append((periods / 2) ** (-2 * smoothness) / 2 + variance)
     rate = -2 * smoothness / (2 * smoothness + 2)
 
-    # For the worst of all that smooth, and for ours.
+    # The bound for the worst density of this smoothness, and the error of this one.
     for found in (worst, errors):
         slope = np.polyfit(np.log(crowds), np.log(found), 1)[0]
         assert slope == pytest.approx(rate, rel=0.1)
@@ -509,7 +513,7 @@ def test_intervals_hold_as_often_as_they_say() -> None:
 
 
 def test_intervals_hold_for_the_population_that_people_are_drawn_from() -> None:
-    """1 + ½·√2·cos(2πu) has one coefficient, ½: what is drawn is all within the margins."""
+    """1 + ½·√2·cos(2πu) has one coefficient, ½. The margins cover the sampled estimates."""
     users, runs, source = 1000, 1500, hc.SeededSource(2)
     random = np.random.default_rng(3)
     protocol = build(2.0, users, hc.Density(0, 1, points=10), terms=3)
@@ -526,7 +530,7 @@ def test_intervals_hold_for_the_population_that_people_are_drawn_from() -> None:
 
 
 def test_sampling_error_is_about_that_of_people_drawn() -> None:
-    """Of the density 1 + 0.4·√2·cos(2πu), for the waves' sums without privacy."""
+    """The density is 1 + 0.4·√2·cos(2πu), and the sums of the waves have no privacy noise."""
     terms, users, numbers = 15, 500, (np.arange(1000) + 0.5) / 1000
     task = hc.Density(-3, 5, points=12)
     protocol = build(1.0, users, task, terms=terms)
@@ -540,7 +544,7 @@ def test_sampling_error_is_about_that_of_people_drawn() -> None:
 @pytest.mark.parametrize("terms", [1, 3])
 @pytest.mark.parametrize(("epsilon", "users"), [(1.0, 1), (16.0, 2), (3.0, 3), (2.0, 4), (16.0, 4)])
 def test_intervals_hold_in_the_smallest_crowds(terms: int, epsilon: float, users: int) -> None:
-    """Over all tallies. What is sought is never negative, though a few waves of it may be."""
+    """All tallies are listed. The true density is never negative, but a sum of few waves may be."""
     task, places = hc.Density(0, 1, points=6), (0.2, 0.6, 0.95)
     protocol = build(epsilon, users, task, terms=terms)
     laws = [law_of(protocol, place) for place in places]

@@ -32,7 +32,7 @@ def blocks(page: Path | str, language: str) -> list[str]:
 
 
 def run_commands(lines: list[str], folder: Path) -> None:
-    """Each succeeds, without a word on standard error."""
+    """Run the commands. Each must succeed without output on standard error."""
     for line in lines:
         runnable = line.replace("python3 ", f"{shlex.quote(sys.executable)} ", 1)
         runnable = re.sub("^headcount ", f"{shlex.quote(sys.executable)} -m headcount ", runnable)
@@ -43,7 +43,7 @@ def run_commands(lines: list[str], folder: Path) -> None:
 
 
 def commands(page: Path | str) -> list[str]:
-    """The commands of a page, those left out that set up or test the project itself."""
+    """The commands of a page, without those that set up or test the project itself."""
     joined = (block.replace("\\\n", "") for block in blocks(page, "sh"))
     lines = (line for block in joined for line in block.splitlines())
     return [line for line in lines if not line.startswith(("make ", ".venv/"))]
@@ -62,7 +62,7 @@ def test_python_examples_run(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """In an empty folder; and rows of tables that they print are those of the page."""
+    """They run in an empty folder, and the tables that they print have the rows of the page."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(registry, "_outside", Outside(reserved=registry._CLASSES))
     names: dict[str, Any] = {"__name__": "example"}
@@ -76,7 +76,7 @@ def test_python_examples_run(
 
 
 def test_first_commands_of_a_newcomer_run(tmp_path: Path) -> None:
-    """Of the README, those about a first table; the slow tests run all."""
+    """The commands of the README about a first table. The slow tests run all commands."""
     run_commands(commands(ROOT / "README.md")[:3], tmp_path)
 
 
@@ -128,7 +128,9 @@ def test_architecture_names_every_room_and_module() -> None:
 
 @pytest.mark.parametrize("name", hc.protocol_names())
 def test_protocol_has_a_page(name: str, pages: dict[str, str]) -> None:
-    """With all sections of its docstrings, all options and what they mean, and an example each."""
+    """A page has all sections of the docstring, all options with their meaning, and an example
+    each.
+    """
     page = pages[generate.page_of(name)]
     headings = re.findall(r"^#+ (.+)$", page, flags=re.MULTILINE)
     assert headings[0] == name
@@ -174,7 +176,7 @@ def test_generated_links_lead_somewhere(pages: dict[str, str]) -> None:
 
 
 def test_reference_has_every_command_and_option(pages: dict[str, str]) -> None:
-    """And examples that the commands understand."""
+    """The reference also has examples that the commands understand."""
     page = pages["commands.md"]
 
     def check(name: str, command: Any) -> None:
@@ -199,13 +201,13 @@ def test_reference_has_every_command_and_option(pages: dict[str, str]) -> None:
 
 @pytest.mark.slow
 def test_examples_of_the_reference_run(pages: dict[str, str], tmp_path: Path) -> None:
-    """With the files that other pages make."""
+    """They run with the files that other pages make."""
     made = [line for path in DOCUMENTS for line in commands(path) if re.search(r" > \S+$", line)]
     run_commands([*made, *commands(pages["commands.md"])], tmp_path)
 
 
 def test_delta_is_explained_truly_everywhere() -> None:
-    """It is no chance that the protection fails: an event of chance 2δ may exceed e^ε."""
+    """δ is not the chance that the protection fails: an event of chance 2δ may exceed e^ε."""
     sources = [*ROOT.glob("src/**/*.py"), *(page for page in DOCUMENTS if page.stem != "auditing")]
     wrong = r"but\s+for\s+a\s+chance\s+of\s+δ|chance\s+(of|that)\s[^.]*(larger\s+loss|weaker|fails)"
     assert [path for path in sources if re.search(wrong, path.read_text())] == []
@@ -223,7 +225,7 @@ def test_delta_is_explained_truly_everywhere() -> None:
 
 
 def test_tables_fit_a_page() -> None:
-    """A page of the site has room for nine columns, where cells are short."""
+    """A page of the site has room for nine columns with short cells."""
     for path in DOCUMENTS:
         for line in path.read_text().splitlines():
             if line.startswith("|") and set(line) <= set("|-: "):

@@ -1,4 +1,4 @@
-"""`headcount estimate` on real data: every kind of place, every policy, and what cannot be read."""
+"""`headcount estimate` on real data: every kind of place, every policy, and unreadable files."""
 
 import json
 import re
@@ -24,7 +24,7 @@ def asked(headcount: Headcount, *arguments: str) -> dict[str, Any]:
 
 @pytest.fixture
 def town(tmp_path: Path) -> None:
-    """One table in many places."""
+    """One table in many formats."""
     random = np.random.default_rng(4)
     table = pyarrow.table(
         {
@@ -198,12 +198,12 @@ def test_results_that_cannot_be_written(headcount: Headcount, tmp_path: Path) ->
 
 
 def bad(folder: Path) -> None:
-    """Files that no answer comes of."""
+    """Files that give no answer."""
     good = pyarrow.table({"v": np.arange(10**5) % 2})
     parquet.write_table(good, folder / "good.parquet")
     whole = (folder / "good.parquet").read_bytes()
     (folder / "half.parquet").write_bytes(whole[: len(whole) // 2])
-    # The end, where the metadata are, is there, and the middle is not.
+    # The end of the file, with its metadata, is there, but its middle is missing.
     (folder / "hole.parquet").write_bytes(whole[:100] + bytes(len(whole) - 1100) + whole[-1000:])
     (folder / "mixed.csv").write_text("v\n1\n0\nmaybe\n1\n")
     (folder / "late.csv").write_text("v\n" + "1\n" * 3 * 10**6 + "maybe\n")
@@ -383,7 +383,7 @@ def test_what_is_public_is_not_the_question(headcount: Headcount, flag: str) -> 
 
 @pytest.mark.usefixtures("people")
 def test_what_was_asked_is_a_line_however_long(headcount: Headcount) -> None:
-    """In a pipe, where no terminal says how wide a line may be; and one message is one."""
+    """In a pipe, no terminal limits the width of a line. One message is one line."""
     done = headcount(
         "estimate", "people.csv", "--column", "smoker", "--task", "density", "--low", "0", "--high",
         "1", "--epsilon", "1", "--trust", "local", "--postprocess", "density",

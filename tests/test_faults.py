@@ -1,4 +1,5 @@
-"""Deliberate faults, each a small change of a protocol's text: the quick conformance suite sees it.
+"""Deliberate faults, each a small change of a protocol's text. The quick conformance suite finds
+them.
 
 The names are those of the last table of `docs/adding-a-protocol.md`.
 """
@@ -25,7 +26,7 @@ SUITE = (test_conformance_privacy, test_conformance_estimates, test_conformance_
 
 @dataclass(frozen=True)
 class Original:
-    """A protocol that is sound."""
+    """A protocol without faults."""
 
     name: str
     class_name: str
@@ -232,7 +233,7 @@ FAULTS = [
 
 @pytest.fixture
 def register(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[Original, str], None]]:
-    """Registers the text of a protocol under the name of the sound one."""
+    """Register the text of a protocol under the name of the sound one."""
 
     def put(original: Original, text: str) -> None:
         module = types.ModuleType("headcount.protocols.with_a_fault")
@@ -255,7 +256,7 @@ def forget() -> None:
 
 
 def quick_tests(name: str) -> dict[str, list[Callable[[], None]]]:
-    """The quick part of the conformance suite on one protocol, by the names of the tests."""
+    """The names of the quick conformance tests of one protocol."""
     found: dict[str, list[Callable[[], None]]] = {}
     for module in SUITE:
         for title, test in vars(module).items():

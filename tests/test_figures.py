@@ -1,4 +1,4 @@
-"""Every figure: a valid chart, in every kind of file, that says and colors what it should."""
+"""Every figure is a valid chart, in every format, with the right words and colors."""
 
 import colorsys
 import itertools
@@ -141,7 +141,7 @@ def test_every_figure_in_every_kind_of_file(name: str, tmp_path: Path) -> None:
     words = written(svg)
     for text in texts.split("|"):
         assert text in words
-    # Nothing that tells one machine or day from another.
+    # Nothing in it depends on the machine or the day.
     assert "/tmp" not in svg
     assert "/home" not in svg
     assert not re.search(r"20\d\d-\d\d", svg)
@@ -211,7 +211,7 @@ def test_what_has_one_label_has_one_color() -> None:
 
 
 def contrast_with_white(color: str) -> float:
-    """By the definition of the Web Content Accessibility Guidelines."""
+    """The contrast as the Web Content Accessibility Guidelines define it."""
     parts = [int(color[at : at + 2], 16) / 255 for at in (1, 3, 5)]
     linear = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in parts]
     return 1.05 / (float(np.dot([0.2126, 0.7152, 0.0722], linear)) + 0.05)
@@ -225,7 +225,7 @@ def test_colors_follow_the_trust_and_never_repeat() -> None:
     for trust in hc.Trust:
         (alone,) = colors([f"{trust}.only-one, 1,000 people"])
         assert alone == trust_color(trust) == colors([trust])[0]
-    # A hue belongs to one trust, however many protocols of others are drawn with it.
+    # A hue belongs to one trust, no matter how many other protocols are drawn.
     hues = {
         trust: {round(colorsys.rgb_to_hsv(*channels(found[name]))[0], 2) for name in names
                 if name.startswith(trust)}
@@ -270,7 +270,7 @@ def test_bars_are_as_wide_as_their_bins() -> None:
 
 
 def test_bars_of_a_density_table_begin_at_the_left() -> None:
-    """In a page as in a terminal; and in groups, where another column comes first."""
+    """They do in a page and in a terminal, and for groups, where another column comes first."""
     values = np.concatenate([np.full(900, 0.2), np.linspace(0, 1, 100)])
     estimate = asked("central.geometric", hc.Density(0, 1), values)
     table = estimate.table()
@@ -354,7 +354,7 @@ def test_a_logarithm_of_zero_is_never_asked_for() -> None:
     chart = figures.rate_figure("Rate", {"panel": lines})
     assert {(r["x"], r["y"]) for r in records(chart)} == {(20.0, 1e-3), (4000.0, 10.0)}
     assert min(axis(chart, "x")["domain"]) > 0
-    # A bar down to zero, or nearly: it ends where the panel does, which stays readable.
+    # A bar that goes down to zero, or nearly, ends at the border of the panel.
     bars = {"a": [(20.0, 1.0, 0.0, 2.0), (30.0, 100.0, 1e-300, 1e300), (40.0, 5.0, math.nan, 6.0)]}
     chart = compare({}, bars, {})
     low, high = axis(chart, "y")["domain"]

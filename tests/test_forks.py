@@ -1,4 +1,4 @@
-"""Processes that are forked while threads are at work: no lock of ours may be left closed."""
+"""Processes that are forked while threads are at work must not inherit a locked lock."""
 
 import os
 import signal
@@ -19,15 +19,17 @@ pytestmark = [
 
 
 def calibrated() -> None:
-    """Several properties that take a moment, of objects that nobody has seen before."""
+    """Several properties that take a moment to compute, of new objects."""
     drawn = float(np.random.default_rng().uniform(1e-7, 1e-6))
     protocol = hc.protocol("shuffle.correlated", hc.Count(), hc.Budget(1, drawn), hc.Crowd(50))
     assert protocol.guarantee.delta <= drawn
 
 
 def finished(work: Callable[[], object]) -> int:
-    """How many of the children end by themselves that are forked while threads do the same."""
-    work()  # what is loaded at the first use is loaded
+    """How many forked children end by themselves, if they are forked while threads do the same
+    work.
+    """
+    work()  # load now what is loaded at the first use
     done = threading.Event()
 
     def again() -> None:

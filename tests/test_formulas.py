@@ -13,7 +13,7 @@ from docs import formulas, generate, typeset  # noqa: E402
 
 
 def shown(text: str, *, capitals: bool = False, stacked: formulas.Stacked = "none") -> str:
-    """With formulas between dollar signs."""
+    """The text with formulas between dollar signs."""
     found = formulas.split(text, capitals=capitals, stacked=stacked)
     return "".join(piece if isinstance(piece, str) else f"${piece.tex}$" for piece in found)
 
@@ -63,7 +63,7 @@ def test_long_fractions_are_stacked() -> None:
 
 
 def test_no_power_or_index_is_left_in_pages_of_protocols() -> None:
-    """All that docstrings have is understood: no sign of a power, an index or a root is left."""
+    """All formulas in docstrings are understood. No sign of a power, an index or a root is left."""
     for path, make in generate.pages_made().items():
         if path.startswith("protocols/"):
             text = re.sub(r"```.*?```|`[^`]*`|\]\([^)]*\)|#+ [^\n]*", "", make(), flags=re.DOTALL)

@@ -91,8 +91,27 @@ def test_the_skeleton_has_a_page_and_is_audited(project: Path) -> None:
     assert passed(run(f".venv/bin/python -m pytest {files} -k {guide.NAME}", project)) >= 4
 
 
+def test_the_task_of_the_page_needs_one_file_and_one_line(project: Path) -> None:
+    folder = project / "src" / "headcount" / "core" / "tasks"
+    (folder / "share.py").write_text(guide.task())
+    run(".venv/bin/ruff check src/headcount/core/tasks/share.py", project)
+    run(".venv/bin/ruff format --check src/headcount/core/tasks/share.py", project)
+    registry = folder / "registry.py"
+    line = 'TASKS = {\n    "share": "headcount.core.tasks.share:Share",'
+    known = registry.read_text()
+    registry.write_text(known.replace("TASKS = {", line))
+    try:
+        program = "import headcount as hc; print(hc.Share().answer(hc.Share().holding([3, 1])))"
+        assert run(f'.venv/bin/python -c "{program}"', project) == "0.25\n"
+        assert passed(run(".venv/bin/python -m pytest tests/test_tasks.py", project)) > 25
+        help_text = run(".venv/bin/python -m headcount plan --help", project)
+        assert "share" in help_text
+    finally:
+        registry.write_text(known)
+
+
 def test_rules_are_given_for_every_method() -> None:
-    """All that a randomizer, an estimator or a protocol states, or may state, is in a table."""
+    """Everything that a randomizer, an estimator or a protocol may state is in a table."""
     rules = {
         name
         for row in re.findall(r"^\| (`.+?) \| .+ \| .+ \|$", guide.PAGE, flags=re.MULTILINE)
@@ -105,7 +124,7 @@ def test_rules_are_given_for_every_method() -> None:
 
 
 def test_what_the_page_names_is_there() -> None:
-    """Files, and tests of the conformance suite."""
+    """Files and tests that the page names exist."""
     for path in re.findall(r"`((?:src|tests)/[\w/]+\.py)`", guide.PAGE):
         assert (ROOT / path).exists() or path == guide.place(), path
     for path in re.findall(r"`((?:core|accounting|protocols|randomness)/\w+\.py)`", guide.PAGE):

@@ -1,4 +1,4 @@
-"""Histograms by hashing: the hash, the privacy and the error, each enumerated on its own."""
+"""Histograms by hashing: the hash, the privacy and the error are each enumerated."""
 
 import math
 from collections import Counter
@@ -39,7 +39,7 @@ def test_hash_is_pairwise_independent_up_to_the_last_bit(word: int, log_cells: i
     for one, other in combinations(range(2**bits), 2):
         pairs = np.bincount(of_key[one] * cells + of_key[other], minlength=cells**2)
         assert np.all(pairs == 4**word // cells**2)
-    # Keys of one bit more are too long.
+    # Keys with one more bit are too long.
     pairs = np.bincount(of_key[0] * cells + of_key[2**bits], minlength=cells**2)
     assert not np.all(pairs == 4**word // cells**2)
 
@@ -56,7 +56,8 @@ def test_code_computes_that_hash(log_cells: int) -> None:
 def test_spreading_keys_keeps_them_apart() -> None:
     for bits in (9, 10, 13):
         assert np.array_equal(np.sort(spread(np.arange(2**bits), bits)), np.arange(2**bits))
-    # Open buckets: what is cut is no longer where neighbors differ. 2^19/2^40·10^5 are expected.
+    # Open buckets: the bits that are cut are not those in which neighbors differ. 2^19/2^40·10^5
+    # collisions are expected.
     task = hc.Histogram([0, 1], open=True)
     protocol = hashed(task, 2**50)
     assert protocol.parameters["cells"] == 2**25
@@ -68,7 +69,7 @@ def test_spreading_keys_keeps_them_apart() -> None:
 
 
 def test_no_three_keys_meet_more_often_than_by_chance() -> None:
-    """Pairs never do; of keys in a row, three would meet with chance 1/(2b)."""
+    """Pairs never meet more often. Three consecutive keys would meet with a chance of 1/(2b)."""
     protocol = hashed(hc.Histogram(7), 1000, cells=16)
     hashes = hc.SeededSource(3).integers(400_000, np.uint64).reshape(-1, 2)
     cells = [cells_of(key, hashes, 4) for key in protocol.estimator.keys.reshape(-1, 1)]
@@ -93,9 +94,9 @@ def poisson_masses(mean: Any, stop: int) -> Any:
 
 
 def view_delta(noise: float, cells: int, epsilon: float, stop: int, *, fine: bool = False) -> Any:
-    """HS of the numbers of messages that match only x, only x', both; x against x'.
+    """HS of the numbers of messages that match only x, only x', and both, for x against x'.
 
-    Cut at `stop`, and thus from below: to 50 digits, or in floats.
+    The sum is cut at `stop`, so it is a lower bound. It has 50 digits, or is in floats.
     """
     b, mu = mpmath.mpf(cells), mpmath.mpf(noise)
     single, both = poisson_masses(mu * (b - 1) / b, stop), poisson_masses(mu / b, min(stop, 30))
@@ -106,7 +107,7 @@ def view_delta(noise: float, cells: int, epsilon: float, stop: int, *, fine: boo
     def joint(only: Any, only_other: Any, common: Any) -> Any:
         return only[:, None, None] * only_other[:, None] * common
 
-    # One's own message is among those that match only the key held, or both.
+    # A person's own message matches only their key, or both keys.
     common = joint(single, single, more_both) / b
     held = joint(more_single, single, both) * (b - 1) / b + common
     left = joint(single, more_single, both) * (b - 1) / b + common
@@ -122,7 +123,7 @@ def test_stated_delta_bounds_the_view_to_50_digits(cells: int, delta: float) -> 
         truth = view_delta(noise, cells, epsilon, 24, fine=True)
         stated = protocol.curve.delta(epsilon)
         assert truth <= stated
-        assert stated <= truth * (4 if cells == 2 else 2)  # few cells hide more than is said
+        assert stated <= truth * (4 if cells == 2 else 2)  # few cells hide more than the bound says
     assert 0.99 * delta < protocol.guarantee.delta <= delta
     assert not protocol.guarantee.exact
 
@@ -136,7 +137,7 @@ def test_stated_delta_is_near_that_of_the_view(cells: int, above: float) -> None
     stated = protocol.guarantee.delta
     assert 0.998e-6 < stated <= 1e-6
     assert truth <= stated <= truth * (1 + above)
-    # Noise that is 2 % less would not do, but for few cells.
+    # With 2 % less noise the budget would not be met, except with few cells.
     assert view_delta(0.98 * noise, cells, 1.0, 130) > 1e-6
 
 
@@ -144,7 +145,7 @@ Views = Mapping[tuple[int, ...], float]
 
 
 def test_matches_are_all_that_a_view_tells() -> None:
-    """Views of a tiny hash in full: words of 2 bits, 2 cells, all 32 messages."""
+    """All views of a tiny hash: words of 2 bits, 2 cells, all 32 messages."""
     word, cells, mu = 2, 2, 0.1
     messages = list(product(range(4), range(4), range(2)))
     own = [
@@ -153,7 +154,7 @@ def test_matches_are_all_that_a_view_tells() -> None:
     ]
 
     def dummies(most: int) -> dict[tuple[int, ...], float]:
-        """Poisson(mu·cells) uniform ones: of each message, Poisson(rate)."""
+        """Poisson(mu·cells) uniform dummies. Each message occurs Poisson(rate) times."""
         rate = mu * cells / len(messages)
         return {
             view: math.exp(-mu * cells)
@@ -163,7 +164,7 @@ def test_matches_are_all_that_a_view_tells() -> None:
         }
 
     def plus(views: Views, x: int) -> dict[tuple[int, ...], float]:
-        """And the message of someone who holds x."""
+        """The view with the message of a person who holds x."""
         out: dict[tuple[int, ...], float] = {}
         for view, chance in views.items():
             for at in own[x]:
@@ -176,7 +177,7 @@ def test_matches_are_all_that_a_view_tells() -> None:
         return sum(max(chance - factor * left.get(view, 0.0), 0.0) for view, chance in held.items())
 
     alone, epsilon, most = dummies(3), 0.5, 3
-    rest = 1 - sum(alone.values())  # chance of more dummies than are looked at
+    rest = 1 - sum(alone.values())  # the chance of more dummies than are listed
     assert 0 < rest < 1e-4
     by_key = [plus(alone, x) for x in range(4)]
     expected = float(view_delta(mu, cells, epsilon, 20))
@@ -187,7 +188,7 @@ def test_matches_are_all_that_a_view_tells() -> None:
         matching = sum(at in own[1] for at in view)
         if len(view) <= most:
             assert chance == pytest.approx(alone[view] * matching / mu)
-    # Another honest person, whatever they hold, hides more.
+    # Another honest person hides more, whatever they hold.
     fewer = dummies(2)
     for third in range(4):
         held, left = (plus(plus(fewer, third), x) for x in (0, 1))
@@ -338,7 +339,7 @@ NUMBERS = hc.Histogram([2**64 - 1, 2**64 - 2, 2**63 + 5, 2**63 + 6], open=True)
 def test_estimates_are_unbiased_with_the_stated_spread(
     task: hc.Histogram, others: list[Any], cells: int | None
 ) -> None:
-    """And people who hold no candidate are counted nowhere."""
+    """People who hold none of the candidates are counted nowhere."""
     users, runs = 1200, 150
     protocol = hashed(task, users, cells=cells)
     truth = np.array([700, 200, 0, 300] if not others else [700, 20, 0, 1])
@@ -351,7 +352,7 @@ def test_estimates_are_unbiased_with_the_stated_spread(
     b = protocol.parameters["cells"]
     noise = protocol.parameters["noise_per_bucket"]
     spread_of = np.sqrt(noise + (users - truth) / b * (1 - 1 / b)) / (1 - 1 / b)
-    # 24 means with 5.5 standard deviations to each side are a false alarm of 1e-6.
+    # 24 means within 5.5 standard deviations have a false alarm rate of 1e-6.
     assert np.all(np.abs(errors.mean(axis=0)) < 5.5 * spread_of / math.sqrt(runs))
     assert np.mean((errors / spread_of) ** 2) == pytest.approx(1, abs=5 * math.sqrt(2 / (4 * runs)))
     counts = truth.tolist() + ([users - int(truth.sum())] if others else [])
@@ -395,7 +396,7 @@ def test_heavy_hitters_are_found_among_a_thousand_words() -> None:
 
 
 def match_law(users: int, count: int, cells: int, noise: float, stop: int) -> Any:
-    """Of c + Poisson(noise) + Bin(users − c, 1/cells), below `stop`."""
+    """The law of c + Poisson(noise) + Bin(users − c, 1/cells), below `stop`."""
     dummies = poisson_masses(noise, stop).astype(float)
     others, p = users - count, 1 / cells
     by_chance = [math.comb(others, k) * p**k * (1 - p) ** (others - k) for k in range(others + 1)]
@@ -409,7 +410,7 @@ def match_law(users: int, count: int, cells: int, noise: float, stop: int) -> An
 def test_intervals_cover_every_count(epsilon: int, delta: float, users: int, cells: int) -> None:
     stop = 400
     protocol = hashed(hc.Histogram(stop), users, hc.Budget(epsilon, delta), cells=cells)
-    # One estimate with every number of matches there can be.
+    # One estimate for every possible number of matches.
     every = protocol.estimate(hc.Tally(np.arange(stop), users, protocol.name))
     noise = protocol.parameters["noise_per_bucket"]
     by_count = [match_law(users, count, cells, noise, stop) for count in range(users + 1)]
@@ -444,7 +445,7 @@ def test_simulation_and_messages_have_the_law_of_matches(open_ones: bool) -> Non
             assert log_likelihood_ratio(found, law)[1] > ALARM
             wrong = dict(enumerate(match_law(users, count, cells, noise * 1.25, 120).tolist()))
             assert log_likelihood_ratio(found, wrong)[1] < ALARM
-    # Two buckets are nearly independent: their covariance is that of dummies which match both.
+    # Two buckets are nearly independent. Their covariance comes from dummies that match both.
     covariance = np.cov(np.array(sent).T)[0, 1]
     off = 6 * math.sqrt(np.prod(np.var(sent, axis=0)[:2]) / runs)
     assert covariance == pytest.approx(noise / cells, abs=off)
@@ -480,7 +481,7 @@ def test_infeasible_requests_are_refused() -> None:
     hashed(hc.Histogram(3), 10**6, honest=honest)
     with pytest.raises(hc.Infeasible):
         hashed(hc.Histogram(3), 10**6, honest=honest - 1)
-    # A larger crowd has more cells: the advice allows for them.
+    # A larger crowd has more cells, and the advice allows for them.
     with pytest.raises(hc.Infeasible) as caught:
         hashed(hc.Histogram(3), 2000, hc.Budget(1e-3, 1e-6))
     hashed(hc.Histogram(3), int(caught.value.nearest["honest"]), hc.Budget(1e-3, 1e-6))

@@ -1,6 +1,7 @@
-"""The histogram protocols and the correlated count against known figures, by laws of their own.
+"""The histogram protocols and the correlated count, compared with known figures.
 
-Divergences of two buckets are computed here from scipy's laws and plain sums, not by accounting.
+The divergences of two buckets are computed here from scipy's laws and plain sums, not by
+accounting.
 """
 
 import itertools
@@ -35,9 +36,9 @@ def build(name: str, task: hc.Task, users: int, **options: Any) -> Any:
 
 
 def pair_delta(without: Array, with_one: Array, epsilon: float) -> float:
-    """HS of (with, without) against (without, with), by the full table of two buckets.
+    """HS of (with, without) against (without, with), from the full table of two buckets.
 
-    `without` and `with_one` are masses of the same outcomes of one bucket.
+    `without` and `with_one` are the masses of the same outcomes of one bucket.
     """
     upper = np.multiply.outer(with_one, without)
     lower = np.multiply.outer(without, with_one)
@@ -61,12 +62,12 @@ def test_noise_of_fake_users(epsilon: float, delta: float, noise: float, users: 
     masses = stats.poisson.pmf(k, found)
     truth = pair_delta(np.append(masses, 0), np.insert(masses, 0, 0), epsilon)
     assert truth == pytest.approx(protocol.guarantee.delta, rel=1e-6)
-    # A thousandth of delta is kept for bundles of one size.
+    # A thousandth of delta is reserved for bundles of one size.
     assert 0.997 * delta < truth <= protocol.guarantee.delta < delta
 
 
 def test_two_counts_would_need_more_noise_than_the_pair() -> None:
-    """Each bucket at (epsilon/2, delta/2) instead of both together."""
+    """Each bucket alone at (epsilon/2, delta/2), compared with both buckets together."""
     k = np.arange(0, 2000)
 
     def count_delta(mean: float) -> float:
@@ -119,9 +120,10 @@ def test_empty_buckets_are_answered_zero_with_certainty() -> None:
 
 
 def correlated_view(a: float, r: float, p: float, size: int) -> tuple[Array, Array]:
-    """(number of +1, number of −1) over all honest people, as a table: x = 0 and x = 1.
+    """The law of (number of +1, number of −1) over all honest people, as tables for x = 0 and x =
+    1.
 
-    From the three laws of the definition, not from the decomposition that accounting uses.
+    It comes from the three laws of the definition, not from the decomposition that accounting uses.
     """
     k = np.arange(size)
     single = (1 - a) * a**k
@@ -191,7 +193,7 @@ def test_privacy_of_the_correlated_histogram_by_its_definition() -> None:
 
 
 def test_correlated_noise_in_a_bucket_is_that_of_the_count() -> None:
-    """What everyone sends of one bucket follows the stated law of a share."""
+    """The messages of one bucket that a person sends follow the stated law of a share."""
     users, people = 6, 100_000
     protocol = build(
         "shuffle.correlated-histogram",
@@ -275,7 +277,7 @@ def test_refusals_of_correlated_noise() -> None:
 
 
 def measured(protocol: Any, counts: list[int], runs: int) -> tuple[float, float]:
-    """Root mean squared error over runs of real messages, and messages per person."""
+    """The root mean squared error over runs with real messages, and the messages per person."""
     values = np.repeat(np.arange(len(counts)), counts)
     truth = protocol.task.answer(protocol.task.holding(counts))
     source = hc.SeededSource(2024)
@@ -293,7 +295,8 @@ def test_a_count_near_central_for_three_percent_more_messages() -> None:
     assert protocol.standard_error() <= 1.023 * CENTRAL
     assert protocol.messages_per_user <= 1.03
     error, messages = measured(protocol, [0, 100_000], 200)
-    # 200 squares of such noise have a relative standard deviation of 0.158; five of them.
+    # 200 squares of such noise have a relative standard deviation of 0.158. The bound is five times
+    # that.
     assert error**2 == pytest.approx(protocol.standard_error() ** 2, rel=0.8)
     assert messages == pytest.approx(protocol.messages_per_user, abs=0.002)
     assert messages <= 1.03
@@ -335,7 +338,9 @@ def test_k_ary_lies_just_enough_and_errs_by_the_formula(buckets: int, epsilon: f
 
 
 def test_worst_error_of_k_ary_is_not_that_of_an_empty_bucket() -> None:
-    """Known: 260 against 182 at epsilon 0.37 and 37 buckets, 55 against 2.8 at 3 and 1000."""
+    """Known values: 260 compared with 182 at epsilon 0.37 and 37 buckets, and 55 compared with 2.8
+    at 3 and 1000.
+    """
     small = build("local.k-ary", hc.Histogram(37), 1, epsilon=0.37)
     assert small.standard_error() ** 2 == pytest.approx(260, rel=0.01)
     large = build("local.k-ary", hc.Histogram(1000), 1, epsilon=3.0)
@@ -384,7 +389,7 @@ def test_an_analyzer_refuses_rare_messages_that_no_shuffler_withheld() -> None:
 
 
 def test_cheaters_raise_the_threshold() -> None:
-    """Thirty who cheat could lift a bucket of one over the threshold."""
+    """Thirty cheaters could lift a bucket of one person over the threshold."""
     honest = build("shuffle.sample-threshold", hc.Histogram(5), 1000)
     some = build("shuffle.sample-threshold", hc.Histogram(5), 1000, honest=970)
     assert some.parameters["threshold"] == honest.parameters["threshold"] + 30
@@ -405,7 +410,7 @@ def test_refusals_of_sampling() -> None:
 
 
 def test_dummies_do_not_tell_how_many_were_withheld() -> None:
-    """One person alone in a bucket: the batch must not show that somebody was withheld."""
+    """One person is alone in a bucket. The batch must not show that a message was withheld."""
     protocol = build("shuffle.sample-threshold", hc.Histogram(3), 200, rate=0.3)
     source = hc.SeededSource(6)
     bundles = [protocol.bundle(int(person == 0), source) for person in range(200)]
@@ -427,7 +432,7 @@ def test_dummies_do_not_tell_how_many_were_withheld() -> None:
 
 
 def test_noise_that_cannot_be_drawn_exactly_enough_is_refused() -> None:
-    """The rounding of tables is charged to delta, and never beyond the budget."""
+    """The rounding of tables is charged to delta, and must not exceed the budget."""
     for name, task in (("shuffle.correlated", hc.Count()), ("shuffle.fake-users", hc.Histogram(3))):
         with pytest.raises(hc.Infeasible, match="exactly enough"):
             build(name, task, 10, epsilon=90.0)
@@ -437,7 +442,7 @@ def test_noise_that_cannot_be_drawn_exactly_enough_is_refused() -> None:
 
 @pytest.mark.parametrize("users", [1, 2, 3])
 def test_few_people_add_much_noise(users: int) -> None:
-    """Shares that are hardly ever zero."""
+    """These shares are hardly ever zero."""
     protocol = build("shuffle.correlated", hc.Count(), users, delta=1e-15)
     assert protocol.guarantee.delta <= 1e-15
     estimates = [hc.run(protocol, [1] * users, hc.SeededSource(i)).value for i in range(300)]
@@ -454,7 +459,7 @@ def test_few_people_add_much_noise(users: int) -> None:
 def test_an_estimate_from_bundles_states_what_bundles_keep(
     name: str, task: hc.Task, epsilon: float, delta: float
 ) -> None:
-    """Bundles that do not fit are drawn anew, which exceeds the plain view's δ by a little."""
+    """Bundles that do not fit are drawn again, so δ is slightly above that of the plain view."""
     people, source = 2, hc.SecureSource()
     protocol = build(name, task, people, epsilon=epsilon, delta=delta)
     sent = [protocol.bundle(value, source).to_bytes() for value in range(people)]
@@ -474,7 +479,7 @@ def test_an_estimate_from_bundles_states_what_bundles_keep(
 
 
 def redrawn_delta(protocol: hc.Protocol) -> float:
-    """Of all crowds and neighbors, if everybody draws until the messages fit into the slots."""
+    """The largest δ over all crowds and neighbors, if everybody draws until the messages fit."""
     laws = enumeration.laws_of(protocol)
     kinds = enumeration.kinds(laws)
     by_value = []

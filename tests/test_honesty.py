@@ -1,4 +1,4 @@
-"""On how many honest people groups rely: what is claimed, against all views of small crowds."""
+"""The number of honest people that groups rely on, compared with all views of small crowds."""
 
 import json
 from pathlib import Path
@@ -16,7 +16,7 @@ PROTOCOLS = ["shuffle.zero-exact", "shuffle.randomized-response"]
 
 
 def table(sizes: dict[str, int], missing: int = 0) -> dict[str, list[Any]]:
-    """People of some cities, and some of them without a value, who could be from anywhere."""
+    """People of some cities. Some of them have no value, and could be from any city."""
     cities = [city for city, people in sizes.items() for _ in range(people)]
     values: list[int | None] = [at % 2 for at in range(len(cities))]
     return {
@@ -39,14 +39,14 @@ def grouped(data: Any, **settings: Any) -> tuple[hc.GroupedEstimate, Release]:
 
 
 def test_dishonest_people_may_all_be_in_one_group() -> None:
-    """Of two groups of 60, 50 people were said to be honest: all of the others may be in one."""
+    """In two groups of 60, 50 people are said to be honest. All others may be in one group."""
     data, budget = table({"Bonn": 60, "Ulm": 60}), hc.Budget(1, 1e-3)
     with pytest.raises(hc.Infeasible) as refused:
         asked(data, group="city", budget=budget, honest=50)
     assert "group 'Bonn' of 60 people: 70 of 120 people may be dishonest" in str(refused.value)
     assert "`honest` must be at least 61" in str(refused.value)
     assert "honest={group: people}" in str(refused.value)
-    # What was run before, if one honest person is left in the victim's group.
+    # The old behavior, if one honest person is left in the victim's group.
     before = hc.protocol("shuffle.randomized-response", hc.Count(), budget, hc.Crowd(60, 50))
     assert before.guarantee.delta <= 1e-3
     assert worst_delta(before, 1.0, honest=1) > 0.46
@@ -93,7 +93,7 @@ def test_said_of_each_group() -> None:
     assert "50 in 'Bonn', 40 in 'Ulm'" in found.guarantee.method
     found, _ = grouped(data, budget=hc.Budget(1, 1e-3), honest={"Bonn": 50, "Ulm": 35})
     assert found.guarantee.honest == 95
-    # Of those without a value all may be honest, and from any city.
+    # All people without a value may be honest, and from any city.
     data = table({"Bonn": 60, "Ulm": 40}, missing=5)
     said = {"Bonn": 55, "Ulm": 40}
     found, _ = grouped(data, budget=hc.Budget(1, 1e-3), honest=said, missing="drop")
@@ -122,7 +122,7 @@ def test_what_cannot_be_said_is_refused(
 
 
 def test_all_who_are_dropped_may_be_honest() -> None:
-    """Of 100 rows 70 are honest and 20 have no value: 50 of those who count are honest."""
+    """Of 100 rows, 70 are honest and 20 have no value. So 50 of the rows that count are honest."""
     data = table({"Bonn": 80}, missing=20)
     found, release = asked(data, budget=hc.Budget(1, 1e-3), honest=70, missing="drop")
     assert isinstance(found, hc.Estimate)
@@ -135,7 +135,7 @@ def test_all_who_are_dropped_may_be_honest() -> None:
 
 
 def test_people_of_several_rows_are_counted_once() -> None:
-    """90 people have two rows with a value; 10 have none, and one of these has no name."""
+    """90 people have two rows with a value. 10 people have no value, and one has no name."""
     rows: list[tuple[str | None, int | None]]
     rows = [(f"p{at % 90}", at % 2) for at in range(180)]
     rows += [("p0", None), ("p89", None), (None, None)]
@@ -165,12 +165,12 @@ def test_a_protocol_that_was_built_relies_on_its_honest_people_in_every_group() 
     data = table({"Bonn": 60, "Ulm": 70})
     found, _ = grouped(data, protocol=built, trust=None)
     assert [one.guarantee.honest for one in found.values()] == [50, 50]
-    assert found.guarantee.honest == 120  # if ten are not, and live in Bonn, 50 are left there
+    assert found.guarantee.honest == 120  # if the other ten live in Bonn, 50 are left there
     assert "relies on 50 honest people in each group" in found.guarantee.method
     grouped(data, protocol=built, trust=None, honest=120)
-    with pytest.raises(hc.CrowdMismatch, match=r"'Bonn'.* at least 50 honest people, got 49 of 60"):
+    with pytest.raises(hc.CrowdMismatch, match=r"'Bonn'.* at least 50 honest .*, got 49 among 60"):
         grouped(data, protocol=built, trust=None, honest=119)
-    with pytest.raises(hc.CrowdMismatch, match="got 49 of 60"):
+    with pytest.raises(hc.CrowdMismatch, match="got 49 among 60"):
         asked(table({"Bonn": 60}), protocol=built, trust=None, honest=49)
 
 

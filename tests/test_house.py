@@ -1,4 +1,4 @@
-"""The rules of the house: small parts, short files, and nobody reaches into another's pockets."""
+"""The rules of the house: small parts, short files, and no use of others' private names."""
 
 import ast
 import inspect
@@ -37,7 +37,7 @@ def functions(path: Path) -> Iterator[ast.FunctionDef]:
 
 
 def is_command(path: Path, function: ast.FunctionDef) -> bool:
-    """Whether the function is a command of the command line, whose parameters are its options."""
+    """Whether the function is a command. The parameters of a command are its options."""
     return path.parent.name == "cli" and function.name in COMMANDS
 
 
@@ -73,7 +73,7 @@ def test_classes_have_few_methods(path: Path) -> None:
 
 @pytest.mark.parametrize("contract", [hc.Protocol, Randomizer, Estimator, hc.Task])
 def test_contracts_are_small_and_documented(contract: type) -> None:
-    """With all that they inherit; and no protocol is extended by methods with an underscore."""
+    """Inherited methods count, too. No protocol is extended by methods with an underscore."""
     names = [name for name in dir(contract) if not name.startswith("__")]
     methods = [
         name
@@ -91,7 +91,7 @@ def test_contracts_are_small_and_documented(contract: type) -> None:
 
 @pytest.mark.parametrize("path", SOURCES, ids=named)
 def test_nobody_calls_what_is_another_objects_own(path: Path) -> None:
-    """Own names begin with an underscore. `self`, `cls` and the same file may use them."""
+    """Private names begin with an underscore. `self`, `cls` and the same file may use them."""
     module = tree(path)
     own = {
         node.name for node in ast.walk(module) if isinstance(node, ast.FunctionDef | ast.ClassDef)
@@ -109,7 +109,7 @@ def test_nobody_calls_what_is_another_objects_own(path: Path) -> None:
 
 @pytest.mark.parametrize("path", SOURCES, ids=named)
 def test_only_tasks_know_tasks(path: Path) -> None:
-    """What depends on the task is asked of the task, not of its type."""
+    """What depends on the task is a method of the task, not a check of its type."""
     if "core/task" in str(path):
         return
     for node in ast.walk(tree(path)):

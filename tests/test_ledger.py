@@ -1,4 +1,4 @@
-"""Ledgers, judged from outside: by their rows and exact laws of responses."""
+"""Ledgers, judged by their stored rows and by exact laws of responses."""
 
 import contextlib
 import itertools
@@ -83,7 +83,7 @@ def test_a_million_tiny_charges(tmp_path: Path, delta: float) -> None:
 
 
 def test_distributions_allow_more_than_sums(place: str) -> None:
-    """As many responses as their exact composition allows, or one less; the sum would allow 50."""
+    """The exact composition's number of responses fits, or one fewer. The sum would allow 50."""
     ledger, protocol = made(place, 5, 1e-6), responses(0.1)
     most = next(n for n in itertools.count(50) if exact_delta([(0.1, n + 1)], 5) > 1e-6)
     assert most > 100
@@ -119,8 +119,8 @@ KINDS = {epsilon: responses(epsilon) for epsilon in (0.05, 0.2, 0.31416)}
 
 
 def check_random_charges(path: Path, draws: random.Random) -> None:
-    """No limit is exceeded, and nothing is refused that fits well, by the exact composition or by
-    the sum.
+    """No limit is exceeded, and nothing is refused that clearly fits, by the exact composition or
+    by the sum.
     """
     epsilon, delta = draws.choice([0.6, 1.0, 1.7]), draws.choice([1e-2, 1e-4, 1e-6])
     ledger = made(path, epsilon, delta)
@@ -159,7 +159,7 @@ def test_no_limit_is_ever_exceeded(draws: random.Random) -> None:
 
 @pytest.mark.parametrize(("epsilon", "delta"), [(1, 1e-6), (3, 1e-5)])
 def test_what_remains_fits(tmp_path: Path, epsilon: float, delta: float) -> None:
-    """And not much more does."""
+    """What remains fits, and not much more does."""
     for share in (0.0, 1.0):
         ledger = made(tmp_path / f"{share}.db", epsilon, delta)
         protocol = responses(0.1)
@@ -178,7 +178,7 @@ def test_what_remains_fits(tmp_path: Path, epsilon: float, delta: float) -> None
 
 
 def test_order_and_reopening_do_not_matter(place: str, tmp_path: Path) -> None:
-    """Of all trusts; the composed spend is no more than the sum, and never below any part."""
+    """Charges of all trusts. The composed spend is at most the sum, and at least each part."""
     ledger, charged = made(place, 2.5, 1e-6), mixed()
     for protocol in charged:
         ask(ledger, protocol)
@@ -200,7 +200,7 @@ def test_order_and_reopening_do_not_matter(place: str, tmp_path: Path) -> None:
 
 
 def check_fits_its_own_budget(protocol: hc.Protocol, path: Path) -> None:
-    """A release may use up a limit that is just what it costs."""
+    """A release may use up a limit that equals its cost."""
     guarantee = protocol.guarantee
     ledger = made(path, guarantee.epsilon, guarantee.delta or 1e-9)
     ask(ledger, protocol)
@@ -327,7 +327,7 @@ def test_bad_places(place: Any) -> None:
 
 
 def test_no_charge_is_for_nothing(tmp_path: Path) -> None:
-    """A little more than was said, a billion times, is a lot."""
+    """A small excess over the stated cost, a billion times, is large."""
     for limit in (0.0, 1e-6):
         ledger = made(tmp_path / f"{limit}.db", 1, limit)
         with pytest.raises(hc.InvalidParameter, match="worse"):

@@ -124,7 +124,7 @@ def chained(before: str, row: tuple[Any, ...]) -> str:
 
 
 def test_hashes_keep_no_one_from_writing(place: str) -> None:
-    """Who may write can make them right: this is what SECURITY.md warns of."""
+    """Anyone who may write can recompute the hashes. SECURITY.md warns of this."""
     ledger = made(place, 1)
     spend(ledger, 0.9)
     spend(ledger, 0.1)
@@ -154,7 +154,7 @@ def test_nonsense_with_right_hashes_is_refused(tmp_path: Path, change: str) -> N
 
 
 def test_an_open_ledger_goes_by_what_it_checked(place: str) -> None:
-    """Damage meanwhile does not make it spend more."""
+    """Later damage does not make an open ledger spend more."""
     ledger = made(place, 1)
     spend(ledger, 0.9)
     rows_of(place, "UPDATE entries SET epsilon = '0.1'")
@@ -193,7 +193,7 @@ def test_an_earlier_version_is_refused(tmp_path: Path, headcount: Headcount) -> 
 
 
 def small_ledger(path: Path) -> bytes:
-    """Two data sets and four entries, in pages as small as SQLite makes them."""
+    """A ledger with two data sets and four entries, in the smallest pages that SQLite allows."""
     ledger = made(path, 1, 1e-6)
     ledger.create_dataset("pure", hc.Budget(1))
     for epsilon in (0.1, 0.2, 0.1):
@@ -206,8 +206,8 @@ def small_ledger(path: Path) -> bytes:
 
 
 def check_bits(folder: Path, chosen: Callable[[bytes], Iterable[int]]) -> None:
-    """With each of these bits flipped, in turn, all is refused in one line or reads as before; and
-    a charge on top of it is refused, or found afterwards, or all is refused from then on.
+    """Flip each of these bits in turn. The ledger is then refused in one line, or reads as before.
+    A charge on top of it is refused, or is found afterwards, or the ledger is refused from then on.
     """
     data = small_ledger(folder / "whole.db")
     names, whole = ("people", "pure"), hc.Ledger.open(folder / "whole.db")
@@ -235,7 +235,7 @@ def check_bits(folder: Path, chosen: Callable[[bytes], Iterable[int]]) -> None:
 
 
 def test_flipped_bits_are_refused_or_do_not_matter(tmp_path: Path) -> None:
-    """A thousand of those in bytes that are used."""
+    """A thousand bits in bytes that are used."""
 
     def some(data: bytes) -> list[int]:
         used = [8 * at + bit for at, byte in enumerate(data) if byte for bit in range(8)]
@@ -253,7 +253,7 @@ def test_all_flipped_bits_are_refused_or_do_not_matter(tmp_path: Path) -> None:
 def test_a_commit_that_fails_says_what_became_of_the_charge(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, written: bool
 ) -> None:
-    """A disk may fail at the last sync, when all is written: then nothing is released."""
+    """A disk may fail at the last sync, when everything is written. Then nothing is released."""
     ledger = made(tmp_path / "spent.db", 1)
     writing = SqliteStore.writing
 

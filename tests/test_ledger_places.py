@@ -1,4 +1,6 @@
-"""Where ledgers are kept: what is none, what is locked, and servers that are lost or silent."""
+"""Places for ledgers: places that are not ledgers, locked ones, and servers that are lost or
+silent.
+"""
 
 import contextlib
 import os
@@ -49,7 +51,7 @@ def test_what_is_no_ledger(tmp_path: Path, headcount: Headcount) -> None:
 
 
 def as_another_user(work: Callable[[], None]) -> str:
-    """What a function raises in a process that is not root."""
+    """The exception of a function in a process that is not root."""
     receive, send = os.pipe()
     child = os.fork()
     if not child:
@@ -108,7 +110,7 @@ def test_a_locked_row_is_waited_for(postgres_server: str) -> None:
 
 
 def test_a_lost_server(postgres_server: str) -> None:
-    """While a charge is under way: it is not made, and what was said has no password."""
+    """The server is lost during a charge. Nothing is charged, and the message has no password."""
     place = new_database(postgres_server)
     ledger = made(place.replace("user=postgres", "user=postgres&password=geheim"), 1)
 
@@ -155,7 +157,7 @@ def test_a_user_who_may_not_write(postgres_server: str) -> None:
 
 
 def silence(work: Callable[[], object]) -> float:
-    """How long a refusal of a silent server took."""
+    """How long the refusal of a silent server took."""
     start = time.monotonic()
     with pytest.raises(hc.UnreadableData) as refused:
         work()
@@ -164,7 +166,7 @@ def silence(work: Callable[[], object]) -> float:
 
 
 def test_a_server_that_never_answers() -> None:
-    """It accepts connections, and that is all."""
+    """The server accepts connections, but never answers."""
     with socket.create_server(("127.0.0.1", 0)) as server:
         address = f"postgresql://someone@127.0.0.1:{server.getsockname()[1]}/x"
         assert silence(lambda: hc.Ledger.open(address, wait=0)) < 8
@@ -174,7 +176,7 @@ def test_a_server_that_never_answers() -> None:
 def test_a_server_that_falls_silent(
     postgres_server: str, monkeypatch: pytest.MonkeyPatch, silent: str
 ) -> None:
-    """Stopped in the middle of a charge, before it is read or before it is committed."""
+    """The server stops in the middle of a charge, before it is read or before it is committed."""
     made(new_database(postgres_server), 1)
     ledger = hc.Ledger.open(postgres_server, wait=0)
     writing, stopped = PostgresStore.writing, []
@@ -233,7 +235,7 @@ def test_a_bad_name_leaves_no_file(tmp_path: Path, headcount: Headcount, name: s
 
 
 def test_a_device_is_no_place_for_a_ledger(tmp_path: Path) -> None:
-    """And nothing is left beside it, where SQLite would put a journal."""
+    """Nothing is left beside the device, where SQLite would put a journal."""
     (tmp_path / "zeros.db").symlink_to("/dev/zero")
     for opening in (hc.Ledger.create, hc.Ledger.open):
         with pytest.raises(hc.UnreadableData, match=r"zeros\.db must be a file, got"):

@@ -1,4 +1,4 @@
-"""Ledgers and processes: many at once, killed ones, and what each of them loads."""
+"""Ledgers and processes: many at once, killed ones, and the packages that they load."""
 
 import contextlib
 import itertools
@@ -68,7 +68,7 @@ def run_storm(place: str, folder: Path, processes: int, kills: int, seed: int) -
 
 
 def test_what_others_spend_meanwhile_counts(place: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Between the first look and the transaction."""
+    """Another process spends between the first check and the transaction."""
     ledger = made(place, 1)
     kind = type(ledger.store)
     writing, others = kind.writing, [1.0]
@@ -96,7 +96,7 @@ def test_hundreds_of_killed_processes_never_overspend(place: str, tmp_path: Path
 
 
 def crashed(place: Path, statement: int, when: str) -> int:
-    """How many statements a charge took; 0 if the process was killed at one."""
+    """The number of statements of a charge, or 0 if the process was killed at one."""
     done = subprocess.run(
         [sys.executable, STORM, "crash", place, str(statement), when],
         check=False, capture_output=True, text=True,
@@ -108,8 +108,8 @@ def crashed(place: Path, statement: int, when: str) -> int:
 
 
 def check_crashes(place: Path, latest: int) -> None:
-    """Killed at one of its latest statements, a charge is there once it is committed, as a whole,
-    and not before; and the next one works.
+    """A charge is killed at one of its last statements. It is recorded as a whole if it was
+    committed, and otherwise not at all. The next charge works.
     """
     ledger = hc.Ledger.create(place)
     ledger.create_dataset("few", hc.Budget(1, 1e-6))
@@ -139,7 +139,7 @@ def test_killed_at_any_statement(tmp_path: Path) -> None:
 
 
 def test_nothing_heavy_is_loaded_without_need(tmp_path: Path) -> None:
-    """Where plain sums fit, or no distribution could help."""
+    """Heavy packages are not loaded if plain sums fit, or if no distribution could help."""
     program = """
 import sys, headcount as hc
 from headcount.accounting.divergence import PointCurve
@@ -170,7 +170,7 @@ except hc.BudgetExhausted:
 
 
 def test_nothing_heavy_is_loaded_in_a_transaction(tmp_path: Path) -> None:
-    """Not even if others spend the last of the sum between the first look and the transaction."""
+    """Another process spends the rest of the sum between the first check and the transaction."""
     program = """
 import contextlib, sys, headcount as hc
 from headcount.accounting.divergence import PointCurve

@@ -1,7 +1,8 @@
-"""The rules of ledgers, judged by the worst strategy: it sees every answer and picks what is next.
+"""The rules of ledgers, judged by the worst strategy, which sees every answer and chooses what is
+next.
 
-Small mechanisms are listed outcome by outcome, and the best strategy against a rule is found by
-dynamic programming over all that the rule accepts. It shares no code with the rules.
+Small mechanisms are listed outcome by outcome. The best strategy against a rule is found by dynamic
+programming over all releases that the rule accepts. It shares no code with the rules.
 """
 
 import math
@@ -29,7 +30,7 @@ Outcomes = tuple[tuple[float, float], ...]  # their probabilities for two neighb
 
 @dataclass(frozen=True)
 class Listed(PrivacyCurve):
-    """A mechanism by its outcomes, and its curve in both directions."""
+    """A mechanism given by its outcomes, and its curve in both directions."""
 
     outcomes: Outcomes
 
@@ -56,18 +57,19 @@ class Listed(PrivacyCurve):
 
 
 def response(epsilon: float, told: float = 0.0) -> Listed:
-    """Randomized response that tells all with probability `told`."""
+    """Randomized response that reveals everything with probability `told`."""
     p = (1 - told) / (1 + math.exp(-epsilon))
     return Listed(((p, 1 - told - p), (1 - told - p, p), (told, 0.0), (0.0, told)))
 
 
-# With the epsilon that each of them is charged at. Some tell all now and then, to one side or both.
+# Each mechanism has the epsilon that it is charged. Some reveal everything with a small
+# probability, in one direction or both.
 SETS: list[list[tuple[Listed, float]]] = [
     [(response(0.1), 0.1), (response(0.2), 0.2)],
     [(response(0.1), 0.1), (response(0.1, 0.004), 0.1), (response(0.4), 0.4)],
     [(Listed(((0.02, 0.0), (0.49, 0.5), (0.49, 0.5))), 0.3), (response(0.2, 0.001), 0.2)],
     [(Listed(((0.3, 0.2), (0.5, 0.5), (0.2, 0.3))), 0.4055), (response(0.3), 0.3)],
-    # A rare and large loss, and a small one that is sure.
+    # A rare large loss, and a certain small one.
     [(Listed(((0.02, 0.001), (0.98, 0.999))), 0.5), (response(0.2), 0.2)],
 ]
 LIMITS = [hc.Budget(1, 0.1), hc.Budget(0.5, 0.02), hc.Budget(0.3, 0.3), hc.Budget(1.4, 0.01)]
@@ -76,7 +78,7 @@ LIMITS = [hc.Budget(1, 0.1), hc.Budget(0.5, 0.02), hc.Budget(0.3, 0.3), hc.Budge
 def worst_delta(
     mechanisms: list[Listed], epsilon: float, accepts: Callable[[tuple[int, ...]], bool]
 ) -> float:
-    """The exact δ at ε of the worst strategy. `accepts` is told how often each was released."""
+    """The exact δ at ε of the worst strategy. `accepts` gets the number of each kind of release."""
 
     @cache
     def worst(made: tuple[int, ...], loss: float) -> float:
@@ -121,17 +123,17 @@ def test_no_strategy_exceeds_an_adaptive_limit(
 
 
 def test_a_strategy_exceeds_a_composed_limit() -> None:
-    """The judge sees it where the wrong rule is used."""
+    """The judge notices that the wrong rule is used."""
     kinds, limit = SETS[0], hc.Budget(0.5, 0.02)
     accepts = by_rule(Rule.COMPOSED, limit, kinds)
     assert worst_delta([one for one, _ in kinds], limit.epsilon, accepts) > 1.1 * limit.delta
 
 
 def test_a_curve_chosen_by_an_answer(tmp_path: Path) -> None:
-    """A response, and by its answer one of two protocols of the same budget.
+    """A response, and then one of two protocols of the same budget, chosen by its answer.
 
-    Composed, both ways fit a limit that the strategy exceeds by a third. The adaptive rule refuses
-    both; where it accepts both, the strategy is within the limit.
+    With the composed rule, both ways fit a limit that the strategy exceeds by a third. The adaptive
+    rule refuses both. Where it accepts both, the strategy is within the limit.
     """
     first, crowd = responses(0.01), hc.Crowd(1000)
     ways = [
@@ -169,7 +171,7 @@ def test_a_curve_chosen_by_an_answer(tmp_path: Path) -> None:
 @pytest.mark.parametrize("order", [1.01, 2.0, 7.5, 40.0])
 @pytest.mark.parametrize("epsilon", [0.003, 0.1, 1.0])
 def test_divergences_of_responses(epsilon: float, order: float) -> None:
-    """By their two outcomes: hardly above, or by a hundredth where losses are tiny."""
+    """From their two outcomes: hardly too large, or by a hundredth if losses are tiny."""
     p = 1 / (1 + math.exp(-epsilon))
     moment = p**order * (1 - p) ** (1 - order) + (1 - p) ** order * p ** (1 - order)
     exact = math.log(moment) / (order - 1)
@@ -180,7 +182,7 @@ def test_divergences_of_responses(epsilon: float, order: float) -> None:
 
 @pytest.mark.parametrize("kinds", SETS, ids=range(len(SETS)))
 def test_divergences_of_what_is_left(kinds: list[tuple[Listed, float]]) -> None:
-    """Of outcomes whose ratios are cut at the level that cuts off delta in all."""
+    """The outcomes have ratios that are cut at the level that cuts off delta in all."""
     for one, epsilon in kinds:
         delta = one.delta(epsilon)
         law = DominatingLaw.of(one, at=[epsilon])
@@ -197,7 +199,7 @@ def test_divergences_of_what_is_left(kinds: list[tuple[Listed, float]]) -> None:
 
 
 def test_more_fits_an_adaptive_limit_than_sums(tmp_path: Path) -> None:
-    """And what is said to remain does fit, and hardly more."""
+    """The remaining budget that is stated fits, and hardly more does."""
     ledger = hc.Ledger.create(tmp_path / "spent.db")
     ledger.create_dataset("people", hc.Budget(3, 1e-6), rule="adaptive")
     protocol = hc.protocol("shuffle.zero-exact", hc.Count(), hc.Budget(1, 1e-8), hc.Crowd(1000))
@@ -223,7 +225,7 @@ def test_more_fits_an_adaptive_limit_than_sums(tmp_path: Path) -> None:
 
 
 def test_sums_fill_an_adaptive_limit(place: str) -> None:
-    """To the last digit: all of ε, and half of δ."""
+    """Sums fill the limit to the last digit: all of ε, and half of δ."""
     ledger = hc.Ledger.create(place)
     ledger.create_dataset("people", hc.Budget(1, 1e-6), rule="adaptive")
     for _ in range(5):
@@ -281,7 +283,7 @@ def test_rules_say_when_they_hold(headcount: Headcount) -> None:
 
 
 def test_pairs_of_spending_are_true(tmp_path: Path) -> None:
-    """What JSON says was spent: each pair by itself, by the exact composition of responses."""
+    """Each pair of spending in JSON is true by itself, by the exact composition of responses."""
     ledger = made(tmp_path / "spent.db", 1, 1e-2)
     for _ in range(14):
         ask(ledger, responses(0.1))

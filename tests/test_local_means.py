@@ -43,7 +43,7 @@ def build(
 
 @lru_cache(maxsize=64)
 def on_levels(name: str, epsilon: float, levels: int | None, calibration: str = "exact") -> Any:
-    """For numbers from 0 to L, so that each level is a number of its own."""
+    """A protocol for numbers from 0 to L, so that each number is a level."""
     found = levels or int(build(name, epsilon).parameters["levels"])
     task = hc.Sum(0, found)
     protocol = build(name, epsilon, task, levels=levels, calibration=calibration)
@@ -62,7 +62,7 @@ def some_levels(protocol: Any) -> list[int]:
 
 
 def level_estimate(protocol: Any, message: int) -> Fraction:
-    """What the analyzer makes of one message, exactly."""
+    """The analyzer's exact estimate from one message."""
     counts = protocol.estimator.count(np.array([message], dtype=protocol.alphabet.dtype))
     return Fraction(protocol.estimator.level_sum(hc.Tally(counts, 1, protocol.name), None))
 
@@ -98,7 +98,7 @@ def test_no_message_betrays_more_than_epsilon_nor_much_less(
 
 
 def piecewise_law(levels: int, window: int, level: int, epsilon: float) -> list[mpmath.mpf]:
-    """As in the paper: in the window with probability P, else outside of it."""
+    """The paper's law: an output is in the window with probability P, and otherwise outside."""
     odds = mpmath.exp(mpmath.mpf(epsilon)) * window / levels
     inside = odds / (1 + odds)
     return [
@@ -135,7 +135,7 @@ def test_hybrid_law_is_piecewise_or_one_bit(epsilon: float, levels: int | None) 
         assert len(stated) == len(truth)
         assert all(abs(exactly(stated[at]) - p) < 1e-15 for at, p in enumerate(truth))
     if share:
-        # 1 − β of the piecewise part, for which all numbers have one variance.
+        # α is 1 − β of the piecewise part. Then all numbers have the same variance.
         assert share == pytest.approx(1 - protocol.parameters["blind_probability"], rel=1e-9)
 
 
@@ -154,14 +154,14 @@ def test_laplace_law_is_moved_noise(epsilon: float, levels: int | None) -> None:
         assert len(stated) == len(truth)
         off = len(truth) * mpmath.mpf(2) ** -127
         assert all(abs(exactly(stated[at]) - p) <= off for at, p in enumerate(truth))
-    # What is moved to the ends of the range is next to nothing.
+    # The mass that is moved to the ends of the range is negligible.
     assert law_of(protocol, 0)[0] < 1e-19
 
 
 @pytest.mark.parametrize("levels", [1, 2, 4])
 @pytest.mark.parametrize("seed", range(20))
 def test_every_message_of_rounded_noise_is_looked_at(levels: int, seed: int) -> None:
-    """Chances that fall in any way: the largest ratio may be at the ends, or anywhere else."""
+    """The probabilities fall in any way. The largest ratio may be at the ends or anywhere else."""
     rng = np.random.default_rng(seed)
     weights = sorted(rng.integers(1, 2 ** rng.integers(5, 60), levels + 5).tolist(), reverse=True)
     last = len(weights) - 1
@@ -186,16 +186,16 @@ def test_estimates_are_unbiased_and_have_the_stated_variance(
     for level in some_levels(protocol):
         law = law_of(protocol, level)
         mean = sum((law[at] * guess for at, guess in enumerate(estimates)), Fraction(0))
-        # Of noise that is moved into its range, next to nothing is left.
+        # Noise that is moved into its range changes almost nothing.
         assert abs(mean - level) <= (1e-17 if name == LAPLACE else 0)
         variance = sum(law[at] * (guess - level) ** 2 for at, guess in enumerate(estimates))
         stated = protocol.standard_error({level: 1}) ** 2
         assert stated == pytest.approx(float(variance), rel=1e-11)
     if name != LAPLACE:
-        # How far one message moves the answer, for intervals.
+        # The change of the answer by one message, for intervals.
         width = protocol.estimator.error_law(1, 0.0).width
         assert width == pytest.approx(float(max(estimates) - min(estimates)), rel=1e-12)
-    # Between levels rounding comes on top; a number's law is that of both levels.
+    # Between levels, rounding adds to the variance. The law of a number mixes those of both levels.
     for value in (0.25, protocol.task.high - 0.5):
         law = law_of(protocol, value)
         mean = sum((law[at] * guess for at, guess in enumerate(estimates)), Fraction(0))
@@ -208,7 +208,7 @@ def test_estimates_are_unbiased_and_have_the_stated_variance(
 
 @every
 def test_answers_are_in_the_task_s_own_numbers(name: str) -> None:
-    """Levels, bounds and the mean: by all messages of two people."""
+    """Levels, bounds and the mean, tested with all messages of two people."""
     task = hc.Mean(-3, 5)
     protocol = build(name, 2.0, task, users=2, levels=3 if name != LAPLACE else 1)
     values = (-1.5, 4.0)
@@ -224,7 +224,7 @@ def test_answers_are_in_the_task_s_own_numbers(name: str) -> None:
 
 
 def worst(name: str, epsilon: float, **options: Any) -> float:
-    """Of one number in [−1, 1]."""
+    """The largest variance for one number in [−1, 1]."""
     return float(build(name, epsilon, **options).standard_error() ** 2)
 
 
@@ -234,7 +234,7 @@ def test_published_figures() -> None:
     assert worst(HYBRID, 1.0, calibration="paper") == pytest.approx(4.29, abs=0.005)
     assert worst(PIECEWISE, 1.0) == pytest.approx(5.066, abs=0.0005)
     assert worst(HYBRID, 1.0) == pytest.approx(4.267, abs=0.0005)
-    # Beyond about 1.29 piecewise is better than one bit, as the paper has it.
+    # Beyond about 1.29 the piecewise mechanism is better than one bit, as the paper says.
     for epsilon, better in ((1.2, False), (1.35, True)):
         piecewise = worst(PIECEWISE, epsilon, calibration="paper")
         assert (piecewise < worst("local.one-bit-mean", epsilon)) == better
@@ -260,9 +260,10 @@ def test_hybrid_variance_is_the_paper_s(epsilon: float) -> None:
 
 
 def continuous(window: NDArray[np.float64], epsilon: float) -> tuple[Any, Any]:
-    """Variance at the ends of [0, 1] and in its middle, for windows of any real length.
+    """The variance at the ends of [0, 1] and in its middle, for windows of any real length.
 
-    From moments: in the window with probability P, else uniform on what is left of [0, 1 + w].
+    It follows from moments: the output is in the window with probability P, and otherwise uniform
+    on the rest of [0, 1 + w].
     """
     odds = np.exp(epsilon) * window
     inside = odds / (1 + odds)
@@ -303,7 +304,7 @@ def test_hybrid_is_never_worse_than_one_bit(epsilon: float, calibration: str) ->
     assert worst(HYBRID, epsilon) <= hybrid * (1 + 1e-12)
     protocol = build(HYBRID, epsilon, calibration=calibration)
     if epsilon <= 0.6:
-        # Then it is one bit, message for message.
+        # Then it is one bit, with the same messages.
         assert protocol.alphabet.bits == 1
         for value in (-1, 0.1, 1 / 3, 1):
             assert protocol.law(value) == build("local.one-bit-mean", epsilon).law(value)
@@ -318,7 +319,7 @@ def test_laplace_variance(epsilon: float, users: int, bound: float) -> None:
     protocol = build(LAPLACE, epsilon, hc.Mean(-bound, bound), users)
     limit = 8 * bound**2 / (users * epsilon**2)
     assert protocol.standard_error() ** 2 == pytest.approx(limit, rel=6e-4)
-    # By rounding, at most ¼ level²; nothing at a level.
+    # Rounding adds at most ¼ level², and nothing at a level.
     unit = 2 * bound / protocol.parameters["levels"]
     noise = protocol.standard_error({bound: users}) ** 2
     assert protocol.standard_error() ** 2 - noise == pytest.approx(unit**2 / 4 / users, rel=1e-5)
@@ -387,7 +388,7 @@ def test_sampler_follows_its_law_and_no_other(
         found = Counter(dict(enumerate(np.bincount(sent.payload).tolist())))
         law = {message: float(p) for message, p in law_of(protocol, value).items()}
         assert follows(+found, law)
-        # Other numbers, near by where there are few levels, and a budget that is 3 % off.
+        # Other numbers (nearby ones if there are few levels), and a budget that is 3 % off.
         for step in (1, 0.1) if levels else (max(1, most // 16),):
             other = value + step if value < most / 2 else value - step
             wrong = {message: float(p) for message, p in law_of(protocol, other).items()}
@@ -406,7 +407,7 @@ def test_people_are_independent_also_across_parts(name: str) -> None:
     for gap in (1, 2, 65_536, 65_537, 131_072):
         product_mean = np.mean(centered[gap:] * centered[:-gap]) / centered.var()
         assert abs(product_mean) * math.sqrt(people - gap) < 5
-    # Parts of the crowd are put back in order: who holds more sends more, wherever they stand.
+    # Parts of the crowd are put back in order: people who hold more send more, in every part.
     laws = [law_of(protocol, end) for end in (-1, 1)]
     for end, law in enumerate(laws):
         mean = float(sum(message * p for message, p in law.items()))
@@ -416,7 +417,7 @@ def test_people_are_independent_also_across_parts(name: str) -> None:
 
 
 def tally_law(protocol: Any, values: list[float]) -> dict[tuple[int, ...], float]:
-    """From the stated laws, by enumeration."""
+    """The law of the tally, enumerated from the stated laws."""
 
     def plus(
         one: dict[tuple[int, ...], Fraction], other: dict[tuple[int, ...], Fraction]
@@ -472,7 +473,7 @@ def test_a_billion_people(name: str, epsilon: float) -> None:
     z = errors / protocol.standard_error(people)
     assert abs(z.mean()) * math.sqrt(runs) < 5
     assert stats.chi2.ppf(ALARM, runs) < z @ z < stats.chi2.isf(ALARM, runs)
-    # The sum of two tallies is that of all their people.
+    # The sum of two tallies is the tally of all their people.
     both = tallies[0] + tallies[1]
     total = protocol.estimate(both).value
     assert total == pytest.approx(0.2769 + (errors[0] + errors[1]) / 2, rel=1e-12)
@@ -519,7 +520,7 @@ def test_sums_of_geometric_numbers(largest: int, monkeypatch: pytest.MonkeyPatch
 
 
 def error_laws(protocol: Any, people: int, value: float) -> tuple[Any, Any]:
-    """All errors of the mean if all hold one value, and their chances; for sums of messages."""
+    """All errors of the mean if all people hold one value, and their probabilities."""
     law = np.array([float(p) for p in law_of(protocol, value).values()])
     total = np.zeros(1)
     total[0] = 1.0
@@ -574,8 +575,8 @@ def test_intervals_of_crowds_are_neither_narrow_nor_wide(
     estimates = [protocol.estimate(protocol.simulate(held, source)) for _ in range(runs)]
     inside = sum(0.5 in estimate.interval(0.8) for estimate in estimates)
     assert stats.binom.cdf(inside, runs, 0.8) > ALARM
-    # Few bounded messages are bounded by Bernstein, which is wider; all others are near 80 %, but
-    # for numbers that spread more than these.
+    # Few bounded messages have Bernstein's bound, which is wider. All others have a coverage near
+    # 80 %, except for numbers that vary more than these.
     if people > 1000 or name == LAPLACE:
         spread = protocol.standard_error() / protocol.standard_error(held)
         wider = 2 * stats.norm.cdf(1.1 * stats.norm.ppf(0.9) * spread) - 1
@@ -609,7 +610,7 @@ def test_curves_are_those_of_the_worst_pair(
             )
             for distance in range(1, levels + 1)
         ]
-        # The farther apart, the easier to tell; nobody is easier to tell apart than the ends.
+        # Levels that are farther apart are easier to distinguish. The ends are the easiest.
         assert all(a <= b + 1e-30 for a, b in pairwise(by_distance))
         truth = by_distance[-1]
         stated = protocol.curve.delta(each)
@@ -669,7 +670,8 @@ def test_tiny_and_huge_budgets(name: str, epsilon: float) -> None:
         return
     protocol = build(name, epsilon, hc.Mean(-1, 1), 1000)
     promised = protocol.guarantee.epsilon
-    # Beyond, there are not bits enough for rarer messages; privacy is then better than asked.
+    # Beyond this, there are not enough bits for rarer messages. Privacy is then better than
+    # requested.
     spent = 30 if name == LAPLACE else 40
     assert min(epsilon, spent) * (1 - 1e-5) <= promised <= epsilon
     assert math.isfinite(protocol.standard_error())

@@ -1,4 +1,4 @@
-"""Memory that answers take: stated, bounded by bytes, and refused before anything is spent."""
+"""The memory of answers is stated and bounded. Too much is refused before anything is spent."""
 
 import tracemalloc
 from pathlib import Path
@@ -49,7 +49,7 @@ def test_no_protocol_takes_more_memory_than_it_states(task: hc.Task, users: int)
 
 
 def test_a_million_buckets_are_made_for_few_people_at_a_time() -> None:
-    """A million people's bits of a million buckets would be 116 GiB."""
+    """The bits of a million people for a million buckets would take 116 GiB."""
     protocol = hc.best_protocol(hc.Histogram(10**6), hc.Budget(1), hc.Crowd(10**6), "local")
     assert protocol.randomizer.people_at_once * protocol.alphabet.bytes_per_message <= 2**28
     small = hc.protocol("local.randomized-response", hc.Count(), hc.Budget(1), hc.Crowd(9))

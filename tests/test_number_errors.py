@@ -1,4 +1,4 @@
-"""Sums and means: the errors and the privacy curves that follow from rounding and noise.
+"""Sums and means: the errors and the privacy curves that result from rounding and noise.
 
 The judges are mpmath with 50 digits, enumeration, and scipy's laws.
 """
@@ -78,7 +78,7 @@ def test_tails_of_one_noise(rate: float) -> None:
 
 @pytest.mark.parametrize("rate", [5.0, 1.0, 0.3, 0.01, 1e-4, 1e-5, 1e-6])
 def test_tails_of_two_noises(rate: float) -> None:
-    """Never too light, and on a coarse grid hardly too heavy."""
+    """The tails are never too light, and on a coarse grid hardly too heavy."""
     error = GeometricError(rate, Fraction(2))
     fine = rate > 2.0**-12
     places = {int(x / rate) for x in (0, 1e-4, 3e-4, 1e-3, 0.01, 0.1, 0.5, 1, 3, 5, 10, 20, 30)}
@@ -125,7 +125,7 @@ def test_tails_of_broken_times(rate: float, times: Fraction) -> None:
 
 @pytest.mark.parametrize("times", [Fraction(1), Fraction(10, 9)], ids=str)
 def test_the_largest_confidence_has_margins(times: Fraction) -> None:
-    """Tables end, and confidence does not."""
+    """Tables end, but confidence may be arbitrarily close to 1."""
     error = GeometricError(0.05, times)
     for confidence in (1 - 1e-12, 1 - 1e-13, 1 - 2.0**-53):
         wide = error.margins(confidence)[0]
@@ -138,7 +138,7 @@ def covered(
 ) -> float:
     """P(|noise + rounding| ≤ margin), for a law of the rounding."""
     errors = np.array([r for r, _ in rounding])
-    # What is on the margin is inside, in spite of how floats add up.
+    # An error on the margin counts as inside, in spite of rounding.
     most = np.floor(margin - errors + 1e-9).astype(np.int64)
     least = -np.floor(margin + errors + 1e-9).astype(np.int64)
     if times == 1:
@@ -161,7 +161,7 @@ def covered(
 
 
 def summed(shares: Sequence[Fraction]) -> list[tuple[float, float]]:
-    """The law of what rounding adds up to."""
+    """The law of the sum of all rounding errors."""
     law = {Fraction(0): Fraction(1)}
     for share in shares:
         grown: dict[Fraction, Fraction] = {}
@@ -175,7 +175,7 @@ def summed(shares: Sequence[Fraction]) -> list[tuple[float, float]]:
 @pytest.mark.parametrize("people", [1, 2, 5])
 @pytest.mark.parametrize("rate", [0.05, 0.4, 1.0, 3.0])
 def test_margins_cover_small_crowds(people: int, rate: float) -> None:
-    """Whatever their numbers: all multisets of sixths."""
+    """All multisets of sixths are tried."""
     error = RoundedError(GeometricError(rate), 0.25, people, people / 4)
     sixths = [Fraction(k, 6) for k in range(6)]
     crowds = [summed(shares) for shares in combinations_with_replacement(sixths, people)]
@@ -184,7 +184,7 @@ def test_margins_cover_small_crowds(people: int, rate: float) -> None:
         assert above == below
         for rounding in crowds:
             assert covered(above / 0.25, rounding, rate) >= confidence
-    # Not absurdly wide either, where noise is most of the error.
+    # The margins are not much too wide if noise is most of the error.
     if rate == 0.05:
         noise = GeometricError(rate).margins(0.95)[0]
         assert error.margins(0.95)[0] / 0.25 < noise + 3 * math.sqrt(people)
@@ -208,7 +208,7 @@ def test_margins_cover_large_crowds(people: int, times: Fraction, rate: float) -
         margin = error.margins(confidence)[0]
         for share in (0.5, 0.3, 0.02, 1 / people, 1 - 0.2 / people):
             assert covered(margin, law(share), rate, float(times)) >= confidence - 1e-9
-        # Hoeffding's bound for small crowds is wider, where rounding is most of the error.
+        # Hoeffding's bound for small crowds is wider if rounding is most of the error.
         if people > 1000:
             narrow = margin * 0.96 - 1.5
             assert covered(narrow, law(0.5), rate, float(times)) < confidence
@@ -222,7 +222,9 @@ def test_without_rounding_margins_are_those_of_noise() -> None:
 
 
 def two_binomials(people: int, ones: int, p: float, q: float) -> NDArray[np.float64]:
-    """How many of all say yes, if `ones` do with probability p and the others with q."""
+    """The law of the number of yeses, if `ones` people say yes with probability p and the others
+    with q.
+    """
     law = np.convolve(
         stats.binom.pmf(np.arange(ones + 1), ones, p),
         stats.binom.pmf(np.arange(people - ones + 1), people - ones, q),
@@ -233,7 +235,7 @@ def two_binomials(people: int, ones: int, p: float, q: float) -> NDArray[np.floa
 @pytest.mark.parametrize("epsilon", [0.2, 1.0, 3.0, 6.0])
 @pytest.mark.parametrize("people", [1, 7, 60, 400, 1000, 3000])
 def test_margins_cover_responses(people: int, epsilon: float) -> None:
-    """One bit for a number: sums of bits, each of them right up to a lie and to rounding."""
+    """One bit for a number: sums of bits, each of which may be a lie and is rounded."""
     protocol = hc.protocol("local.one-bit-mean", hc.Sum(0, 1), hc.Budget(epsilon), hc.Crowd(people))
     tally = protocol.simulate({0: people}, hc.SeededSource(1))
     error = protocol.estimate(tally).error_law
@@ -259,7 +261,7 @@ def test_margins_cover_responses(people: int, epsilon: float) -> None:
 
 @pytest.mark.parametrize("deviation", [0.01, 1.0, 9.9])
 def test_margins_of_few_responses_are_those_of_bernstein(deviation: float) -> None:
-    """Exact laws are far inside of them, and say nothing of the last factor 2."""
+    """The exact laws are far inside these margins, so they do not test the last factor of 2."""
     for confidence in (0.5, 0.95, 0.999):
         margin = BoundedError(deviation, 1.0).margins(confidence)[0]
         bound = 2 * math.exp(-(margin**2) / (2 * (deviation**2 + margin / 3)))
@@ -272,9 +274,10 @@ def test_margins_of_few_responses_are_those_of_bernstein(deviation: float) -> No
 def population_coverage(
     estimate: Estimate, people: NDArray[np.float64], noise: NDArray[np.float64], mean: float
 ) -> float:
-    """Of zeros and ones: how often the interval holds the population's mean.
+    """For zeros and ones: how often the interval contains the population's mean.
 
-    From the laws of how many ones there are and of the noise, from −k to k steps of a person.
+    It is computed from the laws of the number of ones and of the noise, from −k to k steps of a
+    person.
     """
     reach, users = len(noise) // 2, len(people) - 1
     law = np.convolve(people, noise)
@@ -323,7 +326,7 @@ def test_intervals_of_uniform_populations(people: int) -> None:
         noise = rng.geometric(1 - a, runs) - rng.geometric(1 - a, runs)
         values = drawn + noise * (4 / levels / people)
         middle = (low + high) / 2
-        # Ends rise with the value: the interval holds the middle from one value to another.
+        # The ends rise with the value, so the interval contains the mean for a range of values.
 
         def holds(value: float, middle: float = middle) -> bool:
             return middle in replace(estimate, value=value).interval(0.95, sampling=True)
@@ -337,7 +340,7 @@ def test_intervals_of_uniform_populations(people: int) -> None:
             ends.append(inner)
         assert all(holds(v) == (ends[0] <= v <= ends[1]) for v in values[:200].tolist())
         inside = int(np.count_nonzero((values >= ends[0]) & (values <= ends[1])))
-        # Uniform numbers spread less than numbers within these bounds may.
+        # Uniform numbers vary less than the widest spread within these bounds.
         assert stats.binom.cdf(inside, runs, 0.95) > ALARM
 
 
@@ -355,7 +358,8 @@ def test_intervals_of_populations_in_the_shuffle_model() -> None:
         assert interval.low <= plain.low
         assert interval.high >= plain.high
     assert stats.binom.cdf(inside, runs, 0.9) > ALARM
-    # Both errors are of one size, so that adding their bounds costs coverage of a few percent.
+    # Both errors have about the same size, so adding their bounds makes the coverage a few percent
+    # too high.
     assert inside < 0.995 * runs
 
 
@@ -368,10 +372,10 @@ def test_sampling_error() -> None:
         interval = moved.interval(0.95, sampling=True)
         assert -1 <= interval.low < interval.high <= 3
         assert interval.confidence == 0.95
-        # Also at the ends of the range the population may be elsewhere.
+        # Even at the ends of the range, the population's mean may be elsewhere.
         assert interval.high - interval.low > 0.01
         assert moved.to_dict()["sampling_error"] == moved.sampling_error
-    # What was done to the value says nothing about the population.
+    # Postprocessing of the value says nothing about the population.
     cut = replace(estimate, value=1.0).changed("cut", lambda value: 0.0 * value)
     assert cut.sampling_error == pytest.approx(0.2)
 
@@ -392,9 +396,9 @@ def test_only_means_are_samples(task: hc.Task) -> None:
 
 
 def moved_truth(rate: float, steps: int, epsilon: float) -> mpmath.mpf:
-    """HS_ε of two-sided geometric noise against the same, moved; in any case, by all of it.
+    """HS_ε of two-sided geometric noise against the same noise, moved, from its whole law.
 
-    Up to 0, and from `steps` on, ratios are the same, so that sums over these are one term each.
+    Up to 0, and from `steps` on, ratios are constant, so each of these sums is one term.
     """
     a, factor = mpmath.exp(-mpmath.mpf(rate)), mpmath.exp(mpmath.mpf(epsilon))
     mass = [(1 - a) / (1 + a)]
@@ -413,21 +417,21 @@ def test_moved_noise(steps: int, epsilon: float) -> None:
     pure = mpmath.mpf(rate) * steps
     curve = moved_curve(rate, steps)
     shares = [0.0, 0.1, 1 / 3, 0.5, 0.77, 0.999, 1 - 1e-6]
-    # On the losses themselves, where another event becomes the best.
+    # At the losses themselves, the best event changes.
     shares += [k / steps for k in range(steps % 2, min(steps, 8), 2)]
     for share in shares:
         truth = moved_truth(rate, steps, share * epsilon)
         stated = moved_delta(rate, steps, share * epsilon)
         assert truth <= stated <= truth * (1 + 1e-9) + 2e-15 * max(epsilon, 1)
         assert curve.delta(share * epsilon) == min(stated, 1.0)
-        # Pairs are there in both directions.
+        # Pairs occur in both directions.
         negative = moved_truth(rate, steps, -share * epsilon)
         assert (
             negative * (1 - 1e-15)
             <= curve.delta(-share * epsilon)
             <= negative * (1 + 1e-9) + (2e-15 * max(epsilon, 1))
         )
-    # Nothing is left at the largest loss, and little is added to it.
+    # δ is 0 at the largest loss, which is rounded up by little.
     assert curve.delta(float(pure) * (1 + 1e-12)) == 0
     assert curve.delta(epsilon) <= 1e-15 * max(epsilon, 1)
     assert pure <= curve.last <= pure * (1 + 1e-12)
@@ -459,7 +463,8 @@ def test_moved_laws_are_the_noise(rate: float, steps: int) -> None:
 @pytest.mark.parametrize("epsilon", [0.01, 1.0, 6.0])
 def test_one_known_point(epsilon: float, delta: float) -> None:
     curve = PointCurve(epsilon, delta)
-    # Tell all with probability δ, else the truth with odds e^ε: four outcomes.
+    # Reveal everything with probability δ, and otherwise tell the truth with odds e^ε: four
+    # outcomes.
     e = mpmath.exp(mpmath.mpf(epsilon))
     lie = (1 - mpmath.mpf(delta)) / (1 + e)
     outcomes = [(mpmath.mpf(delta), 0), (0, mpmath.mpf(delta)), (lie * e, lie), (lie, lie * e)]
@@ -472,7 +477,8 @@ def test_one_known_point(epsilon: float, delta: float) -> None:
     assert (curve.deltas(np.array(ats)) == [curve.delta(at) for at in ats]).all()
     assert curve.delta(epsilon) == pytest.approx(delta, rel=1e-14)
     assert curve.bends.tolist() == [-epsilon, epsilon]
-    # It is convex in e^ε, and nobody with this point is worse: here, noise of few steps.
+    # The curve is convex in e^ε, and no mechanism with this point is worse. Here it is noise of few
+    # steps.
     grid = np.linspace(math.exp(-2 * epsilon), math.exp(2 * epsilon), 400)
     assert (np.diff(curve.deltas(np.log(grid)), 2) >= -1e-13).all()
     for steps in (1, 2, 7):
@@ -482,7 +488,7 @@ def test_one_known_point(epsilon: float, delta: float) -> None:
 
 
 def test_bends_of_a_curve_that_is_next_to_nothing() -> None:
-    """All of it may be less than anybody asks for: there is nothing to search, and it ends."""
+    """The whole curve may be negligible. Then there is nothing to search, and the search ends."""
     for nothing in (lambda _: 0.0, lambda _: 1e-30):
         bends = SymmetricCurve(nothing, 1.0).bends
         assert (bends[0], bends[-1]) == (-1.0, 1.0)

@@ -25,7 +25,7 @@ HUGE = np.finfo(np.longdouble).max > 1e308  # whether there is a float longer th
 
 
 class Words(hc.Source):
-    """A source that returns chosen 64-bit words, and no more than these."""
+    """A source that returns only the given 64-bit words."""
 
     def __init__(self, words: Iterable[int]) -> None:
         self.words = list(words)
@@ -78,7 +78,7 @@ def test_a_bool_may_hold_any_byte(whole: bool) -> None:
     values = np.array([1, 255], dtype=np.uint8).view(np.bool_)
     with pytest.raises(hc.InvalidValue, match="person 2"):
         hc.Sum(0, 1, whole=whole).encode(values)
-    # What the byte is, never 1 for one and 255 for the other side of a check.
+    # Both sides of a check read the same byte, never 1 on one side and 255 on the other.
     assert hc.Sum(0, 300, whole=whole).encode(values).tolist() == [1, 255]
     assert hc.Sum(0, 1, whole=whole, clamp=True).encode(values).tolist() == [1, 1]
 
@@ -113,13 +113,13 @@ def test_large_whole_numbers_are_exact(make: Any) -> None:
 
 
 def test_lists_on_both_sides_of_what_integers_hold() -> None:
-    """Such a list is an array of floats for NumPy, which have lost the last digits."""
+    """NumPy turns such a list into floats, which lose the last digits."""
     most = 2**61
     task = hc.Sum(-most, most, whole=True, clamp=True)
     assert task.encode([2**63, 2**60 + 1, -1]).tolist() == [most, 2**60 + 1, -1]
     with pytest.raises(hc.InvalidValue, match="person 1"):
         hc.Sum(-most, most, whole=True).encode([2**63, 2**60 + 1, -1])
-    # Beyond all types there is no array of numbers at all.
+    # Beyond all integer types, NumPy makes no array of numbers.
     refused: list[Any] = [[2**70, 1], np.array([1, 0], dtype=object), [None, 1], ["1"], [1j], [[1]]]
     for values in refused:
         with pytest.raises(hc.InvalidValue, match="must be"):
@@ -247,7 +247,7 @@ def test_no_answer_lies_outside_of_the_range(users: int) -> None:
 
 
 def decided(t: Fraction, words: Iterable[int]) -> int:
-    """⌈t − U⌉ for U = 0.w₁w₂… in digits of 64 bits: by what U surely is, word by word."""
+    """⌈t − U⌉ for U = 0.w₁w₂… in digits of 64 bits, decided word by word."""
     floor = t.numerator // t.denominator
     share, least, width = t - floor, Fraction(0), Fraction(1)
     for word in words:
@@ -261,7 +261,7 @@ def decided(t: Fraction, words: Iterable[int]) -> int:
 
 
 def digits(share: Fraction, count: int) -> list[int]:
-    """Its first digits to base 2^64."""
+    """The first digits of a number to base 2^64."""
     found = []
     for _ in range(count):
         digit, share = divmod(share * WORD, 1)
@@ -269,7 +269,7 @@ def digits(share: Fraction, count: int) -> list[int]:
     return found
 
 
-# Bounds and levels for which floating point is off in one way or another.
+# Bounds and levels for which floating point errs in one way or another.
 GRIDS = [
     (0.0, 1.0, 1), (0.0, 1.0, 3), (0.0, 1.0, 3 * 2**20), (0.0, 3.0, 2**40), (0.1, 0.3, 7),
     (0.1, 0.3, 1), (-0.7, 0.1, 1000), (-1e150, 1e-150, 5), (1.0, math.nextafter(1, 2), 1),
@@ -279,7 +279,7 @@ GRIDS = [
 
 
 def awkward(grid: Grid, rng: np.random.Generator) -> list[float]:
-    """Values at the ends, next to them, next to levels and halves of them, and anywhere."""
+    """Values at the ends, next to them, next to levels and to halves of levels, and anywhere."""
     low, high = grid.task.low, grid.task.high
     values = [low, high, math.nextafter(low, high), math.nextafter(high, low), 0.0, 5e-324, -1e-310]
     for place in (1, 2, Fraction(1, 2), Fraction(1, 3), grid.levels // 3, grid.levels - 1):
@@ -316,7 +316,7 @@ def test_ends_are_levels_whatever_the_bits(low: float, high: float, levels: int)
 
 
 def check_rounding(grid: Grid, values: NDArray[Any], rng: np.random.Generator) -> None:
-    """Of many values at once; half of the words are at or next to where rounding changes."""
+    """Many values at once. Half of the words are at or next to a point where rounding changes."""
     low, span = Fraction(grid.task.low), grid.task.span
     words = rng.integers(0, 2**64, len(values), dtype=np.uint64).tolist()
     offsets = rng.integers(-3, 4, len(values)) << rng.integers(0, 18, len(values))
@@ -439,7 +439,7 @@ def test_grids_of_reals() -> None:
 
 
 def test_a_crowd_is_rounded_at_once_with_the_same_law() -> None:
-    """By the law of how many of fifty, and of thirty others, go up."""
+    """The law of how many of fifty people, and of thirty others, are rounded up."""
     task = hc.Sum(0, 1)
     grid, runs, source = Grid(task, 4), 2_000, hc.SeededSource(9)
     held = task.holding({0.05: 50, 0.6: 30, 0.75: 4, 1: 2, 0.5: 0})
@@ -461,7 +461,7 @@ def test_a_crowd_is_rounded_at_once_with_the_same_law() -> None:
         }
 
     def seen(one: int, law: dict[tuple[int, ...], float]) -> float:
-        """The p-value of one of the levels by itself, as there are many pairs of them."""
+        """The p-value of a single level, since there are many pairs of levels."""
         marginal: dict[int, float] = {}
         for outcome, chance in law.items():
             marginal[outcome[one]] = marginal.get(outcome[one], 0.0) + chance
@@ -476,7 +476,7 @@ def test_a_crowd_is_rounded_at_once_with_the_same_law() -> None:
     for by in (-0.02, 0.02):
         assert seen(1, law_of(0.2 + by, 0.4)) < ALARM
         assert seen(3, law_of(0.2, 0.4 + by)) < ALARM
-    # Neither tells anything about the other.
+    # The two are independent.
     low = {
         k: sum(n for key, n in found.items() if (key[1] < 10, key[3] < 16) == k) for k in QUARTERS
     }

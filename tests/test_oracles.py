@@ -67,7 +67,7 @@ def test_support_and_ratio_are_those_of_the_whole_law(protocol: FrequencyOracle)
     pairs = permutations(laws, 2)
     ratio = max(one[bundle] / other[bundle] for one, other in pairs for bundle in one)
     assert ratio == 1 + support.ratio
-    # Never above the budget, at 50 digits, and nothing wasted.
+    # ε' is never above the budget, at 50 digits, and nothing is wasted.
     epsilon = mpmath.log(exactly(ratio))
     assert epsilon <= mpmath.mpf(protocol.budget.epsilon)
     assert epsilon > mpmath.mpf(protocol.budget.epsilon) * (1 - mpmath.mpf("1e-14"))
@@ -84,7 +84,7 @@ def test_ratio_of_many_buckets_keeps_the_budget(name: str, epsilon: float) -> No
 
 
 def published(name: str, d: int, epsilon: float) -> float:
-    """Variance for each person, of a bucket that nobody is in."""
+    """The published variance per person of an empty bucket."""
     e, root = math.exp(epsilon), math.exp(epsilon / 2)
     g = min(range(2, 400), key=lambda g: (e + g - 1) ** 2 / (g - 1))
 
@@ -105,7 +105,7 @@ def test_variance_is_the_published_one(name: str, buckets: int, epsilon: float) 
     rare = protocol.standard_error([1000] + [0] * (buckets - 1)) ** 2 / 1000
     support = protocol.support
     wanted = published(name, buckets, epsilon)
-    # Where g is no power of two, its intervals are not quite alike.
+    # If g is not a power of two, the intervals differ slightly.
     near = 2e-3 if name == "local.hashing" else 1e-9
     alone = float(support.other * (1 - support.other) / support.slope**2)
     assert alone == pytest.approx(wanted, rel=near)
@@ -161,13 +161,13 @@ def test_repetitions_have_the_stated_mean_and_variance(name: str, buckets: int) 
     law = SupportError(users, protocol.support, truth.astype(np.float64))
     z = (found - truth) / law.standard_error
     assert np.abs(z.mean(axis=0)).max() * math.sqrt(REPETITIONS) < 5.5
-    # Each bucket's variance by itself, and their mean, which would show 10 % more or less.
+    # The variance of each bucket, and their mean, which would show an error of 10 %.
     low, high = chi2.ppf([1e-7, 1 - 1e-7], REPETITIONS) / REPETITIONS
     squares = np.mean(z**2, axis=0)
     assert ((low < squares) & (squares < high)).all()
     if buckets == 33:
         assert squares.mean() == pytest.approx(1, abs=0.08)
-    # Sums of buckets, which depend on each other with some oracles.
+    # Sums of buckets, which are dependent with some oracles.
     weights = np.vstack([np.eye(buckets)[0] + np.eye(buckets)[1], np.ones(buckets),
                          np.linspace(-1, 2, buckets)])  # fmt: skip
     stated = law.combined(weights)
@@ -199,16 +199,16 @@ def covered(
     together: bool = False,
     share: int | None = None,
 ) -> Any:
-    """How often intervals of simulated runs hold each count; or all of them at once.
+    """How often the intervals of simulated runs contain each count, or all counts at once.
 
-    What may go wrong is divided by `share`, by default as `simultaneous` does.
+    The error probability is divided by `share`, by default as `simultaneous` does.
     """
     users, truth = sum(counts), np.array(counts)
     protocol = oracle(name, len(counts), epsilon, users=users)
     source = hc.SeededSource(12)
     tallies = [protocol.simulate(counts, source) for _ in range(runs)]
     values = np.array([protocol.estimate(tally).value for tally in tallies])
-    # All runs as one histogram: an interval looks at one bucket only.
+    # All runs are one histogram, since an interval depends on one bucket only.
     share = share or (len(counts) if together else 1)
     confidence = 1 - 0.05 / share
     below, above = protocol.estimator.error_law(users, values.ravel()).margins(confidence)
@@ -232,7 +232,7 @@ def test_intervals_cover_small_and_large_counts(name: str) -> None:
 
 
 def test_intervals_cover_everybody() -> None:
-    """With everyone in one bucket, where a two-sided interval cut at n would hold too often."""
+    """Everyone is in one bucket. A two-sided interval that is cut at n would cover too often."""
     everyone = covered("local.unary-optimized", 1.0, [2000, 0, 0, 0, 0], 5000)
     assert 0.94 < everyone[0] < 0.965
 
@@ -252,7 +252,7 @@ def test_intervals_cover_everywhere(name: str, epsilon: float, users: int) -> No
 @pytest.mark.parametrize("name", ["local.unary-optimized", "local.k-ary"])
 def test_simultaneous_intervals_cover_all_buckets(name: str) -> None:
     assert covered(name, 1.0, COUNTS, 2000, together=True) > 0.94
-    # Those of single buckets do not.
+    # Intervals for single buckets do not cover all buckets at once.
     assert covered(name, 1.0, COUNTS, 2000, together=True, share=1) < 0.9
     protocol = oracle(name, len(COUNTS), users=sum(COUNTS))
     estimate = protocol.estimate(protocol.simulate(COUNTS, hc.SeededSource(1)))
@@ -262,7 +262,9 @@ def test_simultaneous_intervals_cover_all_buckets(name: str) -> None:
 
 
 def reports_of(users: int, count: int, own: float, other: float) -> tuple[Array, Array]:
-    """Numbers of reports that support a count, and their chances, but for 1e-13: two binomials."""
+    """The numbers of reports that support a count, and their probabilities, up to 1e-13: two
+    binomials.
+    """
 
     def window(trials: int, chance: float) -> tuple[int, Array]:
         low, high = stats.binom.ppf([1e-14, 1 - 1e-14], trials, chance)
@@ -277,7 +279,9 @@ def reports_of(users: int, count: int, own: float, other: float) -> tuple[Array,
 def misses(
     protocol: hc.Protocol, counts: Iterable[int], own: float, other: float, confidence: float
 ) -> list[float]:
-    """How often intervals miss each count, by all numbers of reports, not by simulation."""
+    """How often intervals miss each count, computed from all numbers of reports, without
+    simulation.
+    """
     users, found = protocol.crowd.users, []
     laws = [(count, *reports_of(users, count, own, other)) for count in counts]
     every = np.unique(np.concatenate([reports for _, reports, _ in laws]))
@@ -342,7 +346,9 @@ def test_intervals_of_flipped_bits_miss_no_more_often_than_they_say(
 
 @pytest.mark.parametrize("users", [40, 150])
 def test_intervals_are_no_wider_than_those_of_equal_tails(users: int) -> None:
-    """A count is in those if neither tail of the law of its reports is too light."""
+    """A count is in an equal-tailed interval if neither tail of the law of its reports is too
+    light.
+    """
     protocol = oracle("local.unary-optimized", 8, 4.0, users)
     own, other = float(protocol.support.own), float(protocol.support.other)
     values = (np.arange(users + 1) - users * other) / (own - other)
@@ -358,7 +364,7 @@ def test_intervals_are_no_wider_than_those_of_equal_tails(users: int) -> None:
         equal = ((fewer > spare) & (more > spare)).sum(axis=0)
         below, above = protocol.estimator.error_law(users, values).margins(confidence)
         widths = below + above + 1
-        # By how often reports are so many, for a crowd evenly spread over all counts.
+        # Weights are the frequencies of reports for a crowd that is spread evenly over all counts.
         often = laws.mean(axis=0)
         assert (widths * often).sum() <= 1.01 * (equal * often).sum()
 
@@ -425,7 +431,9 @@ def test_sets_of_another_size_are_refused() -> None:
 
 @pytest.mark.parametrize("buckets", [30, 64])
 def test_large_subsets_are_uniform_given_their_owner(buckets: int) -> None:
-    """Beyond lists of all sets: pairs of other buckets are equally likely, in both kinds of set."""
+    """There are too many sets to list. Pairs of other buckets are equally likely in both kinds of
+    sets.
+    """
     protocol, people = oracle("local.subset", buckets, 1.0), 200_000
     own = 7
     messages = protocol.randomize(np.full(people, own), hc.SeededSource(4))
@@ -467,7 +475,7 @@ def test_hashing_counts_by_trial_and_by_transform(values: int, monkeypatch: Any)
 
 
 def test_hashes_of_three_buckets_are_independent() -> None:
-    """All hashes there are, of four values: every triple of these is equally likely."""
+    """All hashes of four values are listed: every triple of hashes is equally likely."""
     protocol = oracle("local.hashing", 4, values=4)
     assert isinstance(protocol, Hashing)
     words = np.array(list(product(range(8), repeat=2)))
@@ -479,7 +487,7 @@ def test_hashes_of_three_buckets_are_independent() -> None:
 
 
 def test_uneven_hashes_state_their_exact_chances() -> None:
-    """With 3 values the intervals of a hash differ; other buckets are supported as stated."""
+    """With 3 values, the intervals of a hash differ. Other buckets are supported as stated."""
     protocol, people = oracle("local.hashing", 4, 1.0, values=3), 400_000
     messages = protocol.randomize(np.zeros(people, dtype=int), hc.SeededSource(9))
     counts = protocol.tally(messages).counts
@@ -505,7 +513,7 @@ def test_a_million_buckets(name: str) -> None:
 
 
 def test_messages_are_packed() -> None:
-    """128 bits are 16 bytes, on the wire and in memory."""
+    """128 bits take 16 bytes in a message and in memory."""
     protocol = oracle("local.unary-optimized", 128)
     assert protocol.alphabet.bytes_per_message == 16
     assert protocol.alphabet.bits == 128
@@ -525,7 +533,7 @@ def test_bad_options_are_refused(name: str) -> None:
 
 @oracles
 def test_reports_of_one_person_follow_no_other(name: str) -> None:
-    """The law of a report of many buckets, by which buckets of a few it supports."""
+    """The law of a report on many buckets, by which of a few buckets it supports."""
     protocol, people = oracle(name, 24, 1.5), 8000
     payload = protocol.randomize(np.full(people, 3), hc.SeededSource(21)).payload
     own, other, both, none = (float(chance) for chance in protocol.support.cells)
@@ -541,7 +549,7 @@ def test_reports_of_one_person_follow_no_other(name: str) -> None:
     "name", ["local.unary-symmetric", "local.unary-optimized", "local.hadamard"]
 )
 def test_behind_a_shuffler_every_crowd_keeps_the_promise(name: str) -> None:
-    """All views of all crowds of three people and two buckets."""
+    """All views of all crowds with three people and two buckets."""
     protocol = hc.protocol(
         "shuffle.amplified", hc.Histogram(2), hc.Budget(0.8, 0.2), hc.Crowd(3), local=name
     )
@@ -560,7 +568,9 @@ def test_behind_a_shuffler_every_crowd_keeps_the_promise(name: str) -> None:
 def test_simultaneous_intervals_hold_where_supports_are_few(
     name: str, buckets: int, epsilon: float, users: int
 ) -> None:
-    """Then N is far from normal at such confidences. Some hold a bucket of their own, half one."""
+    """At such a confidence N is far from normal. Some people hold their own bucket, half hold one
+    bucket.
+    """
     protocol = oracle(name, buckets, epsilon, users)
     half = users // 2
     others = np.bincount(np.arange(users - half) % (buckets - 1), minlength=buckets - 1)
@@ -576,7 +586,7 @@ def test_simultaneous_intervals_hold_where_supports_are_few(
 @pytest.mark.parametrize(("local", "buckets"), [("local.hashing", 2), ("local.subset", 9)])
 @pytest.mark.parametrize("epsilon", [0.01, 1.0])
 def test_any_oracle_goes_behind_a_shuffler(local: str, buckets: int, epsilon: float) -> None:
-    """Also one whose messages become more as its epsilon changes."""
+    """One of the oracles has a number of messages that changes with its epsilon."""
     protocol = hc.protocol(
         "shuffle.amplified", hc.Histogram(buckets), hc.Budget(epsilon, 1e-6), hc.Crowd(1000),
         local=local,

@@ -1,4 +1,4 @@
-"""Protocols from outside: registered by hand or by a package, and randomizers that are a matrix."""
+"""Protocols from outside: registered by hand or by a package, and randomizers given as a matrix."""
 
 import json
 import logging
@@ -36,12 +36,12 @@ ARGUMENTS = ["--column", "smoker", "--epsilon", "1", "--protocol", "local.packed
 
 @pytest.fixture(autouse=True)
 def nothing_registered(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What a test registers is forgotten after it."""
+    """Forget what a test registers."""
     monkeypatch.setattr(registry, "_outside", Outside(reserved=registry._CLASSES))
 
 
 class Response(hc.MatrixProtocol):
-    """k-ary randomized response in floats, as everybody would write it."""
+    """k-ary randomized response in floats, written in the usual way."""
 
     name = "local.my-response"
 
@@ -51,7 +51,7 @@ class Response(hc.MatrixProtocol):
 
 
 class Shy(hc.MatrixProtocol):
-    """One in four people says nothing."""
+    """One in four people sends nothing."""
 
     name = "local.shy"
     tasks = (hc.Count,)
@@ -62,7 +62,7 @@ class Shy(hc.MatrixProtocol):
 
 
 class Uneven(hc.MatrixProtocol):
-    """The truth, or a bucket by unequal chances."""
+    """The truth, or a bucket with unequal probabilities."""
 
     name = "local.uneven"
     tasks = (hc.Histogram,)
@@ -74,7 +74,7 @@ class Uneven(hc.MatrixProtocol):
 
 
 class Pairs(hc.MatrixProtocol):
-    """A random pair of buckets, more often one with the own."""
+    """A random pair of buckets, which contains the person's own more often."""
 
     name = "local.pairs"
     tasks = (hc.Histogram,)
@@ -87,7 +87,7 @@ class Pairs(hc.MatrixProtocol):
 
 
 class Leaking(hc.MatrixProtocol):
-    """With probability δ the raw value, else k-ary randomized response."""
+    """The raw value with probability δ, and otherwise k-ary randomized response."""
 
     name = "local.leaking"
     tasks = (hc.Histogram,)
@@ -99,7 +99,7 @@ class Leaking(hc.MatrixProtocol):
 
 
 class Coin(hc.MatrixProtocol):
-    """It has one ε, ln 3, whatever the budget is."""
+    """A protocol with ε = ln 3 for every budget."""
 
     name = "local.coin"
     tasks = (hc.Count,)
@@ -150,7 +150,7 @@ def test_names_are_in_order_and_own_ones_come_first() -> None:
 
 
 def changed(**members: Any) -> Any:
-    """A class like `Coin`, with something else in it."""
+    """A class like `Coin`, with some attributes changed."""
     return type("Changed", (Coin,), members)
 
 
@@ -219,7 +219,7 @@ def test_a_name_stands_for_one_answer_to_a_task() -> None:
 
 
 def test_a_class_that_is_defined_anew_takes_its_place() -> None:
-    """As in a notebook; and nothing that was computed for the old one is used."""
+    """A notebook does this. Nothing that was computed for the old class is used."""
 
     def define(truth: int) -> None:
         @hc.register
@@ -268,7 +268,7 @@ def test_threads_may_register_at_the_same_time() -> None:
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork here")
 @pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
 def test_a_forked_process_may_register() -> None:
-    """Even if it was forked while a thread was about to."""
+    """It may have been forked while a thread was about to register."""
     with registry._outside._lock:
         child = os.fork()
         if child == 0:
@@ -383,7 +383,7 @@ def __getattr__(name):
 
 
 def install(folder: Path, package: str, code: str, *points: str) -> None:
-    """A distribution as pip would leave it: a module, and metadata with entry points."""
+    """A distribution as pip installs it: a module, and metadata with entry points."""
     (folder / f"{package}.py").write_text(code)
     metadata = folder / f"{package}-1.0.dist-info"
     metadata.mkdir()
@@ -394,7 +394,7 @@ def install(folder: Path, package: str, code: str, *points: str) -> None:
 
 @pytest.fixture
 def site(tmp_path: Path) -> Path:
-    """A folder of packages with one in it."""
+    """A folder of installed packages with one package."""
     folder = tmp_path / "site"
     folder.mkdir()
     install(folder, "packed_coin", PACKAGE, "coin = packed_coin:PackedCoin")
@@ -600,7 +600,7 @@ def test_randomized_response_as_a_matrix_is_our_own(task: hc.Task, epsilon: floa
     held = [1000 - task.domain + 1] + [1] * (task.domain - 1)
     assert matrix.standard_error() == pytest.approx(own.standard_error(), rel=1e-8)
     assert matrix.standard_error(held) == pytest.approx(own.standard_error(held), rel=1e-8)
-    # No float of theirs is ever above e^ε: ratios are compared with 60 digits.
+    # No float exceeds e^ε: ratios are compared with 60 digits.
     factor = mpmath.exp(mpmath.mpf(epsilon))
     for one, other in permutations(enumeration.laws_of(matrix), 2):
         assert all(
@@ -637,7 +637,7 @@ def test_no_other_unbiased_estimate_has_less_error_for_an_even_crowd() -> None:
     laws = enumeration.laws_of(protocol)
     chances = np.array([[float(law[((y, 1),)]) for y in range(3)] for law in laws])
     stated = protocol.standard_error([5, 5]) ** 2
-    # Every score of the one who says yes is unbiased that is 0 and 1 on average for the two rows.
+    # A score for yes is unbiased if its mean is 0 for the first row and 1 for the second.
     plain = np.linalg.pinv(chances)[:, 1]
     free = np.linalg.svd(chances)[2][2]
     for step in np.linspace(-3, 3, 61):
@@ -732,13 +732,13 @@ def test_a_matrix_is_amplified_like_our_own() -> None:
     )
     assert one.local_epsilon == pytest.approx(other.local_epsilon, rel=1e-6)
     assert one.standard_error() == pytest.approx(other.standard_error(), rel=1e-5)
-    # A law that is the same for all ε is amplified as it is, or refused.
+    # A law that is the same for all ε is amplified unchanged, or refused.
     coin = hc.protocol(
         "shuffle.amplified", hc.Count(), hc.Budget(0.2, 1e-6), crowd, local=Coin.name
     )
     assert coin.local_epsilon == coin.parameters["local_epsilon"] == pytest.approx(math.log(3))
     assert coin.curve.epsilon(1e-6) < 0.1
-    with pytest.raises(hc.Infeasible, match="10000 honest people allow no more than a local"):
+    with pytest.raises(hc.Infeasible, match="10000 honest people allow a local epsilon of at most"):
         hc.protocol("shuffle.amplified", hc.Count(), hc.Budget(0.01, 1e-6), crowd, local=Coin.name)
     for users in (4, 6):
         small = hc.protocol(

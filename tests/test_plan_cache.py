@@ -1,4 +1,4 @@
-"""The cache of plans: it answers what was computed, and nothing else."""
+"""The cache of plans: it returns computed answers, and nothing else."""
 
 import json
 import sqlite3
@@ -51,7 +51,7 @@ def test_a_broken_cache_is_none(own_cache: Path) -> None:
 
 
 def test_a_damaged_cache_never_answers(own_cache: Path) -> None:
-    """Each bit of an answer flipped, in turn, and some elsewhere: it is computed anew."""
+    """Each bit of an answer, and some others, are flipped in turn. It is computed again."""
     answer = {"error": 1.2345678, "users": 90123}
 
     def ask() -> Any:
@@ -73,7 +73,7 @@ def test_a_damaged_cache_never_answers(own_cache: Path) -> None:
 
 
 def test_no_cache_makes_anyone_trust_more(own_cache: Path) -> None:
-    """The answer for one trust, put where that for another one is looked for."""
+    """The answer for one trust is stored under the key of another trust."""
     answers = {}
     for trust in ("central", "local"):
         hc.plan(hc.Count(), BUDGET, CROWD, trust=trust)

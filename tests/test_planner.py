@@ -1,4 +1,4 @@
-"""Plans: what they promise, found true by simulation; what they answer, asked again."""
+"""Plans: their errors are confirmed by simulation, and their inverse questions are checked."""
 
 import dataclasses
 import json
@@ -31,7 +31,7 @@ pairs = pytest.mark.parametrize(
 )
 tasks = pytest.mark.parametrize("task", TASKS, ids=lambda task: task.name)
 
-# Where all protocols are asked again and again, some with the slow tests.
+# Tests that ask all protocols many times leave some of them to the slow tests.
 some_tasks = pytest.mark.parametrize(
     "task",
     [pytest.param(task, marks=[pytest.mark.slow] * (task.name != "count")) for task in TASKS],
@@ -43,7 +43,7 @@ some_tasks = pytest.mark.parametrize(
 
 
 def some_crowds(task: hc.Task, users: int) -> list[Any]:
-    """Crowds among which a protocol's worst one is, or one near it."""
+    """Crowds that include the worst one for a protocol, or one near it."""
     few = sorted({*range(60), *(round(users * share / 400) for share in range(401))})
     if isinstance(task, hc.Count):
         return [np.array([users - ones, ones]) for ones in few]
@@ -74,11 +74,11 @@ def test_planned_errors_match_simulated_runs(name: str, task: hc.Task) -> None:
         answer = protocol.estimate(protocol.simulate(counts, source), source)
         squares += np.square(answer.value - truth)
         stated += answer.standard_error
-    # Of several numbers, where estimates themselves say that they are worst.
+    # With several numbers, only those whose stated error is the largest are used.
     found = np.sqrt(np.atleast_1d(squares)[np.argmax(stated)] / runs)
-    # Noise with the tails of Laplace: 200 runs deviate by 8 %, here by three times that at most.
+    # With Laplace tails, the error of 200 runs deviates by 8 %. The bound is three times that.
     assert 0.76 * worst < found < 1.24 * worst
-    # Half the length of intervals at the worst data is what is planned, or less.
+    # The planned margin is at least half the length of the intervals for the worst data.
     below, above = answer.error_law.margins(0.95)
     assert np.max(below + above) / 2 <= candidate.margin * 1.05
 
@@ -114,7 +114,7 @@ def test_margins_hold_what_they_say(name: str, task: hc.Task) -> None:
         <= margin * (1 + 1e-9)
         for _ in range(100)
     ]
-    # 90 %, and four standard deviations of 100 runs.
+    # 90 %, minus four standard deviations of 100 runs.
     assert np.mean(inside) > 0.9 - 4 * math.sqrt(0.09 / 100)
 
 
@@ -159,14 +159,14 @@ def test_every_protocol_is_ranked_or_refused_with_a_reason(task: hc.Task) -> Non
             assert one.margin > 0 < one.messages_per_user
         for refusal in plan.refused:
             assert refusal.reason
-            assert refusal.feasible, refusal  # some setting is known for all of these
+            assert refusal.feasible, refusal  # a feasible setting is known for all of these
 
 
 @some_tasks
 def test_what_would_make_it_feasible_does(task: hc.Task) -> None:
     settings = [(hc.Budget(1), hc.Crowd(400)), (hc.Budget(0.2, 1e-12), hc.Crowd(20))]
     if task.name in ("count", "histogram"):
-        # Where protocols know no nearest setting; those for sums take long to refuse it.
+        # These protocols know no nearest setting. Those for sums take long to refuse.
         settings.append((hc.Budget(30, 1e-18), hc.Crowd(1000)))
     for budget, crowd in settings:
         for refusal in hc.plan(task, budget, crowd).refused:
@@ -197,7 +197,7 @@ def test_the_best_sends_few_messages_if_it_can() -> None:
 
 
 def best_within(name: str, task: hc.Task, limit: float, settings: list[dict[str, Any]]) -> float:
-    """The least error of settings with which a person sends no more than the limit."""
+    """The least error over settings with which a person sends at most the limit."""
     errors = []
     for options in settings:
         try:
@@ -415,7 +415,7 @@ def test_changed_plans_are_refused(tmp_path: Path) -> None:
 
 
 def test_plans_do_not_promise_more_than_they_run(tmp_path: Path) -> None:
-    """Also where somebody computed the digest anew."""
+    """Not even if somebody computed the digest anew."""
     plan = hc.plan(hc.Count(), BUDGET, CROWD)
     for change in (
         {"guarantee": {**plan.best.guarantee.to_dict(), "epsilon": 0.1}},
@@ -498,7 +498,7 @@ def test_the_smallest_crowd_is_the_smallest(task: hc.Task) -> None:
 
 
 def test_margins_that_are_all_there_is_do_not_end_the_search() -> None:
-    """In small crowds a local margin is half of everything, whatever the crowd."""
+    """In small crowds a local margin is half of the range, for any crowd."""
     needs = hc.needed_crowd(
         hc.Histogram(50), hc.Budget(1), hc.Margin(0.01, share=True), trust="local"
     )

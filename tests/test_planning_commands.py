@@ -1,4 +1,4 @@
-"""`headcount plan` and `headcount compare` as a user meets them, and plans that are run."""
+"""`headcount plan` and `headcount compare` as a user sees them, and plans that are run."""
 
 import json
 import os
@@ -292,7 +292,7 @@ def test_shells_complete_names() -> None:
 
 
 def test_the_nearest_miss_is_named(headcount: Headcount) -> None:
-    """Not the worst of all protocols that miss the margin."""
+    """The named protocol is not the worst of those that miss the margin."""
     shown = headcount("plan", "count", "--users", "100", "--epsilon", "1", "--margin", "1%")
     assert shown.status == 3
     assert re.search(r"no protocol fits: central\.\w+: its margin is ±3\b", shown.err)

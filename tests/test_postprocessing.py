@@ -1,4 +1,4 @@
-"""What may be done to an answer after it is private."""
+"""Steps that may change an answer after it is private."""
 
 from typing import Any
 
@@ -25,8 +25,8 @@ def test_clip_moves_only_what_is_impossible() -> None:
 @given(vectors)
 @settings(max_examples=200, deadline=None)
 def test_simplex_is_the_nearest_point(values: Any) -> None:
-    """A point is nearest if and only if its positive numbers lost (or gained) the same, and those
-    that became 0 would have been below by as much.
+    """A point is nearest if and only if its positive numbers changed by the same amount, and the
+    numbers that became 0 would be at most 0 after this change.
     """
     found = changed("simplex", values)
     assert found.min() >= 0
@@ -50,9 +50,9 @@ def test_norm_sub_adds_up_and_is_simplex_where_positive_numbers_suffice(values: 
 
 
 def test_norm_sub_by_hand() -> None:
-    # The negative number becomes 0, and each of the others gives 50.
+    # The negative number becomes 0, and 50 is subtracted from each of the others.
     assert changed("norm-sub", [-100, 650, 450]).tolist() == [0, 600, 400]
-    # One of them falls below 0 then, and the others give again.
+    # Then one of them is below 0, and the others are reduced again.
     assert changed("norm-sub", [-50, 20, 800, 600]).tolist() == [0, 0, 600, 400]
     assert changed("norm-sub", [-5, -6]).tolist() == [500, 500]
 

@@ -1,4 +1,4 @@
-"""Random bits and exact draws. A scripted source checks every edge, statistics check the rest."""
+"""Random bits and exact draws. A scripted source checks every edge; statistics check the rest."""
 
 import itertools
 import os
@@ -38,7 +38,7 @@ ALARM = 1e-6
 
 
 class Scripted(Source):
-    """Says exactly the bytes it was given."""
+    """A source that returns exactly the bytes that it was given."""
 
     def __init__(self, *parts: NDArray[Any]) -> None:
         self.left = b"".join(part.astype(part.dtype.newbyteorder("<")).tobytes() for part in parts)
@@ -63,7 +63,7 @@ def test_seeded_source_repeats_and_differs_by_seed() -> None:
     parts = SeededSource(1)
     joined = np.concatenate([parts.integers(n, np.uint64) for n in (1, 99, 900)])
     assert np.array_equal(joined, one)
-    # Pinned, and the same by openssl's own command: a seed means the same everywhere.
+    # These bytes are pinned, and openssl's command gives the same ones: a seed is portable.
     assert one[0] == 16840601836788118689
 
 
@@ -126,7 +126,7 @@ def test_secure_source_is_rekeyed(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize("source", [SecureSource(), SeededSource(3)], ids=["secure", "seeded"])
 def test_every_byte_is_written_and_fair(source: Source) -> None:
-    # Chunks of 256 KiB are filled one by one: look at an odd size across several of them.
+    # Chunks of 256 KiB are filled one by one. An odd size across several chunks is tested.
     buffer = np.zeros((1 << 20) + 12_345, np.uint8)
     source.fill(buffer)
     observed = Counter(buffer.tolist())
@@ -217,7 +217,7 @@ def test_permutation_is_uniform() -> None:
 
 
 def test_permutation_orders_equal_keys_by_chance() -> None:
-    # Three numbers take two bits; keys are what is above them: 5, 9 and 5 again.
+    # Three numbers take two bits. The keys are the bits above them: 5, 9 and 5 again.
     keys = words(5 << 2, 9 << 2, 5 << 2)
     assert permutation(Scripted(keys, words(1, 2)), 3).tolist() == [0, 2, 1]
     assert permutation(Scripted(keys, words(2, 1)), 3).tolist() == [2, 0, 1]
@@ -238,7 +238,7 @@ def test_table_edges() -> None:
 
 
 def test_table_guide_agrees_with_search() -> None:
-    """Many draws go by their first 16 bits: the same uniforms must give the same outcomes."""
+    """Many draws use only their first 16 bits. The same uniforms must give the same outcomes."""
     weights = [2**40 + 5, 2**48, 3 * 2**47 + 1, 7]
     weights.append(2**64 - sum(weights))
     table = ThresholdTable(weights)
@@ -393,7 +393,7 @@ def test_fine_table_decides_by_all_128_bits(top: int, bottom: int | None, outcom
 
 
 def test_fine_table_by_its_guide() -> None:
-    """Many draws at once: outcomes of common chance, and none that is too rare."""
+    """Many draws at once, including frequent outcomes but none that is too rare."""
     weights = [2**127, 2**126, 2**126 - 7, 7]
     drawn = ThresholdTable(weights).sample(SeededSource(5), 200_000)
     law = {i: weight / 2**128 for i, weight in enumerate(weights)}
@@ -445,7 +445,7 @@ def test_shares_have_their_law(table: ThresholdTable, law: Any) -> None:
 
 @pytest.mark.parametrize("people", [1, 7, 1000])
 def test_shares_add_up(people: int) -> None:
-    """NB(r/n, p) to 45 digits: n of them have the mean and the variance of NB(r, p), exactly."""
+    """NB(r/n, p) to 45 digits: n of them have exactly the mean and the variance of NB(r, p)."""
     r, p = Fraction(5, 2), Fraction(0.7)
     law = negative_binomial_share(r / people, p).law
     mean = sum(k * chance for k, chance in law.items())
@@ -455,10 +455,10 @@ def test_shares_add_up(people: int) -> None:
 
 
 class _Digits(Source):
-    """Bits that count upwards: uniform number i has the binary digits of i, first digit first.
+    """Bits that count upward: uniform number i has the binary digits of i, first digit first.
 
-    As `packed_bernoulli` asks for them: a row of words for each digit of a piece, then a row of the
-    words that are left for each further one.
+    They are in the order in which `packed_bernoulli` reads them: a row of words for each digit of a
+    piece, then a row of the remaining words for each further digit.
     """
 
     def __init__(self, digits: int) -> None:
@@ -475,7 +475,7 @@ class _Digits(Source):
 
 @pytest.mark.parametrize("digits", [1, 2, 5, pytest.param(9, marks=pytest.mark.slow)])
 def test_packed_bits_of_few_digits_are_exact(digits: int) -> None:
-    """Of all numbers that there are, exactly `weight` are below the threshold."""
+    """Of all possible numbers, exactly `weight` are below the threshold."""
     for weight in range(1, 2**digits, 2):
         packed = packed_bernoulli(_Digits(digits), 1024, weight << (64 - digits))
         bits = np.unpackbits(packed, bitorder="little").reshape(-1, 2**digits)
@@ -492,7 +492,7 @@ def test_packed_bits_have_their_law_and_no_other(weight: int) -> None:
     p, n = weight / WHOLE, 8 * size
     ones = int(np.bitwise_count(packed).sum(dtype=np.int64))
     assert abs(ones - n * p) < 5.5 * sqrt(n * p * (1 - p)) + 1
-    # Whole bytes, so that neighbors are independent; and another chance is seen.
+    # Whole bytes show that neighbors are independent. A different probability is noticed.
     seen = np.bincount(packed, minlength=256)
     law = {byte: p ** byte.bit_count() * (1 - p) ** (8 - byte.bit_count()) for byte in range(256)}
     observed = +Counter(dict(enumerate(seen.tolist())))
@@ -502,7 +502,7 @@ def test_packed_bits_have_their_law_and_no_other(weight: int) -> None:
 
 
 def test_packed_bits_use_all_64_digits() -> None:
-    """A chance that differs only behind the first digits makes another number of ones."""
+    """A probability that differs only in late digits gives a different number of ones."""
     size, base = 2**22, 1 << 62
     more = base + (1 << 54)  # 2^-10 more: the tenth digit
     few, many = (

@@ -1,4 +1,4 @@
-"""The API reference has every public name, and all of them say what they are."""
+"""The API reference has every public name, and each has a description."""
 
 import inspect
 import re
@@ -35,7 +35,7 @@ def test_pages_ask_for_every_entry() -> None:
 
 @pytest.mark.parametrize("path", PATHS)
 def test_entries_say_what_they_are(path: str) -> None:
-    """So do the methods and properties of classes, by their own docstring or that of a base."""
+    """Methods and properties of classes have one too, in their own docstring or that of a base."""
     thing: Any = reference.found(path)
     assert (thing.__doc__ or "").strip()
     if not inspect.isclass(thing):

@@ -1,9 +1,8 @@
-"""Every registered protocol, audited by running it: nothing that it promises is refuted.
+"""Every registered protocol is audited by running it. None of its promises is refuted.
 
-All audits of promises together raise a false alarm with a chance below `ALARM`: each is wrong with
-a chance of 1 − confidence at most, and each has an equal share, ALARM / len(PROMISES). An audit
-that finds nothing says little, so that the same audits are also made of less than is promised:
-there they must speak up.
+All audits together raise a false alarm with a chance below `ALARM`. Each audit is wrong with a
+chance of at most 1 − confidence, and has an equal share, ALARM / len(PROMISES). An audit that finds
+nothing says little. So the same audits are also run with smaller claims, which they must refute.
 """
 
 import math
@@ -13,28 +12,22 @@ from functools import cache
 import pytest
 
 import headcount as hc
+from conformance import small_tasks
 from headcount.auditor.views import promised
 from headcount.protocols.registry import protocol_class
 
 ALARM = 1e-6
-TASKS: list[hc.Task] = [
-    hc.Count(),
-    hc.Histogram(3),
-    hc.Sum(-1, 1, whole=True),
-    hc.Mean(-0.5, 1),
-    hc.Density(-0.5, 1, points=6),
-]
-# Budgets and crowds to try: small ones, with a δ that events can be seen above. The first that a
-# protocol finds feasible is asked.
+# Small budgets and crowds to try, with a δ that frequencies can exceed. The first feasible one of a
+# protocol is used.
 SETTINGS = [(1.0, 0.05, 12), (2.0, 0.1, 12), (2.0, 0.1, 40)]
-# Runs on each side. Where the noise is drawn by rejection, or every run is tallied, they cost most.
+# Runs on each side. They are slow if the noise is drawn by rejection, or if every run is tallied.
 RUNS = {hc.Trust.CENTRAL: 16_000, hc.Trust.SHUFFLE: 60_000, hc.Trust.LOCAL: 60_000}
 SLOW_RUNS = {
     "shuffle.correlated-sum": 30_000,
     "shuffle.hashed-histogram": 30_000,
     "shuffle.split-and-mix": 30_000,
 }
-# One person's messages alone keep nothing: local ε is infinite.
+# One person's messages alone are not private: the local ε is infinite.
 NOTHING_ALONE = {
     "central.geometric",
     "central.laplace",
@@ -50,8 +43,8 @@ NOTHING_ALONE = {
     "shuffle.zero-exact-histogram",
 }
 OVERCLAIMED = 0.6  # of ε
-# So little of these is seen in small crowds that a claim of 60 % is not refuted by so many runs:
-# a proof covers all crowds or all randomizers, or all of ε shows only in events of chance near δ.
+# Small crowds show so little of these guarantees that this many runs do not refute a claim of 60 %:
+# the proof covers all crowds or all randomizers, or only events of chance near δ show all of ε.
 UNSEEN = {
     ("shuffle.randomized-response", "count"),
     ("shuffle.amplified", "count"),
@@ -65,7 +58,7 @@ UNSEEN = {
 
 @dataclass(frozen=True)
 class Promise:
-    """A protocol in a view, by what it is made from: it is calibrated when it is asked for."""
+    """A protocol in a view, given by its settings. It is calibrated when it is needed."""
 
     name: str
     task: hc.Task
@@ -90,9 +83,9 @@ def built(name: str, task: hc.Task) -> hc.Protocol:
 
 
 def promises() -> list[Promise]:
-    """Each protocol in the view of its trust, and alone where that keeps anything."""
+    """Each protocol in the view of its trust, and in the local view if that has a finite ε."""
     found = []
-    for task in TASKS:
+    for task in small_tasks():
         for name in hc.protocol_names(task):
             trust = protocol_class(name, task).trust
             views = {trust} if name in NOTHING_ALONE else {trust, hc.Trust.LOCAL}
@@ -123,7 +116,7 @@ def test_no_promise_is_refuted(promise: Promise) -> None:
     protocol = built(promise.name, promise.task)
     found = hc.audit(protocol, view=promise.view, runs=promise.runs, confidence=CONFIDENCE)
     assert not found.refuted, found
-    # A response of a fifth above the claim would have been seen by nine of ten audits.
+    # Nine of ten audits would have found a response with an ε a fifth above the claim.
     assert found.claim is not None
     assert found.smallest_seen is not None
     assert found.smallest_seen < 1.2 * found.claim
@@ -148,7 +141,7 @@ def test_less_than_is_promised_is_refuted(promise: Promise) -> None:
 
 @pytest.mark.slow
 def test_all_views_that_keep_anything_are_audited() -> None:
-    for task in TASKS:
+    for task in small_tasks():
         for name in hc.protocol_names(task):
             finite = math.isfinite(built(name, task).local_epsilon)
             assert finite == (name not in NOTHING_ALONE), name

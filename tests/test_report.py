@@ -1,5 +1,5 @@
-"""The privacy report: what it says of a guarantee is true of whole laws, and of no better number
-where the bound is known to be reached.
+"""The privacy report: its statements hold for whole laws, and its bounds are tight where that is
+known.
 """
 
 import json
@@ -34,14 +34,15 @@ def test_bounds_are_reached_by_randomized_response() -> None:
 
 
 def test_bounds_with_a_delta_are_reached_by_what_tells_all_now_and_then() -> None:
-    """With a chance of δ the value is told, else it is randomized response of ε."""
+    """The value is revealed with a chance of δ. Otherwise it is randomized response with ε."""
     epsilon, delta = 1.0, 0.1
     found = hc.privacy_report(hc.Budget(epsilon, delta), secret=2)
     truth = math.e / (1 + math.e)
     right = delta + (1 - delta) * truth
     assert found.advantage.value == pytest.approx(2 * right - 1)
     assert found.singled_out.value == pytest.approx(right)
-    # Odds are infinite with a chance of δ: "but for δ, e^ε" is what this one keeps, and not all.
+    # Odds are infinite with a chance of δ. This mechanism keeps e^ε otherwise, but not every
+    # mechanism does.
     assert found.exception.value == pytest.approx(2 * delta)
     assert found.odds.value == pytest.approx(2 * math.e)
     assert found.never is None
@@ -59,7 +60,7 @@ def some_laws(count: int, size: int) -> list[tuple[list[Fraction], list[Fraction
 
 @pytest.mark.parametrize("epsilon", [0.0, 0.3, 1.0, 2.5])
 def test_no_pair_of_laws_shows_more(epsilon: float) -> None:
-    """δ of any two laws, by all events; then what a report of (ε, δ) allows is never exceeded."""
+    """δ of any two laws, computed from all events. A report of (ε, δ) is never exceeded."""
     factor = math.exp(epsilon)
     for one, other in some_laws(60, 6):
         delta = max(
@@ -96,8 +97,8 @@ def test_no_pair_of_laws_shows_more(epsilon: float) -> None:
     ],
 )
 def test_reports_of_protocols_hold_for_every_view(name: str, task: hc.Task, users: int) -> None:
-    """All its curve is used, so that a report says less than its (ε, δ) alone, and is still true
-    of every two neighboring views, enumerated.
+    """The whole curve is used. So a report has smaller bounds than its (ε, δ) alone gives, and it
+    still holds for any two neighboring views, which are enumerated.
     """
     protocol = hc.protocol(name, task, hc.Budget(1, 0.05), hc.Crowd(users))
     found = hc.privacy_report(protocol, secret=2)

@@ -1,4 +1,4 @@
-"""The road of docs/architecture.md is the one that is walked."""
+"""The code follows the road that docs/architecture.md draws."""
 
 import re
 import sys
@@ -27,7 +27,7 @@ STOP = re.compile(r"^    (\S+\.py)\s+(\S+)", re.MULTILINE)
 
 
 def drawn() -> list[tuple[str, str]]:
-    """The stops of the drawing: files and functions, in order."""
+    """The stops in the drawing: files and functions, in order."""
     drawing = PAGE.partition("## The road")[2].partition("\n## ")[0]
     return STOP.findall(drawing)
 

@@ -1,4 +1,4 @@
-"""Sample and threshold, against the full law of small views and sums over larger ones by scipy."""
+"""Sample and threshold, compared with the full law of small views and sums over larger ones."""
 
 import math
 from collections import defaultdict
@@ -49,7 +49,7 @@ def bucket(people: int, rate: Fraction, threshold: int) -> dict[int, Fraction]:
 
 @cache
 def exact_view(counts: tuple[int, ...], rate: Fraction, threshold: int) -> View:
-    """The law of all buckets together, rational."""
+    """The law of all buckets together, in rational numbers."""
     laws = [bucket(count, rate, threshold).items() for count in counts]
     return {
         tuple(seen for seen, _ in outcome): math.prod((x for _, x in outcome), start=Fraction(1))
@@ -85,7 +85,7 @@ def floats(people: int, rate: Fraction, threshold: int, stop: int) -> NDArray[np
 def float_delta(
     leaving: int, joining: int, rate: Fraction, threshold: int, epsilon: float
 ) -> float:
-    """One pair, by the sum over the whole two-dimensional view."""
+    """δ of one pair, summed over the whole two-dimensional view."""
     stop = threshold + 60 + int(2 * max(leaving, joining) * float(rate))
     p, q = (floats(c, rate, threshold, stop) for c in (leaving, leaving - 1))
     r, s = (floats(c, rate, threshold, stop) for c in (joining, joining + 1))
@@ -97,7 +97,7 @@ def float_delta(
 def grid_delta(
     rate: Fraction, threshold: int, epsilon: float, leaving: int, joining: int, honest: int = MANY
 ) -> float:
-    """The largest of all pairs up to (leaving, joining), by such sums."""
+    """The largest δ over all pairs up to (leaving, joining), by such sums."""
     stop = threshold + 60 + int(2 * max(leaving, joining) * float(rate))
     laws = np.array([floats(c, rate, threshold, stop) for c in range(max(leaving, joining) + 2)])
     worst = 0.0
@@ -146,7 +146,7 @@ def test_between_small_crowds(honest: int) -> None:
 
 
 def sampled(values: tuple[int, ...], rate: Fraction, threshold: int) -> View:
-    """Three buckets, from who takes part: no binomial formula."""
+    """The law of three buckets, from who takes part, without binomial formulas."""
     law: View = defaultdict(Fraction)
     for part in product((0, 1), repeat=len(values)):
         took = sum(part)
@@ -173,7 +173,9 @@ def test_a_third_bucket_changes_nothing(threshold: int, epsilon: float) -> None:
 
 
 def test_a_sample_of_fixed_size_is_not_private() -> None:
-    """All but one in a bucket: its count falls below the size of the sample, and never else."""
+    """All people but one are in a bucket. Its count is below the sample size only if the last
+    person was drawn.
+    """
     people, size, threshold = 6, 3, 2
 
     def view(values: str) -> View:
@@ -188,7 +190,8 @@ def test_a_sample_of_fixed_size_is_not_private() -> None:
     assert alone[size - 1,] == Fraction(size, people)
     assert (size - 1,) not in crowd
     assert hockey_stick(alone, crowd, 20.0) >= 0.5
-    # Independent sampling at the same rate never betrays more than rate^threshold for sure.
+    # With independent sampling at the same rate, the chance of certainty is at most
+    # rate^threshold.
     independent = threshold_delta(people, Fraction(size, people), threshold, 20.0)
     assert independent == 0.5**threshold
 
@@ -233,7 +236,7 @@ def test_any_number_of_people(
     worst = ThresholdCurve(MANY, rate, threshold).worst(epsilon)
     assert worst.exact
     assert worst.delta <= delta < threshold_delta(MANY, rate, threshold - 1, epsilon)
-    # The grid has the worst pair well inside, and what lies beyond is no worse.
+    # The worst pair is well inside the grid, and pairs beyond it are no worse.
     assert 2 * worst.leaving <= leaving
     assert 1.5 * worst.joining <= joining
     assert worst.delta == pytest.approx(
@@ -245,7 +248,7 @@ def test_any_number_of_people(
 
 
 def one_bucket(rate: Fraction, threshold: int, epsilon: float, most: int) -> float:
-    """Adding or removing a person: the judge for the difference to replacement."""
+    """Adding or removing a person: the judge for the difference from replacement."""
     laws = np.array([floats(c, rate, threshold, most + 1) for c in range(most + 1)])
     up = laws[1:] - math.exp(epsilon) * laws[:-1]
     down = laws[:-1] - math.exp(epsilon) * laws[1:]
@@ -301,7 +304,7 @@ def test_the_closed_form_is_private(epsilon: float, delta: float) -> None:
 
 
 def test_even_a_large_rate_has_a_threshold() -> None:
-    """Large counts hide a person whatever the rate: more than 1 − e^−ε needs a higher threshold."""
+    """Large counts hide a person at any rate. A rate above 1 − e^−ε needs a higher threshold."""
     rate, epsilon = Fraction(3, 4), 1.0
     threshold = least_threshold(MANY, rate, epsilon, 1e-3)
     assert threshold == 43
@@ -315,7 +318,7 @@ def test_even_a_large_rate_has_a_threshold() -> None:
 
 
 def test_leaving_a_count_beyond_the_table() -> None:
-    """The worst bucket has more people than are looked at one by one."""
+    """The worst bucket has more people than the table has counts."""
     rate, threshold, epsilon = Fraction(1, 4000), 12, 5e-4
     worst = ThresholdCurve(MANY, rate, threshold).worst(epsilon)
     assert not worst.exact
@@ -355,7 +358,7 @@ def test_people_never_lower_delta_and_thresholds_never_raise_it(
 
 
 def test_ties() -> None:
-    """Where rate^threshold is all there is, a delta of exactly that is kept."""
+    """If δ is exactly rate^threshold, a budget with this delta is met."""
     rate, epsilon = Fraction(1, 8), 3.0
     for threshold in (1, 2, 5, 12):
         delta = 8.0**-threshold
@@ -364,7 +367,7 @@ def test_ties() -> None:
             assert least_threshold(honest, rate, epsilon, delta) == threshold
             less = math.nextafter(delta, 0.0)
             assert least_threshold(honest, rate, epsilon, less) == threshold + 1
-    # A power that is no float is rounded up, to the next one.
+    # A power that is not a float is rounded up to the next float.
     third = Fraction(1, 3)
     stated = threshold_delta(MANY, third, 7, 3.0)
     assert Fraction(math.nextafter(stated, 0.0)) < third**7 <= Fraction(stated)

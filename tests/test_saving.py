@@ -1,4 +1,4 @@
-"""Answers on their way out: saved whole before they are printed, and never lost once paid for."""
+"""Answers are saved completely before they are printed, and are never lost once paid for."""
 
 import errno
 import json
@@ -154,7 +154,7 @@ def test_what_cannot_be_saved_is_printed(
 
 
 class Closed:
-    """A standard output that takes nothing."""
+    """A standard output that cannot be written to."""
 
     def __init__(self, error: Exception) -> None:
         self.error = error
@@ -370,7 +370,7 @@ def test_a_full_device_and_a_terminal_without_columns(
 
 
 def test_a_file_that_may_not_grow(ledger: Callable[[], int], tmp_path: Path) -> None:
-    """A result of some 300 kB, and a limit of 100 kB for every file."""
+    """A result of about 300 kB, with a limit of 100 kB for every file."""
     (tmp_path / "r.json").write_text("before")
     done = run(
         "estimate", "people.parquet", "--column", "age", "--buckets", "5000", "--epsilon", "1",
@@ -389,7 +389,9 @@ def test_a_file_that_may_not_grow(ledger: Callable[[], int], tmp_path: Path) -> 
 def test_killed_at_any_moment_the_old_file_or_the_new_one_is_there(
     ledger: Callable[[], int], tmp_path: Path
 ) -> None:
-    """By SIGINT, SIGTERM or SIGKILL; but for the last, what is charged is saved or printed."""
+    """The process is killed by SIGINT, SIGTERM or SIGKILL. Except after SIGKILL, an answer that was
+    charged is saved or printed.
+    """
     import random
 
     chance = random.Random(7)

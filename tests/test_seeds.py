@@ -1,4 +1,4 @@
-"""Random bits that are not secure: what is made from them says so, wherever it goes."""
+"""Random bits that are not secure: all results that are made from them say so."""
 
 import json
 from collections.abc import Callable
@@ -22,7 +22,7 @@ WORD = "not private"
 
 
 class Wrapped(hc.Source):
-    """A source of somebody's own, which says nothing of itself."""
+    """A user's own source, which does not say whether it is secure."""
 
     def __init__(self) -> None:
         self._inside = hc.SecureSource()

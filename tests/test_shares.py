@@ -1,4 +1,4 @@
-"""Shares of negative binomial noise with long tails: what is drawn, and how near that is."""
+"""Shares of negative binomial noise with long tails: their law, and its distance to the ideal."""
 
 from collections import Counter, defaultdict
 from fractions import Fraction
@@ -19,11 +19,11 @@ from headcount.randomness.discrete_laplace import geometric
 from headcount.randomness.shares import NegativeBinomialShare
 
 ALARM = 1e-6
-LEAST = mpmath.mpf(2) ** -200  # what is rarer is not looked at in exact laws
+LEAST = mpmath.mpf(2) ** -200  # exact laws leave out rarer outcomes
 
 
 def p_value(drawn: NDArray[np.int64], law: Any) -> float:
-    """Of draws against a law of scipy's, in bins that grow with what is in them."""
+    """The p-value of draws against a law of scipy, in bins with enough draws."""
     edges = np.unique(np.concatenate([[0], np.exp2(np.arange(90) / 2).astype(np.int64)]))
     observed = Counter((np.searchsorted(edges, drawn, side="right") - 1).tolist())
     chances = np.diff(np.append(law.cdf(edges - 1), 1.0))
@@ -54,7 +54,7 @@ def of_everyone(share: NegativeBinomialShare, seed: int, people: int) -> NDArray
         (Fraction(7, 3), Fraction(0.1), 200_000, (1, 1.02)),
         (Fraction(40), Fraction(2), 200_000, (1.02, 1)),  # hardly anybody has none
         (Fraction(1), Fraction(1, 1000), 200_000, (1, 1.02)),
-        # Where a large part of the clusters is beyond the table, draws are slower, and fewer.
+        # If many clusters are beyond the table, draws are slower, so there are fewer of them.
         (Fraction(1), Fraction(1, 10**5), 20_000, (1, 0.9)),
         (Fraction(1, 1000), Fraction(1e-8), 1_000_000, (0.9, 1)),
         (Fraction(1, 50), Fraction(1, 2**40), 20_000, (1.2, 1)),
@@ -142,7 +142,7 @@ def test_geometric_law(gamma: Fraction) -> None:
 
 
 def sizes(gamma: Fraction) -> dict[int, Any]:
-    """The law of a cluster, by its definition."""
+    """The law of a cluster's size by its definition."""
     decay = mpmath.exp(-exactly(gamma))
     rate = -mpmath.log1p(-decay)
     masses = ((k, decay**k / (k * rate)) for k in count(1))
@@ -162,7 +162,7 @@ def number_drawn(share: NegativeBinomialShare) -> dict[int, Any]:
 
 
 def sizes_drawn(clusters: Any) -> dict[int, Any]:
-    """The law of the size that is drawn, in the very chances of its tables."""
+    """The law of the drawn size, with the exact probabilities of its tables."""
     small = clusters._small.law
     decay = mpmath.exp(-exactly(clusters._gamma))
     large: dict[int, Any] = {}
@@ -203,7 +203,7 @@ def test_clusters_are_as_near_as_they_say(
 @pytest.mark.parametrize("gamma", [Fraction(8), Fraction(13, 5)])
 @pytest.mark.parametrize("r", [Fraction(1, 3), Fraction(1, 1000), Fraction(25)])
 def test_a_share_is_as_near_as_it_says(r: Fraction, gamma: Fraction) -> None:
-    """The law of what is drawn, as a sum of clusters, against the negative binomial one."""
+    """The law of a drawn share, as a sum of clusters, compared with the negative binomial law."""
     share = NegativeBinomialShare(r, gamma)
     with mpmath.workdps(70):
         cluster = sizes_drawn(shares._clusters(gamma))

@@ -1,4 +1,4 @@
-"""Spark's frames: the same answers as elsewhere, the same laws, and nothing raw on its way home."""
+"""Spark's frames: the same answers and laws as elsewhere, and no raw values for the driver."""
 
 import os
 import pickle
@@ -20,6 +20,7 @@ from pyspark.sql.classic.dataframe import DataFrame as ClassicFrame
 from scipy import stats
 
 import headcount as hc
+from conformance import small_tasks
 from headcount.core.source import Source
 from headcount.data.cleaning import cleaning
 from headcount.data.engine import Crowds, Engine
@@ -38,11 +39,11 @@ ALARM = 1e-7  # of one comparison; there are fewer than ten in a test
 
 @pytest.fixture(scope="module")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
-    """One real Spark for the file, of two tasks at a time, each of which may fail once."""
+    """One real Spark session for this file. It runs two tasks at a time, and each may fail once."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("PYSPARK_PYTHON", sys.executable)
         patch.setenv("SPARK_LOCAL_IP", "127.0.0.1")
-        # What these tests import, executors import as well.
+        # Executors must be able to import what these tests import.
         patch.setenv("PYTHONPATH", os.pathsep.join(path for path in sys.path if path))
         session = (
             SparkSession.builder.master("local[2,2]")
@@ -50,7 +51,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
             .config("spark.driver.memory", "512m")
             .config("spark.default.parallelism", str(PARTITIONS))
             .config("spark.sql.shuffle.partitions", str(PARTITIONS))
-            # Quick to start, as these tests are short.
+            # Quick to start, since these tests are short.
             .config("spark.driver.extraJavaOptions", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
             .config("spark.sql.codegen.wholeStage", "false")
             .config("spark.sql.warehouse.dir", str(tmp_path_factory.mktemp("warehouse")))
@@ -63,13 +64,13 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
 
 
 def frame_of(spark: SparkSession, table: dict[str, Any], partitions: int = PARTITIONS) -> DataFrame:
-    """A frame with the rows in their order, cut into equal partitions, or into one."""
+    """A frame with the rows in their order, divided into equal partitions."""
     made: DataFrame = spark.createDataFrame(pyarrow.table(table))
     return made.coalesce(1) if partitions == 1 else made
 
 
 def silent(share: float) -> None:
-    """No progress to show."""
+    """A function that shows no progress."""
 
 
 def asked(engine: Engine, data: Any, question: Question, source: Source | None = None) -> Crowds:
@@ -179,7 +180,7 @@ LAWS: dict[str, tuple[hc.Task, list[Any], list[str]]] = {
 
 @pytest.mark.parametrize("task", ["count", "histogram", pytest.param("mean", marks=slow)])
 def test_tallies_of_messages_have_the_law_of_simulations(spark: SparkSession, task: str) -> None:
-    """Many crowds at once, one a group: their estimates spread as those of simulations do."""
+    """There are many crowds, one per group. Their estimates spread like those of simulations."""
     asked_for, held, names = LAWS[task]
     users = 60
     values = [held[i % len(held)] for i in range(users)]
@@ -208,16 +209,14 @@ def test_tallies_of_messages_have_the_law_of_simulations(spark: SparkSession, ta
             [float(np.atleast_1d(e.unbiased_value)[0]) for e in found] for found in (sent, drawn)
         )
         assert stats.ks_2samp(one, other).pvalue > ALARM, name
-        # By Chernoff's bound, squares of true errors have so small a mean less often than ALARM.
+        # By Chernoff's bound, the mean square of true errors is this small less often than ALARM.
         truth = float(np.atleast_1d(protocol.estimator.truth(protocol.task.holding(counts)))[0])
         spreads = [np.mean(np.square(np.subtract(found, truth))) for found in (one, other)]
         assert spreads[0] > spreads[1] / 20, name
 
 
 def test_partitions_and_pieces_never_share_their_noise(spark: SparkSession) -> None:
-    """Partitions with the same values send different messages, with and without a seed; a seed
-    repeats, and only for itself.
-    """
+    """Partitions with the same values send different messages. Only the same seed repeats them."""
     protocol = hc.protocol("local.randomized-response", hc.Count(), hc.Budget(1), hc.Crowd(1200))
     frame = frame_of(spark, {"value": [0] * 1200})
 
@@ -280,7 +279,7 @@ def test_the_page_says_what_can_be_done(
 
 @pytest.fixture
 def home(monkeypatch: pytest.MonkeyPatch) -> list[pyarrow.Table]:
-    """Everything that the driver is handed."""
+    """Everything that the driver receives."""
     seen: list[pyarrow.Table] = []
     to_arrow = ClassicFrame.toArrow
 
@@ -443,7 +442,7 @@ def test_other_data_are_not_for_this_engine() -> None:
 
 @pytest.mark.parametrize("rows", [pytest.param(1, marks=slow), 2])
 def test_a_person_counts_with_so_many_rows(spark: SparkSession, rows: int) -> None:
-    """4 rows of each, all different: so many of them stay, each as often as the others."""
+    """Each person has 4 different rows. This many of them are kept, each equally often."""
     people = 500
     table = {
         "person": [f"p{i % people}" for i in range(4 * people)],
@@ -458,7 +457,7 @@ def test_a_person_counts_with_so_many_rows(spark: SparkSession, rows: int) -> No
     assert all(0 < count < people for count in counts)
     deviation = np.sqrt(people * rows / 4 * (1 - rows / 4))
     assert np.abs(counts - people * rows / 4).max() < stats.norm.isf(ALARM / 8) * deviation
-    # The rows that were chosen are those that are randomized.
+    # The chosen rows are those that are randomized.
     grouped = Question(cleaning("value", hc.Histogram(4)), "person", rows, "group")
     crowds = asked(SparkEngine(), frame, grouped)
     found = {group: survey.users for group, survey in crowds.surveys.items()}
@@ -554,7 +553,7 @@ def test_local_messages_are_one_row_a_person_and_follow_the_law(
 def test_shuffled_messages_are_in_an_order_that_says_nothing(
     spark: SparkSession, tmp_path: Path
 ) -> None:
-    """People who hold 1 come last, and each sends many messages alike: nothing of it is left."""
+    """People who hold 1 come last, and each sends many equal messages. The order hides this."""
     users = 1000
     protocol = hc.protocol(
         "shuffle.fixed-point-sum", hc.Sum(0, 7, whole=True), hc.Budget(4, 1e-6), hc.Crowd(users)
@@ -621,7 +620,7 @@ ALPHABETS: dict[str, Callable[[], hc.Protocol]] = {
 def test_every_alphabet_is_stored_and_read_as_it_is(
     spark: SparkSession, built: Callable[[], hc.Protocol], tmp_path: Path
 ) -> None:
-    """With a seed and one partition, stored messages are those that `randomize` gives."""
+    """With a seed and one partition, the stored messages are those that `randomize` returns."""
     protocol = built()
     text = isinstance(protocol.task, hc.Histogram) and protocol.task.open
     values = ["a", "b", "zebra"] * 134 if text else [0, 1] * 201
@@ -637,13 +636,13 @@ def test_every_alphabet_is_stored_and_read_as_it_is(
 @pytest.mark.parametrize(
     ("name", "messages", "line"),
     [
-        ("bits", [0, 2], "messages must be among"),
-        ("bits", [0, -256], "messages must be uint8 each, got some from -256 to 0"),
+        ("bits", [0, 2], "every message must be in range"),
+        ("bits", [0, -256], "every message must be of type uint8, got values from -256 to 0"),
         ("bits", [0, None], "none of them missing"),
-        ("bits", ["0", "1"], "messages must be 1 whole number"),
-        ("bits", [[0], [1]], "messages must be 1 whole number"),
-        ("rows of bits", [0, 1], "messages must be 3 whole number"),
-        ("rows of bits", [[0, 1], [1, 2, 3, 4]], "messages must be 3 numbers each"),
+        ("bits", ["0", "1"], "every message must be 1 whole number"),
+        ("bits", [[0], [1]], "every message must be 1 whole number"),
+        ("rows of bits", [0, 1], "every message must be 3 whole numbers"),
+        ("rows of bits", [[0, 1], [1, 2, 3, 4]], "every message must be 3 whole numbers"),
     ],
 )
 def test_messages_that_are_none_are_refused(name: str, messages: list[Any], line: str) -> None:
@@ -658,7 +657,7 @@ def test_stored_messages_must_be_those_of_the_protocol(spark: SparkSession) -> N
     assert tallied(table, bits).users == 3
     with pytest.raises(hc.InvalidValue, match="each person must send 1 message, got"):
         tallied(table, bits, users=2)
-    with pytest.raises(hc.InvalidValue, match="messages must be 3 whole number"):
+    with pytest.raises(hc.InvalidValue, match="every message must be 3 whole numbers"):
         tallied(table, ALPHABETS["rows of bits"]())
     with pytest.raises(hc.UnreadableData, match="must have a column 'message'"):
         tallied(table.withColumnRenamed("message", "sent"), bits)
@@ -697,7 +696,7 @@ def test_crowds_and_trusts_that_do_not_fit_store_nothing(
 
 
 def lossy(spark: SparkSession, values: list[int]) -> DataFrame:
-    """Rows as they are; but the first time, after all of them were read, a task is lost."""
+    """The rows unchanged. In the first attempt, the task is lost after all rows were read."""
 
     def failing(batches: Iterator[pyarrow.RecordBatch]) -> Iterator[pyarrow.RecordBatch]:
         yield from batches
@@ -756,8 +755,7 @@ def test_work_that_fails_for_good_is_one_line(spark: SparkSession) -> None:
     ],
 )
 def test_protocols_travel_calibrated(name: str) -> None:
-    tasks = (hc.Count(), hc.Mean(0, 10), hc.Histogram(5), hc.Density(0, 10))
-    task = next(task for task in tasks if name in hc.protocol_names(task))
+    task = next(task for task in small_tasks() if name in hc.protocol_names(task))
     protocol = some(name, task)
     # With all that was computed.
     _ = protocol.guarantee, protocol.curve, protocol.bundled_guarantee

@@ -1,4 +1,4 @@
-"""Split and mix: what shares tell, by the laws of their counts, against the theorem's promise."""
+"""Split and mix: what shares reveal, by the laws of their counts, and the theorem's bound."""
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping
@@ -22,14 +22,14 @@ from headcount.protocols.shuffle.split_and_mix import shares_needed
 
 # The security of shares ---------------------------------------------------------------------
 #
-# Everybody writes a number modulo q as m shares, uniform among those that add up to it. Seen is how
-# often each share occurs among all n·m, of which the law is a convolution. An input is how many
-# people hold each number; only inputs of the same sum are compared.
+# Everybody writes a number modulo q as m shares, which are uniform among those with this sum. The
+# view is how often each share occurs among all n·m, and its law is a convolution. An input is the
+# number of people who hold each number. Only inputs with the same sum are compared.
 
 
 @lru_cache(maxsize=64)
 def ways(modulus: int, shares: int) -> list[dict[Counts, int]]:
-    """For each number, in how many ways its shares have which counts: modulus^(shares−1) in all."""
+    """For each number, the number of ways to get each vector of counts."""
     laws: list[dict[Counts, int]] = [{} for _ in range(modulus)]
     for counts in datasets(shares, modulus):
         orders = factorial(shares) // prod(map(factorial, counts))
@@ -43,7 +43,7 @@ def held_sum(holding: Counts) -> int:
 
 @lru_cache(maxsize=512)
 def view(holding: Counts, shares: int) -> dict[Counts, int]:
-    """In how many ways all people's shares have which counts."""
+    """The number of ways in which the shares of all people have each vector of counts."""
     laws = ways(len(holding), shares)
     whole: dict[Counts, int] = {(0,) * len(holding): 1}
     for law, people in zip(laws, holding, strict=True):
@@ -57,7 +57,7 @@ def view(holding: Counts, shares: int) -> dict[Counts, int]:
 
 
 def total_variation(one: Counts, other: Counts, shares: int) -> Fraction:
-    """Of the views of two inputs, exactly."""
+    """The exact total variation between the views of two inputs."""
     first, second = view(one, shares), view(other, shares)
     apart = sum(abs(first.get(k, 0) - second.get(k, 0)) for k in first.keys() | second.keys())
     return Fraction(apart, 2 * sum(first.values()))
@@ -75,7 +75,7 @@ def all_pairs(people: int, modulus: int) -> Iterator[tuple[Counts, Counts]]:
 
 
 def grid_views(inputs: list[Counts], shares: int) -> NDArray[np.float64]:
-    """The laws of views, a row for each input, in floats that are good to `GRID_ERROR`."""
+    """The laws of views, with a row for each input, in floats with an error of `GRID_ERROR`."""
     people, modulus = sum(inputs[0]), len(inputs[0])
     shape = (next_fast_len(people * shares + 1, real=True),) * (modulus - 1)
     transforms = []
@@ -93,7 +93,7 @@ def grid_views(inputs: list[Counts], shares: int) -> NDArray[np.float64]:
 
 
 def worst_pair(people: int, modulus: int, shares: int) -> tuple[float, Counts, Counts]:
-    """The inputs whose views are farthest apart, and how far that is, to `GRID_ERROR`."""
+    """The inputs whose views are farthest apart, and their distance, up to `GRID_ERROR`."""
     found = []
     for inputs in of_equal_sums(people, modulus):
         laws = grid_views(inputs, shares)
@@ -104,8 +104,8 @@ def worst_pair(people: int, modulus: int, shares: int) -> tuple[float, Counts, C
 
 
 def promised(people: int, modulus: int, shares: int, fixed: int = 2) -> float:
-    """The largest σ for which the rule, fixed + (2σ + log2 q)/(log2 n − log2 e), asks for no more
-    shares than these.
+    """The largest σ for which the rule fixed + (2σ + log2 q)/(log2 n − log2 e) requires at most
+    this many shares.
     """
     return ((shares - fixed) * (log2(people) - log2(e)) - log2(modulus)) / 2
 
@@ -155,7 +155,8 @@ def test_numbers_modulo_three_are_as_secure_as_promised(people: int, shares: int
 
 
 def test_numbers_modulo_four_are_as_secure_as_promised() -> None:
-    # Of three numbers or bits the worst inputs are those where all hold the same, or nearly all.
+    # For three numbers or for bits, the worst inputs are those in which all or nearly all hold the
+    # same.
     inputs = [(20, 0, 0, 0), (0, 20, 0, 0), (0, 0, 20, 0), (10, 0, 10, 0), (18, 1, 0, 1)]
     worst = max(total_variation(one, other, 3) for one, other in combinations(inputs, 2))
     assert 0 < worst <= 2 ** -promised(20, 4, 3)
@@ -173,7 +174,7 @@ def test_numbers_modulo_four_are_as_secure_as_promised() -> None:
 def test_one_share_fewer_is_not_enough(
     people: int, modulus: int, shares: int, pair: tuple[Counts, Counts]
 ) -> None:
-    """With 1 in place of 2, the rule promises what is not so, and not for two shares alone."""
+    """With 1 in place of 2, the rule promises too much, and not only for two shares."""
     sigma = promised(people, modulus, shares, fixed=1)
     assert sigma > 0
     assert shares_needed(people, modulus, sigma - 1e-9) == shares + 1
@@ -194,7 +195,7 @@ def build(task: hc.Task, users: int, **options: Any) -> Any:
 
 
 def small(users: int = 20, **options: Any) -> Any:
-    """A small modulus, so that shares and sums are easily seen."""
+    """A protocol with a small modulus, so that shares and sums are easy to inspect."""
     given = {"epsilon": 2.0, "delta": 1e-3} | options
     return build(hc.Sum(0, 2, whole=True), users, **given)
 
@@ -204,7 +205,7 @@ def follows(values: Iterable[Any], law: Mapping[Any, float]) -> bool:
 
 
 def shares_of(protocol: Any, values: Any, seed: int) -> NDArray[np.uint64]:
-    """A row for each person."""
+    """The shares, with a row for each person."""
     messages = protocol.randomize(values, hc.SeededSource(seed))
     assert set(messages.counts.tolist()) == {protocol.randomizer.fixed_messages}
     rows: NDArray[np.uint64] = messages.payload.astype(np.uint64)
@@ -212,7 +213,7 @@ def shares_of(protocol: Any, values: Any, seed: int) -> NDArray[np.uint64]:
 
 
 def signed(totals: NDArray[np.uint64], modulus: int) -> NDArray[np.int64]:
-    """The number nearest to 0 of each class."""
+    """The number of each residue class that is nearest to 0."""
     below = (totals % np.uint64(modulus)).astype(np.int64)
     out: NDArray[np.int64] = np.where(below >= modulus // 2, below - modulus, below)
     return out
@@ -232,7 +233,8 @@ def test_all_shares_but_one_are_uniform() -> None:
     uniform = dict.fromkeys(range(modulus), 1 / modulus)
     for column in range(number):
         assert follows(shares[:, column].tolist(), uniform)
-        # Of all the others together, too: only with this one they tell anything.
+        # All the other shares together are uniform, too. Only all shares of a person reveal
+        # anything.
         others = (shares.sum(axis=1) - shares[:, column]) % np.uint64(modulus)
         assert follows(others.tolist(), uniform)
     corners = dict.fromkeys(product(range(8), repeat=2), 1 / 64)
@@ -241,9 +243,9 @@ def test_all_shares_but_one_are_uniform() -> None:
         for bits in (low, high):
             seen = zip(bits[:, one].tolist(), bits[:, other].tolist(), strict=True)
             assert follows(seen, corners)
-    # And of two people who hold the same.
+    # The same holds for two people who hold the same value.
     assert follows(zip(low[::2, 0].tolist(), low[1::2, 0].tolist(), strict=True), corners)
-    # A bit that is set a little too often is seen.
+    # A bit that is set slightly too often is noticed.
     top = shares[:, 0] >> np.uint64(9)
     assert follows(top.tolist(), {0: 0.5, 1: 0.5})
     assert not follows(top.tolist(), {0: 0.485, 1: 0.515})
@@ -312,7 +314,7 @@ def test_sums_below_zero_are_read_right() -> None:
             estimate = protocol.estimate(protocol.tally(hc.shuffle(messages, source)))
             assert estimate.value == pytest.approx(-75 + 2 * level_sum)
             seen.append(estimate.value)
-    # Far beyond what is possible, on both sides: noise of a hundred ranges.
+    # Sums far beyond the possible ones, on both sides, with noise of a hundred ranges.
     assert min(seen) < -300
     assert max(seen) > 300
 
@@ -334,7 +336,7 @@ def test_tallies_of_parts_add_up_modulo() -> None:
         protocol.tally(hc.Batch(payload[1:], 40))
 
 
-# Noise of 2^20 times the honest people's needs room.
+# Noise of 2^20 times the honest people needs room.
 LARGEST: list[tuple[dict[str, Any], int]] = [
     ({"users": 2**30, "epsilon": 1.0}, 2**62),
     ({"users": 2**40, "honest": 2**20, "epsilon": 2.0**-20, "precision": 2**20}, 2**63),
@@ -358,7 +360,7 @@ def test_the_largest_moduli(options: dict[str, Any], modulus: int) -> None:
     together = tally(modulus - 1, 1) + tally(modulus - 1, users - 1)
     assert together.counts.tolist() == [modulus - 2]
     assert protocol.estimate(together).value == -2 * unit
-    # Shares of a few people, who have next to no noise among so many.
+    # The shares of a few people, who have almost no noise in such a crowd.
     shares = shares_of(protocol, np.array([0, 2**30, 2**29]), 7)
     assert shares.dtype == np.uint64
     assert shares.max() < modulus
@@ -369,7 +371,7 @@ def test_the_largest_moduli(options: dict[str, Any], modulus: int) -> None:
     for bit in (0, modulus.bit_length() - 2):
         many = shares_of(protocol, np.zeros(3000, dtype=int), 8)[:, :-1] >> np.uint64(bit)
         assert abs(np.mean(many & np.uint64(1)) - 0.5) < 2.5 / np.sqrt(many.size)
-    if users == protocol.crowd.honest:  # else there is too much noise to draw quickly
+    if users == protocol.crowd.honest:  # otherwise there is too much noise to draw quickly
         simulated = protocol.simulate({0: users - 5, 2**30: 5}, hc.SeededSource(9))
         error = protocol.estimate(simulated).value - 5 * 2**30
         assert abs(error) < 12 * protocol.standard_error({0: users})
@@ -383,10 +385,10 @@ def test_sums_hardly_ever_wrap_around(users: int, honest: int, epsilon: float) -
     assert most >= 2 * users
     ratio = mpmath.exp(-mpmath.mpf(epsilon) / levels)
     for people in (users, most):
-        # As far from the sums that can be, on either side, to where it would be read wrong.
+        # The distance from the possible sums, on either side, to the sums that would be misread.
         gap = (protocol.modulus - people * levels) // 2
         times = mpmath.mpf(people) / honest
-        # At least P(NB(times, ratio) ≥ gap), by the tilt that is best for it.
+        # A bound on P(NB(times, ratio) ≥ gap), with the best tilt.
         tilt = min(gap / (gap + times), ratio + (1 - ratio) * mpmath.mpf("0.9999"))
         grown = tilt / ratio
         log_bound = times * mpmath.log((1 - ratio) / (1 - ratio * grown)) - gap * mpmath.log(grown)
@@ -395,13 +397,13 @@ def test_sums_hardly_ever_wrap_around(users: int, honest: int, epsilon: float) -
     def tally(people: int) -> hc.Tally:
         return hc.Tally(np.array([5]), people, protocol.name, protocol.modulus)
 
-    # The largest sum of so many is read as it is, and what wraps below 0 as less than nothing.
+    # The largest possible sum is read correctly, and sums that wrap around are read as negative.
     for level_sum in (most * levels, -levels):
         seen = np.array([level_sum % protocol.modulus])
         estimate = protocol.estimate(hc.Tally(seen, most, protocol.name, protocol.modulus))
         assert estimate.value == pytest.approx(level_sum / levels / most)
     protocol.estimate(tally(most))
-    with pytest.raises(hc.CrowdMismatch, match=f"at most {most} people"):
+    with pytest.raises(hc.CrowdMismatch, match=f"at most {most:,} people"):
         protocol.estimate(tally(most + 1))
     with pytest.raises(hc.CrowdMismatch):
         protocol.estimate(tally(users - 1))
@@ -413,7 +415,7 @@ def test_shares_and_what_they_promise(epsilon: float, honest: int, delta: float)
     protocol = build(hc.Sum(0, 1), honest, epsilon=epsilon, delta=delta)
     number, modulus = protocol.randomizer.fixed_messages, protocol.modulus
     assert protocol.messages_per_user == number == protocol.parameters["shares"]
-    # A thousandth of delta is kept for the tables.
+    # A thousandth of delta is reserved for the tables.
     sigma = mpmath.log((1 + mpmath.exp(epsilon)) / (delta * (1 - mpmath.mpf(2) ** -10)), 2)
     gained = mpmath.log(honest, 2) - mpmath.log(mpmath.e, 2)
     assert number == int(mpmath.ceil(2 + (2 * sigma + mpmath.log(modulus, 2)) / gained))
@@ -423,7 +425,8 @@ def test_shares_and_what_they_promise(epsilon: float, honest: int, delta: float)
     assert bound <= protocol.guarantee.delta <= delta
     assert protocol.guarantee.delta <= bound + delta / 1000
     assert not protocol.guarantee.exact
-    # At other epsilons, that of the noise in the sum comes on top: at 0, of noise moved by it all.
+    # At other epsilons, the δ of the noise in the sum is added. At 0, it is that of noise moved by
+    # all levels.
     half = protocol.curve.delta(0.0) - float(2 * mpmath.mpf(2) ** -reached)
     assert half == pytest.approx(-np.expm1(-epsilon / 2), rel=0.02, abs=2e-3 * delta)
     if epsilon <= 1:

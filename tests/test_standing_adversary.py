@@ -1,6 +1,6 @@
-"""A standing adversary: what is printed and saved about random settings is never false.
+"""A standing adversary: no printed or saved statement about random settings is false.
 
-`adversary` lists what is seen of small crowds, `adversary_settings` and `adversary_ledgers` draw
+`adversary` lists the views of small crowds. `adversary_settings` and `adversary_ledgers` draw
 settings and run them. HEADCOUNT_ADVERSARY_SEED draws others.
 """
 
@@ -35,7 +35,7 @@ QUICK_DOORS = {door: share for door, share in DOORS.items() if door != "ledger"}
 def attack(
     seed: str, headcount: Headcount, folder: Path, doors: Mapping[str, int] = DOORS
 ) -> list[Finding]:
-    """One setting that gives an answer; those that are refused are drawn anew."""
+    """Attack one setting that gives an answer. Settings that are refused are drawn again."""
     random = Random(seed)
     (door,) = random.choices(list(doors), weights=list(doors.values()))
     for _ in range(300):
@@ -62,7 +62,7 @@ def _through(door: str, random: Random, headcount: Headcount, folder: Path) -> I
 
 
 def told(findings: list[Finding]) -> str:
-    """The first of each kind, to be read in a failure."""
+    """The first finding of each kind, for the message of a failure."""
     kinds = {one.reading.where.split(",")[0]: one for one in reversed(findings)}
     return f"{len(findings)} readings are false:\n" + "\n".join(map(str, kinds.values()))
 
@@ -92,7 +92,7 @@ def test_no_statement_about_a_few_random_settings_is_false(
     assert not found, told(found)
 
 
-# What was false once --------------------------------------------------------------------------
+# Statements that were false once ---------------------------------------------------------------
 
 
 def response(epsilon: float, delta: float) -> Asked:
@@ -143,7 +143,7 @@ def gathered(name: str, task: hc.Task, budget: hc.Budget, users: int) -> Gatheri
 
 
 def test_redrawn_bundles_are_not_promised_more_than_they_keep() -> None:
-    """Where SECURITY.md tells to seal bundles whole, this is not what is found there."""
+    """If SECURITY.md says to seal whole bundles, this attack is not possible."""
     made = gathered("shuffle.fake-users", hc.Histogram(2), hc.Budget(2, 0.1), 3)
     slots = made.protocol.slots
     assert made.protocol.randomizer.overflow(slots) > 0
@@ -175,7 +175,7 @@ def built_for(name: str, task: hc.Task, budget: hc.Budget, users: int) -> hc.Pro
 
 
 def small_ledger(rule: str | None = None) -> ledgers.Releases:
-    """A response, and by its answer one of two others of the same budget."""
+    """A response, and then one of two others of the same budget, chosen by its answer."""
     budget = hc.Budget(0.4, 0.05)
     return ledgers.Releases(
         hc.Budget(0.43, 0.05),
@@ -199,7 +199,7 @@ def test_a_ledger_keeps_what_it_says(where: str, of_ledgers: list[Finding]) -> N
     assert not found, told(found)
 
 
-# What the adversary would not miss ------------------------------------------------------------
+# Faults that the adversary must notice ----------------------------------------------------------
 
 
 @pytest.fixture
@@ -216,7 +216,7 @@ def promising(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
 
 @pytest.fixture
 def fresh() -> Iterator[None]:
-    """Nothing is remembered of protocols that are changed behind their back."""
+    """Clear the caches for protocols that a test has changed."""
     adversary.forget()
     yield
     adversary.forget()
@@ -246,7 +246,7 @@ def test_what_is_said_now_is_true(asked: Asked) -> None:
 
 @noisy
 def test_half_of_a_delta_is_seen(asked: Asked, promising: Callable[..., None]) -> None:
-    """Or, of a pure guarantee, an ε that is a hundredth too small."""
+    """For a pure guarantee, an ε that is a hundredth too small is noticed."""
     made = gathering(asked)
     said = made.protocol.guarantee
     half = {"delta": said.delta / 2} if said.delta else {"epsilon": 0.99 * said.epsilon}
@@ -260,7 +260,7 @@ def test_half_of_a_delta_is_seen(asked: Asked, promising: Callable[..., None]) -
 def test_noise_that_is_a_twentieth_too_small_is_seen(
     asked: Asked, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Than that for which the guarantee was computed."""
+    """The noise is smaller than that for which the guarantee was computed."""
     made = gathering(asked)
     protocol = made.protocol
     said = protocol.guarantee, protocol.curve
@@ -277,7 +277,7 @@ def test_noise_that_is_a_twentieth_too_small_is_seen(
 
 @pytest.mark.parametrize("asked", CHECKED[2:], ids=lambda asked: asked.name)
 def test_dishonest_people_who_are_forgotten_are_seen(asked: Asked) -> None:
-    """Noise for everybody, where a few are honest and the guarantee says so."""
+    """The noise is made for everybody, but only a few are honest, as the guarantee says."""
     protocol = gathering(asked, users=6).protocol
     said = replace(protocol.guarantee, honest=3)
     (reading,) = settings.in_json({"guarantee": said.to_dict()}, "to_dict")
@@ -286,7 +286,7 @@ def test_dishonest_people_who_are_forgotten_are_seen(asked: Asked) -> None:
 
 
 def test_rows_whose_honesty_is_forgotten_are_seen() -> None:
-    """In a table: the noise of everybody, where the caller said that a few are honest."""
+    """The noise of a table is made for everybody, but the caller said that few are honest."""
     everybody = Table(response(1, 0.1), rows_of(("a", 6)), None, False, False, 1, "error")
     answer, protocols = settings.answered(everybody)
     readings = settings.in_json(answer.to_dict(), "to_dict")
@@ -326,7 +326,7 @@ def test_a_guarantee_that_is_called_exact_and_is_not_is_seen(
 
 @pytest.mark.parametrize("rows", [2, 3])
 def test_rows_that_are_protected_one_by_one_are_seen(rows: int) -> None:
-    """A person of several rows, promised what is kept for one of them."""
+    """A person has several rows, and the guarantee holds only for one of them."""
     for asked in (CHECKED[0], CHECKED[1], response(1, 0.1)):
         said = gathering(asked).protocol.guarantee
         reading = Reading("to_dict", said.epsilon, said.delta)
@@ -335,7 +335,7 @@ def test_rows_that_are_protected_one_by_one_are_seen(rows: int) -> None:
 
 
 def test_all_doors_and_readings_are_looked_at(headcount: Headcount, tmp_path: Path) -> None:
-    """Text, JSON, a page and a table each say something, of groups as well."""
+    """Text, JSON, a page and a table each state a guarantee, and so do groups."""
     made = Table(response(2, 0.2), rows_of(("a", 3)), None, True, False, 1, "error")
     seen: list[Reading] = []
 

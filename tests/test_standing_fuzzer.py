@@ -1,7 +1,7 @@
-"""The command line, fuzzed: whatever is typed and however its files are damaged, it answers or
-refuses in one line, writes only what was asked for, and charges nobody for nothing.
+"""The command line, fuzzed. For any line and any damaged files, it answers or refuses in one line,
+writes only what was asked for, and charges only for answers.
 
-`FUZZ_SEED` in the environment tries other lines than those of every day.
+`FUZZ_SEED` in the environment tries other lines than the default.
 """
 
 import os
@@ -41,20 +41,22 @@ def home(things: Things, tmp_path_factory: pytest.TempPathFactory) -> zoo.Zoo:
 
 @pytest.fixture(scope="module")
 def faulty(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Nursery]:
-    """Children of this one have disks that can fail."""
+    """Child processes have disks that can fail."""
     with nursery(faults.built_shim(tmp_path_factory.mktemp("shim"))) as made:
         yield made
 
 
 def nothing_wrong(found: list[tuple[Line, list[str]]]) -> None:
-    """Fails with every sentence and its line, in full."""
+    """Fail with every judgment and its line, in full."""
     sentences = [f"{one}\n    {line}" for line, said in found for one in said]
     if sentences:
         pytest.fail("\n".join(sentences), pytrace=False)
 
 
 def asked(text: str) -> Line:
-    """A line as it is typed; what begins with -- takes the next word, unless that does, too."""
+    """A line from its text. A word that begins with -- takes the next word as its value, unless
+    that also begins with --.
+    """
     words = shlex.split(text)
     named = next(one for one in lines.commands() if tuple(words[: len(one)]) == one)
     rest, arguments, options = words[len(named) :], [], []
@@ -160,7 +162,7 @@ def test_a_limit_on_files(nest: Nursery, home: zoo.Zoo) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("recipe", lines.RECIPES, ids=lambda recipe: recipe.words)
 def test_recipes_are_answered(nest: Nursery, home: zoo.Zoo, recipe: lines.Recipe) -> None:
-    """Otherwise the fuzzer would only knock at the door."""
+    """Otherwise the fuzzer would test only refusals."""
     line = lines.whole(recipe, random.Random(1), sorted(home.things))
     ended = nest.run(Run(line.typed, str(home.box), home.environment()))
     home.tidy()

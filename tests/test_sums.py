@@ -1,4 +1,4 @@
-"""The protocols for sums and means against formulas, scipy's laws, and figures known beforehand."""
+"""The protocols for sums and means, compared with formulas, scipy's laws and known figures."""
 
 import math
 from collections import Counter
@@ -48,8 +48,8 @@ def test_every_question_has_an_answer_in_every_trust(task: hc.Task, trust: hc.Tr
 
 PEOPLE = 100_000
 PLACES = np.arange(21) / 20  # between levels, so that rounding is tested as well
-# The mean of 200 squares of Laplace-like noise, to their expectation: beyond these with
-# probability 1e-6 (by a million such means, beyond 0.445 and 2.16 none).
+# The mean of 200 squares of Laplace-like noise, relative to its expectation, is beyond these with
+# probability 1e-6. (Of a million such means, none was beyond 0.445 and 2.16.)
 LEAST_SQUARE, MOST_SQUARE = 0.42, 2.3
 
 
@@ -91,7 +91,9 @@ def test_error_of_the_best_mean_is_as_stated(sent: bool) -> None:
 
 
 def ones_law(ones: int, zeros: int, q: float) -> tuple[int, Array]:
-    """How many bits are one after flips: the first count listed, and masses from there on."""
+    """The law of the number of ones after flips: the first number listed, and the masses from there
+    on.
+    """
     parts = []
     for bits, p in ((ones, 1 - q), (zeros, q)):
         reach = 9 * math.sqrt(bits * q * (1 - q)) + 40
@@ -111,7 +113,7 @@ def divergence(one: tuple[int, Array], other: tuple[int, Array], epsilon: float)
 
 
 def unary_delta(honest: int, bits: int, q: float, epsilon: float, others: int) -> float:
-    """Of a person at either end, where the others' levels add up to that, both ways."""
+    """δ of a person at either end, if the others' levels have this sum, in both directions."""
     all_bits = honest * bits
     low = ones_law(others, all_bits - others, q)
     high = ones_law(others + bits, all_bits - others - bits, q)
@@ -177,7 +179,9 @@ def test_unary_bits_have_their_law(value: float) -> None:
 
 
 def test_the_unary_sum_is_read_without_bias() -> None:
-    """(ones − qnr)/(1 − 2q) levels: linear, and right where each bit is what is expected of it."""
+    """The estimate is (ones − qnr)/(1 − 2q) levels. It is linear, and correct if each bit is
+    expected.
+    """
     protocol = build("shuffle.unary-sum", hc.Sum(-1, 3), 50, bits=8, epsilon=3, delta=0.01)
     q = protocol.parameters["lambda"] / 100
     for ones in (0, 137, 400):
@@ -186,7 +190,7 @@ def test_the_unary_sum_is_read_without_bias() -> None:
 
 
 def test_bits_of_the_unary_sum() -> None:
-    """By default the paper's number, but whole numbers are sent as they are if they are few."""
+    """The default is the paper's number. If there are few whole numbers, they are not rounded."""
     assert build("shuffle.unary-sum", hc.Sum(0, 1), 10_000).parameters["bits"] == 100
     assert build("shuffle.unary-sum", hc.Sum(0, 1), 10_000, epsilon=0.5).parameters["bits"] == 50
     assert build("shuffle.unary-sum", hc.Sum(0, 70, whole=True), 10_000).parameters["bits"] == 70
@@ -201,13 +205,13 @@ def test_bits_of_the_unary_sum() -> None:
 
 
 def correlated(levels: int, users: int = 4, **options: Any) -> Any:
-    """A little noise: large budgets, so that a crowd of four can hide anybody."""
+    """A protocol with little noise: with a large budget, a crowd of four can hide anybody."""
     given = {"epsilon": 4, "delta": 0.05, "epsilon1": 2.0} | options
     return build("shuffle.correlated-sum", hc.Sum(0, levels, whole=True), users, **given)
 
 
 def atoms_of(levels: int) -> Iterator[tuple[int, ...]]:
-    """As in the paper, in the order of accounting."""
+    """The atoms of the paper, in the order of accounting."""
     yield 1, -1
     for i in range(2, levels + 1):
         yield i, -math.ceil(i / 2), -math.floor(i / 2)
@@ -216,7 +220,7 @@ def atoms_of(levels: int) -> Iterator[tuple[int, ...]]:
 
 
 def meanings(protocol: Any) -> list[int]:
-    """What each message adds to the answer, as the analyzer reads it."""
+    """The number that each message adds to the answer."""
     size, users = protocol.estimator.tally_size, protocol.crowd.users
     return [
         round(protocol.estimate(hc.Tally(row, users, protocol.name, None)).value)
@@ -225,9 +229,9 @@ def meanings(protocol: Any) -> list[int]:
 
 
 def atoms_seen(protocol: Any, counts: Array, levels: Array) -> dict[int, Array]:
-    """How many atoms there are of each kind, by their first element; 1 and −1 are what is left.
+    """The number of atoms of each kind, by their first element. The rest are messages 1 and −1.
 
-    `counts` has a row for each crowd, and `levels` how many people of it hold each level.
+    `counts` has a row for each crowd, and `levels` has the number of its people at each level.
     """
     most = levels.shape[1] - 1
     sent = {value: counts[:, code].copy() for code, value in enumerate(meanings(protocol))}
@@ -240,7 +244,7 @@ def atoms_seen(protocol: Any, counts: Array, levels: Array) -> dict[int, Array]:
 
 
 def crowd_counts(protocol: Any, values: Array, size: int, source: hc.Source) -> Array:
-    """How often each message is sent by each group of `size` people in a row."""
+    """How often each message is sent by each group of `size` consecutive people."""
     messages = protocol.randomize(values, source)
     owner = np.repeat(np.arange(len(values)) // size, messages.counts)
     kinds, groups = protocol.estimator.tally_size, len(values) // size
@@ -249,7 +253,7 @@ def crowd_counts(protocol: Any, values: Array, size: int, source: hc.Source) -> 
 
 
 def flood_laws(protocol: Any, times: float = 1.0) -> dict[int, Array]:
-    """Of the number of each atom, by its first element, as accounting assumes it."""
+    """The law of the number of each atom, by its first element, as accounting assumes it."""
     noise = protocol.noise
     out = {}
     for atom, flood in zip(atoms_of(noise.levels), noise.floods, strict=True):
@@ -261,7 +265,7 @@ def flood_laws(protocol: Any, times: float = 1.0) -> dict[int, Array]:
 
 
 def ones_and_minus_ones(protocol: Any, times: float = 1.0) -> dict[tuple[int, int], float]:
-    """(U₊ + Z, U₋ + Z), Z the number of atoms {1, −1}."""
+    """The law of (U₊ + Z, U₋ + Z), where Z is the number of atoms {1, −1}."""
     k = np.arange(120)
     single = stats.nbinom.pmf(k, times, -np.expm1(-protocol.noise.rate))
     table = np.zeros((120, 120))
@@ -272,7 +276,7 @@ def ones_and_minus_ones(protocol: Any, times: float = 1.0) -> dict[tuple[int, in
 
 
 def check_atoms(protocol: Any, seen: dict[int, Array], times: float = 1.0) -> None:
-    """All that is seen, in whole atoms: each has its law, and they are independent."""
+    """The whole view in atoms: each atom has its law, and atoms are independent."""
     for number in seen.values():
         assert number.min() >= 0
     pairs = ones_and_minus_ones(protocol, times)
@@ -281,7 +285,7 @@ def check_atoms(protocol: Any, seen: dict[int, Array], times: float = 1.0) -> No
     for first, law in laws.items():
         if first != 1:
             assert follows(seen[first].tolist(), dict(enumerate(law)))
-    # Pairs of them, by whether they are above their medians.
+    # Pairs of atoms, by whether they are above their medians.
     single: dict[int, float] = dict.fromkeys(range(120), 0.0)
     for (plus, _), chance in pairs.items():
         single[plus] += chance
@@ -329,7 +333,7 @@ def test_messages_of_correlated_sums_have_the_law_that_is_accounted_for(levels: 
     held = np.tile(np.bincount(hold, minlength=levels + 1), (crowds, 1))
     seen = atoms_seen(protocol, counts, held)
     check_atoms(protocol, seen)
-    # Laws that are wrong by a few percent are seen.
+    # Laws that are wrong by a few percent are noticed.
     assert not follows(
         zip(seen[1].tolist(), seen[-1].tolist(), strict=True), ones_and_minus_ones(protocol, 1.05)
     )
@@ -345,14 +349,14 @@ def test_messages_of_correlated_sums_have_the_law_that_is_accounted_for(levels: 
 
 @pytest.mark.parametrize("levels", [1, 2, 3, 6])
 def test_everybody_sends_a_level_once_and_whole_atoms(levels: int) -> None:
-    """Of each person alone: without the level, what is left is atoms, and single messages."""
+    """For each person alone: without the level, only atoms and single messages are left."""
     protocol = correlated(levels, 200)
     values = np.arange(20_000) % (levels + 1)
     counts = crowd_counts(protocol, values, 1, hc.SeededSource(77))
     held = (values[:, None] == np.arange(levels + 1)).astype(np.int64)
     seen = atoms_seen(protocol, counts, held)
     assert all(number.min() >= 0 for number in seen.values())
-    # Most have no noise at all: then the level is all they send, or nothing for 0.
+    # Most people have no noise. Then they send only the level, or nothing for 0.
     quiet = np.array(list(seen.values())).sum(axis=0) == 0
     assert 0.5 < quiet.mean() < 1
     assert np.array_equal(counts[quiet].sum(axis=1), (values > 0)[quiet])
@@ -389,7 +393,7 @@ def test_noise_of_those_who_are_not_counted_on() -> None:
     held = np.tile(np.bincount(hold, minlength=3), (crowds, 1))
     counts = crowd_counts(protocol, np.tile(hold, crowds), 8, hc.SeededSource(3))
     check_atoms(protocol, atoms_seen(protocol, counts, held), times=2.0)
-    # Any four of them have the noise that is accounted for.
+    # Any four people have the noise that accounting assumes.
     counts = crowd_counts(protocol, np.tile(hold, crowds), 4, hc.SeededSource(3))[::2]
     held = np.tile(np.bincount(hold[:4], minlength=3), (crowds, 1))
     check_atoms(protocol, atoms_seen(protocol, counts, held))
@@ -416,7 +420,7 @@ def test_bundles_of_correlated_sums_hold_what_is_sent(levels: int) -> None:
             masses = stats.nbinom.pmf(np.arange(2000), r / 5, -math.expm1(-rate))
             copies[:: len(atom)] = masses[: len(copies[:: len(atom)])]
             law = np.convolve(law, copies)[:2000]
-    # Of a person who sends a level, one message more.
+    # A person who sends a level sends one more message.
     tails = np.cumsum(law[::-1])[::-1]
     for slots in (1, 2, 5, 10, 20, 40, 80):
         assert tails[slots] <= protocol.randomizer.overflow(slots) <= 1
@@ -450,7 +454,7 @@ def test_wishes_of_correlated_sums() -> None:
     assert 1.55 < few.messages_per_user <= 1.6
     assert 3.9 < many.messages_per_user <= 4
     assert error(1) < many.standard_error() < few.standard_error()
-    # Half of them follow: their noise alone is half of the variance.
+    # Half of the people follow the protocol, and their noise alone is half of the variance.
     half = wish(honest=500, error_ratio=2.0)
     assert half.standard_error() == pytest.approx(2 * error(1))
     assert wish(honest=500).standard_error() == pytest.approx(1.05 * math.sqrt(2) * error(1))
@@ -512,7 +516,7 @@ def test_many_levels_rely_on_the_paper() -> None:
 
 
 def response_law(protocol: Any, place: Fraction) -> dict[int, Fraction]:
-    """Reports of somebody between two levels, by the γ that is stated."""
+    """The law of the reports of a person between two levels, with the stated γ."""
     k, gamma = int(protocol.parameters["levels"]), Fraction(protocol.parameters["gamma"])
     chances = dict.fromkeys(range(k + 1), gamma / (k + 1))
     below, share = divmod(place, 1)
@@ -548,7 +552,7 @@ def test_reports_of_the_fixed_point_sum(value: float) -> None:
 
 
 def test_worst_error_of_one_message() -> None:
-    """At places a thousandth of a level apart."""
+    """Places are a thousandth of a level apart."""
     for levels, users in ((1, 200), (4, 200), (4, 20_000), (9, 3000)):
         protocol = build("shuffle.fixed-point-sum", hc.Sum(0, 1), users, levels=levels, delta=1e-4)
         places = np.arange(0, levels * 500 + 1) / (levels * 1000)
@@ -623,7 +627,7 @@ def test_refusals_of_one_message() -> None:
     for wrong in (0, 2.5, 2**24, "two"):
         with pytest.raises(hc.InvalidParameter, match="`levels`"):
             build("shuffle.fixed-point-sum", hc.Sum(0, 1), 5000, levels=wrong)
-    # So many people that a tally has no room for the best number of levels.
+    # There are so many people that a tally has no room for the best number of levels.
     crowded = build("shuffle.fixed-point-sum", hc.Sum(0, 1), 2**50, epsilon=8, delta=1e-3)
     assert crowded.parameters["levels"] == 2**10
 
@@ -651,7 +655,7 @@ def test_one_bit_for_a_number(epsilon: float) -> None:
         assert answers[1] == pytest.approx(float(factor), rel=1e-14)
         assert answers[0] == -answers[1]
         assert up + down == 1
-        # The lie is rounded to the private side by less than 2^−64, and no law in between.
+        # The lie is rounded toward more privacy by less than 2^−64.
         lie = 1 / (e + 1)
         chance = lie + (1 - 2 * lie) * (1 + exactly(Fraction(value))) / 2
         assert abs(exactly(up) - chance) < mpmath.mpf(2) ** -64
@@ -697,13 +701,13 @@ def test_amplified_numbers_are_one_bit_each(task: hc.Sum | hc.Mean) -> None:
 
 
 def laws_lie(protocol: Any, task: hc.Sum | hc.Mean) -> Fraction:
-    """How often somebody at the low end says that it is the high one."""
+    """The probability that a person at the low end reports the high end."""
     lie: Fraction = protocol.law(task.low)[((1, 1),)]
     return lie
 
 
 def test_pure_sums_have_pure_curves() -> None:
-    """Without a delta everybody is private alone, and from ε on, exactly: no less, and no more."""
+    """Without a delta, each person is private alone, at exactly ε."""
     for name, options in (
         ("shuffle.unary-sum", {"bits": 7}),
         ("shuffle.unary-sum", {"bits": 1000}),

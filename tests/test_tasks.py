@@ -29,7 +29,7 @@ class MultiplesWithNoise(Geometric):
 
 @pytest.fixture(autouse=True)
 def registered(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The one line."""
+    """Register the task with one line."""
     monkeypatch.setitem(TASKS, "multiples", "multiples:Multiples")
 
 
@@ -100,7 +100,7 @@ def test_a_new_task_is_planned_and_no_protocol_answers_yet(tmp_path: Path) -> No
     found = hc.plan(TASK, BUDGET, CROWD)
     assert (found.candidates, found.refused, found.bounds) == ((), (), ())
     assert "Multiples of 3: 1,000 people" in str(found)
-    with pytest.raises(hc.InvalidParameter, match="no protocol of this trust answers Multiples of"):
+    with pytest.raises(hc.InvalidParameter, match="no protocol answers Multiples of"):
         _ = found.best
     found.save(tmp_path / "plan.json")
     loaded = hc.Plan.load(tmp_path / "plan.json")
@@ -108,16 +108,14 @@ def test_a_new_task_is_planned_and_no_protocol_answers_yet(tmp_path: Path) -> No
     assert loaded.task == TASK
     with pytest.raises(hc.InvalidParameter, match=r"`task` must be a count or .*, got Multiples"):
         hc.protocol("central.geometric", TASK, BUDGET, CROWD)
-    with pytest.raises(hc.InvalidParameter, match="no protocol of this trust answers Multiples of"):
+    with pytest.raises(hc.InvalidParameter, match="no protocol answers Multiples of"):
         hc.estimate(COLUMN, TASK, budget=BUDGET)
 
 
 def test_a_new_task_is_found_like_all_others() -> None:
     assert hc.Multiples is Multiples
     vars(hc).pop("Multiples")
-    with pytest.raises(
-        hc.InvalidParameter, match=r"one of the names count, sum, .*, multiples, got"
-    ):
+    with pytest.raises(hc.InvalidParameter, match=r"one of the names .*count, .*multiples, got"):
         task_from({"name": "nothing"})
     with pytest.raises(hc.InvalidParameter, match="must have the settings of its kind, got a"):
         task_from({"name": "multiples", "above": 3})

@@ -1,4 +1,4 @@
-"""Lower bounds are below every protocol and every channel; rates grow as they say."""
+"""Lower bounds are below the error of every protocol and channel, and rates grow as stated."""
 
 import itertools
 import json
@@ -109,12 +109,12 @@ def test_what_does_not_hold_is_left_out() -> None:
         assert f"{trust}.pure-lower" not in names(COLORS, 1, 1e-9, 1000)
         assert f"{trust}.rate" in names(COUNT, 1, 1e-9, 1000)
         assert f"{trust}.rate" not in names(COUNT, 1.01, 1e-9, 1000)
-    # With a larger δ, telling the truth at times would be better than these rates.
+    # With a larger δ, sometimes telling the truth would be better than these rates.
     assert "central.rate" in names(COUNT, 0.1, 0.024, 1000)
     assert not {"central.rate", "shuffle.rate"} & names(COUNT, 0.1, 0.026, 1000)
     assert "local.rate" in names(COUNT, 0.1, 0.0024, 1000)
     assert "local.rate" not in names(COUNT, 0.1, 0.0026, 1000)
-    # Below these crowds, answering half of the crowd without looking is no worse.
+    # In smaller crowds, always answering half of the crowd is no worse.
     assert "local.rate" in names(COUNT, 0.1, 0.0, 101)
     assert "local.rate" not in names(COUNT, 0.1, 0.0, 99)
     assert "central.rate" in names(COUNT, 0.1, 0.0, 11)
@@ -126,7 +126,7 @@ def test_what_does_not_hold_is_left_out() -> None:
     assert "shuffle.one-message-rate" not in names(COUNT, 1, 1e-6, 1000, 13)
     assert "shuffle.one-message-rate" in names(REALS, 1, 1e-6, 1000)
     assert "shuffle.one-message-rate" not in names(WHOLE, 1, 1e-6, 1000)
-    # β = 1.5: noise is below sampling error from ε = 1000^(−3/8) = 0.075 on.
+    # β = 1.5: noise is below the sampling error for ε ≥ 1000^(−3/8) = 0.075.
     for trust in (CENTRAL, SHUFFLE):
         assert f"{trust}.rate" in names(DENSITY, 0.08, 1e-6, 1000)
         assert f"{trust}.rate" not in names(DENSITY, 0.07, 1e-6, 1000)
@@ -142,7 +142,9 @@ def test_what_does_not_hold_is_left_out() -> None:
 def errors(
     task: hc.Task, epsilon: float, delta: float, users: int, honest: int
 ) -> tuple[tuple[hc.Trust, str, bool, float], ...]:
-    """Trust, name, whether everybody sends one message, and worst error of all that fit."""
+    """The trust, the name, whether everybody sends one message, and the worst error of all that
+    fit.
+    """
     found = []
     for name in hc.protocol_names(task):
         try:
@@ -211,7 +213,7 @@ def test_a_shuffled_crowd_of_one_honest_person_is_local() -> None:
         assert shuffled == pytest.approx(value(f"local.{task.name}.lower", task, 0.7, delta, 50))
     both = [value(f"{t}.histogram.pure-lower", COLORS, 0.7, 0.0, 50, 1) for t in (SHUFFLE, LOCAL)]
     assert both[0] == pytest.approx(both[1])
-    # Everybody honest: what holds for a curator.
+    # If everybody is honest, the bound for a curator holds.
     assert value("shuffle.count.lower", COUNT, 0.7, 1e-5, 50) == pytest.approx(
         value("central.count.lower", COUNT, 0.7, 1e-5, 50)
     )
@@ -368,7 +370,7 @@ def test_powers_of_epsilon(name: str, task: hc.Task, power: float) -> None:
     ],
 )
 def test_powers_of_dishonesty(name: str, task: hc.Task, power: float) -> None:
-    """Where only a quarter is honest, shuffled noise must be that of a quarter."""
+    """If only a quarter of the people are honest, their shuffled noise must be enough."""
     everyone, quarter = (value(name, task, 1.0, 1e-7, 10_000, h) for h in (10_000, 2500))
     assert quarter / everyone == pytest.approx(4**power)
 
@@ -443,7 +445,7 @@ def test_closed_forms_in_fifty_digits(epsilon: float) -> None:
             return sum(math.comb(3, m) * sums[m] * shift ** (3 - m) for m in range(4))
 
         def staircase(width: Any) -> Any:
-            """The variance of the law with steps at k + width, k = 0, 1, …"""
+            """The variance of the law with steps at k + width, for k = 0, 1, …"""
             height = (1 - b) / (2 * (width + (1 - width) * b))
             start, turn, end = cubes(0), cubes(width), cubes(1)
             return 2 * height / 3 * (turn - start + b * (end - turn))
@@ -499,10 +501,10 @@ def test_fine_whole_numbers_are_real_ones() -> None:
 
 
 def best_central(epsilon: float, delta: float, users: int, unbiased: bool) -> float:
-    """The least worst variance of any answers on a grid, by linear programming.
+    """The least worst-case variance of any answers on a grid, by linear programming.
 
-    The variables are the laws of the answers for 0, …, n, what of each exceeds e^ε times a
-    neighbor's, and the worst variance.
+    The variables are the laws of the answers for 0, …, n, their excesses over e^ε times a
+    neighbor's law, and the worst variance.
     """
     reach = 4.0 if unbiased else 0.0
     grid = np.arange(-reach, users + reach + 1e-9, 0.125)
@@ -559,7 +561,7 @@ def test_no_small_curator_is_below(
 def random_channel(
     rng: np.random.Generator, inputs: int, outputs: int, epsilon: float
 ) -> NDArray[np.float64]:
-    """Laws of a message, by input; some are extreme, none is more than e^ε times another."""
+    """Random laws of a message, by input. Some are extreme, and ratios are at most e^ε."""
     shape = rng.random((inputs, outputs))
     if rng.random() < 0.5:
         shape = np.round(shape)
@@ -575,14 +577,14 @@ def random_channel(
 
 
 def response(epsilon: float, delta: float = 0.0) -> NDArray[np.float64]:
-    """With probability δ the truth, else randomized response."""
+    """The truth with probability δ, and otherwise randomized response."""
     p = 1 / (1 + math.exp(-epsilon))
     kept = (1 - delta) * np.array([[p, 1 - p], [1 - p, p]])
     return np.hstack([kept, delta * np.eye(2)]) if delta else kept
 
 
 def least_unbiased(channel: NDArray[np.float64], users: int) -> float:
-    """Of all unbiased counts from everybody's messages, the least mean variance over all data."""
+    """The least mean variance over all data, for unbiased counts from everybody's messages."""
     crowds = list(itertools.product((0, 1), repeat=users))
     law: NDArray[Any] = channel
     for _ in range(users - 1):
@@ -605,7 +607,7 @@ def test_no_small_local_protocol_is_below(users: int, epsilon: float) -> None:
             channel = random_channel(rng, 2, outputs, epsilon)
             if np.ptp(channel, axis=0).max() > 0.01:  # else it tells nothing
                 assert least_unbiased(channel, users) >= bound**2 / ROUNDING
-    # With δ, telling the truth at times is the best, and below the pure bound.
+    # With δ > 0, sometimes telling the truth is best, and is below the pure bound.
     mixed = value("local.count.lower", COUNT, epsilon, 0.1, users)
     assert least_unbiased(response(epsilon, 0.1), users) == pytest.approx(mixed**2)
     assert mixed < bound
@@ -616,7 +618,7 @@ def test_no_small_local_protocol_is_below(users: int, epsilon: float) -> None:
     [(0.5, 0.0, 1), (0.5, 0.0, 4), (1.0, 0.0, 8), (2.0, 0.0, 20), (0.5, 0.1, 3), (3.0, 0.1, 5)],
 )
 def test_no_biased_local_count_is_below(epsilon: float, delta: float, users: int) -> None:
-    """Against the best answers by the number of yeses (and of truths told), found by descent."""
+    """The bound is compared with the best answers, which are found by descent."""
     channel = response(epsilon, delta)
     outcomes = [
         kinds
@@ -641,7 +643,7 @@ def test_no_biased_local_count_is_below(epsilon: float, delta: float, users: int
     def risks(answers: NDArray[np.float64]) -> NDArray[np.float64]:
         return np.asarray((laws * (answers - np.arange(users + 1)[:, None]) ** 2).sum(axis=1))
 
-    # The best answers for a prior; the prior for which they are worst decides.
+    # The best answers for a prior. The worst prior decides.
     def bayes(weights: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
         prior = np.exp(weights - weights.max())
         prior /= prior.sum()

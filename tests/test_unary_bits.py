@@ -1,7 +1,7 @@
-"""Unary bits behind a shuffler, against enumeration, 50 digits and scipy.
+"""Unary bits with a shuffler, compared with enumeration, 50 digits and scipy.
 
-Everyone holds a level x ∈ {0..r} and sends x ones and r−x zeros, each flipped with probability q;
-the view is the number of ones. Nothing here that judges comes from `headcount.accounting`.
+Everyone holds a level x ∈ {0..r} and sends x ones and r−x zeros, each flipped with probability q.
+The view is the number of ones. None of the judges here comes from `headcount.accounting`.
 """
 
 import math
@@ -49,7 +49,7 @@ def bundle(level: int, bits: int, lie: Fraction) -> Masses:
 
 
 def views(levels: Sequence[int], bits: int, lie: Fraction) -> list[Masses]:
-    """What is seen of others with such levels and of a victim with level 0, …, r."""
+    """The views of others with these levels and of a victim with level 0, …, r."""
     crowd = [Fraction(1)]
     for level in levels:
         crowd = convolved(crowd, bundle(level, bits, lie))
@@ -92,14 +92,14 @@ def test_only_the_number_of_true_ones_matters(honest: int, bits: int) -> None:
 @pytest.mark.parametrize("honest", range(1, 7))
 @pytest.mark.parametrize("bits", range(1, 6))
 def test_tiny_crowds_are_exact(honest: int, bits: int) -> None:
-    """Over all datasets and all pairs of levels, in both directions."""
+    """All datasets and all pairs of levels are tried, in both directions."""
     for lie in LIES[: 4 if honest * bits < 16 else 2]:
         most = bits * math.log((1 - lie) / lie)
         epsilons = [min(share * most, 6.0) for share in (0, 1e-9, 0.03, 0.2, 0.6, 0.97)]
         factors = [e_to_the(epsilon) for epsilon in epsilons]
         seen = [views(padded(levels, honest), bits, lie) for levels in crowds(honest, bits)]
         pairs = [pair for view in seen for pair in permutations(view, 2)]
-        if len(pairs) > 150:  # all pairs at one ε, the extreme ones at all
+        if len(pairs) > 150:  # all pairs at one ε, the extreme pair at all ε
             extremes = [pair for view in seen for pair in permutations((view[0], view[-1]), 2)]
             every = max(divergence(*pair, factors[2]) for pair in pairs)
             assert every == max(divergence(*pair, factors[2]) for pair in extremes)
@@ -116,7 +116,7 @@ def test_tiny_crowds_are_exact(honest: int, bits: int) -> None:
 @pytest.mark.parametrize(("honest", "bits"), [(1, 4), (3, 3), (4, 2)])
 @pytest.mark.parametrize("lie", [Fraction(1, 4), Fraction(1, 100)])
 def test_likelihood_ratios_are_monotone(honest: int, bits: int, lie: Fraction) -> None:
-    """More true ones: larger ratios further up, and more often above any t."""
+    """With more true ones, ratios rise, and the view exceeds any t more often."""
     for levels in crowds(honest, bits):
         seen = views(padded(levels, honest), bits, lie)
         for less, more in combinations_with_replacement(range(bits + 1), 2):
@@ -127,7 +127,7 @@ def test_likelihood_ratios_are_monotone(honest: int, bits: int, lie: Fraction) -
 
 
 def test_every_pair_is_covered_by_the_extreme_one() -> None:
-    """Dataset by dataset, and direction by direction: not only in the maximum."""
+    """Each dataset and each direction is tested, not only the maximum."""
     for lie in (Fraction(1, 5), Fraction(1, 50)):
         for levels in crowds(4, 4):
             seen = views(padded(levels, 4), 4, lie)
@@ -154,7 +154,9 @@ def test_directions_mirror_each_other() -> None:
 def scipy_deltas(
     honest: int, bits: int, lie: float, epsilon: float, ones: Sequence[int] | NDArray[np.int64]
 ) -> NDArray[np.float64]:
-    """δ of datasets with so many true ones among the others, both directions, by convolution."""
+    """δ of datasets with this number of true ones among the others, in both directions, by
+    convolution.
+    """
 
     def law(trials: int, p: float) -> tuple[int, NDArray[np.float64]]:
         spread = 9 * math.sqrt(trials * p * (1 - p)) + 40
@@ -181,7 +183,7 @@ def scipy_deltas(
 
 
 def test_crowds_against_scipy_over_every_dataset() -> None:
-    """Blocks of datasets are split where they must be."""
+    """Blocks of datasets are split where necessary."""
     random = np.random.default_rng(11)
     off_edge = 0
     for _ in range(50):
@@ -192,7 +194,7 @@ def test_crowds_against_scipy_over_every_dataset() -> None:
         stated = flip_delta(honest, Fraction(lie), epsilon, bits)
         assert truth.max() * (1 - 1e-10) <= stated <= truth.max() * (1 + 1e-8)
         off_edge += truth.max() > 1.001 * max(truth[0], truth[-1])
-    assert off_edge > 4  # the edge alone would not do
+    assert off_edge > 4  # the edge alone would not be enough
 
 
 def test_the_worst_dataset_is_not_at_the_edge() -> None:
@@ -207,7 +209,7 @@ def test_the_worst_dataset_is_not_at_the_edge() -> None:
     [(700, 20, 0.02, 1.0), (300, 50, 0.3, 1.0), (7000, 2, 0.001, 0.5), (20, 600, 0.4, 3.0)],
 )
 def test_blocks_of_datasets(honest: int, bits: int, lie: float, epsilon: float) -> None:
-    """More than 10,000 bits: over a few hundred datasets, and around the worst of them."""
+    """With more than 10,000 bits, a few hundred datasets and those around the worst are tried."""
     total = (honest - 1) * bits
     coarse = np.unique(np.linspace(0, total, 101).astype(np.int64))
     worst = int(coarse[scipy_deltas(honest, bits, lie, epsilon, coarse).argmax()])
@@ -223,7 +225,7 @@ def test_blocks_of_datasets(honest: int, bits: int, lie: float, epsilon: float) 
 def test_bounds_of_blocks_cover_their_datasets(
     honest: int, bits: int, lie: float, epsilon: float
 ) -> None:
-    """Blocks of k = first, …, first + spared zeros among the others; in one direction."""
+    """Blocks of k = first, …, first + spared zeros among the others, in one direction."""
     total = (honest - 1) * bits
     flips = Flips(honest, Fraction(lie), epsilon, bits)
     assert flips.others == total
@@ -246,7 +248,7 @@ def test_bounds_of_blocks_cover_their_datasets(
 
 
 def mpmath_delta(honest: int, bits: int, lie: Fraction, epsilon: float, ones: int) -> mpmath.mpf:
-    """Both directions, by integers: masses times (denominator of q)^N."""
+    """δ in both directions, in integers: masses times (denominator of q)^N."""
     numerator, denominator = lie.numerator, lie.denominator
 
     def power(base: tuple[int, int], exponent: int) -> list[int]:
@@ -256,7 +258,7 @@ def mpmath_delta(honest: int, bits: int, lie: Fraction, epsilon: float, ones: in
         ]
 
     def product(a: list[int], b: list[int]) -> list[int]:
-        """By one product of long integers."""
+        """The product of two polynomials, as one product of long integers."""
         width = (max(a) * max(b) * min(len(a), len(b))).bit_length() // 8 + 1
         one, other = (
             int.from_bytes(b"".join(x.to_bytes(width, "little") for x in row), "little")
@@ -313,7 +315,7 @@ def test_the_noise_of_ten_thousand_people_with_a_hundred_levels() -> None:
     stated = flip_delta(honest, lie, 1.0, bits)
     assert truth * (1 - 1e-9) <= stated <= delta
     assert stated <= truth * (1 + 2e-4)
-    # The worst datasets are those where the others hold, for the greater part, the same level.
+    # In the worst datasets, most of the others hold the same level.
     near = np.concatenate([np.arange(0, 1000, 100), np.arange(20_000, 200_000, 20_000)])
     assert scipy_deltas(honest, bits, float(lie), 1.0, near).max() <= stated
 
@@ -335,11 +337,11 @@ def test_calibration_is_tight(honest: int, bits: int, epsilon: float, delta: flo
 
 
 def test_large_crowds_and_many_bits() -> None:
-    """Where the others hold the same level, in closed form; other datasets are little worse."""
+    """If the others hold the same level, δ has a closed form. Other datasets are hardly worse."""
     for honest, bits, lie in ((10**6, 1000, 0.017), (10**6, 5000, 0.09), (10**7, 2**17, 0.23)):
         trials, middle = honest * bits, honest * bits * lie
         spread = math.sqrt(trials * lie * (1 - lie))
-        # A local limit: relative errors of the order of 1/spread.
+        # A local limit theorem: relative errors are of the order of 1/spread.
         apart = bits * (1 - 2 * lie) / spread
         normal = stats.norm.cdf(apart / 2 - 1 / apart) - math.e * stats.norm.cdf(
             -apart / 2 - 1 / apart
@@ -359,7 +361,7 @@ def test_a_million_people_with_a_thousand_levels() -> None:
 
 
 def test_strides_are_as_good_as_steps() -> None:
-    """The same crowds, looked at step by step and in strides; and from too far away."""
+    """The same crowds, searched step by step and in strides, also from a distant start."""
     flips = Flips(10**5, Fraction(0.1186), 0.3, 100)
     assert flips.strides[:2] == [1, 4]
     at = np.array([0, 1000, 4_000_000, 9_999_000])
@@ -378,7 +380,7 @@ def test_strides_are_as_good_as_steps() -> None:
 
 
 def test_no_dataset_is_missed(monkeypatch: pytest.MonkeyPatch) -> None:
-    """With bounds of blocks that are their largest δ itself, a lonely worst dataset is found."""
+    """Blocks have their largest δ as a bound. Then a single worst dataset is found."""
 
     class Spike:
         c, others, where = 1.0, 996, 0
@@ -429,7 +431,7 @@ def test_few_or_no_lies() -> None:
         assert flip_delta(100, Fraction(0), 1.0, bits) == 1.0
         assert 0.99 < flip_delta(100, Fraction(1, 10**9), 1.0, bits) <= 1.0
     assert flip_delta(100, Fraction(1, 2), 0.0, 5) < 1e-15
-    # Five bits together are 5 ln 2-private alone.
+    # Five bits together are (5 ln 2)-private without a crowd.
     assert flip_delta(100, Fraction(1, 3), 5 * math.log(2) + 1e-9, 5) == 0.0
     assert 0 < flip_delta(1, Fraction(1, 3), 5 * math.log(2) - 1e-9, 5) < 1e-9
     assert flip_delta(100, Fraction(1, 3), 5 * math.log(2) * (1 - 1e-15), 5) < 1e-12
@@ -438,7 +440,7 @@ def test_few_or_no_lies() -> None:
 
 
 def test_every_epsilon_of_a_curve() -> None:
-    """Up to that of a person's bits alone; none is lost to rounding."""
+    """Every ε up to that of one person's bits alone is tried. None is lost to rounding."""
     deltas = [
         flip_delta(10**4, Fraction(0.1186), epsilon, 100) for epsilon in np.linspace(0, 6, 25)
     ]
@@ -448,7 +450,7 @@ def test_every_epsilon_of_a_curve() -> None:
 
 
 def test_budgets_at_the_end_of_the_range() -> None:
-    # Without a δ the bits of one person must be private alone.
+    # Without a δ, the bits of one person must be private without a crowd.
     weight = unary_lie(1000, 4, 2.0, 0.0)
     assert weight is not None
     least = WHOLE / (1 + e_to_the(0.5))

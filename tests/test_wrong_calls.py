@@ -1,4 +1,4 @@
-"""Every public function, called with what it does not take: refused in one line, or answered."""
+"""Every public function, called with wrong arguments, refuses in one line or answers."""
 
 import math
 from collections.abc import Callable
@@ -140,7 +140,7 @@ def test_wrong_arguments_are_refused_or_answered(
 
 
 def test_a_delta_of_what_is_no_epsilon_is_none() -> None:
-    """Of NaN it was 0: perfect privacy."""
+    """For NaN it was 0, which would be perfect privacy."""
     for curve in (LOCAL.curve, CENTRAL.curve, SHUFFLED.curve, bundled_curve(SHUFFLED)):
         for wrong in (math.nan, "1", None, [1.0], np.array([1.0]), np.array([1.0, 2.0])):
             with pytest.raises(hc.InvalidParameter, match="`epsilon` must be"):

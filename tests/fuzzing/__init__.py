@@ -1,6 +1,6 @@
-"""A fuzzer of the command line: it makes up command lines and damaged files, and judges from
-outside what happens.
+"""A fuzzer of the command line. It makes command lines and damaged files, and judges the results
+from outside.
 
 `zoo` makes files, `lines` makes command lines, `runs` runs them, `judge` says what is wrong, and
-`faults` are disks and pipes that fail. `python -m fuzzing` in this folder's parent explores.
+`faults` makes disks and pipes fail. `python -m fuzzing` in the parent folder explores.
 """

@@ -1,4 +1,4 @@
-"""Explore: `python -m fuzzing SEED COUNT` runs so many lines and lists what is wrong by kind."""
+"""Explore: `python -m fuzzing SEED COUNT` runs COUNT lines, and lists what is wrong by kind."""
 
 import re
 import sys

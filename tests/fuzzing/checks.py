@@ -1,4 +1,4 @@
-"""Lines, run in a zoo and judged."""
+"""Run lines in a zoo, and judge them."""
 
 from collections.abc import Iterator
 
@@ -11,7 +11,7 @@ from fuzzing.zoo import Zoo
 def wrong_lines(
     nest: Nursery, zoo: Zoo, seed: str, count: int, *, fresh: int = 0
 ) -> Iterator[tuple[Line, list[str]]]:
-    """The lines of this seed about which something is wrong; one in `fresh` starts a new Python."""
+    """The lines of this seed with something wrong. One line in `fresh` starts a new Python."""
     for at, line in enumerate(lines.lines(seed, count, sorted(zoo.things))):
         if sentences := wrong(nest, zoo, line, fresh=bool(fresh) and at % fresh == 0):
             yield line, sentences
@@ -21,7 +21,7 @@ def wrong(
     nest: Nursery, zoo: Zoo, line: Line, *, fresh: bool = False, plant: str = "",
     patience: float = 1.0,
 ) -> list[str]:  # fmt: skip
-    """What is wrong about one line; the zoo is tidy before and after."""
+    """What is wrong with one line. The zoo is tidy before and after."""
     environment = zoo.environment(**line.environment)
     ended = nest.run(
         Run(line.typed, str(zoo.box), environment, fresh, plant=plant, patience=patience)

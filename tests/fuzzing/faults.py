@@ -1,4 +1,4 @@
-"""Disks that fill up, limits on files, pipes that break and signals, at every write there is."""
+"""Full disks, limits on files, broken pipes and signals, at every write."""
 
 import errno
 import os
@@ -68,8 +68,8 @@ def built_shim(folder: Path) -> Path:
 def at_every_write(
     nest: Nursery, zoo: Zoo, line: Line, *, error: int = 0, ending: int = 0, lasting: bool = True
 ) -> Iterator[tuple[int, list[str]]]:
-    """The fault at the first write, at the second, and so on, until none is reached: what is wrong
-    with each.
+    """What is wrong with each fault: at the first write, at the second, and so on, until no write
+    is left.
     """
     for at in range(1, 1000):
         ended = _run(nest, zoo, line, fault=Fault(at, error, ending, lasting))
@@ -82,7 +82,7 @@ def at_every_write(
 def under_limits(nest: Nursery, zoo: Zoo, line: Line, sizes: Sequence[int]) -> Iterator[
     tuple[int, list[str]]
 ]:  # fmt: skip
-    """No file may grow beyond each of these sizes."""
+    """What is wrong if no file may grow beyond each of these sizes."""
     for size in sizes:
         ended = _run(nest, zoo, line, file_size=size, stdout="piped", stderr="piped")
         yield size, faulted(nest, zoo, line, ended)
@@ -92,7 +92,7 @@ def without_stream(
     nest: Nursery, zoo: Zoo, line: Line, *, stdout: Stream = "kept", stderr: Stream = "kept",
     fresh: bool = False,
 ) -> list[str]:  # fmt: skip
-    """Where a stream is full, closed or breaks."""
+    """What is wrong if a stream is full, closed or broken."""
     ended = _run(nest, zoo, line, stdout=stdout, stderr=stderr, fresh=fresh)
     wrong = faulted(nest, zoo, line, ended, lost=True, keep=True)
     if stdout == "pipe-one-line" and ended.status == judge.DONE:
@@ -109,7 +109,7 @@ def without_stream(
 def interrupted(
     nest: Nursery, zoo: Zoo, line: Line, seconds: float, ending: int, *, fresh: bool = True
 ) -> list[str]:
-    """A signal after so many seconds."""
+    """What is wrong after a signal that comes after some seconds."""
     ended = _run(nest, zoo, line, after=(seconds, ending), fresh=fresh)
     return faulted(nest, zoo, line, ended, ending=ending)
 
@@ -123,7 +123,7 @@ def faulted(
     nest: Nursery, zoo: Zoo, line: Line, ended: Ended, *, ending: int = 0, lost: bool = False,
     keep: bool = False,
 ) -> list[str]:  # fmt: skip
-    """What is wrong after a fault: with what is said, with what is saved, and with the ledger."""
+    """What is wrong after a fault: with the messages, the files and the ledger."""
     killed = ending in (signal.SIGTERM, signal.SIGKILL) and ended.status == -ending
     wrong = (
         ["processes are left behind"] * ended.left
@@ -133,7 +133,7 @@ def faulted(
     wrong += _ledger_is_whole(nest, zoo, line, failed=ended.status != judge.DONE)
     changes = zoo.changes()
     may = judge.may_change(line, zoo)
-    if not killed:  # who is killed cannot clean up
+    if not killed:  # a killed process cannot clean up
         wrong += [f"{one.what}: {one.path!r}" for one in changes if one.path not in may]
     saved = False
     out = line.value("--out")
@@ -157,8 +157,8 @@ def faulted(
 
 
 def _ledger_is_whole(nest: Nursery, zoo: Zoo, line: Line, *, failed: bool) -> list[str]:
-    """Whoever comes next can read it. A new one that could not be made can be made by the same
-    line: a file that is still empty must stay, since another process may be making the ledger.
+    """The next process can read the ledger. If a new ledger could not be made, the same line can
+    make it. An empty file must stay, since another process may be making the ledger.
     """
     book = judge.book_of(line)
     if book is None or not os.path.lexists(zoo.box / book):

@@ -1,6 +1,6 @@
-"""What may be said of a run, looking only at its streams, its status and its files.
+"""Judgments about a run, from its streams, its status and its files only.
 
-Every judgment is a sentence about what is wrong; none means that all is well.
+Every judgment is a sentence about something wrong. If there is none, all is well.
 """
 
 import csv
@@ -34,7 +34,7 @@ _CHATTER = "chatter"  # what an audited function prints
 
 
 def judged(line: Line, ended: Ended, zoo: Zoo) -> list[str]:
-    """Of a run in which nothing but the line itself was wrong."""
+    """Judgments about a run without faults."""
     wrong = [*streams(line, ended)]
     if ended.hung:
         return wrong
@@ -46,7 +46,7 @@ def judged(line: Line, ended: Ended, zoo: Zoo) -> list[str]:
 
 
 def streams(line: Line, ended: Ended, *, lost: bool = False) -> Iterator[str]:
-    """Of status and text; if a stream was `lost`, nothing has to be there."""
+    """Judgments about status and text. If a stream was `lost`, it may be empty."""
     if ended.hung:
         yield f"hangs: {_innermost(ended.place)}"
         return
@@ -71,7 +71,7 @@ def streams(line: Line, ended: Ended, *, lost: bool = False) -> Iterator[str]:
 
 
 def _leaks(name: str, text: str) -> Iterator[str]:
-    """What Python says to programmers."""
+    """Text that Python writes for programmers."""
     for trace in _TRACES:
         if trace in text:
             yield f"{trace!r} on standard {name}: {_last_line(text)}"
@@ -127,7 +127,7 @@ def _number(text: str) -> float:
 def _files(
     line: Line, zoo: Zoo, changes: list[Change], *, answered: bool, failed: bool
 ) -> Iterator[str]:
-    """Only what was asked for is written, and it is whole."""
+    """Only requested files are written, and they are complete."""
     out = line.value("--out")
     may = may_change(line, zoo)
     for change in changes:
@@ -145,9 +145,9 @@ def _files(
 
 
 def incomplete(place: Path) -> Iterator[str]:
-    """Why a file is not what its suffix says, from its first to its last byte."""
+    """Why the content of a file does not match its suffix, from the first to the last byte."""
     if place.is_char_device() or place.is_fifo():
-        return  # they take an answer, and keep nothing of it
+        return  # devices take an answer and keep nothing of it
     if not place.is_file():
         yield f"no output at {place.name!r}"
         return
@@ -181,7 +181,7 @@ def _complete(suffix: str, content: bytes) -> bool:
 
 
 def may_change(line: Line, zoo: Zoo) -> set[str]:
-    """Names of files, seen from the folder of commands, that a line may write."""
+    """The files that a line may write, with names relative to the folder of commands."""
     may = out_paths(line, zoo)
     if (book := book_of(line)) is not None:
         may |= _names(book, zoo)
@@ -196,7 +196,7 @@ def out_paths(line: Line, zoo: Zoo) -> set[str]:
 
 
 def _names(place: str, zoo: Zoo) -> set[str]:
-    """A place and what it links to."""
+    """A place, and the target of its link."""
     path = zoo.box / place
     return {os.path.relpath(one, zoo.box) for one in (path, os.path.realpath(path))}
 
@@ -209,7 +209,7 @@ def book_of(line: Line) -> str | None:
 
 
 def _inputs(line: Line, zoo: Zoo) -> set[str]:
-    """What a line reads, as real paths."""
+    """The files that a line reads, as real paths."""
     named = [
         *line.arguments,
         *(value for flag, value in line.options if flag in ("--plan", "--ledger")),
@@ -226,7 +226,7 @@ def _in_cache(line: Line, path: str) -> bool:
 
 
 def _ledgers(line: Line, ended: Ended, zoo: Zoo, changes: list[Change]) -> Iterator[str]:
-    """Charged once for an answer, and never without."""
+    """An answer is charged once, and nothing else is charged."""
     book = book_of(line)
     if book is None:
         return
@@ -254,13 +254,13 @@ def _ledgers(line: Line, ended: Ended, zoo: Zoo, changes: list[Change]) -> Itera
 
 
 def answer_shown(ended: Ended) -> bool:
-    """Whether the answer of an estimate stands on one of the streams."""
+    """Whether one of the streams shows the answer of an estimate."""
     return any("estimate" in text or '"value"' in text or '"groups"' in text
                for text in (_text(ended.out), _text(ended.err)))  # fmt: skip
 
 
 def charged(line: Line, zoo: Zoo) -> int | None:
-    """How many entries were added to the line's ledger; none if it has no ledger that is whole."""
+    """The number of entries added to the line's ledger. None if it has no intact ledger."""
     book = book_of(line)
     if book is None:
         return None
@@ -278,7 +278,7 @@ def charged(line: Line, zoo: Zoo) -> int | None:
 
 
 def entries(content: bytes) -> list[Any] | None:
-    """The entries of a ledger, read by SQLite alone; none if it is no ledger."""
+    """The entries of a ledger, read by SQLite alone. None if it is not a ledger."""
     if not content:
         return None
     try:

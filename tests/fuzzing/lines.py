@@ -1,8 +1,8 @@
-"""Command lines at random: what a newcomer, a careless script or an attacker might type.
+"""Random command lines, as a newcomer, a careless script or an attacker might type them.
 
 Commands, options and their types are read from the command line itself, so that a new option is
-tried without anyone telling. `RECIPES` are lines that work; most lines are one of them, changed a
-little, and some are made of nothing but options.
+tried automatically. `RECIPES` are lines that work. Most lines are recipes with small changes, and
+some are made of random options.
 """
 
 import os
@@ -22,7 +22,7 @@ from fuzzing import zoo
 from headcount.cli.app import app
 from headcount.protocols.registry import protocol_names
 
-SHELL = ("install_completion", "show_completion")  # they change the files of their user
+SHELL = ("install_completion", "show_completion")  # these commands change the files of their user
 
 
 @dataclass(frozen=True)
@@ -74,7 +74,7 @@ class Line:
         return (*found, *self.loose)
 
     def value(self, flag: str) -> str | None:
-        """What holds: the last."""
+        """The value that holds, which is the last one."""
         return next((value for one, value in reversed(self.options) if one == flag), None)
 
     def has(self, flag: str) -> bool:
@@ -97,7 +97,7 @@ def _shown(word: str) -> str:
 
 @cache
 def commands() -> dict[tuple[str, ...], Command]:
-    """All of them, as they are built."""
+    """All commands, as they are built."""
     return {one.words: one for one in _commands(typer.main.get_command(app), ())}
 
 
@@ -125,7 +125,7 @@ def _setting(built: Any, hints: dict[str, Any]) -> Setting:
     return Setting(built.name, flag, kind, choices, built.help)
 
 
-# Values: plausible ones by the name of an option, else by its type; boundaries; and absurd ones.
+# Values: plausible ones by the name or type of an option, boundaries, and absurd ones.
 
 _FIGURES = ("new.png", "new.svg", "new.pdf", "new.html")
 PLAUSIBLE: dict[str, tuple[str, ...]] = {
@@ -224,7 +224,7 @@ _PLACES = ("path", "plan", "ledger", "place", "out")
 
 
 class Somewhere(NamedTuple):
-    """A place of the zoo whose name ends so."""
+    """A place of the zoo whose name has this ending."""
 
     ending: str
 
@@ -235,7 +235,7 @@ Options = dict[str, Choice]
 
 @dataclass(frozen=True)
 class Recipe:
-    """A line that works: of several values each does."""
+    """A line that works. Any of the listed values works."""
 
     words: str
     arguments: tuple[Sequence[str] | Somewhere, ...]
@@ -432,7 +432,7 @@ RECIPES = (
 
 
 _PAIR: Options = {"--dataset": "[0]", "--neighbor": "[1]", "--runs": "1000", "--epsilon": "1"}
-# Lines that mostly do not work: damaged files, and places that are no files.
+# Lines that mostly do not work: damaged files, and places that are not files.
 TRAPS = (
     Recipe("estimate", (Somewhere(".csv"),), {**_SMOKERS}, 8),
     Recipe("estimate", (Somewhere("l"),), {**_SMOKERS}, 4),
@@ -483,13 +483,13 @@ TRAPS = (
 
 
 def lines(seed: str, count: int, places: Sequence[str]) -> list[Line]:
-    """As many command lines, the same for the same seed; `places` are the names of the zoo."""
+    """Some command lines, always the same for a seed. `places` are the names of the zoo."""
     chance = random.Random(seed)
     return [_line(chance, places) for _ in range(count)]
 
 
 def whole(recipe: Recipe, chance: random.Random, places: Sequence[str]) -> Line:
-    """A recipe as it is."""
+    """A recipe without changes."""
 
     def one(choice: Choice) -> str | None:
         if choice is None or isinstance(choice, str):
@@ -523,7 +523,7 @@ def _line(chance: random.Random, places: Sequence[str]) -> Line:
 
 
 def _bounded(words: tuple[str, ...], flag: str, value: str | None) -> tuple[str, str | None]:
-    """As many simulations as one has time for: more are long work, and no mistake."""
+    """Limit the number of simulations: more of them take long, which is not a mistake."""
     most = 4 if words == ("compare",) else 5000
     if flag == "--runs" and value and value.isdecimal() and int(value[:20]) > most:
         return flag, str(most)
@@ -536,7 +536,7 @@ class _Maker:
     places: Sequence[str]
 
     def anything(self) -> Line:
-        """A command with arguments and options as they come."""
+        """A command with random arguments and options."""
         chance = self.chance
         command = chance.choice([*commands().values()])
         if command.words == ("demo",) and chance.random() < 0.8:
@@ -549,7 +549,7 @@ class _Maker:
         )
 
     def changed(self, line: Line) -> Line:
-        """One thing about it is other than it was."""
+        """A line with one change."""
         chance, command = self.chance, commands()[line.words]
         way = chance.choices(
             ("value", "argument", "add", "drop", "again", "loose"), (36, 24, 24, 7, 4, 5)
@@ -589,7 +589,7 @@ class _Maker:
         return chance.choice(kind)
 
     def place(self, name: str) -> str:
-        """Something of the zoo, mostly of the kind that is wanted there."""
+        """A place of the zoo, mostly of the kind that fits."""
         chance = self.chance
         wanted = {"path": (".csv", ".parquet", ".jsonl"), "plan": (".json",), "ledger": (".db",),
                   "place": (".db",), "out": (".json",)}[name]  # fmt: skip

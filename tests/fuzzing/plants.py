@@ -1,4 +1,4 @@
-"""Mistakes, planted into the command line to see that each is found."""
+"""Mistakes that are planted into the command line, to test that each is found."""
 
 import contextlib
 import os
@@ -28,7 +28,7 @@ def _says(text: str, status: int, *, error: str = "") -> Callable[[], NoReturn]:
 
 
 def _ends(deed: Callable[[], object]) -> Callable[[], None]:
-    """The real thing, and then a deed."""
+    """Call the original function, and then do something else."""
 
     def main() -> None:
         try:
@@ -40,7 +40,7 @@ def _ends(deed: Callable[[], object]) -> Callable[[], None]:
 
 
 def _loses() -> NoReturn:
-    """Charged, and the answer is gone."""
+    """The answer is charged and then lost."""
     at = sys.argv.index("--out")
     del sys.argv[at : at + 2]
     out = sys.stdout

@@ -1,7 +1,7 @@
-"""Runs of the command line, each in a process of its own that is forked from one that has loaded
-everything: fast, and yet with real streams, limits and signals.
+"""Runs of the command line. Each has its own process, which is forked from a process that has
+loaded everything. This is fast, and streams, limits and signals are real.
 
-The *nursery* is the process that forks. It gets one `Run` after the other and answers `Ended`.
+The *nursery* is the process that forks. It gets one `Run` after another, and answers with `Ended`.
 """
 
 import atexit
@@ -25,16 +25,16 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, BinaryIO, Literal, NamedTuple, NoReturn
 
-MEMORY = 4 * 2**30  # bytes of its own; reservations of address space are free
-CPU = 30.0  # seconds of work, after which it hangs
-IDLE = 4.0  # seconds without any work, seen twice, after which it hangs
-# "kept" goes to a file, and "piped" is kept as well; the others lose some or all.
+MEMORY = 4 * 2**30  # bytes of memory; reserved address space does not count
+CPU = 30.0  # seconds of work, after which a run counts as hung
+IDLE = 4.0  # seconds without work, seen twice, after which a run counts as hung
+# "kept" goes to a file, and so does "piped". The others lose some or all of it.
 Stream = Literal["kept", "piped", "full", "closed", "pipe-closed", "pipe-one-line"]
 
 
 class Fault(NamedTuple):
-    """What happens at the `at`-th write, sync, rename or new file below the run's folder: an error,
-    from then on if it is `lasting`, or a signal.
+    """What happens at the `at`-th write, sync, rename or new file below the run's folder: an error
+    (from then on, if it is `lasting`), or a signal.
     """
 
     at: int
@@ -45,21 +45,21 @@ class Fault(NamedTuple):
 
 class Run(NamedTuple):
     arguments: tuple[str, ...]
-    folder: str  # where it starts
+    folder: str  # the folder in which it starts
     environment: Mapping[str, str]
     fresh: bool = False  # a new Python, not a forked one
     stdout: Stream = "kept"
     stderr: Stream = "kept"
-    file_size: int | None = None  # bytes that a file may have
-    after: tuple[float, int] | None = None  # seconds, and the signal that is sent then
+    file_size: int | None = None  # the most bytes of a file
+    after: tuple[float, int] | None = None  # the seconds before a signal, and the signal
     fault: Fault | None = None
-    plant: str = ""  # a mistake of `plants`, to see that it is found
-    patience: float = 1.0  # shares of `CPU` and `IDLE`
+    plant: str = ""  # a mistake of `plants`, to test that it is found
+    patience: float = 1.0  # the shares of `CPU` and `IDLE`
 
 
 @dataclass(frozen=True)
 class Ended:
-    """`status` is negative for a signal; `place` is where it hung."""
+    """How a run ended. `status` is negative for a signal. `place` is where it hung."""
 
     status: int
     out: bytes
@@ -68,11 +68,11 @@ class Ended:
     hung: bool = False
     place: str = ""
     struck: bool = False  # the fault was reached
-    left: bool = False  # processes that it had started were still there
+    left: bool = False  # processes that it had started were still running
 
 
 class Nursery:
-    """The process that forks; `faulty` if it can also make system calls fail."""
+    """The process that forks. If `faulty`, it can also make system calls fail."""
 
     def __init__(self, shim: Path | None = None) -> None:
         environment = {**os.environ, "OPENBLAS_NUM_THREADS": "1"}
@@ -113,12 +113,12 @@ def nursery(shim: Path | None = None) -> Iterator[Nursery]:
         made.close()
 
 
-# What follows happens in the nursery and in its children.
+# The following code runs in the nursery and in its children.
 
 
 @dataclass
 class _Side:
-    """What the nursery keeps of a child: files for its streams and for where it hangs."""
+    """The nursery's files for a child: its streams, and where it hangs."""
 
     out: BinaryIO = field(default_factory=tempfile.TemporaryFile)
     err: BinaryIO = field(default_factory=tempfile.TemporaryFile)
@@ -171,7 +171,7 @@ def serve() -> None:
             for pipe in reading:
                 os.close(pipe.reader)
             requests.close()
-            # Not closed: what stands in its buffer belongs to the nursery.
+            # It is not closed, since its buffer belongs to the nursery.
             os.dup2(nowhere, answers.fileno())
             _prepare(run, ends, side)
             _be(run)
@@ -196,7 +196,7 @@ def serve() -> None:
 
 
 def _load() -> None:
-    """Everything that commands load when they need it."""
+    """Load everything that commands load on demand."""
     import altair  # noqa: F401
     import duckdb  # noqa: F401
     import pyarrow.csv
@@ -231,7 +231,7 @@ def _stream(kind: Stream, kept: BinaryIO, reading: list[_Pipe]) -> int | None:
 
 
 def _watch(child: int, run: Run, began: float) -> tuple[int, float, bool]:
-    """How it ended, how long it worked, and whether it hung."""
+    """How the child ended, how long it worked, and whether it hung."""
     pause, worked, since = 0.001, -1.0, time.monotonic()
     others: list[tuple[str, float]] = []
     to_send = run.after
@@ -250,7 +250,7 @@ def _watch(child: int, run: Run, began: float) -> tuple[int, float, bool]:
             worked, since = work, now
         idle = now - since > run.patience * IDLE
         if idle and others != (found := _helpers(child)):
-            others, since, idle = found, now, False  # those that it waits for may have worked
+            others, since, idle = found, now, False  # processes that it waits for may have worked
         if work > run.patience * CPU or idle:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(child, signal.SIGUSR1)  # says where it is
@@ -263,7 +263,7 @@ def _watch(child: int, run: Run, began: float) -> tuple[int, float, bool]:
 
 
 def _left(child: int) -> bool:
-    """Whether processes outlive the one that started them by a second; they are ended."""
+    """Whether processes outlive the one that started them by a second. They are killed."""
     for _ in range(20):
         try:
             os.killpg(child, 0)
@@ -276,13 +276,13 @@ def _left(child: int) -> bool:
 
 
 def _work(child: int) -> tuple[str, float]:
-    """Its state and its seconds of work, of all threads."""
+    """The state of a process, and its seconds of work in all threads."""
     fields = _facts(child)
     return fields[0], (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def _helpers(child: int) -> list[tuple[str, float]]:
-    """The same of all processes that it started, and it."""
+    """The same for the process and all processes that it started."""
     found = []
     for place in Path("/proc").glob("[0-9]*"):
         with contextlib.suppress(OSError):  # some end meanwhile
@@ -323,7 +323,7 @@ def _prepare(run: Run, ends: Mapping[int, int | None], side: _Side) -> None:
 
 
 def _give_up_power() -> None:
-    """Permissions hold for everyone, also for the superuser."""
+    """Make permissions hold for everyone, including the superuser."""
     if os.geteuid() != 0:
         return
     libc = ctypes.CDLL(None, use_errno=True)
@@ -336,7 +336,7 @@ def _give_up_power() -> None:
 
 
 def _text_stream(number: int, errors: str) -> io.TextIOWrapper | None:
-    """As Python makes it when it starts; none if it is closed."""
+    """A stream as Python makes it at its start, or None if it is closed."""
     try:
         raw = io.FileIO(number, "w", closefd=False)
     except OSError:
@@ -371,7 +371,7 @@ def _be(run: Run) -> NoReturn:
 
 
 def _finish(status: int) -> int:
-    """What Python does when it ends, but for taking down all that the nursery has loaded."""
+    """Do what Python does at its end, without freeing all that the nursery has loaded."""
     threading._shutdown()  # type: ignore[attr-defined]
     atexit._run_exitfuncs()
     for stream in (sys.stdout, sys.stderr):

@@ -1,5 +1,5 @@
-"""A folder of files of every kind that commands read, whole and damaged, and of places that are no
-files at all; and what changed in it after a run.
+"""A folder with files of every kind that commands read, intact and damaged, and with places that
+are not files. It also finds what a run changed.
 """
 
 import io
@@ -21,11 +21,11 @@ from pyarrow import parquet
 from fuzzing.runs import Nursery, Run
 
 BOX = "box"  # the folder in which commands run; beside it are their home and temporary files
-SPARSE = 8 * 2**30  # bytes of a file that is read without end
+SPARSE = 8 * 2**30  # the bytes of a file that is read without end
 
 
 class Thing(NamedTuple):
-    """What stands at a place; `content` is of a file, `target` of a link."""
+    """The thing at a place. A file has `content`, and a link has a `target`."""
 
     kind: str = "file"  # or folder, link, pipe, zeros, full, sparse
     content: bytes = b""
@@ -42,7 +42,7 @@ class Change:
 
 
 class Zoo:
-    """A folder with all things, which is put in order again after each run."""
+    """A folder with all things. It is restored after each run."""
 
     def __init__(self, root: Path, things: Mapping[str, Thing]) -> None:
         self.root, self.box, self.things = root, root / BOX, dict(things)
@@ -65,8 +65,8 @@ class Zoo:
         }
 
     def changes(self) -> list[Change]:
-        """What is not as it was; the cache of plans is left out, and names are as seen from the
-        folder of commands.
+        """All changes. The cache of plans is ignored, and names are relative to the folder of
+        commands.
         """
         now = _marks(self.root)
         found = []
@@ -83,7 +83,7 @@ class Zoo:
         return found
 
     def tidy(self) -> None:
-        """Put everything back in its place."""
+        """Restore everything."""
         now = _marks(self.root)
         differ = [path for path in now.keys() | self._before.keys()
                   if now.get(path) != self._before.get(path)
@@ -148,14 +148,14 @@ def _make(thing: Thing, place: Path) -> None:
             file.truncate(SPARSE)
     else:
         device = {"zeros": os.makedev(1, 5), "full": os.makedev(1, 7)}[thing.kind]
-        try:  # devices of our own: if one is replaced by a file, the machine's are left alone
+        try:  # our own devices: if a file replaces one, the machine's devices are unharmed
             os.mknod(place, 0o666 | stat.S_IFCHR, device)
         except PermissionError:
             place.symlink_to({"zeros": "/dev/zero", "full": "/dev/full"}[thing.kind])
 
 
 def _marks(root: Path) -> dict[str, tuple[int, ...]]:
-    """Of every place below: what changes when it does."""
+    """For every place below, a mark that changes when the place changes."""
     found: dict[str, tuple[int, ...]] = {}
     folders = [root]
     while folders:
@@ -258,7 +258,7 @@ def _parquet(rows: list[dict[str, object]]) -> bytes:
 
 
 def _made(nursery: Nursery) -> dict[str, bytes]:
-    """What only commands can make: plans, ledgers and a cache."""
+    """Things that only commands can make: plans, ledgers and a cache."""
     people = ("people.csv", "--column", "smoker", "--epsilon", "0.5")
     lines = (
         ("plan", "count", "--users", "240", "--epsilon", "1", "--delta", "1e-6", "--trust",
@@ -301,7 +301,7 @@ def _flipped(content: bytes, seed: int, bits: int) -> bytes:
 
 
 def _damaged(name: str, content: bytes) -> dict[str, bytes]:
-    """A file in ways that files break; each keeps its suffix."""
+    """Copies of a file that are damaged in typical ways. Each keeps its suffix."""
     stem, dot, suffix = name.rpartition(".")
     ways = {
         "half": content[: len(content) // 2],
@@ -317,7 +317,7 @@ def _damaged(name: str, content: bytes) -> dict[str, bytes]:
 
 
 def things(nursery: Nursery) -> dict[str, Thing]:
-    """Everything, by name; folders stand before what is in them."""
+    """All things by name. A folder comes before its contents."""
     rows = _rows()
     csv, jsonl, table = _csv(rows), _jsonl(rows), _parquet(rows)
     made = _made(nursery)
@@ -389,7 +389,7 @@ def things(nursery: Nursery) -> dict[str, Thing]:
 
 
 def _texts(csv: bytes, jsonl: bytes, table: bytes, plan: bytes) -> dict[str, bytes]:
-    """Texts and tables in wrong clothes."""
+    """Empty, damaged and unusual texts and tables."""
     rows = csv.split(b"\n")
     digits = b"9" * 5000
     return {

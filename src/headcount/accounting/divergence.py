@@ -15,12 +15,12 @@ from headcount.accounting.laws import ROUNDING, Law
 from headcount.core.cached import cached_property
 from headcount.core.guarantee import PrivacyCurve
 
-_BENDS = 500  # the number of bends that is listed if a curve has too many of them
+_BENDS = 500  # a curve with more bends lists about this many points instead
 _LEAST_DELTA = 1e-25  # bends with a smaller δ are not listed
 
 
 def _bounds(upper: Law, lower: Law) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """On the window of `upper`: its masses rounded up, and those of `lower` rounded down.
+    """The masses of `upper`, rounded up, and of `lower`, rounded down, on the window of `upper`.
 
     Masses that `lower` cut off count as zero, which can only increase a divergence.
     """
@@ -51,7 +51,7 @@ def hockey_stick(upper: Law, lower: Law, epsilon: float) -> float:
 
 @dataclass(frozen=True, eq=False)
 class PairCurve(PrivacyCurve):
-    """δ(ε) is the largest HS_ε over the given ordered pairs. They must list both directions."""
+    """δ(ε) is the largest HS_ε over the given ordered pairs, which must include both directions."""
 
     pairs: tuple[tuple[Law, Law], ...] = field(repr=False)
 
@@ -65,7 +65,7 @@ class PairCurve(PrivacyCurve):
     def _deltas(self, epsilons: NDArray[np.float64]) -> NDArray[np.float64]:
         worst = np.zeros(len(epsilons))
         for losses, high, low, tail, blur in self._sorted:
-            # The number of losses that exceed ε, or may exceed it, as their error is up to `blur`.
+            # `inside` is the number of losses that may exceed ε. They have errors of up to `blur`.
             # Including a loss that does not exceed ε lowers the sum by at most blur·P.
             inside = np.searchsorted(-losses, blur - epsilons, side="left")
             sums = high[inside] * (1 + 2 * blur) - _factor(epsilons) * low[inside]
@@ -81,9 +81,9 @@ class PairCurve(PrivacyCurve):
     def losses(
         self,
     ) -> list[tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64], float]]:
-        """For each pair: all losses ln(P/Q), their P rounded up, and their Q rounded down.
+        """For each pair: all losses ln(P/Q), with P rounded up and Q rounded down for each loss.
 
-        The last number is the largest error of the losses, from the rounding of logarithms.
+        The last number bounds the error of the losses, which comes from rounded logarithms.
         """
         out = []
         for upper, lower in self.pairs:
@@ -100,7 +100,7 @@ class PairCurve(PrivacyCurve):
     def _sorted(
         self,
     ) -> list[tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64], float, float]]:
-        """For each pair: the losses in falling order, and sums of P and of Q over the k largest.
+        """For each pair: the losses in falling order, and the sums of P and Q over the k largest.
 
         The last two numbers are the tail of P and the largest error of the losses.
         """
@@ -118,8 +118,8 @@ class PairCurve(PrivacyCurve):
 class PointCurve(PrivacyCurve):
     """The curve of the worst mechanism that is (ε, δ)-private, if nothing else is known.
 
-    That mechanism reveals everything with probability δ. Otherwise it is the binary randomized
-    response of ε.
+    That mechanism reveals everything with probability δ. Otherwise it is binary randomized response
+    with parameter ε.
     """
 
     known_epsilon: float
@@ -143,12 +143,13 @@ class PointCurve(PrivacyCurve):
 
 @dataclass(frozen=True, eq=False)
 class SymmetricCurve(PrivacyCurve):
-    """A curve that is known for ε ≥ 0, of pairs that are considered in both directions.
+    """The curve of pairs in both directions. It is given for ε ≥ 0.
 
-    HS_{−ε}(P‖Q) = 1 − e^−ε + e^−ε·HS_ε(Q‖P). δ is convex in e^ε, so straight lines between the
-    `bends` lie above it. δ is 0 for ε ≥ `pure_epsilon`. If `steps` is not too large, the losses
-    divide the interval from −pure_epsilon to pure_epsilon into `steps` equal steps, and the bends
-    are these losses. Otherwise the bends only cover the ε at which δ is not negligible.
+    For ε < 0 it follows from HS_{−ε}(P‖Q) = 1 − e^−ε + e^−ε·HS_ε(Q‖P). δ is convex in e^ε, so
+    straight lines between the `bends` lie above it. δ is 0 for ε ≥ `pure_epsilon`. If `steps` is
+    not too large, the losses divide the interval from −pure_epsilon to pure_epsilon into `steps`
+    equal steps, and the bends are these losses. Otherwise the bends only cover the ε at which δ is
+    not negligible.
     """
 
     delta_at: Callable[[float], float]

@@ -19,7 +19,7 @@ MOST_NOISE = 1e8  # expected lies, or messages from the blanket; more of them on
 _MOST_FLIPS = 3e13  # expected lies if everybody has many bits; beyond it rounding would matter
 _MOST_BITS = 2**62  # the other people's bits; counts of them must be 64-bit integers
 _WINDOW = np.arange(-3, 3)  # g(t) is evaluated at these multiples of a stride around its peak
-_SMOOTHING = 2e-3  # half the square of this is the relative amount by which a blanket's δ is high
+_SMOOTHING = 2e-3  # a blanket's δ is too large by a relative amount of half the square of this
 _TILTS = tuple(2.0**-i for i in range(7))  # the h that are tried in Chernoff bounds
 
 Reals = NDArray[np.float64]

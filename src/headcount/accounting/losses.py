@@ -4,8 +4,8 @@ Notation    P and Q are the laws of the view for two values of a person. The los
             ln(P/Q). "X + t against X" means that P is the law of X + t and Q that of X. h is the
             step of the grid and θ is a tilt.
 Grid        An outcome (P, Q) whose loss lies between two neighbors g and g + h of the grid is split
-            into two outcomes that have these losses and together its P and its Q. Whoever sees the
-            two can forget which of them occurred, so the split law dominates the original one. The
+            into two outcomes that have these losses and whose P and Q add up to its own. Whoever
+            sees the two can merge them again, so the split law dominates the original one. The
             same holds for products with other laws. Splitting is linear in (P, Q), so all outcomes
             in a cell of the grid are split at once. The price is that the loss varies by up to h
             more, which is an error of order h².

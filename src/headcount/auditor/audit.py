@@ -117,7 +117,7 @@ class Audit:
             response = f"ε ≥ {rounded_up(self.smallest_seen)}"
         often = f"found by at least {100 * self.power:g} % of such audits"
         return (
-            f"{often}: an output that one of these two gives and the other never, {leak}",
+            f"{often}: an output that only one of these two datasets gives, {leak}",
             f"{often}: a randomized response, {response}",
         )
 

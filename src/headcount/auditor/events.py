@@ -34,7 +34,7 @@ class Event:
 
 
 def best_event(outputs: Outputs, others: Outputs, delta: float) -> Event:
-    """The event that is expected to show the largest ε in as many runs.
+    """The event that is expected to show the largest ε in the same number of runs.
 
     One half of the runs decides which codes belong to an event. The other half decides which event
     is best. So an output that occurred only once, on one side, does not make an event.
@@ -76,7 +76,7 @@ def _event(
 def expected_epsilon(
     hits: NDArray[Any], other_hits: NDArray[Any], runs: int, delta: float
 ) -> NDArray[np.float64]:
-    """About the ε that confidence bounds would show: counts are moved by three deviations."""
+    """About the ε that confidence bounds would show: counts move by three standard deviations."""
     low = (hits - 3 * np.sqrt(hits + 1)) / runs - delta
     high = (other_hits + 3 * np.sqrt(other_hits + 1) + 3) / runs
     shown: NDArray[np.float64] = np.log(np.maximum(low, 1e-300) / high)

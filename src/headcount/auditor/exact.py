@@ -166,7 +166,7 @@ def exact_audit(
             worst = ExactAudit(seen, people, delta, claim, dataset, neighbor, loss)
     assert worst is not None
     if silent:
-        raise InvalidParameter("a law must be of something, got None as the only outcome")
+        raise InvalidParameter("a law must have an outcome that is not None, got only None")
     return worst
 
 
@@ -184,7 +184,7 @@ def _values(protocol: Protocol) -> Sequence[Any]:
         return range(task.domain)
     if bounded.whole and bounded.domain <= MOST_VALUES:
         return range(int(bounded.low), int(bounded.high) + 1)
-    raise InvalidParameter(f"`values` must be given where there is no list, got none for {task}")
+    raise InvalidParameter(f"`values` must be given for a task that lists none, got {task}")
 
 
 def _listed(values: Any) -> Sequence[Any]:
@@ -194,7 +194,7 @@ def _listed(values: Any) -> Sequence[Any]:
     except TypeError:
         pass
     raise InvalidParameter(
-        f"`values` must be 2 to {MOST_VALUES} that people may hold, got {checks.shown(values)}"
+        f"`values` must be 2 to {MOST_VALUES} values that people hold, got {checks.shown(values)}"
     )
 
 
@@ -282,7 +282,7 @@ def _neighbors(
     if in_order:
         if len(values) ** people > MOST_DATASETS:
             raise InvalidParameter(
-                f"there must be {MOST_DATASETS} datasets at most to try all, got more"
+                f"there must be at most {MOST_DATASETS} datasets to try them all, got more"
             )
         crowds: Iterator[tuple[Any, ...]] = product(values, repeat=people - 1)
         places = range(people)
@@ -347,7 +347,7 @@ class _Crowds:
                     out[together] = out.get(together, Fraction(0)) + chance * its_chance
             if len(out) > MOST_OUTCOMES:
                 raise InvalidParameter(
-                    f"a view must have {MOST_OUTCOMES} outcomes at most to be listed, got more"
+                    f"a view must have at most {MOST_OUTCOMES} outcomes to be listed, got more"
                 )
             self._sent[held] = out
         return self._sent[held]

@@ -283,7 +283,7 @@ def _plain(output: Any) -> Any:
             f"{output.bit_length()} bits"
         )
     if output is not None and getattr(type(output), "__hash__", None) is object.__hash__:
-        raise TypeError(f"no two of type {type(output).__name__} are equal")
+        raise TypeError(f"two objects of type {type(output).__name__} are never equal")
     if isinstance(output, float | np.floating) and math.isnan(output):
         return _NAN
     return _MINUS_ONE if _is_number(output) and output == -1 else output

@@ -63,7 +63,7 @@ def smallest_response(claim: float, delta: float, learned: int, runs: int, wrong
         truth = 1 - (1 - delta) / (1 + math.exp(epsilon))
 
         def counts(tries: int, left_out: float) -> tuple[int, int]:
-            """The least number of an answer on its own side, and the largest on the other side."""
+            """The least count of an answer on its own side, and its largest count on the other."""
             least = _at_least(tries, truth, left_out / 2)
             return least, tries - least
 
@@ -84,7 +84,7 @@ def smallest_response(claim: float, delta: float, learned: int, runs: int, wrong
 
 
 def _at_least(tries: int, chance: float, left_out: float) -> int:
-    """With a probability of at least 1 − `left_out`, there are at least as many hits as this."""
+    """With a probability of at least 1 − `left_out`, there are at least this many hits."""
     from scipy.special import bdtr  # loaded here, since it is slow to load
 
     if chance >= 1:

@@ -1,14 +1,14 @@
-"""A privacy report: the meaning of (ε, δ) for one person, compared with thresholds of the user.
+"""A privacy report: the meaning of (ε, δ) for one person, compared with the user's thresholds.
 
 Notation    Two datasets differ in one person's value. P and Q are the laws of what an attacker
             sees. P(E) ≤ e^ε·Q(E) + δ for all events E, and the same with P and Q exchanged.
-            Mixtures of such laws satisfy it, too. So the bounds hold for any statement about a
+            Mixtures of such laws satisfy this, too. So the bounds hold for any statement about a
             person: P is the law if the statement is true, and Q if it is false. Every known pair
             (ε, δ) gives upper bounds, and the report takes the least of them.
 Odds        The odds of a statement grow by the factor P/Q. The event E = {P > e^t·Q} has
-            Q(E) ≤ e^−t·P(E), and so P(E) ≤ δ/(1 − e^(ε−t)) for t > ε. (It is a common mistake that
-            P(E) ≤ δ at t = ε.) With t = ε + ln 2, the odds grow by more than e^t with a chance of
-            at most Y = 2δ. With a whole curve δ(ε), the least such t is the minimum of
+            Q(E) ≤ e^−t·P(E), and so P(E) ≤ δ/(1 − e^(ε−t)) for t > ε. (It is a common mistake to
+            assume P(E) ≤ δ at t = ε.) With t = ε + ln 2, the odds grow by more than e^t with a
+            chance of at most Y = 2δ. With a whole curve δ(ε), the least such t is the minimum of
             ε − ln(1 − δ(ε)/Y) over ε. If δ(ε) = 0, the odds never grow by more than e^ε.
 Advantage   This is P(E) − Q(E), detection minus false alarms. The sum of P(E) ≤ e^ε·Q(E) + δ and
             1 − Q(E) ≤ e^ε·(1 − P(E)) + δ gives P(E) − Q(E) ≤ (e^ε − 1 + 2δ)/(e^ε + 1). At ε = 0
@@ -39,10 +39,10 @@ from headcount.core.table import Table, counted_people, size
 Points: TypeAlias = tuple[tuple[float, float], ...]
 
 _FEW = 16  # points of a curve that are computed first
-_CLOSER = 8  # how often the distance of points is halved around the best point
+_CLOSER = 8  # how often the distance between points is halved around the best point
 _UP = 2.0**-49  # a relative error above the rounding error of every formula here
 _SAME = 1e-12  # two floats within this relative distance count as equal
-_MOST_EXPONENT = 700.0  # e^x is a float up to here
+_MOST_EXPONENT = 700.0  # up to this x, e^x does not overflow
 _WORTH_SAYING = 1e6  # factors above this are not mentioned
 # Chances from 0 to 1. They are closer together near both ends.
 _CHANCES = (*(math.sin(math.pi * step / 200) ** 2 for step in range(100)), 1.0)
@@ -95,9 +95,9 @@ _WHO = {
     None: "Whoever sees the answer",
 }
 _SCOPE = (
-    "This is for one answer. Every further answer about the same people adds to it.",
-    "Only what a person's own value adds is counted: what an answer says about people in general "
-    "can be learned without it.",
+    "These bounds are for one answer. Every further answer about the same people adds to them.",
+    "They count only what a person's own value adds. What an answer says about people in general "
+    "can be learned without that value.",
 )
 
 
@@ -155,7 +155,7 @@ class PrivacyReport:
         return all(fact.within for fact in self.facts)
 
     def detection(self, false_alarms: float) -> float:
-        """The largest chance that a test detects a value, by its chance of a false alarm."""
+        """The largest chance that a test with this chance of a false alarm detects a value."""
         least = 1.0
         for epsilon, delta in self.known:
             factor, inverse = math.exp(min(epsilon, _MOST_EXPONENT)), math.exp(-epsilon)
@@ -164,8 +164,8 @@ class PrivacyReport:
         return least
 
     def belief(self, prior: float) -> float:
-        """The largest belief in a statement after the answer, by the belief before. Both are
-        chances. The belief may be larger with the chance `exception`.
+        """The largest posterior belief in a statement, for this prior belief. Both are chances.
+        With the chance `exception`, the posterior belief may be larger.
         """
         if self.odds.value is None:
             return float(prior > 0)
@@ -190,7 +190,7 @@ class PrivacyReport:
     def but_for(self) -> str:
         """The chance that the odds rise further, in words. It is empty if they never do."""
         left = self.exception.value
-        return f"but for a chance of {_one_in(left)}" if left else ""
+        return f"except with a chance of {_one_in(left)}" if left else ""
 
     @property
     def sentences(self) -> tuple[str, ...]:
@@ -201,16 +201,16 @@ class PrivacyReport:
     def _learned(self) -> tuple[str, ...]:
         who = _WHO[self.trust]
         if self.odds.value is None:
-            return (f"{who} may become certain about a person: no limit to the odds is known.",)
-        rise = f"{who} can raise the odds of anything about a person {_shown(self.odds.value)}-fold"
-        rise += f" at most, {self.but_for or 'always'}."
+            return (f"{who} may become certain about a person: no limit on the odds is known.",)
+        rise = f"{who} can raise the odds of any statement about a person at most "
+        rise += f"{_shown(self.odds.value)}-fold{self.but_for and f', {self.but_for}'}."
         if self.but_for and self.never is not None and self.never < _WORTH_SAYING:
             rise += f" More than {_shown(self.never)}-fold is impossible."
         even, rare = self.belief(1 / 2), self.belief(1 / self.secret)
         return (
             rise,
-            f"Whoever took something about a person for an even chance is {_percent(even)} sure of "
-            f"it afterwards, at most; whoever gave it one chance in {self.secret:,}, "
+            f"A prior belief of 50 % in a statement about a person becomes at most "
+            f"{_percent(even)}; a prior belief of 1 in {self.secret:,} becomes at most "
             f"{_percent(rare)}.",
         )
 
@@ -218,13 +218,12 @@ class PrivacyReport:
     def _guessed(self) -> tuple[str, ...]:
         advantage, named = self.advantage.value or 0.0, self.singled_out.value or 0.0
         return (
-            "Which of two equally likely values a person has is guessed rightly with a chance of "
-            f"{_percent((1 + advantage) / 2)} at most (50 % without any answer): a test detects a "
+            "An attacker guesses which of two equally likely values a person has with a chance of "
+            f"at most {_percent((1 + advantage) / 2)} (50 % without any answer): a test detects a "
             f"value at most {_shown(100 * advantage)} percentage points more often than it raises "
             "a false alarm.",
-            f"A secret that is one of {self.secret:,}, all equally likely, is named correctly with "
-            f"a chance of {_percent(named)} at most ({size(100 / self.secret)} % without any "
-            "answer).",
+            f"A secret with {self.secret:,} equally likely values is guessed with a chance of at "
+            f"most {_percent(named)} ({size(100 / self.secret)} % without any answer).",
         )
 
     @property
@@ -301,7 +300,7 @@ def privacy_report(
     if isinstance(promise, Guarantee) and not promise.secure:
         raise InvalidParameter(f"a guarantee must hold to be reported, got: {promise.warning}")
     epsilon, delta = _checked(promise)
-    # An exception with a chance of 2δ ≥ 1 says nothing. Then only bounds without exception count.
+    # An exception with a chance of 2δ ≥ 1 says nothing. Then only bounds without exceptions count.
     chance = 2 * delta if delta < 1 / 2 else 0.0
     known = _points(source, secret, chance) if isinstance(source, Protocol) else {epsilon: delta}
     points = tuple(sorted(known.items()))
@@ -352,8 +351,8 @@ def _checked(promise: Guarantee | Budget) -> tuple[float, float]:
 
 
 def _points(protocol: Protocol, secret: int, chance: float) -> dict[float, float]:
-    """Some pairs (ε, δ) of a protocol. If its curve has few bends, these are all that matter.
-    Otherwise they are close to the best pairs.
+    """Some pairs (ε, δ) of a protocol. If its curve has few bends, they include all pairs that
+    matter. Otherwise they are close to the best pairs.
     """
     promise, curve = protocol.guarantee, protocol.curve
     known = {promise.epsilon: promise.delta}
@@ -387,7 +386,7 @@ def _points(protocol: Protocol, secret: int, chance: float) -> dict[float, float
 
 
 def _loss(epsilon: float, delta: float, chance: float) -> float:
-    """The logarithm of a factor. Odds exceed it with at most this chance, or never if δ = 0."""
+    """The logarithm of a factor. Odds rise by more with at most this chance, or never if δ = 0."""
     if not delta:
         return epsilon
     share = delta / chance * (1 + _UP) if chance else 1.0

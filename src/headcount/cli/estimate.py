@@ -18,6 +18,7 @@ from headcount.core.budget import Budget, Trust
 from headcount.core.errors import InvalidParameter
 from headcount.core.protocol import Protocol
 from headcount.core.task import Task
+from headcount.core.tasks.registry import TASKS
 from headcount.data.estimate import prepare
 from headcount.ledger.ledger import Ledger
 from headcount.planner.plan import Plan
@@ -45,9 +46,8 @@ def estimate(
     task: Annotated[
         str | None,
         typer.Option(
-            help="What to estimate: count (how many values are 1), sum, mean, histogram or "
-            "density. [default: count; histogram with --buckets, density with --smoothness, mean "
-            "with --low or --high]",
+            help=f"What to estimate: {', '.join(TASKS)}. [default: count, how many values are 1; "
+            "histogram with --buckets, density with --smoothness, mean with --low or --high]",
             autocompletion=complete_task,
         ),
     ] = None,

@@ -1,1 +1,1 @@
-"""Nouns: the question, the budget, the crowd, messages, the answer. Imports no other room."""
+"""The nouns: question, budget, crowd, messages and answer. This room imports no other room."""

@@ -80,7 +80,7 @@ class UnreadableData(HeadcountError, ValueError):
 
 
 class MissingPackage(HeadcountError, ImportError):
-    """An optional package is missing that the requested work needs."""
+    """An optional package that the requested work needs is missing."""
 
     code = "missing-package"
 

@@ -85,7 +85,7 @@ class DensityError:
 
 @dataclass(frozen=True)
 class Interval:
-    """A confidence interval of the true answer. For a histogram, `low` and `high` are vectors with
+    """A confidence interval for the true answer. For a histogram, `low` and `high` are vectors with
     an end for each bucket.
     """
 
@@ -177,9 +177,9 @@ class Estimate:
         possible answers: it stays within the range, and its ends are whole if answers are. Cutting
         costs no coverage.
 
-        The true answer is the answer of the people who took part. With `sampling=True` it is the
-        answer of the population from which they were drawn at random. The spread of the values is
-        unknown, so the interval of a population's mean assumes the widest spread. For a density,
+        The true answer is the answer for the people who took part. With `sampling=True` it is the
+        answer for the population from which they were drawn at random. The spread of the values is
+        unknown, so the interval for a population's mean assumes the widest spread. For a density,
         the true answer is the density after the protocol's smoothing. The interval does not include
         the bias of smoothing. A smoothed density may be negative; then it lies below the interval,
         which is cut at 0.
@@ -220,11 +220,11 @@ class Estimate:
         return np.asarray(self.unbiased_value - above), np.asarray(self.unbiased_value + below)
 
     def _population(self, low: Answer, high: Answer, half: float) -> tuple[Answer, Answer]:
-        """The interval of the population's mean, if the people's mean is between `low` and `high`.
+        """The interval for the population's mean, if the people's mean is between `low` and `high`.
 
-        It has all μ with |mean − μ| ≤ z·√((μ−least)(most−μ)/n). The people's mean is assumed to be
-        normal. If values are zeros and ones, and only one or two ones are expected, the coverage is
-        lower than stated.
+        It contains all μ with |mean − μ| ≤ z·√((μ−least)(most−μ)/n). The people's mean is assumed
+        to be normal. If values are zeros and ones, and only one or two ones are expected, the
+        coverage is lower than stated.
         """
         least, most = self.answer_range
         span, square = most - least, NormalDist().inv_cdf(half) ** 2 / self.users

@@ -25,7 +25,7 @@ class Estimator(ABC):
     """Answers a task from the messages of a crowd. It holds calibrated numbers and is never
     changed.
 
-    `users` is always the number of people who took part, and everybody is taken to follow the
+    `users` is always the number of people who took part. Everybody is assumed to follow the
     protocol. A `Holding` says how many people hold which encoded value.
     """
 
@@ -49,9 +49,7 @@ class Estimator(ABC):
         return MOST_USERS
 
     def count(self, payload: NDArray[Any]) -> NDArray[np.int64]:
-        """The numbers that these checked messages add to a tally. By default, these are the counts
-        of each message.
-        """
+        """What these checked messages add to a tally: by default, the count of each message."""
         if self.tally_size == 2:  # many times faster than counting both
             ones = np.count_nonzero(payload)
             return np.array([len(payload) - ones, ones])
@@ -59,8 +57,8 @@ class Estimator(ABC):
 
     @abstractmethod
     def simulate(self, held: Holding, source: Source) -> NDArray[np.int64]:
-        """Random numbers of a tally, without making messages. They have the same law as a tally of
-        messages.
+        """The numbers of a random tally, drawn without making messages. They have the same law as
+        those of a tally of messages.
         """
 
     @property
@@ -132,16 +130,17 @@ class Estimator(ABC):
         data.
 
         For a density it is about the root of the mean integrated squared error, which includes
-        noise, sampling and smoothing. It is for the worst population whose density is no rougher
+        noise, sampling and smoothing. The population is the worst one whose density is no rougher
         than 1 + cos(4πu).
         """
         return self.standard_error(users, None)
 
     def extremes(self, users: int, confidence: float) -> Iterable[Answer]:
-        """Unbiased estimates that include one with the longest interval.
+        """Some unbiased estimates. One of them has the longest interval.
 
-        These are the ends of the possible range, the middle, and points near the ends, where the
-        range does not cut intervals yet. For a histogram they are estimates of single buckets.
+        Near an end of the possible range, the range cuts the interval. So the estimates go inward
+        from both ends, up to points at which the interval is no longer cut. The middle is added. A
+        histogram gets all of these numbers in one vector. Other tasks get every sixth of them.
         """
         low, high = self.task.answer_range(users)
         deviations = -NormalDist().inv_cdf((1 - confidence) / 2)

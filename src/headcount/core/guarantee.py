@@ -28,8 +28,8 @@ class Guarantee:
 
     If `exact`, delta is the divergence of the view at epsilon, computed from the view's law and
     rounded up. Otherwise (epsilon, delta) is a proven upper bound. `method` names the computation
-    or the theorem. The guarantee needs at most `honest` people to follow the protocol. In shuffle
-    trust their noise protects each other. In local trust a person's own noise is enough. If some
+    or the theorem. The guarantee holds if `honest` people follow the protocol. In shuffle trust
+    they protect each other by their noise. In local trust a person's own noise is enough. If some
     random bits were not `secure`, the guarantee does not hold, and `warning` says so.
     """
 
@@ -98,7 +98,7 @@ def rounded_down(value: float) -> float:
 
 
 def rounded_up(value: float) -> str:
-    """An epsilon or delta with four digits, rounded up, so that the text promises no more."""
+    """An epsilon or delta with four digits, rounded up so that the text never promises too much."""
     shown = Context(prec=4, rounding=ROUND_CEILING).create_decimal(repr(value))
     return short(float(shown))
 

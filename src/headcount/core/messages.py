@@ -70,8 +70,9 @@ class Alphabet:
         width = payload.shape[1] if payload.ndim == 2 else 1
         if payload.dtype != self.dtype or payload.ndim > 2 or width != len(self.columns):
             raise InvalidValue(
-                f"messages must be {len(self.columns)} {self.dtype} each, "
-                f"got {width} {payload.dtype} in {counted(payload.ndim, 'dimension')}"
+                f"every message must be {counted(len(self.columns), 'number')} of type "
+                f"{self.dtype}, got {counted(width, 'number')} of type {payload.dtype} in "
+                f"{counted(payload.ndim, 'dimension')}"
             )
         if self.dummy is not None and self._misfit(payload):
             rows = payload.reshape(-1, width)
@@ -79,8 +80,8 @@ class Alphabet:
         if misfit := self._misfit(payload):
             column, values = misfit
             raise InvalidValue(
-                f"messages must be among {column}, "
-                f"got some that are not, from {values.min()} to {values.max()}"
+                f"every message must be in {column}, got values from {values.min()} to "
+                f"{values.max()}"
             )
         return payload
 
@@ -132,8 +133,8 @@ class Batch:
 
 @dataclass(frozen=True, eq=False)
 class Messages(Batch):
-    """Messages of people who are still known. The payload has `counts[i]` messages of person i,
-    person after person.
+    """Messages whose senders are still known. The payload lists the messages person by person:
+    `counts[i]` messages of person i.
 
     `messages[i]` is one person's bundle. It can be sent as bytes, and `receive` reads them.
     """
@@ -145,7 +146,7 @@ class Messages(Batch):
         checks.instance("counts", self.counts, np.ndarray)
         if self.counts.shape != (self.users,):
             raise InvalidValue(
-                f"there must be as many counts as people, {self.users}, got {self.counts.size}"
+                f"there must be a count for each of {self.users} people, got {self.counts.size}"
             )
 
     @classmethod
@@ -182,8 +183,8 @@ class Messages(Batch):
         return replace(self, payload=payload, counts=counts)
 
     def only_single(self) -> "Messages":
-        """Only messages of people who sent one. A person with several could lift a rare message
-        over the least number of copies.
+        """Only the messages of people who sent exactly one. A person who sends several could lift a
+        rare message to the least number of copies.
         """
         single = self.counts <= 1
         payload = self.payload[np.repeat(single, self.counts)]
@@ -229,8 +230,8 @@ class Messages(Batch):
 
 
 def _sums_through(counts: NDArray[np.integer], places: NDArray[np.integer]) -> NDArray[np.int64]:
-    """The sum of all counts up to each place, with the count at that place. If there are few
-    places, it is computed by blocks.
+    """The sum of all counts up to and including each place. If there are few places, it is computed
+    by blocks.
     """
     size = 256
     if len(places) * size > len(counts):

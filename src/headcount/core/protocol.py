@@ -138,7 +138,7 @@ class Protocol(ABC):
 
     @property
     def messages_per_user(self) -> float:
-        """The expected number of a person's messages, for the value that sends most."""
+        """The expected number of a person's messages, for the value with the most messages."""
         return self.randomizer.messages_per_user
 
     @property
@@ -156,8 +156,8 @@ class Protocol(ABC):
         slots = least_slots(self.randomizer, self.curve, self.budget, self.crowd.honest)
         if slots is None:
             raise Infeasible(
-                f"{self.name} has no bundles of up to {MOST_SLOTS} messages that surely fit "
-                f"within delta={short(self.budget.delta)} at epsilon={short(self.budget.epsilon)}"
+                f"{self.name} needs bundles of more than {MOST_SLOTS} messages for "
+                f"epsilon={short(self.budget.epsilon)}, delta={short(self.budget.delta)}"
             )
         return slots
 
@@ -347,11 +347,11 @@ def check_users(protocol: Protocol, users: int) -> None:
     most = protocol.estimator.most_users
     if users > most:
         raise CrowdMismatch(
-            f"{protocol.name} holds at most {counted_people(most)}, got {users}"
+            f"{protocol.name} holds at most {counted_people(most)}, got {users:,}"
             if not protocol.shuffler.withholds
             # With more dishonest people, a rare message could reach the least number of copies.
             else f"{protocol.name} must know how many may be dishonest: it was built for "
-            f"{counted_people(most)}, got {users}"
+            f"{counted_people(most)}, got {users:,}"
         )
 
 
@@ -362,7 +362,7 @@ def check_crowd(protocol: Protocol, crowd: Crowd) -> None:
         raise CrowdMismatch(
             f"{protocol.name} was built for at least "
             f"{counted_people(protocol.crowd.honest, 'honest')}, "
-            f"got {crowd.honest:,} of {crowd.users:,} who surely are",
+            f"got {crowd.honest:,} among {counted_people(crowd.users)}",
             hint="build it for the crowd that takes part",
         )
 
@@ -386,7 +386,7 @@ def _check_tally(protocol: Protocol, tally: Tally) -> None:
     if tally.counts.size != estimator.tally_size or tally.counts.min() < 0:
         raise InvalidValue(
             f"a tally of {name} must be {counted(estimator.tally_size, 'count')}, none negative, "
-            f"got {tally.counts.size} from {tally.counts.min(initial=0)} up"
+            f"got {tally.counts.size} with a smallest count of {tally.counts.min(initial=0)}"
         )
     _check_withheld(protocol, tally)
     if protocol.shuffler.adds and tally.noises != 1:

@@ -43,7 +43,7 @@ class Randomizer(ABC):
 
     @property
     def messages_per_user(self) -> float:
-        """The expected number of messages of a person, for the value that sends most.
+        """The expected number of a person's messages, for the value with the most messages.
 
         It must be stated unless `fixed_messages` is.
         """

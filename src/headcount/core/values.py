@@ -32,15 +32,15 @@ def words(values: ArrayLike) -> list[str]:
 
 
 def array_of_counts(counts: object) -> NDArray[Any]:
-    """Numbers of people as an array, which may turn out to be no counts at all."""
+    """Counts of people as an array. The caller must check that they are counts."""
     try:
         return np.asarray(counts)
     except ValueError:
-        return np.empty(0)  # lists of different lengths are no counts
+        return np.empty(0)  # lists of different lengths are not counts
 
 
 def evenly(users: int, among: int) -> NDArray[np.int64]:
-    """So many people, divided among some values as evenly as can be."""
+    """`users` people, divided among this many values as evenly as possible."""
     return np.diff(np.arange(among + 1) * users // among)
 
 
@@ -56,7 +56,7 @@ def _flat(values: ArrayLike, wanted: str, kind: type | None = None) -> NDArray[A
             f"values must be one {wanted} for each person, got an array of {array.ndim} dimensions"
         )
     if not array.size:
-        raise InvalidValue("there must be a value of at least one person, got none")
+        raise InvalidValue("there must be the value of at least one person, got none")
     return array
 
 

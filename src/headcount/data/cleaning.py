@@ -1,6 +1,6 @@
 """Turns a column of any Arrow type into encoded values. A policy handles values that do not fit.
 
-A frozen object cleans each batch alone, so that any engine can do this anywhere. Values that must
+A frozen object cleans each batch by itself, so any engine can do this anywhere. Values that must
 be refused are counted and raise no error here, so that the refusal can describe all the data: see
 `Problems`.
 """
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 Fill: TypeAlias = str | int | float | bool
 OUTSIDE = ("error", "clamp", "other")
 OTHER = "other"  # the bucket for values that are in no other bucket
-_FEW_VALUES = 2**22  # up to so many different values, one pass counts how often each occurs
+_FEW_VALUES = 2**22  # with at most this many different values, one pass counts each of them
 
 
 @dataclass(frozen=True, eq=False)
@@ -242,7 +242,7 @@ def cleaning(
             )
         labels = [str(bucket) for bucket in task.buckets]
         if OTHER in labels:
-            raise InvalidParameter(f"no bucket must be named {OTHER!r} already, got such a bucket")
+            raise InvalidParameter(f"no bucket may be named {OTHER!r} already, got such a bucket")
         task = task.changed(buckets=[*labels, OTHER])
     return _checked(Cleaning(column, task, declared, missing, outside))
 

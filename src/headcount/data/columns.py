@@ -69,7 +69,7 @@ def no_number(words: "pyarrow.Array") -> str:
 
 
 def numbers(array: "pyarrow.Array") -> NDArray[Any]:
-    """The numbers as a NumPy array. Decimals become whole numbers if they are, else floats."""
+    """The numbers as a NumPy array. Decimals become whole numbers if all are whole, else floats."""
     import pyarrow
     from pyarrow import types
 
@@ -83,7 +83,7 @@ def numbers(array: "pyarrow.Array") -> NDArray[Any]:
 
 
 def present(column: "pyarrow.Array", *, nan: bool) -> "pyarrow.Array | None":
-    """Which rows have a value, or None if all have. If `nan`, a row with NaN has no value."""
+    """Which rows have a value, or None if all do. If `nan`, a row with NaN has no value."""
     from pyarrow import compute, types
 
     floating = nan and types.is_floating(column.type)

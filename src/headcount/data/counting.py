@@ -18,7 +18,7 @@ _MOST_CELLS = 2**26  # the most numbers of a survey: groups times values
 
 @dataclass(eq=False)
 class Counting:
-    """The number of people in each group. They are also counted by value, if these are few."""
+    """The number of people in each group. If values are few, people are counted by value, too."""
 
     question: Question
     groups: Numbering

@@ -23,8 +23,8 @@ MOST_GROUPS = 10_000
 
 @dataclass(frozen=True, eq=False)
 class EncodedRows:
-    """Encoded values of some rows. If the question asks for persons or groups, it has the number of
-    each row's person or group, too.
+    """Encoded values of some rows. If the question has persons or groups, each row also has the
+    number of its person or group.
     """
 
     codes: NDArray[Any]
@@ -152,8 +152,8 @@ class EncodedTable:
         return EncodedRows(codes, persons, groups), cleaned.problems
 
     def _named(self, batch: "pyarrow.RecordBatch", first: int) -> NDArray[np.bool_] | None:
-        """Which rows have a person and a group, or None if all have. A row without them is an
-        error, unless rows without a value are left out.
+        """Which rows have a person and a group, or None if all do. A row without them is an error,
+        unless rows without a value are left out.
         """
         here = None
         for name in self.question.public:

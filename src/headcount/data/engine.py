@@ -49,7 +49,7 @@ def check_same(
     wanted: Iterable[Group],
     name: str,
 ) -> None:
-    """Refuse tallies that have another number of people than the survey. Then rows have changed."""
+    """Refuse tallies whose number of people differs from the survey: the rows have changed."""
     for group in wanted:
         seen, again = surveys[group].users, tallies[group].users if group in tallies else 0
         if seen != again:

@@ -60,7 +60,7 @@ def _files(path: Path, above: tuple[Path, ...]) -> Iterator[Path]:
         mode = path.stat().st_mode
     except OSError as error:
         if path.is_symlink():
-            raise UnreadableData(f"{path} must be a file or folder, got a link to none") from None
+            raise UnreadableData(f"{path} must be a file or folder, got a broken link") from None
         raise unreadable(str(path), error) from None
     if stat.S_ISDIR(mode):
         folder = path.resolve()
@@ -124,4 +124,4 @@ def _check_different(files: list[Path]) -> None:
     for file in files:
         other = names.setdefault(file.resolve(), file)
         if other is not file:
-            raise UnreadableData(f"{other} and {file} must be two files, got one by two names")
+            raise UnreadableData(f"{other} and {file} must be two files, got two names of one file")

@@ -92,8 +92,8 @@ def joint(releases: Mapping[Group, Release], crowds: Crowds, question: Question)
 
 
 def drawn_at_once(protocol: Protocol, question: Question, users: int) -> bool:
-    """Whether all messages are drawn at once. That is so if there are very many, and if the
-    protocol has δ > 0: a pure guarantee stays pure.
+    """Whether all messages are drawn at once. This requires very many messages and a protocol with
+    δ > 0, so that a pure guarantee stays pure.
     """
     return (
         question.counting

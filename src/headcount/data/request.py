@@ -123,7 +123,7 @@ class Request:
         """The budget that was given, or the budget of the protocol object."""
         if self.built is not None:
             if self.budget is not None:
-                raise InvalidParameter("`budget` must be left to the protocol, got both")
+                raise InvalidParameter("`budget` must not be given with a built protocol, got both")
             return self.built.budget
         if self.budget is None:
             raise InvalidParameter("`budget` must be given, got none")

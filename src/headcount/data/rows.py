@@ -101,7 +101,7 @@ def readable(name: str, wanted: str = "readable") -> Iterator[None]:
     except HeadcountError:
         raise
     except UnicodeDecodeError:
-        raise UnreadableData(f"{name} must be {wanted}, got text that is no UTF-8") from None
+        raise UnreadableData(f"{name} must be {wanted}, got text that is not UTF-8") from None
     except (OSError, OverflowError, TypeError, ValueError, pyarrow.ArrowException) as error:
         raise unreadable(name, error, wanted) from None
 

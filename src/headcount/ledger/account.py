@@ -5,7 +5,8 @@ share of the limit's δ. Each float is read as its shortest decimal text, and th
 rational numbers. So ten charges of 0.1 fill a limit of 1, and the rest of a limit can be spent to
 the last digit.
 
-Plain sums keep a limit to one part in 10^11 of ε and one part in 10^8 of δ. There are two reasons.
+Plain sums keep a limit up to one part in 10^11 of ε and one part in 10^8 of δ. There are two
+reasons for this difference.
 A float may differ from its text by half a unit in the last place. A privacy curve rounds up, so it
 may lie a little above a guarantee that was proved without rounding.
 
@@ -24,8 +25,8 @@ from headcount.accounting.dominating import STEP, DominatingLaw
 from headcount.core.budget import Budget
 from headcount.core.cached import cached_property
 
-# How far a curve may lie above a guarantee: by these shares of ε and δ, and by this much of δ at
-# most. They are shares, so that a charge of zero never pays for a release that costs something.
+# A curve may lie above a guarantee by these shares of ε and δ, and by at most this much of δ. They
+# are shares, so that a charge of zero never pays for a release that costs something.
 _MORE_EPSILON, _SHARE, _MORE_DELTA = 1e-11, 1e-8, 1e-15
 
 

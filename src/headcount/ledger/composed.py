@@ -3,8 +3,8 @@
 Charges fit if one of two conditions holds:
 
 Plain       Σε ≤ limit ε and Σδ ≤ limit δ (see `account`).
-Composed    δ(limit ε) ≤ limit δ for the composed privacy-loss distributions. They are rounded to
-            the private side. This condition may allow many times as much.
+Composed    δ(limit ε) ≤ limit δ for the composed privacy-loss distributions, which are rounded
+            toward more loss. This condition may allow many times as much.
 
 The rule holds if the sequence of curves was fixed before the first answer. A curve depends on
 protocol, budget, crowd and options. Earlier answers may choose the question, such as the column.

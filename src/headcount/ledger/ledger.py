@@ -265,8 +265,8 @@ def _exhausted(name: str, account: Account, asked: Charge) -> BudgetExhausted:
     often = f" {asked.times:,} times" if asked.times > 1 else ""
     limit = account.limit
     return BudgetExhausted(
-        f"epsilon={rounded_up(asked.epsilon)}, delta={rounded_up(asked.delta)} was asked{often} "
-        f"of data set {name!r}, but epsilon={exact(room)} at delta={exact(delta)} is left of its "
+        f"epsilon={rounded_up(asked.epsilon)}, delta={rounded_up(asked.delta)} was asked for{often}"
+        f" on data set {name!r}, but epsilon={exact(room)} at delta={exact(delta)} is left of its "
         f"limit epsilon={exact(limit.epsilon)}, delta={exact(limit.delta)}",
         remaining={"epsilon": room, "delta": delta},
         limit=asdict(limit),

@@ -4,7 +4,7 @@ One SQLite file holds the answers. The key of an answer is a digest of the quest
 that answers it, so that a change in the package, in NumPy or in SciPy gives a new key. The file
 holds parameters and errors. It never holds data or code: protocols are always calibrated anew from
 their settings. Each answer is stored with a digest of its key and its text, so that a damaged
-answer is noticed and computed again. If the folder cannot be written, nothing is kept.
+answer is noticed and computed again. If the folder is not writable, nothing is kept.
 """
 
 import contextlib

@@ -164,7 +164,7 @@ def compare(
 
     `over` names the axis, and `values` are the places on it. Without `protocols`, the best protocol
     of each trust is compared. `calibration="both"` compares the paper's parameters with the exact
-    ones. If `runs` is above 0, so many runs are simulated for each point, with randomness from
+    ones. If `runs` is above 0, this many runs are simulated for each point, with randomness from
     `source`.
 
         compare(Count(), Budget(1, 1e-6), Crowd(100_000), over="epsilon", runs=200)

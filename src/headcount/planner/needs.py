@@ -1,7 +1,7 @@
 """The inverse questions: which epsilon, or how large a crowd, does a margin of error need?
 
-A search assesses each protocol at several settings. The margin holds at the answer, and it does not
-hold with one percent less.
+A search assesses each protocol at several settings. The margin holds with the epsilon or crowd that
+is found, but not with one percent less.
 """
 
 import math
@@ -26,7 +26,7 @@ LEAST_ASKED, MOST_ASKED = 1e-3, 100.0  # the range in which an epsilon is search
 MOST_PEOPLE = 10**12  # the largest crowd that is tried
 _CLOSE = 1.005  # a search stops when the ends of its range differ by less than this factor
 _FALLING = 0.97  # more people help if ten times as many reduce the error at least to this share
-_ASIDE = 1.0007  # guesses lie above and below the crossing of a line by this factor
+_ASIDE = 1.0007  # a search guesses a crossing, and tries points above and below by this factor
 
 
 @dataclass(frozen=True)
@@ -262,8 +262,8 @@ def _around(excess: Callable[[float], float], start: float) -> tuple[float, floa
     """An ε that is too small and a larger ε that is enough, near each other.
 
     The first is 0 if even the least ε is enough. The result is None if no ε is enough. Errors fall
-    about like 1/ε, so that ε·excess is about the least ε that is enough. The search tries an ε a
-    little beside it. Beyond some ε, a protocol may have no parameters.
+    about like 1/ε, so that ε·excess is about the least ε that is enough. The search tries an ε
+    close to it. Beyond some ε, a protocol may have no parameters.
     """
     low, high, most = 0.0, math.inf, MOST_ASKED
     excess_at_low = math.inf

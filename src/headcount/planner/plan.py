@@ -2,7 +2,7 @@
 
 A plan is frozen and can be saved. Its file holds the question, the budget, the crowd, and the
 chosen protocol with its options and calibrated parameters. Both sides of a collection build the
-same protocol from this file. They refuse if their code would calibrate it differently. A digest of
+same protocol from this file. They refuse it if their code calibrates it differently. A digest of
 the whole content names the plan and shows whether the file was changed.
 """
 
@@ -64,7 +64,7 @@ class Plan:
         if self.chosen is not None:
             return self[self.chosen]
         if not self.refused:
-            raise InvalidParameter(f"no protocol of this trust answers {self.task}")
+            raise InvalidParameter(f"no protocol answers {self.task} in this trust")
         # Protocols that run but do not fit what was asked for come last, the nearest at the very
         # end. If there are none, take the first protocol that another setting makes feasible.
         last = self.refused[-1]
@@ -268,9 +268,9 @@ def plan(
 ) -> Plan:
     """Rank every protocol for a task, a budget and a crowd by its exact error.
 
-    `trust` leaves out protocols of other trusts. Protocols are refused that send more than
-    `max_messages` per person or miss the `margin`. With `exact=True`, protocols whose guarantee is
-    only an upper bound are refused, too. A protocol that can trade messages for error uses as many
+    `trust` leaves out protocols of other trusts. Protocols that send more than `max_messages` per
+    person or miss the `margin` are refused. With `exact=True`, protocols whose guarantee is only
+    an upper bound are refused, too. A protocol that can trade messages for error uses as many
     messages as are allowed. Answers are kept on disk, except those of protocols from outside, so
     that asking again takes no time. `keep` is called with each protocol that is built.
 

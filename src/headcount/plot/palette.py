@@ -61,8 +61,8 @@ def markers(labels: Sequence[str]) -> list[str]:
 
 
 def _ramp(stops: Sequence[str], count: int) -> list[str]:
-    """`count` colors at equal distances along the line through the stops. If it is only one color,
-    it is the middle one.
+    """`count` colors at equal distances along the line through the stops. A single color is the
+    middle one.
     """
     places = np.linspace(0, len(stops) - 1, count) if count > 1 else np.array([len(stops) // 2])
     channels = [

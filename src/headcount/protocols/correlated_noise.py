@@ -60,7 +60,7 @@ class CorrelatedNoise:
         return self.r * self.p / (1 - self.p)
 
     def messages_per_user(self, cells: int) -> float:
-        """The expected number of messages of a person: their own one, and noise in each cell."""
+        """The expected number of a person's messages: their own message, and noise in each cell."""
         single = 2 * (self.a / (1 - self.a) + self.flood_pairs) / self.honest
         return 1 + cells * single
 

@@ -139,7 +139,7 @@ class CorrelatedProtocol(Protocol, Generic[Noise]):
         messages = family.messages(noise)
         if messages > _MOST_MESSAGES:
             raise Infeasible(
-                f"{self.name} needs {short(messages, 3)} messages per person of "
+                f"{self.name} needs {short(messages, 3)} messages per person with "
                 f"{self.crowd.honest} honest people, more than {_MOST_MESSAGES:.0f}",
                 nearest={"honest": math.ceil(self.crowd.honest * messages / _MOST_MESSAGES)},
             )
@@ -155,7 +155,7 @@ class CorrelatedProtocol(Protocol, Generic[Noise]):
             if self.epsilon1 > largest:
                 raise Infeasible(
                     f"{self.name} needs epsilon1 of at most {short(largest)} (nearer to "
-                    f"{short(most)} the laws of its noise are too long), "
+                    f"{short(most)}, the laws of its noise are too long), "
                     f"got {short(self.epsilon1)}",
                     nearest={"epsilon1": min(0.99 * most, largest)},
                 )

@@ -5,8 +5,8 @@ Notation    x ∈ [low, high] is a person's number, n the number of people, L th
             among the levels 0, …, L.
 Randomizer  Round t at random, and without bias, to the level below or above it. If t is a level, it
             does not change. Then the protocol randomizes the level.
-Analyzer    With an unbiased estimate S of the sum of all levels, the sum is n·low + u·S. A mean is
-            that divided by n.
+Analyzer    With an unbiased estimate S of the sum of all levels, the sum is n·low + u·S. The mean
+            is this sum divided by n.
 Error       The variance of the sum is u²·(variance of S + Σ f(1−f)) with f = t − ⌊t⌋. Rounding adds
             at most u²·n/4. It adds nothing to whole numbers if each of them is a level.
 """

@@ -70,7 +70,7 @@ class Support:
 
     @property
     def cells(self) -> tuple[Fraction, Fraction, Fraction, Fraction]:
-        """The probabilities to support only the owner's bucket, only another one, both, or none."""
+        """The probabilities of supporting only the owner's bucket, only another, both, or none."""
         own, other = self.own - self.own_and_other, self.other - self.own_and_other
         return own, other, self.own_and_other, 1 - self.own - other
 

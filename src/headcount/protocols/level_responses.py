@@ -1,7 +1,7 @@
 """Sums of levels from people who respond with their level, or sometimes with another number.
 
-Notation    The levels are 0, …, L of `fixed_point`. V(j) is the variance that randomizing adds to
-            the estimate for a person of level j, in squared levels.
+Notation    The levels are 0, …, L (see `fixed_point`). V(j) is the variance that randomizing adds
+            to the estimate for a person of level j, in squared levels.
 Error       A person whose place is j + f is rounded to j + 1 with probability f, and otherwise to
             j. The person's variance is f(1−f) + (1−f)V(j) + fV(j+1). People are independent and
             messages are bounded. So the error is nearly normal for many people. For few people it

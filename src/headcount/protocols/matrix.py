@@ -12,10 +12,10 @@ Analyzer    ĉ(j) = n/k + Σ a(j,y)·N(y) is the least-squares estimate with wei
             C(x,y) = (R(x,y)−μ(y))/√μ(y) and its pseudoinverse C⁺, a(j,y) = C⁺(y,j)/√μ(y). The
             matrix is refused if the rank of C is below k−1, because different crowds would then
             send the same messages on average.
-Privacy     It holds for each person alone. It is pure if no ratio R(x,y)/R(x',y) exceeds e^ε. Else
-            δ must be at least the largest divergence of two rows at ε.
+Privacy     It holds for each person alone. It is pure if no ratio R(x,y)/R(x',y) exceeds e^ε.
+            Otherwise δ must be at least the largest divergence of two rows at ε.
 Error       The estimate is unbiased. Its variance is Σ c(x)·V(x,j), where
-            V(x,j) = Σ R(x,y)·a(j,y)² − (1[x=j]−1/k)². Intervals hold at least as often as they say.
+            V(x,j) = Σ R(x,y)·a(j,y)² − (1[x=j]−1/k)². Intervals have at least the stated coverage.
             The error is a sum of independent parts. Its tails are bounded by Bennett's inequality,
             and by the normal law with the error of Berry and Esseen (constant 0.56, Shevtsova
             2010), both for the worst values of the other people.
@@ -218,9 +218,9 @@ class MatrixError:
     def _end(self, seen: Reals, end: float, wrong: float) -> Reals:
         """The first count, on the way from the estimate to this end, that is too unlikely.
 
-        A count is too unlikely if an estimate as far from it as the estimate seen has a chance of
-        at most `wrong`. If no count is, the result is the end itself. Chances fall with the
-        distance, because the variance grows no faster than the distance.
+        A count is too unlikely if an estimate that is as far from it as the observed one has a
+        chance of at most `wrong`. If no count is too unlikely, the result is the end itself.
+        Chances fall with the distance, because the variance grows no faster than the distance.
         """
         near, far = seen, np.full(len(seen), end)
         possible = self._tail(seen, far) > wrong
@@ -231,7 +231,7 @@ class MatrixError:
         return np.where(possible, end, far)
 
     def _tail(self, seen: Reals, count: Reals) -> Reals:
-        """An upper bound on the chance of an estimate at least so far from the true count, on the
+        """An upper bound on the chance of an estimate at least this far from the true count, on the
         same side.
         """
         from scipy import special  # takes a while to load
@@ -332,7 +332,7 @@ class MatrixEstimator(Estimator):
 
     def standard_error(self, users: int, held: Holding | None) -> float:
         variances, _ = self._moments
-        if held is None:  # the variance is linear in the counts: the worst is if all hold one value
+        if held is None:  # the variance is linear in the counts, so it is largest for one value
             return float(np.sqrt(users * variances.max()))
         return float(np.sqrt((held.counts @ variances).max()))
 

@@ -1,4 +1,4 @@
-"""Protocols that are not Headcount's own: checks and keeps the classes that are registered.
+"""Registered protocols that are not Headcount's own. Their classes are checked and kept here.
 
 Installed packages name their classes in the entry points of the group `headcount.protocols`:
 

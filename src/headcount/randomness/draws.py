@@ -18,8 +18,8 @@ def bernoulli(source: Source, count: int, weight: int, bits: int = 64) -> NDArra
     """`count` independent bits that are 1 with probability exactly weight / 2^bits, bits ≤ 128.
 
     A bit is 1 if a uniform 128-bit integer is below a threshold. The top byte is compared first.
-    Only if it equals the threshold's top byte, once in 256 times, the next 56 bits are drawn and
-    compared, and if these are equal too, the last 64.
+    With a chance of 1/256 it equals the threshold's top byte. Then the next 56 bits are drawn and
+    compared. If these are equal too, the last 64 bits are drawn and compared.
     """
     if not (1 <= bits <= 128 and 0 <= weight <= 1 << bits):
         raise InvalidParameter(

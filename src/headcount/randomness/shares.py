@@ -29,7 +29,7 @@ _NEGLIGIBLE = Decimal(1) / (FINE << 8)
 _LARGEST_CLUSTER = 1 << 12  # larger clusters share one entry of the table
 LEAST_GAMMA = Fraction(1, 2**40)  # with a smaller γ, a cluster might exceed 2^63
 _LARGEST_GAMMA = 2**10
-_LARGEST_SIZE = 1000  # of r; the table of the number of clusters has about 30·r entries
+_LARGEST_SIZE = 1000  # the largest r; the table of the number of clusters has about 30·r entries
 
 
 def _decimal(number: Fraction) -> Decimal:

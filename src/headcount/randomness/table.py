@@ -66,7 +66,7 @@ class ThresholdTable:
     def fine(cls, masses: Sequence[Decimal | Fraction], start: int = 0) -> "ThresholdTable":
         """The table of masses with at least 45 digits, rounded down to multiples of 2^−128.
 
-        The largest mass gets what is missing to a sum of 1.
+        The largest mass gets the rest, so that the sum is 1.
         """
         weights = [int(mass * FINE) for mass in masses]
         left = FINE - sum(weights)

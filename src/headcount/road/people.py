@@ -44,9 +44,8 @@ class People(ABC):
         shuffler may have done its duties or not.
 
         People are processed in the order of their rows, `people_at_once` of a randomizer at a time.
-        The piece number i of the group number g uses the source `source.part(g).part(i)`. The
-        number g is the group's place among all groups, not only among these. Neither number
-        depends on batches or threads.
+        Piece i of group g uses the source `source.part(g).part(i)`. The number g is the group's
+        place among all groups, not only among these. Neither number depends on batches or threads.
         """
 
 

@@ -107,8 +107,8 @@ def _way(route: Route, *, counted: bool) -> Way:
 def _drawn(route: Route, counts: NDArray[np.int64] | None, source: Source) -> Tally | None:
     """A tally without messages, or None if messages are needed.
 
-    In central trust the tally is the counts. In other trust it is drawn at once, if the reserved
-    part of δ covers the distance between the drawn tally and the law of a tally of messages.
+    In central trust the tally is the counts. Otherwise it is drawn at once if the reserved part of
+    δ covers the total variation between this draw and a tally of messages.
     """
     protocol = route.protocol
     if counts is None:

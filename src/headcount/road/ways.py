@@ -4,7 +4,7 @@ from enum import StrEnum
 
 
 class Way(StrEnum):
-    """How a tally is made. Either its law is the same in all ways, or the guarantee covers it.
+    """How a tally is made. All ways have the same law, or the guarantee covers the difference.
 
     The way is published with the estimate. So it must depend on public facts alone: the trust, the
     question, the number of people and the protocol.

@@ -17,8 +17,8 @@ from headcount.core.task import Counts, Holding, Task, ValueKind
 from headcount.core.values import array_of_counts, bad_value, vector
 
 MOST_WHOLE = 2**61  # the largest absolute value of a bound of whole numbers
-LEAST_REAL, MOST_REAL = 1e-150, 1e150  # limits of the absolute value of a real bound, if not 0
-MOST_LEVELS = 2**40  # real numbers are rounded to at most so many levels
+LEAST_REAL, MOST_REAL = 1e-150, 1e150  # limits of the absolute value of a nonzero real bound
+MOST_LEVELS = 2**40  # real numbers are rounded to at most this many levels
 
 
 @dataclass(frozen=True, init=False)
@@ -198,7 +198,7 @@ def _as_whole(given: NDArray[Any]) -> tuple[NDArray[np.int64], NDArray[np.bool_]
 
 
 def _exact(values: ArrayLike, given: NDArray[Any]) -> NDArray[Any]:
-    """The numbers of a list as int64, if they are all whole, and else `given`.
+    """The numbers of a list as int64 if they are all whole, and otherwise `given`.
 
     NumPy turns a list with numbers on both sides of 2^63 into floats, which lose digits.
     """

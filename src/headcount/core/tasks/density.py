@@ -19,7 +19,7 @@ from headcount.core.values import evenly
 
 LEAST_SMOOTHNESS, MOST_SMOOTHNESS = 0.1, 4.0
 MOST_POINTS = 2**16
-_SPREAD = 1024  # a made-up crowd holds at most so many different numbers
+_SPREAD = 1024  # a made-up crowd holds at most this many different numbers
 
 
 @dataclass(frozen=True, init=False)
@@ -42,7 +42,7 @@ class Density(Bounded):
     margin_note = "Margins of densities include privacy noise, but neither sampling nor smoothing."
     ranking_note = (
         "Candidates are ordered by the whole error, which includes noise, sampling and smoothing "
-        "over the range. It is about the worst for all densities no rougher than two waves."
+        "over the range. It is about the largest for all densities no rougher than two waves."
     )
 
     def __init__(

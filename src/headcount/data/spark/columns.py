@@ -43,7 +43,9 @@ def restored(array: NDArray[Any], dtype: np.dtype[Any]) -> NDArray[Any]:
     if dtype != np.uint64 and array.size:
         limits, low, high = np.iinfo(dtype), array.min(), array.max()
         if low < limits.min or high > limits.max:
-            raise InvalidValue(f"messages must be {dtype} each, got some from {low} to {high}")
+            raise InvalidValue(
+                f"every message must be of type {dtype}, got values from {low} to {high}"
+            )
     return array.astype(dtype)
 
 
@@ -75,11 +77,13 @@ def payload_of(column: "pyarrow.Array", alphabet: Alphabet) -> NDArray[Any]:
     fits = many == (width > 1) and types.is_integer(numbers.type)
     if not fits or column.null_count or numbers.null_count or len(numbers) != width * len(column):
         raise InvalidValue(
-            f"messages must be {counted(width, 'whole number')} each, none of them missing, "
+            f"every message must be {counted(width, 'whole number')}, none of them missing, "
             f"got {kind}"
         )
     if many and not column.value_lengths().unique().equals(_lengths(width, len(column))):
-        raise InvalidValue(f"messages must be {width} numbers each, got different numbers of them")
+        raise InvalidValue(
+            f"every message must be {counted(width, 'whole number')}, got some of other lengths"
+        )
     payload = restored(numbers.to_numpy(zero_copy_only=False), alphabet.dtype)
     return payload.reshape(-1, width) if width > 1 else payload
 

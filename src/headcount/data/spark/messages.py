@@ -50,7 +50,7 @@ def randomized(
     if protocol.trust is Trust.CENTRAL:
         raise InvalidParameter(
             f"a protocol must be local or shuffle for messages to be stored, got {protocol.name}, "
-            "which keeps values as they are"
+            "which does not randomize values"
         )
     policy = DiscreetCleaning.of(cleaning(column, protocol.task, missing=missing))
     question = Question(policy, values_stay=True)

@@ -1,6 +1,6 @@
 """The hybrid mechanism for numbers (Wang, Xiao, Yang, Zhao, Hui, Shin, Shin, Yu 2019).
 
-Notation    The levels are 0, …, L of `fixed_point`. n is the number of people. β is defined
+Notation    The levels are 0, …, L (see `fixed_point`). n is the number of people. β is defined
             in `local.piecewise-mean`. α is the probability of a piecewise response, q = t/2^64 the
             probability of a lie. t is the smallest integer with (1−q)/q ≤ e^ε.
 Randomizer  With probability α, send the output of `local.piecewise-mean` for the person's level j.

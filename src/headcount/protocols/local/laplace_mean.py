@@ -1,6 +1,6 @@
 """Laplace noise on every number (Dwork, McSherry, Nissim, Smith 2006). On levels it is geometric.
 
-Notation    The levels are 0, …, L of `fixed_point`. n is the number of people, r the rate of the
+Notation    The levels are 0, …, L (see `fixed_point`). n is the number of people, r the rate of the
             noise, a = e^−r its ratio. Messages are from −C to L + C.
 Randomizer  Add z to the person's level, P(z) = (1−a)/(1+a)·a^|z|. Replace a result below −C by −C,
             and one above L + C by L + C. The probabilities of z are rounded down to multiples of

@@ -1,10 +1,10 @@
 """The piecewise mechanism for numbers (Wang, Xiao, Yang, Zhao, Hui, Shin, Shin, Yu 2019).
 
-Notation    The levels are 0, …, L of `fixed_point`. n is the number of people. A window has W ≤ L
-            outputs, and there are T = L + W outputs in all. β = b/2^64 is the probability of an
-            output that does not depend on the level.
+Notation    The levels are 0, …, L (see `fixed_point`). n is the number of people. A window has
+            W ≤ L outputs, and there are T = L + W outputs in all. β = b/2^64 is the probability of
+            an output that does not depend on the level.
 Randomizer  For level j, send a uniform output of the window j, …, j + W − 1, or with probability β
-            a uniform one of all T outputs. The paper describes the same law: an output is in the
+            a uniform output among all T. The paper describes the same law: an output is in the
             window with probability 1 − β + βW/T. b is the smallest integer for which the ratio
             below is at most e^ε.
 Analyzer    The mean of an output is (1−β)j + (W−1)/2 + βL/2. So

@@ -44,7 +44,7 @@ from headcount.randomness.totals import binomial, multinomial
 _LISTED = 20  # with at most this many buckets, all sets are listed
 _PEOPLE = 1 << 16  # the number of people whose sets are made at a time
 _DIGITS = 12  # the most binary digits of the probability of the bits that are drawn first
-_ROW, _STEP = 25, 25  # the times of one more set and of adding a bucket, in random bytes
+_ROW, _STEP = 25, 25  # the time of one more set, and of one more bucket, in random bytes
 _SIMULATED = 512  # with at most this many draws, a simulation counts the reports of every set
 
 

@@ -1,15 +1,16 @@
 """Any local protocol with a shuffler: privacy amplification by shuffling.
 
-Notation    ε0 belongs to the local protocol. n is the number of people; h of them are honest.
+Notation    ε0 is the ε of the local protocol. n is the number of people; h of them are honest.
 Randomizer  The randomizer of the local protocol for ε0.
 Analyzer    The analyzer of the local protocol.
 Privacy     The best bound that is proven for the randomizer (see `accounting.amplification`). For
             binary response it is the exact maximum over datasets; for other randomizers with few
-            messages it is the privacy blanket; for all others it is the bound by clones. ε0 is the
-            largest one within the budget.
+            messages it is the privacy blanket; for all others it is the bound by clones. ε0 is as
+            large as the budget allows.
             Paper: the closed form of Feldman, McMillan, Talwar 2021.
 Error       The error of the local protocol for ε0.
-Messages    The messages of the local protocol. If shuffler and analyzer collude, ε0 is left.
+Messages    The messages of the local protocol. If shuffler and analyzer collude, the privacy loss
+            is ε0.
 """
 
 import math
@@ -50,7 +51,7 @@ _FEW = 64  # the largest numbers of values and of messages for which the whole l
 @lru_cache(maxsize=256)
 def _bound(kind: type[Protocol], task: Task, honest: int) -> Amplification:
     """The tightest bound that is proven for the randomizer of a local protocol."""
-    name = kind.name  # those of Headcount's own protocols stand for nothing else
+    name = kind.name  # the names of Headcount's own protocols stand for no other classes
     if name in ("local.randomized-response", "local.one-bit-mean"):
         return BinaryResponse(honest)
     if name == "local.k-ary":
@@ -124,7 +125,7 @@ class Amplified(Protocol):
 
     @cached_property
     def _kind(self) -> type[Protocol]:
-        """The class of the local protocol. Finding it takes long beside one point of the curve."""
+        """The class of the local protocol. Finding it is slow compared to a point of the curve."""
         return protocol_class(self.local or own_names(self.task, Trust.LOCAL)[0], self.task)
 
     @cached_property
@@ -148,14 +149,14 @@ class Amplified(Protocol):
     def _from_outside(self, local_epsilon: float) -> Protocol:
         """A local protocol whose code is not Headcount's own. It must be pure, as bounds require.
 
-        If it has the same law for every ε0 that it keeps, it is stated with its own.
+        Its own ε may be smaller than ε0. If it has the same law for both, it is built for its own.
         """
         name, honest = self._kind.name, self.crowd.honest
         try:
             local = self._kind(self.task, Budget(local_epsilon), self.crowd)
         except Infeasible as refusal:
             raise Infeasible(
-                f"{honest} honest people allow no more than a local epsilon of "
+                f"{honest} honest people allow a local epsilon of at most "
                 f"{short(local_epsilon)}: {refusal.message}"
             ) from None
         alone = local.guarantee

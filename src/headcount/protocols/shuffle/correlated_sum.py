@@ -1,6 +1,6 @@
 """Sums with correlated noise (Ghazi, Kumar, Manurangsi, Pagh, Sinha 2021).
 
-Notation    The levels are 0, …, Δ of `fixed_point`. n is the number of people; h of them are
+Notation    The levels are 0, …, Δ (see `fixed_point`). n is the number of people; h of them are
             honest. ε1 is the ε* of the paper, a = e^{−ε1/Δ}. An atom is a set of numbers that add
             up to 0: {1, −1}, and {i, −⌈i/2⌉, −⌊i/2⌋} for |i| ≥ 2, i from −⌈Δ/2⌉ to Δ.
 Randomizer  Send the person's level unless it is 0. Send NB(1/h, a) messages +1, and independently

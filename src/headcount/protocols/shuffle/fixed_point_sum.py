@@ -1,9 +1,9 @@
 """The sum of numbers, with one message from each person (Balle, Bell, Gascón, Nissim 2019).
 
-Notation    The levels are 0, …, k of `fixed_point`. n is the number of people; h of them are
+Notation    The levels are 0, …, k (see `fixed_point`). n is the number of people; h of them are
             honest. γ is the probability of a uniform message.
-Randomizer  Report the person's level, or with probability γ a uniform one of all k + 1 levels. This
-            is the k-ary randomized response of ε0 = ln(1 + (1−γ)(k+1)/γ).
+Randomizer  Report the person's level, or with probability γ a uniform level among all k + 1. This
+            is k-ary randomized response with ε0 = ln(1 + (1−γ)(k+1)/γ).
 Analyzer    S = (Σy − nγk/2)/(1−γ) over the reports y.
 Privacy     The privacy of k-ary response with a shuffler. It is an upper bound by the privacy
             blanket, and exact for k = 1 (see `accounting.amplification`).
@@ -12,7 +12,7 @@ Error       The variance for level j is γ(k(k+2)/12 + (1−γ)(j−k/2)²)/(1�
             rounding, but need more uniform messages. k minimizes the sum of both errors; it is
             about (n/c)^{1/3} with c = hγ/k. The error then grows like n^{1/6}, which is the best
             rate for one message.
-Messages    1, one of k + 1 levels. If shuffler and analyzer collude, ε0 is left.
+Messages    1, one of k + 1 levels. If shuffler and analyzer collude, the privacy loss is ε0.
 """
 
 import math

@@ -8,7 +8,7 @@ Privacy     The privacy blanket, an upper bound. For two buckets δ is exact. Fo
             crowd everybody holds the victim's value, and for k ≥ 4 the other buckets reveal
             something too.
 Error       The error of `local.k-ary` for ε0.
-Messages    1, a bucket. If shuffler and analyzer collude, ε0 is left.
+Messages    1, a bucket. If shuffler and analyzer collude, the privacy loss is ε0.
 """
 
 from dataclasses import dataclass

@@ -8,9 +8,10 @@ Randomizer  With probability p send x, and otherwise nothing. Each person decide
 Shuffler    Passes on only messages with at least τ + m copies, and at most one message of each
             person. The m is needed because m cheaters could lift a small bucket over τ.
 Analyzer    S_b/p, and 0 for a bucket that was withheld.
-Privacy     A person is hidden because nobody knows who was sampled. δ is the largest one over all
-            crowds, from the exact law of the two buckets that change if a value is replaced (see
-            `accounting.sampling`). Paper: p = α(1−e^−ε), τ = ln(1/δ)/(ln(1/α) − 1/(1+α)).
+Privacy     A person is hidden because nobody knows who was sampled. δ is the maximum over all
+            crowds. It is computed from the exact law of the two buckets that change if a value is
+            replaced (see `accounting.sampling`). Paper: p = α(1−e^−ε),
+            τ = ln(1/δ)/(ln(1/α) − 1/(1+α)).
 Error       The mean squared error of a bucket of c people is E[(S·1{S ≥ τ+m}/p − c)²], S ~
             Bin(c, p). Small buckets are biased downwards. The standard error of large buckets is
             about √(c(1−p)/p).

@@ -1,6 +1,6 @@
 """Split and mix (Ishai, Kushilevitz, Ostrovsky, Sahai 2006; Balle, Bell, Gascón, Nissim 2020).
 
-Notation    The levels are 0, …, L of `fixed_point`. n is the number of people; h of them are
+Notation    The levels are 0, …, L (see `fixed_point`). n is the number of people; h of them are
             honest. A person sends m shares, which are numbers modulo q = 2^b.
 Randomizer  Add a share Z1 − Z2 of geometric noise to the person's level, Z1, Z2 ~ NB(1/h, a) with
             a = e^{−ε/L}. Send m numbers modulo q that add up to the result and are otherwise

@@ -1,6 +1,6 @@
 """The sum of numbers, with many bits from each person (Cheu, Smith, Ullman, Zeber, Zhilyaev 2019).
 
-Notation    The levels are 0, …, r of `fixed_point`. n is the number of people; h of them are
+Notation    The levels are 0, …, r (see `fixed_point`). n is the number of people; h of them are
             honest. q = λ/(2h) = t/2^64 is the probability that a bit is flipped.
 Randomizer  Send r bits. The number of ones is the person's level. Flip each bit with probability q.
 Analyzer    S = (Σy − qnr)/(1−2q) over all bits y.

@@ -233,7 +233,7 @@ class Neighbors:
     curve: Callable[[Law, Law], PrivacyCurve]
 
     def of(self, honest: int, weight: int) -> PrivacyCurve:
-        # Sending one more message has the same effect as withholding one noise message less.
+        # Sending one more message has the same effect as withholding one fewer noise message.
         law = _missing(honest, weight)
         return self.curve(law, law.shift(1))
 
