@@ -206,7 +206,7 @@ def _laws(protocol: hc.Protocol, slots: int | None = None) -> list[Law] | None:
         return None
     laws: list[Law] = list(enumeration.laws_of(protocol))
     if slots is not None:
-        laws = [_fitting(law, slots) for law in laws]
+        laws = enumeration.fitting(laws, slots)
     return None if max(map(len, laws)) > _BUNDLES else laws
 
 
@@ -215,12 +215,6 @@ def can_be_listed(protocol: hc.Protocol) -> bool:
     if protocol.trust is hc.Trust.CENTRAL or protocol.name in _DEFINED:
         return True
     return _laws(protocol) is not None
-
-
-def _fitting(law: Law, slots: int) -> Law:
-    fits = {b: p for b, p in law.items() if sum(copies for _, copies in b) <= slots}
-    total = sum(fits.values(), Fraction(0))
-    return {bundle: chance / total for bundle, chance in fits.items()}
 
 
 def _changes(values: int, rows: int) -> list[tuple[Counts, Counts]]:
