@@ -575,7 +575,17 @@ def _hashed(protocol: hc.Protocol, share: float) -> Iterator[tuple[Array, Array]
 
 
 def _only_the_sum(protocol: hc.Protocol, share: float) -> Iterator[tuple[Array, Array]]:
-    """Two-sided noise that is the difference of two negative binomials, moved by all levels."""
+    """Two-sided noise that is the difference of two negative binomials, moved by all levels.
+
+    Of a histogram, two buckets with noise of half of ε each, both moved by one person.
+    """
+    if isinstance(protocol.task, hc.Histogram):
+        rate = protocol.budget.epsilon / 2
+        single = nbinom.pmf(np.arange(round(25 / rate) + 10), share, -math.expm1(-rate))
+        noise = np.convolve(single, single[::-1])
+        without, with_one = np.append(noise, 0.0), np.append(0.0, noise)
+        yield _outer([with_one, without]), _outer([without, with_one])
+        return
     found = protocol.parameters
     levels = int(found["levels"] if "levels" in found else found["precision"])
     rate = found.get("epsilon1", protocol.budget.epsilon) / levels

@@ -206,7 +206,7 @@ class MessageSum(NoisySum):
         counts[held.values[positive] - 1] = held.counts[positive]
         for elements, r, rate in _kinds(self.noise):
             times = Fraction(r) * held.users / self.honest
-            copies = long_negative_binomial(source, times, Fraction(rate))
+            copies = long_negative_binomial(source, times, Fraction(rate))[0]
             for element in elements:
                 counts[codes.of(element)] += copies
         return counts
