@@ -401,7 +401,7 @@ def test_sums_hardly_ever_wrap_around(users: int, honest: int, epsilon: float) -
         estimate = protocol.estimate(hc.Tally(seen, most, protocol.name, protocol.modulus))
         assert estimate.value == pytest.approx(level_sum / levels / most)
     protocol.estimate(tally(most))
-    with pytest.raises(hc.CrowdMismatch, match=f"at most {most} people"):
+    with pytest.raises(hc.CrowdMismatch, match=f"at most {most:,} people"):
         protocol.estimate(tally(most + 1))
     with pytest.raises(hc.CrowdMismatch):
         protocol.estimate(tally(users - 1))

@@ -95,7 +95,8 @@ def read(totals: NDArray[np.int64], modulus: int, most: int) -> NDArray[np.int64
     Modulo q, the impossible sums lie between the largest and the smallest possible sum. A total
     above their middle stands for a negative sum.
     """
-    return np.where(totals > (most + modulus) // 2, totals - modulus, totals)
+    half = modulus // 2  # q itself may be 2^63, which is too large for the type
+    return np.where(totals > (most + modulus) // 2, totals - half - half, totals)
 
 
 def shares_needed(honest: int, group_bits: float, sigma: float) -> int:
@@ -210,10 +211,11 @@ class SecretSharing(Protocol):
     @cached_property
     def shares(self) -> int:
         """The number m of shares of each secret."""
+        bits = self._group_bits  # this refuses what is not feasible
         # (1 + e^ε)·2^−σ for each secret is δ, except for the part that is reserved for the tables.
         allowed = self.budget.delta * (1 - RESERVED) / self.changed_secrets
         sigma = math.log2(1 + math.exp(self.budget.epsilon)) - math.log2(allowed)
-        return shares_needed(self.crowd.honest, self._group_bits, sigma)
+        return shares_needed(self.crowd.honest, bits, sigma)
 
     @property
     def sigma(self) -> float:
@@ -222,8 +224,9 @@ class SecretSharing(Protocol):
 
     @cached_property
     def curve(self) -> NearCurve:
+        shown = self.changed_secrets * 2.0**-self.sigma
         drawn = 2 * self.changed * self.crowd.honest * self.noise.variation
-        return NearCurve(self.sum_curve, self.changed_secrets * 2.0**-self.sigma + drawn)
+        return NearCurve(self.sum_curve, shown + drawn)
 
     @cached_property
     def guarantee(self) -> Guarantee:

@@ -53,7 +53,7 @@ from headcount.protocols.geometric_error import GeometricError
 from headcount.protocols.secret_sharing import SecretSharing, SharedNoise, add_noise, read, split
 from headcount.randomness.shares import LEAST_GAMMA, NegativeBinomialShare
 
-_MOST_NUMBERS = 2**24  # the largest number of shares, counting those of all buckets, of one person
+_MOST_NUMBERS = 2**20  # the largest number of shares, counting those of all buckets, of one person
 
 
 # Randomizer -----------------------------------------------------------------------------------
@@ -150,11 +150,15 @@ class BucketSums(Estimator):
             totals += payload.sum(axis=0, dtype=np.uint64)
         else:
             np.add.at(totals, payload[:, 0], payload[:, 1].astype(np.uint64))
+        return self._modulo(totals)
+
+    def _modulo(self, totals: NDArray[np.uint64]) -> NDArray[np.int64]:
+        # Numbers modulo 2^64, and q divides 2^64.
         return (totals % np.uint64(self.modulus)).astype(np.int64)
 
     def simulate(self, held: Holding, source: Source) -> NDArray[np.int64]:
         noise = self.noise.totals(held.users, source, self.tally_size)
-        return (held.counts + noise) % self.modulus
+        return self._modulo((held.counts + noise).view(np.uint64))
 
     def unbiased(self, tally: Tally, source: Source | None = None) -> Answer:
         return read(tally.counts, self.modulus, tally.users).astype(np.float64)
