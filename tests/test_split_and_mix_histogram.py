@@ -5,6 +5,7 @@ import math
 import pickle
 import tracemalloc
 from collections import Counter, defaultdict
+from collections.abc import Mapping
 from fractions import Fraction
 from math import factorial, prod
 from typing import Any
@@ -178,7 +179,7 @@ def test_vectors_are_as_secure_as_promised() -> None:
     moduli, people, shares = (2, 2), 20, 3
     laws = counts_of_shares(moduli, shares)
 
-    def view(holding: dict[Element, int]) -> dict[Counts, int]:
+    def view(holding: Mapping[Any, int]) -> dict[Counts, int]:
         whole: dict[Counts, int] = {(0, 0, 0, 0): 1}
         for element, number in holding.items():
             for _ in range(number):
@@ -306,17 +307,18 @@ def shares_of(protocol: Any, values: Any, seed: int) -> NDArray[np.int64]:
     """Entry (i, j, b) is share j of bucket b of person i."""
     sent = protocol.randomize(values, hc.SeededSource(seed))
     assert set(sent.counts.tolist()) == {protocol.slots}
-    payload = sent.payload.astype(np.int64)
+    payload: NDArray[np.int64] = sent.payload.astype(np.int64)
     people, number = len(values), protocol.task.domain
     if protocol.sharing == "vectors":
         return payload.reshape(people, -1, number)
     rows = payload.reshape(people, -1, 2)
     order = np.argsort(rows[..., 0], axis=1, kind="stable")
-    sorted_rows = np.take_along_axis(rows, order[..., None], axis=1)
+    sorted_rows: NDArray[np.int64] = np.take_along_axis(rows, order[..., None], axis=1)
     assert np.array_equal(
         sorted_rows[..., 0].reshape(people, number, -1)[0, :, 0], np.arange(number)
     )
-    return sorted_rows[..., 1].reshape(people, number, -1).transpose(0, 2, 1)
+    shares: NDArray[np.int64] = sorted_rows[..., 1].reshape(people, number, -1)
+    return shares.transpose(0, 2, 1)
 
 
 def follows(values: Any, law: dict[Any, float]) -> bool:
@@ -528,13 +530,13 @@ def test_refusals() -> None:
     for sharing in SHARINGS:
         with pytest.raises(hc.Infeasible, match="at least 19 honest people, got 18") as caught:
             small(sharing, 100, 18)
-        small(sharing, 100, **caught.value.nearest)
+        small(sharing, 100, **dict[str, Any](caught.value.nearest))
         with pytest.raises(hc.Infeasible, match="needs delta above 0") as caught:
             small(sharing, 100, delta=0.0)
-        small(sharing, 100, **caught.value.nearest)
+        small(sharing, 100, **dict[str, Any](caught.value.nearest))
         with pytest.raises(hc.Infeasible, match="needs an epsilon of at least") as caught:
-            small(sharing, 100, epsilon=1e-13)
-        small(sharing, 100, **caught.value.nearest)
+            small(sharing, 100, epsilon=1e-12)
+        small(sharing, 100, **dict[str, Any](caught.value.nearest))
         protocol = small(sharing, 100)
         most = protocol.estimator.most_users
         with pytest.raises(hc.CrowdMismatch, match=f"at most {most:,} people"):
@@ -545,10 +547,10 @@ def test_refusals() -> None:
 
 def test_plans_find_it_within_a_limit_of_messages() -> None:
     plan = hc.plan(
-        hc.Histogram(5), hc.Budget(1, 1e-6), hc.Crowd(10_000), "shuffle", max_messages=13
+        hc.Histogram(5), hc.Budget(1, 1e-6), hc.Crowd(10_000), trust="shuffle", max_messages=13
     )
     assert plan.chosen == "shuffle.split-and-mix"
     plan = hc.plan(
-        hc.Histogram(5), hc.Budget(1, 1e-6), hc.Crowd(10_000), "shuffle", max_messages=12
+        hc.Histogram(5), hc.Budget(1, 1e-6), hc.Crowd(10_000), trust="shuffle", max_messages=12
     )
     assert plan.chosen != "shuffle.split-and-mix"
