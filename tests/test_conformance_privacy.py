@@ -340,7 +340,7 @@ def redrawn_delta(protocol: hc.Protocol, slots: int) -> float:
 
 
 @small
-def test_noise_has_one_law_whatever_the_value(protocol: hc.Protocol) -> None:
+def test_noise_has_one_law(protocol: hc.Protocol) -> None:
     """Then drawing again until the noise fits tells nothing about the value."""
     found = []
     for value, law in zip(enumeration.asked(protocol), enumeration.laws_of(protocol), strict=True):
