@@ -211,7 +211,7 @@ def _laws(protocol: hc.Protocol, slots: int | None = None) -> list[Law] | None:
         return None
     laws: list[Law] = list(enumeration.laws_of(protocol))
     if slots is not None:
-        laws = [_fitting(law, slots) for law in laws]
+        laws = enumeration.fitting(laws, slots)
     return None if max(map(len, laws)) > _BUNDLES else laws
 
 
@@ -220,12 +220,6 @@ def can_be_listed(protocol: hc.Protocol) -> bool:
     if protocol.trust is hc.Trust.CENTRAL or protocol.name in _DEFINED:
         return True
     return _laws(protocol) is not None
-
-
-def _fitting(law: Law, slots: int) -> Law:
-    fits = {b: p for b, p in law.items() if sum(copies for _, copies in b) <= slots}
-    total = sum(fits.values(), Fraction(0))
-    return {bundle: chance / total for bundle, chance in fits.items()}
 
 
 def _changes(values: int, rows: int) -> list[tuple[Counts, Counts]]:
@@ -593,7 +587,17 @@ def _hashed(protocol: hc.Protocol, share: float) -> Iterator[tuple[Array, Array]
 
 
 def _only_the_sum(protocol: hc.Protocol, share: float) -> Iterator[tuple[Array, Array]]:
-    """Noise that is the difference of two negative binomials, moved by all levels."""
+    """Two-sided noise that is the difference of two negative binomials, moved by all levels.
+
+    Of a histogram, two buckets with noise of half of ε each, both moved by one person.
+    """
+    if isinstance(protocol.task, hc.Histogram):
+        rate = protocol.budget.epsilon / 2
+        single = nbinom.pmf(np.arange(round(25 / rate) + 10), share, -math.expm1(-rate))
+        noise = np.convolve(single, single[::-1])
+        without, with_one = np.append(noise, 0.0), np.append(0.0, noise)
+        yield _outer([with_one, without]), _outer([without, with_one])
+        return
     found = protocol.parameters
     levels = int(found["levels"] if "levels" in found else found["precision"])
     rate = found.get("epsilon1", protocol.budget.epsilon) / levels

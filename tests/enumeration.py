@@ -91,6 +91,25 @@ def as_counts(law: BundleLaw, messages: list[Any]) -> dict[Counts, Fraction]:
     }
 
 
+def size_of(bundle: Any) -> int:
+    return sum(copies for _, copies in bundle)
+
+
+def fitting(laws: Sequence[BundleLaw], slots: int) -> list[BundleLaw]:
+    """The laws of bundles that are drawn again until their noise fits, whatever the value.
+
+    A value itself sends as many messages as the smallest of its bundles has; what is beyond that is
+    noise. Every bundle has room for the value that sends most.
+    """
+    own = [min(map(size_of, law)) for law in laws]
+    out: list[BundleLaw] = []
+    for law, mine in zip(laws, own, strict=True):
+        fits = {b: p for b, p in law.items() if size_of(b) - mine + max(own) <= slots}
+        total = sum(fits.values())
+        out.append({bundle: chance / total for bundle, chance in fits.items()})
+    return out
+
+
 def datasets(people: int, values: int) -> Iterator[Counts]:
     """Every way in which people can hold values, as the number of people with each value."""
     if values == 1:

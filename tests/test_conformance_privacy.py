@@ -6,7 +6,7 @@ A new protocol is tested here as soon as it is registered.
 import dataclasses
 import itertools
 import math
-from collections import Counter
+from collections import Counter, defaultdict
 from fractions import Fraction
 from typing import Any
 
@@ -337,11 +337,33 @@ def test_messages_per_user_and_bundles(protocol: hc.Protocol) -> None:
         assert more <= protocol.randomizer.overflow(slots) <= more * (1 + 1e-6) + 1e-12
     bundled = enumeration.bundled_curve(protocol).delta(protocol.budget.epsilon)
     assert protocol.curve.delta(protocol.budget.epsilon) <= bundled <= protocol.budget.delta
-    # This bundle keeps the budget, and no smaller bundle does.
-    price = (1 + math.exp(protocol.budget.epsilon)) * protocol.crowd.honest
-    spare = protocol.budget.delta - protocol.curve.delta(protocol.budget.epsilon)
-    assert protocol.randomizer.overflow(protocol.slots) * price <= spare
-    assert protocol.slots == 1 or protocol.randomizer.overflow(protocol.slots - 1) * price > spare
+    # No smaller bundle keeps the budget, and this one does.
+    assert redrawn_delta(protocol, protocol.slots) <= protocol.budget.delta
+    smaller = protocol.slots - 1
+    assert not smaller or redrawn_delta(protocol, smaller) > protocol.budget.delta
+
+
+def redrawn_delta(protocol: hc.Protocol, slots: int) -> float:
+    """What bundles of this size promise at the budget's epsilon, at most 1."""
+    redrawn = protocol.crowd.honest * protocol.randomizer.overflow(slots)
+    if not redrawn:
+        return protocol.curve.delta(protocol.budget.epsilon)
+    known, factor = protocol.curve.delta(protocol.budget.epsilon), math.exp(protocol.budget.epsilon)
+    return min(1.0, (known + factor * redrawn) / (1 - redrawn)) if redrawn < 1 else 1.0
+
+
+@small
+def test_noise_has_one_law(protocol: hc.Protocol) -> None:
+    """Then drawing again until the noise fits tells nothing about the value."""
+    found = []
+    for value, law in zip(enumeration.asked(protocol), enumeration.laws_of(protocol), strict=True):
+        fewer = protocol.randomizer.fewer_messages(protocol.task.encode([value]))
+        sizes: dict[int, Fraction] = defaultdict(Fraction)
+        for bundle, chance in law.items():
+            sizes[enumeration.size_of(bundle) + fewer] += chance
+        found.append({size: float(chance) for size, chance in sizes.items()})
+    for sizes_of_noise in found:
+        assert sizes_of_noise == pytest.approx(found[0], abs=1e-12)
 
 
 @small
@@ -368,7 +390,7 @@ def test_bundles_all_have_one_size(protocol: hc.Protocol) -> None:
 
 @sparing_decentral
 def test_dummies_change_nothing_but_the_size(protocol: hc.Protocol) -> None:
-    """Bundles without their dummies follow the law of the bundles that fit."""
+    """Bundles without their dummies follow the law of the bundles whose noise fits."""
     if protocol.randomizer.fixed_messages:
         return
     source, people = hc.SeededSource(33), 3000
@@ -377,16 +399,16 @@ def test_dummies_change_nothing_but_the_size(protocol: hc.Protocol) -> None:
     slots = next(fits, protocol.slots)
     protocol = dataclasses.replace(protocol)
     vars(protocol)["slots"] = slots
+    laws = enumeration.laws_of(protocol)
+    kinds, fits_in = enumeration.kinds(laws), enumeration.fitting(laws, slots)
     for value, held in enumerate(enumeration.asked(protocol)):
-        kinds, law = counts_law(protocol, value)
         kept = [
             protocol.alphabet.messages(protocol.bundle(held, source, slots=slots).payload)
             for _ in range(people)
         ]
         together = hc.Messages(np.concatenate(kept), people, np.array([len(one) for one in kept]))
-        fitting = {counts: chance for counts, chance in law.items() if sum(counts) <= slots}
-        total = sum(fitting.values())
-        fitting = {counts: chance / total for counts, chance in fitting.items()}
+        law = enumeration.as_counts(fits_in[value], kinds)
+        fitting = {counts: float(chance) for counts, chance in law.items()}
         observed = counted(places(protocol, together, kinds, fitting), fitting)
         assert log_likelihood_ratio(observed, fitting)[1] > ALARM
 
@@ -398,9 +420,7 @@ def test_budget_is_met_and_used_at_full_size(protocol: hc.Protocol) -> None:
     assert promised.delta <= protocol.budget.delta
     if promised.exact and promised.delta:
         assert promised.delta >= 0.99 * protocol.budget.delta
-    price = (1 + math.exp(protocol.budget.epsilon)) * protocol.crowd.honest
-    known = protocol.curve.delta(protocol.budget.epsilon)
-    assert known + price * protocol.randomizer.overflow(protocol.slots) <= protocol.budget.delta
+    assert redrawn_delta(protocol, protocol.slots) <= protocol.budget.delta
 
 
 @every

@@ -165,8 +165,8 @@ def test_count_takes_every_kind_of_yes_and_no(values: Any) -> None:
 @pytest.mark.parametrize("name", hc.protocol_names(hc.Count()))
 def test_bools_of_odd_bytes_do_not_slip_through(name: str) -> None:
     """A bool array may hold any byte, and a byte of 255 would reveal its owner."""
-    odd = np.array([0, 255, 2, 1], np.uint8).view(np.bool_)
-    protocol = hc.protocol(name, hc.Count(), hc.Budget(1, 0.5), hc.Crowd(4))
+    odd = np.array([0, 255, 2, 1] * 5, np.uint8).view(np.bool_)
+    protocol = hc.protocol(name, hc.Count(), hc.Budget(1, 0.5), hc.Crowd(20))
     with pytest.raises(hc.InvalidValue):
         protocol.randomize(odd, hc.SecureSource())
 

@@ -55,6 +55,8 @@ def histogram_protocol(name: str, buckets: int, users: int) -> hc.Protocol:
 )
 def test_exact_simulations_have_the_joint_law_of_messages(name: str) -> None:
     counts = [1, 1, 0, 0] if name.startswith("local") else [3, 2, 1, 0]
+    if name == "shuffle.split-and-mix":
+        counts = [10, 6, 3, 0]  # it needs 19 honest people
     protocol = histogram_protocol(name, 4, sum(counts))
     if protocol.estimator.simulates_exactly:
         assert alike(*samples(protocol, counts, 800)) > ALARM

@@ -215,6 +215,11 @@ FAULTS = [
         {"[slots] if slots < 2 else 0.0": "[slots] if slots < 1 else 0.0"},
     ),
     fault(
+        "`zero_exact.py`: a person who holds 0 has room for more noise",
+        "noise_has_one_law",
+        {"return 1 - int(encoded[0])": "return 0"},
+    ),
+    fault(
         "`zero_exact.py`: `messages_per_user` is the number for a person who holds 0",
         "messages_per_user_and_bundles",
         {"float(2 - self.withheld)": "float(1 - self.withheld)"},

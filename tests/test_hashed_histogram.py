@@ -305,8 +305,8 @@ def test_parts_add_up_however_they_are_cut() -> None:
 def test_bundles_have_one_size(task: hc.Histogram, value: Any) -> None:
     protocol = hashed(task, 2000)
     source, slots = hc.SeededSource(9), protocol.slots
-    price = (1 + math.e) * 2000 * protocol.randomizer.overflow(slots)
-    assert protocol.curve.delta(1.0) + price <= 1e-6
+    redrawn = 2000 * protocol.randomizer.overflow(slots)
+    assert (protocol.curve.delta(1.0) + math.e * redrawn) / (1 - redrawn) <= 1e-6
     sent = [protocol.bundle(value, source) for _ in range(50)]
     assert {len(one.payload) for one in sent} == {slots}
     received = [hc.Messages.receive(one.to_bytes(), protocol.alphabet) for one in sent]

@@ -479,15 +479,10 @@ def test_an_estimate_from_bundles_states_what_bundles_keep(
 
 
 def redrawn_delta(protocol: hc.Protocol) -> float:
-    """The largest δ over all crowds and neighbors, if everybody draws until the messages fit."""
-    laws = enumeration.laws_of(protocol)
+    """The largest δ over all crowds and neighbors, if everybody draws until the noise fits."""
+    laws = enumeration.fitting(enumeration.laws_of(protocol), protocol.slots)
     kinds = enumeration.kinds(laws)
-    by_value = []
-    for law in laws:
-        counts = enumeration.as_counts(law, kinds)
-        fitting = {sent: chance for sent, chance in counts.items() if sum(sent) <= protocol.slots}
-        total = sum(fitting.values())
-        by_value.append({sent: chance / total for sent, chance in fitting.items()})
+    by_value = [enumeration.as_counts(law, kinds) for law in laws]
     people, shape = protocol.crowd.users, enumeration.shape_of(by_value, protocol.crowd.users)
 
     def view(others: tuple[int, ...], value: int) -> Any:

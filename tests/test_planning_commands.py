@@ -23,7 +23,7 @@ def test_plan_shows_every_protocol(headcount: Headcount) -> None:
     for name in hc.protocol_names(hc.Count()):
         assert re.search(rf"^{re.escape(name)} ", done.out, flags=re.MULTILINE), name
     assert "theory: in shuffle trust" in done.out
-    assert "best of each trust: central.geometric, shuffle.correlated" in done.out
+    assert "best of each trust: central.geometric, shuffle.split-and-mix" in done.out
 
 
 @pytest.mark.parametrize(
@@ -111,7 +111,7 @@ def test_plans_are_saved_and_run(headcount: Headcount, tmp_path: Path) -> None:
     assert f"digest {plan.digest[:12]}" in saved.out
     arguments = ["estimate", "people.csv", "--column", "smoker", "--plan", "plan.json"]
     answer = json.loads(headcount(*arguments, "--json").out)
-    assert answer["protocol"] == "shuffle.correlated"
+    assert answer["protocol"] == "shuffle.split-and-mix"
     assert answer["plan"] == plan.digest
     assert answer["parameters"] == plan.best.parameters
     assert abs(answer["value"] - 500) < 20

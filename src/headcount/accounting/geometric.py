@@ -70,3 +70,13 @@ def moved_curve(rate: float, steps: int) -> SymmetricCurve:
     return SymmetricCurve(
         lambda epsilon: moved_delta(rate, steps, epsilon), rate * steps * (1 + 4 * ROUNDING), steps
     )
+
+
+def moved_between_curve(epsilon: float) -> SymmetricCurve:
+    """The curve of a person who moves between two sums, each with noise of rate ε/2.
+
+    A loss is ε with probability 1/(1+a)², −ε with probability a²/(1+a)², and otherwise 0, for
+    a = e^{−ε/2}. So HS_ε'(P‖Q) = (1 − e^{ε'−ε})/(1+a)² for 0 ≤ ε' ≤ ε.
+    """
+    likely = 1 / (1 + math.exp(-epsilon / 2)) ** 2 * (1 + 16 * ROUNDING)
+    return SymmetricCurve(lambda smaller: -math.expm1(smaller - epsilon) * likely, epsilon, 2)

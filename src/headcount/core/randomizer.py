@@ -63,11 +63,27 @@ class Randomizer(ABC):
         `MOST_BUNDLES` bundles.
         """
 
+    def fewer_messages(self, encoded: NDArray[Any]) -> int:
+        """By how many messages this value has fewer than the value that sends most.
+
+        It counts messages that are sent for the value itself. `encoded` is one person's value. A
+        person's number of messages plus this number must have the same law for every value.
+        """
+        return 0
+
     def overflow(self, slots: int) -> float:
-        """An upper bound on the probability that a person has more messages than slots. It holds
-        for every value. It must be stated unless `fixed_messages` is.
+        """An upper bound on the probability that the value that sends most has more messages than
+        slots. It must be stated unless `fixed_messages` is.
         """
         return 1.0 if self.fixed_messages is None else float(slots < self.fixed_messages)
+
+    def send_fitting(self, encoded: NDArray[Any], source: Source, slots: int) -> Messages:
+        """One person's messages, drawn again until the value that sends most would fit as well."""
+        most = slots - self.fewer_messages(encoded)
+        messages = self.send(encoded, source)
+        while len(messages.payload) > most:
+            messages = self.send(encoded, source)
+        return messages
 
     @property
     def bytes_per_user(self) -> float:

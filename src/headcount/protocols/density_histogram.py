@@ -104,6 +104,9 @@ class BinRandomizer(Randomizer):
     def law(self, value: float) -> BundleLaw | None:
         return self.histogram.law(int(self.bins.of(np.array([value]))[0]))
 
+    def fewer_messages(self, encoded: NDArray[Any]) -> int:
+        return self.histogram.fewer_messages(self.bins.of(encoded))
+
     def overflow(self, slots: int) -> float:
         return self.histogram.overflow(slots)
 

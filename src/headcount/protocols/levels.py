@@ -64,6 +64,10 @@ class Rounding(Randomizer):
     def overflow(self, slots: int) -> float:
         return self.levels.overflow(slots)
 
+    def send_fitting(self, encoded: NDArray[Any], source: Source, slots: int) -> Messages:
+        # The level decides how many messages are not noise, so it is drawn first.
+        return self.levels.send_fitting(self.grid.round(encoded, source), source, slots)
+
 
 @dataclass(frozen=True)
 class LevelEstimator(Estimator):

@@ -43,7 +43,8 @@ _CLASSES = {
     "shuffle.unary-sum": "shuffle.unary_sum:UnarySum",
     "shuffle.fixed-point-sum": "shuffle.fixed_point_sum:FixedPointSum",
     "shuffle.correlated-sum": "shuffle.correlated_sum:CorrelatedSum",
-    "shuffle.split-and-mix": "shuffle.split_and_mix:SplitAndMix",
+    "shuffle.split-and-mix": "shuffle.split_and_mix:SplitAndMix "
+    "shuffle.split_and_mix_histogram:SplitAndMixHistogram",
     "shuffle.correlated-histogram": "shuffle.correlated_histogram:CorrelatedHistogram",
     "shuffle.fake-users": "shuffle.fake_users:FakeUsers",
     "shuffle.zero-exact-histogram": "shuffle.zero_exact_histogram:ZeroExactHistogram",

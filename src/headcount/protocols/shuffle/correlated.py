@@ -76,6 +76,9 @@ class CountRandomizer(Randomizer):
             out[tuple(pair for pair in copies if pair[1])] = chance
         return out
 
+    def fewer_messages(self, encoded: NDArray[np.uint8]) -> int:
+        return 1 - int(encoded[0])
+
     def overflow(self, slots: int) -> float:
         return self._noise_messages.above(slots - 1)
 

@@ -156,6 +156,9 @@ class LevelRandomizer(Randomizer):
     def law(self, value: int) -> BundleLaw | None:
         return None  # it is a product over all atoms, too long to list
 
+    def fewer_messages(self, encoded: NDArray[np.integer]) -> int:
+        return int(encoded[0] == 0)
+
     def overflow(self, slots: int) -> float:
         """Chernoff's bound, with E[e^{θN}] = Π ((1−p)/(1−p·e^{θ|s|}))^{r/h} over all kinds."""
         kinds = [(len(elements), r, rate) for elements, r, rate in _kinds(self.noise)]
@@ -203,7 +206,7 @@ class MessageSum(NoisySum):
         counts[held.values[positive] - 1] = held.counts[positive]
         for elements, r, rate in _kinds(self.noise):
             times = Fraction(r) * held.users / self.honest
-            copies = long_negative_binomial(source, times, Fraction(rate))
+            copies = long_negative_binomial(source, times, Fraction(rate))[0]
             for element in elements:
                 counts[codes.of(element)] += copies
         return counts

@@ -83,6 +83,9 @@ class CountRandomizer(Randomizer):
         sent = ((1, value),) if value else ()
         return {sent: self.withheld, ((1, value + 1),): 1 - self.withheld}
 
+    def fewer_messages(self, encoded: NDArray[np.uint8]) -> int:
+        return 1 - int(encoded[0])
+
     def overflow(self, slots: int) -> float:
         return (1.0, float(1 - self.withheld))[slots] if slots < 2 else 0.0
 
