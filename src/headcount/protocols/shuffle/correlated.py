@@ -1,17 +1,18 @@
 """The correlated-noise count (Ghazi, Kumar, Manurangsi, Pagh 2020).
 
 Notation    x ∈ {0,1} is a person's value, n the number of people; h of them are honest.
-            ε1 = −ln a.
+            ε₊ = −ln b and ε₋ = −ln a are the rates of the noise of +1 and of −1.
 Randomizer  Send x messages +1, and noise of +1 and −1 that mostly cancels (see `correlated_noise`).
-Analyzer    (number of +1) − (number of −1).
-Privacy     With f = NB(1, a²) + NB(r, p), δ = HS_{ε−ε1}(f ‖ f moved by 1)/(1+a) for ε ≥ ε1. In the
-            other direction δ is 0. All neighbors have this same pair of views, and δ is computed
-            exactly. Paper (the lemma of Ghazi, Kumar, Manurangsi, Pagh, Sinha 2021):
-            r = 3(1 + ln(1/δ)), p = e^{−0.2(ε−ε1)}.
-Error       Two-sided geometric noise of ε1 if everyone is honest, and otherwise n/h times its
-            variance.
-Messages    x + 2(a/(1−a) + rp/(1−p))/h messages of 1 bit. Whoever sees one person's messages can
-            tell x. The options of `correlated_protocol` trade messages for error.
+Analyzer    (number of +1) − (number of −1), minus the mean of the noise.
+Privacy     With f = NB(1, ab) + NB(r, p), δ = (1−b)/(1−ab)·HS_{ε−ε₋}(f ‖ f moved by 1). In the
+            other direction δ is 0 for ε ≥ ε₊, for any flood. So ε₊ = ε, and only the noise of −1
+            must leave a part of ε for the flood: ε₋ < ε is the option `epsilon1`. All neighbors
+            have this same pair of views, and δ is computed exactly. Paper (the lemma of Ghazi,
+            Kumar, Manurangsi, Pagh, Sinha 2021): ε₊ = ε₋, r = 3(1 + ln(1/δ)), p = e^{−0.2(ε−ε₋)}.
+Error       The variance is (n/h)(b/(1−b)² + a/(1−a)²). With ε₊ = ε₋ and everybody honest it is
+            two-sided geometric noise.
+Messages    x + (b/(1−b) + a/(1−a) + 2rp/(1−p))/h messages of 1 bit. Whoever sees one person's
+            messages can tell x. The options of `correlated_protocol` trade messages for error.
 """
 
 import math
@@ -28,7 +29,7 @@ from headcount.accounting.laws import Law
 from headcount.core.budget import Budget, Crowd, Trust
 from headcount.core.bundles import RESERVED
 from headcount.core.cached import cached_property
-from headcount.core.estimate import Answer
+from headcount.core.estimate import Answer, ErrorLaw
 from headcount.core.estimator import Estimator
 from headcount.core.guarantee import Guarantee, PrivacyCurve
 from headcount.core.messages import Alphabet, Messages
@@ -41,7 +42,9 @@ from headcount.core.task import Holding, Task
 from headcount.core.tasks.count import Count
 from headcount.protocols.correlated_noise import CorrelatedNoise, cheapest_flood
 from headcount.protocols.correlated_protocol import CorrelatedProtocol, NoiseFamily
-from headcount.protocols.geometric_error import GeometricError
+
+_ROOM = 2.0**-24  # above the relative error of all laws, far below what matters for the error
+
 
 # Randomizer -----------------------------------------------------------------------------------
 
@@ -107,12 +110,12 @@ class SignedCounts(Estimator):
         return tally.ravel()
 
     def unbiased(self, tally: Tally, source: Source | None = None) -> Answer:
-        return float(tally.counts[0] - tally.counts[1])
+        return float(int(tally.counts[0] - tally.counts[1]) - tally.users * self.noise.mean)
 
     def standard_error(self, users: int, held: Holding | None) -> float:
         return self.noise.error(users).standard_error
 
-    def error_law(self, users: int, unbiased: Answer) -> GeometricError:
+    def error_law(self, users: int, unbiased: Answer) -> ErrorLaw:
         return self.noise.error(users)
 
     def true_counts(self, held: Holding) -> NDArray[np.int64]:
@@ -138,9 +141,15 @@ def _calibrate(
     moved = cells > 1
     if calibration == "paper":
         r = 3 * (1 + math.log(touched / budget.delta))
-        noise = CorrelatedNoise(crowd.honest, a, r, math.exp(-0.2 * spare / touched))
+        noise = CorrelatedNoise(crowd.honest, a, a, r, math.exp(-0.2 * spare / touched))
         return noise if noise.delta(budget.epsilon, moved) <= most else None
-    return cheapest_flood(crowd.honest, a, budget.epsilon, most, moved=moved)
+    b = a if moved else math.exp(-_plus_rate(budget.epsilon))
+    return cheapest_flood(crowd.honest, b, a, budget.epsilon, most, moved=moved)
+
+
+def _plus_rate(epsilon: float) -> float:
+    """The rate ε₊ of the noise of +1 in a count. It is ε, less a room for rounding errors."""
+    return epsilon * (1 - _ROOM)
 
 
 @dataclass(frozen=True)
@@ -166,6 +175,7 @@ class Correlated(CorrelatedProtocol[CorrelatedNoise]):
             most_epsilon1=self.budget.epsilon / min(cells, 2),
             calibrate=calibrate,
             messages=lambda noise: noise.messages_per_user(cells),
+            one_sided=cells == 1 and self.calibration == "exact",
         )
 
     @cached_property
@@ -181,6 +191,7 @@ class Correlated(CorrelatedProtocol[CorrelatedNoise]):
         noise = self.noise
         return {
             "epsilon1": -math.log(noise.a),
+            **({"epsilon_plus": -math.log(noise.b)} if noise.b != noise.a else {}),
             "r": noise.r,
             "flood_p": noise.p,
             "flood_pairs": noise.flood_pairs * self.crowd.users / self.crowd.honest,
