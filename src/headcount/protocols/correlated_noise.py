@@ -118,7 +118,7 @@ class CorrelatedNoise:
     def _known(self, moved: bool) -> PrivacyCurve:
         without, with_one = self.views
         if moved:
-            return MovedCurve(with_one, without)
+            return MovedCurve.of(with_one, without)
         return PairCurve.both_directions(without, with_one)
 
     # Sampling -----------------------------------------------------------------------------------

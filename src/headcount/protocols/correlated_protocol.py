@@ -28,7 +28,7 @@ from headcount.core.task import Task
 
 _MOST_MESSAGES = 2.0**20  # the largest expected number of messages of a person
 _STEPS = 8  # the steps of the search for the ε1 that needs the allowed number of messages
-_WISHES = ("error_ratio", "max_messages", "epsilon1")
+WISHES = ("error_ratio", "max_messages", "epsilon1")
 
 Noise = TypeVar("Noise")
 
@@ -89,11 +89,16 @@ class CorrelatedProtocol(Protocol, Generic[Noise]):
         super().__post_init__()
         check_curve(self)
 
+    @property
+    def wishes(self) -> list[str]:
+        """The names of the given options that state a wish."""
+        return [name for name in WISHES if getattr(self, name) is not None]
+
     def check_options(self) -> None:
-        given = [name for name in _WISHES if getattr(self, name) is not None]
+        given = self.wishes
         if len(given) > 1:
             raise InvalidParameter(
-                f"at most one of {', '.join(_WISHES)} must be given, got {', '.join(given)}"
+                f"at most one of {', '.join(WISHES)} must be given, got {', '.join(given)}"
             )
         for name in given:
             number = checks.real(name, getattr(self, name))
@@ -112,14 +117,18 @@ class CorrelatedProtocol(Protocol, Generic[Noise]):
     def family(self) -> NoiseFamily[Noise]:
         """The noise as a function of ε1."""
 
-    @cached_property
-    def noise(self) -> Noise:
-        """The noise that the options ask for."""
+    def check_delta(self) -> None:
+        """Refuse a budget without delta."""
         if not self.budget.delta:
             raise Infeasible(
                 f"{self.name} needs delta above 0: it may happen that nobody sends noise",
                 nearest={"delta": 1e-9},
             )
+
+    @cached_property
+    def noise(self) -> Noise:
+        """The noise that the options ask for."""
+        self.check_delta()
         family = self.family
         if family.largest_epsilon1 < family.least_spare:
             least = 2.0001 * family.least_spare * self.budget.epsilon / family.most_epsilon1
