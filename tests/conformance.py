@@ -54,7 +54,7 @@ LARGE: list[Setting] = [
 ]
 # Options that are no choice of a word, for crowds that are enumerated, and for large ones.
 SMALL_OPTIONS: dict[str, list[dict[str, Any]]] = {
-    "shuffle.correlated": [{"error_ratio": 2.0}],
+    "shuffle.correlated": [{"error_ratio": 2.0}, {"max_slots": 4}],
     "shuffle.unary-sum": [{"bits": 2}],
     "shuffle.fixed-point-sum": [{"levels": 2}],
     "local.hashing": [{"values": 4}, {"values": 2}],
@@ -68,6 +68,8 @@ SMALL_OPTIONS: dict[str, list[dict[str, Any]]] = {
 LARGE_OPTIONS: dict[str, list[dict[str, Any]]] = {
     "shuffle.unary-sum": [{"bits": 5}],
     "shuffle.correlated-sum": [{"levels": 2}],
+    "shuffle.correlated": [{}, {"max_slots": 16}],
+    "shuffle.correlated-histogram": [{}, {"max_slots": 24}],
 }
 # For each combination of a protocol's options, so many settings are tried each time, and one where
 # a test takes long; the others by the slow tests.

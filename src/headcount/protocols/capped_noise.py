@@ -230,9 +230,14 @@ class SlotSearch:
             while slots > LEAST_SLOTS and enough(slots - 1):
                 slots -= 1
         else:
-            slots += 1
-            while slots < most and not enough(slots):
-                slots += 1
+            few, step = slots, 1
+            while not enough(slots := min(few + step, most)):
+                if slots == most:
+                    raise self._too_exact(wanted, most)
+                few, step = slots, 2 * step
+            while slots - few > 1:
+                middle = (few + slots) // 2
+                few, slots = (few, middle) if enough(middle) else (middle, slots)
         for candidate in range(slots, min(slots + 2, most + 1)):
             found = self._calibrated(candidate)
             if found is not None and self.error_ratio(found) <= wanted:
