@@ -29,7 +29,8 @@ from headcount.accounting.laws import ROUNDING, Law
 from headcount.core.cached import cached_property
 
 _EDGE, _ONE = Fraction(9, 20), Fraction(1, 10)  # the weights of 0 and m, and of 1
-RARE = 2.0**-18  # laws are cut off where a probability is below this part of δ
+# Laws are cut off where a probability is below this part of δ: of a count, of two buckets.
+RARE = (2.0**-40, 2.0**-18)
 _MISSED = 2.0**-12  # the part of δ for ranges of people that are left out
 _BLOCK = 2048  # so many sums are computed by one product of matrices
 _FAR = 2.0**-260  # the window of a binomial law reaches so far out
@@ -300,7 +301,7 @@ class Crowds:
         """The crowds of a count, or of buckets, for noise of about this rate."""
         moved = cells > 1
         crowds = cls(honest, Fraction(1, cells), moved, 0, delta * _MISSED)
-        reach = math.log(1 / (delta * RARE))
+        reach = math.log(1 / (delta * RARE[moved]))
         rows = 2 * reach / rate + slots
         columns = (reach / 2 + 2) * slots
         people, halvings = honest / cells, 0

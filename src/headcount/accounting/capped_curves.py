@@ -23,7 +23,7 @@ def capped_curve(noise: CappedNoise, crowds: Crowds, epsilon: float, delta: floa
 
     Probabilities far below δ are cut off and added to it.
     """
-    thin, rare = crowds.thinned(noise), delta * RARE
+    thin, rare = crowds.thinned(noise), delta * RARE[crowds.moved]
     views = (crowd_law(thin, cell.people, rare) for cell in crowds.cells)
     if crowds.moved:
         curves = [_moved(view, epsilon, rare) for view in views]

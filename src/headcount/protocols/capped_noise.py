@@ -41,6 +41,7 @@ _USUAL_RATIO = 1.05
 _RATIOS, _NEEDED = [1.01, 1.02, 1.05, 1.1, 1.2, 1.5, 2.0], [11.0, 10.0, 9.0, 8.0, 6.0, 4.0, 2.0]
 _TRIES = 5  # how often c is corrected until the exact δ is within the budget
 _CLOSE = 1e-3  # the relative error of δ at which c is close enough
+_UNUSED = (6e-3, 3e-2)  # so much of δ may be left unused: by a count, by two buckets
 _QUICK = (1e-3, 6e-3)  # about the relative error of the quick δ of a count and of two buckets
 
 
@@ -177,16 +178,26 @@ def calibrated(honest: int, cells: int, slots: int, budget: Budget) -> CappedSha
     if noise is None:
         return None
     fit = Fit(lambda other: quick_delta(wish, other), wish.delta)
+    noise = fit.near(noise, _CLOSE) or noise
+    slope, before = fit.slope, (0.0, 0.0)
+    best: CappedShares | None = None
     for _ in range(_TRIES):
-        noise = fit.near(noise, _CLOSE)
-        if noise is None or noise.jumping >= 1:
-            return None
+        if noise.jumping >= 1:
+            break
         shares = CappedShares(noise, crowds)
         exact = shares.curve(budget).delta(budget.epsilon)
-        if exact <= allowed:
-            return shares
-        fit = replace(fit, delta=fit.delta * allowed / exact * (1 - _CLOSE))
-    return None
+        if exact <= allowed and (best is None or noise.variance < best.noise.variance):
+            best = shares
+        if allowed * (1 - _UNUSED[crowds.moved]) < exact <= allowed:
+            break
+        # ln δ is nearly linear in ln c: a step of the secant.
+        point = (math.log(noise.scale), math.log(max(exact, 1e-300) / allowed))
+        if before != (0.0, 0.0) and point[0] != before[0]:
+            slope = min((point[1] - before[1]) / (point[0] - before[0]), -1.0)
+        before = point
+        step = -(point[1] + _UNUSED[crowds.moved] / 3) / slope
+        noise = replace(noise, scale=math.exp(point[0] + min(max(step, -0.2), 0.2)))
+    return best
 
 
 @dataclass(frozen=True)
