@@ -198,8 +198,8 @@ class Correlated(CorrelatedProtocol[CorrelatedNoise]):
 
     # With `max_slots` nobody has more messages than this, and the error is the least that is found.
     max_slots: int | None = None
-    # What is minimized for a wanted error_ratio: the expected number of messages of a person, or
-    # the largest number that a person may have, the slots of a bundle.
+    # What is minimized for the wanted error: the expected number of messages of a person, or the
+    # largest number that a person may have, which is the number of slots of a bundle.
     minimize: Literal["messages", "slots"] = "messages"
 
     @property
