@@ -21,7 +21,7 @@ _POINTS = 96  # so many V are enough if the law is smooth
 _FEW_POINTS = 32  # and so many for two cells, whose δ takes longer to compute
 _DEVIATIONS = 15  # the window of V, in standard deviations
 _FEW = 60  # with fewer people the law is not smooth, and every V is computed
-_ROUNDS = 50  # the rounds of the search
+_ROUNDS = (50, 25)  # the rounds of the search: for a count, for two buckets
 _HOPELESS = 10.0  # the logarithm of the error of noise that is not private
 _RARE = 1e-18
 # Where the search begins: c and κ by the longest jump times the rate of central noise.
@@ -101,7 +101,12 @@ def best_noise(wish: Wish) -> CappedNoise | None:
     rates = 1 if wish.crowds.moved else 2
     first = np.array([*[0.0, -0.01][:rates], math.log(start.last)])
     corners = [first, *(first + step for step in np.diag([*[-0.02, -0.02][:rates], 0.4]))]
-    options = {"initial_simplex": corners, "maxiter": _ROUNDS, "xatol": 3e-3, "fatol": 2e-5}
+    options = {
+        "initial_simplex": corners,
+        "maxiter": _ROUNDS[wish.crowds.moved],
+        "xatol": 3e-3,
+        "fatol": 2e-5,
+    }
     minimize(cost, first, method="Nelder-Mead", options=options)
     return best[1]
 

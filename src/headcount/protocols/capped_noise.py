@@ -34,7 +34,7 @@ from headcount.randomness.table import FINE, ThresholdTable
 from headcount.randomness.totals import multinomial
 
 LEAST_SLOTS = 2
-MOST_SLOTS = 40
+MOST_SLOTS = 32
 _LEAST_EPSILON = (0.1, 0.4)  # of a count and of a histogram; below, the laws of D are too long
 _USUAL_RATIO = 1.05
 # About the longest jump, times the rate of its noise, that is needed for these ratios of the error.
@@ -294,10 +294,12 @@ class SlotSearch:
 
     def _too_exact(self, wanted: float, most: int) -> Infeasible:
         """The refusal of an error that no number of slots has."""
-        found = self._calibrated(most)
-        if found is None:
+        wish = self._wish(most)
+        noise = best_noise(wish) if wish.crowds.cells else None
+        if noise is None:
             return self._infeasible(most)
-        least = self.error_ratio(found)
+        # The exact calibration may need a little more noise than the search says.
+        least = 1.005 * wish.error_ratio(noise) * math.sqrt(self.crowd.users / self.crowd.honest)
         return Infeasible(
             f"{self.name} needs an error_ratio of at least {short(least)} with up to {most} slots, "
             f"got {short(wanted)}",
