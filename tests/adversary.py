@@ -548,23 +548,24 @@ def _defined(crowd: Crowd) -> Views:
     return Views([*pairs, *(Pair(pair.other, pair.one) for pair in pairs)], False, 1e-9)
 
 
-def _cell(a: float, r: float, p: float, share: float) -> tuple[Array, Array]:
-    """The law of (number of +1, number of −1) with correlated noise, without and with one more
-    person.
-    """
+def _cell(b: float, a: float, r: float, p: float, share: float) -> tuple[Array, Array]:
+    """The law of (number of +1, number of −1), without and with one more person in the cell."""
     size = min(6 * _BOX, _BOX + round(3 * r * p / (1 - p)))
     k = np.arange(size)
-    single, flood = nbinom.pmf(k, share, 1 - a), nbinom.pmf(k, r * share, 1 - p)
+    plus, minus = nbinom.pmf(k, share, 1 - b), nbinom.pmf(k, share, 1 - a)
+    flood = nbinom.pmf(k, r * share, 1 - p)
     table = np.zeros((size, size))
     for pairs in range(size):
         rest = size - pairs
-        table[pairs:, pairs:] += flood[pairs] * np.multiply.outer(single[:rest], single[:rest])
+        table[pairs:, pairs:] += flood[pairs] * np.multiply.outer(plus[:rest], minus[:rest])
     return table, np.vstack([np.zeros((1, size)), table[:-1]])
 
 
 def _correlated(protocol: hc.Protocol, share: float) -> Iterator[tuple[Array, Array]]:
     found = protocol.parameters
-    without, with_one = _cell(math.exp(-found["epsilon1"]), found["r"], found["flood_p"], share)
+    minus = math.exp(-found["epsilon1"])
+    plus = math.exp(-found["epsilon_plus"]) if "epsilon_plus" in found else minus
+    without, with_one = _cell(plus, minus, found["r"], found["flood_p"], share)
     if isinstance(protocol.task, hc.Count):
         yield without.ravel(), with_one.ravel()
         return

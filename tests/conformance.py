@@ -56,7 +56,7 @@ LARGE: list[Setting] = [
 ]
 # Options that are not a choice of a word, for enumerated crowds and for large ones.
 SMALL_OPTIONS: dict[str, list[dict[str, Any]]] = {
-    "shuffle.correlated": [{"error_ratio": 2.0}],
+    "shuffle.correlated": [{"error_ratio": 2.0}, {"max_slots": 4}],
     "shuffle.unary-sum": [{"bits": 2}],
     "shuffle.fixed-point-sum": [{"levels": 2}],
     "local.hashing": [{"values": 4}, {"values": 2}],
@@ -84,6 +84,8 @@ OPTIONS_TRIED_ELSEWHERE = {
 LARGE_OPTIONS: dict[str, list[dict[str, Any]]] = {
     "shuffle.unary-sum": [{"bits": 5}],
     "shuffle.correlated-sum": [{"levels": 2}],
+    "shuffle.correlated": [{}, {"max_slots": 16}],
+    "shuffle.correlated-histogram": [{}, {"max_slots": 24}],
 }
 # For each combination of a protocol's options, quick tests try this many settings, or one if a test
 # takes long. The slow tests try the others.

@@ -303,15 +303,15 @@ def test_filters_say_why() -> None:
     assert all(one.messages_per_user <= 1 and one.guarantee.exact for one in plan.candidates)
     reasons = {one.protocol: one.reason for one in plan.refused}
     assert "at most 1 is allowed" in reasons["shuffle.zero-exact"]
-    traded = hc.plan(hc.Count(), BUDGET, CROWD, max_messages=1.15)["shuffle.correlated"]
-    assert traded.options == {"max_messages": 1.15}
+    traded = hc.plan(hc.Count(), BUDGET, CROWD, max_messages=1.12)["shuffle.correlated"]
+    assert traded.options == {"max_messages": 1.12}
     assert (
         traded.messages_per_user
-        <= 1.15
+        <= 1.12
         < hc.plan(hc.Count(), BUDGET, CROWD)["shuffle.correlated"].messages_per_user
     )
-    limited = hc.plan(hc.Count(), BUDGET, CROWD, max_messages=1.15, trust="shuffle")
-    assert limited.protocol().messages_per_user <= 1.15
+    limited = hc.plan(hc.Count(), BUDGET, CROWD, max_messages=1.12, trust="shuffle")
+    assert limited.protocol().messages_per_user <= 1.12
     narrow = hc.plan(hc.Count(), BUDGET, CROWD, margin=hc.Margin(20))
     assert (
         "±20 was asked for"

@@ -109,7 +109,7 @@ class GeometricHistogram(Protocol):
 
     @cached_property
     def curve(self) -> PrivacyCurve:
-        return MovedCurve(*moved_laws(float(self.rate), self.steps))
+        return MovedCurve.of(*moved_laws(float(self.rate), self.steps))
 
     @property
     def guarantee(self) -> Guarantee:

@@ -170,7 +170,7 @@ class LaplaceBins(Protocol):
     @cached_property
     def curve(self) -> SymmetricCurve:
         # Two numbers change. Rounding changes the law of each by a small total variation.
-        exact = MovedCurve(*moved_laws(self.parameters["rate"], 1))
+        exact = MovedCurve.of(*moved_laws(self.parameters["rate"], 1))
         near = NearCurve(exact, 2 * len(self.randomizer.sent) / FINE)
         return SymmetricCurve(near.delta, self.local_epsilon, steps=2)
 

@@ -159,7 +159,7 @@ class NoisyBuckets(Estimator):
 def noise_curve(noise: Fraction) -> MovedCurve:
     """The privacy curve of Poisson noise in every bucket."""
     law = laws.poisson(noise)
-    return MovedCurve(law.shift(1), law)
+    return MovedCurve.of(law.shift(1), law)
 
 
 @lru_cache(maxsize=256)
