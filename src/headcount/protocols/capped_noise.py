@@ -37,6 +37,7 @@ LEAST_SLOTS = 2
 MOST_SLOTS = 32
 _LEAST_EPSILON = (0.1, 0.4)  # of a count and of a histogram; below, the laws of D are too long
 _USUAL_RATIO = 1.05
+_TINY = 50  # honest people
 # About the longest jump, times the rate of its noise, that is needed for these ratios of the error.
 _RATIOS, _NEEDED = [1.01, 1.02, 1.05, 1.1, 1.2, 1.5, 2.0], [11.0, 10.0, 9.0, 8.0, 6.0, 4.0, 2.0]
 _TRIES = 5  # how often c is corrected until the exact δ is within the budget
@@ -215,12 +216,17 @@ class SlotSearch:
         return min(self.cells, 2)
 
     def within(self, slots: int) -> CappedShares:
-        """The noise with the smallest error for this number of slots."""
+        """The noise with the smallest error for at most this number of slots.
+
+        More slots make the error smaller, except in tiny crowds, in which all numbers are tried.
+        """
         self._check_epsilon()
-        shares = self._calibrated(slots)
-        if shares is None:
+        tiny = self.crowd.honest <= _TINY
+        tried = map(self._calibrated, range(LEAST_SLOTS if tiny else slots, slots + 1))
+        found = [shares for shares in tried if shares is not None]
+        if not found:
             raise self._infeasible(slots)
-        return shares
+        return min(found, key=self.error_ratio)
 
     def least(self, error_ratio: float | None, most: int | None) -> CappedShares:
         """The noise with the least number of slots, up to `most`, for this error."""

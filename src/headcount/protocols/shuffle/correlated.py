@@ -115,6 +115,8 @@ class CappedCountRandomizer(Randomizer):
     def law(self, value: int) -> BundleLaw:
         return _bundles(self.noise.law(), value)
 
+    fewer_messages = CountRandomizer.fewer_messages
+
     def overflow(self, slots: int) -> float:
         return self.noise.above(slots - 1)
 
