@@ -56,7 +56,7 @@ LARGE: list[Setting] = [
 ]
 # Options that are not a choice of a word, for enumerated crowds and for large ones.
 SMALL_OPTIONS: dict[str, list[dict[str, Any]]] = {
-    "shuffle.correlated": [{"error_ratio": 2.0}, {"max_slots": 4}],
+    "shuffle.correlated": [{"error_ratio": 2.0}, {"max_slots": 6}],
     "shuffle.unary-sum": [{"bits": 2}],
     "shuffle.fixed-point-sum": [{"levels": 2}],
     "local.hashing": [{"values": 4}, {"values": 2}],
