@@ -76,7 +76,7 @@ def answer(protocol: hc.Protocol, messages: np.ndarray, users: int) -> np.ndarra
 def added(protocol: hc.Protocol, others: np.ndarray, users: int, bundle: np.ndarray) -> np.ndarray:
     """What a bundle adds to the answer of others, for the crowd of the protocol."""
     together = np.concatenate([others, bundle])
-    more = answer(protocol, together, users + 1) - answer(protocol, others, users)
+    more: np.ndarray = answer(protocol, together, users + 1) - answer(protocol, others, users)
     average = isinstance(protocol.task, hc.Mean | hc.Density)
     return more / protocol.crowd.users if average else more
 
@@ -85,7 +85,7 @@ def crowd_of_others(protocol: hc.Protocol) -> Iterator[tuple[np.ndarray, int]]:
     """Honest people, whose answer a dishonest person shifts; with a bucket just below the threshold
     if there is one.
     """
-    held = protocol.task.example(protocol.crowd.users)
+    held: Any = protocol.task.example(protocol.crowd.users)
     counts = held.items() if isinstance(held, dict) else enumerate(held)
     values = [value for value, people in counts for _ in range(people)]
     yield protocol.randomize(values, hc.SeededSource(11)).payload, len(values)

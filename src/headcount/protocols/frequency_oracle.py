@@ -154,7 +154,7 @@ class SupportEstimator(Estimator):
         """Each bucket is drawn from its exact law, but independently of the other buckets.
 
         Independence is exact for oracles that flip each bit separately. For oracles that hash it is
-        an approximation: two buckets are uncorrelated, but three need not be independent.
+        an approximation: two buckets are nearly uncorrelated, but three need not be independent.
         """
         supported = np.zeros(len(held.counts), dtype=np.int64)
         for count, alike in groups(held.counts):
