@@ -28,7 +28,13 @@ from headcount.core.cached import cached_property
 from headcount.core.messages import Alphabet, Messages
 from headcount.core.randomizer import MOST_BUNDLES, BundleLaw, Randomizer
 from headcount.core.source import Source
-from headcount.protocols.frequency_oracle import FrequencyOracle, Support, SupportEstimator
+from headcount.protocols.frequency_oracle import (
+    MOST_DRAWS,
+    FrequencyOracle,
+    Support,
+    SupportEstimator,
+    SupportSets,
+)
 from headcount.protocols.linear_hashes import guard_pair, guard_triple, parity, walsh
 from headcount.protocols.responses import lie_weight
 from headcount.randomness.draws import WHOLE, bernoulli, uniform
@@ -84,6 +90,16 @@ class HadamardEstimator(SupportEstimator):
     def supported(self) -> tuple[int, int]:
         half = 1 << (self.log_size - 1)
         return self.task.domain - half, half
+
+    @cached_property
+    def supports(self) -> SupportSets | None:
+        messages = np.arange(2, 2 << self.log_size, dtype=np.int64)
+        if len(messages) * self.task.domain > MOST_DRAWS:
+            return None
+        parities = parity(
+            (messages[:, None] >> 1).view(np.uint64) & np.arange(self.task.domain, dtype=np.uint64)
+        )
+        return SupportSets.of(parities == (messages[:, None] & 1))
 
     def count(self, payload: NDArray[Any]) -> NDArray[np.int64]:
         counts = np.bincount(payload, minlength=2 << self.log_size).astype(np.int64)

@@ -44,6 +44,7 @@ from headcount.protocols.frequency_oracle import (
     FrequencyOracle,
     Support,
     SupportEstimator,
+    SupportSets,
     check_told_apart,
 )
 from headcount.protocols.linear_hashes import guard_pair, guard_triple, parity, walsh
@@ -195,6 +196,17 @@ class HashingEstimator(SupportEstimator):
         # values, those of the other half have the other hash.
         half = 1 << (self.hashes.log_size - 1)
         return self.task.domain - half if self.hashes.values == 2 else 0, half
+
+    @cached_property
+    def supports(self) -> SupportSets | None:
+        words, buckets = self.hashes.words, np.arange(self.task.domain)
+        number = math.prod(map(len, words))
+        if number * self.hashes.values * len(buckets) > _CELLS:
+            return None
+        every = np.array(list(product(*words)))
+        hashed = self.hashes.of(np.repeat(every, len(buckets), axis=0), np.tile(buckets, number))
+        reports = hashed.reshape(number, 1, -1) == np.arange(self.hashes.values)[:, None]
+        return SupportSets.of(reports.reshape(-1, len(buckets)))
 
     def count(self, payload: NDArray[Any]) -> NDArray[np.int64]:
         log_size, bits = self.hashes.log_size, self.hashes.bits
