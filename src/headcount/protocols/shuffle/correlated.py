@@ -36,6 +36,7 @@ from headcount.core.errors import Infeasible, InvalidParameter
 from headcount.core.estimate import Answer, ErrorLaw
 from headcount.core.estimator import Estimator
 from headcount.core.guarantee import Guarantee, PrivacyCurve
+from headcount.core.influence import Shifts
 from headcount.core.messages import Alphabet, Messages
 from headcount.core.promise import promise
 from headcount.core.protocol import Calibration
@@ -154,6 +155,9 @@ class SignedCounts(Estimator):
 
     def unbiased(self, tally: Tally, source: Source | None = None) -> Answer:
         return float(int(tally.counts[0] - tally.counts[1]) - tally.users * self.noise.mean)
+
+    def shifts(self, users: int, alphabet: Alphabet) -> Shifts:
+        return Shifts(most=1.0, least=-1.0)
 
     def standard_error(self, users: int, held: Holding | None) -> float:
         return self.noise.error(users).standard_error

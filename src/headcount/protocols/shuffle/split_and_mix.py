@@ -32,6 +32,7 @@ from headcount.accounting.geometric import moved_curve
 from headcount.core.budget import Budget, Crowd
 from headcount.core.cached import cached_property
 from headcount.core.errors import Infeasible
+from headcount.core.influence import Shifts
 from headcount.core.messages import Alphabet, Messages
 from headcount.core.promise import check_curve
 from headcount.core.randomizer import BundleLaw, Randomizer
@@ -116,6 +117,16 @@ class SplitEstimator(NoisySum):
     def simulate_levels(self, held: Holding, source: Source) -> NDArray[np.int64]:
         total = level_sum(held) + int(self.noise.totals(held.users, source)[0])
         return np.array([total % self.modulus], dtype=np.int64)
+
+    def shifts(self, users: int, alphabet: Alphabet) -> Shifts:
+        # One share changes the sum to any number modulo q.
+        most = (users * self.grid.levels + self.modulus) // 2
+        nothing = self.grid.task.answer(Holding(np.array([self.grid.task.low]), np.array([users])))
+        least, largest = (
+            float(nothing + float(self.unit(users) * total))
+            for total in (most + 1 - self.modulus, most)
+        )
+        return replace(self.level_shifts(users, 0, 0), answers=(least, largest))
 
     def noise_error(self, users: int) -> GeometricError:
         return self.noise.error(users)
