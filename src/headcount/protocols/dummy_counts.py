@@ -15,8 +15,9 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import lru_cache
 from itertools import product
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -38,7 +39,7 @@ from headcount.protocols.responses import responded
 from headcount.randomness.discrete_laplace import discrete_laplace
 from headcount.randomness.sources import SecureSource
 
-_LEVELS = 32  # for intervals, the count of a bucket is rounded up to one of so many levels
+_LISTED = 128  # in larger crowds, the law of responses is computed for so many counts
 
 
 @dataclass(frozen=True)
@@ -122,7 +123,7 @@ class DummyError:
 
     def _apart(self, responses: Answer) -> Answer:
         """How far the numbers of responses are from those of an even crowd."""
-        return responses - self.users / self.noise.shuffler.dummies.buckets
+        return responses - self.users / self._buckets
 
     def _mixed(self, kept: Answer, thrown: Answer, away: Answer) -> Answer:
         """((1−η)V + ηU + η(1−η)·away)/(1−η)²"""
@@ -159,7 +160,7 @@ class DummyError:
 
     def margins(self, confidence: float) -> tuple[Answer, Answer]:
         """Nothing is thrown away with probability 1 − η. Then the law of the noise is known. With
-        random responses it is known if the count is; it is computed for the likely count.
+        random responses, it is known for each true count.
         """
         kept = 1 - self._dropped
         if confidence >= kept:
@@ -170,22 +171,45 @@ class DummyError:
         if self.response is None:
             low, high = self.noise.law.central_interval(confidence / kept)
             return (shift - low) / kept, (shift + high) / kept
-        step = math.ceil(self.users / _LEVELS)
-        levels = np.minimum(np.ceil(self._likely / step) * step, self.users)
-        found, at = np.unique(levels, return_inverse=True)
-        ends = np.array([self._interval(int(level), confidence / kept) for level in found])
-        below, above = ((shift + side[at]) / (kept * self._slope) for side in ends.T)
-        return below.reshape(np.shape(self.value)), above.reshape(np.shape(self.value))
-
-    def _interval(self, count: int, confidence: float) -> tuple[float, float]:
-        """How far noise and responses go below and above their mean, if `count` people hold it."""
-        assert self.response is not None
         own, other = self.response.own, self.response.other
-        law = self.noise.law.plus(laws.binomial(count, own))
-        law = law.plus(laws.binomial(self.users - count, other))
-        low, high = law.central_interval(confidence)
-        mean = float(count * own + (self.users - count) * other)
-        return mean - low, high - mean
+        ends = _ends(self.noise.law, self.users, own, other, confidence / kept)
+        value, most = np.asarray(self.value, dtype=np.float64), len(ends.people) - 1
+        expected = value * self._slope + self.users * float(other)
+        if len(ends.people) > self.users:  # all counts that fit to the observed number
+            seen = np.rint(expected * kept + self._dropped * self.users / self._buckets)
+            least = np.minimum(np.searchsorted(ends.high, seen, side="left"), most)
+            largest = np.maximum(np.searchsorted(ends.low, seen, side="right") - 1, 0)
+            return largest - value, value - least
+        # In a large crowd the law hardly changes between the listed counts next to the estimate.
+        after = np.clip(np.searchsorted(ends.people, self._likely), 1, most)
+        mean = ends.people * self._slope + self.users * float(other)
+        sides = mean - ends.low, ends.high - mean
+        below, above = (np.maximum(side[after - 1], side[after]) for side in sides)
+        return (shift + below) / (kept * self._slope), (shift + above) / (kept * self._slope)
+
+    @property
+    def _buckets(self) -> int:
+        return self.noise.shuffler.dummies.buckets
+
+
+class _Ends(NamedTuple):
+    """For some counts of people, the interval in which responses and noise surely are."""
+
+    people: NDArray[np.int64]
+    low: NDArray[np.int64]
+    high: NDArray[np.int64]
+
+
+@lru_cache(maxsize=64)
+def _ends(noise: Law, users: int, own: Fraction, other: Fraction, confidence: float) -> _Ends:
+    """The intervals for all counts, or for some if the crowd is large."""
+    people = np.unique(np.linspace(0, users, min(users, _LISTED) + 1).astype(np.int64))
+    found = []
+    for count in people.tolist():
+        law = noise.plus(laws.binomial(count, own)).plus(laws.binomial(users - count, other))
+        found.append(law.central_interval(confidence))
+    low, high = (np.maximum.accumulate(side) for side in np.array(found).T)
+    return _Ends(people, low, high)
 
 
 @dataclass(frozen=True)
