@@ -13,6 +13,7 @@ import pytest
 
 import enumeration
 import headcount as hc
+from commands import Headcount
 from enumeration import log_likelihood_ratio
 from headcount.core.protocol import check_crowd
 
@@ -371,6 +372,15 @@ def test_an_audit_by_runs_sees_what_the_shuffler_knows() -> None:
     assert found.refuted
     with pytest.raises(hc.InvalidParameter, match="unless the shuffler adds noise"):
         hc.audit(hc.protocol("local.k-ary", hc.Histogram(3), BUDGET, hc.Crowd(5)), view="shuffler")
+
+
+def test_the_command_takes_flags(headcount: Headcount) -> None:
+    asking = ["audit", NAME, "--epsilon", "1", "--delta", "0.2", "--users", "2", "--exact"]
+    for word, least in (("true", 1.0), ("false", None)):
+        done = headcount(
+            *asking, "--view", "shuffler", "--option", f"publish_noise={word}", "--json"
+        )
+        assert json.loads(done.out)["epsilon"] == (least and pytest.approx(least, abs=1e-9))
 
 
 def fractions(most: int, middle: int | None = None) -> dict[int, Fraction]:

@@ -50,7 +50,7 @@ def share(name: str, text: str) -> float:
 
 
 def options_of(given: list[str] | None) -> dict[str, Any]:
-    """NAME=VALUE each; a value that reads as a number is one."""
+    """NAME=VALUE each; a value that reads as a number is one, and true and false are flags."""
     options: dict[str, Any] = {}
     for pair in given or []:
         name, equals, value = pair.partition("=")
@@ -61,5 +61,5 @@ def options_of(given: list[str] | None) -> dict[str, Any]:
         try:
             options[name] = float(value)
         except ValueError:
-            options[name] = value
+            options[name] = {"true": True, "false": False}.get(value.lower(), value)
     return options
