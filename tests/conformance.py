@@ -66,6 +66,12 @@ SMALL_OPTIONS: dict[str, list[dict[str, Any]]] = {
     "local.density-histogram": [{"bins": 2}],
     "local.density-series": [{"terms": 3}, {"terms": 1}],
     "shuffle.density-histogram": [{"bins": 2}],
+    "shuffle.noisy-shuffler": [
+        {"bins": 2},
+        {"bins": 2, "total": "free"},
+        {"bins": 2, "shufflers": 2},
+        {"bins": 2, "response_epsilon": 2.0},
+    ],
 }
 # Where else options that are not a choice of a word are tried, or an option of which one value is
 # listed above. All other protocols must list two values of each such option.
@@ -170,7 +176,7 @@ def asked_crowds(
             # numbers.
             late |= sparing and (isinstance(p.task, hc.Sum) or p.calibration == "paper")
             # For each option that is not a choice of a word, only the first number is tried.
-            first = SMALL_OPTIONS.get(name, [{}])[0] if small else {}
+            first = tried_options(SMALL_OPTIONS, name, task)[0] if small else {}
             late |= sparing and any(getattr(p, option) != first[option] for option in first)
             yield p, late
 
@@ -207,6 +213,19 @@ def variants(name: str, task: hc.Task) -> list[dict[str, Any]]:
     return [dict(zip(found, words, strict=True)) for words in itertools.product(*found.values())]
 
 
+def tried_options(
+    table: dict[str, list[dict[str, Any]]], name: str, task: hc.Task
+) -> list[dict[str, Any]]:
+    """The options to try, without those that the protocol has for other tasks alone."""
+    known = option_names(protocol_class(name, task))
+    found = []
+    for options in table.get(name, [{}]):
+        own = {option: value for option, value in options.items() if option in known}
+        if own not in found:
+            found.append(own)
+    return found
+
+
 @cache
 def build(name: str, task: hc.Task, setting: Setting, options: Options) -> hc.Protocol | None:
     epsilon, delta, users, honest = setting
@@ -226,7 +245,9 @@ def crowds(small: bool, name: str, task: hc.Task, quick: bool) -> list[tuple[hc.
     found, tried = [], Counter[Options]()
     most = quick_settings(name, task) if quick else math.inf
     options = SMALL_OPTIONS if small else LARGE_OPTIONS
-    for words, others in itertools.product(variants(name, task), options.get(name, [{}])):
+    for words, others in itertools.product(
+        variants(name, task), tried_options(options, name, task)
+    ):
         chosen: Options = tuple({**words, **others}.items())
         for setting in small_settings(task) if small else LARGE:
             if tried[chosen] >= most:

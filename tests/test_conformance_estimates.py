@@ -92,7 +92,9 @@ def estimates(protocol: hc.Protocol, holding: tuple[int, ...]) -> list[tuple[hc.
 
 def estimate_of(protocol: hc.Protocol, tally: Any, users: int) -> hc.Estimate:
     modulus = protocol.estimator.tally_modulus
-    return protocol.estimate(hc.Tally(np.array(tally), users, protocol.name, modulus))
+    noises = int(protocol.shuffler.adds)
+    counts = np.array(tally)
+    return protocol.estimate(hc.Tally(counts, users, protocol.name, modulus, noises=noises))
 
 
 def linear_values(
