@@ -18,7 +18,7 @@ from scipy.spatial.distance import cdist
 
 import headcount as hc
 from enumeration import GRID_ERROR, Counts, datasets, geometric_mass, log_likelihood_ratio
-from headcount.protocols.shuffle.split_and_mix import shares_needed
+from headcount.protocols.additive_shares import shares_needed
 
 # The security of shares ---------------------------------------------------------------------
 #
@@ -401,7 +401,7 @@ def test_sums_hardly_ever_wrap_around(users: int, honest: int, epsilon: float) -
         estimate = protocol.estimate(hc.Tally(seen, most, protocol.name, protocol.modulus))
         assert estimate.value == pytest.approx(level_sum / levels / most)
     protocol.estimate(tally(most))
-    with pytest.raises(hc.CrowdMismatch, match=f"at most {most} people"):
+    with pytest.raises(hc.CrowdMismatch, match=f"at most {most:,} people"):
         protocol.estimate(tally(most + 1))
     with pytest.raises(hc.CrowdMismatch):
         protocol.estimate(tally(users - 1))

@@ -11,8 +11,7 @@ Privacy     The messages of the honest people are within total variation 2^−σ
             depend only on their sum, if m ≥ 2 + (2σ + log2 q)/(log2 h − log2 e) and h ≥ 19. The sum
             has the noise of a trusted curator. So δ(ε') is at most the δ of geometric noise moved
             by L, which is 0 for ε' ≥ ε, plus (1 + e^ε')·(2^−σ + the total variation of the tables
-            of noise). This follows from the paper's theorem. (A variant of the theorem with 1
-            instead of 2 is wrong, as tests show.)
+            of noise). See `additive_shares` for the theorem.
 Error       Geometric noise of ε/L, as in central trust, plus rounding, which adds one part in 256
             to the variance. The sum with noise exceeds the range of q with probability below 2^−99.
 Messages    m messages of b bits. Each is uniform, but all messages of one person together reveal
@@ -29,25 +28,31 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headcount.accounting.geometric import moved_curve
-from headcount.accounting.laws import ROUNDING
 from headcount.core.budget import MOST_USERS, Budget, Crowd, Trust
 from headcount.core.bundles import RESERVED
 from headcount.core.cached import cached_property
 from headcount.core.errors import Infeasible
 from headcount.core.guarantee import Guarantee, NearCurve
-from headcount.core.messages import Alphabet, Messages
+from headcount.core.messages import Messages
 from headcount.core.promise import check_curve, promise
 from headcount.core.protocol import Protocol
-from headcount.core.randomizer import BundleLaw, Randomizer
 from headcount.core.source import Source
 from headcount.core.table import short
-from headcount.core.tally import Tally
 from headcount.core.task import Holding, Task
 from headcount.core.tasks.bounded import Mean, Sum
+from headcount.protocols.additive_shares import (
+    LEAST_SHARERS,
+    MOST_MODULUS,
+    RARE_BITS,
+    SharedSum,
+    ShareRandomizer,
+    modulus_for,
+    security,
+    shares_needed,
+)
 from headcount.protocols.fixed_point import Grid
 from headcount.protocols.geometric_error import GeometricError
 from headcount.protocols.levels import (
-    NoisySum,
     Rounding,
     bounded,
     check_levels,
@@ -57,53 +62,21 @@ from headcount.protocols.levels import (
 from headcount.randomness.shares import LEAST_GAMMA, NegativeBinomialShare
 from headcount.randomness.totals import long_negative_binomial
 
-_LEAST_HONEST = 19  # the smallest number of honest people for which the theorem holds
 _ROUNDING_SHARE = 2.0**-8  # the share of the variance that rounding may add
-_MOST_MODULUS = 2**63
-_RARE_BITS = 100  # the sum leaves the range of q on either side with probability below 2^−100
-_CHUNK = 1 << 18  # the number of bytes of shares that are made at a time
 
 
 @dataclass(frozen=True)
-class SplitRandomizer(Randomizer):
+class SplitRandomizer(ShareRandomizer):
     """Adds a share of noise to the level, and splits the result into m shares modulo q."""
 
-    modulus: int  # q, a power of two
-    shares: int  # m
     noise: NegativeBinomialShare
 
-    @property
-    def alphabet(self) -> Alphabet:
-        return Alphabet.numbers(self.modulus)
-
-    @property
-    def fixed_messages(self) -> int:
-        return self.shares
-
     def send(self, encoded: NDArray[np.integer], source: Source) -> Messages:
-        users, shares, dtype = len(encoded), self.shares, self.alphabet.dtype
-        # Numbers modulo 2^64, and q divides 2^64. Converting to a smaller type keeps the low bits,
-        # which are enough.
-        secrets = encoded.astype(np.uint64)
+        secrets = encoded.astype(np.uint64)  # numbers modulo 2^64
         for sign in (1, -1):
-            people, noise = self.noise.draw(source, users)
+            people, noise = self.noise.draw(source, len(encoded))
             secrets[people] += (sign * noise).astype(np.uint64)
-        payload = np.empty((users, shares), dtype=dtype)
-        mask = dtype.type(self.modulus - 1)
-        rows = max(1, _CHUNK // (shares * dtype.itemsize))
-        for start in range(0, users, rows):
-            piece = payload[start : start + rows]
-            source.fill(piece.reshape(-1).view(np.uint8))
-            last = secrets[start : start + rows].astype(dtype)
-            for column in range(shares - 1):
-                last -= piece[:, column]
-            piece[:, -1] = last
-            piece &= mask
-        counts = np.broadcast_to(np.int64(shares), users)
-        return Messages(payload.reshape(-1), users, counts)
-
-    def law(self, value: int) -> BundleLaw | None:
-        return None
+        return self.split(secrets, source)
 
 
 def room(users: int, honest: int, levels: int, rate: Fraction) -> int:
@@ -113,23 +86,16 @@ def room(users: int, honest: int, levels: int, rate: Fraction) -> int:
     that E[a^{−Z/2}] = (1 + √a)^t ≤ 2^t for Z ~ NB(t, a), so P(Z > z) ≤ 2^t·a^{z/2}.
     """
     times = users / honest
-    reach = math.ceil(2 * math.log(2) * (_RARE_BITS + times) / float(rate)) + 1
+    reach = math.ceil(2 * math.log(2) * (RARE_BITS + times) / float(rate)) + 1
     return users * levels + 2 * reach + 1
 
 
 @dataclass(frozen=True)
-class SplitEstimator(NoisySum):
-    """Adds up all shares modulo q. The result is the sum of all levels and of all noise."""
+class SplitEstimator(SharedSum):
+    """Adds up all shares. The noise is that of all people who took part."""
 
     rate: Fraction  # ε/L
     honest: int  # h
-    modulus: int  # q
-
-    tally_size = 1
-
-    @property
-    def tally_modulus(self) -> int:
-        return self.modulus
 
     @cached_property
     def most_users(self) -> int:
@@ -140,17 +106,6 @@ class SplitEstimator(NoisySum):
             few, many = (middle, many) if fits else (few, middle)
         return few
 
-    def count(self, payload: NDArray[np.unsignedinteger]) -> NDArray[np.int64]:
-        total = int(payload.sum(dtype=np.uint64)) % self.modulus
-        return np.array([total], dtype=np.int64)
-
-    def level_sum(self, tally: Tally, source: Source | None) -> int:
-        total = int(tally.counts[0])
-        # Modulo q, the impossible sums lie between the largest and the smallest possible sum. A
-        # total above their middle stands for a negative sum.
-        beyond = 2 * total > tally.users * self.grid.levels + self.modulus
-        return total - self.modulus if beyond else total
-
     def simulate_levels(self, held: Holding, source: Source) -> NDArray[np.int64]:
         times = Fraction(held.users, self.honest)
         plus, minus = (long_negative_binomial(source, times, self.rate) for _ in range(2))
@@ -158,18 +113,6 @@ class SplitEstimator(NoisySum):
 
     def noise_error(self, users: int) -> GeometricError:
         return GeometricError(float(self.rate), Fraction(users, self.honest))
-
-
-def shares_needed(honest: int, modulus: int, sigma: float) -> int:
-    """The smallest m for which inputs of the same sum have views within total variation 2^−σ."""
-    gained = math.log2(honest) - math.log2(math.e)
-    return math.ceil(2 + (2 * sigma + math.log2(modulus)) / gained * (1 + 16 * ROUNDING))
-
-
-def _security(honest: int, modulus: int, shares: int) -> float:
-    """The largest σ for this number of shares."""
-    gained = math.log2(honest) - math.log2(math.e)
-    return ((shares - 2) * gained - math.log2(modulus)) / 2 * (1 - 16 * ROUNDING)
 
 
 @dataclass(frozen=True)
@@ -213,9 +156,9 @@ class SplitAndMix(Protocol):
 
     @cached_property
     def modulus(self) -> int:
-        """The smallest power of two with room for at least twice the number of sums."""
+        """The modulus q."""
         self._check_feasible()
-        return 1 << (2 * self._room - 1).bit_length()
+        return modulus_for(self._room)
 
     @property
     def _room(self) -> int:
@@ -227,11 +170,11 @@ class SplitAndMix(Protocol):
                 f"{self.name} needs delta above 0: with a small probability shares reveal a value",
                 nearest={"delta": 1e-9},
             )
-        if self.crowd.honest < _LEAST_HONEST:
+        if self.crowd.honest < LEAST_SHARERS:
             raise Infeasible(
-                f"{self.name} needs at least {_LEAST_HONEST} honest people, "
+                f"{self.name} needs at least {LEAST_SHARERS} honest people, "
                 f"got {self.crowd.honest}",
-                nearest={"honest": _LEAST_HONEST},
+                nearest={"honest": LEAST_SHARERS},
             )
         if self.rate < LEAST_GAMMA:
             most = int(self.budget.epsilon / LEAST_GAMMA)
@@ -240,7 +183,7 @@ class SplitAndMix(Protocol):
                 f"{short(self.budget.epsilon)}",
                 nearest={"precision": most} if most else None,
             )
-        if 2 * self._room > _MOST_MODULUS:
+        if 2 * self._room > MOST_MODULUS:
             raise Infeasible(
                 f"{self.name} needs a modulus above 2^63 for {self.crowd.users} people, "
                 f"{self.grid.levels} levels and epsilon={short(self.budget.epsilon)}"
@@ -266,7 +209,7 @@ class SplitAndMix(Protocol):
 
     @cached_property
     def estimator(self) -> SplitEstimator:
-        return SplitEstimator(self.task, self.grid, self.rate, self.crowd.honest, self.modulus)
+        return SplitEstimator(self.task, self.grid, self.modulus, self.rate, self.crowd.honest)
 
     @property
     def parameters(self) -> Mapping[str, float]:
@@ -274,16 +217,16 @@ class SplitAndMix(Protocol):
             "shares": self.shares,
             "modulus": self.modulus,
             "precision": self.grid.levels,
-            "sigma": _security(self.crowd.honest, self.modulus, self.shares),
+            "sigma": security(self.crowd.honest, self.modulus, self.shares),
         }
 
     @cached_property
     def curve(self) -> NearCurve:
-        security = _security(self.crowd.honest, self.modulus, self.shares)
+        sigma = security(self.crowd.honest, self.modulus, self.shares)
         drawn = 2 * self.crowd.honest * self.noise.variation
         # The largest loss is exactly ε, although the float of the rate is rounded.
         noise = moved_curve(float(self.rate), self.grid.levels)
-        return NearCurve(replace(noise, pure_epsilon=self.budget.epsilon), 2.0**-security + drawn)
+        return NearCurve(replace(noise, pure_epsilon=self.budget.epsilon), 2.0**-sigma + drawn)
 
     @cached_property
     def guarantee(self) -> Guarantee:
