@@ -53,6 +53,7 @@ _CLASSES = {
     "shuffle.density-histogram": "shuffle.density_histogram:ShuffledDensityHistogram",
     "shuffle.amplified": "shuffle.amplified:Amplified",
     "shuffle.zero-exact": "shuffle.zero_exact:ZeroExact",
+    "shuffle.noisy-shuffler": "shuffle.noisy_shuffler_sum:NoisyShufflerSum",
 }
 _outside = Outside(reserved=_CLASSES)
 
