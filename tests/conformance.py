@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from functools import cache
 from typing import Any, TypeAlias
 
+import numpy as np
 import pytest
 
 import enumeration
@@ -64,6 +65,7 @@ SMALL_OPTIONS: dict[str, list[dict[str, Any]]] = {
     "local.density-histogram": [{"bins": 2}],
     "local.density-series": [{"terms": 3}, {"terms": 1}],
     "shuffle.density-histogram": [{"bins": 2}],
+    "shuffle.noisy-shuffler": [{"levels": 2}],
 }
 LARGE_OPTIONS: dict[str, list[dict[str, Any]]] = {
     "shuffle.unary-sum": [{"bits": 5}],
@@ -78,6 +80,10 @@ JUDGED_ELSEWHERE = {
     "shuffle.hashed-histogram": "tests/test_hashed_histogram.py",
     "shuffle.split-and-mix": "tests/test_split_and_mix.py",
     "shuffle.correlated-sum": "tests/test_correlated_sums.py, tests/test_sums.py",
+}
+# The same for one choice of an option.
+WORDS_JUDGED_ELSEWHERE = {
+    ("shuffle.noisy-shuffler", "shares"): "tests/test_noisy_shuffler_shares.py",
 }
 
 # What a test asks for ----------------------------------------------------------------------------
@@ -135,7 +141,7 @@ def asked_crowds(
             # Sums share all but a factor with means, papers' parameters all but the numbers.
             late |= sparing and (isinstance(p.task, hc.Sum) or p.calibration == "paper")
             # One number for each option that is no choice of a word.
-            first = SMALL_OPTIONS.get(name, [{}])[0] if small else {}
+            first = numbers_of(SMALL_OPTIONS, name, task)[0] if small else {}
             late |= sparing and any(getattr(p, option) != first[option] for option in first)
             yield p, late
 
@@ -156,13 +162,17 @@ def numeric(task: hc.Task) -> bool:
 
 
 def choices(name: str, task: hc.Task) -> dict[str, tuple[str, ...]]:
-    """The options that are choices of a word, and the words."""
+    """The options that are choices of a word, and the words. Such an option may also be left out,
+    and then the protocol chooses.
+    """
     found = protocol_class(name, task)
     hints = typing.get_type_hints(found)
+    listed = {option: [hints[option], *typing.get_args(hints[option])] for option in hints}
     return {
-        option: typing.get_args(hints[option])
+        option: typing.get_args(hint)
         for option in option_names(found)
-        if typing.get_origin(hints[option]) is typing.Literal
+        for hint in listed[option]
+        if typing.get_origin(hint) is typing.Literal
     }
 
 
@@ -170,6 +180,14 @@ def variants(name: str, task: hc.Task) -> list[dict[str, Any]]:
     """Every combination of the options that are choices of a word."""
     found = choices(name, task)
     return [dict(zip(found, words, strict=True)) for words in itertools.product(*found.values())]
+
+
+def numbers_of(
+    options: dict[str, list[dict[str, Any]]], name: str, task: hc.Task
+) -> list[dict[str, Any]]:
+    """Options that are no choice of a word, if the class for this task has them."""
+    known = option_names(protocol_class(name, task))
+    return [one for one in options.get(name, [{}]) if {*one} <= {*known}] or [{}]
 
 
 @cache
@@ -190,8 +208,8 @@ def crowds(small: bool, name: str, task: hc.Task, quick: bool) -> list[tuple[hc.
     """
     found, tried = [], Counter[Options]()
     most = quick_settings(name, task) if quick else math.inf
-    options = SMALL_OPTIONS if small else LARGE_OPTIONS
-    for words, others in itertools.product(variants(name, task), options.get(name, [{}])):
+    numbers = numbers_of(SMALL_OPTIONS if small else LARGE_OPTIONS, name, task)
+    for words, others in itertools.product(variants(name, task), numbers):
         chosen: Options = tuple({**words, **others}.items())
         for setting in small_settings(task) if small else LARGE:
             if tried[chosen] >= most:
@@ -230,6 +248,12 @@ def small_settings(task: hc.Task) -> list[Setting]:
 
 def standard(name: str, task: hc.Task, users: int = 200, honest: int | None = None) -> hc.Protocol:
     return hc.protocol(name, task, hc.Budget(1, 1e-3), hc.Crowd(users, honest))
+
+
+def told_tally(protocol: hc.Protocol, counts: Any, users: int) -> hc.Tally:
+    """Counts as a tally of what the shuffler has passed on."""
+    modulus, noises = protocol.estimator.tally_modulus, int(protocol.shuffler.adds)
+    return hc.Tally(np.array(counts), users, protocol.name, modulus, noises=noises)
 
 
 def mixed(protocol: hc.Protocol, messages: hc.Messages, source: hc.Source) -> hc.Batch:

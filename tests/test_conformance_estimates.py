@@ -26,6 +26,7 @@ from conformance import (
     sparing_decentral,
     sparing_large,
     sparing_small,
+    told_tally,
 )
 from enumeration import log_likelihood_ratio
 
@@ -90,8 +91,7 @@ def estimates(protocol: hc.Protocol, holding: tuple[int, ...]) -> list[tuple[hc.
 
 
 def estimate_of(protocol: hc.Protocol, tally: Any, users: int) -> hc.Estimate:
-    modulus = protocol.estimator.tally_modulus
-    return protocol.estimate(hc.Tally(np.array(tally), users, protocol.name, modulus))
+    return protocol.estimate(told_tally(protocol, tally, users))
 
 
 def linear_values(

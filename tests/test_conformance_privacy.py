@@ -21,6 +21,7 @@ from conformance import (
     LARGE,
     SMALL,
     SMALL_OPTIONS,
+    WORDS_JUDGED_ELSEWHERE,
     build,
     choices,
     crowds,
@@ -34,6 +35,7 @@ from conformance import (
     small_settings,
     sparing_decentral,
     standard,
+    told_tally,
     variants,
 )
 from enumeration import log_likelihood_ratio
@@ -108,6 +110,8 @@ def test_small_crowds_are_enumerated_for_every_variant(name: str, task: hc.Task)
         alike = [p for p in found if all(getattr(p, key) == word for key, word in words.items())]
         # A closed form may hold for large crowds only.
         none = all(build(name, task, one, tuple(words.items())) is None for one in SMALL)
+        if any((name, word) in WORDS_JUDGED_ELSEWHERE for word in words.values()):
+            continue
         paper = words["calibration"] == "paper"
         if paper and not none and not alike:
             # Then it is the exact one.
@@ -160,12 +164,7 @@ def what_is_told(protocol: hc.Protocol) -> tuple[Any, ...]:
     """What people see of a protocol: its parameters, its errors, and what it answers."""
     counts = [protocol.estimator.tally_size * [share] for share in (0, 1000)]
     answers = [
-        protocol.estimate(
-            hc.Tally(
-                np.array(one), protocol.crowd.users, protocol.name, protocol.estimator.tally_modulus
-            ),
-            hc.SeededSource(1),
-        )
+        protocol.estimate(told_tally(protocol, one, protocol.crowd.users), hc.SeededSource(1))
         for one in counts
     ]
     return (
@@ -270,6 +269,7 @@ def test_guarantee_is_that_of_every_view(protocol: hc.Protocol) -> None:
     assert enumeration.worst_delta(protocol, protocol.budget.epsilon) <= allowed + off
     if promised.exact:
         assert truth >= promised.delta * (1 - 1e-9) - off
+    if promised.exact and not protocol.shuffler.adds:
         pure = promised.delta == 0
         assert (promised.epsilon if pure else promised.delta) >= 0.99 * (
             protocol.budget.epsilon if pure else protocol.budget.delta
@@ -383,7 +383,9 @@ def test_budget_is_met_and_used_at_full_size(protocol: hc.Protocol) -> None:
     promised = protocol.guarantee
     assert promised.epsilon <= protocol.budget.epsilon
     assert promised.delta <= protocol.budget.delta
-    if promised.exact and promised.delta:
+    # A shuffler adds a whole number of messages. Tests of the protocol's own say that fewer of them
+    # are not private.
+    if promised.exact and promised.delta and not protocol.shuffler.adds:
         assert promised.delta >= 0.99 * protocol.budget.delta
     price = (1 + math.exp(protocol.budget.epsilon)) * protocol.crowd.honest
     known = protocol.curve.delta(protocol.budget.epsilon)
