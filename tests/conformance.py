@@ -83,7 +83,7 @@ JUDGED_ELSEWHERE = {
 }
 # The same for one choice of an option.
 WORDS_JUDGED_ELSEWHERE = {
-    ("shuffle.noisy-shuffler", "shares"): "tests/test_noisy_shuffler_shares.py",
+    ("shuffle.noisy-shuffler", "shares"): "tests/test_noisy_shuffler_sums.py",
 }
 
 # What a test asks for ----------------------------------------------------------------------------
