@@ -12,7 +12,6 @@ from collections.abc import Iterator
 from functools import cache
 from typing import Any, TypeAlias
 
-import numpy as np
 import pytest
 
 import enumeration
@@ -65,11 +64,17 @@ SMALL_OPTIONS: dict[str, list[dict[str, Any]]] = {
     "local.density-histogram": [{"bins": 2}],
     "local.density-series": [{"terms": 3}, {"terms": 1}],
     "shuffle.density-histogram": [{"bins": 2}],
-    "shuffle.noisy-shuffler": [{"levels": 2}],
+    "shuffle.noisy-shuffler": [
+        {"bins": 2, "levels": 2},
+        {"bins": 2, "levels": 2, "total": "free"},
+        {"bins": 2, "levels": 2, "shufflers": 2},
+        {"bins": 2, "levels": 2, "response_epsilon": 2.0},
+    ],
 }
 LARGE_OPTIONS: dict[str, list[dict[str, Any]]] = {
     "shuffle.unary-sum": [{"bits": 5}],
     "shuffle.correlated-sum": [{"levels": 2}],
+    "shuffle.noisy-shuffler": [{"levels": 5}],
 }
 # For each combination of a protocol's options, so many settings are tried each time, and one where
 # a test takes long; the others by the slow tests.
@@ -141,7 +146,7 @@ def asked_crowds(
             # Sums share all but a factor with means, papers' parameters all but the numbers.
             late |= sparing and (isinstance(p.task, hc.Sum) or p.calibration == "paper")
             # One number for each option that is no choice of a word.
-            first = numbers_of(SMALL_OPTIONS, name, task)[0] if small else {}
+            first = tried_options(SMALL_OPTIONS, name, task)[0] if small else {}
             late |= sparing and any(getattr(p, option) != first[option] for option in first)
             yield p, late
 
@@ -182,12 +187,17 @@ def variants(name: str, task: hc.Task) -> list[dict[str, Any]]:
     return [dict(zip(found, words, strict=True)) for words in itertools.product(*found.values())]
 
 
-def numbers_of(
-    options: dict[str, list[dict[str, Any]]], name: str, task: hc.Task
+def tried_options(
+    table: dict[str, list[dict[str, Any]]], name: str, task: hc.Task
 ) -> list[dict[str, Any]]:
-    """Options that are no choice of a word, if the class for this task has them."""
+    """The options to try, without those that the protocol has for other tasks alone."""
     known = option_names(protocol_class(name, task))
-    return [one for one in options.get(name, [{}]) if {*one} <= {*known}] or [{}]
+    found = []
+    for options in table.get(name, [{}]):
+        own = {option: value for option, value in options.items() if option in known}
+        if own not in found:
+            found.append(own)
+    return found
 
 
 @cache
@@ -208,8 +218,10 @@ def crowds(small: bool, name: str, task: hc.Task, quick: bool) -> list[tuple[hc.
     """
     found, tried = [], Counter[Options]()
     most = quick_settings(name, task) if quick else math.inf
-    numbers = numbers_of(SMALL_OPTIONS if small else LARGE_OPTIONS, name, task)
-    for words, others in itertools.product(variants(name, task), numbers):
+    options = SMALL_OPTIONS if small else LARGE_OPTIONS
+    for words, others in itertools.product(
+        variants(name, task), tried_options(options, name, task)
+    ):
         chosen: Options = tuple({**words, **others}.items())
         for setting in small_settings(task) if small else LARGE:
             if tried[chosen] >= most:
@@ -248,12 +260,6 @@ def small_settings(task: hc.Task) -> list[Setting]:
 
 def standard(name: str, task: hc.Task, users: int = 200, honest: int | None = None) -> hc.Protocol:
     return hc.protocol(name, task, hc.Budget(1, 1e-3), hc.Crowd(users, honest))
-
-
-def told_tally(protocol: hc.Protocol, counts: Any, users: int) -> hc.Tally:
-    """Counts as a tally of what the shuffler has passed on."""
-    modulus, noises = protocol.estimator.tally_modulus, int(protocol.shuffler.adds)
-    return hc.Tally(np.array(counts), users, protocol.name, modulus, noises=noises)
 
 
 def mixed(protocol: hc.Protocol, messages: hc.Messages, source: hc.Source) -> hc.Batch:

@@ -26,7 +26,6 @@ from conformance import (
     sparing_decentral,
     sparing_large,
     sparing_small,
-    told_tally,
 )
 from enumeration import log_likelihood_ratio
 
@@ -91,7 +90,10 @@ def estimates(protocol: hc.Protocol, holding: tuple[int, ...]) -> list[tuple[hc.
 
 
 def estimate_of(protocol: hc.Protocol, tally: Any, users: int) -> hc.Estimate:
-    return protocol.estimate(told_tally(protocol, tally, users))
+    modulus = protocol.estimator.tally_modulus
+    noises = int(protocol.shuffler.adds)
+    counts = np.array(tally)
+    return protocol.estimate(hc.Tally(counts, users, protocol.name, modulus, noises=noises))
 
 
 def linear_values(

@@ -68,7 +68,7 @@ def noise_counts(protocol: Any) -> dict[tuple[int, ...], Fraction]:
     law: dict[tuple[int, ...], Fraction] = {}
     for (bundle, alone), chance in protocol.shuffler.noise_law(1).items():
         assert not alone
-        assert sum(copies for _, copies in bundle) == protocol.parameters["dummies"]
+        assert sum(copies for _, copies in bundle) == protocol.parameters["all_dummies"]
         law[tuple(dict(bundle).get(2 * place + 1, 0) for place in range(places))] = chance
     assert sum(law.values()) == 1
     return law
@@ -89,7 +89,7 @@ def test_bits_have_the_published_figures(levels: int) -> None:
     protocol = whole(levels, levels_as="bits")
     most, delta, error = FIGURES[levels]
     rate = mpmath.mpf(1) / levels
-    assert protocol.parameters == {"levels": levels, "dummies": most}
+    assert protocol.parameters == {"levels": levels, "all_dummies": most}
     assert least_even(rate, levels, 1e-6) == most
     masses, fewer = truncated(rate, most), truncated(rate, most - 2)
     below = mpmath.fsum(masses[:levels])
@@ -115,7 +115,7 @@ def test_curve_of_bits_is_that_of_the_integers(levels: int, epsilon: float, delt
     """For every move up to L and in both directions, by the probabilities that are drawn from."""
     protocol = whole(levels, levels_as="bits", epsilon=epsilon, delta=delta)
     law = noise_counts(protocol)
-    most = protocol.parameters["dummies"]
+    most = protocol.parameters["all_dummies"]
     masses = [law[(k,)] for k in range(most + 1)]
     for mass, known in zip(masses, truncated(mpmath.mpf(epsilon) / levels, most), strict=True):
         assert (mass * 2**128).denominator == 1
@@ -125,7 +125,9 @@ def test_curve_of_bits_is_that_of_the_integers(levels: int, epsilon: float, delt
         stated = protocol.curve.delta(at)
         worst = mpmath.mpf(0)
         for move in range(-levels, levels + 1):
-            moved = {(k + move,): chance for (k,), chance in law.items()}
+            moved: dict[tuple[int, ...], Fraction] = {
+                (k + move,): chance for (k,), chance in law.items()
+            }
             excess = mpmath.fsum(
                 max(exactly(chance) - factor * exactly(moved.get(k, Fraction(0))), 0)
                 for k, chance in law.items()
@@ -149,7 +151,7 @@ def test_digits_have_the_published_figures() -> None:
     each = 1 - (1 - mpmath.mpf("1e-6")) ** (mpmath.mpf(1) / 7)
     tops = [least_even(rate, 1, float(each)) for rate in rates]
     assert tops == [944, 618, 406, 266, 174, 114, 74]
-    assert protocol.parameters == {"levels": 127, "digits": 7, "dummies": 2596}
+    assert protocol.parameters == {"levels": 127, "digits": 7, "all_dummies": 2596}
     assert sum(tops) == 2596
     laws = [truncated(rate, most) for rate, most in zip(rates, tops, strict=True)]
     hidden = 1 - mpmath.fprod(1 - law[0] for law in laws)
@@ -266,7 +268,7 @@ def test_shuffler_draws_the_stated_noise(way: str) -> None:
     seen: Counter[tuple[int, ...]] = Counter()
     for _ in range(20_000):
         noise = protocol.shuffler.noise(5, source)
-        assert len(noise.messages) == protocol.parameters["dummies"]
+        assert len(noise.messages) == protocol.parameters["all_dummies"]
         assert not noise.alone
         ones = np.bincount(noise.messages, minlength=2 * places)[1::2]
         seen[tuple(ones.tolist())] += 1
@@ -311,7 +313,8 @@ def test_intervals_are_those_of_the_noise(way: str, levels: int) -> None:
     protocol = whole(levels, levels_as=way, epsilon=1.5, delta=0.01)
     law: dict[int, mpmath.mpf] = {0: mpmath.mpf(1)}
     for j, place in enumerate(protocol.places):
-        masses, grown = truncated(exactly(place.rate), place.most), defaultdict(mpmath.mpf)
+        masses = truncated(exactly(place.rate), place.most)
+        grown: dict[int, mpmath.mpf] = defaultdict(mpmath.mpf)
         for z, chance in law.items():
             for k, mass in enumerate(masses):
                 grown[z + (k - place.most // 2) * 2**j] += chance * mass
@@ -430,7 +433,7 @@ def test_rule_for_shares_follows_from_the_parts(people: int, bits: int, sigma: f
 SHARES = {18: (27, 29), 99: (16, 17), 999: (10, 11), 9_999: (8, 9), 99_999: (7, 7)}
 
 
-@pytest.mark.parametrize("dummies", SHARES)
+@pytest.mark.parametrize("all_dummies", SHARES)
 @pytest.mark.parametrize("bits", [24, 32])
 def test_shares_have_the_published_figures(dummies: int, bits: int) -> None:
     levels = {24: 566, 32: 200_000}[bits]
@@ -438,7 +441,7 @@ def test_shares_have_the_published_figures(dummies: int, bits: int) -> None:
     shares = SHARES[dummies][bits == 32]
     found = protocol.parameters
     assert (found["modulus"], found["shares"]) == (2**bits, shares)
-    assert (found["dummy_people"], found["dummies"]) == (dummies, dummies * shares)
+    assert (found["dummy_people"], found["all_dummies"]) == (dummies, dummies * shares)
     sigma = mpmath.log((1 + mpmath.e) / mpmath.mpf("1e-6"), 2)
     assert shares == rule(1 + dummies, 2**bits, float(sigma))
     assert found["sigma"] >= sigma
@@ -596,7 +599,7 @@ def test_tallies_with_a_wrong_number_of_messages_are_refused(way: str) -> None:
     sent = protocol.randomize(np.arange(40) % 7, source)
     batch = hc.shuffle(sent, source, protocol)
     each = int(protocol.messages_per_user)
-    assert len(batch.payload) == 40 * each + protocol.parameters["dummies"]
+    assert len(batch.payload) == 40 * each + protocol.parameters["all_dummies"]
     assert protocol.tally(batch).noises == 1
     assert protocol.tally(sent).noises == 0
     for payload in (batch.payload[1:], np.append(batch.payload, batch.payload[:1])):
@@ -604,12 +607,12 @@ def test_tallies_with_a_wrong_number_of_messages_are_refused(way: str) -> None:
             protocol.tally(hc.Batch(payload, 40))
     with pytest.raises(hc.InvalidValue, match="its noise 0 times"):
         protocol.estimate(protocol.tally(sent))
+    halves = [
+        protocol.tally(hc.shuffle(hc.Messages.join(list(sent)[a:b]), source, protocol))
+        for a, b in pairwise((0, 20, 40))
+    ]
     with pytest.raises(hc.InvalidValue, match="its noise 2 times"):
-        halves = [
-            hc.shuffle(hc.Messages.join(list(sent)[a:b]), source, protocol)
-            for a, b in pairwise((0, 20, 40))
-        ]
-        protocol.estimate(protocol.tally(halves[0]) + protocol.tally(halves[1]))
+        protocol.estimate(halves[0] + halves[1])
 
 
 @pytest.mark.parametrize("way", WAYS)

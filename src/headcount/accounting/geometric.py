@@ -48,6 +48,15 @@ def moved_delta(rate: float, steps: int, epsilon: float) -> float:
     )
 
 
+def noise_law(rate: float) -> Law:
+    """The law P itself, up to a tail below 2^−80."""
+    reach = math.ceil(80 * math.log(2) / rate)
+    sizes = rate * np.abs(np.arange(-reach, reach + 1))
+    mass = np.exp(-sizes) * math.tanh(rate / 2)
+    tail = 2 * math.exp(-rate * (reach + 1)) / (1 + math.exp(-rate))
+    return Law(-reach, mass, (16 + 4 * rate * reach) * ROUNDING, tail * (1 + 1e-9))
+
+
 def listed_law(at: int, most: int, rate: Fraction) -> dict[int, Fraction]:
     """The law of the number `at`, between 0 and `most`, plus noise, as fractions with 80 digits.
 

@@ -74,9 +74,17 @@ class Estimator(ABC):
 
     @abstractmethod
     def unbiased(self, tally: Tally, source: Source | None = None) -> Answer:
-        """The unbiased estimate. In central trust the curator's noise is added here. It is drawn
-        from `source`, or from a secure source if that is None.
+        """The unbiased estimate. In central trust the curator's noise is added here, and elsewhere
+        the analyzer's noise if `adds_noise`. It is drawn from `source`, or from a secure source if
+        that is None.
         """
+
+    @property
+    def adds_noise(self) -> bool:
+        """Whether `unbiased` adds noise in another trust than central trust. Then every call is a
+        new release.
+        """
+        return False
 
     def answer(self, users: int, unbiased: Answer) -> Answer:
         """The answer to the task for an unbiased estimate. By default, the estimate itself.

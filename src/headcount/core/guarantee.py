@@ -13,7 +13,7 @@ from headcount.core import checks
 from headcount.core.budget import Trust
 from headcount.core.cached import cached_property
 from headcount.core.errors import InvalidParameter
-from headcount.core.table import Table, short
+from headcount.core.table import Table, counted_people, short
 
 PLAIN_NEIGHBORS = "replace one person's value"
 _INSECURE = (
@@ -29,8 +29,9 @@ class Guarantee:
     If `exact`, delta is the divergence of the view at epsilon, computed from the view's law and
     rounded up. Otherwise (epsilon, delta) is a proven upper bound. `method` names the computation
     or the theorem. The guarantee needs at most `honest` people to follow the protocol. In shuffle
-    trust their noise protects each other. In local trust a person's own noise is enough. If some
-    random bits were not `secure`, the guarantee does not hold, and `warning` says so.
+    trust their noise protects each other. In local trust a person's own noise is enough.
+    `relies_on` says in words whom people have to trust. If some random bits were not `secure`, the
+    guarantee does not hold, and `warning` says so.
     """
 
     epsilon: float
@@ -41,6 +42,16 @@ class Guarantee:
     honest: int
     neighbors: str = PLAIN_NEIGHBORS
     secure: bool = True
+    relies_on: str = ""  # by default, what is usual for the trust
+
+    def __post_init__(self) -> None:
+        if not self.relies_on:
+            object.__setattr__(self, "relies_on", usual_reliance(self.trust, self.honest))
+
+    @property
+    def relies_as_usual(self) -> bool:
+        """Whether the protocol asks for no other trust than is usual."""
+        return self.relies_on == usual_reliance(self.trust, self.honest)
 
     @property
     def warning(self) -> str:
@@ -64,7 +75,7 @@ class Guarantee:
                 ),
             ),
             title=self.warning or f"Differential privacy; neighboring datasets: {self.neighbors}",
-            notes=(self.method,),
+            notes=(self.method, f"relies on {self.relies_on}"),
         )
 
     @property
@@ -90,6 +101,15 @@ class Guarantee:
         if not self.secure:
             return f"not private; with secure random bits {promised}"
         return f"{promised}, {'exact' if self.exact else 'upper bound'}"
+
+
+def usual_reliance(trust: Trust, honest: int) -> str:
+    """Whom people have to trust, in words, if the protocol asks for nothing unusual."""
+    return {
+        Trust.CENTRAL: "the curator, who sees all values and adds the noise",
+        Trust.SHUFFLE: f"the shuffler, and on {counted_people(honest)} to follow the protocol",
+        Trust.LOCAL: "nobody else: people add the noise to what they send",
+    }[trust]
 
 
 def rounded_down(value: float) -> float:

@@ -214,15 +214,16 @@ class Protocol(ABC):
     def estimate(self, tally: Tally, source: Source | None = None) -> Estimate:
         """The private answer.
 
-        Only central trust uses `source`, since the noise is added now. There every call is a new
-        release. The default source is secure.
+        Only central trust and analyzers who add noise use `source`, since the noise is added now.
+        There every call is a new release. The default source is secure.
         """
         checks.instance("tally", tally, Tally)
         if source is not None:
             _checked(source)
         check_users(self, tally.users)
         _check_tally(self, tally)
-        noise_is_secure = self.trust is not Trust.CENTRAL or source is None or source.secure
+        noise_now = self.trust is Trust.CENTRAL or self.estimator.adds_noise
+        noise_is_secure = not noise_now or source is None or source.secure
         promise = self.bundled_guarantee if tally.bundled else self.guarantee
         unbiased = self.estimator.unbiased(tally, source)
         raw = Estimate(
@@ -358,10 +359,10 @@ def check_users(protocol: Protocol, users: int) -> None:
 def check_crowd(protocol: Protocol, crowd: Crowd) -> None:
     """Like `check_users`; also refuse fewer honest people than the guarantee relies on."""
     check_users(protocol, crowd.users)
-    if protocol.trust is Trust.SHUFFLE and crowd.honest < protocol.crowd.honest:
+    needed = min(protocol.guarantee.honest, protocol.crowd.honest)
+    if protocol.trust is Trust.SHUFFLE and crowd.honest < needed:
         raise CrowdMismatch(
-            f"{protocol.name} was built for at least "
-            f"{counted_people(protocol.crowd.honest, 'honest')}, "
+            f"{protocol.name} was built for at least {counted_people(needed, 'honest')}, "
             f"got {crowd.honest:,} of {crowd.users:,} who surely are",
             hint="build it for the crowd that takes part",
         )

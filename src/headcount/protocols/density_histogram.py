@@ -51,6 +51,7 @@ from headcount.core.tally import Tally
 from headcount.core.task import Holding, Task
 from headcount.core.tasks.density import Density
 from headcount.core.tasks.histogram import Histogram
+from headcount.protocols.dummy_counts import DummyError
 from headcount.protocols.frequency_oracle import SupportError
 from headcount.protocols.registry import own_names
 
@@ -154,7 +155,7 @@ class Reconstruction:
 
 def spread(law: ErrorLaw, weights: Any) -> NDArray[np.float64]:
     """The standard errors of weighted sums of all buckets. Each row of `weights` is one sum."""
-    if isinstance(law, SupportError):
+    if isinstance(law, SupportError | DummyError):
         return law.combined(weights)
     squares = np.broadcast_to(law.standard_error, weights.shape[1]) ** 2
     independent: NDArray[np.float64] = np.sqrt(weights**2 @ squares)
@@ -232,6 +233,10 @@ class BinnedDensity(Estimator):
 
     def unbiased(self, tally: Tally, source: Source | None = None) -> Answer:
         return self.histogram.unbiased(tally, source)
+
+    @property
+    def adds_noise(self) -> bool:
+        return self.histogram.adds_noise
 
     def answer(self, users: int, unbiased: Answer) -> Answer:
         return self.scale(users) * (self.reconstruction.matrix @ unbiased)

@@ -51,9 +51,11 @@ _CLASSES = {
     "shuffle.hashed-histogram": "shuffle.hashed_histogram:HashedHistogram",
     "shuffle.k-ary": "shuffle.k_ary:ShuffledKAry",
     "shuffle.density-histogram": "shuffle.density_histogram:ShuffledDensityHistogram",
+    "shuffle.noisy-shuffler": "shuffle.noisy_shuffler:NoisyShuffler "
+    "shuffle.noisy_shuffler:NoisyShufflerHistogram shuffle.noisy_shuffler:NoisyShufflerDensity "
+    "shuffle.noisy_shuffler_sum:NoisyShufflerSum",
     "shuffle.amplified": "shuffle.amplified:Amplified",
     "shuffle.zero-exact": "shuffle.zero_exact:ZeroExact",
-    "shuffle.noisy-shuffler": "shuffle.noisy_shuffler_sum:NoisyShufflerSum",
 }
 _outside = Outside(reserved=_CLASSES)
 

@@ -36,7 +36,7 @@ from headcount.core.source import Source
 from headcount.core.tally import Tally
 from headcount.core.task import Holding, Task
 from headcount.core.tasks.histogram import Histogram
-from headcount.protocols.central.geometric import Disclosure
+from headcount.protocols.disclosure import Disclosure
 from headcount.protocols.fixed_point import RoundedError
 from headcount.protocols.geometric_error import GeometricError
 from headcount.randomness.discrete_laplace import discrete_laplace

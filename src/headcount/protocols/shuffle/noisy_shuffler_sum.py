@@ -75,6 +75,7 @@ from headcount.protocols.shuffle.noisy_shares import (
     noise_room,
     sigma_for,
 )
+from headcount.protocols.shuffle.noisy_shuffler import SHUFFLER_KNOWS
 
 LevelsAs: TypeAlias = Literal["bits", "digits", "shares"]
 _WAYS: tuple[LevelsAs, ...] = ("bits", "digits", "shares")
@@ -280,13 +281,13 @@ class NoisyShufflerSum(Protocol):
                 "shares": shares,
                 "modulus": self.modulus,
                 "dummy_people": self.sharers,
-                "dummies": shares * self.sharers,
+                "all_dummies": shares * self.sharers,
                 "sigma": security(1 + self.sharers, self.modulus, shares),
             }
         dummies = sum(law.most for law in self.places)
         if self.sent_as == "bits":
-            return {"levels": self.grid.levels, "dummies": dummies}
-        return {"levels": self.grid.levels, "digits": len(self.places), "dummies": dummies}
+            return {"levels": self.grid.levels, "all_dummies": dummies}
+        return {"levels": self.grid.levels, "digits": len(self.places), "all_dummies": dummies}
 
     @cached_property
     def curve(self) -> PrivacyCurve:
@@ -314,6 +315,8 @@ class NoisyShufflerSum(Protocol):
             delta=self.curve.delta(self.budget.epsilon),
             # Without all levels, it may be that no two people's digits all differ.
             exact=self.sent_as == "bits" or (self.sent_as == "digits" and self.grid.full),
+            honest=1,
+            relies_on=SHUFFLER_KNOWS,
         )
 
     @property
