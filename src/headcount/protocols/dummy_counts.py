@@ -257,8 +257,10 @@ class DummyCounts(Estimator):
 
     def release_law(self, tally: Tally) -> Mapping[Any, Fraction] | None:
         rate, copies = self.noise.published, self._answered(tally.counts)
-        dummies = self.noise.shuffler.dummies
-        most = tally.users + self.noise.shuffler.shufflers * dummies.buckets * dummies.most
+        dummies, shufflers = self.noise.shuffler.dummies, self.noise.shuffler.shufflers
+        # If people's messages are thrown away, all dummies may be alike.
+        kept = self.noise.shuffler.pure_epsilon is None
+        most = tally.users + (shufflers * dummies.most if kept else dummies.total)
         if rate is None or (most + 1) ** len(copies) > MOST_BUNDLES:
             return None
         every = [listed_law(int(number), most, rate) for number in copies]
