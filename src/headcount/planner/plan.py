@@ -36,7 +36,8 @@ class Plan:
     """The candidates, best first, and the refused protocols. `chosen` names the one to be run.
 
     The best candidate has the least expected error among those that send at most 100 messages per
-    person. If all candidates send more, the best has the least expected error of all.
+    person. If all candidates send more, the best has the least expected error of all. A protocol
+    that relies on more than is usual for its trust is chosen only if no other fits.
     """
 
     task: Task
@@ -158,10 +159,12 @@ class Plan:
         if best:
             names = ", ".join(candidate.protocol for candidate in best)
             yield f"best of each trust: {names}"
-        for candidate in self.candidates:
-            if candidate.messages_per_user > MANY_MESSAGES and candidate not in best:
+        for candidate in (candidate for candidate in self.candidates if candidate not in best):
+            if candidate.messages_per_user > MANY_MESSAGES:
                 name = candidate.protocol
                 yield f"not chosen: {name} sends more than {MANY_MESSAGES} messages per person"
+            elif not candidate.guarantee.relies_as_usual:
+                yield f"not chosen: {candidate.protocol} relies on {candidate.guarantee.relies_on}"
         yield "Standard errors are those of privacy noise, for the worst possible data."
         if self.task.ranking_note:
             yield self.task.ranking_note
@@ -392,9 +395,12 @@ def crowd_words(crowd: Crowd) -> str:
 
 
 def _best(candidates: list[Candidate]) -> Candidate | None:
-    """The first candidate that sends few messages, or else the first. The list is best first."""
+    """The first candidate that asks for no unusual trust and sends few messages. If there is none,
+    the first that sends few messages, or else the first. The list is best first.
+    """
     light = [candidate for candidate in candidates if candidate.messages_per_user <= MANY_MESSAGES]
-    return next(iter(light or candidates), None)
+    usual = [candidate for candidate in light if candidate.guarantee.relies_as_usual]
+    return next(iter(usual or light or candidates), None)
 
 
 def _unfit(candidate: Candidate, max_messages: float | None, exact: bool) -> str | None:
