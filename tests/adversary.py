@@ -37,6 +37,7 @@ _ERROR = 1e-12  # the error of a divergence in floats, divided by 1 + e^ε
 _ROUNDED = 1e-15  # the float of a pure ε may be below the exact value by this much
 _CELLS = 20_000  # the most cells of one view
 _RELEASED = 1500  # if a release has more outcomes, they are merged
+_NOISE = 3000  # the most outcomes of a shuffler's noise
 _PAIRS = 1500  # the most pairs of views that are compared
 _OTHERS = 40  # how many ways to hold values are tried if there are too many
 _FLOOD = 3.0  # laws with more pairs of correlated noise are not listed
@@ -196,7 +197,7 @@ def _views(crowd: Crowd) -> Views:
         return _defined(crowd)
     if crowd.whole:
         return _sealed_whole(laws, crowd)
-    return _shuffled(laws, crowd)
+    return _noised(laws, crowd) if protocol.shuffler.adds else _shuffled(laws, crowd)
 
 
 @lru_cache(maxsize=16)
@@ -219,7 +220,8 @@ def can_be_listed(protocol: hc.Protocol) -> bool:
     """Whether this file has a way to attack the protocol."""
     if protocol.trust is hc.Trust.CENTRAL or protocol.name in _DEFINED:
         return True
-    return _laws(protocol) is not None
+    noise = protocol.shuffler.noise_law(protocol.crowd.users)
+    return noise is not None and len(noise) <= _NOISE and _laws(protocol) is not None
 
 
 def _changes(values: int, rows: int) -> list[tuple[Counts, Counts]]:
@@ -367,6 +369,52 @@ def _shuffled(laws: Sequence[Law], crowd: Crowd) -> Views:
         one, other = (passed_on(held, copies) for held in holdings)
         pairs.append(Pair(one, other, _listed(by_value, holdings, copies, crowd)))
     return Views(pairs, complete and all_ways, 1e-10 if large else _ERROR)
+
+
+def _noised(laws: Sequence[Law], crowd: Crowd) -> Views:
+    """With the shuffler's noise, by its stated law. Dishonest people hold the first value: it is
+    known what they send, and it matters only if all messages are thrown away.
+    """
+    noise = crowd.protocol.shuffler.noise_law(crowd.honest + crowd.dishonest)
+    assert noise is not None
+    kinds = enumeration.kinds([*laws, {bundle: chance for (bundle, _), chance in noise.items()}])
+    by_value = [enumeration.as_counts(law, kinds) for law in laws]
+    added = [
+        (tuple(dict(bundle).get(kind, 0) for kind in kinds), alone, chance)
+        for (bundle, alone), chance in noise.items()
+    ]
+
+    @cache
+    def view(holding: Counts) -> Law:
+        sent: dict[Counts, Fraction] = {(0,) * len(kinds): Fraction(1)}
+        everybody = (holding[0] + crowd.dishonest, *holding[1:])
+        for law, people in zip(by_value, everybody, strict=True):
+            for _ in range(people):
+                grown: dict[Counts, Fraction] = defaultdict(Fraction)
+                for (counts, chance), (more, other) in product(sent.items(), law.items()):
+                    grown[_plus(counts, more)] += chance * other
+                sent = grown
+        seen: dict[Counts, Fraction] = defaultdict(Fraction)
+        for more, alone, other in added:
+            if alone:
+                seen[more] += other
+                continue
+            for counts, chance in sent.items():
+                seen[_plus(counts, more)] += chance * other
+        return dict(seen)
+
+    ways, all_ways = _ways(crowd.honest - crowd.rows, len(laws))
+    changes = _changes(len(laws), crowd.rows)
+    most = max(2, _STEPS // (len(added) * max(map(len, by_value)) * len(changes)))
+    if len(ways) > most:
+        ways, all_ways = _spread(ways, most), False
+    pairs = []
+    for others, change in product(ways, changes):
+        one, other = (view(_plus(others, held)) for held in change)
+        every = sorted({*one, *other})
+        first, second = (np.array([float(law.get(at, 0)) for at in every]) for law in (one, other))
+        pairs.append(Pair(first, second, _as_found(one, other)))
+    return Views(pairs, all_ways)
 
 
 def _counted(

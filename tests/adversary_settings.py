@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from random import Random
-from typing import Any, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 import adversary
 import enumeration
@@ -210,8 +210,8 @@ def _options(random: Random, name: str, task: hc.Task, budget: hc.Budget) -> dic
     hints = typing.get_type_hints(found)
     options: dict[str, Any] = {}
     for option in option_names(found):
-        if typing.get_origin(hints[option]) is typing.Literal:
-            options[option] = random.choice(typing.get_args(hints[option]))
+        if words := _words(hints[option]):
+            options[option] = random.choice(words)
         elif option == "local" and LOCAL[task.name]:
             options[option] = random.choice((None, *LOCAL[task.name]))
         elif option in NUMBERS:
@@ -220,6 +220,12 @@ def _options(random: Random, name: str, task: hc.Task, budget: hc.Budget) -> dic
         options["epsilon1"] *= budget.epsilon
         options.pop("error_ratio", None)
     return {option: value for option, value in options.items() if value is not None}
+
+
+def _words(hint: Any) -> tuple[Any, ...]:
+    """The choices of a word, if an option is one, or may be left out."""
+    listed = (one for one in (hint, *typing.get_args(hint)) if typing.get_origin(one) is Literal)
+    return next((typing.get_args(one) for one in listed), ())
 
 
 # Tables ---------------------------------------------------------------------------------------

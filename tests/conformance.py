@@ -67,10 +67,10 @@ SMALL_OPTIONS: dict[str, list[dict[str, Any]]] = {
     "local.density-series": [{"terms": 3}, {"terms": 1}],
     "shuffle.density-histogram": [{"bins": 2}],
     "shuffle.noisy-shuffler": [
-        {"bins": 2},
-        {"bins": 2, "total": "free"},
-        {"bins": 2, "shufflers": 2},
-        {"bins": 2, "response_epsilon": 2.0},
+        {"bins": 2, "levels": 2},
+        {"bins": 2, "levels": 2, "total": "free"},
+        {"bins": 2, "levels": 2, "shufflers": 2},
+        {"bins": 2, "levels": 2, "response_epsilon": 2.0},
     ],
 }
 # Where else options that are not a choice of a word are tried, or an option of which one value is
@@ -92,6 +92,7 @@ LARGE_OPTIONS: dict[str, list[dict[str, Any]]] = {
     "shuffle.correlated-sum": [{"levels": 2}],
     "shuffle.correlated": [{}, {"max_slots": 16}],
     "shuffle.correlated-histogram": [{}, {"max_slots": 24}],
+    "shuffle.noisy-shuffler": [{"levels": 5}],
 }
 # For each combination of a protocol's options, quick tests try this many settings, or one if a test
 # takes long. The slow tests try the others.
@@ -102,6 +103,10 @@ JUDGED_ELSEWHERE = {
     "shuffle.hashed-histogram": "tests/test_hashed_histogram.py",
     "shuffle.split-and-mix": "tests/test_split_and_mix.py, tests/test_split_and_mix_histogram.py",
     "shuffle.correlated-sum": "tests/test_correlated_sums.py, tests/test_sums.py",
+}
+# The same for one choice of an option.
+WORDS_JUDGED_ELSEWHERE = {
+    ("shuffle.noisy-shuffler", "shares"): "tests/test_noisy_shuffler_sums.py",
 }
 
 # What a test asks for ----------------------------------------------------------------------------
@@ -197,13 +202,17 @@ def numeric(task: hc.Task) -> bool:
 
 
 def choices(name: str, task: hc.Task) -> dict[str, tuple[str, ...]]:
-    """The options that are a choice of a word, with their words."""
+    """The options that are a choice of a word, with their words. If such an option may be left out,
+    the protocol chooses.
+    """
     found = protocol_class(name, task)
     hints = typing.get_type_hints(found)
+    listed = {option: [hints[option], *typing.get_args(hints[option])] for option in hints}
     return {
-        option: typing.get_args(hints[option])
+        option: typing.get_args(hint)
         for option in option_names(found)
-        if typing.get_origin(hints[option]) is typing.Literal
+        for hint in listed[option]
+        if typing.get_origin(hint) is typing.Literal
     }
 
 

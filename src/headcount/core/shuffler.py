@@ -66,7 +66,7 @@ class Shuffler:
         return False
 
     def fits(self, users: int, messages: int) -> bool:
-        """Whether the shuffler may pass on this number of messages if everybody sends one.
+        """Whether the shuffler may pass on this number of messages, with those of all people.
 
         It is asked only of a shuffler that adds noise.
         """

@@ -24,8 +24,7 @@ from headcount.core.source import Source
 from headcount.core.tally import Tally
 from headcount.core.task import Holding
 from headcount.core.tasks.bounded import MOST_LEVELS, Bounded
-from headcount.protocols.fixed_point import Grid, RoundedError
-from headcount.protocols.geometric_error import GeometricError
+from headcount.protocols.fixed_point import Grid, LevelNoise, RoundedError
 
 MOST_SUM = 2**60  # the largest sum of all levels; a tally can hold this sum and noise
 
@@ -118,10 +117,10 @@ class LevelEstimator(Estimator):
 
 @dataclass(frozen=True)
 class NoisySum(LevelEstimator):
-    """Computes the answer from the sum of all levels plus geometric noise."""
+    """Computes the answer from the sum of all levels plus noise."""
 
     @abstractmethod
-    def noise_error(self, users: int) -> GeometricError:
+    def noise_error(self, users: int) -> LevelNoise:
         """The law of the noise, in levels."""
 
     def variance(self, users: int, held: Holding | None) -> float:

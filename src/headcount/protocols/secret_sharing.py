@@ -25,7 +25,7 @@ Error       The sum of all noise is geometric noise, as in central trust. The su
 
 import math
 from abc import abstractmethod
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 
 import numpy as np
@@ -37,17 +37,23 @@ from headcount.core.bundles import RESERVED
 from headcount.core.cached import cached_property
 from headcount.core.errors import Infeasible
 from headcount.core.guarantee import Guarantee, NearCurve, PrivacyCurve
+from headcount.core.influence import Shifts
+from headcount.core.messages import Alphabet, Messages
 from headcount.core.promise import promise
 from headcount.core.protocol import Protocol
+from headcount.core.randomizer import BundleLaw, Randomizer
 from headcount.core.source import Source
 from headcount.core.table import short
+from headcount.core.tally import Tally
+from headcount.core.task import Holding
 from headcount.protocols.geometric_error import GeometricError
+from headcount.protocols.levels import NoisySum
 from headcount.randomness.shares import LEAST_GAMMA, NegativeBinomialShare
 from headcount.randomness.totals import long_negative_binomial
 
-_LEAST_HONEST = 19  # the smallest number of honest people for which the theorem is stated
-_MOST_MODULUS = 2**63
-_RARE_BITS = 100  # the sum leaves the range of q on either side with probability below 2^−100
+LEAST_SHARERS = 19  # the smallest number h of people for which the theorem is stated
+MOST_MODULUS = 2**63
+RARE_BITS = 100  # the sum leaves the range of q on either side with probability below 2^−100
 _CHUNK = 1 << 18  # the number of bytes of shares that are made at a time
 
 
@@ -99,6 +105,11 @@ def read(totals: NDArray[np.int64], modulus: int, most: int) -> NDArray[np.int64
     return np.where(totals > (most + modulus) // 2, totals - half - half, totals)
 
 
+def modulus_for(room: int) -> int:
+    """The smallest power of two with room for at least twice this number of sums."""
+    return 1 << (2 * room - 1).bit_length()
+
+
 def shares_needed(honest: int, group_bits: float, sigma: float) -> int:
     """The smallest m for which secrets of the same sum have views within total variation 2^−σ.
 
@@ -112,6 +123,67 @@ def security(honest: int, group_bits: float, shares: int) -> float:
     """The largest σ for this number of shares."""
     gained = math.log2(honest) - math.log2(math.e)
     return ((shares - 2) * gained - group_bits) / 2 * (1 - 16 * ROUNDING)
+
+
+# The roles of a sum of levels -------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class ShareRandomizer(Randomizer):
+    """Splits the level into m shares modulo q."""
+
+    modulus: int  # q, a power of two
+    shares: int  # m
+
+    @property
+    def alphabet(self) -> Alphabet:
+        return Alphabet.numbers(self.modulus)
+
+    @property
+    def fixed_messages(self) -> int:
+        return self.shares
+
+    def send(self, encoded: NDArray[np.integer], source: Source) -> Messages:
+        return self.split(encoded.astype(np.uint64), source)
+
+    def split(self, secrets: NDArray[np.uint64], source: Source) -> Messages:
+        """The shares of each secret, which is a number modulo 2^64."""
+        payload = split(secrets, self.shares, self.modulus, source)
+        counts = np.broadcast_to(np.int64(self.shares), len(secrets))
+        return Messages(payload.reshape(-1), len(secrets), counts)
+
+    def law(self, value: int) -> BundleLaw | None:
+        return None  # shares are too many to list
+
+
+@dataclass(frozen=True)
+class SharedSum(NoisySum):
+    """Adds up all shares modulo q. The result is the sum of all levels and of all noise."""
+
+    modulus: int  # q
+
+    tally_size = 1
+
+    @property
+    def tally_modulus(self) -> int:
+        return self.modulus
+
+    def count(self, payload: NDArray[np.unsignedinteger]) -> NDArray[np.int64]:
+        total = int(payload.sum(dtype=np.uint64)) % self.modulus
+        return np.array([total], dtype=np.int64)
+
+    def level_sum(self, tally: Tally, source: Source | None) -> int:
+        return int(read(tally.counts, self.modulus, tally.users * self.grid.levels)[0])
+
+    def shifts(self, users: int, alphabet: Alphabet) -> Shifts:
+        # One share changes the sum to any number modulo q.
+        most = (users * self.grid.levels + self.modulus) // 2
+        nothing = self.grid.task.answer(Holding(np.array([self.grid.task.low]), np.array([users])))
+        least, largest = (
+            float(nothing + float(self.unit(users) * total))
+            for total in (most + 1 - self.modulus, most)
+        )
+        return replace(self.level_shifts(users, 0, 0), answers=(least, largest))
 
 
 # Sums of the noise of many people --------------------------------------------------------------
@@ -132,7 +204,7 @@ class SharedNoise:
         P(Z > z) ≤ 2^t·a^{z/2}.
         """
         times = users / self.honest
-        reach = math.ceil(2 * math.log(2) * (_RARE_BITS + times) / float(self.rate)) + 1
+        reach = math.ceil(2 * math.log(2) * (RARE_BITS + times) / float(self.rate)) + 1
         return users * levels + 2 * reach + 1
 
     def most_users(self, levels: int, modulus: int) -> int:
@@ -195,9 +267,9 @@ class SecretSharing(Protocol):
 
     @cached_property
     def modulus(self) -> int:
-        """The smallest power of two with room for at least twice the number of sums."""
+        """The modulus q."""
         self._check_feasible()
-        return 1 << (2 * self._room - 1).bit_length()
+        return modulus_for(self._room)
 
     @cached_property
     def shared_noise(self) -> SharedNoise:
@@ -256,15 +328,15 @@ class SecretSharing(Protocol):
                 f"{self.name} needs delta above 0: with a small probability shares reveal a value",
                 nearest={"delta": 1e-9},
             )
-        if self.crowd.honest < _LEAST_HONEST:
+        if self.crowd.honest < LEAST_SHARERS:
             raise Infeasible(
-                f"{self.name} needs at least {_LEAST_HONEST} honest people, "
+                f"{self.name} needs at least {LEAST_SHARERS} honest people, "
                 f"got {self.crowd.honest}",
-                nearest={"honest": _LEAST_HONEST},
+                nearest={"honest": LEAST_SHARERS},
             )
         if self.rate < LEAST_GAMMA:
             raise self._too_little_noise()
-        if 2 * self._room > _MOST_MODULUS:
+        if 2 * self._room > MOST_MODULUS:
             raise Infeasible(
                 f"{self.name} needs a modulus above 2^63 for {self.crowd.users} people, "
                 f"{self.levels} levels and epsilon={short(self.budget.epsilon)}"

@@ -68,7 +68,7 @@ from headcount.randomness.draws import WHOLE
 _MOST_SHUFFLERS = 64
 _MOST_FIXED = 300  # with more buckets, a fixed total would make the error smaller by less than 1 %
 _WORSE = 0.008  # by how much throwing messages away may increase the error
-_KNOWS = (
+SHUFFLER_KNOWS = (
     "the shuffler, which adds the noise. It knows the noise, and learns the exact answer once the "
     "noisy answer is published"
 )
@@ -219,7 +219,7 @@ class DummyProtocol(Protocol):
                 f"one of {self.shufflers} shufflers to keep its noise secret: each adds its own. "
                 "All of them together learn the exact answer once the noisy answer is published"
             )
-        return _PUBLISHED if self.publish_noise else _KNOWS
+        return _PUBLISHED if self.publish_noise else SHUFFLER_KNOWS
 
     @property
     def local_epsilon(self) -> float:

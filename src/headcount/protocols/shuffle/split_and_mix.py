@@ -32,27 +32,29 @@ from headcount.accounting.geometric import moved_curve
 from headcount.core.budget import Budget, Crowd
 from headcount.core.cached import cached_property
 from headcount.core.errors import Infeasible
-from headcount.core.influence import Shifts
-from headcount.core.messages import Alphabet, Messages
+from headcount.core.messages import Messages
 from headcount.core.promise import check_curve
-from headcount.core.randomizer import BundleLaw, Randomizer
 from headcount.core.source import Source
 from headcount.core.table import short
-from headcount.core.tally import Tally
 from headcount.core.task import Holding, Task
 from headcount.core.tasks.bounded import Mean, Sum
 from headcount.core.tasks.count import Count
 from headcount.protocols.fixed_point import Grid
 from headcount.protocols.geometric_error import GeometricError
 from headcount.protocols.levels import (
-    NoisySum,
     Rounding,
     bounded,
     check_levels,
     enough_levels,
     level_sum,
 )
-from headcount.protocols.secret_sharing import SecretSharing, SharedNoise, add_noise, read, split
+from headcount.protocols.secret_sharing import (
+    SecretSharing,
+    SharedNoise,
+    SharedSum,
+    ShareRandomizer,
+    add_noise,
+)
 from headcount.randomness.shares import LEAST_GAMMA, NegativeBinomialShare
 
 _ROUNDING_SHARE = 2.0**-8  # the share of the variance that rounding may add
@@ -62,71 +64,31 @@ _ROUNDING_SHARE = 2.0**-8  # the share of the variance that rounding may add
 
 
 @dataclass(frozen=True)
-class SplitRandomizer(Randomizer):
+class SplitRandomizer(ShareRandomizer):
     """Adds a share of noise to the level, and splits the result into m shares modulo q."""
 
-    modulus: int  # q, a power of two
-    shares: int  # m
     noise: NegativeBinomialShare
 
-    @property
-    def alphabet(self) -> Alphabet:
-        return Alphabet.numbers(self.modulus)
-
-    @property
-    def fixed_messages(self) -> int:
-        return self.shares
-
     def send(self, encoded: NDArray[np.integer], source: Source) -> Messages:
-        secrets = add_noise(encoded.astype(np.uint64), self.noise, source)
-        payload = split(secrets, self.shares, self.modulus, source)
-        counts = np.broadcast_to(np.int64(self.shares), len(encoded))
-        return Messages(payload.reshape(-1), len(encoded), counts)
-
-    def law(self, value: int) -> BundleLaw | None:
-        return None  # shares are too many to list
+        return self.split(add_noise(encoded.astype(np.uint64), self.noise, source), source)
 
 
 # Analyzer and its error -----------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
-class SplitEstimator(NoisySum):
-    """Adds up all shares modulo q. The result is the sum of all levels and of all noise."""
+class SplitEstimator(SharedSum):
+    """Adds up all shares. The noise is that of all people who took part."""
 
     noise: SharedNoise
-    modulus: int  # q
-
-    tally_size = 1
-
-    @property
-    def tally_modulus(self) -> int:
-        return self.modulus
 
     @cached_property
     def most_users(self) -> int:
         return self.noise.most_users(self.grid.levels, self.modulus)
 
-    def count(self, payload: NDArray[np.unsignedinteger]) -> NDArray[np.int64]:
-        total = int(payload.sum(dtype=np.uint64)) % self.modulus
-        return np.array([total], dtype=np.int64)
-
-    def level_sum(self, tally: Tally, source: Source | None) -> int:
-        return int(read(tally.counts, self.modulus, tally.users * self.grid.levels)[0])
-
     def simulate_levels(self, held: Holding, source: Source) -> NDArray[np.int64]:
         total = level_sum(held) + int(self.noise.totals(held.users, source)[0])
         return np.array([total % self.modulus], dtype=np.int64)
-
-    def shifts(self, users: int, alphabet: Alphabet) -> Shifts:
-        # One share changes the sum to any number modulo q.
-        most = (users * self.grid.levels + self.modulus) // 2
-        nothing = self.grid.task.answer(Holding(np.array([self.grid.task.low]), np.array([users])))
-        least, largest = (
-            float(nothing + float(self.unit(users) * total))
-            for total in (most + 1 - self.modulus, most)
-        )
-        return replace(self.level_shifts(users, 0, 0), answers=(least, largest))
 
     def noise_error(self, users: int) -> GeometricError:
         return self.noise.error(users)
@@ -195,7 +157,7 @@ class SplitAndMix(SecretSharing):
 
     @cached_property
     def estimator(self) -> SplitEstimator:
-        return SplitEstimator(self.task, self.grid, self.shared_noise, self.modulus)
+        return SplitEstimator(self.task, self.grid, self.modulus, self.shared_noise)
 
     @property
     def parameters(self) -> Mapping[str, float]:
