@@ -4,16 +4,62 @@ import math
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
 from numbers import Integral
-from typing import Any
+from typing import Any, TypeAlias
 
 from headcount.core import checks
 from headcount.core.budget import Budget, Crowd, Trust
 from headcount.core.errors import Infeasible, InvalidParameter
 from headcount.core.guarantee import Guarantee
+from headcount.core.influence import Influence
 from headcount.core.protocol import Protocol
 from headcount.core.task import Task
 from headcount.planner.cache import cached
 from headcount.protocols.registry import is_outside, protocol, protocol_class
+
+
+Keep: TypeAlias = Callable[[Protocol, Mapping[str, Any]], None]
+
+
+def forget(built: Protocol, options: Mapping[str, Any]) -> None:
+    """Keep nothing."""
+
+
+@dataclass(frozen=True)
+class Shift:
+    """By how much one dishonest person can shift the answer: see `Influence`.
+
+    The numbers are infinite if nothing limits them.
+    """
+
+    up: float
+    down: float
+
+    @classmethod
+    def of(cls, influence: Influence) -> "Shift":
+        """The shift of a protocol. It has no limit if one person can cause any answer."""
+        if influence.any_answer:
+            return cls(math.inf, -math.inf)
+        return cls(float(influence.up), float(influence.down))
+
+    @property
+    def most(self) -> float:
+        """The larger one of both directions."""
+        return max(abs(self.up), abs(self.down))
+
+    def to_dict(self) -> dict[str, float | None]:
+        """The shift for JSON. Infinite numbers are None."""
+        return {
+            side: None if math.isinf(number) else number for side, number in asdict(self).items()
+        }
+
+    @classmethod
+    def from_dict(cls, document: Mapping[str, Any]) -> "Shift":
+        """The shift that `to_dict` wrote."""
+        up, down = (document[side] for side in ("up", "down"))
+        return cls(
+            math.inf if up is None else checks.real("up", up),
+            -math.inf if down is None else checks.real("down", down),
+        )
 
 
 @dataclass(frozen=True)
@@ -21,7 +67,10 @@ class Candidate:
     """What a protocol costs.
 
     The errors are those of privacy noise alone, for the worst data. `margin` is half the length of
-    an interval. Plans order candidates by `expected_error`: see `Estimator.ranking_error`.
+    an interval. Plans order candidates by `expected_error`: see `Estimator.ranking_error`. `slots`
+    is the size of a person's bundle, and `sealed_bytes` the size of the bundle if each message is
+    sealed. Both are None if no size of bundles is within the budget. `shuffler_duties` is None if
+    there is no shuffler.
     """
 
     protocol: str
@@ -33,6 +82,10 @@ class Candidate:
     confidence: float
     messages_per_user: float
     bits_per_message: int
+    slots: int | None
+    sealed_bytes: int | None
+    influence: Shift
+    shuffler_duties: str | None
     local_epsilon: float
     guarantee: Guarantee
     parameters: Mapping[str, float]
@@ -41,16 +94,27 @@ class Candidate:
     def to_dict(self) -> dict[str, Any]:
         """The candidate for JSON, which has no infinity. An infinite `local_epsilon` is None."""
         infinite = math.isinf(self.local_epsilon)
-        return {**asdict(self), "local_epsilon": None if infinite else self.local_epsilon}
+        return {
+            **asdict(self),
+            "influence": self.influence.to_dict(),
+            "relies_on_honest_people": self.relies_on_honest_people,
+            "local_epsilon": None if infinite else self.local_epsilon,
+        }
 
     @classmethod
     def from_dict(cls, document: Mapping[str, Any]) -> "Candidate":
         """The candidate that `to_dict` wrote."""
-        given = dict(document)
+        given = {key: one for key, one in document.items() if key != "relies_on_honest_people"}
         for key in ("standard_error", "expected_error", "margin", "messages_per_user"):
             checks.real(key, given[key])
         checks.confidence(given["confidence"])
         checks.whole("bits_per_message", given["bits_per_message"], low=1, high=2**62)
+        for key in ("slots", "sealed_bytes"):
+            if given[key] is not None:
+                checks.whole(key, given[key], low=1, high=2**62)
+        if given["shuffler_duties"] is not None:
+            checks.instance("shuffler_duties", given["shuffler_duties"], str)
+        given["influence"] = Shift.from_dict(given["influence"])
         for key, value in given["parameters"].items():
             checks.real(key, value)
         if not isinstance(given["options"], dict):
@@ -63,6 +127,11 @@ class Candidate:
         return cls(**{**given, "trust": Trust(given["trust"]), "guarantee": Guarantee(**guarantee)})
 
     @property
+    def relies_on_honest_people(self) -> bool:
+        """Whether the guarantee relies on several honest people, so that others cost privacy."""
+        return self.trust is Trust.SHUFFLE and self.guarantee.honest > 1
+
+    @property
     def bits_per_user(self) -> float:
         """The expected number of bits of the person who sends most."""
         return self.messages_per_user * self.bits_per_message
@@ -70,12 +139,16 @@ class Candidate:
 
 @dataclass(frozen=True)
 class Refusal:
-    """Why a protocol is refused. `feasible` names settings with which it would not be refused."""
+    """Why a protocol is refused. `feasible` names settings with which it would not be refused.
+
+    If `missed`, the protocol could run, but it does not fulfill what was asked for.
+    """
 
     protocol: str
     trust: Trust
     reason: str
     feasible: Mapping[str, float] = field(default_factory=dict)
+    missed: bool = False
 
     def __str__(self) -> str:
         named = self.reason.startswith(self.protocol)
@@ -90,6 +163,7 @@ class Refusal:
         """What `to_dict` wrote."""
         for key, value in document["feasible"].items():
             checks.real(key, value)
+        checks.flag("missed", document["missed"])
         return cls(**{**document, "trust": Trust(document["trust"])})
 
 
@@ -99,12 +173,12 @@ def assess(
     budget: Budget,
     crowd: Crowd,
     confidence: float = 0.95,
-    keep: Callable[[Protocol], None] = lambda built: None,
+    keep: Keep = forget,
     **options: Any,
 ) -> Candidate | Refusal:
     """What a protocol costs, or why it is refused. The answer may come from the cache.
 
-    If it does not, `keep` is called with the protocol that was built. Protocols from outside are
+    If it does not, `keep` is called with the protocol that was built and its options. Protocols from outside are
     always assessed anew, because the cache cannot know when their code has changed.
     """
     if any(map(is_outside, (name, *options.values()))):
@@ -137,12 +211,12 @@ def _assess(
     budget: Budget,
     crowd: Crowd,
     confidence: float,
-    keep: Callable[[Protocol], None],
+    keep: Keep,
     **options: Any,
 ) -> Candidate | Refusal:
     try:
         built = protocol(name, task, budget, crowd, **options)
-        keep(built)
+        keep(built, options)
         return Candidate(
             protocol=name,
             trust=built.trust,
@@ -153,6 +227,10 @@ def _assess(
             confidence=confidence,
             messages_per_user=float(built.messages_per_user),
             bits_per_message=built.alphabet.bits,
+            slots=_slots(built),
+            sealed_bytes=None if _slots(built) is None else built.sealed_bytes,
+            influence=Shift.of(built.influence),
+            shuffler_duties=built.shuffler_duties if built.trust is Trust.SHUFFLE else None,
             local_epsilon=float(built.local_epsilon),
             guarantee=built.guarantee,
             parameters=_plain(built.parameters),
@@ -182,6 +260,14 @@ def _assess_outside(
         if promised.epsilon > budget.epsilon or promised.delta > budget.delta:
             return Refusal(name, kind.trust, f"its guarantee is beyond the budget: {promised}")
     return result
+
+
+def _slots(built: Protocol) -> int | None:
+    """The size of a person's bundle; None if no size is within the budget."""
+    try:
+        return built.slots
+    except Infeasible:
+        return None
 
 
 def _plain(parameters: Mapping[str, float]) -> dict[str, float]:

@@ -20,8 +20,9 @@ from headcount.core import checks
 from headcount.core.budget import Budget, Crowd
 from headcount.core.cached import cached_property
 from headcount.core.errors import Infeasible, InvalidParameter
+from headcount.core.limits import Limits
 from headcount.core.promise import check_curve, paper_is_not_private
-from headcount.core.protocol import Protocol
+from headcount.core.protocol import Protocol, option_names
 from headcount.core.table import short
 from headcount.core.task import Task
 
@@ -100,9 +101,12 @@ class CorrelatedProtocol(Protocol, Generic[Noise]):
 
     @classmethod
     def settings_within(
-        cls, task: Task, budget: Budget, crowd: Crowd, max_messages: float
+        cls, task: Task, budget: Budget, crowd: Crowd, limits: Limits
     ) -> Iterator[dict[str, Any]]:
-        yield {"max_messages": max_messages}
+        if limits.messages is not None:
+            yield {"max_messages": limits.messages}
+        if limits.slots is not None:
+            yield {"max_slots": limits.slots} if "max_slots" in option_names(cls) else {}
 
     @property
     @abstractmethod

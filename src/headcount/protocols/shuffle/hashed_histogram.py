@@ -36,6 +36,7 @@ Messages    1 + bμ/h messages of 128 + l bits, with b near n/ln n. The local ε
 """
 
 import math
+from bisect import bisect_right
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
@@ -47,11 +48,13 @@ from numpy.typing import NDArray
 from headcount.accounting import laws
 from headcount.core import checks
 from headcount.core.budget import Budget, Crowd
+from headcount.core.bundles import MOST_SLOTS
 from headcount.core.cached import cached_property
-from headcount.core.errors import InvalidParameter
+from headcount.core.errors import Infeasible, InvalidParameter
 from headcount.core.estimate import Answer
 from headcount.core.estimator import Estimator
 from headcount.core.guarantee import Guarantee
+from headcount.core.limits import Limits
 from headcount.core.messages import Alphabet, Messages
 from headcount.core.randomizer import BundleLaw
 from headcount.core.source import Source
@@ -233,12 +236,25 @@ class HashedHistogram(FakeUsers):
 
     @classmethod
     def settings_within(
-        cls, task: Task, budget: Budget, crowd: Crowd, max_messages: float
+        cls, task: Task, budget: Budget, crowd: Crowd, limits: Limits
     ) -> Iterator[dict[str, Any]]:
         noise = least_noise(budget, "exact") if budget.delta else None
-        # A person sends 1 + bμ/h messages, and the error falls as b grows.
-        allowed = 0 if noise is None else int((max_messages - 1) * crowd.honest / noise)
+        if noise is None:
+            yield {}
+            return
+
+        def slots(log_cells: int) -> float:
+            try:
+                return cls(task, budget, crowd, cells=2**log_cells).slots
+            except Infeasible:
+                return math.inf
+
+        # A person sends 1 + bμ/h messages. As b grows, the error falls and bundles grow.
+        most = min(one for one in (limits.messages, limits.slots, MOST_SLOTS) if one is not None)
+        allowed = int((most - 1) * crowd.honest / noise)
         largest = min(allowed.bit_length() - 1, _MOST_LOG_CELLS)
+        if limits.slots is not None:
+            largest = bisect_right(range(1, largest + 1), limits.slots, key=slots)
         yield {"cells": 2**largest} if largest > 0 else {}
 
     def check_options(self) -> None:

@@ -35,6 +35,7 @@ from headcount.core.bundles import RESERVED
 from headcount.core.cached import cached_property
 from headcount.core.errors import Infeasible
 from headcount.core.guarantee import Guarantee, NearCurve
+from headcount.core.limits import Limits
 from headcount.core.messages import Alphabet, Messages
 from headcount.core.promise import check_curve, promise
 from headcount.core.protocol import Protocol
@@ -182,7 +183,7 @@ class SplitAndMix(Protocol):
 
     @classmethod
     def settings_within(
-        cls, task: Task, budget: Budget, crowd: Crowd, max_messages: float
+        cls, task: Task, budget: Budget, crowd: Crowd, limits: Limits
     ) -> Iterator[dict[str, Any]]:
         yield {}
         try:
@@ -193,7 +194,7 @@ class SplitAndMix(Protocol):
         low, high = 0, usual.grid.levels + 1
         while high - low > 1:
             middle = (low + high) // 2
-            fits = cls(task, budget, crowd, precision=middle).messages_per_user <= max_messages
+            fits = cls(task, budget, crowd, precision=middle).messages_per_user <= limits.fixed
             low, high = (middle, high) if fits else (low, middle)
         if low:
             yield {"precision": low}
