@@ -15,6 +15,8 @@ from numpy.typing import NDArray
 
 from headcount.core.budget import MOST_USERS
 from headcount.core.estimate import Answer, ErrorLaw
+from headcount.core.influence import Shifts, all_messages
+from headcount.core.messages import Alphabet
 from headcount.core.source import Source
 from headcount.core.tally import Tally
 from headcount.core.task import Holding, Task
@@ -98,6 +100,20 @@ class Estimator(ABC):
         """
         return None
 
+    # Influence ----------------------------------------------------------------------------------
+
+    def shifts(self, users: int, alphabet: Alphabet) -> Shifts:
+        """What single messages add to the answer of `users` people.
+
+        By default, the analyzer is asked about every message. This is right if the answer is
+        linear in the tally. It must be stated if it is not, if the analyzer adds noise, or if there
+        are too many messages to list.
+        """
+        messages = all_messages(alphabet)
+        if messages is None:
+            raise NotImplementedError(f"{type(self).__name__} must state shifts")
+        return linear_shifts(self, users, messages)
+
     # Error --------------------------------------------------------------------------------------
 
     @abstractmethod
@@ -149,3 +165,36 @@ class Estimator(ABC):
         near = np.minimum(np.linspace(0, reach, 13), (high - low) / 2)
         values = np.concatenate([low + near, [(low + high) / 2], high - near])
         return values[::6].tolist() if self.task.buckets is None else (values,)
+
+
+def linear_shifts(estimator: Estimator, users: int, messages: NDArray[Any]) -> Shifts:
+    """What messages add to an answer that is linear in the tally.
+
+    `messages` must include those that add most and least.
+    """
+    low, high = estimator.task.answer_range(1)
+    # The range of an average is the same for any number of people.
+    average = estimator.task.answer_range(2) == (low, high)
+
+    def total(counts: NDArray[np.int64], people: int) -> Answer:
+        tally = Tally(counts, people, "", estimator.tally_modulus)
+        answer = estimator.answer(people, estimator.unbiased(tally))
+        return (answer - low) * people if average else answer
+
+    nobody = np.zeros(estimator.tally_size, dtype=np.int64)
+    base = total(nobody, 1)
+    added = np.array(
+        [total(estimator.count(messages[i : i + 1]), 1) - base for i in range(len(messages))]
+    )
+    most, least = added.max(axis=0), added.min(axis=0)
+    # At how many places a message adds as much as any. Answers have rounding errors.
+    much = added > most - 1e-9 * (most - least)
+    places = much.reshape(len(messages), -1).sum(axis=1)
+    shifts = Shifts(
+        most=most,
+        least=least,
+        person=total(nobody, 2) - base,
+        honest=(0.0, high - low) if average else (low, high),
+        places=(int(places.min()), int(places.max())),
+    )
+    return shifts.scaled(1 / users) if average else shifts

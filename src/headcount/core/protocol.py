@@ -10,6 +10,7 @@ is written here once.
 `docs/adding-a-protocol.md` has a skeleton.
 """
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, fields, replace
@@ -26,6 +27,7 @@ from headcount.core.errors import CrowdMismatch, Infeasible, InvalidParameter, I
 from headcount.core.estimate import Estimate
 from headcount.core.estimator import Estimator
 from headcount.core.guarantee import Guarantee, PrivacyCurve
+from headcount.core.influence import Influence
 from headcount.core.limits import Limits
 from headcount.core.messages import Alphabet, Batch, Messages
 from headcount.core.randomizer import BundleLaw, Randomizer
@@ -71,7 +73,7 @@ class Protocol(ABC):
         """The state for other machines, which only randomize and count. It has the calibrated
         numbers, but no curve and no guarantee.
         """
-        proof = ("curve", "guarantee", "bundled_guarantee")
+        proof = ("curve", "guarantee", "bundled_guarantee", "influence")
         return {name: state for name, state in vars(self).items() if name not in proof}
 
     # What a protocol states ---------------------------------------------------------------------
@@ -178,6 +180,21 @@ class Protocol(ABC):
             return bundled(self.guarantee, self.randomizer, self.curve, self.slots)
         except Infeasible:  # then nobody can make a bundle
             return self.guarantee
+
+    @cached_property
+    def influence(self) -> Influence:
+        """By how much one dishonest person can shift the answer for the built crowd.
+
+        If people send different numbers of messages, this is for bundles of the least size.
+        """
+        users, fixed = self.crowd.users, self.randomizer.fixed_messages
+        return Influence.of(
+            self.estimator.shifts(users, self.alphabet),
+            _most_messages(self) if fixed is None else fixed,
+            dummies=fixed is None,
+            users=users,
+            standard_error=self.estimator.standard_error(users, None),
+        )
 
     def bundle(
         self, value: Any, source: Source | None = None, *, slots: int | None = None
@@ -367,6 +384,14 @@ def check_crowd(protocol: Protocol, crowd: Crowd) -> None:
             f"got {crowd.honest:,} of {crowd.users:,} who surely are",
             hint="build it for the crowd that takes part",
         )
+
+
+def _most_messages(protocol: Protocol) -> float:
+    """The most messages of one person if everybody sends a bundle. Infinite without bundles."""
+    try:
+        return protocol.slots
+    except Infeasible:
+        return math.inf
 
 
 def _checked(source: Source | None) -> Source:
