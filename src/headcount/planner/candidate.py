@@ -4,24 +4,16 @@ import math
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
 from numbers import Integral
-from typing import Any, TypeAlias
+from typing import Any
 
 from headcount.core import checks
 from headcount.core.budget import Budget, Crowd, Trust
 from headcount.core.errors import Infeasible, InvalidParameter
 from headcount.core.guarantee import Guarantee
-from headcount.core.influence import Influence
 from headcount.core.protocol import Protocol
 from headcount.core.task import Task
 from headcount.planner.cache import cached
 from headcount.protocols.registry import is_outside, protocol, protocol_class
-
-
-Keep: TypeAlias = Callable[[Protocol, Mapping[str, Any]], None]
-
-
-def forget(built: Protocol, options: Mapping[str, Any]) -> None:
-    """Keep nothing."""
 
 
 @dataclass(frozen=True)
@@ -33,13 +25,6 @@ class Shift:
 
     up: float
     down: float
-
-    @classmethod
-    def of(cls, influence: Influence) -> "Shift":
-        """The shift of a protocol. It has no limit if one person can cause any answer."""
-        if influence.any_answer:
-            return cls(math.inf, -math.inf)
-        return cls(float(influence.up), float(influence.down))
 
     @property
     def most(self) -> float:
@@ -69,8 +54,8 @@ class Candidate:
     The errors are those of privacy noise alone, for the worst data. `margin` is half the length of
     an interval. Plans order candidates by `expected_error`: see `Estimator.ranking_error`. `slots`
     is the size of a person's bundle, and `sealed_bytes` the size of the bundle if each message is
-    sealed. Both are None if no size of bundles is within the budget. `shuffler_duties` is None if
-    there is no shuffler.
+    sealed. Both are None if no size of bundles is within the budget. `influence` is None if the
+    protocol does not state it, and `shuffler_duties` is None if there is no shuffler.
     """
 
     protocol: str
@@ -84,7 +69,7 @@ class Candidate:
     bits_per_message: int
     slots: int | None
     sealed_bytes: int | None
-    influence: Shift
+    influence: Shift | None
     shuffler_duties: str | None
     local_epsilon: float
     guarantee: Guarantee
@@ -96,7 +81,7 @@ class Candidate:
         infinite = math.isinf(self.local_epsilon)
         return {
             **asdict(self),
-            "influence": self.influence.to_dict(),
+            "influence": None if self.influence is None else self.influence.to_dict(),
             "relies_on_honest_people": self.relies_on_honest_people,
             "local_epsilon": None if infinite else self.local_epsilon,
         }
@@ -114,7 +99,8 @@ class Candidate:
                 checks.whole(key, given[key], low=1, high=2**62)
         if given["shuffler_duties"] is not None:
             checks.instance("shuffler_duties", given["shuffler_duties"], str)
-        given["influence"] = Shift.from_dict(given["influence"])
+        if given["influence"] is not None:
+            given["influence"] = Shift.from_dict(given["influence"])
         for key, value in given["parameters"].items():
             checks.real(key, value)
         if not isinstance(given["options"], dict):
@@ -173,12 +159,12 @@ def assess(
     budget: Budget,
     crowd: Crowd,
     confidence: float = 0.95,
-    keep: Keep = forget,
+    keep: Callable[[Protocol], None] = lambda built: None,
     **options: Any,
 ) -> Candidate | Refusal:
     """What a protocol costs, or why it is refused. The answer may come from the cache.
 
-    If it does not, `keep` is called with the protocol that was built and its options. Protocols from outside are
+    If it does not, `keep` is called with the protocol that was built. Protocols from outside are
     always assessed anew, because the cache cannot know when their code has changed.
     """
     if any(map(is_outside, (name, *options.values()))):
@@ -211,12 +197,12 @@ def _assess(
     budget: Budget,
     crowd: Crowd,
     confidence: float,
-    keep: Keep,
+    keep: Callable[[Protocol], None],
     **options: Any,
 ) -> Candidate | Refusal:
     try:
         built = protocol(name, task, budget, crowd, **options)
-        keep(built, options)
+        keep(built)
         return Candidate(
             protocol=name,
             trust=built.trust,
@@ -229,7 +215,7 @@ def _assess(
             bits_per_message=built.alphabet.bits,
             slots=_slots(built),
             sealed_bytes=None if _slots(built) is None else built.sealed_bytes,
-            influence=Shift.of(built.influence),
+            influence=_shift(built),
             shuffler_duties=built.shuffler_duties if built.trust is Trust.SHUFFLE else None,
             local_epsilon=float(built.local_epsilon),
             guarantee=built.guarantee,
@@ -268,6 +254,17 @@ def _slots(built: Protocol) -> int | None:
         return built.slots
     except Infeasible:
         return None
+
+
+def _shift(built: Protocol) -> Shift | None:
+    """By how much one person can shift the answer; None if a protocol from outside does not say."""
+    try:
+        influence = built.influence
+    except NotImplementedError:
+        return None
+    if influence.any_answer:
+        return Shift(math.inf, -math.inf)
+    return Shift(float(influence.up), float(influence.down))
 
 
 def _plain(parameters: Mapping[str, float]) -> dict[str, float]:

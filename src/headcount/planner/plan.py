@@ -21,7 +21,7 @@ from headcount.core.table import Table, counted_people, short, size
 from headcount.core.task import Task, task_from
 from headcount.core.writing import write_file
 from headcount.planner.cache import cached, digest
-from headcount.planner.candidate import Candidate, Keep, Refusal, forget
+from headcount.planner.candidate import Candidate, Refusal
 from headcount.planner.margin import Margin
 from headcount.planner.wishes import Limiting, Purpose, Wishes, margin_miss, missed, purpose_of
 from headcount.planner.within import assess_within
@@ -271,7 +271,7 @@ def plan(
     margin: Margin | None = None,
     confidence: float = 0.95,
     progress: Callable[[str, float], None] = lambda name, share: None,
-    keep: Keep = forget,
+    keep: Callable[[Protocol], None] = lambda built: None,
     **limits: Unpack[Limiting],
 ) -> Plan:
     """Rank every protocol for a task, a budget and a crowd by its exact error.
@@ -294,7 +294,7 @@ def plan(
     given take the place of these.
 
     Answers are kept on disk, except those of protocols from outside, so that asking again takes no
-    time. `keep` is called with each protocol that is built, and with its options.
+    time. `keep` is called with each protocol that is built.
 
         found = plan(Mean(0, 120), Budget(1, 1e-6), Crowd(20_000))
         found.best, found.candidates, found.refused, found.protocol(), found.save("plan.json")
@@ -383,15 +383,15 @@ def best_protocol(
 
     Without limits, the protocol has its default options. With `trust=None`, all trusts compete.
     """
-    built: list[tuple[Protocol, Mapping[str, Any]]] = []
+    if limits or purpose != Purpose.ACCURACY:
+        return plan(task, budget, crowd, trust=trust, purpose=purpose, **limits).protocol()
+    built: dict[str, Protocol] = {}
 
-    def keep(made: Protocol, options: Mapping[str, Any]) -> None:
-        built.append((made, options))
+    def keep(made: Protocol) -> None:
+        built[made.name] = made
 
-    ranked = plan(task, budget, crowd, trust=trust, purpose=purpose, keep=keep, **limits)
-    best = ranked.best
-    same = (made for made, options in built if (made.name, options) == (best.protocol, best.options))
-    return next(same, None) or ranked.protocol()
+    ranked = plan(task, budget, crowd, trust=trust, keep=keep)
+    return built.get(ranked.best.protocol) or ranked.protocol()
 
 
 def trust_of(trust: Trust | str | None) -> Trust | None:
@@ -453,12 +453,12 @@ def _collection_cells(candidate: Candidate) -> _Cells:
     return (candidate.protocol,), (
         "–" if candidate.slots is None else size(candidate.slots),
         "–" if candidate.sealed_bytes is None else size(candidate.sealed_bytes),
-        size(candidate.influence.most),
+        "–" if candidate.influence is None else size(candidate.influence.most),
         candidate.shuffler_duties or "–",
     )
 
 
-def _best(candidates: list[Candidate], purpose: Purpose) -> Candidate | None:
+def _best(candidates: list[Candidate], purpose: Purpose = Purpose.ACCURACY) -> Candidate | None:
     """The candidate to choose from a list that is best first.
 
     It is the first that sends few messages, or else the first. For a collection it is the first.

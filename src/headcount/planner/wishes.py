@@ -119,16 +119,15 @@ class Wishes:
         None if influence is not too large, or if fewer slots cannot help. In many protocols
         influence grows in proportion to the slots.
         """
-        allowed, slots = self.allowed_influence(candidate), candidate.slots
-        got = candidate.influence.most
-        if allowed is None or got <= allowed or slots is None or math.isinf(got):
+        allowed = self.allowed_influence(candidate)
+        slots, shift = candidate.slots, candidate.influence
+        if allowed is None or slots is None or shift is None or shift.most <= allowed:
             return None
-        fewer = min(math.floor(slots * allowed / got), slots - 1)
+        fewer = min(math.floor(slots * allowed / shift.most), slots - 1)
         return fewer if fewer > 0 else None
 
     def misses(self, candidate: Candidate) -> Iterator[Miss]:
         """The wishes that a candidate does not fulfill."""
-        influence, got = self.allowed_influence(candidate), candidate.influence.most
         for name, what, number, most in (
             ("max_messages", "messages per person", candidate.messages_per_user, self.max_messages),
             ("max_slots", "slots per person", candidate.slots, self.max_slots),
@@ -145,16 +144,24 @@ class Wishes:
                     number / most,
                     (name, _rounded_up(number)),
                 )
-        if influence is not None and got > influence:
-            shift = "anything" if math.isinf(got) else size(got)
-            yield Miss(
-                f"one person can shift its answer by {shift}, and at most {size(influence)} is "
-                "allowed",
-                got / influence,
-                None if math.isinf(got) else ("max_influence", _rounded_up(got)),
-            )
+        yield from self._influence_misses(candidate)
         if self.exact and not candidate.guarantee.exact:
             yield Miss("its guarantee is an upper bound, and an exact guarantee was asked for", 1.0)
+
+    def _influence_misses(self, candidate: Candidate) -> Iterator[Miss]:
+        allowed = self.allowed_influence(candidate)
+        if allowed is None:
+            return
+        limit = f"at most {size(allowed)} is allowed"
+        if candidate.influence is None:
+            yield Miss(f"it does not say how far one person can shift its answer, and {limit}", 2.0)
+            return
+        got = candidate.influence.most
+        if math.isinf(got):
+            yield Miss(f"one person can make its answer any number, and {limit}", got)
+        elif got > allowed:
+            reason = f"one person can shift its answer by {size(got)}, and {limit}"
+            yield Miss(reason, got / allowed, ("max_influence", _rounded_up(got)))
 
 
 def purpose_of(purpose: Purpose | str) -> Purpose:

@@ -1,13 +1,14 @@
 """Assesses a protocol with the options that fulfill most wishes."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import asdict, replace
 from typing import Any
 
 from headcount.core.budget import Budget, Crowd
 from headcount.core.limits import Limits
+from headcount.core.protocol import Protocol
 from headcount.core.task import Task
-from headcount.planner.candidate import Candidate, Keep, Refusal, assess, forget
+from headcount.planner.candidate import Candidate, Refusal, assess
 from headcount.planner.wishes import Wishes
 from headcount.protocols.registry import protocol_class
 
@@ -21,7 +22,7 @@ def assess_within(
     crowd: Crowd,
     wishes: Wishes,
     confidence: float = 0.95,
-    keep: Keep = forget,
+    keep: Callable[[Protocol], None] = lambda built: None,
 ) -> Candidate | Refusal:
     """What a protocol costs, or why it is refused and which settings would make it feasible.
 

@@ -10,7 +10,7 @@ Messages    The messages of the histogram protocol.
 """
 
 from bisect import bisect_left
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -37,8 +37,9 @@ class ShuffledDensityHistogram(DensityHistogram):
         cls, task: Task, budget: Budget, crowd: Crowd, limits: Limits
     ) -> Iterator[dict[str, Any]]:
         yield {}
+        build: Callable[..., ShuffledDensityHistogram] = cls  # the task is known to be a density
         try:
-            usual = cls(task, budget, crowd)
+            usual = build(task, budget, crowd)
         except Infeasible:
             return
         if limits.allow(usual):

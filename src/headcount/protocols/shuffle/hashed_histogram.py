@@ -36,8 +36,8 @@ Messages    1 + bμ/h messages of 128 + l bits, with b near n/ln n. The local ε
 """
 
 import math
-from bisect import bisect_right
-from collections.abc import Iterator, Mapping
+from bisect import bisect_left
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
@@ -50,7 +50,7 @@ from headcount.core import checks
 from headcount.core.budget import Budget, Crowd
 from headcount.core.bundles import MOST_SLOTS
 from headcount.core.cached import cached_property
-from headcount.core.errors import Infeasible, InvalidParameter
+from headcount.core.errors import InvalidParameter
 from headcount.core.estimate import Answer
 from headcount.core.estimator import Estimator
 from headcount.core.guarantee import Guarantee
@@ -242,19 +242,17 @@ class HashedHistogram(FakeUsers):
         if noise is None:
             yield {}
             return
+        build: Callable[..., HashedHistogram] = cls  # the task is known to be a histogram
 
-        def slots(log_cells: int) -> float:
-            try:
-                return cls(task, budget, crowd, cells=2**log_cells).slots
-            except Infeasible:
-                return math.inf
+        def too_many(log_cells: int) -> bool:
+            return not limits.allow(build(task, budget, crowd, cells=2**log_cells))
 
         # A person sends 1 + bμ/h messages. As b grows, the error falls and bundles grow.
         most = min(one for one in (limits.messages, limits.slots, MOST_SLOTS) if one is not None)
         allowed = int((most - 1) * crowd.honest / noise)
         largest = min(allowed.bit_length() - 1, _MOST_LOG_CELLS)
         if limits.slots is not None:
-            largest = bisect_right(range(1, largest + 1), limits.slots, key=slots)
+            largest = bisect_left(range(1, largest + 1), True, key=too_many)
         yield {"cells": 2**largest} if largest > 0 else {}
 
     def check_options(self) -> None:
