@@ -167,14 +167,18 @@ class Estimator(ABC):
         return values[::6].tolist() if self.task.buckets is None else (values,)
 
 
+def is_average(task: Task) -> bool:
+    """Whether the answer is divided by the number of people, on which its range does not depend."""
+    return task.answer_range(1) == task.answer_range(2)
+
+
 def linear_shifts(estimator: Estimator, users: int, messages: NDArray[Any]) -> Shifts:
     """What messages add to an answer that is linear in the tally.
 
     `messages` must include those that add most and least.
     """
     low, high = estimator.task.answer_range(1)
-    # The range of an average is the same for any number of people.
-    average = estimator.task.answer_range(2) == (low, high)
+    average = is_average(estimator.task)
 
     def total(counts: NDArray[np.int64], people: int) -> Answer:
         tally = Tally(counts, people, "", estimator.tally_modulus)
@@ -196,5 +200,6 @@ def linear_shifts(estimator: Estimator, users: int, messages: NDArray[Any]) -> S
         person=total(nobody, 2) - base,
         honest=(0.0, high - low) if average else (low, high),
         places=(int(places.min()), int(places.max())),
+        everywhere=1 < np.size(most) == places.max(),
     )
     return shifts.scaled(1 / users) if average else shifts

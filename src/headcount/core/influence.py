@@ -36,7 +36,8 @@ class Shifts:
     """What messages add to an answer. If the answer has several places, each may be an array.
 
     One message adds `most` at some places and `least` at all others. `places` says at how many
-    places at once, from the smallest to the largest number.
+    places at once, from the smallest to the largest number. `everywhere` says whether a message can
+    add `most` at all of several places.
     """
 
     most: Answer
@@ -44,6 +45,7 @@ class Shifts:
     person: Answer = 0.0  # b, what one more person adds without any message
     honest: tuple[Answer, Answer] = (0.0, 1.0)  # x_min and x_max
     places: tuple[int, int] = (1, 1)
+    everywhere: bool = False
     # The most that a message adds if others' messages are passed on because of it.
     over_threshold: Answer | None = None
     # The least and the largest answer, if one message can lead to any answer.
@@ -59,23 +61,24 @@ class Shifts:
             person=self.person * factor,
             honest=(low * factor, high * factor),
             over_threshold=None if over is None else over * factor,
-            answers=None if self.answers is None else (0.0, 0.0),
         )
 
     def combined(self, weights: NDArray[np.float64]) -> "Shifts":
         """The shifts of weighted sums of all places. Each row of `weights` is one sum.
 
-        An honest person adds 1 to one place, and nothing to the others.
+        An honest person adds as much to one place as anybody on average, and nothing to others.
         """
-        number = weights.shape[1]
+        number, (_, added) = weights.shape[1], self.honest
+        single = bool((np.count_nonzero(weights, axis=1) == 1).all())
         over = self.over_threshold
         return replace(
             self,
             most=self._largest(weights, self.most),
             least=-self._largest(-weights, self.most),
             person=weights @ np.broadcast_to(self.person, number),
-            honest=(weights.min(axis=1), weights.max(axis=1)),
+            honest=(added * weights.min(axis=1), added * weights.max(axis=1)),
             places=(1, 1),
+            everywhere=self.everywhere and single and bool((weights >= 0).all()),
             over_threshold=None if over is None else self._largest(weights, over),
         )
 
@@ -195,13 +198,12 @@ class Influence:
             lost = np.maximum(np.abs(up), np.abs(down))
         if shifts.over_threshold is not None:
             up = lost = up - shifts.most + shifts.over_threshold
-        several = int(np.size(shifts.most))
         return cls(
             up=float(np.max(up)),
             down=float(np.min(down)),
             up_against_honesty=float(np.max(up - low)),
             down_against_honesty=float(np.max(high - down)),
-            all_at_once=several > 1 and shifts.places[1] >= several,
+            all_at_once=shifts.everywhere,
             any_answer=False,
             lost_message=float(np.max(lost)),
             messages=messages,

@@ -42,6 +42,7 @@ from headcount.core.errors import Infeasible, InvalidParameter
 from headcount.core.estimate import Answer, DensityError, ErrorLaw
 from headcount.core.estimator import Estimator
 from headcount.core.guarantee import Guarantee, PrivacyCurve
+from headcount.core.influence import Shifts
 from headcount.core.messages import Alphabet, Messages
 from headcount.core.protocol import Protocol
 from headcount.core.randomizer import BundleLaw, Randomizer
@@ -235,6 +236,10 @@ class BinnedDensity(Estimator):
 
     def answer(self, users: int, unbiased: Answer) -> Answer:
         return self.scale(users) * (self.reconstruction.matrix @ unbiased)
+
+    def shifts(self, users: int, alphabet: Alphabet) -> Shifts:
+        bins = self.histogram.shifts(users, alphabet)
+        return bins.combined(self.reconstruction.matrix.toarray()).scaled(self.scale(users))
 
     def standard_error(self, users: int, held: Holding | None) -> float:
         if held is not None:

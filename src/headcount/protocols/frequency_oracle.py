@@ -34,6 +34,8 @@ from headcount.core.errors import Infeasible
 from headcount.core.estimate import Answer
 from headcount.core.estimator import Estimator
 from headcount.core.guarantee import Guarantee
+from headcount.core.influence import Shifts
+from headcount.core.messages import Alphabet
 from headcount.core.promise import promise_alone
 from headcount.core.protocol import Protocol
 from headcount.core.source import Source
@@ -163,6 +165,22 @@ class SupportEstimator(Estimator):
     def unbiased(self, tally: Tally, source: Source | None = None) -> Answer:
         expected = float(tally.users * self.support.other)
         return (tally.counts - expected) / float(self.support.slope)
+
+    @property
+    def supported(self) -> tuple[int, int]:
+        """The smallest and the largest number of buckets that one report can support."""
+        return 0, self.task.domain
+
+    def shifts(self, users: int, alphabet: Alphabet) -> Shifts:
+        # A report adds 1/(p − q) to the buckets that it supports, and −q/(p − q) to all.
+        slope, places = self.support.slope, self.supported
+        return Shifts(
+            most=float(1 / slope),
+            least=0.0,
+            person=float(-self.support.other / slope),
+            places=places,
+            everywhere=places[1] >= self.task.domain,
+        )
 
     def standard_error(self, users: int, held: Holding | None) -> float:
         # The variance is linear in the count, so it is largest at 0 or at n.

@@ -15,7 +15,8 @@ from numpy.typing import NDArray
 from headcount.core import checks
 from headcount.core.budget import MOST_USERS
 from headcount.core.estimate import ErrorLaw
-from headcount.core.estimator import Estimator
+from headcount.core.estimator import Estimator, is_average
+from headcount.core.influence import Shifts
 from headcount.core.messages import Alphabet, Messages
 from headcount.core.protocol import Protocol
 from headcount.core.randomizer import BundleLaw, Randomizer
@@ -95,6 +96,14 @@ class LevelEstimator(Estimator):
         bounds, users = self.grid.task, tally.users
         base = Fraction(bounds.low) * users / bounds.divisor(users)
         return float(base + self.unit(users) * self.level_sum(tally, source))
+
+    def level_shifts(self, users: int, least: float, most: float) -> Shifts:
+        """What single messages add to the answer, if they add `least` to `most` to S."""
+        bounds, unit = self.grid.task, float(self.unit(users))
+        low, high = bounds.answer_range(1)
+        if is_average(bounds):
+            low, high = 0.0, (high - low) / users
+        return Shifts(unit * most, unit * least, person=low, honest=(low, high))
 
     def standard_error(self, users: int, held: Holding | None) -> float:
         return float(self.unit(users)) * math.sqrt(self.variance(users, held))

@@ -26,6 +26,7 @@ from headcount.accounting.geometric import listed_law, moved_curve
 from headcount.core.budget import Trust
 from headcount.core.cached import cached_property
 from headcount.core.guarantee import Guarantee, PrivacyCurve
+from headcount.core.influence import Shifts
 from headcount.core.messages import Alphabet, Messages
 from headcount.core.promise import promise
 from headcount.core.protocol import Protocol
@@ -88,6 +89,9 @@ class CuratedSum(NoisySum):
 
     def level_sum(self, tally: Tally, source: Source | None) -> int:
         return int(tally.counts[0]) + discrete_laplace(source or SecureSource(), self.rate)
+
+    def shifts(self, users: int, alphabet: Alphabet) -> Shifts:
+        return self.level_shifts(users, 0, self.grid.levels)  # noise is not a person's doing
 
     def noise_error(self, users: int) -> GeometricError:
         return GeometricError(float(self.rate))

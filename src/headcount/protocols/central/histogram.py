@@ -28,6 +28,7 @@ from headcount.core.cached import cached_property
 from headcount.core.estimate import Answer
 from headcount.core.estimator import Estimator
 from headcount.core.guarantee import Guarantee, PrivacyCurve
+from headcount.core.influence import Shifts
 from headcount.core.messages import Alphabet
 from headcount.core.promise import promise
 from headcount.core.protocol import Protocol
@@ -61,6 +62,9 @@ class CuratedBuckets(Estimator):
         source = source or SecureSource()
         noise = [discrete_laplace(source, self.rate) for _ in tally.counts]
         return (tally.counts * self.steps + noise).astype(np.float64) / self.steps
+
+    def shifts(self, users: int, alphabet: Alphabet) -> Shifts:
+        return Shifts(most=1.0, least=0.0)  # noise is not a person's doing
 
     def release_law(self, tally: Tally) -> Mapping[Any, Fraction] | None:
         most = tally.users * self.steps

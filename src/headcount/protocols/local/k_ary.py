@@ -62,6 +62,7 @@ class KAryEstimator(SupportEstimator):
     """Counts how often each bucket is named."""
 
     simulates_exactly = True
+    supported = (1, 1)
 
     def simulate(self, held: Holding, source: Source) -> NDArray[np.int64]:
         # With probability kq a report is a uniform bucket, and otherwise the truth.

@@ -197,6 +197,10 @@ class SubsetEstimator(SupportEstimator):
         return packed_bits.column_sums(rows, self.task.domain)
 
     @property
+    def supported(self) -> tuple[int, int]:
+        return self.size, self.size
+
+    @property
     def simulates_exactly(self) -> bool:
         buckets = self.task.domain
         return buckets * math.comb(buckets, self.size) <= _SIMULATED

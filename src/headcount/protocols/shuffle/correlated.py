@@ -31,6 +31,7 @@ from headcount.core.cached import cached_property
 from headcount.core.estimate import Answer
 from headcount.core.estimator import Estimator
 from headcount.core.guarantee import Guarantee, PrivacyCurve
+from headcount.core.influence import Shifts
 from headcount.core.messages import Alphabet, Messages
 from headcount.core.promise import promise
 from headcount.core.protocol import Calibration
@@ -108,6 +109,9 @@ class SignedCounts(Estimator):
 
     def unbiased(self, tally: Tally, source: Source | None = None) -> Answer:
         return float(tally.counts[0] - tally.counts[1])
+
+    def shifts(self, users: int, alphabet: Alphabet) -> Shifts:
+        return Shifts(most=1.0, least=-1.0)
 
     def standard_error(self, users: int, held: Holding | None) -> float:
         return self.noise.error(users).standard_error

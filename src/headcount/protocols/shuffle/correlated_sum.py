@@ -38,6 +38,7 @@ from headcount.core.bundles import RESERVED
 from headcount.core.cached import cached_property
 from headcount.core.errors import Infeasible
 from headcount.core.guarantee import Guarantee, NearCurve, PrivacyCurve
+from headcount.core.influence import Shifts
 from headcount.core.messages import Alphabet, Messages
 from headcount.core.promise import promise
 from headcount.core.randomizer import BundleLaw, Randomizer
@@ -192,6 +193,9 @@ class MessageSum(NoisySum):
     @cached_property
     def _values(self) -> NDArray[np.int64]:
         return self.codes.values
+
+    def shifts(self, users: int, alphabet: Alphabet) -> Shifts:
+        return self.level_shifts(users, int(self._values.min()), int(self._values.max()))
 
     def noise_error(self, users: int) -> GeometricError:
         return GeometricError(self.noise.rate, Fraction(users, self.honest))

@@ -54,6 +54,7 @@ from headcount.core.errors import InvalidParameter
 from headcount.core.estimate import Answer
 from headcount.core.estimator import Estimator
 from headcount.core.guarantee import Guarantee
+from headcount.core.influence import Shifts
 from headcount.core.limits import Limits
 from headcount.core.messages import Alphabet, Messages
 from headcount.core.randomizer import BundleLaw
@@ -214,6 +215,12 @@ class MatchedBuckets(Estimator):
         # (m − nμ/h − n/b)/(1 − 1/b)
         by_chance = self.noise * tally.users + Fraction(tally.users, self.cells)
         return (tally.counts - float(by_chance)) / (1 - 1 / self.cells)
+
+    def shifts(self, users: int, alphabet: Alphabet) -> Shifts:
+        apart = 1 - 1 / self.cells
+        return Shifts(
+            most=1 / apart, least=0.0, person=-(float(self.noise) + 1 / self.cells) / apart
+        )
 
     def standard_error(self, users: int, held: Holding | None) -> float:
         least = 0 if held is None else int(held.counts[: self.tally_size].min())

@@ -42,6 +42,7 @@ from headcount.core.errors import Infeasible, InvalidParameter
 from headcount.core.estimate import Answer
 from headcount.core.estimator import Estimator
 from headcount.core.guarantee import Guarantee
+from headcount.core.influence import Shifts
 from headcount.core.limits import Limits
 from headcount.core.messages import Alphabet, Messages
 from headcount.core.promise import promise
@@ -173,6 +174,19 @@ class SampledCounts(Estimator):
 
     def postprocessing(self, tally: Tally) -> tuple[str, Callable[[Answer], Answer]] | None:
         return "threshold", lambda value: value  # the shuffler has already applied it
+
+    def shifts(self, users: int, alphabet: Alphabet) -> Shifts:
+        """A message adds 1/p, or (τ+m)/p if the bucket passes only with it.
+
+        In such a bucket an honest person, who sends with probability p, adds τ+m on average.
+        """
+        one = float(1 / self.rate)
+        return Shifts(
+            most=one,
+            least=0.0,
+            honest=(0.0, float(self.least_copies)),
+            over_threshold=self.least_copies * one,
+        )
 
     def standard_error(self, users: int, held: Holding | None) -> float:
         if held is not None:

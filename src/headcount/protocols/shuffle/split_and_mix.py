@@ -35,6 +35,7 @@ from headcount.core.bundles import RESERVED
 from headcount.core.cached import cached_property
 from headcount.core.errors import Infeasible
 from headcount.core.guarantee import Guarantee, NearCurve
+from headcount.core.influence import Shifts
 from headcount.core.limits import Limits
 from headcount.core.messages import Alphabet, Messages
 from headcount.core.promise import check_curve, promise
@@ -156,6 +157,16 @@ class SplitEstimator(NoisySum):
         times = Fraction(held.users, self.honest)
         plus, minus = (long_negative_binomial(source, times, self.rate) for _ in range(2))
         return np.array([(level_sum(held) + plus - minus) % self.modulus], dtype=np.int64)
+
+    def shifts(self, users: int, alphabet: Alphabet) -> Shifts:
+        # One share changes the sum to any number modulo q.
+        most = (users * self.grid.levels + self.modulus) // 2
+        nothing = self.grid.task.answer(Holding(np.array([self.grid.task.low]), np.array([users])))
+        least, largest = (
+            float(nothing + float(self.unit(users) * total))
+            for total in (most + 1 - self.modulus, most)
+        )
+        return replace(self.level_shifts(users, 0, 0), answers=(least, largest))
 
     def noise_error(self, users: int) -> GeometricError:
         return GeometricError(float(self.rate), Fraction(users, self.honest))

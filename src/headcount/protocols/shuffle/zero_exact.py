@@ -37,6 +37,7 @@ from headcount.core.errors import Infeasible
 from headcount.core.estimate import Answer
 from headcount.core.estimator import Estimator
 from headcount.core.guarantee import Guarantee, PrivacyCurve
+from headcount.core.influence import Shifts
 from headcount.core.messages import Alphabet, Messages
 from headcount.core.promise import promise
 from headcount.core.protocol import Calibration, Protocol
@@ -187,6 +188,9 @@ class NoisyCounts(Estimator):
     def simulate(self, held: Holding, source: Source) -> NDArray[np.int64]:
         withheld = binomial(source, held.users, Fraction(self.weight, WHOLE), self.tally_size)
         return self.true_counts(held) + held.users - withheld
+
+    def shifts(self, users: int, alphabet: Alphabet) -> Shifts:
+        return Shifts(most=1.0, least=0.0, person=self.weight / WHOLE - 1)
 
     def unbiased(self, tally: Tally, source: Source | None = None) -> Answer:
         sent = Fraction(WHOLE - self.weight, WHOLE)
