@@ -123,8 +123,8 @@ class Protocol(ABC):
     ) -> Iterator[dict[str, Any]]:
         """Settings of the options to try if there are limits on what a person sends.
 
-        They must include the best settings within the limits. Other settings do no harm. By default
-        no option trades messages for error.
+        They must include the best settings within the limits, or else those that are nearest to the
+        limits. Other settings do no harm. By default no option trades messages for error.
         """
         yield {}
 

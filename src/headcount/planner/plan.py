@@ -17,7 +17,7 @@ from headcount.core import checks
 from headcount.core.budget import Budget, Crowd, Trust
 from headcount.core.errors import HeadcountError, Infeasible, InvalidParameter, UnreadableData
 from headcount.core.protocol import Protocol
-from headcount.core.table import Table, counted_people, short, size
+from headcount.core.table import Table, counted_people, exact, short, size
 from headcount.core.task import Task, task_from
 from headcount.core.writing import write_file
 from headcount.planner.cache import cached, digest
@@ -132,7 +132,7 @@ class Plan:
     def _notes(self) -> Iterator[str]:
         for refusal in self.refused:
             settings = ", ".join(
-                f"{name}={short(value)}" for name, value in refusal.feasible.items()
+                f"{name}={exact(value)}" for name, value in refusal.feasible.items()
             )
             advice = f" (feasible with {settings})" if settings else ""
             yield f"refused: {refusal}{advice}"

@@ -44,7 +44,7 @@ class Miss:
     """One wish that a candidate does not fulfill."""
 
     reason: str
-    times: float  # how many times more than is allowed
+    times: float  # how many times more than is allowed; infinite if no limit would be enough
     enough: tuple[str, float] | None = None  # a limit that the candidate would keep
 
 
@@ -136,7 +136,8 @@ class Wishes:
             if most is None:
                 continue
             if number is None:
-                yield Miss(f"it has no bundles, and at most {size(most)} {what} are allowed", 2.0)
+                reason = f"it has no bundles, and at most {size(most)} {what} are allowed"
+                yield Miss(reason, math.inf)
             elif number > most:
                 needed = f"its number of {what} is {size(number)}"
                 yield Miss(
@@ -146,7 +147,8 @@ class Wishes:
                 )
         yield from self._influence_misses(candidate)
         if self.exact and not candidate.guarantee.exact:
-            yield Miss("its guarantee is an upper bound, and an exact guarantee was asked for", 1.0)
+            reason = "its guarantee is an upper bound, and an exact guarantee was asked for"
+            yield Miss(reason, math.inf)
 
     def _influence_misses(self, candidate: Candidate) -> Iterator[Miss]:
         allowed = self.allowed_influence(candidate)
@@ -154,7 +156,8 @@ class Wishes:
             return
         limit = f"at most {size(allowed)} is allowed"
         if candidate.influence is None:
-            yield Miss(f"it does not say how far one person can shift its answer, and {limit}", 2.0)
+            reason = f"it does not say how far one person can shift its answer, and {limit}"
+            yield Miss(reason, math.inf)
             return
         got = candidate.influence.most
         if math.isinf(got):

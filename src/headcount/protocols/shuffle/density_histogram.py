@@ -47,8 +47,8 @@ class ShuffledDensityHistogram(DensityHistogram):
         # With fewer bins, people send fewer messages, and the error grows.
         fewer = range(usual.least_bins, usual.randomizer.bins.number)
         number = bisect_left(fewer, True, key=lambda bins: not limits.allow(usual.counting(bins)))
-        if number:
-            yield {"bins": fewer[number - 1]}
+        if fewer:
+            yield {"bins": fewer[max(number - 1, 0)]}
 
     def check_options(self) -> None:
         if self.histogram is not None:

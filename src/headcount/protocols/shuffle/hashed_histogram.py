@@ -260,7 +260,7 @@ class HashedHistogram(FakeUsers):
         largest = min(allowed.bit_length() - 1, _MOST_LOG_CELLS)
         if limits.slots is not None:
             largest = bisect_left(range(1, largest + 1), True, key=too_many)
-        yield {"cells": 2**largest} if largest > 0 else {}
+        yield {"cells": 2 ** max(largest, 1)}
 
     def check_options(self) -> None:
         if self.cells is not None:

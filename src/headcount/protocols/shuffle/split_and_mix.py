@@ -207,8 +207,7 @@ class SplitAndMix(Protocol):
             middle = (low + high) // 2
             fits = cls(task, budget, crowd, precision=middle).messages_per_user <= limits.fixed
             low, high = (middle, high) if fits else (low, middle)
-        if low:
-            yield {"precision": low}
+        yield {"precision": max(low, 1)}
 
     def check_options(self) -> None:
         check_levels(self, "precision")

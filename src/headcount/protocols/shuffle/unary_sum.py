@@ -173,7 +173,7 @@ class UnarySum(Protocol):
     ) -> Iterator[dict[str, Any]]:
         usual = _usual_bits(task, budget, crowd)
         allowed = min(limits.fixed, 4 * usual, _MOST_BITS)  # more bits hardly help
-        yield {"bits": allowed} if allowed > 0 else {}
+        yield {"bits": max(allowed, 1)}
         span = _whole_span(task)
         if 0 < span < allowed:
             yield {"bits": allowed // span * span}  # with these, whole numbers are not rounded
