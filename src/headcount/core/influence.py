@@ -95,7 +95,8 @@ class Shifts:
 
 def all_messages(alphabet: Alphabet) -> NDArray[Any] | None:
     """A payload with every message of an alphabet once; None if there are too many."""
-    if math.prod(map(len, alphabet.columns)) > MOST_MESSAGES:
+    # `len` does not work for ranges of 2^64 numbers.
+    if math.prod((c[-1] - c[0]) // c.step + 1 for c in alphabet.columns) > MOST_MESSAGES:
         return None
     if len(alphabet.columns) == 1:
         return np.array(alphabet.columns[0], dtype=alphabet.dtype)
@@ -177,7 +178,7 @@ class Influence:
                 down=least,
                 up_against_honesty=largest,
                 down_against_honesty=-least,
-                all_at_once=True,
+                all_at_once=False,
                 any_answer=True,
                 lost_message=math.inf,
                 messages=messages,

@@ -44,7 +44,9 @@ from headcount.core.tally import Tally
 from headcount.core.task import Holding, Task
 from headcount.core.tasks.histogram import Histogram
 from headcount.protocols.responses import ratio_epsilon
-from headcount.randomness.totals import binomial, groups
+from headcount.randomness.totals import binomial, groups, multinomial
+
+MOST_DRAWS = 512  # with at most this many draws, a simulation draws the reports of every set
 
 
 @dataclass(frozen=True)
@@ -136,6 +138,36 @@ class SupportError:
         return np.sqrt(self._variance(count)) / self._slope
 
 
+@dataclass(frozen=True, eq=False)
+class SupportSets:
+    """All sets of buckets that reports support, as rows of bits, and how many reports support each.
+
+    Of all reports that support a person's own bucket, each is equally likely, and so is each of all
+    others.
+    """
+
+    rows: NDArray[np.bool_]
+    reports: NDArray[np.int64]
+
+    @classmethod
+    def of(cls, rows: NDArray[np.bool_]) -> "SupportSets | None":
+        """The sets, if every report has a row. None if they are too many to simulate."""
+        sets, reports = np.unique(rows, axis=0, return_counts=True)
+        return cls(sets, reports) if sets.size <= MOST_DRAWS else None
+
+    def simulate(self, held: Holding, own: Fraction, source: Source) -> NDArray[np.int64]:
+        """How many reports support each bucket. They support their owner's with this chance."""
+        supported = np.zeros(len(held.counts), dtype=np.int64)
+        for bucket, people in enumerate(held.counts.tolist()):
+            lies = int(binomial(source, people, 1 - own)[0])
+            for some, having in ((people - lies, True), (lies, False)):
+                among = self.rows[:, bucket] == having
+                if some:
+                    drawn = multinomial(source, some, self.reports[among].tolist())
+                    supported += drawn @ self.rows[among]
+        return supported
+
+
 @dataclass(frozen=True)
 class SupportEstimator(Estimator):
     """Computes ĉ = (N − nq)/(p − q) from the number N of reports that support each bucket."""
@@ -146,16 +178,24 @@ class SupportEstimator(Estimator):
     def tally_size(self) -> int:
         return self.task.domain
 
+    @cached_property
+    def supports(self) -> SupportSets | None:
+        """The sets of buckets that reports support. By default None: they are too many to list."""
+        return None
+
     @property
     def simulates_exactly(self) -> bool:
-        return False
+        return self.supports is not None
 
     def simulate(self, held: Holding, source: Source) -> NDArray[np.int64]:
-        """Each bucket is drawn from its exact law, but independently of the other buckets.
+        """If sets are few, the reports of every set are drawn, which is exact.
 
+        Otherwise each bucket is drawn from its exact law, but independently of the other buckets.
         Independence is exact for oracles that flip each bit separately. For oracles that hash it is
-        an approximation: two buckets are uncorrelated, but three need not be independent.
+        an approximation: two buckets are nearly uncorrelated, but three need not be independent.
         """
+        if self.supports is not None:
+            return self.supports.simulate(held, self.support.own, source)
         supported = np.zeros(len(held.counts), dtype=np.int64)
         for count, alike in groups(held.counts):
             supported[alike] = binomial(source, count, self.support.own, len(alike))
