@@ -28,6 +28,7 @@ from headcount.core.task import Task
 
 _MOST_MESSAGES = 2.0**20  # the largest expected number of messages of a person
 _STEPS = 8  # the steps of the search for the ε1 that needs the allowed number of messages
+_FEWEST_SLOTS, _MOST_SLOTS = 2, 40  # the range of the option `max_slots`, if there is one
 _WISHES = ("error_ratio", "max_messages", "epsilon1")
 
 Noise = TypeVar("Noise")
@@ -106,7 +107,10 @@ class CorrelatedProtocol(Protocol, Generic[Noise]):
         if limits.messages is not None:
             yield {"max_messages": limits.messages}
         if limits.slots is not None:
-            yield {"max_slots": limits.slots} if "max_slots" in option_names(cls) else {}
+            if "max_slots" in option_names(cls):
+                yield {"max_slots": min(max(limits.slots, _FEWEST_SLOTS), _MOST_SLOTS)}
+            if "max_slots" not in option_names(cls) or limits.slots > _MOST_SLOTS:
+                yield {}
 
     @property
     @abstractmethod
