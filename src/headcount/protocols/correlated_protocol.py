@@ -26,9 +26,9 @@ from headcount.core.protocol import Protocol, option_names
 from headcount.core.table import short
 from headcount.core.task import Task
 
+_FEWEST_SLOTS, _MOST_SLOTS = 2, 40  # the range of the option `max_slots`, if there is one
 _MOST_MESSAGES = 2.0**20  # the largest expected number of messages of a person
 _STEPS = 8  # the steps of the search for the ε1 that needs the allowed number of messages
-_FEWEST_SLOTS, _MOST_SLOTS = 2, 40  # the range of the option `max_slots`, if there is one
 _WISHES = ("error_ratio", "max_messages", "epsilon1")
 
 Noise = TypeVar("Noise")
