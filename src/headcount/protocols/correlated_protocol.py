@@ -14,7 +14,7 @@ import math
 from abc import abstractmethod
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any, Generic, TypeVar
+from typing import Any, ClassVar, Generic, TypeVar
 
 from headcount.core import checks
 from headcount.core.budget import Budget, Crowd
@@ -26,7 +26,6 @@ from headcount.core.protocol import Protocol, option_names
 from headcount.core.table import short
 from headcount.core.task import Task
 
-_FEWEST_SLOTS, _MOST_SLOTS = 2, 40  # the range of the option `max_slots`, if there is one
 _MOST_MESSAGES = 2.0**20  # the largest expected number of messages of a person
 _STEPS = 8  # the steps of the search for the ε1 that needs the allowed number of messages
 _WISHES = ("error_ratio", "max_messages", "epsilon1")
@@ -80,6 +79,8 @@ class NoiseFamily(Generic[Noise]):
 class CorrelatedProtocol(Protocol, Generic[Noise]):
     """A protocol with correlated noise. A subclass defines the noise for each ε1."""
 
+    slot_range: ClassVar[tuple[int, int]] = (2, 32)  # what `max_slots` takes, if it is an option
+
     error_ratio: float | None = None  # the standard error divided by the central one, above 1
     max_messages: float | None = None  # the maximum expected number of messages per person
     epsilon1: float | None = None  # the part of epsilon spent on noise in the answer itself
@@ -107,9 +108,11 @@ class CorrelatedProtocol(Protocol, Generic[Noise]):
         if limits.messages is not None:
             yield {"max_messages": limits.messages}
         if limits.slots is not None:
-            if "max_slots" in option_names(cls):
-                yield {"max_slots": min(max(limits.slots, _FEWEST_SLOTS), _MOST_SLOTS)}
-            if "max_slots" not in option_names(cls) or limits.slots > _MOST_SLOTS:
+            fewest, most = cls.slot_range
+            capped = "max_slots" in option_names(cls)
+            if capped:
+                yield {"max_slots": min(max(limits.slots, fewest), most)}
+            if not capped or limits.slots > most:
                 yield {}
 
     @property
