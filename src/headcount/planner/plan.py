@@ -125,7 +125,7 @@ class Plan:
                 for one, (first, last) in zip(self.candidates, rows, strict=True)
             ),
             words=len(left),
-            spare=_COLLECTION_SPARE if collects else _SPARE,
+            spare=(errors[-1][0], *_COLLECTION_SPARE) if collects else _SPARE,
             notes=tuple(self._notes()),
         )
 
@@ -436,7 +436,7 @@ def _included(names: list[str], task: Task, wishes: Wishes) -> list[str]:
 _COLUMNS = (("protocol", "trust"), ("messages", "bits", "local ε", "guarantee"))
 _SPARE = ("trust", "bits", "local ε", "guarantee")
 _COLLECTION_COLUMNS = (("protocol",), ("slots", "bytes", "influence", "shuffler"))
-_COLLECTION_SPARE = ("bytes", "shuffler", "standard error")
+_COLLECTION_SPARE = ("bytes", "shuffler")  # after the margin
 _Cells: TypeAlias = tuple[tuple[str, ...], tuple[str, ...]]  # before and after the errors
 
 
