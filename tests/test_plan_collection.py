@@ -12,7 +12,7 @@ import headcount as hc
 from headcount.core.limits import Limits
 from headcount.core.protocol import option_names
 from headcount.planner.candidate import Candidate, Shift, assess
-from headcount.planner.wishes import Wishes
+from headcount.planner.wishes import Purpose, Wishes
 from headcount.planner.within import assess_within
 from headcount.protocols.registry import protocol_class
 from headcount.protocols.shuffle.zero_exact import ZeroExact
@@ -354,6 +354,19 @@ def test_collections_follow_their_rule(task: hc.Task) -> None:
         assert other.influence is not None
         assert other.slots is not None
         assert other.slots > 64 or other.influence.most > 10 * other.standard_error
+
+
+def test_a_collection_allows_no_more_than_it_says() -> None:
+    usual = hc.plan(hc.Count(), BUDGET, CROWD)["shuffle.zero-exact"]
+    wishes, error = Wishes(Purpose.COLLECTION), usual.standard_error
+    for fitting, beyond in (
+        ({"slots": 64}, {"slots": 65}),
+        ({"sealed_bytes": 16_000}, {"sealed_bytes": 16_001}),
+        ({"influence": Shift(10 * error, 0)}, {"influence": Shift(10.01 * error, 0)}),
+        ({"influence": Shift(0, -10 * error)}, {"influence": Shift(0, -10.01 * error)}),
+    ):
+        assert not list(wishes.misses(dataclasses.replace(usual, **fitting)))
+        assert len(list(wishes.misses(dataclasses.replace(usual, **beyond)))) == 1
 
 
 def test_given_limits_take_the_place_of_a_collections_own() -> None:
