@@ -17,10 +17,16 @@ import conformance
 import guide
 import test_conformance_calls
 import test_conformance_estimates
+import test_conformance_influence
 import test_conformance_privacy
 from headcount.protocols import registry
 
-SUITE = (test_conformance_privacy, test_conformance_estimates, test_conformance_calls)
+SUITE = (
+    test_conformance_privacy,
+    test_conformance_estimates,
+    test_conformance_influence,
+    test_conformance_calls,
+)
 
 
 @dataclass(frozen=True)
@@ -217,6 +223,11 @@ FAULTS = [
         "`zero_exact.py`: `messages_per_user` is the number for a person who holds 0",
         "messages_per_user_and_bundles",
         {"float(2 - self.withheld)": "float(1 - self.withheld)"},
+    ),
+    fault(
+        "`zero_exact.py`: `shifts` forgets what one more person adds",
+        "nobody_shifts_an_answer_by_more_than_stated",
+        {"person=self.weight / WHOLE - 1)": "person=0.0)"},
     ),
     fault(
         "`k_ary.py`: `simulate` draws the numbers of a tally independently",

@@ -182,6 +182,29 @@ def test_without_bundles_nothing_is_bounded() -> None:
     assert "any number of messages" in str(influence)
 
 
+def test_hashes_that_are_not_the_same_for_all_buckets() -> None:
+    """With 16 numbers of 4 bits, two buckets have the same parity with chance 7/15."""
+    e = math.e
+    for name, values, same in (("local.hashing", 4, 7 / 30), ("local.hadamard", 2, 7 / 15)):
+        truth, lie = e / (e + values - 1), 1 / (e + values - 1)
+        other = same * truth + (1 - same) * lie
+        influence = built(name, HISTOGRAM).influence
+        assert influence.up == pytest.approx((1 - other) / (truth - other), rel=1e-9)
+        assert influence.down == pytest.approx(-other / (truth - other), rel=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("name", "row"), [("local.hashing", (1, 16 + 1, 3)), ("local.hadamard", (2 * 8,))]
+)
+def test_a_chosen_hash_supports_half_of_all_numbers(name: str, row: tuple[int, ...]) -> None:
+    """A hash by the last bit of four: buckets 0 to 7 of 10 are shifted at once, and not 8 and 9."""
+    protocol = built(name, HISTOGRAM)
+    others, users = next(crowd_of_others(protocol))
+    shift = added(protocol, others, users, payload(protocol, [row]))
+    up, down = protocol.influence.up, protocol.influence.down
+    assert shift == pytest.approx(np.array([up] * 8 + [down] * 2), rel=1e-9)
+
+
 # Attacks -----------------------------------------------------------------------------------------
 
 

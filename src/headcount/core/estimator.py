@@ -106,11 +106,11 @@ class Estimator(ABC):
         """What single messages add to the answer of `users` people.
 
         By default, the analyzer is asked about every message. This is right if the answer is
-        linear in the tally. It must be stated if it is not, if the analyzer adds noise, or if there
-        are too many messages to list.
+        linear in the tally. It must be stated if it is not, if the analyzer adds noise, if there
+        are too many messages to list, or if the answer has no bounds, like a density.
         """
         messages = all_messages(alphabet)
-        if messages is None:
+        if messages is None or not np.isfinite(self.task.answer_range(1)).all():
             raise NotImplementedError(f"{type(self).__name__} must state shifts")
         return linear_shifts(self, users, messages)
 
