@@ -14,6 +14,7 @@ from scipy.stats import binom, chi2
 
 import headcount as hc
 from enumeration import exactly, geometric_mass, log_likelihood_ratio
+from headcount.core.limits import Limits
 from headcount.core.shuffler import Noise
 from headcount.protocols.registry import protocol_class
 
@@ -704,7 +705,9 @@ def test_settings_within_a_number_of_messages() -> None:
     task, budget, crowd = hc.Mean(0, 1), hc.Budget(1, 1e-6), hc.Crowd(10_000)
     found = {}
     for most in (1, 2, 5, 8, 12, 1000):
-        settings = list(protocol_class(NAME, task).settings_within(task, budget, crowd, most))
+        settings = list(
+            protocol_class(NAME, task).settings_within(task, budget, crowd, Limits(most))
+        )
         built = [hc.protocol(NAME, task, budget, crowd, **options) for options in settings]
         fitting = [one.standard_error() for one in built if one.messages_per_user <= most]
         found[most] = min(fitting)

@@ -16,6 +16,8 @@ from headcount.core.task import task_from
 from headcount.planner import cache
 from headcount.planner import plan as planning
 from headcount.planner.candidate import Candidate, assess
+from headcount.planner.wishes import Wishes
+from headcount.planner.within import assess_within
 
 TASKS: list[hc.Task] = [
     hc.Count(),
@@ -261,7 +263,7 @@ def test_plans_use_all_messages_that_are_allowed(
     name: str, task: hc.Task, limits: tuple[float, ...], settings: list[dict[str, Any]]
 ) -> None:
     for limit in limits:
-        plan = planning._assess(name, task, BUDGET, CROWD, 0.95, limit)
+        plan = assess_within(name, task, BUDGET, CROWD, Wishes(max_messages=limit))
         assert isinstance(plan, Candidate), plan
         best = best_within(name, task, limit, settings)
         if plan.messages_per_user > limit:
@@ -276,7 +278,7 @@ def test_plans_use_all_messages_that_are_allowed(
 def test_correlated_sums_take_the_levels_that_the_messages_allow() -> None:
     name, task, crowd = "shuffle.correlated-sum", hc.Sum(0, 4, whole=True), hc.Crowd(40)
     budget, limit = hc.Budget(4, 0.01), 2.2
-    plan = planning._assess(name, task, budget, crowd, 0.95, limit)
+    plan = assess_within(name, task, budget, crowd, Wishes(max_messages=limit))
     assert isinstance(plan, Candidate)
     assert plan.messages_per_user <= limit
     assert plan.parameters["levels"] == 2
@@ -391,7 +393,7 @@ def test_changed_plans_are_refused(tmp_path: Path) -> None:
         ({"budget": {"epsilon": 2.0, "delta": 1e-6}}, "digest"),
         ({"crowd": {"users": 5000, "honest": None}}, "digest"),
         ({"chosen": "local.randomized-response"}, "digest"),
-        ({"version": 2}, "version 1, got"),
+        ({"version": 1}, "version 2, got"),
         ({"format": "other"}, "must be of format"),
         ({"task": {"name": "median"}}, "complete and valid"),
         ({"candidates": [{}]}, "complete and valid"),

@@ -28,6 +28,7 @@ from headcount.core.estimate import Estimate
 from headcount.core.estimator import Estimator
 from headcount.core.guarantee import Guarantee, PrivacyCurve
 from headcount.core.influence import Influence
+from headcount.core.limits import Limits
 from headcount.core.messages import Alphabet, Batch, Messages
 from headcount.core.randomizer import BundleLaw, Randomizer
 from headcount.core.sealing import sealed_size
@@ -118,11 +119,12 @@ class Protocol(ABC):
 
     @classmethod
     def settings_within(
-        cls, task: Task, budget: Budget, crowd: Crowd, max_messages: float
+        cls, task: Task, budget: Budget, crowd: Crowd, limits: Limits
     ) -> Iterator[dict[str, Any]]:
-        """Settings of the options to try if a person may send at most `max_messages`.
+        """Settings of the options to try if there are limits on what a person sends.
 
-        They must include the best settings. By default no option trades messages for error.
+        They must include the best settings within the limits, or else those that are nearest to the
+        limits. Other settings do no harm. By default no option trades messages for error.
         """
         yield {}
 

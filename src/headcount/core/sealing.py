@@ -11,6 +11,7 @@ from headcount.core.messages import Alphabet
 _KEY, _TAG = 32, 16
 _HEADER = 4 + 16  # version, question and kind, and the digest
 _BLOCK = 64
+LEAST_SIZE = _KEY + _BLOCK + _TAG  # the size of a sealed message with a short content
 
 
 def sealed_size(alphabet: Alphabet) -> int:

@@ -21,6 +21,7 @@ from headcount.core import checks
 from headcount.core.budget import Budget, Crowd
 from headcount.core.cached import cached_property
 from headcount.core.errors import Infeasible, InvalidParameter
+from headcount.core.limits import Limits
 from headcount.core.promise import check_curve, paper_is_not_private
 from headcount.core.protocol import Protocol
 from headcount.core.table import short
@@ -108,9 +109,9 @@ class CorrelatedProtocol(Protocol, Generic[Noise]):
 
     @classmethod
     def settings_within(
-        cls, task: Task, budget: Budget, crowd: Crowd, max_messages: float
+        cls, task: Task, budget: Budget, crowd: Crowd, limits: Limits
     ) -> Iterator[dict[str, Any]]:
-        yield {"max_messages": max_messages}
+        yield {} if limits.messages is None else {"max_messages": limits.messages}
 
     @property
     @abstractmethod

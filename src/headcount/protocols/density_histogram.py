@@ -352,11 +352,16 @@ class DensityHistogram(Protocol):
         """The histogram protocol that people run."""
         return self.counting(self.bins or self.best_bins())
 
+    @property
+    def least_bins(self) -> int:
+        """The least number of bins that the polynomials need."""
+        return max(2, math.ceil(self.task.smoothness))
+
     def best_bins(self) -> int:
         """The number K of bins with the smallest error."""
         # The error falls up to the best K and grows beyond it. For a large K some protocols take
         # long to calibrate, so it is tried only if smaller ones are not enough.
-        low = high = max(2, math.ceil(self.task.smoothness))
+        low = high = self.least_bins
         while high < MOST_BINS and not self._enough(high):
             low, high = high + 1, min(2 * high, MOST_BINS)
         while low < high:

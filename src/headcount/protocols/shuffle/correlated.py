@@ -18,7 +18,7 @@ Messages    x + (b/(1−b) + a/(1−a) + 2rp/(1−p))/h messages of 1 bit. Whoev
 """
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
@@ -37,6 +37,7 @@ from headcount.core.estimate import Answer, ErrorLaw
 from headcount.core.estimator import Estimator
 from headcount.core.guarantee import Guarantee, PrivacyCurve
 from headcount.core.influence import Shifts
+from headcount.core.limits import Limits
 from headcount.core.messages import Alphabet, Messages
 from headcount.core.promise import promise
 from headcount.core.protocol import Calibration
@@ -210,6 +211,15 @@ class Correlated(CorrelatedProtocol[CorrelatedNoise]):
     # What is minimized for the wanted error: the expected number of messages of a person, or the
     # largest number that a person may have, which is the number of slots of a bundle.
     minimize: Literal["messages", "slots"] = "messages"
+
+    @classmethod
+    def settings_within(
+        cls, task: Task, budget: Budget, crowd: Crowd, limits: Limits
+    ) -> Iterator[dict[str, Any]]:
+        if limits.slots is None or limits.slots > MOST_SLOTS:
+            yield from super().settings_within(task, budget, crowd, limits)
+        if limits.slots is not None:
+            yield {"max_slots": min(max(limits.slots, LEAST_SLOTS), MOST_SLOTS)}
 
     @property
     def cells(self) -> int:

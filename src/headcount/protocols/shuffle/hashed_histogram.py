@@ -42,7 +42,8 @@ Messages    1 + bμ/h messages of 64 + l bits, with b near n/ln n. The local ε 
 """
 
 import math
-from collections.abc import Iterator, Mapping
+from bisect import bisect_left
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
@@ -53,12 +54,14 @@ from numpy.typing import NDArray
 from headcount.accounting import laws
 from headcount.core import checks
 from headcount.core.budget import Budget, Crowd
+from headcount.core.bundles import MOST_SLOTS
 from headcount.core.cached import cached_property
 from headcount.core.errors import InvalidParameter
 from headcount.core.estimate import Answer
 from headcount.core.estimator import Estimator
 from headcount.core.guarantee import Guarantee
 from headcount.core.influence import Shifts
+from headcount.core.limits import Limits
 from headcount.core.messages import Alphabet, Messages
 from headcount.core.randomizer import BundleLaw
 from headcount.core.source import Source
@@ -252,13 +255,24 @@ class HashedHistogram(FakeUsers):
 
     @classmethod
     def settings_within(
-        cls, task: Task, budget: Budget, crowd: Crowd, max_messages: float
+        cls, task: Task, budget: Budget, crowd: Crowd, limits: Limits
     ) -> Iterator[dict[str, Any]]:
         noise = least_noise(budget, "exact") if budget.delta else None
-        # A person sends 1 + bμ/h messages, and the error falls as b grows.
-        allowed = 0 if noise is None else int((max_messages - 1) * crowd.honest / noise)
+        if noise is None:
+            yield {}
+            return
+        build: Callable[..., HashedHistogram] = cls  # the task is known to be a histogram
+
+        def too_many(log_cells: int) -> bool:
+            return not limits.allow(build(task, budget, crowd, cells=2**log_cells))
+
+        # A person sends 1 + bμ/h messages. As b grows, the error falls and bundles grow.
+        most = min(one for one in (limits.messages, limits.slots, MOST_SLOTS) if one is not None)
+        allowed = int((most - 1) * crowd.honest / noise)
         largest = min(allowed.bit_length() - 1, _MOST_LOG_CELLS)
-        yield {"cells": 2**largest} if largest > 0 else {}
+        if limits.slots is not None:
+            largest = bisect_left(range(1, largest + 1), True, key=too_many)
+        yield {"cells": 2 ** max(largest, 1)}
 
     def check_options(self) -> None:
         if self.cells is not None:

@@ -40,6 +40,7 @@ from headcount.core.budget import Budget, Crowd, Trust
 from headcount.core.cached import cached_property
 from headcount.core.errors import Infeasible, InvalidParameter
 from headcount.core.guarantee import Guarantee, NearCurve, PrivacyCurve
+from headcount.core.limits import Limits
 from headcount.core.promise import check_curve, promise
 from headcount.core.protocol import Protocol
 from headcount.core.randomizer import Randomizer
@@ -106,10 +107,10 @@ class NoisyShufflerSum(Protocol):
 
     @classmethod
     def settings_within(
-        cls, task: Task, budget: Budget, crowd: Crowd, max_messages: float
+        cls, task: Task, budget: Budget, crowd: Crowd, limits: Limits
     ) -> Iterator[dict[str, Any]]:
         yield {}
-        allowed = math.floor(max_messages)
+        allowed = limits.fixed
         if allowed >= 1:
             digits = min(allowed, _MOST_DIGITS)
             yield {"levels_as": "bits", "levels": min(allowed, _MOST_BITS)}

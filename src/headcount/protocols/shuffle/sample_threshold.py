@@ -44,6 +44,7 @@ from headcount.core.estimate import Answer
 from headcount.core.estimator import Estimator
 from headcount.core.guarantee import Guarantee
 from headcount.core.influence import Shifts
+from headcount.core.limits import Limits
 from headcount.core.messages import Alphabet, Messages
 from headcount.core.promise import promise
 from headcount.core.protocol import Calibration, Protocol
@@ -260,11 +261,11 @@ class SampleThreshold(Protocol):
 
     @classmethod
     def settings_within(
-        cls, task: Task, budget: Budget, crowd: Crowd, max_messages: float
+        cls, task: Task, budget: Budget, crowd: Crowd, limits: Limits
     ) -> Iterator[dict[str, Any]]:
         yield {}
-        if 0 < max_messages < 1:
-            yield {"rate": max_messages}
+        if limits.messages is not None and limits.messages < 1:
+            yield {"rate": limits.messages}
 
     def check_options(self) -> None:
         if self.rate is not None:

@@ -32,6 +32,7 @@ from headcount.accounting.geometric import moved_curve
 from headcount.core.budget import Budget, Crowd
 from headcount.core.cached import cached_property
 from headcount.core.errors import Infeasible
+from headcount.core.limits import Limits
 from headcount.core.messages import Messages
 from headcount.core.promise import check_curve
 from headcount.core.source import Source
@@ -109,7 +110,7 @@ class SplitAndMix(SecretSharing):
 
     @classmethod
     def settings_within(
-        cls, task: Task, budget: Budget, crowd: Crowd, max_messages: float
+        cls, task: Task, budget: Budget, crowd: Crowd, limits: Limits
     ) -> Iterator[dict[str, Any]]:
         yield {}
         try:
@@ -120,10 +121,9 @@ class SplitAndMix(SecretSharing):
         low, high = 0, usual.grid.levels + 1
         while high - low > 1:
             middle = (low + high) // 2
-            fits = cls(task, budget, crowd, precision=middle).messages_per_user <= max_messages
+            fits = cls(task, budget, crowd, precision=middle).messages_per_user <= limits.fixed
             low, high = (middle, high) if fits else (low, middle)
-        if low:
-            yield {"precision": low}
+        yield {"precision": max(low, 1)}
 
     def check_options(self) -> None:
         check_levels(self, "precision")

@@ -41,6 +41,7 @@ from headcount.core.cached import cached_property
 from headcount.core.errors import Infeasible
 from headcount.core.estimate import Answer
 from headcount.core.estimator import Estimator
+from headcount.core.limits import Limits
 from headcount.core.messages import Alphabet, Messages
 from headcount.core.promise import check_curve
 from headcount.core.randomizer import BundleLaw, Randomizer
@@ -186,7 +187,7 @@ class SplitAndMixHistogram(SecretSharing):
 
     @classmethod
     def settings_within(
-        cls, task: Task, budget: Budget, crowd: Crowd, max_messages: float
+        cls, task: Task, budget: Budget, crowd: Crowd, limits: Limits
     ) -> Iterator[dict[str, Any]]:
         yield {}
         yield {"sharing": "buckets"}  # vectors may be too long
