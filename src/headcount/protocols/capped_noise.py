@@ -38,6 +38,7 @@ MOST_SLOTS = 32
 _LEAST_EPSILON = (0.1, 0.4)  # of a count and of a histogram; below, the laws of D are too long
 _USUAL_RATIO = 1.05
 _TINY = 50  # honest people
+_FEWER = 3  # by so many slots less than allowed the search goes down if it fails
 # About the longest jump, times the rate of its noise, that is needed for these ratios of the error.
 _RATIOS, _NEEDED = [1.01, 1.02, 1.05, 1.1, 1.2, 1.5, 2.0], [11.0, 10.0, 9.0, 8.0, 6.0, 4.0, 2.0]
 _TRIES = 5  # how often c is corrected until the exact δ is within the budget
@@ -216,17 +217,30 @@ class SlotSearch:
         return min(self.cells, 2)
 
     def within(self, slots: int) -> CappedShares:
-        """The noise with the smallest error for at most this number of slots.
+        """The noise with the smallest error that is found for at most this number of slots.
 
         More slots make the error smaller, except in tiny crowds, in which all numbers are tried.
+        For some numbers the search fails or does badly. Then smaller numbers are tried, too.
         """
         self._check_epsilon()
-        tiny = self.crowd.honest <= _TINY
-        tried = map(self._calibrated, range(LEAST_SLOTS if tiny else slots, slots + 1))
-        found = [shares for shares in tried if shares is not None]
+        tiny, found = self.crowd.honest <= _TINY, list[CappedShares]()
+        for number in range(slots, LEAST_SLOTS - 1, -1):
+            shares = self._calibrated(number)
+            if shares is not None:
+                found.append(shares)
+            if not tiny and (self._as_hoped(shares, number) or slots - number >= _FEWER):
+                break
         if not found:
             raise self._infeasible(slots)
         return min(found, key=self.error_ratio)
+
+    def _as_hoped(self, shares: CappedShares | None, slots: int) -> bool:
+        """Whether the exact calibration confirms nearly the error that the search found."""
+        wish = self._wish(slots)
+        noise = best_noise(wish) if wish.crowds.cells else None
+        if shares is None or noise is None:
+            return False
+        return shares.noise.variance <= 1.01 * noise.variance
 
     def least(self, error_ratio: float | None, most: int | None) -> CappedShares:
         """The noise with the least number of slots, up to `most`, for this error."""

@@ -41,6 +41,7 @@ from headcount.core.cached import cached_property
 from headcount.core.errors import Infeasible
 from headcount.core.estimate import Answer
 from headcount.core.estimator import Estimator
+from headcount.core.influence import Shifts
 from headcount.core.limits import Limits
 from headcount.core.messages import Alphabet, Messages
 from headcount.core.promise import check_curve
@@ -163,6 +164,12 @@ class BucketSums(Estimator):
 
     def unbiased(self, tally: Tally, source: Source | None = None) -> Answer:
         return read(tally.counts, self.modulus, tally.users).astype(np.float64)
+
+    def shifts(self, users: int, alphabet: Alphabet) -> Shifts:
+        # One share changes the sum of a bucket to any number modulo q.
+        most = (users + self.modulus) // 2
+        answers = (float(most + 1 - self.modulus), float(most))
+        return Shifts(0.0, 0.0, everywhere=self.vectors, answers=answers)
 
     def standard_error(self, users: int, held: Holding | None) -> float:
         return self.noise.error(users).standard_error
