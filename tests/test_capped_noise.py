@@ -183,10 +183,11 @@ def test_a_count_with_too_many_people_for_its_exact_law_has_an_upper_bound() -> 
     bound = capped_curve(noise, crowds, 1.0, 1e-6)
     exact = max(both_ways(power(person(9, 40_000, 0.99, 0.99, 1.1, 20.0), 40_000, 64), 1.0))
     assert exact < bound.delta(1.0)
-    (cell,) = crowds.cells
-    assert stats.binom.cdf(cell.people - 1, 40_000, 0.25) <= 1e-9
+    (marked_people,) = crowds.ranges
+    fewest = marked_people.people
+    assert stats.binom.cdf(fewest - 1, 40_000, 0.25) <= 1e-9
     # The bound is that of the fewest marked people, who jump four times as often.
-    marked = max(both_ways(power(person(9, 10_000, 0.99, 0.99, 1.1, 20.0), cell.people, 64), 1.0))
+    marked = max(both_ways(power(person(9, 10_000, 0.99, 0.99, 1.1, 20.0), fewest, 64), 1.0))
     assert bound.delta(1.0) == pytest.approx(marked + 1e-9, rel=1e-3)
 
 
@@ -210,14 +211,14 @@ def test_known_noise_of_two_buckets(
     assert error == pytest.approx(ratio * CENTRAL_BUCKET, rel=1e-5)
     table = power(person(*numbers), people, 128)
     assert pair_delta(table, 1.0) == pytest.approx(delta, rel=2e-5)
-    # All people are in the one cell that is left if nothing is unknown about their number.
+    # The number of people is certain, so there is only one range.
     surely = Crowds(people, Fraction(1), moved=True)
     found = capped_curve(noise, surely, 1.0, 1e-6).delta(1.0)
     assert delta * (1 - 1e-5) < found < 1.02 * delta
 
 
 def ranges(honest: int, buckets: int) -> list[tuple[int, float]]:
-    """Every number of people, with the chance that the smaller of two buckets has so many."""
+    """Numbers of people, with the chance that the smaller of two buckets has about that number."""
     law = stats.binom(honest, 1 / buckets)
     numbers = np.arange(int(law.ppf(1e-11)), int(law.ppf(1 - 1e-4)), 3)
     below = np.minimum(2 * law.cdf(numbers - 1), 1.0)
@@ -227,7 +228,7 @@ def ranges(honest: int, buckets: int) -> list[tuple[int, float]]:
 
 @pytest.mark.parametrize(("users", "buckets", "slots"), [(1000, 5, 9), (600, 3, 12)])
 def test_the_bound_of_a_capped_histogram_holds(users: int, buckets: int, slots: int) -> None:
-    """It is above the average over finer ranges, of which each counts with its lowest number."""
+    """It is above the average over finer ranges, each of which counts with its lowest number."""
     protocol = build(HISTOGRAM, hc.Histogram(buckets), users, max_slots=slots)
     assert not protocol.guarantee.exact
     one = of_protocol(protocol, users / buckets)

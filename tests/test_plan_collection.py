@@ -393,7 +393,7 @@ def test_tables_of_collections_fit_a_terminal(task: hc.Task) -> None:
     whole = plan.table().columns
     assert {"slots", "bytes", "influence", "shuffler"} <= set(whole)
     assert "bits" not in whole
-    assert "dishonest people cost privacy with: shuffle." in str(plan)
+    assert "privacy relies on honest people with: shuffle." in str(plan)
     assert "bits" in hc.plan(task, BUDGET, CROWD).table().columns
 
 

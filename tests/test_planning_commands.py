@@ -92,7 +92,7 @@ def test_plans_for_a_collection(headcount: Headcount, tmp_path: Path) -> None:
     heading = done.out.splitlines()[2].split()
     assert heading[-4:] == ["slots", "bytes", "influence", "shuffler"]
     assert "central." not in done.out
-    assert "dishonest people cost privacy with: shuffle." in done.out
+    assert "privacy relies on honest people with: shuffle." in done.out
     plan = hc.Plan.load(tmp_path / "plan.json")
     assert plan.purpose == "collection"
     assert f"saved: plan.json (runs {plan.chosen}" in done.out

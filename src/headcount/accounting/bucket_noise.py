@@ -1,8 +1,8 @@
 """Truncated geometric noise in every bucket of a histogram.
 
 The noise Z_b of bucket b is `truncated_geometric` on 0, …, T with the rate ε/2. There are d
-buckets. If the total is fixed, the numbers are given that they add up to d·T/2. Otherwise they are
-independent.
+buckets. If the total is fixed, the law of the numbers is conditioned on the sum d·T/2. Otherwise
+the numbers are independent.
 
 A person who moves from bucket i to bucket j changes z to z + e_i − e_j. Both buckets change the
 probability by a factor of at most e^{ε/2}, so the ratio is at most e^ε. Outcomes with Z_i = T or
@@ -29,9 +29,9 @@ from headcount.accounting.truncated_geometric import MOST, TruncatedGeometric, l
 from headcount.core.cached import cached_property
 from headcount.core.guarantee import PrivacyCurve
 
-_TINY = 1e-250  # smaller probabilities are cut off; those that matter are far above
+_TINY = 1e-250  # smaller probabilities are cut off: they are far too small to matter
 MOST_TOGETHER = 1 << 16  # the largest d·T with a fixed total: longer convolutions take too long
-_STEP = 8  # the search for T goes by this many pairs of numbers at a time
+_STEP = 8  # the first step of the search for T is its starting point divided by this
 
 
 @dataclass(frozen=True)
@@ -94,7 +94,7 @@ class BucketNoise:
     @cached_property
     def losses(self) -> tuple[float, float, float, float]:
         """The probabilities that a move has the loss ∞, ε, 0 or −ε. They are rounded up."""
-        # Of u ≥ 0 and of v ≤ 0, the move makes the outcome less likely.
+        # The noise of i grows: this is less likely if u ≥ 0. That of j shrinks: if v ≤ 0.
         half, sums = self.most // 2, np.zeros(3)
         for u in range(self.most):
             row, own = self._row(u), int(u >= half)
@@ -176,7 +176,7 @@ def least_bucket_noise(
         return BucketNoise(TruncatedGeometric(rate, 2 * half), buckets, fixed_total)
 
     def delta_at(half: int) -> float:
-        return noise(half).unpaired if _falls(noise(half)) else 1.0
+        return noise(half).unpaired if noise(half).bucket.falls else 1.0
 
     # Independent buckets have δ = 1 − (1−p_0)². A fixed total makes the ends less likely, but
     # never below (p_0)².
@@ -187,12 +187,6 @@ def least_bucket_noise(
     step = max(1, start // _STEP)
     half = least_private(delta_at, delta, start=start, stop=min(longest, MOST // 2), steps=step)
     return None if half is None else noise(half)
-
-
-def _falls(noise: BucketNoise) -> bool:
-    """Whether the noise falls up to its ends. If not, 2^−128 is too coarse for it."""
-    weights = noise.bucket.weights
-    return weights[0] <= weights[1]
 
 
 @dataclass(frozen=True, eq=False)

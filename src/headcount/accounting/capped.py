@@ -29,15 +29,15 @@ from headcount.accounting.laws import ROUNDING, Law
 from headcount.core.cached import cached_property
 
 _EDGE, _ONE = Fraction(9, 20), Fraction(1, 10)  # the weights of 0 and m, and of 1
-# Laws are cut off where a probability is below this part of δ: of a count, of two buckets.
+# Laws are cut off where a probability is below this part of δ: for a count, for two buckets.
 RARE = (2.0**-40, 2.0**-18)
-_MISSED = 2.0**-12  # the part of δ for ranges of people that are left out
-_BLOCK = 2048  # so many sums are computed by one product of matrices
-_FAR = 2.0**-260  # the window of a binomial law reaches so far out
-_RANGES = 8  # into so many ranges the numbers of people in a bucket are divided
-_MORE_RANGES = 12  # and into so many if it has few people, since their number then varies much
+_MISSED = 2.0**-12  # the part of δ for numbers of people that are left out, since they are rare
+_BLOCK = 2048  # the number of sums that one product of matrices computes
+_FAR = 2.0**-260  # about the probability outside the window of a binomial law
+_RANGES = 8  # the number of ranges into which the numbers of people in a bucket are divided
+_MORE_RANGES = 12  # the same for a bucket with few people, whose number varies more
 _FEW_PEOPLE = 1000
-# The largest size of a law, and the most multiplications to compute it: of a count, of a bucket.
+# The largest size of a law, and the most multiplications to compute it: for a count, for a bucket.
 _LARGEST_LAW = (6e6, 1.6e6)
 _MOST_WORK = (5e9, 1e9)
 _TILTS = np.geomspace(1e-2, 300, 240)  # the tilts that are tried in Chernoff's bound
@@ -121,7 +121,7 @@ class CappedNoise:
 
 
 def pair_law(most: int) -> dict[int, Fraction]:
-    """The law of the number of pairs, of which at most `most` fit."""
+    """The law of one person's number of pairs if at most `most` fit."""
     if most < 2:
         return {pairs: Fraction(1, most + 1) for pairs in range(most + 1)}
     return {0: _EDGE, 1: _ONE, most: _EDGE}
@@ -141,7 +141,10 @@ class CrowdLaw:
 
 
 def crowd_law(noise: CappedNoise, people: int, rare: float) -> CrowdLaw:
-    """The law of (D, V) for so many honest people. A few times `rare` is cut off, and counted."""
+    """The law of (D, V) for this number of honest people.
+
+    A probability of a few times `rare` is cut off and added to the tail.
+    """
     jumpers = laws.binomial(people, noise.jumping).trimmed(rare)
     most = jumpers.stop - 1
     jumped = _jumpers_law(noise, jumpers, rare)
@@ -153,10 +156,10 @@ def crowd_law(noise: CappedNoise, people: int, rare: float) -> CrowdLaw:
 
 
 def _jumpers_law(noise: CappedNoise, jumpers: Law, rare: float) -> CrowdLaw:
-    """The law of (D, V) of as many people as may jump, if so many of them do as `jumpers` says.
+    """The law of (D, V) of the most people who may jump. `jumpers` is the law of how many do.
 
-    With A the law of (jump, −1s) of a person who jumps, and B that of one who does not, it is
-    Σ_k P(k) A^k B^{most−k}, computed by Horner's rule.
+    With A the law of (jump, number of −1) of a person who jumps, and B that of one who does not, it
+    is Σ_k P(k) A^k B^{most−k}, computed by Horner's rule.
     """
     most, longest = jumpers.stop - 1, noise.longest
     down, up = (min(_reach(noise, jumpers, rare, sign), most * longest) for sign in (-1, 1))
@@ -206,7 +209,7 @@ def _reach(noise: CappedNoise, jumpers: Law, rare: float, sign: int) -> int:
 
 
 def _with_pairs(total: NDArray[np.float64], most: int) -> NDArray[np.float64]:
-    """The law of (D, V) after one more person drew from the pairs of which `most` fit."""
+    """The law of (D, V) after one more person has drawn a number of pairs, at most `most`."""
     if not most:
         return total
     wide = total.shape[1]
@@ -225,12 +228,12 @@ def _floats(law: dict[int, Fraction]) -> NDArray[np.float64]:
 
 @lru_cache(maxsize=32)
 def flood_law(most: int, people: int, rare: float) -> Law:
-    """The law of the number of pairs of so many people who do not jump."""
+    """The law of the number of pairs of this number of people who do not jump."""
     if not most or not people:
         return Law(0, np.ones(1))
     if most == 1:
         return laws.binomial(people, Fraction(1, 2)).trimmed(rare)
-    # `ones` people have one pair each. Of the others, M people, each has `most` pairs or none.
+    # `ones` people have one pair each. Each of the other M people has `most` pairs or none.
     ones = laws.binomial(people, _ONE).trimmed(rare)
     trials = people - np.arange(ones.start, ones.stop)
     half = laws.binomial(int(trials[0]), Fraction(1, 2), _FAR)
@@ -270,10 +273,10 @@ def _convolved_rows(rows: NDArray[np.float64], other: NDArray[np.float64]) -> ND
 
 
 @dataclass(frozen=True)
-class Cell:
-    """A range of numbers of people, by its lowest number, with a bound on its probability."""
+class PeopleRange:
+    """A range of numbers of people, with a bound on its probability."""
 
-    people: int
+    people: int  # the lowest number
     weight: float
 
 
@@ -281,20 +284,20 @@ class Cell:
 class Crowds:
     """How many honest people have their noise in the cells that a person changes.
 
-    Each of `honest` people has it in a cell with probability `share`. If the share is below 1,
-    these numbers of people are given away to the adversary. They do not depend on data, and fewer
-    people mean a larger δ. So each range of numbers counts with its lowest number.
+    Each of `honest` people has it in a cell with probability `share`. If the share is below 1, the
+    adversary is told these numbers of people. They do not depend on data, and fewer people mean a
+    larger δ. So each range of numbers counts with its lowest number.
 
     If there are too many people for the exact law, everyone is secretly marked with probability
-    2^−halvings, and otherwise does not jump. All that people without a mark send is given away,
-    too. People with a mark jump 2^halvings times as often.
+    2^−halvings. People without a mark do not jump, and the adversary is also told all that they
+    send. People with a mark jump 2^halvings times as often.
     """
 
     honest: int
     share: Fraction
     moved: bool  # whether a person changes two cells
     halvings: int = 0
-    missed: float = 0.0  # the probability of too few people that is left out of the cells
+    missed: float = 0.0  # the probability of fewer people than in any range
 
     @classmethod
     def of(cls, honest: int, cells: int, slots: int, rate: float, delta: float) -> "Crowds":
@@ -318,7 +321,7 @@ class Crowds:
 
     @property
     def exact(self) -> bool:
-        """Whether nothing is given away."""
+        """Whether the adversary is told nothing else than the view."""
         return self.share == 1 and not self.halvings
 
     def thinned(self, noise: CappedNoise) -> CappedNoise:
@@ -326,10 +329,10 @@ class Crowds:
         return replace(noise, crowd=math.ldexp(noise.crowd, -self.halvings))
 
     @cached_property
-    def cells(self) -> tuple[Cell, ...]:
+    def ranges(self) -> tuple[PeopleRange, ...]:
         """The ranges, in rising order. Their weights add up to at most 1."""
         if self.exact:
-            return (Cell(self.honest, 1.0),)
+            return (PeopleRange(self.honest, 1.0),)
         law = laws.binomial(self.honest, self.share / 2**self.halvings)
         # The smaller of two numbers is in a range with at most twice the probability of one.
         below = np.cumsum(law.mass) * ((2 if self.moved else 1) * (1 + law.slack + 1e-12))
@@ -343,6 +346,6 @@ class Crowds:
         reached = np.minimum(below[edges - 1 - law.start], 1.0)
         reached[0], reached[-1] = 0.0, 1.0
         return tuple(
-            Cell(int(people), float(weight))
+            PeopleRange(int(people), float(weight))
             for people, weight in zip(edges[:-1], np.diff(reached), strict=True)
         )

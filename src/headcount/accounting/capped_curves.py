@@ -24,14 +24,14 @@ def capped_curve(noise: CappedNoise, crowds: Crowds, epsilon: float, delta: floa
     Probabilities far below δ are cut off and added to it.
     """
     thin, rare = crowds.thinned(noise), delta * RARE[crowds.moved]
-    views = (crowd_law(thin, cell.people, rare) for cell in crowds.cells)
+    views = (crowd_law(thin, some.people, rare) for some in crowds.ranges)
     if crowds.moved:
         curves = [_moved(view, epsilon, rare) for view in views]
     else:
         curves = [PairCurve.both_directions(view.law, view.moved) for view in views]
     if crowds.exact:
         return curves[0]
-    weights = np.array([cell.weight for cell in crowds.cells])
+    weights = np.array([some.weight for some in crowds.ranges])
     return AverageCurve(tuple(curves), weights, crowds.missed)
 
 

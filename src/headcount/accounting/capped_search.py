@@ -17,8 +17,8 @@ from scipy.optimize import minimize
 
 from headcount.accounting.capped import CappedNoise, Crowds, pair_law
 
-_POINTS = 96  # so many V are enough if the law is smooth
-_FEW_POINTS = 32  # and so many for two cells, whose δ takes longer to compute
+_POINTS = 96  # the number of V that is enough if the law is smooth
+_FEW_POINTS = 32  # the same for two cells, whose δ takes longer to compute
 _DEVIATIONS = 15  # the window of V, in standard deviations
 _FEW = 60  # with fewer people the law is not smooth, and every V is computed
 _ROUNDS = (50, 25)  # the rounds of the search: for a count, for two buckets
@@ -60,6 +60,8 @@ class Wish:
 @lru_cache(maxsize=128)
 def best_noise(wish: Wish) -> CappedNoise | None:
     """The noise with the smallest error that the search finds, or None if it finds none."""
+    if not wish.crowds.ranges:
+        return None
     # A longest jump is long enough if e^{−rate·J} is far below δ.
     length = (wish.slots - 1) * wish.rate * math.log(1e6) / max(math.log(1 / wish.delta), 1.0)
     start = CappedNoise(
@@ -97,7 +99,7 @@ def best_noise(wish: Wish) -> CappedNoise | None:
             best, latest = (log, found), found
         return log
 
-    # A person who moves changes two cells in both ways, so there one rate is best.
+    # A person who moves adds to one cell and takes from another, so one rate for both is best.
     rates = 1 if wish.crowds.moved else 2
     first = np.array([*[0.0, -0.01][:rates], math.log(start.last)])
     corners = [first, *(first + step for step in np.diag([*[-0.02, -0.02][:rates], 0.4]))]
@@ -120,7 +122,7 @@ class Fit:
     slope: float = -20.0  # the last slope of ln δ in ln c
 
     def near(self, noise: CappedNoise, close: float = 0.02) -> CappedNoise | None:
-        """The noise with about this δ, by one more step of the secant from a close one."""
+        """The noise with about the wanted δ: one step of the secant from noise that is close."""
         log = math.log(noise.scale)
         excess = self._excess(noise, log)
         for _ in range(12):
@@ -138,21 +140,21 @@ class Fit:
         return math.log(max(delta, 1e-300) / self.delta)
 
 
-# About the δ ----------------------------------------------------------------------------------
+# The approximate δ ----------------------------------------------------------------------------
 
 
 def quick_delta(wish: Wish, noise: CappedNoise) -> float:
-    """About the δ of this noise. It is 1 if the chances of its jumps add up to more than 1."""
+    """The approximate δ of this noise. It is 1 if the chances of jumps add up to more than 1."""
     thin = wish.crowds.thinned(noise)
     if thin.chances.sum() >= 1:
         return 1.0
     total = wish.crowds.missed
-    for cell in wish.crowds.cells:
-        total += cell.weight * _delta_of_cell(wish, thin, cell.people)
+    for some in wish.crowds.ranges:
+        total += some.weight * _delta_with(wish, thin, some.people)
     return total
 
 
-def _delta_of_cell(wish: Wish, noise: CappedNoise, people: int) -> float:
+def _delta_with(wish: Wish, noise: CappedNoise, people: int) -> float:
     points = _FEW_POINTS if wish.crowds.moved else _POINTS
     law = _law(noise, people, wish.reach, points)
     moved = np.roll(law, 1, axis=0)
@@ -203,7 +205,7 @@ def _transforms(
 
 
 def _moved_delta(held: NDArray[np.float64], left: NDArray[np.float64], epsilon: float) -> float:
-    """About Σ_y held(y)·HS_{ε − ln(held(y)/left(y))}(left‖held)."""
+    """Approximately Σ_y held(y)·HS_{ε − ln(held(y)/left(y))}(left‖held)."""
     likely = (held > _RARE) & (left > _RARE)
     # What only one of the two laws has counts in full.
     lost = float(held[~likely].sum() + left[~likely].sum())

@@ -45,6 +45,11 @@ class TruncatedGeometric:
         """P(k < value)."""
         return Fraction(sum(self.weights[:value]), TOTAL)
 
+    @property
+    def falls(self) -> bool:
+        """Whether probabilities fall up to both ends. If not, 2^−128 is too coarse for them."""
+        return self.weights[0] <= self.weights[1]
+
     @cached_property
     def variance(self) -> Fraction:
         half = self.most // 2
@@ -88,8 +93,7 @@ def least_most(rate: Fraction, steps: int, delta: float) -> int | None:
 
     def rounded(half: int) -> float:
         law = TruncatedGeometric(rate, 2 * half)
-        # If the noise does not fall up to its ends, 2^−128 is too coarse for it.
-        return float_above(law.below(steps)) if law.weights[0] <= law.weights[1] else 1.0
+        return float_above(law.below(steps)) if law.falls else 1.0
 
     near = least_private(before_rounding, delta, start=first, stop=MOST // 2, steps=1)
     if near is None:

@@ -26,6 +26,7 @@ from headcount.core.protocol import Protocol
 from headcount.core.randomizer import Bundle
 from headcount.core.shuffler import NoiseLaw, Shuffler
 from headcount.core.table import Table, short
+from headcount.core.tally import Tally
 
 Counts: TypeAlias = tuple[int, ...]
 MOST_OUTCOMES = 200_000  # a view with more outcomes is refused
@@ -387,10 +388,7 @@ class _Releases:
     def _released(self, counts: Counts, people: int) -> Law:
         dtype = self._protocol.alphabet.dtype
         payload = np.repeat(np.array(self._crowds.kinds, dtype=dtype), counts)
-        law = self._protocol.estimator.release_law(self._protocol.tally(Batch(payload, people)))
-        if law is None:
-            raise InvalidParameter("the law of a release must be short enough to list, got none")
-        return law
+        return _release_law(self._protocol, self._protocol.tally(Batch(payload, people)))
 
 
 class _Published:
@@ -410,19 +408,23 @@ class _Published:
         for (added, alone), its_chance in _noise_law(self._protocol.shuffler, len(held)).items():
             for counts, chance in self._crowds.sent(held).items():
                 sent = () if alone else tuple(zip(self._crowds.kinds, counts, strict=True))
-                for release, third in self._released((*sent, *added), len(held)).items():
+                for release, last_chance in self._released((*sent, *added), len(held)).items():
                     seen = added, alone, release
-                    out[seen] = out.get(seen, Fraction(0)) + chance * its_chance * third
+                    out[seen] = out.get(seen, Fraction(0)) + chance * its_chance * last_chance
         return out
 
     def _released(self, bundle: Bundle, people: int) -> Law:
-        """The law of the release for these messages. Without the analyzer's noise, it is a fact."""
+        """The law of the release. Without noise of the analyzer, the release is certain."""
         kinds, copies = zip(*bundle, strict=True)
         payload = np.repeat(np.array(kinds, dtype=self._protocol.alphabet.dtype), copies)
         tally = self._protocol.tally(Batch(payload, people))
         if not self._protocol.estimator.adds_noise:
             return {tuple(tally.counts.tolist()): Fraction(1)}
-        law = self._protocol.estimator.release_law(tally)
-        if law is None:
-            raise InvalidParameter("the law of a release must be short enough to list, got none")
-        return law
+        return _release_law(self._protocol, tally)
+
+
+def _release_law(protocol: Protocol, tally: Tally) -> Law:
+    law = protocol.estimator.release_law(tally)
+    if law is None:
+        raise InvalidParameter("the law of a release must be short enough to list, got none")
+    return law

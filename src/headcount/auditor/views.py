@@ -34,7 +34,7 @@ _KINDS = 1024  # if there are more kinds of messages, the view is the estimate f
 
 
 def checked_view(view: object, target: Any) -> View:
-    """A view by its name. Refuse the view of a shuffler that knows nothing."""
+    """A view by its name. Refuse the view of a shuffler that adds no noise."""
     seen = View(checks.choice("view", view, tuple(View)))
     adds = isinstance(target, Protocol) and target.shuffler.adds
     if seen is View.SHUFFLER and not adds:
@@ -232,7 +232,7 @@ def _crowds(protocol: Protocol, sent: Messages, runs: int, source: Source) -> It
     for number, (start, stop) in enumerate(pairwise(ends)):
         whose = sent.counts[number * people : (number + 1) * people]
         crowd = Messages(sent.payload[start:stop], people, whose)
-        # A tally does not depend on the order, so messages need not be mixed.
+        # A tally does not depend on the order, so messages are not mixed if all are passed on.
         changed = shuffler.withholds or shuffler.adds
         yield shuffle(crowd, source, protocol) if changed else crowd
 

@@ -38,8 +38,8 @@ def compare(
     over: Annotated[
         str,
         typer.Option(
-            help=f"Setting that varies: {', '.join(AXES)}. Messages and slots are limits per "
-            "person, and each protocol uses the best options within them."
+            help=f"Setting that varies: {', '.join(AXES)}. Messages and slots are maximums per "
+            "person."
         ),
     ] = "users",
     values: Annotated[

@@ -86,10 +86,10 @@ class LimitOptions:
         Purpose,
         typer.Option(
             "--for",
-            help="What to rank for. accuracy ranks all protocols by error. collection leaves out "
-            f"central trust and protocols with more than {FEW_SLOTS} slots or {FEW_BYTES:,} bytes "
-            f"per person or an influence above {FEW_ERRORS} standard errors, and ranks the rest by "
-            "error. Limits that are given take the place of these.",
+            help="Rank all protocols (accuracy), or only those that can collect data from real "
+            f"people (collection): not central, with at most {FEW_SLOTS} slots and {FEW_BYTES:,} "
+            f"bytes per person and an influence of at most {FEW_ERRORS} standard errors, unless "
+            "other limits are given.",
         ),
     ] = Purpose.ACCURACY
     max_messages: Annotated[
@@ -97,20 +97,16 @@ class LimitOptions:
     ] = None
     max_slots: Annotated[
         int | None,
-        typer.Option(
-            help="Maximum number of slots per person: the size of a bundle, which hides the number "
-            "of messages."
-        ),
+        typer.Option(help="Maximum number of slots in a person's bundle of messages and dummies."),
     ] = None
     max_bytes: Annotated[
         int | None,
-        typer.Option(help="Maximum number of bytes per person if each message is sealed."),
+        typer.Option(help="Maximum number of bytes per person, with each message sealed."),
     ] = None
     max_influence: Annotated[
         float | None,
         typer.Option(
-            help="Maximum influence: by how much one dishonest person can shift the answer, up or "
-            "down."
+            help="Maximum shift of the answer, up or down, that one dishonest person can cause."
         ),
     ] = None
 

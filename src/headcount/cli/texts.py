@@ -48,7 +48,7 @@ def share(name: str, text: str) -> float:
 
 
 def options_of(given: list[str] | None) -> dict[str, Any]:
-    """Options given as NAME=VALUE. A value that looks like a number, true or false becomes one."""
+    """Options given as NAME=VALUE. Numbers, true and false are recognized."""
     options: dict[str, Any] = {}
     for pair in given or []:
         name, equals, value = pair.partition("=")

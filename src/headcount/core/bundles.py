@@ -1,9 +1,10 @@
 """Bundles of one size: a person's messages are filled up with dummies, which hides their number.
 
-A bundle must have room for a person's noise and for the value that sends most, whatever the person
-holds. With probability `Randomizer.overflow(slots)` the noise is too much, and all messages of this
-person are drawn again. `FittedCurve` says what this costs. If a value that sends fewer messages
-left more room for noise, the law of the noise would depend on the value.
+Every bundle keeps room for the value with the most messages, whatever value the person holds. The
+rest is for noise. Otherwise values with fewer messages would leave more room for noise, and the law
+of the noise would depend on the value. With a probability of at most `Randomizer.overflow(slots)`
+the noise does not fit, and all messages of this person are drawn again. `FittedCurve` says what
+this costs.
 """
 
 from dataclasses import replace

@@ -81,8 +81,8 @@ class Estimator(ABC):
 
     @property
     def adds_noise(self) -> bool:
-        """Whether `unbiased` adds noise in another trust than central trust. Then every call is a
-        new release.
+        """Whether `unbiased` adds noise although the trust is not central. Then every call is a new
+        release.
         """
         return False
 
@@ -111,9 +111,9 @@ class Estimator(ABC):
     def shifts(self, users: int, alphabet: Alphabet) -> Shifts:
         """What single messages add to the answer of `users` people.
 
-        By default, the analyzer is asked about every message. This is right if the answer is
-        linear in the tally. It must be stated if it is not, if the analyzer adds noise, if there
-        are too many messages to list, or if the answer has no bounds, like a density.
+        By default, every message is tried. This is right if the answer is linear in the tally. A
+        subclass must state the shifts if the answer is not linear, if the analyzer adds noise, if
+        there are too many messages to list, or if the answer has no bounds, like a density.
         """
         messages = all_messages(alphabet)
         if messages is None or not np.isfinite(self.task.answer_range(1)).all():
@@ -175,7 +175,7 @@ class Estimator(ABC):
 
 
 def is_average(task: Task) -> bool:
-    """Whether the answer is divided by the number of people, on which its range does not depend."""
+    """Whether the answer is divided by the number of people: its range is that of one person."""
     return task.answer_range(1) == task.answer_range(2)
 
 
@@ -198,7 +198,7 @@ def linear_shifts(estimator: Estimator, users: int, messages: NDArray[Any]) -> S
         [total(estimator.count(messages[i : i + 1]), 1) - base for i in range(len(messages))]
     )
     most, least = added.max(axis=0), added.min(axis=0)
-    # At how many places a message adds as much as any. Answers have rounding errors.
+    # At how many places each message adds `most`, up to rounding errors.
     much = added > most - 1e-9 * (most - least)
     places = much.reshape(len(messages), -1).sum(axis=1)
     shifts = Shifts(

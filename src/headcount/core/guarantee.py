@@ -42,7 +42,7 @@ class Guarantee:
     honest: int
     neighbors: str = PLAIN_NEIGHBORS
     secure: bool = True
-    relies_on: str = ""  # by default, what is usual for the trust
+    relies_on: str = ""  # by default, `usual_reliance`
 
     def __post_init__(self) -> None:
         if not self.relies_on:
@@ -50,7 +50,7 @@ class Guarantee:
 
     @property
     def relies_as_usual(self) -> bool:
-        """Whether the protocol asks for no other trust than is usual."""
+        """Whether the guarantee relies only on what is usual for its trust."""
         return self.relies_on == usual_reliance(self.trust, self.honest)
 
     @property
@@ -104,7 +104,7 @@ class Guarantee:
 
 
 def usual_reliance(trust: Trust, honest: int) -> str:
-    """Whom people have to trust, in words, if the protocol asks for nothing unusual."""
+    """What a guarantee of this trust usually relies on, in words."""
     return {
         Trust.CENTRAL: "the curator, who sees all values and adds the noise",
         Trust.SHUFFLE: f"the shuffler, and on {counted_people(honest)} to follow the protocol",

@@ -33,10 +33,10 @@ MOST_MESSAGES = 2**14  # alphabets with more messages are not listed
 
 @dataclass(frozen=True, eq=False)
 class Shifts:
-    """What messages add to an answer. If the answer has several places, each may be an array.
+    """What messages add to an answer. If the answer has several places, the numbers may be arrays.
 
-    One message adds `most` at some places and `least` at all others. `places` says at how many
-    places at once, from the smallest to the largest number. `everywhere` says whether a message can
+    One message adds `most` at some places and `least` at all others. `places` are the smallest and
+    the largest number of places at which it can add `most`. `everywhere` says whether a message can
     add `most` at all of several places.
     """
 
@@ -66,7 +66,7 @@ class Shifts:
     def combined(self, weights: NDArray[np.float64]) -> "Shifts":
         """The shifts of weighted sums of all places. Each row of `weights` is one sum.
 
-        An honest person adds as much to one place as anybody on average, and nothing to others.
+        On average, an honest person adds x_max to one place, and nothing to the others.
         """
         number, (_, added) = weights.shape[1], self.honest
         single = bool((np.count_nonzero(weights, axis=1) == 1).all())
@@ -83,7 +83,7 @@ class Shifts:
         )
 
     def _largest(self, weights: NDArray[np.float64], most: Answer) -> NDArray[np.float64]:
-        """The largest weighted sum that one message adds, if it adds `most` where it adds more."""
+        """The largest weighted sum that one message adds: `most` at some places, else `least`."""
         number = weights.shape[1]
         least = np.broadcast_to(self.least, number)
         gains = np.sort(weights * (np.broadcast_to(most, number) - least), axis=1)[:, ::-1]

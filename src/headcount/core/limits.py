@@ -47,8 +47,8 @@ class Limits:
         return most if self.messages is None else math.floor(min(self.messages, most))
 
     def allow(self, sending: Sending) -> bool:
-        """Whether people send no more than the limits. No bundle is within a limit of slots if
-        bundles are impossible.
+        """Whether people send no more than the limits. If bundles are not feasible, a limit on
+        slots is not kept.
         """
         if self.messages is not None and sending.messages_per_user > self.messages:
             return False

@@ -123,8 +123,9 @@ class Protocol(ABC):
     ) -> Iterator[dict[str, Any]]:
         """Settings of the options to try if there are limits on what a person sends.
 
-        They must include the best settings within the limits, or else those that are nearest to the
-        limits. Other settings do no harm. By default no option trades messages for error.
+        They must include the best settings within the limits, or the nearest settings if none are
+        within the limits. Other settings do no harm. By default no option trades messages for
+        error.
         """
         yield {}
 
@@ -265,7 +266,7 @@ class Protocol(ABC):
 
         `counts[v]` people hold value v. For numbers it is a mapping {value: people}. The tally has
         the same law as a tally of messages, up to a negligible total variation: see
-        `randomness.totals`. The shuffler has done its duties.
+        `randomness.totals`. The shuffler has withheld and added what the protocol asks for.
         """
         held = self.task.holding(counts)
         drawn = self.estimator.simulate(held, _checked(source))
@@ -419,7 +420,7 @@ def _check_tally(protocol: Protocol, tally: Tally) -> None:
     _check_withheld(protocol, tally)
     if protocol.shuffler.adds and tally.noises != 1:
         raise InvalidValue(
-            f"the shuffler must add the noise of {name} once, got a tally with its noise "
+            f"the shuffler must add the noise of {name} once, got a tally to which it was added "
             f"{counted(tally.noises, 'time')}",
             hint="pass the protocol to shuffle, once for the whole crowd",
         )

@@ -64,21 +64,21 @@ class Randomizer(ABC):
         """
 
     def fewer_messages(self, encoded: NDArray[Any]) -> int:
-        """By how many messages this value has fewer than the value that sends most.
+        """How many messages fewer this value has than the value with the most messages.
 
-        It counts messages that are sent for the value itself. `encoded` is one person's value. A
-        person's number of messages plus this number must have the same law for every value.
+        Noise is not counted. `encoded` is one person's value. A person's number of messages plus
+        this number must have the same law for every value.
         """
         return 0
 
     def overflow(self, slots: int) -> float:
-        """An upper bound on the probability that the value that sends most has more messages than
-        slots. It must be stated unless `fixed_messages` is.
+        """An upper bound on the probability of more messages than slots, for the value with the
+        most messages. It must be stated unless `fixed_messages` is.
         """
         return 1.0 if self.fixed_messages is None else float(slots < self.fixed_messages)
 
     def send_fitting(self, encoded: NDArray[Any], source: Source, slots: int) -> Messages:
-        """One person's messages, drawn again until the value that sends most would fit as well."""
+        """One person's messages, drawn again until their noise would fit beside any value."""
         most = slots - self.fewer_messages(encoded)
         messages = self.send(encoded, source)
         while len(messages.payload) > most:

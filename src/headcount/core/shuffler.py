@@ -66,19 +66,19 @@ class Shuffler:
         return False
 
     def fits(self, users: int, messages: int) -> bool:
-        """Whether the shuffler may pass on this number of messages, with those of all people.
+        """Whether the shuffler may pass on this number of messages, including those of all people.
 
-        It is asked only of a shuffler that adds noise.
+        Only shufflers that add noise are asked.
         """
         return True
 
     def noise(self, users: int, source: Source) -> Noise:
-        """The noise messages for a crowd. It is asked only of a shuffler that adds some."""
+        """The noise messages for a crowd. Only shufflers that add noise are asked."""
         raise NotImplementedError(f"{type(self).__name__} adds no messages")
 
     def noise_law(self, users: int) -> NoiseLaw | None:
-        """The exact law of the noise messages, each with `Noise.alone`. None if it is too long to
-        list.
+        """The exact law of `noise`, whose outcomes are pairs of messages and `Noise.alone`. None if
+        it is too long to list.
         """
         return {((), False): Fraction(1)}
 

@@ -75,7 +75,7 @@ def joint(releases: Mapping[Group, Release], crowds: Crowds, question: Question)
     alike = len({promise.epsilon for promise in promises}) == 1
     methods = [*dict.fromkeys(promise.method for promise in promises)]
     honest = min(promise.honest for promise in promises)
-    # If every group needs one honest person, that is the person whose value is hidden.
+    # If every group needs only one honest person, it is the person whose value is hidden.
     if first.guarantee.trust is Trust.SHUFFLE and any(one.honest > 1 for one in promises):
         needed = {group: one.guarantee.honest for group, one in releases.items()}
         honest, words = relied_on(needed, crowds, question)

@@ -28,7 +28,7 @@ class Shift:
 
     @property
     def most(self) -> float:
-        """The larger one of both directions."""
+        """The larger shift of both directions."""
         return max(abs(self.up), abs(self.down))
 
     def to_dict(self) -> dict[str, float | None]:

@@ -36,7 +36,7 @@ AXIS_TITLES: dict[Axis, str] = {
     "slots": "slots per person",
 }
 AXES: tuple[Axis, ...] = ("users", "epsilon", "buckets", "messages", "slots")
-_LIMITED: tuple[Axis, ...] = ("messages", "slots")  # what a person sends, which options decide
+_LIMITED: tuple[Axis, ...] = ("messages", "slots")  # axes of what a person sends
 CALIBRATIONS = ("exact", "paper", "both")
 MOST_RUNS = 100_000
 _DEFAULTS: dict[str, tuple[float, ...]] = {
@@ -286,7 +286,7 @@ def _wishes(axis: Axis, place: float) -> Wishes:
 def _options_within(
     name: str, task: Task, budget: Budget, crowd: Crowd, wishes: Mapping[float, Wishes]
 ) -> tuple[list[tuple[float, Mapping[str, Any]]], dict[str, str]]:
-    """The best options within each limit, and the refusals of those that no options keep."""
+    """The best options within each limit, and a refusal for each limit that no options keep."""
     steps, refused = [], {}
     for place, wished in wishes.items():
         result = assess_within(name, task, budget, crowd, wished)

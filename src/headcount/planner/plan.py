@@ -174,10 +174,10 @@ class Plan:
                 yield f"{candidate.protocol} relies on {candidate.guarantee.relies_on}"
         relying = [one.protocol for one in self.candidates if one.relies_on_honest_people]
         if relying:
-            yield f"dishonest people cost privacy with: {', '.join(relying)}"
+            yield f"privacy relies on honest people with: {', '.join(relying)}"
         yield (
-            "Bytes are those of a bundle whose messages are sealed. Influence is by how much one "
-            "dishonest person can shift the answer, if other sizes of bundles are refused."
+            "Bytes are those of a bundle of sealed messages. Influence is how far one dishonest "
+            "person can shift the answer if the shuffler refuses bundles of other sizes."
         )
 
     def __str__(self) -> str:

@@ -1,4 +1,4 @@
-"""What a plan asks of a protocol beside a small error."""
+"""What a plan asks of a protocol besides a small error."""
 
 import math
 from collections.abc import Iterator
@@ -44,7 +44,7 @@ class Miss:
     """One wish that a candidate does not fulfill."""
 
     reason: str
-    times: float  # how many times more than is allowed; infinite if no limit would be enough
+    times: float  # the number divided by its limit; infinite if no limit would be enough
     enough: tuple[str, float] | None = None  # a limit that the candidate would keep
 
 
@@ -92,7 +92,7 @@ class Wishes:
 
     @property
     def limits(self) -> Limits:
-        """The limits that a protocol can use up. Sealed messages have a least size."""
+        """The limits on messages and slots. A limit on bytes is also one on slots."""
         slots = [] if self.max_slots is None else [self.max_slots]
         if self.max_bytes is not None:
             slots.append(min(max(self.max_bytes // LEAST_SIZE, 1), MOST_SLOTS))
@@ -114,10 +114,10 @@ class Wishes:
         return self.max_influence
 
     def fewer_slots(self, candidate: Candidate) -> int | None:
-        """The number of slots with which one person's influence is about what is allowed.
+        """A number of slots with which one person has about the allowed influence.
 
-        None if influence is not too large, or if fewer slots cannot help. In many protocols
-        influence grows in proportion to the slots.
+        None if the influence is not too large, or if fewer slots cannot help. In many protocols
+        influence is proportional to the number of slots.
         """
         allowed = self.allowed_influence(candidate)
         slots, shift = candidate.slots, candidate.influence
@@ -184,7 +184,7 @@ def margin_miss(candidate: Candidate, margin: Margin | None, task: Task, users: 
     if margin is None or candidate.margin <= margin.allowed(task, users):
         return []
     reason = f"its margin is ±{short(candidate.margin, 4)}, and {margin} was asked for"
-    return [Miss(reason, 1.0)]  # no limit is exceeded, and the least error is the nearest
+    return [Miss(reason, 1.0)]  # all misses are alike, so the least error is the nearest
 
 
 def _rounded_up(number: float) -> float:

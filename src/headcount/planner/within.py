@@ -1,4 +1,4 @@
-"""Assesses a protocol with the options that fulfill most wishes."""
+"""Assesses a protocol with the options that fulfill the wishes best."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import asdict, replace
@@ -58,7 +58,7 @@ def assess_within(
 
 
 def _best(results: list[Candidate | Refusal], wishes: Wishes) -> Candidate | None:
-    """The least error of the candidates that fulfill all wishes. If none does, the nearest one."""
+    """The candidate with the least error that fulfills all wishes. If none does, the nearest."""
     candidates = [result for result in results if isinstance(result, Candidate)]
 
     def rank(candidate: Candidate) -> tuple[float, float]:

@@ -7,7 +7,7 @@ Randomizer  One table of at most K² entries has all jumps with all numbers R of
             person's own message, that is never more than K, so nothing is ever drawn again.
 Analyzer    (number of +1) − (number of −1) − (mean of the noise).
 Privacy     δ of a count is exact. δ of a histogram is an upper bound, since the number of people
-            with noise in each bucket is given away.
+            with noise in each bucket is told to the adversary.
 Error       The sum of all people's independent jumps, minus its mean.
 """
 
@@ -35,16 +35,16 @@ from headcount.randomness.totals import multinomial
 
 LEAST_SLOTS = 2
 MOST_SLOTS = 32
-_LEAST_EPSILON = (0.1, 0.4)  # of a count and of a histogram; below, the laws of D are too long
+_LEAST_EPSILON = (0.1, 0.4)  # for a count, a histogram; below, the laws of D are too long
 _USUAL_RATIO = 1.05
-_TINY = 50  # honest people
-_FEWER = 3  # by so many slots less than allowed the search goes down if it fails
+_TINY = 50  # the largest number of honest people in a crowd that counts as tiny
+_FEWER = 3  # if the search fails, this many smaller numbers of slots are tried
 # About the longest jump, times the rate of its noise, that is needed for these ratios of the error.
 _RATIOS, _NEEDED = [1.01, 1.02, 1.05, 1.1, 1.2, 1.5, 2.0], [11.0, 10.0, 9.0, 8.0, 6.0, 4.0, 2.0]
 _TRIES = 5  # how often c is corrected until the exact δ is within the budget
 _CLOSE = 1e-3  # the relative error of δ at which c is close enough
-_UNUSED = (6e-3, 3e-2)  # so much of δ may be left unused: by a count, by two buckets
-_QUICK = (1e-3, 6e-3)  # about the relative error of the quick δ of a count and of two buckets
+_UNUSED = (6e-3, 3e-2)  # the part of δ that may be left unused: for a count, for two buckets
+_QUICK = (1e-3, 6e-3)  # about the relative error of `quick_delta`: for a count, for two buckets
 
 
 @dataclass(frozen=True)
@@ -94,7 +94,7 @@ class CappedShares:
 
     @property
     def messages_per_user(self) -> float:
-        """The expected number of messages of a person, with their own one."""
+        """The expected number of messages of a person, including their own message."""
         return 1 + float(self._chances @ (self.plus + self.minus))
 
     def above(self, number: int) -> float:
@@ -176,7 +176,7 @@ def calibrated(honest: int, cells: int, slots: int, budget: Budget) -> CappedSha
     """The noise with the smallest error that the search finds and the exact δ confirms, or None."""
     wish, allowed = wish_of(honest, cells, slots, budget), budget.delta * (1 - RESERVED)
     crowds = wish.crowds
-    noise = best_noise(wish) if crowds.cells else None
+    noise = best_noise(wish)
     if noise is None:
         return None
     fit = Fit(lambda other: quick_delta(wish, other), wish.delta)
@@ -237,7 +237,7 @@ class SlotSearch:
     def _as_hoped(self, shares: CappedShares | None, slots: int) -> bool:
         """Whether the exact calibration confirms nearly the error that the search found."""
         wish = self._wish(slots)
-        noise = best_noise(wish) if wish.crowds.cells else None
+        noise = best_noise(wish)
         if shares is None or noise is None:
             return False
         return shares.noise.variance <= 1.01 * noise.variance
@@ -251,7 +251,7 @@ class SlotSearch:
         def enough(slots: int) -> bool:
             """Whether the search finds a small enough error. It is not checked exactly yet."""
             wish = self._wish(slots)
-            noise = best_noise(wish) if wish.crowds.cells else None
+            noise = best_noise(wish)
             return noise is not None and wish.error_ratio(noise) * dishonesty <= wanted
 
         rate, log = self.budget.epsilon / self._touched, math.log(1 / self.budget.delta)
@@ -315,7 +315,7 @@ class SlotSearch:
     def _too_exact(self, wanted: float, most: int) -> Infeasible:
         """The refusal of an error that no number of slots has."""
         wish = self._wish(most)
-        noise = best_noise(wish) if wish.crowds.cells else None
+        noise = best_noise(wish)
         if noise is None:
             return self._infeasible(most)
         # The exact calibration may need a little more noise than the search says.

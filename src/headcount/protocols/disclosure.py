@@ -1,4 +1,4 @@
-"""People who send their value as it is, to a curator or sealed for an analyzer."""
+"""A randomizer that sends the value itself, to a curator or sealed for an analyzer."""
 
 from dataclasses import dataclass
 from fractions import Fraction

@@ -115,7 +115,7 @@ class Dummies(ABC):
         return Fraction(math.ceil(share * TOTAL), TOTAL)
 
     def pure_curve(self, users: int, epsilon: float) -> PrivacyCurve:
-        """The curve with η. It is linear in e^ε between ε = 0 and the largest loss, or below."""
+        """The curve with η. From ε = 0 to the largest loss it is below a line in e^ε."""
         kept = float(1 - self.thrown_away(users, epsilon))
 
         def delta_at(at: float) -> float:
@@ -166,7 +166,7 @@ class CountDummies(Dummies):
 
 @dataclass(frozen=True)
 class BucketDummies(Dummies):
-    """Independent numbers for all buckets, or given that they have the fixed total d·T/2."""
+    """Independent numbers for all buckets, or conditioned on the fixed total d·T/2."""
 
     noise: BucketNoise
 

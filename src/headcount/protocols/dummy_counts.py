@@ -39,7 +39,7 @@ from headcount.protocols.responses import responded
 from headcount.randomness.discrete_laplace import discrete_laplace
 from headcount.randomness.sources import SecureSource
 
-_LISTED = 128  # in larger crowds, the law of responses is computed for so many counts
+_LISTED = 128  # in larger crowds, the law of responses is computed for this many counts
 
 
 @dataclass(frozen=True)
@@ -122,7 +122,7 @@ class DummyError:
         return (noise + spread) / self._slope**2
 
     def _apart(self, responses: Answer) -> Answer:
-        """How far the numbers of responses are from those of an even crowd."""
+        """How far the numbers of responses are from n/d."""
         return responses - self.users / self._buckets
 
     def _mixed(self, kept: Answer, thrown: Answer, away: Answer) -> Answer:
@@ -193,7 +193,7 @@ class DummyError:
 
 
 class _Ends(NamedTuple):
-    """For some counts of people, the interval in which responses and noise surely are."""
+    """For some counts of people, an interval for responses plus noise at a confidence level."""
 
     people: NDArray[np.int64]
     low: NDArray[np.int64]
@@ -214,7 +214,7 @@ def _ends(noise: Law, users: int, own: Fraction, other: Fraction, confidence: fl
 
 @dataclass(frozen=True)
 class DummyCounts(Estimator):
-    """Subtracts the mean number of dummies. A count is the number of ones; a histogram has a count
+    """Subtracts the mean number of dummies. A count is the number of ones. A histogram has a count
     for each bucket.
     """
 
@@ -252,7 +252,7 @@ class DummyCounts(Estimator):
         return self.task.buckets is not None
 
     def _answered(self, counts: NDArray[np.int64]) -> NDArray[np.int64]:
-        """The counts that are asked for: of a count, only the ones."""
+        """The counts that are asked for. A count asks only for the ones."""
         return counts if self._has_buckets else counts[1:]
 
     def release_law(self, tally: Tally) -> Mapping[Any, Fraction] | None:

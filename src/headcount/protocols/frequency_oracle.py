@@ -142,8 +142,7 @@ class SupportError:
 class SupportSets:
     """All sets of buckets that reports support, as rows of bits, and how many reports support each.
 
-    Of all reports that support a person's own bucket, each is equally likely, and so is each of all
-    others.
+    All reports that support a person's own bucket are equally likely, and so are all others.
     """
 
     rows: NDArray[np.bool_]
@@ -151,12 +150,12 @@ class SupportSets:
 
     @classmethod
     def of(cls, rows: NDArray[np.bool_]) -> "SupportSets | None":
-        """The sets, if every report has a row. None if they are too many to simulate."""
+        """The sets of all reports, which are the rows. None if there are too many to simulate."""
         sets, reports = np.unique(rows, axis=0, return_counts=True)
         return cls(sets, reports) if sets.size <= MOST_DRAWS else None
 
     def simulate(self, held: Holding, own: Fraction, source: Source) -> NDArray[np.int64]:
-        """How many reports support each bucket. They support their owner's with this chance."""
+        """How many reports support each bucket. They support their owner's with chance `own`."""
         supported = np.zeros(len(held.counts), dtype=np.int64)
         for bucket, people in enumerate(held.counts.tolist()):
             lies = int(binomial(source, people, 1 - own)[0])
@@ -180,7 +179,7 @@ class SupportEstimator(Estimator):
 
     @cached_property
     def supports(self) -> SupportSets | None:
-        """The sets of buckets that reports support. By default None: they are too many to list."""
+        """The sets of buckets that reports support. None if there are too many to list."""
         return None
 
     @property
@@ -188,7 +187,7 @@ class SupportEstimator(Estimator):
         return self.supports is not None
 
     def simulate(self, held: Holding, source: Source) -> NDArray[np.int64]:
-        """If sets are few, the reports of every set are drawn, which is exact.
+        """If there are few sets, the reports of every set are drawn, which is exact.
 
         Otherwise each bucket is drawn from its exact law, but independently of the other buckets.
         Independence is exact for oracles that flip each bit separately. For oracles that hash it is

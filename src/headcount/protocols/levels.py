@@ -101,7 +101,7 @@ class LevelEstimator(Estimator):
         return float(base + self.unit(users) * self.level_sum(tally, source))
 
     def level_shifts(self, users: int, least: float, most: float) -> Shifts:
-        """What single messages add to the answer, if they add `least` to `most` to S."""
+        """What single messages add to the answer if they add between `least` and `most` to S."""
         bounds, unit = self.grid.task, float(self.unit(users))
         low, high = bounds.answer_range(1)
         if is_average(bounds):

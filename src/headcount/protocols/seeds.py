@@ -36,7 +36,7 @@ def chacha(state: NDArray[np.uint32], rounds: int) -> NDArray[np.uint32]:
 def _step(
     one: NDArray[np.uint32], other: NDArray[np.uint32], left: NDArray[np.uint32], by: int
 ) -> None:
-    """Add `other` to `one` and `one` to `left`, and rotate `left` by some bits, all in place."""
+    """In place: add `other` to `one`, combine `left` with `one` by xor, and rotate `left`."""
     one += other
     left ^= one
     low = left >> np.uint32(32 - by)

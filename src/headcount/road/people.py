@@ -40,8 +40,8 @@ class People(ABC):
     def tallies(
         self, protocols: Mapping[Group, Protocol], source: Source, progress: Progress
     ) -> Mapping[Group, Tally]:
-        """The tally of the messages of each of these groups, made with the group's protocol. The
-        shuffler may have done its duties or not.
+        """The tally of the messages of each of these groups, made with the group's protocol. It may
+        be the tally before or after the shuffler withholds or adds messages.
 
         People are processed in the order of their rows, `people_at_once` of a randomizer at a time.
         Piece i of group g uses the source `source.part(g).part(i)`. The number g is the group's

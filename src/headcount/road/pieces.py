@@ -31,7 +31,7 @@ class Piece(NamedTuple):
 
 
 def collect(protocol: Protocol, values: ArrayLike, source: Source) -> Tally:
-    """The tally of a whole crowd's messages, after the shuffler has done its duties."""
+    """The tally of a whole crowd's messages, after the shuffler has withheld or added some."""
     sent = tally_of_part(protocol, protocol.task.encode(values), source)
     return passed_on(protocol, sent, source)
 

@@ -1,4 +1,4 @@
-"""Shuffling: it removes senders and order from messages, and does what a protocol asks for."""
+"""Shuffling: it removes senders and order, and withholds or adds what a protocol asks for."""
 
 from typing import Any
 

@@ -73,7 +73,7 @@ class CuratedSum(NoisySum):
         return int(tally.counts[0]) + discrete_laplace(source or SecureSource(), self.rate)
 
     def shifts(self, users: int, alphabet: Alphabet) -> Shifts:
-        return self.level_shifts(users, 0, self.grid.levels)  # noise is not a person's doing
+        return self.level_shifts(users, 0, self.grid.levels)  # the noise is the curator's
 
     def noise_error(self, users: int) -> GeometricError:
         return GeometricError(float(self.rate))

@@ -64,7 +64,7 @@ class CuratedBuckets(Estimator):
         return (tally.counts * self.steps + noise).astype(np.float64) / self.steps
 
     def shifts(self, users: int, alphabet: Alphabet) -> Shifts:
-        return Shifts(most=1.0, least=0.0)  # noise is not a person's doing
+        return Shifts(most=1.0, least=0.0)  # the noise is the curator's
 
     def release_law(self, tally: Tally) -> Mapping[Any, Fraction] | None:
         most = tally.users * self.steps

@@ -1,14 +1,14 @@
 """Local hashing (Wang, Blocki, Li, Jha 2017; with two values Bassily, Smith 2015).
 
 Notation    x ∈ {0, …, d−1} is a person's bucket, d ≤ 2^m, and H(x) < g its hash. If g = 2^l, H is a
-            linear hash v = Mx + b of l bits (see `linear_hashes`). For other g, v has so many bits
-            that it can be divided into g nearly equal intervals by v ↦ ⌊vg/2^l⌋. If g is odd, the
-            second bit of v is first flipped if the first bit is 1.
+            linear hash v = Mx + b of l bits (see `linear_hashes`). For other g, v has enough bits
+            to be divided into g nearly equal intervals by v ↦ ⌊vg/2^l⌋. If g is odd and the first
+            bit of v is 1, the second bit is flipped before that.
 Guards      The first row of M is a guard, and if g is odd the second one, too. So no hash is the
             same for all buckets. Proof: a guard's bit takes both values. The first bit of v says in
-            which half v is. If g is even, no interval is in both halves. If g is odd, the one in
-            the middle is. There the first two bits of v are 01 and 10, so the second bit of Mx + b
-            is always 1.
+            which half v is. If g is even, no interval is in both halves. If g is odd, only the
+            middle interval is. In it the first two bits of v are 01 or 10, so the second bit of
+            Mx + b is always 1.
 Randomizer  Draw a hash H. Report H, and H(x) through k-ary randomized response among g values: the
             truth with probability p, and each other value with probability t/2^64.
 Analyzer    A report (H, y) supports the buckets with H(x) = y (see `frequency_oracle`). The reports
@@ -80,7 +80,7 @@ class Hashes:
 
     @property
     def guards(self) -> int:
-        """The number of guards among the rows of M. They are the last words, for the first bits."""
+        """The number of guards among the rows of M. Their words come last, for the first bits."""
         return 1 + self.values % 2
 
     @property
@@ -120,7 +120,8 @@ class Hashes:
         for (one, other, third), ways in np.ndenumerate(triples):
             differ = [(one ^ other | one ^ third) >> i & 1 for i in range(guards)]
             same_three += int(ways) * math.prod((three[bit] for bit in differ), start=Fraction(1))
-        # Of 2^l numbers the first bucket has any. The others have the guards' bits, and any rest.
+        # The first bucket has any of 2^l numbers. Of the others, only the bits below the guards'
+        # bits are free.
         rest = 1 << free
         return same_two / (rest << self.bits), same_three / (rest * rest << self.bits)
 

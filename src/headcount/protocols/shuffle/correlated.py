@@ -50,7 +50,7 @@ from headcount.protocols.capped_noise import LEAST_SLOTS, MOST_SLOTS, CappedShar
 from headcount.protocols.correlated_noise import CorrelatedNoise, cheapest_flood
 from headcount.protocols.correlated_protocol import WISHES, CorrelatedProtocol, NoiseFamily
 
-_ROOM = 2.0**-24  # above the relative error of all laws, far below what matters for the error
+_ROOM = 2.0**-24  # exceeds the relative error of all laws, and hardly changes the error
 
 
 # Randomizer -----------------------------------------------------------------------------------
@@ -196,7 +196,7 @@ def _calibrate(
 
 
 def _plus_rate(epsilon: float) -> float:
-    """The rate ε₊ of the noise of +1 in a count. It is ε, less a room for rounding errors."""
+    """The rate ε₊ of the noise of +1 in a count. It is ε, minus room for rounding errors."""
     return epsilon * (1 - _ROOM)
 
 
@@ -206,7 +206,7 @@ class Correlated(CorrelatedProtocol[CorrelatedNoise]):
     trust = Trust.SHUFFLE
     tasks: ClassVar[tuple[type[Task], ...]] = (Count,)
 
-    # With `max_slots` nobody has more messages than this, and the error is the least that is found.
+    # If given, nobody has more messages than this, and the error is the least that is found.
     max_slots: int | None = None
     # What is minimized for the wanted error: the expected number of messages of a person, or the
     # largest number that a person may have, which is the number of slots of a bundle.
@@ -279,7 +279,7 @@ class Correlated(CorrelatedProtocol[CorrelatedNoise]):
 
     @property
     def shares(self) -> CorrelatedNoise | CappedShares:
-        """What the options ask for."""
+        """The noise that the options ask for, capped or not."""
         return self.capped_noise if self.capped else self.noise
 
     @cached_property
@@ -331,7 +331,7 @@ class Correlated(CorrelatedProtocol[CorrelatedNoise]):
             if exact
             else "Ghazi, Kumar, Manurangsi, Pagh and Sinha 2021",
             delta=self.curve.delta(self.budget.epsilon) if exact else self.budget.delta,
-            exact=exact and not (self.capped and not self.capped_noise.crowds.exact),
+            exact=exact and (not self.capped or self.capped_noise.crowds.exact),
         )
 
     @property

@@ -39,6 +39,11 @@ from headcount.protocols.shuffle.correlated import Correlated, SignedCounts
 from headcount.randomness.draws import uniform
 
 
+def signed_buckets(buckets: int) -> Alphabet:
+    """The message is 2·bucket for +1, and 2·bucket + 1 for −1."""
+    return Alphabet.numbers(2 * buckets, dummies=True)
+
+
 @dataclass(frozen=True)
 class HistogramRandomizer(Randomizer):
     """Sends +1 of a person's bucket, and noise of +1 and −1 of every bucket."""
@@ -48,8 +53,7 @@ class HistogramRandomizer(Randomizer):
 
     @property
     def alphabet(self) -> Alphabet:
-        """The message is 2·bucket for +1, and 2·bucket + 1 for −1."""
-        return Alphabet.numbers(2 * self.buckets, dummies=True)
+        return signed_buckets(self.buckets)
 
     @property
     def messages_per_user(self) -> float:
@@ -83,15 +87,14 @@ class HistogramRandomizer(Randomizer):
 
 @dataclass(frozen=True)
 class CappedHistogramRandomizer(Randomizer):
-    """Sends +1 of a person's bucket, and at most K − 1 messages of noise in one other bucket."""
+    """Sends +1 of a person's bucket, and at most K − 1 messages of noise in one bucket."""
 
     buckets: int
     noise: CappedShares
 
     @property
     def alphabet(self) -> Alphabet:
-        """The message is 2·bucket for +1, and 2·bucket + 1 for −1."""
-        return Alphabet.numbers(2 * self.buckets, dummies=True)
+        return signed_buckets(self.buckets)
 
     @property
     def messages_per_user(self) -> float:

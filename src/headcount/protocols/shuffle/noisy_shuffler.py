@@ -85,7 +85,7 @@ class DummyProtocol(Protocol):
     name = "shuffle.noisy-shuffler"
     trust = Trust.SHUFFLE
 
-    # The epsilon that is left if shuffler and analyzer collude; by default none is left.
+    # The epsilon that holds even if shuffler and analyzer collude. By default it is infinite.
     response_epsilon: float | None = None
     # Whether the analyzer adds noise to what it publishes, since the shuffler knows the dummies.
     publish_noise: bool = False
@@ -163,7 +163,7 @@ class DummyProtocol(Protocol):
 
     @property
     def pure_epsilon(self) -> float | None:
-        """The ε for which messages are sometimes thrown away. None if δ allows to keep them."""
+        """The ε for which messages are sometimes thrown away. None if they are always kept."""
         return self.budget.epsilon if self.budget.delta == 0 else None
 
     @cached_property

@@ -1,8 +1,8 @@
 """The sum of numbers, with noise that the shuffler adds.
 
 Notation    The levels are 0, …, L of `fixed_point`. n is the number of people.
-Randomizer  A person sends the level in messages of fixed number, without noise. As bits: L bits, as
-            many ones as the level. As digits: one message for each of the b binary digits of the
+Randomizer  A person sends the level in a fixed number of messages, without noise. As bits: L bits,
+            as many ones as the level. As digits: one message for each of the b binary digits of the
             level, with its place. As shares: m numbers modulo q that add up to the level.
 Shuffler    Adds noise messages and mixes all. As bits: T bits, Z of them ones, with Z truncated
             geometric of rate ε/L on 0, …, T. As digits: the same for each place j, with its own T_j
@@ -12,7 +12,7 @@ Analyzer    Adds up the levels that all messages stand for, and takes out the me
 Privacy     The noise is the shuffler's, so one honest person is enough: all other people may tell
             the analyzer what they sent. As bits: the view is Σ levels + Z, so δ(ε) = P(Z < L), and
             the curve is exact. As digits: the view is the number of ones of each place, and
-            δ(ε) = 1 − Π(1 − P(Z_j = 0)). It is exact if people can hold levels of which all digits
+            δ(ε) = 1 − Π(1 − P(Z_j = 0)). It is exact if people can hold two levels whose digits all
             differ. As shares: see `noisy_shares`. It is an upper bound. The shuffler knows the
             noise, so whoever is told both the answer and the shuffler's draw knows the true sum.
 Error       Unbiased. As bits and as shares: that of a curator who adds geometric noise of rate ε/L,
@@ -80,7 +80,7 @@ from headcount.protocols.shuffle.noisy_shuffler import SHUFFLER_KNOWS
 
 LevelsAs: TypeAlias = Literal["bits", "digits", "shares"]
 _WAYS: tuple[LevelsAs, ...] = ("bits", "digits", "shares")
-_FEW_LEVELS = 16  # up to so many levels, the default is bits
+_FEW_LEVELS = 16  # up to this many levels, the default is bits
 _MOST_BITS = 2**12
 _MOST_DIGITS = 12
 # The share of the variance of central noise that rounding may add, if people do not send bits.
@@ -99,7 +99,7 @@ class NoisyShufflerSum(Protocol):
     # for more levels or real numbers.
     levels_as: LevelsAs | None = None
     # The number of levels. By default whole numbers are the levels, if there are not too many. Real
-    # numbers have so many levels that rounding adds little to the error; with bits about ε√n.
+    # numbers have enough levels to make rounding small; with bits about ε√n.
     levels: int | None = None
     # The number of dummy people whose shares the shuffler adds. With more of them, people send
     # fewer shares. By default people and dummy people together send the fewest.
@@ -156,7 +156,7 @@ class NoisyShufflerSum(Protocol):
 
     @property
     def sent_as(self) -> LevelsAs:
-        """How a level is sent, if the option is left out or not."""
+        """How a level is sent: by the option `levels_as`, or by its default."""
         if self.levels_as is not None:
             return self.levels_as
         task = bounded(self)
@@ -314,7 +314,7 @@ class NoisyShufflerSum(Protocol):
             self,
             methods[self.sent_as],
             delta=self.curve.delta(self.budget.epsilon),
-            # Without all levels, it may be that no two people's digits all differ.
+            # If a level is missing, there may be no two levels whose digits all differ.
             exact=self.sent_as == "bits" or (self.sent_as == "digits" and self.grid.full),
             honest=1,
             relies_on=SHUFFLER_KNOWS,

@@ -55,7 +55,7 @@ from headcount.protocols.geometric_error import GeometricError
 from headcount.protocols.secret_sharing import SecretSharing, SharedNoise, add_noise, read, split
 from headcount.randomness.shares import LEAST_GAMMA, NegativeBinomialShare
 
-_MOST_NUMBERS = 2**20  # the largest number of shares, counting those of all buckets, of one person
+_MOST_NUMBERS = 2**20  # the largest number of shares of one person for all buckets together
 
 
 # Randomizer -----------------------------------------------------------------------------------
