@@ -421,11 +421,11 @@ def test_noise_is_added_once() -> None:
     protocol, source = build(users=50), hc.SeededSource(5)
     sent = protocol.randomize([1] * 50, source)
     without = hc.shuffle(sent, source)
-    with pytest.raises(hc.InvalidValue, match="noise 0 times"):
+    with pytest.raises(hc.InvalidValue, match="added 0 times"):
         protocol.estimate(protocol.tally(without))
     halves = [hc.shuffle(sent, source, protocol) for _ in range(2)]
     both = protocol.tally(halves[0]) + protocol.tally(halves[1])
-    with pytest.raises(hc.InvalidValue, match="noise 2 times"):
+    with pytest.raises(hc.InvalidValue, match="added 2 times"):
         protocol.estimate(both)
     with pytest.raises(hc.InvalidValue, match="each person must send 1 message"):
         protocol.tally(hc.Batch(np.ones(77, dtype=np.uint8), 50))

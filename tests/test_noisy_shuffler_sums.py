@@ -606,13 +606,13 @@ def test_tallies_with_a_wrong_number_of_messages_are_refused(way: str) -> None:
     for payload in (batch.payload[1:], np.append(batch.payload, batch.payload[:1])):
         with pytest.raises(hc.InvalidValue, match="each person must send"):
             protocol.tally(hc.Batch(payload, 40))
-    with pytest.raises(hc.InvalidValue, match="its noise 0 times"):
+    with pytest.raises(hc.InvalidValue, match="added 0 times"):
         protocol.estimate(protocol.tally(sent))
     halves = [
         protocol.tally(hc.shuffle(hc.Messages.join(list(sent)[a:b]), source, protocol))
         for a, b in pairwise((0, 20, 40))
     ]
-    with pytest.raises(hc.InvalidValue, match="its noise 2 times"):
+    with pytest.raises(hc.InvalidValue, match="added 2 times"):
         protocol.estimate(halves[0] + halves[1])
 
 
