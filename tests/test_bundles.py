@@ -71,7 +71,7 @@ def divergence(one: Law, other: Law, factor: Fraction) -> Fraction:
 
 @cache
 def views(noise: Law, others: int, holding: int, slots: int | None, own: bool) -> list[Law]:
-    """With 0 and with 1 held by one person; of the others, `holding` hold 1.
+    """The laws if one person holds 0 and if one holds 1. Of the others, `holding` hold 1.
 
     With `own`, all messages must fit, as if a person who holds 0 might have more noise.
     """
@@ -101,7 +101,7 @@ def settings() -> list[tuple[Law, int, int, int, Fraction]]:
 
 @pytest.mark.parametrize("own", [False, True], ids=["noise alone", "all messages"])
 def test_redrawn_views_keep_the_bound_in_both_directions(own: bool) -> None:
-    """Also if the value decides how much noise fits: then f differs, and the bound still holds."""
+    """The bound also holds if the value decides how much noise fits, so that f differs."""
     nearest = Fraction(0)
     for noise, slots, people, holding, factor in settings():
         plain = views(noise, people - 1, holding, None, own)
@@ -113,7 +113,7 @@ def test_redrawn_views_keep_the_bound_in_both_directions(own: bool) -> None:
             found = divergence(drawn[this], drawn[that], factor)
             assert found <= bound
             nearest = max(nearest, found / bound)
-    assert nearest > Fraction(1, 2)  # the bound is no loose one
+    assert nearest > Fraction(1, 2)  # the bound is not loose
 
 
 def test_the_bound_is_needed_and_is_below_the_sum_of_two_variations() -> None:

@@ -90,7 +90,7 @@ def of_protocol(protocol: Any, crowd: float) -> Any:
 
 
 def power(law: Any, people: int, reach: int, deviations: float = 15) -> Array:
-    """The law of the sums of so many people, modulo the size of the table."""
+    """The law of the sums of this number of people, modulo the size of the table."""
     values = np.array([minus for _, minus in law])
     chances = np.array(list(law.values()))
     mean = chances @ values
@@ -177,7 +177,7 @@ def test_privacy_of_a_capped_count_by_its_definition(users: int, honest: int, sl
 
 
 def test_a_count_with_too_many_people_for_its_exact_law_has_an_upper_bound() -> None:
-    """People without a secret mark are given away; those with a mark jump more often."""
+    """The adversary is told who has no secret mark. People with a mark jump more often."""
     crowds = Crowds(40_000, Fraction(1), moved=False, halvings=2, missed=1e-9)
     noise = CappedNoise(9, 40_000, 0.99, 0.99, 1.1, 20.0)
     bound = capped_curve(noise, crowds, 1.0, 1e-6)

@@ -16,7 +16,7 @@ from manipulation import CLOSE, added, answer, bundles, crowd_of_others, payload
 
 @every
 def test_nobody_shifts_an_answer_by_more_than_stated(name: str, task: hc.Task) -> None:
-    """And somebody shifts it by as much: the bounds are attained by bundles that are admitted."""
+    """Bundles that are admitted attain the bounds."""
     protocol = standard(name, task)
     influence = protocol.influence
     if influence.any_answer:

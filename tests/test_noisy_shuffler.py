@@ -409,7 +409,7 @@ def test_leaks_of_wrong_dummies() -> None:
     assert not hc.exact_audit(once, **listed, delta=end * (1 + 1e-9)).refuted  # type: ignore[arg-type]
     again = hc.exact_audit(twice, **listed, delta=3 * end)  # type: ignore[arg-type]
     assert again.epsilon == pytest.approx(2, abs=0.05)
-    # Who holds 0 and sends nothing is seen by the network.
+    # The network sees who sends nothing, and so holds 0.
     silent = hc.exact_audit(lambda x: {((1, 1),) if x else (): Fraction(1)}, [0, 1], claim=1.0)
     assert math.isinf(silent.epsilon)
     # An odd T has no integer in its middle, and T/2 is not the mean.

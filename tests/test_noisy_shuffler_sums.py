@@ -558,7 +558,7 @@ def planted(protocol: Any, *, shared: bool) -> Any:
 def test_noise_in_one_message_is_refuted() -> None:
     protocol = whole(100, 1, levels_as="shares", delta=0.01, dummy_people=18)
     shares, modulus = protocol.parameters["shares"], protocol.parameters["modulus"]
-    # By law: the sum is there with certainty, or by chance among so many uniform messages.
+    # By law: the sum is there with certainty, or by chance among this many uniform messages.
     chance = 19 * shares / modulus
     assert 1 - e * chance > 0.9
     pair = [([0], [100])]

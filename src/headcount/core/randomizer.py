@@ -4,7 +4,7 @@ A device needs nothing else.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from fractions import Fraction
 from typing import Any, TypeAlias
 
@@ -23,6 +23,11 @@ MOST_BUNDLES = 10_000  # a law lists no more bundles than this
 # numbers change, the same seed gives other messages.
 MOST_AT_ONCE = 2**20
 _BYTES_AT_ONCE = 2**28
+
+
+def bundle_of(copies: Iterable[tuple[Message, int]]) -> Bundle:
+    """The bundle with these numbers of copies, which may be 0."""
+    return tuple(pair for pair in copies if pair[1])
 
 
 class Randomizer(ABC):

@@ -33,7 +33,7 @@ from headcount.accounting.truncated_geometric import (
 )
 from headcount.core.cached import cached_property
 from headcount.core.guarantee import PrivacyCurve
-from headcount.core.randomizer import MOST_BUNDLES
+from headcount.core.randomizer import MOST_BUNDLES, bundle_of
 from headcount.core.shuffler import Noise, NoiseLaw, Shuffler
 from headcount.core.source import Source
 from headcount.randomness.bucket_noise import composition, with_total
@@ -274,20 +274,19 @@ class DummyShuffler(Shuffler):
                     more[both] = more.get(both, Fraction(0)) + chance * its_chance
             law = more
         if self.pure_epsilon is None:
-            return {(_bundle(copies), False): chance for copies, chance in law.items()}
+            return {(bundle_of(enumerate(each)), False): chance for each, chance in law.items()}
         share = self.dummies.thrown_away(users, self.pure_epsilon)
         views = self.dummies.views(users)
         if views > MOST_BUNDLES:
             return None
         alone = _compositions(users + self.dummies.total, self.dummies.buckets)
         return {
-            **{(_bundle(copies), False): (1 - share) * chance for copies, chance in law.items()},
-            **{(_bundle(copies), True): share / views for copies in alone},
+            **{
+                (bundle_of(enumerate(copies)), False): (1 - share) * chance
+                for copies, chance in law.items()
+            },
+            **{(bundle_of(enumerate(copies)), True): share / views for copies in alone},
         }
-
-
-def _bundle(copies: Copies) -> tuple[tuple[int, int], ...]:
-    return tuple(pair for pair in enumerate(copies) if pair[1])
 
 
 def _compositions(total: int, parts: int) -> list[Copies]:

@@ -41,7 +41,7 @@ from headcount.core.limits import Limits
 from headcount.core.messages import Alphabet, Messages
 from headcount.core.promise import promise
 from headcount.core.protocol import Calibration
-from headcount.core.randomizer import BundleLaw, Randomizer
+from headcount.core.randomizer import BundleLaw, Randomizer, bundle_of
 from headcount.core.source import Source
 from headcount.core.tally import Tally
 from headcount.core.task import Holding, Task
@@ -127,8 +127,7 @@ def _bundles(shares: Mapping[tuple[int, int], Fraction], value: int) -> BundleLa
     """The law of a bundle, from the law of the numbers of +1 and −1 of its noise."""
     out: dict[Any, Fraction] = {}
     for (plus, minus), chance in shares.items():
-        copies = ((-1, minus), (1, plus + value))
-        out[tuple(pair for pair in copies if pair[1])] = chance
+        out[bundle_of([(-1, minus), (1, plus + value)])] = chance
     return out
 
 

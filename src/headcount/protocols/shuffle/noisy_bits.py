@@ -26,7 +26,7 @@ from headcount.accounting.truncated_geometric import TOTAL, TruncatedGeometric, 
 from headcount.core.cached import cached_property
 from headcount.core.guarantee import NearCurve, PrivacyCurve
 from headcount.core.messages import Alphabet, Messages
-from headcount.core.randomizer import MOST_BUNDLES, Bundle, BundleLaw, Randomizer
+from headcount.core.randomizer import MOST_BUNDLES, Bundle, BundleLaw, Randomizer, bundle_of
 from headcount.core.shuffler import Noise, NoiseLaw, Shuffler
 from headcount.core.source import Source
 from headcount.core.tally import Tally
@@ -62,7 +62,7 @@ class BitRandomizer(Randomizer):
         return Messages(payload.reshape(-1), users, np.broadcast_to(np.int64(bits), users))
 
     def law(self, value: int) -> BundleLaw:
-        return {_bundle(((0, self.bits - value), (1, value))): Fraction(1)}
+        return {bundle_of([(0, self.bits - value), (1, value)]): Fraction(1)}
 
 
 @dataclass(frozen=True)
@@ -89,10 +89,6 @@ class DigitRandomizer(Randomizer):
         return {tuple((2 * j + (value >> j & 1), 1) for j in range(self.digits)): Fraction(1)}
 
 
-def _bundle(copies: tuple[tuple[int, int], ...]) -> Bundle:
-    return tuple(pair for pair in copies if pair[1])
-
-
 # Shuffler -------------------------------------------------------------------------------------
 
 
@@ -103,9 +99,7 @@ class BitShuffler(Shuffler):
     places: tuple[TruncatedGeometric, ...]
     each: int  # how many bits a person sends
 
-    @property
-    def adds(self) -> bool:
-        return True
+    adds = True
 
     @property
     def dummies(self) -> int:
@@ -134,7 +128,7 @@ class BitShuffler(Shuffler):
             for j, (place, z) in enumerate(zip(self.places, ones, strict=True)):
                 copies += [(2 * j, place.most - z), (2 * j + 1, z)]
                 chance *= Fraction(place.weights[z], TOTAL)
-            law[_bundle(tuple(copies)), False] = chance
+            law[bundle_of(copies), False] = chance
         return law
 
 

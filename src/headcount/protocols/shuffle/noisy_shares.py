@@ -47,9 +47,7 @@ class ShareShuffler(Shuffler):
     people: int  # k
     rate: Fraction  # ε/L
 
-    @property
-    def adds(self) -> bool:
-        return True
+    adds = True
 
     def fits(self, users: int, messages: int) -> bool:
         return messages == self.sharing.shares * (users + self.people)
