@@ -73,11 +73,6 @@ class BucketNoise:
         """The variance of a bucket's noise."""
         return float(self.one.values.astype(np.float64) ** 2 @ self.one.mass)
 
-    @property
-    def covariance(self) -> float:
-        """The covariance of the noise of two buckets."""
-        return -self.variance / (self.buckets - 1) if self.fixed_total else 0.0
-
     @cached_property
     def middle(self) -> float:
         """The probability S_d(0) that independent noise has the fixed total."""

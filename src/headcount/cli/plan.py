@@ -55,7 +55,7 @@ def plan(
 ) -> None:
     """Rank protocols by their error, before any budget is spent.
 
-    With --for collection, rank only those that can be collected from real people. With --margin,
+    With --for collection, rank only those that can collect data from real people. With --margin,
     find the epsilon or the number of people that a margin of error needs.
     """
     asked = question.task(task, clamp=clamp)
