@@ -239,8 +239,8 @@ FAULTS = [
         "`k_ary.py`: `simulate` draws the numbers of a tally independently",
         "simulation_and_messages_have_the_law_of_the_tally",
         {
-            "return held.counts - blind + multinomial(": (
-                "return super().simulate(held, source)\n        return multinomial("
+            "return responded(held.counts, self.support.other, source)": (
+                "return super().simulate(held, source)"
             )
         },
     ),

@@ -418,7 +418,15 @@ def _check_tally(protocol: Protocol, tally: Tally) -> None:
             f"got {tally.counts.size} with a smallest count of {tally.counts.min(initial=0)}"
         )
     _check_withheld(protocol, tally)
-    if protocol.shuffler.adds and tally.noises != 1:
+    if not protocol.shuffler.adds:
+        return
+    if tally.noises == 1 and tally.noised_people != tally.users:
+        raise InvalidValue(
+            f"the shuffler must add the noise of {name} for everybody, got noise for "
+            f"{tally.noised_people:,} of {counted_people(tally.users)}",
+            hint="pass the protocol to shuffle, once for the whole crowd",
+        )
+    if tally.noises != 1:
         raise InvalidValue(
             f"the shuffler must add the noise of {name} once, got a tally to which it was added "
             f"{counted(tally.noises, 'time')}",

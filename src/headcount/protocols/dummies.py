@@ -41,6 +41,7 @@ from headcount.randomness.draws import uniform_below
 from headcount.randomness.table import ThresholdTable
 
 Copies = tuple[int, ...]
+_ROUNDED = 2.0**-10  # with a larger rounding error of a weight, no bound is computed
 
 
 @dataclass(frozen=True)
@@ -208,9 +209,15 @@ class BucketDummies(Dummies):
         # If Z_i = T, the other buckets are below their means by T/2 in all. So the numbers differ
         # from their means by T in all, and P ≤ a^T·w(T/2)^d/S_d(0), up to rounding.
         noise, size = self.noise, float(self.noise.bucket.rate) * self.most
-        middle = max(noise.bucket.weights) / TOTAL * (1 + noise.rounding)
+        if noise.rounding > _ROUNDED or not noise.middle:
+            return Fraction(1)  # the smallest weights are too coarse
+        middle = Fraction(max(noise.bucket.weights), TOTAL) * Fraction(1 + noise.rounding)
         above = (1 + 8 * noise.slack) * (1 + ROUNDING * (8 + size))
-        return Fraction(middle**self.buckets / noise.middle * above) * Fraction(math.exp(-size))
+        # Floats cannot hold the power of a small number, so a power of rational numbers is taken.
+        parts = math.ceil(size / 500) + 1
+        falling = Fraction(math.exp(-size / parts) * (1 + 8 * ROUNDING))
+        found = middle**self.buckets * falling**parts * Fraction(above) / Fraction(noise.middle)
+        return min(found, Fraction(1))
 
 
 @lru_cache(maxsize=32)

@@ -7,11 +7,11 @@ Notation    n people hold one of d values; a count has d = 2. Z_b is the number 
             value b that the shuffler adds, from 0 to T. T is even.
 Randomizer  Send the value itself, sealed for the analyzer. With `response_epsilon`, k-ary
             randomized response comes first.
-Shuffler    Add the dummies, and mix. P(z) is proportional to e^{−ε/2·Σ|z_b − T/2|} for all z that
-            add up to d·T/2. For a count these are Z ones and T − Z zeros, with P(Z = k)
-            proportional to e^{−ε|k − T/2|}. For many buckets the numbers Z_b are independent
-            (`total="free"`). If δ = 0, the shuffler sometimes throws away the messages of all
-            people (see `protocols.dummies`).
+Shuffler    Add the dummies, and mix. With a = e^{−ε/2}, P(z) is proportional to a^{Σ|z_b − T/2|}
+            for all z that add up to d·T/2. For a count these are Z ones and T − Z zeros, where Z is
+            two-sided geometric of rate ε around T/2, cut off at 0 and T. For many buckets the
+            numbers Z_b are independent (`total="free"`). If δ = 0, the shuffler sometimes throws
+            away the messages of all people (see `protocols.dummies`).
 Analyzer    Subtract T/2 from the number of messages with each value.
 Privacy     Only the dummies hide people. So the guarantee needs no honest people, and holds against
             the analyzer and all other people together. δ is the probability that the dummies of

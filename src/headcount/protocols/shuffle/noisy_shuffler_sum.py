@@ -10,11 +10,12 @@ Shuffler    Adds noise messages and mixes all. As bits: T bits, Z of them ones, 
             shares of k dummy people, whose numbers add up to two-sided geometric noise of rate ε/L.
 Analyzer    Adds up the levels that all messages stand for, and takes out the mean of the noise.
 Privacy     The noise is the shuffler's, so one honest person is enough: all other people may tell
-            the analyzer what they sent. As bits: the view is Σ levels + Z, so δ(ε) = P(Z < L), and
-            the curve is exact. As digits: the view is the number of ones of each place, and
-            δ(ε) = 1 − Π(1 − P(Z_j = 0)). It is exact if people can hold two levels whose digits all
-            differ. As shares: see `noisy_shares`. It is an upper bound. The shuffler knows the
-            noise, so whoever is told both the answer and the shuffler's draw knows the true sum.
+            the analyzer what they sent. As bits: the view is the sum of all levels plus Z, so
+            δ(ε) = P(Z < L), and the curve is exact. As digits: the view is the number of ones of
+            each place, and δ(ε) = 1 − Π(1 − P(Z_j = 0)). It is exact if people can hold two levels
+            whose digits all differ. As shares: see `noisy_shares`. It is an upper bound. The
+            shuffler knows the noise, so whoever is told both the answer and the shuffler's draw
+            knows the true sum.
 Error       Unbiased. As bits and as shares: that of a curator who adds geometric noise of rate ε/L,
             plus rounding. As digits: about twice as large.
 Messages    L, b or m. A lost bit costs one level, a lost digit 2^j levels. A lost share would make
