@@ -30,6 +30,7 @@ ORACLES = [
     "local.subset",
 ]
 oracles = pytest.mark.parametrize("name", ORACLES)
+slow = pytest.mark.slow
 
 
 def oracle(
@@ -185,7 +186,14 @@ def repeated(protocol: hc.Protocol, values: Any, source: hc.Source) -> np.ndarra
     return np.array([hc.run(protocol, values, source).value for _ in range(REPETITIONS)])
 
 
-@oracles
+@pytest.mark.parametrize(
+    "name",
+    [
+        # Reports of few buckets are simulated set by set for these, which takes long.
+        pytest.param(one, marks=[slow] if one in ("local.hashing", "local.hadamard") else [])
+        for one in ORACLES
+    ],
+)
 @pytest.mark.parametrize("buckets", [5, 33])
 def test_repetitions_have_the_stated_mean_and_variance(name: str, buckets: int) -> None:
     users = 2000
