@@ -102,7 +102,7 @@ def test_many_buckets_at_once_take_many_trials() -> None:
     assert protocol.influence.all_at_once  # 16^3 trials are few
     assert not hashed(hc.Histogram(10), 10_000).influence.all_at_once  # 1024^9 are not
     old = np.array([[0, 7 << 59, 3]], dtype=np.uint64)  # u = 0, v, and its cell
-    with pytest.raises(hc.InvalidValue, match="messages must be 2 uint64 each, got 3"):
+    with pytest.raises(hc.InvalidValue, match="must be 2 numbers of type uint64, got 3 numbers"):
         protocol.tally(hc.Batch(old, 200))
 
 

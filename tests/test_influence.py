@@ -68,9 +68,16 @@ def test_figures_of_bundles() -> None:
         built("shuffle.correlated", COUNT),
         built("shuffle.correlated-histogram", HISTOGRAM),
     )
-    for protocol in (count, histogram):
-        assert protocol.influence.messages == protocol.slots
-        assert (protocol.influence.up, protocol.influence.down) == (protocol.slots, -protocol.slots)
+    # The analyzer of a count subtracts the mean of the noise of each person, which has unequal
+    # rates. In a histogram +1 and −1 have the same rate, so the mean is 0.
+    rates = (count.parameters["epsilon_plus"], count.parameters["epsilon1"])
+    plus, minus = (1 / math.expm1(rate) / CROWD.honest for rate in rates)
+    assert 1e-6 < minus - plus < 1e-4
+    for protocol, more in ((count, minus - plus), (histogram, 0.0)):
+        slots, influence = protocol.slots, protocol.influence
+        assert influence.messages == slots
+        assert influence.up - slots == pytest.approx(more, rel=1e-6)
+        assert influence.down + slots == pytest.approx(more, rel=1e-6)
     total = built("shuffle.correlated-sum", SUM)
     levels = total.parameters["levels"]
     assert total.influence.up == pytest.approx(total.slots)
@@ -169,6 +176,7 @@ def test_some_shift_all_buckets_at_once() -> None:
     assert {name for name, all_of_them in everywhere.items() if all_of_them} == {
         "local.unary-symmetric",
         "local.unary-optimized",
+        "shuffle.split-and-mix",  # and to any number
     }
 
 
@@ -233,6 +241,19 @@ def test_attacks_attain_the_bounds(name: str, task: hc.Task, message: int, end: 
     shift = added(protocol, others, users, bundle)
     extreme = shift.max() if end == "up" else shift.min()
     assert extreme == pytest.approx(getattr(protocol.influence, end), rel=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("name", "task"), [("shuffle.correlated", COUNT), ("shuffle.correlated-histogram", HISTOGRAM)]
+)
+def test_attacks_with_capped_noise_attain_the_bounds(name: str, task: hc.Task) -> None:
+    protocol = hc.protocol(name, task, hc.Budget(1, 1e-3), hc.Crowd(300), max_slots=9)
+    assert protocol.influence.messages == 9
+    others, users = next(crowd_of_others(protocol))
+    first = protocol.alphabet.columns[0]
+    shifts = [added(protocol, others, users, payload(protocol, [(row,)] * 9)) for row in first[:2]]
+    assert np.max(shifts) == pytest.approx(protocol.influence.up, rel=1e-12)
+    assert np.min(shifts) == pytest.approx(protocol.influence.down, rel=1e-12)
 
 
 @pytest.mark.parametrize("name", ["local.unary-symmetric", "local.unary-optimized"])

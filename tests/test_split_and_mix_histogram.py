@@ -455,7 +455,8 @@ def test_messages_travel_as_bytes_and_as_columns(sharing: str) -> None:
     assert np.array_equal(*sent)
     wrong = whole.payload.copy()
     wrong[3, -1] = protocol.modulus
-    with pytest.raises(hc.InvalidValue, match="messages must be among"):
+    within = rf"every message must be in range\(0, {protocol.modulus}\), got .* {protocol.modulus}$"
+    with pytest.raises(hc.InvalidValue, match=within):
         protocol.tally(hc.Batch(wrong, 19))
 
 
@@ -464,12 +465,34 @@ def test_a_message_names_its_bucket() -> None:
     sent = protocol.randomize([2] * 20, hc.SeededSource(2)).payload
     assert Counter(sent[:, 0].tolist()) == dict.fromkeys(range(3), 20 * protocol.slots // 3)
     sent[0, 0] = 3
-    with pytest.raises(hc.InvalidValue, match="messages must be among"):
+    with pytest.raises(hc.InvalidValue, match=r"must be in range\(0, 3\), got values from 0 to 3"):
         protocol.tally(hc.Batch(sent, 20))
     assert protocol.alphabet.bits == 2 + protocol.modulus.bit_length() - 1
     assert small("vectors").alphabet.bits == 3 * (protocol.modulus.bit_length() - 1)
     many = build(hc.Histogram(70_000), 30, sharing="buckets", delta=0.1, epsilon=8)
     assert many.alphabet.dtype == np.uint32
+
+
+@pytest.mark.parametrize("sharing", SHARINGS)
+def test_one_person_chooses_the_answers_of_all_buckets(sharing: str) -> None:
+    protocol = small(sharing)
+    influence, source = protocol.influence, hc.SeededSource(8)
+    assert influence.any_answer
+    assert influence.all_at_once
+    assert "can make the answer any number in all buckets at once" in str(influence)
+    sent = protocol.randomize(np.arange(20) % 3, source).payload
+    others, own = sent[: -protocol.slots], sent[-protocol.slots :]
+    for wanted in ([influence.down] * 3, [influence.up] * 3, [influence.up, -7, influence.down]):
+        lies = own.copy()
+        totals = protocol.tally(hc.Batch(sent, 20)).counts
+        for bucket, change in enumerate((np.array(wanted, dtype=np.int64) - totals).tolist()):
+            # Bucket b is column b of the first vector, or in the share of the first pair of b.
+            place = (0, bucket) if sharing == "vectors" else (own[:, 0].tolist().index(bucket), 1)
+            lies[place] = (int(own[place]) + change) % protocol.modulus
+        batch = hc.Batch(np.concatenate([others, lies]), 20)
+        assert protocol.estimate(protocol.tally(batch)).value.tolist() == wanted
+    # These are all numbers modulo q.
+    assert influence.up + 1 - influence.down == protocol.modulus
 
 
 @pytest.mark.parametrize("sharing", SHARINGS)

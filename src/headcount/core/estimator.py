@@ -207,6 +207,6 @@ def linear_shifts(estimator: Estimator, users: int, messages: NDArray[Any]) -> S
         person=total(nobody, 2) - base,
         honest=(0.0, high - low) if average else (low, high),
         places=(int(places.min()), int(places.max())),
-        everywhere=1 < np.size(most) == places.max(),
+        everywhere=1 < np.size(most) == int(places.max()),
     )
     return shifts.scaled(1 / users) if average else shifts

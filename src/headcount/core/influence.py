@@ -37,7 +37,7 @@ class Shifts:
 
     One message adds `most` at some places and `least` at all others. `places` are the smallest and
     the largest number of places at which it can add `most`. `everywhere` says whether a message can
-    add `most` at all of several places.
+    add `most` at all of several places, or whether one person can choose the answers of all places.
     """
 
     most: Answer
@@ -178,7 +178,7 @@ class Influence:
                 down=least,
                 up_against_honesty=largest,
                 down_against_honesty=-least,
-                all_at_once=False,
+                all_at_once=shifts.everywhere,
                 any_answer=True,
                 lost_message=math.inf,
                 messages=messages,
@@ -245,7 +245,7 @@ class Influence:
             "One person can shift all buckets at the same time."
             if self.all_at_once and not self.any_answer
             else "",
-            "One person can make the answer any number." if self.any_answer else "",
+            f"One person can make {self._any_answer}." if self.any_answer else "",
             f"The standard error is {size(self.standard_error)}.",
             f"The shuffler must refuse bundles of other sizes than {self.messages:,.0f}."
             if 1 < self.messages < math.inf
@@ -260,6 +260,10 @@ class Influence:
         )
 
     @property
+    def _any_answer(self) -> str:
+        return "the answer any number" + " in all buckets at once" * self.all_at_once
+
+    @property
     def _loss(self) -> str:
         if math.isinf(self.lost_message):
             return "nothing is left of the answer"
@@ -270,7 +274,7 @@ class Influence:
 
     def __str__(self) -> str:
         if self.any_answer:
-            return "one dishonest person can make the answer any number"
+            return f"one dishonest person can make {self._any_answer}"
         everywhere = " in all buckets at once" if self.all_at_once else ""
         sent = "" if self.messages == 1 else f" with {counted_messages(self.messages)}"
         return (

@@ -157,7 +157,8 @@ class SignedCounts(Estimator):
         return float(int(tally.counts[0] - tally.counts[1]) - tally.users * self.noise.mean)
 
     def shifts(self, users: int, alphabet: Alphabet) -> Shifts:
-        return Shifts(most=1.0, least=-1.0)
+        # The analyzer subtracts the mean of the noise of one more person.
+        return Shifts(most=1.0, least=-1.0, person=-float(self.noise.mean))
 
     def standard_error(self, users: int, held: Holding | None) -> float:
         return self.noise.error(users).standard_error

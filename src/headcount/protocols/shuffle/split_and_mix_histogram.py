@@ -166,10 +166,11 @@ class BucketSums(Estimator):
         return read(tally.counts, self.modulus, tally.users).astype(np.float64)
 
     def shifts(self, users: int, alphabet: Alphabet) -> Shifts:
-        # One share changes the sum of a bucket to any number modulo q.
+        # One share changes the sum of a bucket to any number modulo q. Everybody sends a share of
+        # every bucket, so one person can change all of them.
         most = (users + self.modulus) // 2
         answers = (float(most + 1 - self.modulus), float(most))
-        return Shifts(0.0, 0.0, everywhere=self.vectors, answers=answers)
+        return Shifts(0.0, 0.0, everywhere=True, answers=answers)
 
     def standard_error(self, users: int, held: Holding | None) -> float:
         return self.noise.error(users).standard_error
