@@ -68,7 +68,6 @@ SMALL_OPTIONS: dict[str, list[dict[str, Any]]] = {
     "shuffle.density-histogram": [{"bins": 2}],
     "shuffle.noisy-shuffler": [
         {"bins": 2, "levels": 2},
-        {"bins": 2, "levels": 2, "total": "free"},
         {"bins": 2, "levels": 2, "shufflers": 2},
         {"bins": 2, "levels": 2, "response_epsilon": 2.0},
     ],
@@ -84,6 +83,7 @@ OPTIONS_TRIED_ELSEWHERE = {
     "shuffle.correlated": "tests/test_counts.py",
     "shuffle.density-histogram": "tests/test_density.py",
     "shuffle.fixed-point-sum": "tests/test_sums.py",
+    "shuffle.noisy-shuffler": "tests/test_noisy_shuffler.py, tests/test_noisy_shuffler_sums.py",
     "shuffle.sample-threshold": "tests/test_sampling.py",
     "shuffle.unary-sum": "tests/test_sums.py",
 }

@@ -173,8 +173,10 @@ def shape_of(by_value: list[dict[Counts, Fraction]], people: int) -> tuple[int, 
 
 
 def is_small(protocol: Protocol) -> bool:
-    """Whether there are few enough bundles and views to enumerate them all quickly."""
+    """Whether there are few enough bundles, noises and views to enumerate them all quickly."""
     if protocol.law(asked(protocol)[0]) is None:
+        return False
+    if protocol.shuffler.noise_law(protocol.crowd.users) is None:
         return False
     laws = laws_of(protocol)
     if max(map(len, laws)) > 1500:
