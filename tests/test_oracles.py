@@ -31,6 +31,7 @@ ORACLES = [
 ]
 oracles = pytest.mark.parametrize("name", ORACLES)
 slow = pytest.mark.slow
+SET_BY_SET = ("local.hashing", "local.hadamard", "local.subset")
 
 
 def oracle(
@@ -186,15 +187,7 @@ def repeated(protocol: hc.Protocol, values: Any, source: hc.Source) -> np.ndarra
     return np.array([hc.run(protocol, values, source).value for _ in range(REPETITIONS)])
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        # Reports of few buckets are simulated set by set for these, which takes long.
-        pytest.param(one, marks=[slow] if one in ("local.hashing", "local.hadamard") else [])
-        for one in ORACLES
-    ],
-)
-@pytest.mark.parametrize("buckets", [5, 33])
+@oracles
 def test_repetitions_have_the_stated_mean_and_variance(name: str, buckets: int) -> None:
     users = 2000
     values = np.minimum(np.arange(users) % (2 * buckets), buckets - 1)
@@ -267,7 +260,12 @@ COUNTS = [5, 20, 100, 400, 1475]
 
 
 @pytest.mark.parametrize(
-    "name", [*ORACLES[:-1], pytest.param("local.subset", marks=pytest.mark.slow)]
+    "name",
+    [
+        # For these, reports of few buckets are simulated set by set, which takes long.
+        pytest.param(one, marks=[slow] if one in SET_BY_SET else [])
+        for one in ORACLES
+    ],
 )
 def test_intervals_cover_small_and_large_counts(name: str) -> None:
     found = covered(name, 1.0, COUNTS, 5000)
