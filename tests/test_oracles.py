@@ -188,6 +188,7 @@ def repeated(protocol: hc.Protocol, values: Any, source: hc.Source) -> np.ndarra
 
 
 @oracles
+@pytest.mark.parametrize("buckets", [5, 33])
 def test_repetitions_have_the_stated_mean_and_variance(name: str, buckets: int) -> None:
     users = 2000
     values = np.minimum(np.arange(users) % (2 * buckets), buckets - 1)
