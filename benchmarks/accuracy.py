@@ -12,15 +12,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 import headcount as hc
+from headcount.core.influence import Influence
+from headcount.core.protocol import option_names
 from headcount.core.table import short
+from headcount.protocols.registry import protocol_class
 
 _PAGE = Path(__file__).parents[1] / "docs" / "accuracy.md"
 _USERS, _BUDGET, _RUNS = 100_000, hc.Budget(1, 1e-6), 200
 _MOST_MESSAGES = 3 * 10**6  # runs with more messages are not measured
 _WISHES: dict[str, list[dict[str, Any]]] = {
-    "shuffle.correlated": [{"error_ratio": 1.0221}, {}],
-    "shuffle.correlated-histogram": [{"error_ratio": 1.09}, {}],
+    "shuffle.correlated": [{"minimize": "slots"}, {"error_ratio": 1.0221}, {}],
+    "shuffle.correlated-histogram": [{"minimize": "slots"}, {"error_ratio": 1.09}, {}],
+    "shuffle.noisy-shuffler": [{}, {"publish_noise": True}],
 }
+_WITHOUT_PAPER = "shuffle.noisy-shuffler"
 _LOCAL_PAPERS = ("local.piecewise-mean", "local.hybrid-mean")  # these have parameters of their own
 _TASKS: dict[str, hc.Task] = {
     "Count": hc.Count(),
@@ -43,7 +48,10 @@ The tables are for {_USERS:,} people at ε = 1 and δ = 1e-6. Everybody is hones
 - *Measured* is the root mean squared error over {_RUNS} runs that make real messages from such
   data. It is left out if there are too many messages.
 - *Messages* is the average number of messages per person. *Slots* is the size of a bundle that
-  hides this number.
+  hides this number, and *bytes* is the size of this bundle if each message is sealed.
+- *One liar* is how far one dishonest person can shift the answer up and down, compared with staying
+  away, if the shuffler refuses bundles of other sizes. "Any": one person can choose the answer.
+- *Honest* says whether other people must be honest for the guarantee to hold.
 - *Local ε* is the privacy of one person's messages alone. It is the only protection left if
   shuffler and analyzer collude.
 
@@ -58,6 +66,9 @@ _HEADINGS = (
     "measured",
     "messages",
     "slots",
+    "bytes",
+    "one liar",
+    "honest",
     "local ε",
     "guarantee",
 )
@@ -80,15 +91,20 @@ def _lines(task: hc.Task) -> Iterator[tuple[str, ...]]:
         calibrations = ("exact", "paper") if both else ("exact",)
         if name == "shuffle.split-and-mix":  # both calibrations are the paper's
             calibrations = ("paper",)
+        if name == _WITHOUT_PAPER:
+            calibrations = ("exact",)
+        options = option_names(protocol_class(name, task))
         for calibration in calibrations:
             for wish in _WISHES.get(name, [{}]):
-                yield _line(name, task, calibration, wish, central)
+                capped = "minimize" in wish and calibration == "paper"
+                if set(wish) <= set(options) and not capped:
+                    yield _line(name, task, calibration, wish, central)
 
 
 def _line(
     name: str, task: hc.Task, calibration: str, wish: dict[str, Any], central: float
 ) -> tuple[str, ...]:
-    said = ", ".join(f"{option} {value:g}" for option, value in wish.items())
+    said = ", ".join(f"{option} {value}" for option, value in wish.items())
     kind = f"{calibration}, {said}" if said else calibration
     try:
         found = hc.protocol(name, task, _BUDGET, hc.Crowd(_USERS), calibration=calibration, **wish)
@@ -102,10 +118,19 @@ def _line(
         short(found.standard_error(_counts(found.task)), 4),
         _measured(found),
         f"{found.messages_per_user:.4g}",
-        str(found.slots) if found.trust is hc.Trust.SHUFFLE else "–",
+        f"{found.slots:,}",
+        f"{found.sealed_bytes:,}",
+        _liar(found.influence),
+        "yes" if found.trust is hc.Trust.SHUFFLE and found.guarantee.honest > 1 else "no",
         f"{alone:.3g}" if math.isfinite(alone) else "∞",
         "exact" if found.guarantee.exact else "upper bound",
     )
+
+
+def _liar(influence: Influence) -> str:
+    if influence.any_answer:
+        return "any"
+    return f"{short(influence.up, 3)}, {short(influence.down, 3)}"
 
 
 def _measured(protocol: hc.Protocol) -> str:

@@ -338,7 +338,7 @@ def numbers(name: str, task: str) -> str:
     rows = {
         f"standard error {question.told}, for the worst data": f"{p.standard_error():.4g}",
         "messages per person, on average": f"{p.messages_per_user:.4g}",
-        "bits per message": f"{p.bits_per_message}",
+        "bits per message": f"{p.alphabet.bits}",
         "guarantee": str(p.guarantee),
     }
     if p.trust is hc.Trust.SHUFFLE:

@@ -34,7 +34,7 @@ PAGES = {
         "analyzer runs. In shuffle trust a shuffler stands between the two.",
         "protocol protocol_names register Protocol MatrixProtocol "
         "headcount.core.randomizer.Randomizer headcount.core.estimator.Estimator "
-        "headcount.road.shuffler.Shuffler run shuffle Alphabet Messages Batch Tally Source "
+        "headcount.core.shuffler.Shuffler run shuffle Alphabet Messages Batch Tally Source "
         "SecureSource SeededSource",
     ),
     "estimating": (

@@ -37,6 +37,7 @@ _ERROR = 1e-12  # the error of a divergence in floats, divided by 1 + e^ε
 _ROUNDED = 1e-15  # the float of a pure ε may be below the exact value by this much
 _CELLS = 20_000  # the most cells of one view
 _RELEASED = 1500  # if a release has more outcomes, they are merged
+_NOISE = 3000  # the most outcomes of a shuffler's noise
 _PAIRS = 1500  # the most pairs of views that are compared
 _OTHERS = 40  # how many ways to hold values are tried if there are too many
 _FLOOD = 3.0  # laws with more pairs of correlated noise are not listed
@@ -196,7 +197,7 @@ def _views(crowd: Crowd) -> Views:
         return _defined(crowd)
     if crowd.whole:
         return _sealed_whole(laws, crowd)
-    return _shuffled(laws, crowd)
+    return _noised(laws, crowd) if protocol.shuffler.adds else _shuffled(laws, crowd)
 
 
 @lru_cache(maxsize=16)
@@ -211,7 +212,7 @@ def _laws(protocol: hc.Protocol, slots: int | None = None) -> list[Law] | None:
         return None
     laws: list[Law] = list(enumeration.laws_of(protocol))
     if slots is not None:
-        laws = [_fitting(law, slots) for law in laws]
+        laws = enumeration.fitting(laws, slots)
     return None if max(map(len, laws)) > _BUNDLES else laws
 
 
@@ -219,13 +220,8 @@ def can_be_listed(protocol: hc.Protocol) -> bool:
     """Whether this file has a way to attack the protocol."""
     if protocol.trust is hc.Trust.CENTRAL or protocol.name in _DEFINED:
         return True
-    return _laws(protocol) is not None
-
-
-def _fitting(law: Law, slots: int) -> Law:
-    fits = {b: p for b, p in law.items() if sum(copies for _, copies in b) <= slots}
-    total = sum(fits.values(), Fraction(0))
-    return {bundle: chance / total for bundle, chance in fits.items()}
+    noise = protocol.shuffler.noise_law(protocol.crowd.users)
+    return noise is not None and len(noise) <= _NOISE and _laws(protocol) is not None
 
 
 def _changes(values: int, rows: int) -> list[tuple[Counts, Counts]]:
@@ -340,7 +336,7 @@ def _noisy(protocol: hc.Protocol, tally: hc.Tally) -> Array:
 
 
 def _shuffled(laws: Sequence[Law], crowd: Crowd) -> Views:
-    least = crowd.protocol.least_copies
+    least = crowd.protocol.shuffler.least_copies
     kinds, by_value, complete = _counted(laws, crowd)
     most = tuple(max(column) for column in zip(*(c for law in by_value for c in law), strict=True))
     large = max(map(len, by_value)) > 300
@@ -373,6 +369,52 @@ def _shuffled(laws: Sequence[Law], crowd: Crowd) -> Views:
         one, other = (passed_on(held, copies) for held in holdings)
         pairs.append(Pair(one, other, _listed(by_value, holdings, copies, crowd)))
     return Views(pairs, complete and all_ways, 1e-10 if large else _ERROR)
+
+
+def _noised(laws: Sequence[Law], crowd: Crowd) -> Views:
+    """With the shuffler's noise, by its stated law. Dishonest people hold the first value: it is
+    known what they send, and it matters only if all messages are thrown away.
+    """
+    noise = crowd.protocol.shuffler.noise_law(crowd.honest + crowd.dishonest)
+    assert noise is not None
+    kinds = enumeration.kinds([*laws, {bundle: chance for (bundle, _), chance in noise.items()}])
+    by_value = [enumeration.as_counts(law, kinds) for law in laws]
+    added = [
+        (tuple(dict(bundle).get(kind, 0) for kind in kinds), alone, chance)
+        for (bundle, alone), chance in noise.items()
+    ]
+
+    @cache
+    def view(holding: Counts) -> Law:
+        sent: dict[Counts, Fraction] = {(0,) * len(kinds): Fraction(1)}
+        everybody = (holding[0] + crowd.dishonest, *holding[1:])
+        for law, people in zip(by_value, everybody, strict=True):
+            for _ in range(people):
+                grown: dict[Counts, Fraction] = defaultdict(Fraction)
+                for (counts, chance), (more, other) in product(sent.items(), law.items()):
+                    grown[_plus(counts, more)] += chance * other
+                sent = grown
+        seen: dict[Counts, Fraction] = defaultdict(Fraction)
+        for more, alone, other in added:
+            if alone:
+                seen[more] += other
+                continue
+            for counts, chance in sent.items():
+                seen[_plus(counts, more)] += chance * other
+        return dict(seen)
+
+    ways, all_ways = _ways(crowd.honest - crowd.rows, len(laws))
+    changes = _changes(len(laws), crowd.rows)
+    most = max(2, _STEPS // (len(added) * max(map(len, by_value)) * len(changes)))
+    if len(ways) > most:
+        ways, all_ways = _spread(ways, most), False
+    pairs = []
+    for others, change in product(ways, changes):
+        one, other = (view(_plus(others, held)) for held in change)
+        every = sorted({*one, *other})
+        first, second = (np.array([float(law.get(at, 0)) for at in every]) for law in (one, other))
+        pairs.append(Pair(first, second, _as_found(one, other)))
+    return Views(pairs, all_ways)
 
 
 def _counted(
@@ -457,7 +499,7 @@ def _copies(crowd: Crowd, kinds: int) -> list[Counts]:
 
 def _passed_on(view: Array, copies: Counts, crowd: Crowd) -> Array:
     """What the shuffler passes on, after dishonest people have added their copies."""
-    least = crowd.protocol.least_copies
+    least = crowd.protocol.shuffler.least_copies
     if least == 1:
         return view
     if not crowd.withholds:
@@ -486,7 +528,7 @@ def takes_rare_messages(protocol: hc.Protocol) -> bool:
         protocol.estimate(protocol.tally(hc.Batch(rare, protocol.crowd.users)))
     except hc.HeadcountError:
         return False
-    return protocol.least_copies > 1
+    return protocol.shuffler.least_copies > 1
 
 
 def _listed(
@@ -511,7 +553,7 @@ def _listed(
         return whole
 
     def exactly() -> tuple[Law, Law] | None:
-        if crowd.protocol.least_copies > 1:
+        if crowd.protocol.shuffler.least_copies > 1:
             return None
         one, other = (law(holding) for holding in holdings)
         return None if one is None or other is None else (one, other)
@@ -554,23 +596,24 @@ def _defined(crowd: Crowd) -> Views:
     return Views([*pairs, *(Pair(pair.other, pair.one) for pair in pairs)], False, 1e-9)
 
 
-def _cell(a: float, r: float, p: float, share: float) -> tuple[Array, Array]:
-    """The law of (number of +1, number of −1) with correlated noise, without and with one more
-    person.
-    """
+def _cell(b: float, a: float, r: float, p: float, share: float) -> tuple[Array, Array]:
+    """The law of (number of +1, number of −1), without and with one more person in the cell."""
     size = min(6 * _BOX, _BOX + round(3 * r * p / (1 - p)))
     k = np.arange(size)
-    single, flood = nbinom.pmf(k, share, 1 - a), nbinom.pmf(k, r * share, 1 - p)
+    plus, minus = nbinom.pmf(k, share, 1 - b), nbinom.pmf(k, share, 1 - a)
+    flood = nbinom.pmf(k, r * share, 1 - p)
     table = np.zeros((size, size))
     for pairs in range(size):
         rest = size - pairs
-        table[pairs:, pairs:] += flood[pairs] * np.multiply.outer(single[:rest], single[:rest])
+        table[pairs:, pairs:] += flood[pairs] * np.multiply.outer(plus[:rest], minus[:rest])
     return table, np.vstack([np.zeros((1, size)), table[:-1]])
 
 
 def _correlated(protocol: hc.Protocol, share: float) -> Iterator[tuple[Array, Array]]:
     found = protocol.parameters
-    without, with_one = _cell(math.exp(-found["epsilon1"]), found["r"], found["flood_p"], share)
+    minus = math.exp(-found["epsilon1"])
+    plus = math.exp(-found["epsilon_plus"]) if "epsilon_plus" in found else minus
+    without, with_one = _cell(plus, minus, found["r"], found["flood_p"], share)
     if isinstance(protocol.task, hc.Count):
         yield without.ravel(), with_one.ravel()
         return
@@ -593,7 +636,17 @@ def _hashed(protocol: hc.Protocol, share: float) -> Iterator[tuple[Array, Array]
 
 
 def _only_the_sum(protocol: hc.Protocol, share: float) -> Iterator[tuple[Array, Array]]:
-    """Noise that is the difference of two negative binomials, moved by all levels."""
+    """Two-sided noise that is the difference of two negative binomials, moved by all levels.
+
+    Of a histogram, two buckets with noise of half of ε each, both moved by one person.
+    """
+    if isinstance(protocol.task, hc.Histogram):
+        rate = protocol.budget.epsilon / 2
+        single = nbinom.pmf(np.arange(round(25 / rate) + 10), share, -math.expm1(-rate))
+        noise = np.convolve(single, single[::-1])
+        without, with_one = np.append(noise, 0.0), np.append(0.0, noise)
+        yield _outer([with_one, without]), _outer([without, with_one])
+        return
     found = protocol.parameters
     levels = int(found["levels"] if "levels" in found else found["precision"])
     rate = found.get("epsilon1", protocol.budget.epsilon) / levels

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from random import Random
-from typing import Any, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 import adversary
 import enumeration
@@ -210,8 +210,8 @@ def _options(random: Random, name: str, task: hc.Task, budget: hc.Budget) -> dic
     hints = typing.get_type_hints(found)
     options: dict[str, Any] = {}
     for option in option_names(found):
-        if typing.get_origin(hints[option]) is typing.Literal:
-            options[option] = random.choice(typing.get_args(hints[option]))
+        if words := _words(hints[option]):
+            options[option] = random.choice(words)
         elif option == "local" and LOCAL[task.name]:
             options[option] = random.choice((None, *LOCAL[task.name]))
         elif option in NUMBERS:
@@ -220,6 +220,12 @@ def _options(random: Random, name: str, task: hc.Task, budget: hc.Budget) -> dic
         options["epsilon1"] *= budget.epsilon
         options.pop("error_ratio", None)
     return {option: value for option, value in options.items() if value is not None}
+
+
+def _words(hint: Any) -> tuple[Any, ...]:
+    """The choices of a word, if an option is one, or may be left out."""
+    listed = (one for one in (hint, *typing.get_args(hint)) if typing.get_origin(one) is Literal)
+    return next((typing.get_args(one) for one in listed), ())
 
 
 # Tables ---------------------------------------------------------------------------------------
@@ -540,7 +546,7 @@ def gathering(random: Random, trust: hc.Trust | None = None) -> Gathering:
         users = 30
     protocol = asked.built(users, random.choice((None, random.randint(1, users))))
     # If cheaters could undo the withholding, no more people than planned may take part.
-    more = random.choice((0, 0, 1)) if protocol.least_copies == 1 else 0
+    more = random.choice((0, 0, 1)) if protocol.shuffler.least_copies == 1 else 0
     values = [random.randrange(len(enumeration.asked(protocol))) for _ in range(users + more)]
     return Gathering(asked, protocol, tuple(values), random.choice((0, 0, 2)), random.uniform(0, 4))
 
@@ -591,7 +597,8 @@ def by_bundles(made: Gathering) -> Iterator[Finding]:
     # The least size is used, since it needs the most redrawing.
     least = Crowd(protocol, crowd.honest, 1, crowd.dishonest, slots=protocol.slots)
     for epsilon in (protocol.budget.epsilon, made.curve_at):
-        stated = Reading("bundled_curve", epsilon, protocol.bundled_curve.delta(epsilon))
+        delta = enumeration.bundled_curve(protocol).delta(epsilon)
+        stated = Reading("bundled_curve", epsilon, delta)
         yield from false(f"bundles of {made}", stated, [least])
 
 
@@ -623,7 +630,7 @@ def collected(made: Gathering, slots: int) -> list[hc.Guarantee]:
         exec(compile(text, "README.md", "exec"), {**names, **printing})
     except hc.InvalidValue:
         # Rare messages that nobody withheld are refused. Otherwise the promise is the same.
-        if made.protocol.least_copies == 1:
+        if made.protocol.shuffler.least_copies == 1:
             raise
         return [made.protocol.guarantee]
     guarantees = [what for what in shown if isinstance(what, hc.Guarantee)]

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 import headcount as hc
 from broken_mechanisms import Broken
 from headcount.core.cached import cached_property
+from headcount.core.shuffler import Shuffler
 from headcount.protocols.levels import Rounding
 from headcount.protocols.shuffle.sample_threshold import SampleThreshold, SamplingRandomizer
 from headcount.protocols.shuffle.split_and_mix import SplitAndMix, SplitRandomizer
@@ -47,7 +48,7 @@ class NoThreshold(SampleThreshold):
     private.
     """
 
-    least_copies = 1
+    shuffler = Shuffler()
 
 
 class TwoShares(SplitAndMix):

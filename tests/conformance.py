@@ -56,7 +56,7 @@ LARGE: list[Setting] = [
 ]
 # Options that are not a choice of a word, for enumerated crowds and for large ones.
 SMALL_OPTIONS: dict[str, list[dict[str, Any]]] = {
-    "shuffle.correlated": [{"error_ratio": 2.0}],
+    "shuffle.correlated": [{"error_ratio": 2.0}, {"max_slots": 6}],
     "shuffle.unary-sum": [{"bits": 2}],
     "shuffle.fixed-point-sum": [{"levels": 2}],
     "local.hashing": [{"values": 4}, {"values": 2}],
@@ -66,6 +66,11 @@ SMALL_OPTIONS: dict[str, list[dict[str, Any]]] = {
     "local.density-histogram": [{"bins": 2}],
     "local.density-series": [{"terms": 3}, {"terms": 1}],
     "shuffle.density-histogram": [{"bins": 2}],
+    "shuffle.noisy-shuffler": [
+        {"bins": 2, "levels": 2},
+        {"bins": 2, "levels": 2, "shufflers": 2},
+        {"bins": 2, "levels": 2, "response_epsilon": 2.0},
+    ],
 }
 # Where else options that are not a choice of a word are tried, or an option of which one value is
 # listed above. All other protocols must list two values of each such option.
@@ -78,12 +83,16 @@ OPTIONS_TRIED_ELSEWHERE = {
     "shuffle.correlated": "tests/test_counts.py",
     "shuffle.density-histogram": "tests/test_density.py",
     "shuffle.fixed-point-sum": "tests/test_sums.py",
+    "shuffle.noisy-shuffler": "tests/test_noisy_shuffler.py, tests/test_noisy_shuffler_sums.py",
     "shuffle.sample-threshold": "tests/test_sampling.py",
     "shuffle.unary-sum": "tests/test_sums.py",
 }
 LARGE_OPTIONS: dict[str, list[dict[str, Any]]] = {
     "shuffle.unary-sum": [{"bits": 5}],
     "shuffle.correlated-sum": [{"levels": 2}],
+    "shuffle.correlated": [{}, {"max_slots": 16}],
+    "shuffle.correlated-histogram": [{}, {"max_slots": 24}],
+    "shuffle.noisy-shuffler": [{"levels": 5}],
 }
 # For each combination of a protocol's options, quick tests try this many settings, or one if a test
 # takes long. The slow tests try the others.
@@ -92,8 +101,12 @@ QUICK_SETTINGS = 2
 JUDGED_ELSEWHERE = {
     "shuffle.correlated-histogram": "tests/test_histograms.py",
     "shuffle.hashed-histogram": "tests/test_hashed_histogram.py",
-    "shuffle.split-and-mix": "tests/test_split_and_mix.py",
+    "shuffle.split-and-mix": "tests/test_split_and_mix.py, tests/test_split_and_mix_histogram.py",
     "shuffle.correlated-sum": "tests/test_correlated_sums.py, tests/test_sums.py",
+}
+# The same for one choice of an option.
+WORDS_JUDGED_ELSEWHERE = {
+    ("shuffle.noisy-shuffler", "shares"): "tests/test_noisy_shuffler_sums.py",
 }
 
 # What a test asks for ----------------------------------------------------------------------------
@@ -168,7 +181,7 @@ def asked_crowds(
             # numbers.
             late |= sparing and (isinstance(p.task, hc.Sum) or p.calibration == "paper")
             # For each option that is not a choice of a word, only the first number is tried.
-            first = SMALL_OPTIONS.get(name, [{}])[0] if small else {}
+            first = tried_options(SMALL_OPTIONS, name, task)[0] if small else {}
             late |= sparing and any(getattr(p, option) != first[option] for option in first)
             yield p, late
 
@@ -189,13 +202,17 @@ def numeric(task: hc.Task) -> bool:
 
 
 def choices(name: str, task: hc.Task) -> dict[str, tuple[str, ...]]:
-    """The options that are a choice of a word, with their words."""
+    """The options that are a choice of a word, with their words. If such an option may be left out,
+    the protocol chooses.
+    """
     found = protocol_class(name, task)
     hints = typing.get_type_hints(found)
+    listed = {option: [hints[option], *typing.get_args(hints[option])] for option in hints}
     return {
-        option: typing.get_args(hints[option])
+        option: typing.get_args(hint)
         for option in option_names(found)
-        if typing.get_origin(hints[option]) is typing.Literal
+        for hint in listed[option]
+        if typing.get_origin(hint) is typing.Literal
     }
 
 
@@ -203,6 +220,19 @@ def variants(name: str, task: hc.Task) -> list[dict[str, Any]]:
     """Every combination of the options that are a choice of a word."""
     found = choices(name, task)
     return [dict(zip(found, words, strict=True)) for words in itertools.product(*found.values())]
+
+
+def tried_options(
+    table: dict[str, list[dict[str, Any]]], name: str, task: hc.Task
+) -> list[dict[str, Any]]:
+    """The options to try, without those that the protocol has for other tasks alone."""
+    known = option_names(protocol_class(name, task))
+    found = []
+    for options in table.get(name, [{}]):
+        own = {option: value for option, value in options.items() if option in known}
+        if own not in found:
+            found.append(own)
+    return found
 
 
 @cache
@@ -224,7 +254,9 @@ def crowds(small: bool, name: str, task: hc.Task, quick: bool) -> list[tuple[hc.
     found, tried = [], Counter[Options]()
     most = quick_settings(name, task) if quick else math.inf
     options = SMALL_OPTIONS if small else LARGE_OPTIONS
-    for words, others in itertools.product(variants(name, task), options.get(name, [{}])):
+    for words, others in itertools.product(
+        variants(name, task), tried_options(options, name, task)
+    ):
         chosen: Options = tuple({**words, **others}.items())
         for setting in small_settings(task) if small else LARGE:
             if tried[chosen] >= most:
@@ -266,4 +298,4 @@ def standard(name: str, task: hc.Task, users: int = 200, honest: int | None = No
 
 
 def mixed(protocol: hc.Protocol, messages: hc.Messages, source: hc.Source) -> hc.Batch:
-    return hc.shuffle(messages, source, least_copies=protocol.least_copies)
+    return hc.shuffle(messages, source, protocol)

@@ -17,7 +17,8 @@ import mpmath
 import numpy as np
 from numpy.typing import NDArray
 
-from headcount import Density, Mean, Messages, Protocol, Sum, Trust
+from headcount import Density, Mean, Messages, PrivacyCurve, Protocol, Sum, Trust
+from headcount.core import bundles
 from headcount.core.randomizer import BundleLaw
 
 mpmath.mp.dps = 50
@@ -61,6 +62,17 @@ def held(protocol: Protocol, holding: Sequence[int]) -> Any:
     return list(holding)
 
 
+def truth_of(protocol: Protocol, counts: Any) -> Any:
+    """What the unbiased estimate is on average for a crowd that holds these values."""
+    return protocol.estimator.truth(protocol.task.holding(counts))
+
+
+def bundled_curve(protocol: Protocol) -> PrivacyCurve:
+    """The privacy curve of bundles of the least size."""
+    parts = protocol.randomizer, protocol.curve, protocol.crowd.honest
+    return bundles.bundled_curve(*parts, protocol.slots)
+
+
 def laws_of(protocol: Protocol) -> list[BundleLaw]:
     """The law of a bundle for each value, for protocols that state one."""
     found = [protocol.law(value) for value in asked(protocol)]
@@ -79,6 +91,25 @@ def as_counts(law: BundleLaw, messages: list[Any]) -> dict[Counts, Fraction]:
     }
 
 
+def size_of(bundle: Any) -> int:
+    return sum(copies for _, copies in bundle)
+
+
+def fitting(laws: Sequence[BundleLaw], slots: int) -> list[BundleLaw]:
+    """The laws of bundles that are drawn again until their noise fits, whatever the value.
+
+    A value itself sends as many messages as the smallest of its bundles has; what is beyond that is
+    noise. Every bundle has room for the value that sends most.
+    """
+    own = [min(map(size_of, law)) for law in laws]
+    out: list[BundleLaw] = []
+    for law, mine in zip(laws, own, strict=True):
+        fits = {b: p for b, p in law.items() if size_of(b) - mine + max(own) <= slots}
+        total = sum(fits.values())
+        out.append({bundle: chance / total for bundle, chance in fits.items()})
+    return out
+
+
 def datasets(people: int, values: int) -> Iterator[Counts]:
     """Every way in which people can hold values, as the number of people with each value."""
     if values == 1:
@@ -93,9 +124,12 @@ def datasets(people: int, values: int) -> Iterator[Counts]:
 def crowd_view(protocol: Protocol, holding: Counts) -> View:
     """The law of how often each message occurs if holding[v] people hold value v.
 
-    Messages that the shuffler withholds, because they have too few copies, are not seen.
+    Messages that the shuffler withholds, because they have too few copies, are not seen. Messages
+    that it adds are seen.
     """
     laws = laws_of(protocol)
+    if protocol.shuffler.adds:
+        return _noised(protocol, laws, holding)
     messages = kinds(laws)
     by_value = [as_counts(law, messages) for law in laws]
     shape = shape_of(by_value, sum(holding))
@@ -104,7 +138,7 @@ def crowd_view(protocol: Protocol, holding: Counts) -> View:
         view = _exact_view(by_value, holding)
     else:
         view = grid_view(by_value, holding, shape)
-    return _withheld(view, protocol.least_copies)
+    return _withheld(view, protocol.shuffler.least_copies)
 
 
 @lru_cache(maxsize=4096)
@@ -139,8 +173,10 @@ def shape_of(by_value: list[dict[Counts, Fraction]], people: int) -> tuple[int, 
 
 
 def is_small(protocol: Protocol) -> bool:
-    """Whether there are few enough bundles and views to enumerate them all quickly."""
+    """Whether there are few enough bundles, noises and views to enumerate them all quickly."""
     if protocol.law(asked(protocol)[0]) is None:
+        return False
+    if protocol.shuffler.noise_law(protocol.crowd.users) is None:
         return False
     laws = laws_of(protocol)
     if max(map(len, laws)) > 1500:
@@ -177,6 +213,23 @@ def grid_view(
     whole = reduce(np.multiply, transforms)
     grid = np.fft.irfftn(whole, shape, axes=tuple(range(len(shape))))
     return np.where(grid > 1e-15, grid, 0.0)  # smaller numbers are noise of the transform
+
+
+def _noised(protocol: Protocol, laws: list[BundleLaw], holding: Counts) -> View:
+    """The view with the shuffler's noise, by its stated law."""
+    noise = protocol.shuffler.noise_law(sum(holding))
+    assert noise is not None
+    messages = kinds([*laws, {bundle: chance for (bundle, _), chance in noise.items()}])
+    sent = _exact_view([as_counts(law, messages) for law in laws], holding)
+    seen: dict[Counts, Fraction] = defaultdict(Fraction)
+    for (bundle, alone), chance in noise.items():
+        added = tuple(dict(bundle).get(message, 0) for message in messages)
+        if alone:
+            seen[added] += chance
+            continue
+        for counts, probability in sent.items():
+            seen[tuple(map(sum, zip(counts, added, strict=True)))] += chance * probability
+    return dict(seen)
 
 
 def _withheld(view: View, least: int) -> View:

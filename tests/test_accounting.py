@@ -412,7 +412,7 @@ def test_moved_curve_is_that_of_both_buckets(epsilon: float) -> None:
     for _ in range(20):
         held, left = rng.dirichlet(np.ones(6), 2)
         held[rng.integers(6)] = 0.0
-        curve = MovedCurve(Law(3, held / held.sum()), Law(3, left))
+        curve = MovedCurve.of(Law(3, held / held.sum()), Law(3, left))
         upper = np.multiply.outer(held / held.sum(), left)
         lower = np.multiply.outer(left, held / held.sum())
         truth = float(np.maximum(upper - math.exp(epsilon) * lower, 0).sum())

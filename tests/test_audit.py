@@ -21,6 +21,7 @@ from headcount.auditor.bounds import lower_chance, upper_chance
 from headcount.auditor.events import best_event
 from headcount.auditor.features import last_bits, same
 from headcount.auditor.losses import least_loss
+from headcount.auditor.view import View
 from headcount.auditor.views import view_of
 
 THIRD = Fraction(1, 3)
@@ -162,7 +163,7 @@ def test_what_is_asked_of_a_protocol_is_what_is_answered() -> None:
 def test_releases_of_a_curator_are_audited_exactly(name: str, task: hc.Task, users: int) -> None:
     protocol = hc.protocol(name, task, hc.Budget(0.7), hc.Crowd(users))
     found = hc.exact_audit(protocol)
-    assert found.view is hc.Trust.CENTRAL
+    assert found.view is View.CENTRAL
     assert not found.refuted
     assert found.epsilon == pytest.approx(0.7, abs=1e-9)
     assert hc.exact_audit(protocol, claim=0.69).refuted
@@ -530,11 +531,11 @@ def test_estimates_are_seen_beside_messages() -> None:
     """Noise messages cancel in pairs, so their counts alone show less than the estimate."""
     name = "shuffle.correlated-histogram"
     protocol = hc.protocol(name, hc.Histogram(3), hc.Budget(1, 0.05), hc.Crowd(12))
-    seen = np.asarray(view_of(protocol, hc.Trust.SHUFFLE, hc.SeededSource(1))([0] * 12, 50))
+    seen = np.asarray(view_of(protocol, View.SHUFFLE, hc.SeededSource(1))([0] * 12, 50))
     assert seen.shape == (50, 9)
     assert np.array_equal(seen[:, 6:], seen[:, 0:6:2] - seen[:, 1:6:2])
     hashing = hc.protocol("local.hashing", hc.Histogram(3), hc.Budget(1), hc.Crowd(12))
-    supported = np.asarray(view_of(hashing, hc.Trust.LOCAL, hc.SeededSource(1))(1, 2000))[:, -3:]
+    supported = np.asarray(view_of(hashing, View.LOCAL, hc.SeededSource(1))(1, 2000))[:, -3:]
     assert set(np.unique(supported)) == {0, 1}
     assert supported[:, 1].mean() > supported[:, 0].mean() + 0.02
 

@@ -347,6 +347,7 @@ def test_curve_of_a_sum(headcount: Headcount) -> None:
     answer = json.loads(headcount(*arguments, *bounds).out)
     points = {point["delta"]: point["epsilon"] for point in answer["curve"]}
     assert points[1e-6] <= 1
+    arguments[1] = "shuffle.correlated-sum"
     without = headcount(*arguments)
     assert without.status == 2
     assert "must have --low and --high, got none" in without.err
@@ -552,8 +553,8 @@ def test_options_that_change_nothing_are_refused(headcount: Headcount) -> None:
 def test_deltas_are_short_but_for_what_remains(headcount: Headcount, people: None) -> None:
     delta = "1.23456789012345e-7"
     headcount("ledger", "create", "spent.db", "--dataset", "a", "--epsilon", "1", "--delta", "1e-6")
-    asked = ["estimate", "people.csv", "--column", "smoker", "--trust", "shuffle", "--delta", delta]
-    asked += ["--ledger", "spent.db", "--epsilon"]
+    asked = ["estimate", "people.csv", "--column", "smoker", "--delta", delta]
+    asked += ["--protocol", "shuffle.correlated", "--ledger", "spent.db", "--epsilon"]
     assert headcount(*asked, "0.5").status == 0
     refused = headcount(*asked, "0.9")
     assert refused.status == 4

@@ -92,7 +92,9 @@ def estimates(protocol: hc.Protocol, holding: tuple[int, ...]) -> list[tuple[hc.
 
 def estimate_of(protocol: hc.Protocol, tally: Any, users: int) -> hc.Estimate:
     modulus = protocol.estimator.tally_modulus
-    return protocol.estimate(hc.Tally(np.array(tally), users, protocol.name, modulus))
+    noises = int(protocol.shuffler.adds)
+    counts = np.array(tally)
+    return protocol.estimate(hc.Tally(counts, users, protocol.name, modulus, noises=noises))
 
 
 def linear_values(
@@ -109,7 +111,7 @@ def linear_values(
 
 
 def truth_of(protocol: hc.Protocol, holding: typing.Sequence[int]) -> Any:
-    return protocol.truth(enumeration.held(protocol, holding))
+    return enumeration.truth_of(protocol, enumeration.held(protocol, holding))
 
 
 @small
@@ -127,7 +129,7 @@ def test_answers_fill_their_range(protocol: hc.Protocol) -> None:
 
 @small_decentral
 def test_unbiased_value_is_unbiased(protocol: hc.Protocol) -> None:
-    if protocol.least_copies > 1:
+    if protocol.shuffler.least_copies > 1:
         return  # withheld messages cause a bias, which the protocol's own tests check
     for holding in some_datasets(protocol):
         possible = estimates(protocol, holding)
@@ -154,7 +156,7 @@ def test_stated_error_is_that_of_all_outcomes(protocol: hc.Protocol) -> None:
         spread = sum(np.square(e.value - truth) * chance for e, chance in possible)
         if getattr(protocol, "analyzer", None) == "zero-exact":  # the largest possible error
             assert all(np.all(one >= spread * (1 - 1e-9)) for one in stated)
-        elif alike and protocol.least_copies == 1:  # neither the data nor the shuffler matter
+        elif alike and not protocol.shuffler.withholds:  # neither data nor shuffler matter
             if numeric(protocol.task):
                 assert np.all(stated[0] >= spread * (1 - 1e-9) - 1e-20)  # that of the worst data
             else:
@@ -172,7 +174,7 @@ def test_stated_error_is_that_of_all_outcomes(protocol: hc.Protocol) -> None:
 
 def check_error_at_the_truth(protocol: hc.Protocol) -> None:
     """An estimate that equals the truth must state at least the error for these data."""
-    if isinstance(protocol.task, hc.Density) or protocol.least_copies > 1:
+    if isinstance(protocol.task, hc.Density) or protocol.shuffler.least_copies > 1:
         return  # the unbiased estimate is of something else: bins, or counts that are not withheld
     for holding in some_datasets(protocol):
         users, truth = sum(holding), truth_of(protocol, holding)
@@ -233,7 +235,7 @@ def test_parts_order_and_journey_do_not_matter(protocol: hc.Protocol) -> None:
     source = hc.SeededSource(8)
     held = np.array(enumeration.asked(protocol))
     # A part of the crowd. A whole crowd's rare messages would be refused.
-    users = protocol.crowd.users - (protocol.least_copies > 1)
+    users = protocol.crowd.users - (protocol.shuffler.least_copies > 1)
     messages = protocol.randomize(held[np.arange(users) % len(held)], source)
     whole = protocol.tally(messages)
     permuted = protocol.tally(hc.shuffle(messages, source))
@@ -287,7 +289,7 @@ def test_estimates_are_near_the_truth(protocol: hc.Protocol) -> None:
         assert all(np.max(e.standard_error) >= least for e in (*sent, *simulated))
     for found in (sent, simulated):
         z = np.array([(e.unbiased_value - truth) / (known or e.standard_error) for e in found])
-        if protocol.least_copies > 1:  # counts that are withheld have no center
+        if protocol.shuffler.least_copies > 1:  # counts that are withheld have no center
             assert all(truth in e.interval(0.999999) for e in found)
             z = z[:, np.all([e.value > 0 for e in found], axis=0)]
         assert np.max(np.abs(z.mean(axis=0)), initial=0.0) * math.sqrt(len(found)) < 5

@@ -6,7 +6,7 @@ A new protocol is tested here as soon as it is registered.
 import dataclasses
 import itertools
 import math
-from collections import Counter
+from collections import Counter, defaultdict
 from fractions import Fraction
 from typing import Any
 
@@ -22,6 +22,7 @@ from conformance import (
     OPTIONS_TRIED_ELSEWHERE,
     SMALL,
     SMALL_OPTIONS,
+    WORDS_JUDGED_ELSEWHERE,
     build,
     choices,
     crowds,
@@ -35,6 +36,7 @@ from conformance import (
     small_settings,
     sparing_decentral,
     standard,
+    tried_options,
     variants,
 )
 from enumeration import log_likelihood_ratio
@@ -111,6 +113,8 @@ def test_small_crowds_are_enumerated_for_every_variant(name: str, task: hc.Task)
         alike = [p for p in found if all(getattr(p, key) == word for key, word in words.items())]
         # A closed form may hold only for large crowds.
         none = all(build(name, task, one, tuple(words.items())) is None for one in SMALL)
+        if any((name, word) in WORDS_JUDGED_ELSEWHERE for word in words.values()):
+            continue
         paper = words["calibration"] == "paper"
         if paper and not none and not alike:
             # Then it is the exact one.
@@ -150,8 +154,8 @@ def test_every_choice_of_a_word_makes_a_difference(name: str, task: hc.Task) -> 
 
 @every_enumerated
 def test_every_tried_number_makes_a_difference(name: str, task: hc.Task) -> None:
-    """For each choice of words, each of the listed settings gives another result."""
-    listed = [tuple(options.items()) for options in SMALL_OPTIONS.get(name, [])]
+    """For each choice of words there is a crowd in which all listed settings differ."""
+    listed = [tuple(options.items()) for options in tried_options(SMALL_OPTIONS, name, task)]
     if name not in OPTIONS_TRIED_ELSEWHERE:
         for option in {*option_names(protocol_class(name, task))} - {*choices(name, task)}:
             values = {dict(options).get(option) for options in listed}
@@ -159,13 +163,14 @@ def test_every_tried_number_makes_a_difference(name: str, task: hc.Task) -> None
     if len(listed) < 2:
         return
     for words in variants(name, task):
-        told = []
+        complete = differ = False
         for setting in small_settings(task):
             built = [build(name, task, setting, (*words.items(), *one)) for one in listed]
             told = [what_is_told(p) for p in built if p is not None]
             if len(told) == len(listed):
-                break
-        assert all(one != other for one, other in itertools.combinations(told, 2))
+                complete = True
+                differ |= all(one != other for one, other in itertools.combinations(told, 2))
+        assert differ or not complete
 
 
 def what_is_told(protocol: hc.Protocol) -> tuple[Any, ...]:
@@ -174,7 +179,11 @@ def what_is_told(protocol: hc.Protocol) -> tuple[Any, ...]:
     answers = [
         protocol.estimate(
             hc.Tally(
-                np.array(one), protocol.crowd.users, protocol.name, protocol.estimator.tally_modulus
+                np.array(one),
+                protocol.crowd.users,
+                protocol.name,
+                protocol.estimator.tally_modulus,
+                noises=int(protocol.shuffler.adds),
             ),
             hc.SeededSource(1),
         )
@@ -267,12 +276,17 @@ def test_people_are_randomized_independently(protocol: hc.Protocol) -> None:
         assert log_likelihood_ratio(pairs, expected)[1] > ALARM
 
 
+def relied_on(protocol: hc.Protocol) -> int:
+    """How many honest people a guarantee needs: one, the own person, if the shuffler adds noise."""
+    return 1 if protocol.shuffler.adds else protocol.crowd.honest
+
+
 @small_decentral
 def test_guarantee_is_that_of_every_view(protocol: hc.Protocol) -> None:
     promised = protocol.guarantee
     assert promised.epsilon <= protocol.budget.epsilon
     assert promised.delta <= protocol.budget.delta
-    assert promised.honest == protocol.crowd.honest
+    assert promised.honest == relied_on(protocol)
     truth = enumeration.worst_delta(protocol, promised.epsilon)
     a_view = enumeration.neighboring_views(protocol)[0][0]
     off = enumeration.error_of(a_view, promised.epsilon)
@@ -284,9 +298,10 @@ def test_guarantee_is_that_of_every_view(protocol: hc.Protocol) -> None:
     if promised.exact:
         assert truth >= promised.delta * (1 - 1e-9) - off
         pure = promised.delta == 0
-        assert (promised.epsilon if pure else promised.delta) >= 0.99 * (
-            protocol.budget.epsilon if pure else protocol.budget.delta
-        )
+        if pure or not protocol.shuffler.adds:  # dummies are whole: tests/test_noisy_shuffler.py
+            assert (promised.epsilon if pure else promised.delta) >= 0.99 * (
+                protocol.budget.epsilon if pure else protocol.budget.delta
+            )
 
 
 @sparing_decentral
@@ -298,10 +313,10 @@ def test_curve_is_that_of_every_view(protocol: hc.Protocol) -> None:
         stated = protocol.curve.delta(epsilon)
         assert truth <= stated + off
         # If the shuffler withholds messages, the worst crowd is larger than this one.
-        if protocol.guarantee.exact and protocol.least_copies == 1:
+        if protocol.guarantee.exact and protocol.shuffler.least_copies == 1:
             assert stated <= truth * (1 + 1e-9) + 1e-15 + off
         # `deltas` may round up a little more. Chords between a few points may be higher still.
-        chords = 1.2 if protocol.least_copies > 1 else 1 + 1e-6
+        chords = 1.2 if protocol.shuffler.least_copies > 1 else 1 + 1e-6
         many = protocol.curve.deltas(np.array([epsilon, -0.5, 0.1]))
         assert stated * (1 - 1e-9) - 1e-15 <= many[0] <= chords * stated + 1e-12
         back = protocol.curve.epsilon(stated)
@@ -335,13 +350,35 @@ def test_messages_per_user_and_bundles(protocol: hc.Protocol) -> None:
     for slots in (0, 1, 2, protocol.slots):
         more = float(max(sum(chance for size, chance in law if size > slots) for law in sizes))
         assert more <= protocol.randomizer.overflow(slots) <= more * (1 + 1e-6) + 1e-12
-    bundled = protocol.bundled_curve.delta(protocol.budget.epsilon)
+    bundled = enumeration.bundled_curve(protocol).delta(protocol.budget.epsilon)
     assert protocol.curve.delta(protocol.budget.epsilon) <= bundled <= protocol.budget.delta
-    # This bundle keeps the budget, and no smaller bundle does.
-    price = (1 + math.exp(protocol.budget.epsilon)) * protocol.crowd.honest
-    spare = protocol.budget.delta - protocol.curve.delta(protocol.budget.epsilon)
-    assert protocol.randomizer.overflow(protocol.slots) * price <= spare
-    assert protocol.slots == 1 or protocol.randomizer.overflow(protocol.slots - 1) * price > spare
+    # No smaller bundle keeps the budget, and this one does.
+    assert redrawn_delta(protocol, protocol.slots) <= protocol.budget.delta
+    smaller = protocol.slots - 1
+    assert not smaller or redrawn_delta(protocol, smaller) > protocol.budget.delta
+
+
+def redrawn_delta(protocol: hc.Protocol, slots: int) -> float:
+    """What bundles of this size promise at the budget's epsilon, at most 1."""
+    redrawn = protocol.crowd.honest * protocol.randomizer.overflow(slots)
+    if not redrawn:
+        return protocol.curve.delta(protocol.budget.epsilon)
+    known, factor = protocol.curve.delta(protocol.budget.epsilon), math.exp(protocol.budget.epsilon)
+    return min(1.0, (known + factor * redrawn) / (1 - redrawn)) if redrawn < 1 else 1.0
+
+
+@small
+def test_noise_has_one_law(protocol: hc.Protocol) -> None:
+    """Then drawing again until the noise fits tells nothing about the value."""
+    found = []
+    for value, law in zip(enumeration.asked(protocol), enumeration.laws_of(protocol), strict=True):
+        fewer = protocol.randomizer.fewer_messages(protocol.task.encode([value]))
+        sizes: dict[int, Fraction] = defaultdict(Fraction)
+        for bundle, chance in law.items():
+            sizes[enumeration.size_of(bundle) + fewer] += chance
+        found.append({size: float(chance) for size, chance in sizes.items()})
+    for sizes_of_noise in found:
+        assert sizes_of_noise == pytest.approx(found[0], abs=1e-12)
 
 
 @small
@@ -368,7 +405,7 @@ def test_bundles_all_have_one_size(protocol: hc.Protocol) -> None:
 
 @sparing_decentral
 def test_dummies_change_nothing_but_the_size(protocol: hc.Protocol) -> None:
-    """Bundles without their dummies follow the law of the bundles that fit."""
+    """Bundles without their dummies follow the law of the bundles whose noise fits."""
     if protocol.randomizer.fixed_messages:
         return
     source, people = hc.SeededSource(33), 3000
@@ -377,16 +414,16 @@ def test_dummies_change_nothing_but_the_size(protocol: hc.Protocol) -> None:
     slots = next(fits, protocol.slots)
     protocol = dataclasses.replace(protocol)
     vars(protocol)["slots"] = slots
+    laws = enumeration.laws_of(protocol)
+    kinds, fits_in = enumeration.kinds(laws), enumeration.fitting(laws, slots)
     for value, held in enumerate(enumeration.asked(protocol)):
-        kinds, law = counts_law(protocol, value)
         kept = [
             protocol.alphabet.messages(protocol.bundle(held, source, slots=slots).payload)
             for _ in range(people)
         ]
         together = hc.Messages(np.concatenate(kept), people, np.array([len(one) for one in kept]))
-        fitting = {counts: chance for counts, chance in law.items() if sum(counts) <= slots}
-        total = sum(fitting.values())
-        fitting = {counts: chance / total for counts, chance in fitting.items()}
+        law = enumeration.as_counts(fits_in[value], kinds)
+        fitting = {counts: float(chance) for counts, chance in law.items()}
         observed = counted(places(protocol, together, kinds, fitting), fitting)
         assert log_likelihood_ratio(observed, fitting)[1] > ALARM
 
@@ -396,15 +433,13 @@ def test_budget_is_met_and_used_at_full_size(protocol: hc.Protocol) -> None:
     promised = protocol.guarantee
     assert promised.epsilon <= protocol.budget.epsilon
     assert promised.delta <= protocol.budget.delta
-    if promised.exact and promised.delta:
+    if promised.exact and promised.delta and not protocol.shuffler.adds:
         assert promised.delta >= 0.99 * protocol.budget.delta
-    price = (1 + math.exp(protocol.budget.epsilon)) * protocol.crowd.honest
-    known = protocol.curve.delta(protocol.budget.epsilon)
-    assert known + price * protocol.randomizer.overflow(protocol.slots) <= protocol.budget.delta
+    assert redrawn_delta(protocol, protocol.slots) <= protocol.budget.delta
 
 
 @every
 def test_fewer_honest_people_never_means_less_noise(name: str, task: hc.Task) -> None:
     everyone, some = standard(name, task, 1000), standard(name, task, 1000, 500)
-    assert some.guarantee.honest == 500
+    assert some.guarantee.honest == relied_on(some) in (1, 500)
     assert some.standard_error() >= everyone.standard_error()

@@ -18,7 +18,7 @@ import headcount as hc
 from headcount.core.cached import cached_property
 from headcount.core.estimate import NormalError
 from headcount.core.table import exact, number, short, size
-from headcount.road.shuffler import Shuffler
+from headcount.road import people
 
 
 @pytest.mark.parametrize(
@@ -165,8 +165,8 @@ def test_count_takes_every_kind_of_yes_and_no(values: Any) -> None:
 @pytest.mark.parametrize("name", hc.protocol_names(hc.Count()))
 def test_bools_of_odd_bytes_do_not_slip_through(name: str) -> None:
     """A bool array may hold any byte, and a byte of 255 would reveal its owner."""
-    odd = np.array([0, 255, 2, 1], np.uint8).view(np.bool_)
-    protocol = hc.protocol(name, hc.Count(), hc.Budget(1, 0.5), hc.Crowd(4))
+    odd = np.array([0, 255, 2, 1] * 5, np.uint8).view(np.bool_)
+    protocol = hc.protocol(name, hc.Count(), hc.Budget(1, 0.5), hc.Crowd(20))
     with pytest.raises(hc.InvalidValue):
         protocol.randomize(odd, hc.SecureSource())
 
@@ -280,13 +280,13 @@ def test_shuffling_keeps_messages_and_loses_their_order() -> None:
 
 
 def test_run_shuffles_in_shuffle_trust(monkeypatch: pytest.MonkeyPatch) -> None:
-    shuffled, mix = [], Shuffler.mix
+    shuffled, shuffle = [], hc.shuffle
 
-    def spy(self: Shuffler, messages: hc.Messages, source: hc.Source) -> hc.Batch:
+    def spy(messages: hc.Messages, source: hc.Source, protocol: hc.Protocol) -> hc.Batch:
         shuffled.append(messages)
-        return mix(self, messages, source)
+        return shuffle(messages, source, protocol)
 
-    monkeypatch.setattr(Shuffler, "mix", spy)
+    monkeypatch.setattr(people, "shuffle", spy)
     for name in hc.protocol_names(hc.Count()):
         protocol = hc.protocol(name, hc.Count(), hc.Budget(1, 1e-3), hc.Crowd(100))
         shuffled.clear()

@@ -95,8 +95,13 @@ def test_ends_of_the_range_of_epsilon(name: str, epsilon: float) -> None:
             protocol = hc.protocol(
                 name, COUNT, hc.Budget(epsilon, 1e-18), hc.Crowd(500), calibration=calibration
             )
-        except hc.Infeasible:
-            needy = ("shuffle.zero-exact", "shuffle.correlated")
+        except hc.Infeasible as refusal:
+            needy = ("shuffle.zero-exact", "shuffle.correlated", "shuffle.split-and-mix")
+            if (name, epsilon) == ("shuffle.noisy-shuffler", 1e-12):  # it needs 3·10^13 dummies
+                feasible = hc.Budget(refusal.nearest["epsilon"], 1e-18)
+                assert feasible.epsilon < 1e-3
+                hc.protocol(name, COUNT, feasible, hc.Crowd(500), calibration=calibration)
+                continue
             assert name in needy or (name, calibration) == ("shuffle.amplified", "paper")
             continue
         assert math.isfinite(protocol.standard_error())

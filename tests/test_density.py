@@ -12,6 +12,7 @@ import pytest
 from scipy.stats import beta
 
 import headcount as hc
+from enumeration import truth_of
 from headcount.core.tasks.histogram import Histogram
 from headcount.protocols.local.density_histogram import LaplaceBins
 
@@ -114,7 +115,7 @@ def test_polynomials_are_found_again(order: int, bins: int) -> None:
     places = (np.arange(37) + 0.5) / 37
     heights = sum(float(c) * places**m for m, c in enumerate(coefficients))
     wanted = heights / float(sum(integrals)) / 8
-    assert protocol.truth(people) == pytest.approx(wanted, rel=1e-9)
+    assert truth_of(protocol, people) == pytest.approx(wanted, rel=1e-9)
 
 
 @pytest.mark.parametrize("smoothness", [0.5, 1.0, 1.5, 2.0, 2.5, 4.0])
@@ -123,14 +124,14 @@ def test_smoothness_says_which_polynomials(smoothness: float) -> None:
     counts = np.array([5, 0, 17, 8, 40, 2, 28])
     protocol = build("central.geometric", task, 1, bins=7)
     wanted = matrix(task, 7, math.ceil(smoothness)) @ (counts / 100) * 7 / 8
-    assert protocol.truth(in_bins(task, counts)) == pytest.approx(wanted, abs=1e-12)
+    assert truth_of(protocol, in_bins(task, counts)) == pytest.approx(wanted, abs=1e-12)
 
 
 def test_heights_of_bins_integrate_to_one() -> None:
     task = hc.Density(-3, 5, points=60)
     protocol = build("central.geometric", task, 1, bins=6)
     counts = np.array([1, 2, 3, 4, 0, 10])
-    found = protocol.truth(in_bins(task, counts))
+    found = truth_of(protocol, in_bins(task, counts))
     assert found == pytest.approx(np.repeat(counts / 20 * 6 / 8, 10), rel=1e-12)
     assert found.mean() * 8 == pytest.approx(1, rel=1e-12)
 
@@ -139,7 +140,7 @@ def test_fewer_bins_than_coefficients_take_what_there_is() -> None:
     task = hc.Density(0, 1, 4, points=9)
     protocol = build("central.geometric", task, 1, bins=2)
     wanted = matrix(task, 2, 2) @ [0.25, 0.75] * 2
-    assert protocol.truth({0.1: 1, 0.9: 3}) == pytest.approx(wanted)
+    assert truth_of(protocol, {0.1: 1, 0.9: 3}) == pytest.approx(wanted)
 
 
 # How many bins ------------------------------------------------------------------------------------
@@ -164,7 +165,7 @@ def test_the_number_of_bins_has_the_least_error(name: str, smoothness: float) ->
         bins = int(protocol.parameters["bins"])
         edges = np.arange(bins + 1) / bins
         shares = np.diff(edges - np.sin(2 * math.pi * edges) / (2 * math.pi))
-        smoothed = protocol.truth(in_bins(task, shares * 10**12))
+        smoothed = truth_of(protocol, in_bins(task, shares * 10**12))
         even = in_bins(task, [users // bins] * bins)
         noise = protocol.standard_error(even) ** 2
         bias = np.mean((smoothed - 1 + np.cos(2 * math.pi * places)) ** 2)
@@ -230,7 +231,7 @@ def test_estimates_have_the_stated_mean_and_error(
     task, users, runs = hc.Density(-3, 5, smoothness, points=11), 600, 400
     protocol = build(name, task, users, bins=6, **options)
     people = in_bins(task, np.random.default_rng(1).multinomial(users, shares_of(protocol)))
-    truth, values = protocol.truth(people), as_values(people)
+    truth, values = truth_of(protocol, people), as_values(people)
     source = hc.SeededSource(5)
     sent = [hc.run(protocol, values, source) for _ in range(runs)]
     simulated = [protocol.estimate(protocol.simulate(people, source), source) for _ in range(runs)]
@@ -288,13 +289,13 @@ def test_bands_cover(name: str, smoothness: float, users: int, options: dict[str
     protocol = build(name, task, users, **options)
     source, generator = hc.SeededSource(3), np.random.default_rng(3)
     shares = shares_of(protocol)
-    population = protocol.truth(in_bins(task, shares * 10**12))
+    population = truth_of(protocol, in_bins(task, shares * 10**12))
     hits: dict[str, list[Any]] = {kind: [] for kind in ("crowd", "all", "population", "all of it")}
     for _ in range(1000):
         people = in_bins(task, generator.multinomial(users, shares))
         answer = protocol.estimate(protocol.simulate(people, source), source)
         for sampling, target, each, every in (
-            (False, protocol.truth(people), "crowd", "all"),
+            (False, truth_of(protocol, people), "crowd", "all"),
             (True, population, "population", "all of it"),
         ):
             band = answer.interval(0.95, sampling=sampling)
@@ -524,8 +525,11 @@ def test_shuffled_local_densities() -> None:
     assert protocol.guarantee.delta <= 1e-4
     assert not protocol.guarantee.exact  # by clones
     people = in_bins(task, np.full(20, 1000))
-    assert np.array_equal(protocol.truth(people), inside.truth(people))
+    assert np.array_equal(
+        truth_of(protocol, people),
+        truth_of(inside, people),
+    )
     assert protocol.standard_error(people) == inside.standard_error(people)
     answer = hc.run(protocol, as_values(people), hc.SeededSource(1))
-    assert protocol.truth(people) in answer.interval(0.9999, simultaneous=True)
+    assert truth_of(protocol, people) in answer.interval(0.9999, simultaneous=True)
     assert answer.sampling_error.shape == (15,)

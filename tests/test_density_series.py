@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from scipy import stats
 
 import headcount as hc
-from enumeration import datasets, exactly, hockey_stick, log_likelihood_ratio
+from enumeration import datasets, exactly, hockey_stick, log_likelihood_ratio, truth_of
 from headcount.protocols.local import density_series
 from headcount.randomness import totals
 
@@ -220,7 +220,7 @@ def test_estimates_are_unbiased_with_the_stated_variance(terms: int, task: hc.De
         mean = sum(chance * found for chance, _, found in outcomes)
         truth = (1 + waves @ on_grid) / span
         assert mean == pytest.approx(truth, abs=1e-12)
-        assert protocol.truth({value: 3}) == pytest.approx(truth, abs=1e-12)
+        assert truth_of(protocol, {value: 3}) == pytest.approx(truth, abs=1e-12)
         variances.append(sum(chance * (found - truth) ** 2 for chance, _, found in outcomes))
         assert protocol.standard_error({value: 1}) ** 2 == pytest.approx(variances[-1].max())
         # A stated error does not depend on the numbers: it is that of the worst data.
@@ -231,8 +231,8 @@ def test_estimates_are_unbiased_with_the_stated_variance(terms: int, task: hc.De
     held = {task.low + span * place: n for place, n in zip(PLACES, counts, strict=True)}
     total = sum(n * one for n, one in zip(counts, variances, strict=True)) / sum(counts) ** 2
     assert protocol.standard_error(held) ** 2 == pytest.approx(total.max())
-    truths = [n * protocol.truth({x: 1}) for x, n in held.items()]
-    assert protocol.truth(held) == pytest.approx(sum(truths) / sum(counts))
+    truths = [n * truth_of(protocol, {x: 1}) for x, n in held.items()]
+    assert truth_of(protocol, held) == pytest.approx(sum(truths) / sum(counts))
 
 
 def test_worst_standard_error_is_reached() -> None:
@@ -266,7 +266,7 @@ def test_repeated_estimates_have_the_stated_mean_and_variance(terms: int) -> Non
     for value, people in held.items():
         variance -= people / users * (series(terms, [value])[:, 0] @ on_grid) ** 2
     estimates = np.array([hc.run(protocol, values, source).value for _ in range(runs)])
-    z = (estimates - protocol.truth(held)) / np.sqrt(variance / users)
+    z = (estimates - truth_of(protocol, held)) / np.sqrt(variance / users)
     assert np.abs(z.mean(axis=0)).max() * math.sqrt(runs) < 5
     low, high = (chi / runs for chi in stats.chi2.ppf([1e-7, 1 - 1e-7], runs))
     assert np.all((low < np.mean(z**2, axis=0)) & (np.mean(z**2, axis=0) < high))
@@ -503,7 +503,7 @@ def test_intervals_hold_as_often_as_they_say() -> None:
     users, runs, source = 20_000, 1500, hc.SeededSource(12)
     protocol = build(1.0, users, hc.Density(-3, 5, points=40))
     held = crowd(1.0, users, 256, -3.0, 5.0)
-    truth, covered = protocol.truth(held), np.zeros(40)
+    truth, covered = truth_of(protocol, held), np.zeros(40)
     for _ in range(runs):
         interval = protocol.estimate(protocol.simulate(held, source)).interval(0.95)
         covered += (interval.low <= truth) & (truth <= interval.high)
@@ -556,7 +556,7 @@ def test_intervals_hold_in_the_smallest_crowds(terms: int, epsilon: float, users
                 plus = tuple(a + (b > 0) for a, b in zip(seen, z, strict=True))
                 grown[plus] += before * float(chance)
             tallies = dict(grown)
-        truth = protocol.truth(dict(zip(places, holding, strict=True)))
+        truth = truth_of(protocol, dict(zip(places, holding, strict=True)))
         for confidence in (0.5, 0.95, 0.999):
             covered = np.zeros(6)
             for tally, chance_of_it in tallies.items():

@@ -18,10 +18,16 @@ import conformance
 import guide
 import test_conformance_calls
 import test_conformance_estimates
+import test_conformance_influence
 import test_conformance_privacy
 from headcount.protocols import registry
 
-SUITE = (test_conformance_privacy, test_conformance_estimates, test_conformance_calls)
+SUITE = (
+    test_conformance_privacy,
+    test_conformance_estimates,
+    test_conformance_influence,
+    test_conformance_calls,
+)
 
 
 @dataclass(frozen=True)
@@ -215,16 +221,26 @@ FAULTS = [
         {"[slots] if slots < 2 else 0.0": "[slots] if slots < 1 else 0.0"},
     ),
     fault(
+        "`zero_exact.py`: a person who holds 0 has room for more noise",
+        "noise_has_one_law",
+        {"return 1 - int(encoded[0])": "return 0"},
+    ),
+    fault(
         "`zero_exact.py`: `messages_per_user` is the number for a person who holds 0",
         "messages_per_user_and_bundles",
         {"float(2 - self.withheld)": "float(1 - self.withheld)"},
     ),
     fault(
+        "`zero_exact.py`: `shifts` forgets what one more person adds",
+        "nobody_shifts_an_answer_by_more_than_stated",
+        {"person=self.weight / WHOLE - 1)": "person=0.0)"},
+    ),
+    fault(
         "`k_ary.py`: `simulate` draws the numbers of a tally independently",
         "simulation_and_messages_have_the_law_of_the_tally",
         {
-            "return held.counts - blind + multinomial(": (
-                "return super().simulate(held, source)\n        return multinomial("
+            "return responded(held.counts, self.support.other, source)": (
+                "return super().simulate(held, source)"
             )
         },
     ),

@@ -12,6 +12,7 @@ import pytest
 
 import headcount as hc
 from enumeration import log_likelihood_ratio
+from headcount.protocols.seeds import chacha, words_of
 from headcount.protocols.shuffle.hashed_histogram import _ODD, HashedHistogram, cells_of, spread
 
 ALARM = 1e-6
@@ -29,6 +30,108 @@ def hashed(task: hc.Histogram, users: int, budget: hc.Budget = BUDGET, **more: A
 
 
 # The hash -------------------------------------------------------------------------------------
+
+
+def chacha_words(seed: int, rounds: int = 8) -> tuple[int, int]:
+    """The words of a seed in plain integers, quarter round by quarter round (RFC 8439, 2.1)."""
+    start = [0x61707865, 0x3320646E, 0x79622D32, 0x6B206574, seed % 2**32, seed >> 32, *[0] * 10]
+    x = list(start)
+
+    def turn(a: int, b: int, c: int, by: int) -> None:
+        x[a] = (x[a] + x[b]) % 2**32
+        mixed = x[c] ^ x[a]
+        x[c] = (mixed << by | mixed >> (32 - by)) % 2**32
+
+    for number in range(rounds):
+        for i in range(4):
+            a, b, c, d = i, 4 + i, 8 + i, 12 + i
+            if number % 2:
+                b, c, d = 4 + (i + 1) % 4, 8 + (i + 2) % 4, 12 + (i + 3) % 4
+            for one, other, left, by in ((a, b, d, 16), (c, d, b, 12), (a, b, d, 8), (c, d, b, 7)):
+                turn(one, other, left, by)
+    block = [(one + other) % 2**32 for one, other in zip(x, start, strict=True)]
+    return block[0] + (block[1] << 32), block[2] + (block[3] << 32)
+
+
+def test_block_function_is_that_of_the_standard() -> None:
+    """RFC 8439, section 2.3.2, with 20 rounds."""
+    key, nonce = bytes(range(32)), bytes.fromhex("000000090000004a00000000")
+    given = b"expand 32-byte k" + key + (1).to_bytes(4, "little") + nonce
+    state = np.frombuffer(given, "<u4").astype(np.uint32).reshape(4, 4, 1)
+    block = chacha(np.repeat(state, 3, axis=2), 20)
+    wanted = (
+        "10f1e7e4d13b5915500fdd1fa32071c4c7d1f4c733c068030422aa9ac3d46c4e"
+        "d2826446079faa0914c2d705d98b02a2b5129cd1de164eb9cbd083e8a2503c4e"
+    )
+    for copy in range(3):
+        assert block[:, :, copy].astype("<u4").tobytes().hex() == wanted
+
+
+def test_words_of_seeds() -> None:
+    seeds = [0, 1, 2**32, 2**64 - 1, *range(10**9, 10**9 + 5000)]
+    words = words_of(np.array(seeds, dtype=np.uint64)).tolist()
+    for at in (0, 1, 2, 3, 4, 4095, 4096, 4097, len(seeds) - 1):
+        assert tuple(words[at]) == chacha_words(seeds[at])
+    assert words_of(np.array([], dtype=np.uint64)).shape == (0, 2)
+
+
+@pytest.mark.parametrize("log_cells", [1, 4, 10])
+def test_seeds_in_a_row_are_as_good_as_random_ones(log_cells: int) -> None:
+    """Pairs of cells are equally likely, even for seeds and keys without any randomness."""
+    hashes, cells = words_of(np.arange(200_000, dtype=np.uint64)), 2**log_cells
+    keys = [cells_of(np.full(1, key, np.uint64), hashes, log_cells) for key in (0, 1, 2, 12345)]
+    few = max(0, log_cells - 4)  # the first bits of a cell
+    for one, other in combinations(keys, 2):
+        same = np.count_nonzero(one == other)
+        expected = len(hashes) / cells
+        assert same == pytest.approx(expected, abs=6 * math.sqrt(expected))
+        pairs = Counter(zip((one >> few).tolist(), (other >> few).tolist(), strict=True))
+        law = dict.fromkeys(product(range(cells >> few), repeat=2), (cells >> few) ** -2.0)
+        assert log_likelihood_ratio(pairs, law)[1] > ALARM
+
+
+def test_many_buckets_at_once_take_many_trials() -> None:
+    """Of t buckets, a share b^−(t−1) of seeds has one cell for all. No message has its own hash."""
+    protocol = hashed(hc.Histogram(4), 200, cells=16)
+    hashes = words_of(np.arange(400_000, dtype=np.uint64))
+    cells = np.array([cells_of(key, hashes, 4) for key in protocol.estimator.keys.reshape(-1, 1)])
+    for together in (2, 3, 4):
+        found = np.count_nonzero((cells[:together] == cells[0]).all(axis=0))
+        expected = len(hashes) / 16 ** (together - 1)
+        assert found == pytest.approx(expected, abs=6 * math.sqrt(expected))
+    assert protocol.influence.all_at_once  # 16^3 trials are few
+    assert not hashed(hc.Histogram(10), 10_000).influence.all_at_once  # 1024^9 are not
+    old = np.array([[0, 7 << 59, 3]], dtype=np.uint64)  # u = 0, v, and its cell
+    with pytest.raises(hc.InvalidValue, match="must be 2 numbers of type uint64, got 3 numbers"):
+        protocol.tally(hc.Batch(old, 200))
+
+
+def test_influence_of_all_slots() -> None:
+    """(K − μ/h − 1/b)/(1 − 1/b) and −(μ/h + 1/b)/(1 − 1/b)."""
+    protocol = hashed(hc.Histogram(10), 10_000)
+    cells, noise = 1024, protocol.parameters["noise_per_bucket"] / 10_000
+    influence = protocol.influence
+    assert influence.up == pytest.approx((protocol.slots - noise - 1 / cells) * cells / (cells - 1))
+    assert influence.down == pytest.approx(-(noise + 1 / cells) * cells / (cells - 1))
+    if protocol.slots == 29:
+        assert influence.up == pytest.approx(29.0231, rel=5e-6)
+    assert influence.down == pytest.approx(-0.00524754, rel=5e-6)
+    assert influence.lost_message == pytest.approx(cells / (cells - 1))
+
+
+@pytest.mark.parametrize("agreeing", [0.0, 0.001, 0.03, 0.3, 0.9, 1.0])
+def test_privacy_owes_nothing_to_the_hash(agreeing: float) -> None:
+    """Whatever share of seeds have one cell for two keys, the stated delta is a bound."""
+    protocol = hashed(hc.Histogram(3), 50, hc.Budget(1, 0.05), cells=4)
+    noise = protocol.parameters["noise_per_bucket"]
+    single, both = (
+        poisson_masses(noise * share, 40).astype(float) for share in (1 - agreeing, agreeing)
+    )
+    a, b, c = np.ogrid[:40, :40, :40]
+    law = single[:, None, None] * single[:, None] * both
+    for epsilon in (0.3, 1.0):
+        excess = np.maximum(a + c - math.exp(epsilon) * (b + c), 0) / noise
+        assert float((law * excess).sum()) <= protocol.curve.delta(epsilon)
 
 
 @pytest.mark.parametrize(("word", "log_cells"), [(5, 1), (6, 2), (6, 3), (7, 4), (4, 4)])
@@ -206,7 +309,7 @@ def test_paper_and_budget() -> None:
     assert some.messages_per_user - 1 == pytest.approx(2 * (everyone.messages_per_user - 1))
     assert everyone.messages_per_user == pytest.approx(1 + 2048 * 42.65 / 20_000, rel=1e-3)
     assert everyone.local_epsilon == math.inf
-    assert everyone.bits_per_message == 128 + 11
+    assert everyone.alphabet.bits == 64 + 11
 
 
 @pytest.mark.parametrize(
@@ -230,8 +333,8 @@ def test_dummies_are_uniform_and_as_many_as_calibrated() -> None:
         first = np.cumsum(messages.counts, dtype=np.int64) - messages.counts
         own = messages.payload[first]
         keys = protocol.estimator.keys[np.arange(20_000) % 40]
-        assert np.array_equal(own[:, 2], cells_of(keys, own[:, :2], 11))
-        assert len(np.unique(own[:, :2], axis=0)) == 20_000
+        assert np.array_equal(own[:, 1], cells_of(keys, words_of(own[:, 0]), 11))
+        assert len(np.unique(own[:, 0])) == 20_000
         dummies.append(np.delete(messages.payload, first, axis=0))
         counts = Counter((messages.counts - 1).tolist())
         law = {k: float(p) for k, p in enumerate(poisson_masses(cells * noise / 20_000, 40))}
@@ -240,13 +343,13 @@ def test_dummies_are_uniform_and_as_many_as_calibrated() -> None:
     expected = runs * cells * noise
     assert len(every) == pytest.approx(expected, abs=5 * math.sqrt(expected))
     assert 0.02 * expected > 12 * math.sqrt(expected)  # two percent would be seen
-    for column, bits in ((0, 64), (1, 64), (2, 11)):
+    for column, bits in ((0, 64), (1, 11)):
         for shift in (bits - 8, 0):  # the first and the last byte
             found = Counter(((every[:, column] >> np.uint64(shift)) & np.uint64(255)).tolist())
             assert log_likelihood_ratio(found, dict.fromkeys(range(256), 1 / 256))[1] > ALARM
     # They match any key as rarely as they should.
     matching = np.count_nonzero(
-        every[:, 2] == cells_of(np.full(1, 12345, np.uint64), every[:, :2], 11)
+        every[:, 1] == cells_of(np.full(1, 12345, np.uint64), words_of(every[:, 0]), 11)
     )
     assert matching == pytest.approx(len(every) / cells, abs=5 * math.sqrt(len(every) / cells))
 
@@ -265,11 +368,7 @@ def test_tally_counts_matches_one_by_one(task: hc.Histogram) -> None:
     values = np.array(task.buckets)[np.arange(500) % len(task.buckets)]
     batch = hc.shuffle(protocol.randomize(values, hc.SeededSource(1)), hc.SeededSource(2))
     log_cells = int(protocol.parameters["cells"]).bit_length() - 1
-    # With u = 0, v alone is at the edges of a cell.
-    starts = [cell << (64 - log_cells) for cell in (3, 4)]
-    edges = [[0, v, 3] for start in starts for v in (start - 1, start)]
-    payload = np.concatenate([batch.payload, np.array(edges, dtype=np.uint64)])
-    batch, rows = hc.Batch(payload, 500), payload.tolist()
+    rows = [(*chacha_words(seed), cell) for seed, cell in batch.payload.tolist()]
     matches = [
         sum(formula(int(key), u, v, 64, log_cells) == cell for u, v, cell in rows)
         for key in protocol.estimator.keys
@@ -305,8 +404,8 @@ def test_parts_add_up_however_they_are_cut() -> None:
 def test_bundles_have_one_size(task: hc.Histogram, value: Any) -> None:
     protocol = hashed(task, 2000)
     source, slots = hc.SeededSource(9), protocol.slots
-    price = (1 + math.e) * 2000 * protocol.randomizer.overflow(slots)
-    assert protocol.curve.delta(1.0) + price <= 1e-6
+    redrawn = 2000 * protocol.randomizer.overflow(slots)
+    assert (protocol.curve.delta(1.0) + math.e * redrawn) / (1 - redrawn) <= 1e-6
     sent = [protocol.bundle(value, source) for _ in range(50)]
     assert {len(one.payload) for one in sent} == {slots}
     received = [hc.Messages.receive(one.to_bytes(), protocol.alphabet) for one in sent]
@@ -529,13 +628,13 @@ def test_bad_values_are_refused(task: hc.Histogram, values: Any) -> None:
 
 def test_bad_messages_are_refused() -> None:
     protocol = hashed(hc.Histogram(3), 100, cells=8)
-    good = np.array([[2**64 - 1, 0, 7], [0, 0, 8]], dtype=np.uint64)  # the second is a dummy
+    good = np.array([[2**64 - 1, 7], [0, 8]], dtype=np.uint64)  # the second is a dummy
     assert protocol.tally(hc.Batch(good, 100)).counts.max() <= 1
     for bad in (
-        np.array([[5, 0, 8]], dtype=np.uint64),
-        np.array([[0, 0, 2**64 - 1]], dtype=np.uint64),
-        np.array([[0, 0, 1]], dtype=np.int64),
-        np.array([[0, 1]], dtype=np.uint64),
+        np.array([[5, 8]], dtype=np.uint64),
+        np.array([[0, 2**64 - 1]], dtype=np.uint64),
+        np.array([[0, 1]], dtype=np.int64),
+        np.array([[0, 0, 1]], dtype=np.uint64),
         np.array([0, 1, 2], dtype=np.uint64),
     ):
         with pytest.raises(hc.InvalidValue):

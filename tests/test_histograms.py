@@ -119,19 +119,18 @@ def test_empty_buckets_are_answered_zero_with_certainty() -> None:
 # Correlated noise ---------------------------------------------------------------------------
 
 
-def correlated_view(a: float, r: float, p: float, size: int) -> tuple[Array, Array]:
-    """The law of (number of +1, number of −1) over all honest people, as tables for x = 0 and x =
-    1.
+def correlated_view(b: float, a: float, r: float, p: float, size: int) -> tuple[Array, Array]:
+    """The law of (number of +1, number of −1) over all honest people, for x = 0 and x = 1.
 
     It comes from the three laws of the definition, not from the decomposition that accounting uses.
     """
     k = np.arange(size)
-    single = (1 - a) * a**k
+    plus, minus = (1 - b) * b**k, (1 - a) * a**k
     flood = stats.nbinom.pmf(k, r, 1 - p)
     table = np.zeros((size, size))
     for z3 in range(size):
         rest = size - z3
-        table[z3:, z3:] += flood[z3] * np.multiply.outer(single[:rest], single[:rest])
+        table[z3:, z3:] += flood[z3] * np.multiply.outer(plus[:rest], minus[:rest])
     return table, np.vstack([np.zeros((1, size)), table[:-1]])
 
 
@@ -145,23 +144,74 @@ def table_deltas(one: Array, other: Array, epsilon: float) -> tuple[float, float
 
 @pytest.mark.parametrize(
     ("epsilon", "epsilon1", "pairs"),
-    [(1.0, 0.9, 299), (1.0, 0.8, 159), (1.0, 0.95, 553), (1.0, 0.98, 1224), (0.5, 0.4, 293)],
+    [
+        (1.0, 0.9, 300.835),
+        (1.0, 0.8, 160.506),
+        (1.0, 0.95, 555.122),
+        (1.0, 0.98, 1225.30),
+        (0.5, 0.4, 296.375),
+    ],
 )
 def test_flood_of_the_correlated_count(epsilon: float, epsilon1: float, pairs: float) -> None:
     protocol = build("shuffle.correlated", hc.Count(), 100_000, epsilon=epsilon, epsilon1=epsilon1)
     found = protocol.parameters
     assert found["epsilon1"] == pytest.approx(epsilon1)
-    assert found["flood_pairs"] == pytest.approx(pairs, rel=0.01)
+    assert found["flood_pairs"] == pytest.approx(pairs, rel=2e-3)
     assert found["flood_pairs"] == pytest.approx(
         found["r"] * found["flood_p"] / (1 - found["flood_p"])
     )
+
+
+@pytest.mark.parametrize(
+    ("options", "ratio", "minus", "pairs"),
+    [
+        ({"error_ratio": 1.02}, 1.02, 0.96464, 750.5),
+        ({"error_ratio": 1.05}, 1.05, 0.91695, 355.0),
+        ({"error_ratio": 1.1}, 1.1, 0.84887, 207.4),
+        ({"epsilon1": 0.9}, 1.06160, 0.9, 300.8),
+        ({"epsilon1": 0.9, "calibration": "paper"}, 1.11981, 0.9, 2200.18),
+    ],
+)
+def test_only_the_noise_that_lowers_a_count_is_flooded(
+    options: dict[str, Any], ratio: float, minus: float, pairs: float
+) -> None:
+    protocol = build("shuffle.correlated", hc.Count(), 100_000, **options)
+    found = protocol.parameters
+    assert protocol.standard_error() == pytest.approx(ratio * CENTRAL, rel=5e-6)
+    assert found["epsilon1"] == pytest.approx(minus, abs=5e-6)
+    assert found["flood_pairs"] == pytest.approx(pairs, rel=1e-3)
+    assert found.get("epsilon_plus", 1.0) == pytest.approx(1.0, abs=1e-6)
+
+
+@pytest.mark.parametrize("honest", [40, 25])
+def test_intervals_of_noise_that_is_not_symmetric(honest: int) -> None:
+    """The error is a difference of two negative binomials with different rates."""
+    protocol = build("shuffle.correlated", hc.Count(), 40, honest=honest, delta=0.01, epsilon1=0.4)
+    found, share, k = protocol.parameters, 40 / honest, np.arange(400)
+    rates = (found["epsilon_plus"], found["epsilon1"])
+    plus, minus = (stats.nbinom.pmf(k, share, -math.expm1(-rate)) for rate in rates)
+    law, values = np.convolve(plus, minus[::-1]), np.arange(-399, 400)
+    mean = float(law @ values)
+    assert protocol.standard_error() == pytest.approx(math.sqrt(law @ (values - mean) ** 2))
+    tally = protocol.simulate([10, 30], hc.SeededSource(1))
+    estimate = protocol.estimate(tally)
+    assert estimate.value == pytest.approx(tally.counts[0] - tally.counts[1] - mean)
+    for confidence in (0.5, 0.95, 0.999):
+        below, above = estimate.error_law.margins(confidence)
+        error = values - mean
+        for outside, narrower in (
+            (error > above + 1e-9, error > above - 1 + 1e-9),
+            (error < -below - 1e-9, error < -below + 1 - 1e-9),
+        ):
+            assert law[outside].sum() <= (1 - confidence) / 2 < law[narrower].sum()
 
 
 @pytest.mark.parametrize("epsilon1", [0.5, 0.8])
 def test_privacy_of_the_correlated_count_by_its_definition(epsilon1: float) -> None:
     protocol = build("shuffle.correlated", hc.Count(), 100_000, delta=1e-4, epsilon1=epsilon1)
     found = protocol.parameters
-    one, other = correlated_view(math.exp(-epsilon1), found["r"], found["flood_p"], 800)
+    b, a = math.exp(-found["epsilon_plus"]), math.exp(-epsilon1)
+    one, other = correlated_view(b, a, found["r"], found["flood_p"], 800)
     forth, back = table_deltas(one, other, 1.0)
     assert forth == pytest.approx(protocol.guarantee.delta, rel=1e-6)
     assert back < 1e-12
@@ -182,7 +232,8 @@ def test_privacy_of_the_correlated_histogram_by_its_definition() -> None:
     )
     found = protocol.parameters
     size = 60
-    one, other = correlated_view(math.exp(-0.9), found["r"], found["flood_p"], size)
+    a = math.exp(-0.9)
+    one, other = correlated_view(a, a, found["r"], found["flood_p"], size)
     keep = (one > 1e-9) | (other > 1e-9)
     for epsilon in (3.0, 1.5, 0.5):
         truth = pair_delta(one[keep], other[keep], epsilon)
@@ -364,7 +415,7 @@ def test_rare_values_are_withheld_by_the_shuffler() -> None:
     values = np.repeat([0, 1, 2, 3], [9000, 980, 10, 10])
     source = hc.SeededSource(1)
     messages = protocol.randomize(values, source)
-    batch = hc.shuffle(messages, source, least_copies=protocol.least_copies)
+    batch = hc.shuffle(messages, source, least_copies=protocol.shuffler.least_copies)
     assert set(np.unique(messages.payload)) >= {0, 1, 2}
     assert set(np.unique(batch.payload)) == {0, 1}
     for tally in (protocol.tally(batch), collect(protocol, values, source)):
@@ -376,14 +427,14 @@ def test_rare_values_are_withheld_by_the_shuffler() -> None:
 
 def test_an_analyzer_refuses_rare_messages_that_no_shuffler_withheld() -> None:
     protocol = build("shuffle.sample-threshold", hc.Histogram(3), 200)
-    few = protocol.least_copies - 1
+    few = protocol.shuffler.least_copies - 1
     passed = np.repeat(np.arange(2, dtype=np.uint8), [few + 1, few])
     with pytest.raises(hc.InvalidValue, match=f"must withhold .*got {few} copies of one"):
         protocol.tally(Batch(passed, 200))
     counts = np.array([few + 1, few, 0])
     with pytest.raises(hc.InvalidValue, match="must withhold"):
         protocol.estimate(Tally(counts, 200, protocol.name))
-    withheld = passed_on(protocol, Tally(counts, 200, protocol.name))
+    withheld = passed_on(protocol, Tally(counts, 200, protocol.name), hc.SeededSource(1))
     assert withheld.counts.tolist() == [few + 1, 0, 0]
     assert protocol.tally(Batch(passed[: few + 1], 200)).counts.tolist() == [few + 1, 0, 0]
 
@@ -418,7 +469,7 @@ def test_dummies_do_not_tell_how_many_were_withheld() -> None:
     batch = hc.shuffle(
         hc.Messages.join(bundles),
         source,
-        least_copies=protocol.least_copies,
+        least_copies=protocol.shuffler.least_copies,
         dummy=protocol.alphabet.dummy,
     )
     assert set(np.unique(batch.payload)) == {0}
@@ -479,15 +530,10 @@ def test_an_estimate_from_bundles_states_what_bundles_keep(
 
 
 def redrawn_delta(protocol: hc.Protocol) -> float:
-    """The largest δ over all crowds and neighbors, if everybody draws until the messages fit."""
-    laws = enumeration.laws_of(protocol)
+    """The largest δ over all crowds and neighbors, if everybody draws until the noise fits."""
+    laws = enumeration.fitting(enumeration.laws_of(protocol), protocol.slots)
     kinds = enumeration.kinds(laws)
-    by_value = []
-    for law in laws:
-        counts = enumeration.as_counts(law, kinds)
-        fitting = {sent: chance for sent, chance in counts.items() if sum(sent) <= protocol.slots}
-        total = sum(fitting.values())
-        by_value.append({sent: chance / total for sent, chance in fitting.items()})
+    by_value = [enumeration.as_counts(law, kinds) for law in laws]
     people, shape = protocol.crowd.users, enumeration.shape_of(by_value, protocol.crowd.users)
 
     def view(others: tuple[int, ...], value: int) -> Any:

@@ -305,12 +305,12 @@ def test_hybrid_is_never_worse_than_one_bit(epsilon: float, calibration: str) ->
     protocol = build(HYBRID, epsilon, calibration=calibration)
     if epsilon <= 0.6:
         # Then it is one bit, with the same messages.
-        assert protocol.bits_per_message == 1
+        assert protocol.alphabet.bits == 1
         for value in (-1, 0.1, 1 / 3, 1):
             assert protocol.law(value) == build("local.one-bit-mean", epsilon).law(value)
     if epsilon > 0.61:
         assert hybrid < one_bit
-        assert protocol.bits_per_message > 1
+        assert protocol.alphabet.bits > 1
 
 
 @pytest.mark.parametrize("epsilon", [0.01, 0.3, 1.0, 5.0, 20.0, 30.0])

@@ -29,7 +29,7 @@ def test_what_was_computed_is_not_computed_again(
     def never(*_: Any, **__: Any) -> None:
         raise AssertionError("asked again")
 
-    monkeypatch.setattr(planning, "assess", never)
+    monkeypatch.setattr(planning, "assess_within", never)
     assert hc.plan(hc.Count(), BUDGET, CROWD) == first
     for other in (hc.Budget(1.01, 1e-6), hc.Budget(1, 1e-7)):
         with pytest.raises(AssertionError, match="asked again"):

@@ -23,7 +23,7 @@ def test_plan_shows_every_protocol(headcount: Headcount) -> None:
     for name in hc.protocol_names(hc.Count()):
         assert re.search(rf"^{re.escape(name)} ", done.out, flags=re.MULTILINE), name
     assert "theory: in shuffle trust" in done.out
-    assert "best of each trust: central.geometric, shuffle.correlated" in done.out
+    assert "best of each trust: central.geometric, shuffle.split-and-mix" in done.out
 
 
 @pytest.mark.parametrize(
@@ -72,6 +72,34 @@ def test_filters(headcount: Headcount) -> None:
     assert all(one["margin"] <= 20 for one in close["candidates"])
 
 
+def test_limits_of_a_collection(headcount: Headcount) -> None:
+    limits = ["--max-slots", "5", "--max-bytes", "500", "--max-influence", "1.5"]
+    done = headcount(*COUNT, *limits, "--dishonest", "10%", "--json")
+    document = json.loads(done.out)
+    assert (done.status, document["crowd"]["honest"]) == (0, 1800)
+    for one in document["candidates"]:
+        assert one["slots"] <= 5
+        assert one["sealed_bytes"] <= 500
+        assert max(one["influence"]["up"], -one["influence"]["down"]) <= 1.5
+        assert (one["shuffler_duties"] is None) == (one["trust"] != "shuffle")
+        assert isinstance(one["relies_on_honest_people"], bool)
+    assert all(one["reason"] for one in document["refused"])
+
+
+def test_plans_for_a_collection(headcount: Headcount, tmp_path: Path) -> None:
+    done = headcount(*COUNT, "--for", "collection", "--out", "plan.json")
+    assert (done.status, done.err) == (0, "")
+    heading = done.out.splitlines()[2].split()
+    assert heading[-4:] == ["slots", "bytes", "influence", "shuffler"]
+    assert "central." not in done.out
+    assert "privacy relies on honest people with: shuffle." in done.out
+    plan = hc.Plan.load(tmp_path / "plan.json")
+    assert plan.purpose == "collection"
+    assert f"saved: plan.json (runs {plan.chosen}" in done.out
+    narrow = run(*COUNT, "--for", "collection", COLUMNS="100").stdout
+    assert max(map(len, narrow.split("\n\n")[1].splitlines())) <= 100
+
+
 def test_inverse_questions(headcount: Headcount) -> None:
     arguments = ["plan", "count", "--delta", "1e-6", "--margin", "2%", "--trust", "local"]
     people_needed = json.loads(headcount(*arguments, "--epsilon", "1", "--json").out)
@@ -111,7 +139,7 @@ def test_plans_are_saved_and_run(headcount: Headcount, tmp_path: Path) -> None:
     assert f"digest {plan.digest[:12]}" in saved.out
     arguments = ["estimate", "people.csv", "--column", "smoker", "--plan", "plan.json"]
     answer = json.loads(headcount(*arguments, "--json").out)
-    assert answer["protocol"] == "shuffle.correlated"
+    assert answer["protocol"] == "shuffle.split-and-mix"
     assert answer["plan"] == plan.digest
     assert answer["parameters"] == plan.best.parameters
     assert abs(answer["value"] - 500) < 20
@@ -143,6 +171,16 @@ def test_plans_are_saved_and_run(headcount: Headcount, tmp_path: Path) -> None:
         ([*COUNT, "--out", "plan.json"], 2, "--out must come with --trust or --protocol"),
         ([*COUNT, "--dishonest", "0%,9%", "--prices"], 2, "must come with a single share"),
         ([*COUNT, "--max-messages", "0.5"], 3, "no protocol fits: "),
+        ([*COUNT, "--max-bytes", "100"], 3, "at most 100 is allowed (nearest feasible: max_bytes"),
+        ([*COUNT, "--max-influence", "0.1"], 3, "(nearest feasible: max_influence=1)"),
+        ([*COUNT, "--max-slots", "0"], 2, "`max_slots` must be between 1 and"),
+        ([*COUNT, "--max-influence", "-1"], 2, "`max_influence` must be positive, got -1"),
+        ([*COUNT, "--for", "fun"], 2, "'fun' is not one of 'accuracy', 'collection'"),
+        ([*COUNT, "--for", "collection", "--trust", "central"], 2, "must be shuffle or local"),
+        ([*COUNT, "--for", "collection", "--prices"], 2, "must come without --for collection"),
+        (["plan", "count", "--epsilon", "1", "--margin", "3", "--max-slots", "3"], 2, "--users"),
+        ([*COUNT, "--dishonest", "0%,9%", "--for", "collection"], 2, "a single share"),
+        (["compare", "count", "--over", "slots", "--values", "1.5"], 2, "`slots` must be a whole"),
         (["compare", "count", "--protocols", ","], 2, "`protocols` must name at least one"),
         ([*COUNT, "--dishonest", ","], 2, "`dishonest` must be a share"),
         (["compare", "count", "--values", ""], 2, "`values` must be numbers separated by commas"),
@@ -247,6 +285,7 @@ def test_compare(headcount: Headcount, tmp_path: Path) -> None:
         ["histogram", "--over", "buckets", "--values", "4,16", "--protocols", "local"],
         ["mean", "--over", "epsilon", "--values", "0.5,1"],
         ["count", "--over", "messages", "--protocols", "shuffle.correlated,shuffle.zero-exact"],
+        ["sum", "--over", "slots", "--protocols", "shuffle.unary-sum,shuffle.split-and-mix"],
         ["count", "--protocols", "shuffle.zero-exact", "--calibration", "both"],
         ["density", "--values", "1000,10000"],
     ],

@@ -110,7 +110,7 @@ def test_run_walks_the_same_road() -> None:
     with traced() as trace:
         found = hc.run(protocol, np.arange(1000) % 2)
     assert ("road/road.py", "walk") in trace.calls
-    assert ("road/shuffler.py", "Shuffler.mix") in trace.calls
+    assert ("road/shuffler.py", "shuffle") in trace.calls
     assert found.way == Way.MESSAGES.words
 
 

@@ -209,9 +209,8 @@ def test_tallies_of_messages_have_the_law_of_simulations(spark: SparkSession, ta
             [float(np.atleast_1d(e.unbiased_value)[0]) for e in found] for found in (sent, drawn)
         )
         assert stats.ks_2samp(one, other).pvalue > ALARM, name
-        # By Chernoff's bound, the mean square of true errors is this small with a chance below
-        # ALARM.
-        truth = float(np.atleast_1d(protocol.truth(counts))[0])
+        # By Chernoff's bound, the mean square of true errors is this small less often than ALARM.
+        truth = float(np.atleast_1d(protocol.estimator.truth(protocol.task.holding(counts)))[0])
         spreads = [np.mean(np.square(np.subtract(found, truth))) for found in (one, other)]
         assert spreads[0] > spreads[1] / 20, name
 
@@ -585,7 +584,7 @@ def test_rare_messages_are_withheld_before_anything_is_written(spark: SparkSessi
         hc.Budget(1, 1e-6),
         hc.Crowd(len(values)),
     )
-    assert protocol.least_copies > 5
+    assert protocol.shuffler.least_copies > 5
     frame = frame_of(spark, {"value": values})
     found = Counter(row[0] for row in randomized(frame, protocol, "value").collect())
     assert set(found) == {1}

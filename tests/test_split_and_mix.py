@@ -18,7 +18,7 @@ from scipy.spatial.distance import cdist
 
 import headcount as hc
 from enumeration import GRID_ERROR, Counts, datasets, geometric_mass, log_likelihood_ratio
-from headcount.protocols.shuffle.split_and_mix import shares_needed
+from headcount.protocols.secret_sharing import shares_needed
 
 # The security of shares ---------------------------------------------------------------------
 #
@@ -130,8 +130,8 @@ def test_rule_at_its_edges(people: int, modulus: int) -> None:
     for shares in range(3, 60):
         sigma = promised(people, modulus, shares)
         if sigma > 0:
-            assert shares_needed(people, modulus, sigma * (1 - 1e-9)) == shares
-            assert shares_needed(people, modulus, sigma * (1 + 1e-9)) == shares + 1
+            assert shares_needed(people, log2(modulus), sigma * (1 - 1e-9)) == shares
+            assert shares_needed(people, log2(modulus), sigma * (1 + 1e-9)) == shares + 1
 
 
 @pytest.mark.parametrize(
@@ -177,7 +177,7 @@ def test_one_share_fewer_is_not_enough(
     """With 1 in place of 2, the rule promises too much, and not only for two shares."""
     sigma = promised(people, modulus, shares, fixed=1)
     assert sigma > 0
-    assert shares_needed(people, modulus, sigma - 1e-9) == shares + 1
+    assert shares_needed(people, log2(modulus), sigma - 1e-9) == shares + 1
     gained = log2(people) - log2(e)
     assert ceil(1 + (2 * (sigma - 1e-9) + log2(modulus)) / gained) == shares
     assert total_variation(*pair, shares) > 2**-sigma

@@ -14,7 +14,7 @@ import pytest
 from scipy import stats
 
 import headcount as hc
-from enumeration import exactly, geometric_mass, log_likelihood_ratio
+from enumeration import bundled_curve, exactly, geometric_mass, log_likelihood_ratio
 
 ALARM = 1e-6
 Array = np.ndarray[Any, Any]
@@ -378,7 +378,7 @@ def test_codes_of_correlated_sums(levels: int) -> None:
     assert meanings(protocol) == [*range(1, levels + 1), *range(-1, -negative - 1, -1)]
     assert protocol.alphabet.columns == (range(levels + negative),)
     assert protocol.alphabet.dummy == (levels + negative,)
-    assert protocol.bits_per_message == max(1, (levels + negative - 1).bit_length())
+    assert protocol.alphabet.bits == max(1, (levels + negative - 1).bit_length())
 
 
 def test_noise_of_those_who_are_not_counted_on() -> None:
@@ -431,7 +431,7 @@ def test_bundles_of_correlated_sums_hold_what_is_sent(levels: int) -> None:
     assert share == pytest.approx(tails[10], abs=5 * math.sqrt(tails[10] / 50_000))
     bundle = protocol.bundle(levels, hc.SeededSource(5))
     assert len(bundle.payload) == protocol.slots
-    assert protocol.bundled_curve.delta(4) <= 0.05
+    assert bundled_curve(protocol).delta(4) <= 0.05
     own = protocol.alphabet.messages(bundle.payload)
     assert len(own) < protocol.slots
     total = protocol.tally(hc.Batch(bundle.payload, 1)).counts

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import headcount as hc
+from enumeration import bundled_curve
 from headcount.accounting.amplification import Blanket, Clones
 from headcount.road.pieces import collect
 
@@ -63,6 +64,7 @@ CALLS: list[tuple[Callable[..., Any], dict[str, Any]]] = [
     (built, {"name": "shuffle.amplified", **PLANNED, "local": "local.randomized-response"}),
     (hc.run, {"protocol": LOCAL, "values": [0, 1, 2, 0, 1], "source": SOURCE}),
     (hc.shuffle, {"messages": MESSAGES, "source": SOURCE, "least_copies": 1, "dummy": (9,)}),
+    (hc.shuffle, {"messages": MESSAGES, "source": SOURCE, "protocol": LOCAL}),
     (LOCAL.randomize, {"values": [0, 1], "source": SOURCE}),
     (LOCAL.tally, {"batch": MESSAGES}),
     (LOCAL.estimate, {"tally": LOCAL.tally(MESSAGES), "source": SOURCE}),
@@ -70,13 +72,12 @@ CALLS: list[tuple[Callable[..., Any], dict[str, Any]]] = [
     (LOCAL.simulate, {"counts": [1, 2, 2], "source": SOURCE}),
     (LOCAL.standard_error, {"counts": [1, 2, 2]}),
     (CENTRAL.standard_error, {"counts": {1.0: 3}}),
-    (LOCAL.truth, {"counts": [1, 2, 2]}),
     (LOCAL.margin, {"confidence": 0.9}),
     (SHUFFLED.bundle, {"value": 1, "source": SOURCE, "slots": None}),
     (SHUFFLED.curve.delta, {"epsilon": 1.0}),
     (SHUFFLED.curve.deltas, {"epsilons": np.array([1.0])}),
     (SHUFFLED.curve.epsilon, {"delta": 0.1}),
-    (SHUFFLED.bundled_curve.delta, {"epsilon": 1.0}),
+    (bundled_curve(SHUFFLED).delta, {"epsilon": 1.0}),
     (CENTRAL.curve.delta, {"epsilon": 1.0}),
     (ESTIMATE.interval, {"confidence": 0.9}),
     (post, {"step": "clip"}),
@@ -140,7 +141,7 @@ def test_wrong_arguments_are_refused_or_answered(
 
 def test_a_delta_of_what_is_no_epsilon_is_none() -> None:
     """For NaN it was 0, which would be perfect privacy."""
-    for curve in (LOCAL.curve, CENTRAL.curve, SHUFFLED.curve, SHUFFLED.bundled_curve):
+    for curve in (LOCAL.curve, CENTRAL.curve, SHUFFLED.curve, bundled_curve(SHUFFLED)):
         for wrong in (math.nan, "1", None, [1.0], np.array([1.0]), np.array([1.0, 2.0])):
             with pytest.raises(hc.InvalidParameter, match="`epsilon` must be"):
                 curve.delta(wrong)  # type: ignore[arg-type]

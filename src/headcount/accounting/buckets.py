@@ -24,20 +24,28 @@ _BENDS = 20_000
 
 @dataclass(frozen=True, eq=False)
 class MovedCurve(PrivacyCurve):
-    """The privacy curve for one person who moves between two buckets. All buckets are alike."""
+    """The privacy curve for one person who moves between two buckets. All buckets are alike.
 
-    held: Law = field(repr=False)
-    left: Law = field(repr=False)
+    `leaving` is the pair (held, left), or a pair that is told apart at least as easily. `entering`
+    is such a pair for (left, held).
+    """
+
+    leaving: tuple[Law, Law] = field(repr=False)
+    entering: tuple[Law, Law] = field(repr=False)
+
+    @classmethod
+    def of(cls, held: Law, left: Law) -> "MovedCurve":
+        return cls((held, left), (left, held))
 
     @cached_property
     def _first(self) -> tuple[NDArray[np.float64], NDArray[np.float64], float]:
         """The bucket that the person leaves: its losses, rounded up, their masses and the tail."""
-        losses, masses, _, blur = PairCurve(((self.held, self.left),)).losses[0]
-        return losses + blur, masses, self.held.tail
+        losses, masses, _, blur = PairCurve((self.leaving,)).losses[0]
+        return losses + blur, masses, self.leaving[0].tail
 
     @cached_property
     def _second(self) -> PairCurve:
-        return PairCurve(((self.left, self.held),))
+        return PairCurve((self.entering,))
 
     def _delta(self, epsilon: float) -> float:
         losses, masses, tail = self._first

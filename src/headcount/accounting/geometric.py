@@ -48,6 +48,15 @@ def moved_delta(rate: float, steps: int, epsilon: float) -> float:
     )
 
 
+def noise_law(rate: float) -> Law:
+    """The law P itself, up to a tail below 2^−80."""
+    reach = math.ceil(80 * math.log(2) / rate)
+    sizes = rate * np.abs(np.arange(-reach, reach + 1))
+    mass = np.exp(-sizes) * math.tanh(rate / 2)
+    tail = 2 * math.exp(-rate * (reach + 1)) / (1 + math.exp(-rate))
+    return Law(-reach, mass, (16 + 4 * rate * reach) * ROUNDING, tail * (1 + 1e-9))
+
+
 def listed_law(at: int, most: int, rate: Fraction) -> dict[int, Fraction]:
     """The law of the number `at`, between 0 and `most`, plus noise, as fractions with 80 digits.
 
@@ -70,3 +79,13 @@ def moved_curve(rate: float, steps: int) -> SymmetricCurve:
     return SymmetricCurve(
         lambda epsilon: moved_delta(rate, steps, epsilon), rate * steps * (1 + 4 * ROUNDING), steps
     )
+
+
+def moved_between_curve(epsilon: float) -> SymmetricCurve:
+    """The curve of a person who moves between two sums, each with noise of rate ε/2.
+
+    A loss is ε with probability 1/(1+a)², −ε with probability a²/(1+a)², and otherwise 0, for
+    a = e^{−ε/2}. So HS_ε'(P‖Q) = (1 − e^{ε'−ε})/(1+a)² for 0 ≤ ε' ≤ ε.
+    """
+    likely = 1 / (1 + math.exp(-epsilon / 2)) ** 2 * (1 + 16 * ROUNDING)
+    return SymmetricCurve(lambda smaller: -math.expm1(smaller - epsilon) * likely, epsilon, 2)

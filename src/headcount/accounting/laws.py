@@ -57,6 +57,24 @@ class Law:
         slack = (1 + self.slack) * (1 + other.slack) * (1 + rounding) - 1 + 4 * ROUNDING
         return Law(self.start + other.start, mass, slack, self.tail + other.tail)
 
+    def times(self, count: int) -> "Law":
+        """The law of the sum of `count` independent copies of X, by repeated doubling."""
+        total, power = Law(0, np.ones(1)), self
+        while True:
+            if count & 1:
+                total = total.plus(power).trimmed(TAIL**2)
+            count >>= 1
+            if not count:
+                return total
+            power = power.plus(power).trimmed(TAIL**2)
+
+    def trimmed(self, rare: float) -> "Law":
+        """The law without ends that have at most the probability `rare`."""
+        below, above = np.cumsum(self.mass), np.cumsum(self.mass[::-1])
+        first = int(np.searchsorted(below, rare / 2))
+        last = len(self.mass) - int(np.searchsorted(above, rare / 2))
+        return Law(self.start + first, self.mass[first:last], self.slack, self.tail + 2 * rare)
+
     def plus_geometric(self, ratio: float) -> "Law":
         """The law of X + Y for Y ~ NB(1, ratio). `ratio` stands for its exact binary value.
 
@@ -95,8 +113,10 @@ class Law:
         return min(low, self.stop - 1), max(high, self.start)
 
 
-def binomial(trials: int, p: Fraction) -> Law:
+def binomial(trials: int, p: Fraction, beyond: float = TAIL) -> Law:
     """Bin(trials, p), computed from the mode outwards by the ratios of neighboring masses.
+
+    The probability outside the window is about `beyond`, or less.
 
     P(k)/P(k−1) = (trials−k+1)p / (k(1−p)) = 1 + ((trials+1)p − k) / (k(1−p)). The integer part of
     (trials+1)p − k is exact, so even ratios near 1 have logarithms with a small relative error.
@@ -106,7 +126,8 @@ def binomial(trials: int, p: Fraction) -> Law:
     p_float, q_float = float(p), float(1 - p)
     mode, fraction = divmod((trials + 1) * p, 1)
     # Bernstein: P(|X − mean| ≥ h) ≤ 2 exp(−h²/(2(v + h/3))). It only chooses the window's size.
-    reach = _LOG_TAIL / 3 + math.sqrt(_LOG_TAIL**2 / 9 + 2 * trials * p_float * q_float * _LOG_TAIL)
+    log = math.log(2 / beyond)
+    reach = log / 3 + math.sqrt(log**2 / 9 + 2 * trials * p_float * q_float * log)
 
     def log_ratio(k: NDArray[np.float64]) -> NDArray[np.float64]:
         excess = ((mode - k) + float(fraction)) / (k * q_float)

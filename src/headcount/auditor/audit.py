@@ -20,7 +20,8 @@ from headcount.auditor.events import Event, Leaks, best_event, leaks
 from headcount.auditor.features import Outputs, checked, says_nothing
 from headcount.auditor.power import POWER, smallest_leak, smallest_response
 from headcount.auditor.sampling import Sampler, sampler
-from headcount.auditor.views import crowd_of, neighbors, promised, view_of
+from headcount.auditor.view import View
+from headcount.auditor.views import checked_view, crowd_of, neighbors, promised, view_of
 from headcount.core import checks
 from headcount.core.budget import Trust
 from headcount.core.errors import InvalidParameter
@@ -134,7 +135,7 @@ def audit(
     *,
     claim: float | None = None,
     delta: float | None = None,
-    view: Trust | str | None = None,
+    view: View | Trust | str | None = None,
     runs: int = 100_000,
     confidence: float = 0.99,
     batch: bool = False,
@@ -152,21 +153,22 @@ def audit(
     its own process.
 
     A protocol has its own claim, view (its trust) and pairs of datasets. It draws random bits from
-    `source`. The default source is secure.
+    `source`. The default source is secure. If its shuffler adds noise, `view="shuffler"` is what
+    the shuffler knows once the answer is published.
 
         audit(my_noisy_count, [([0, 0, 1], [0, 1, 1])], claim=1.0)
         audit(protocol("shuffle.zero-exact", Count(), Budget(1, 0.01), Crowd(100)))
     """
     if isinstance(target, Protocol):
-        seen = Trust(checks.choice("view", target.trust if view is None else view, tuple(Trust)))
+        seen = checked_view(target.trust if view is None else view, target)
         datasets = neighbors(target, seen) if datasets is None else datasets
         if claim is None:
             claim, delta = promised(target, seen, delta)
         mechanism = view_of(target, seen, SecureSource() if source is None else source)
     elif callable(target):
-        seen = Trust(checks.choice("view", Trust.CENTRAL if view is None else view, tuple(Trust)))
+        seen = checked_view(View.CENTRAL if view is None else view, target)
         mechanism = _called(target, batch)
-        mechanism = crowd_of(mechanism) if seen is Trust.SHUFFLE else mechanism
+        mechanism = crowd_of(mechanism) if seen is View.SHUFFLE else mechanism
     else:
         raise InvalidParameter(
             f"`target` must be a protocol or a function, got {checks.shown(target)}"
@@ -177,7 +179,8 @@ def audit(
         raise InvalidParameter(f"a claim must have ε ≥ 0 and δ in [0, 1), got {claim}, {delta}")
     confidence = checks.confidence(confidence)
     runs = checks.whole("runs", runs, low=2 * FIRST_RUNS, high=MOST_RUNS)
-    listed = seen is Trust.SHUFFLE or (seen is Trust.CENTRAL and isinstance(target, Protocol))
+    listed = seen in (View.SHUFFLE, View.SHUFFLER)
+    listed = listed or (seen is View.CENTRAL and isinstance(target, Protocol))
     pairs = _pairs(datasets, listed=listed)
     with sampler(mechanism, parallel=parallel) as both:
         return _audited(both, pairs, claim, delta, runs, confidence, progress)

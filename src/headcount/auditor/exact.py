@@ -16,15 +16,17 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from headcount.auditor.losses import Law, Loss, least_loss
-from headcount.auditor.views import promised
+from headcount.auditor.view import View
+from headcount.auditor.views import checked_view, promised, seen_people
 from headcount.core import checks
 from headcount.core.budget import Trust
 from headcount.core.errors import InvalidParameter
 from headcount.core.messages import Batch
 from headcount.core.protocol import Protocol
 from headcount.core.randomizer import Bundle
+from headcount.core.shuffler import NoiseLaw, Shuffler
 from headcount.core.table import Table, short
-from headcount.road.shuffler import Shuffler
+from headcount.core.tally import Tally
 
 Counts: TypeAlias = tuple[int, ...]
 MOST_OUTCOMES = 200_000  # a view with more outcomes is refused
@@ -33,6 +35,7 @@ MOST_VALUES = 64
 MOST_DATASETS = 4096  # the most datasets if the order of people matters
 _RARE: Bundle = (((-1,), 1),)  # stands for all rare bundles that a law leaves out
 _MOST_RATIO = Fraction(10**9)  # the largest e^ε that is certain if a law leaves out rare bundles
+_RELEASED = (View.CENTRAL, View.SHUFFLER)  # views that show a release
 _ROUNDING = 1e-9  # a claim is refuted only if ε exceeds it by more than this share
 
 
@@ -40,7 +43,7 @@ _ROUNDING = 1e-9  # a claim is refuted only if ε exceeds it by more than this s
 class ExactAudit:
     """The least ε of a crowd, with two datasets and an event that show it."""
 
-    view: Trust
+    view: View
     users: int
     delta: float
     claim: float | None
@@ -95,7 +98,7 @@ class ExactAudit:
         if not self.loss.event:
             return "none"
         first, others = self.loss.event[0], len(self.loss.event) - 1
-        shown = str(first) if self.view is Trust.CENTRAL else _copies(first)
+        shown = str(first) if self.view in _RELEASED else _copies(first)
         return f"{shown}, or one of {others:,} others" if others else shown
 
     def __str__(self) -> str:
@@ -124,7 +127,7 @@ def exact_audit(
     values: Sequence[Any] | None = None,
     *,
     users: int | None = None,
-    view: Trust | str | None = None,
+    view: View | Trust | str | None = None,
     delta: float | None = None,
     claim: float | None = None,
 ) -> ExactAudit:
@@ -132,7 +135,8 @@ def exact_audit(
 
     In the local view the adversary sees one person's messages. In the shuffle view it sees the
     messages of `users` people without their order. In the central view it sees the release; then
-    the law is a function of the dataset, a tuple of values. A protocol has its own values, number
+    the law is a function of the dataset, a tuple of values. In the shuffler view it is a shuffler
+    that adds noise: it knows its noise and sees the release. A protocol has its own values, number
     of honest people and trust, and its own claim if no `claim` is given. Real numbers cannot be
     listed, so the result holds only for the given `values`.
 
@@ -141,10 +145,10 @@ def exact_audit(
     """
     if isinstance(target, Protocol):
         view = target.trust if view is None else view
-        users = target.crowd.honest if users is None else users
+        users = seen_people(target) if users is None else users
         values = _values(target) if values is None else values
         if claim is None:
-            claim, delta = promised(target, Trust(checks.choice("view", view, tuple(Trust))), delta)
+            claim, delta = promised(target, checked_view(view, target), delta)
     elif not callable(target):
         raise InvalidParameter(
             f"`target` must be a protocol or a function, got {checks.shown(target)}"
@@ -152,10 +156,10 @@ def exact_audit(
     delta = 0.0 if delta is None else checks.real("delta", delta)
     claim = None if claim is None else checks.real("claim", claim)
     values = _listed(values)
-    seen = Trust(checks.choice("view", Trust.LOCAL if view is None else view, tuple(Trust)))
-    people = 1 if seen is Trust.LOCAL else checks.whole("users", users, low=1, high=MOST_PEOPLE)
+    seen = checked_view(View.LOCAL if view is None else view, target)
+    people = 1 if seen is View.LOCAL else checks.whole("users", users, low=1, high=MOST_PEOPLE)
     law_of, rare = _view(target, values, seen)
-    in_order = seen is Trust.CENTRAL and not isinstance(target, Protocol)
+    in_order = seen is View.CENTRAL and not isinstance(target, Protocol)
     worst: ExactAudit | None = None
     exactly = Fraction(delta)
     silent = True
@@ -199,18 +203,20 @@ def _listed(values: Any) -> Sequence[Any]:
 
 
 def _view(
-    target: Protocol | Callable[[Any], Law], values: Sequence[Any], seen: Trust
+    target: Protocol | Callable[[Any], Law], values: Sequence[Any], seen: View
 ) -> tuple[Callable[[tuple[Any, ...]], Law], Fraction]:
     """Two things: a function from a dataset to the law of what is seen, and the largest chance that
     a person's law leaves out.
     """
     if isinstance(target, Protocol):
         laws, rare = _stated(target, values)
-        if seen is Trust.CENTRAL:
+        if seen is View.CENTRAL:
             return _Releases(target, laws).view, rare
-        shuffler = Shuffler.of(target) if seen is Trust.SHUFFLE else Shuffler()
+        if seen is View.SHUFFLER:
+            return _Published(target, laws).view, rare
+        shuffler = target.shuffler if seen is View.SHUFFLE else Shuffler()
         return _Crowds(laws, shuffler).view, rare
-    if seen is Trust.CENTRAL:
+    if seen is View.CENTRAL:
         cached = lru_cache(maxsize=MOST_DATASETS)(lambda dataset: _asked(target, dataset))
         return cached, Fraction(0)
     sent = {value: _sent(target, value) for value in values}
@@ -305,9 +311,8 @@ class _Crowds:
     """The laws of a crowd's messages: how many copies there are of each message."""
 
     def __init__(self, laws: Mapping[Any, Law], shuffler: Shuffler) -> None:
-        kinds = sorted(
-            {message for law in laws.values() for bag in law for message, _ in bag}, key=repr
-        )
+        bags = [bag for law in laws.values() for bag in law]
+        kinds = sorted({message for bag in bags for message, _ in bag}, key=repr)
         self.kinds = kinds
         self._none = (0,) * len(kinds)
         self._shuffler = shuffler
@@ -321,14 +326,19 @@ class _Crowds:
         self._sent: dict[tuple[Any, ...], dict[Counts, Fraction]] = {(): {self._none: Fraction(1)}}
 
     def view(self, held: tuple[Any, ...]) -> Law:
-        """The law of the messages that a shuffler passes on. It withholds those with too few
-        copies.
+        """The law of the messages that a shuffler passes on. It adds its noise, and withholds
+        messages with too few copies.
         """
+        noise = _noise_law(self._shuffler, len(held))
         out: dict[Bundle, Fraction] = {}
-        for counts, chance in self.sent(held).items():
-            copies = zip(self.kinds, counts, strict=True)
-            seen = tuple((kind, count) for kind, count in copies if self._shuffler.passes(count))
-            out[seen] = out.get(seen, Fraction(0)) + chance
+        for (added, alone), its_chance in noise.items():
+            more = dict(added)
+            for counts, chance in self.sent(held).items():
+                mine = {} if alone else dict(zip(self.kinds, counts, strict=True))
+                copies = {kind: mine.get(kind, 0) + more.get(kind, 0) for kind in {**mine, **more}}
+                passed = [pair for pair in copies.items() if self._shuffler.passes(pair[1])]
+                seen = tuple(sorted(passed, key=repr))
+                out[seen] = out.get(seen, Fraction(0)) + chance * its_chance
         return out
 
     def sent(self, held: tuple[Any, ...]) -> dict[Counts, Fraction]:
@@ -345,6 +355,13 @@ class _Crowds:
                 )
             self._sent[held] = out
         return self._sent[held]
+
+
+def _noise_law(shuffler: Shuffler, people: int) -> NoiseLaw:
+    noise = shuffler.noise_law(people)
+    if noise is None:
+        raise InvalidParameter("the law of the noise must be short enough to list, got none")
+    return noise
 
 
 class _Releases:
@@ -371,7 +388,43 @@ class _Releases:
     def _released(self, counts: Counts, people: int) -> Law:
         dtype = self._protocol.alphabet.dtype
         payload = np.repeat(np.array(self._crowds.kinds, dtype=dtype), counts)
-        law = self._protocol.estimator.release_law(self._protocol.tally(Batch(payload, people)))
-        if law is None:
-            raise InvalidParameter("the law of a release must be short enough to list, got none")
-        return law
+        return _release_law(self._protocol, self._protocol.tally(Batch(payload, people)))
+
+
+class _Published:
+    """The laws of releases together with the noise that the shuffler knows."""
+
+    def __init__(self, protocol: Protocol, laws: Mapping[Any, Law]) -> None:
+        self._protocol, self._crowds = protocol, _Crowds(laws, Shuffler())
+        self._known: dict[tuple[Any, ...], Law] = {}
+
+    def view(self, held: tuple[Any, ...]) -> Law:
+        if held not in self._known:
+            self._known[held] = self._view(held)
+        return self._known[held]
+
+    def _view(self, held: tuple[Any, ...]) -> Law:
+        out: dict[Any, Fraction] = {}
+        for (added, alone), its_chance in _noise_law(self._protocol.shuffler, len(held)).items():
+            for counts, chance in self._crowds.sent(held).items():
+                sent = () if alone else tuple(zip(self._crowds.kinds, counts, strict=True))
+                for release, last_chance in self._released((*sent, *added), len(held)).items():
+                    seen = added, alone, release
+                    out[seen] = out.get(seen, Fraction(0)) + chance * its_chance * last_chance
+        return out
+
+    def _released(self, bundle: Bundle, people: int) -> Law:
+        """The law of the release. Without noise of the analyzer, the release is certain."""
+        kinds, copies = zip(*bundle, strict=True)
+        payload = np.repeat(np.array(kinds, dtype=self._protocol.alphabet.dtype), copies)
+        tally = self._protocol.tally(Batch(payload, people))
+        if not self._protocol.estimator.adds_noise:
+            return {tuple(tally.counts.tolist()): Fraction(1)}
+        return _release_law(self._protocol, tally)
+
+
+def _release_law(protocol: Protocol, tally: Tally) -> Law:
+    law = protocol.estimator.release_law(tally)
+    if law is None:
+        raise InvalidParameter("the law of a release must be short enough to list, got none")
+    return law

@@ -34,7 +34,7 @@ from headcount.core.budget import MOST_USERS, Budget, Trust
 from headcount.core.errors import InvalidParameter, UnknownName
 from headcount.core.guarantee import Guarantee, rounded_up
 from headcount.core.protocol import Protocol
-from headcount.core.table import Table, counted_people, size
+from headcount.core.table import Table, size
 
 Points: TypeAlias = tuple[tuple[float, float], ...]
 
@@ -142,6 +142,7 @@ class PrivacyReport:
     advantage: Fact
     singled_out: Fact
     never: float | None
+    relies_on: str
     known: Points = field(repr=False)
 
     @property
@@ -228,13 +229,7 @@ class PrivacyReport:
 
     @property
     def _relies(self) -> str:
-        people = "the people" if self.honest is None else counted_people(self.honest)
-        return {
-            Trust.CENTRAL: "This relies on the curator, who sees all values and adds the noise.",
-            Trust.SHUFFLE: f"This relies on the shuffler, and on {people} to follow the protocol.",
-            Trust.LOCAL: "This relies on nobody else: people add the noise to what they send.",
-            None: "",
-        }[self.trust]
+        return f"This relies on {self.relies_on}." if self.relies_on else ""
 
     def table(self) -> Table:
         """The facts against their thresholds, and the sentences."""
@@ -269,6 +264,7 @@ class PrivacyReport:
             "within": self.within,
             "facts": [fact.to_dict() for fact in self.facts],
             "never": self.never,
+            "relies_on": self.relies_on,
             "sentences": list(self.sentences),
         }
 
@@ -335,6 +331,7 @@ def privacy_report(
             1 / secret,
         ),
         never=_factor(min((epsilon for epsilon, delta in points if not delta), default=math.inf)),
+        relies_on=stated.relies_on if stated else "",
         known=points,
     )
 

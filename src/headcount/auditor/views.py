@@ -1,7 +1,8 @@
 """What an adversary sees of a protocol in each run.
 
 In the local view it sees one person's messages. In the shuffle view it sees all messages of a crowd
-without their order. In the central view it sees the release.
+without their order. In the central view it sees the release. In the shuffler view it is a shuffler
+that adds noise: it knows its noise, and sees the release.
 """
 
 import math
@@ -14,37 +15,60 @@ from numpy.typing import NDArray
 
 from headcount.auditor.features import Outputs
 from headcount.auditor.sampling import Mechanism
+from headcount.auditor.view import View
+from headcount.core import checks
 from headcount.core.budget import Trust
+from headcount.core.errors import InvalidParameter
 from headcount.core.messages import Batch, Messages
 from headcount.core.protocol import Protocol
+from headcount.core.shuffler import joined
 from headcount.core.source import Source
 from headcount.randomness.draws import permutation
 from headcount.randomness.sources import SecureSource
 from headcount.road.pieces import collect
 from headcount.road.road import run
-from headcount.road.shuffler import Shuffler
+from headcount.road.shuffler import shuffle
 
 _PEOPLE = 1 << 20  # messages of this many people are made at a time
 _KINDS = 1024  # if there are more kinds of messages, the view is the estimate from their tally
 
 
-def view_of(protocol: Protocol, view: Trust, source: Source) -> Mechanism:
+def checked_view(view: object, target: Any) -> View:
+    """A view by its name. Refuse the view of a shuffler that adds no noise."""
+    seen = View(checks.choice("view", view, tuple(View)))
+    adds = isinstance(target, Protocol) and target.shuffler.adds
+    if seen is View.SHUFFLER and not adds:
+        raise InvalidParameter(
+            "`view` must be local, shuffle or central unless the shuffler adds noise, got shuffler"
+        )
+    return seen
+
+
+def view_of(protocol: Protocol, view: View, source: Source) -> Mechanism:
     """A mechanism whose outputs are the view of the protocol. A dataset is one person's value in
     the local view, and the values of a crowd in the other views.
     """
-    views = {Trust.LOCAL: _alone, Trust.SHUFFLE: _shuffled, Trust.CENTRAL: _released}
+    views = {
+        View.LOCAL: _alone,
+        View.SHUFFLE: _shuffled,
+        View.CENTRAL: _released,
+        View.SHUFFLER: _published,
+    }
     return lambda dataset, count: views[view](protocol, dataset, count, source)
 
 
-def promised(protocol: Protocol, view: Trust, delta: float | None) -> tuple[float | None, float]:
+def promised(protocol: Protocol, view: View, delta: float | None) -> tuple[float | None, float]:
     """The ε and δ that a protocol claims for a view. If `delta` is given, it is the δ. The ε is
     None if the protocol claims none.
 
     If the view shows no more than the view of the protocol's trust, the guarantee holds. Otherwise
-    the view shows one person's messages, and the claim is the ε of these messages alone.
+    the view shows one person's messages, and the claim is the ε of these messages alone. Against a
+    shuffler that knows its noise, there is a claim only if the analyzer adds noise to the release.
     """
-    order = (Trust.LOCAL, Trust.SHUFFLE, Trust.CENTRAL)
-    if order.index(view) >= order.index(protocol.trust):
+    if view is View.SHUFFLER:
+        return protocol.guarantee.epsilon if protocol.estimator.adds_noise else None, delta or 0.0
+    order = tuple(View)
+    if order.index(view) >= order.index(View(protocol.trust)):
         known = protocol.guarantee
         at = known.delta if delta is None else delta
         epsilon = known.epsilon if delta is None else protocol.curve.epsilon(delta)
@@ -53,15 +77,15 @@ def promised(protocol: Protocol, view: Trust, delta: float | None) -> tuple[floa
     return None if math.isinf(epsilon) else epsilon, at
 
 
-def neighbors(protocol: Protocol, view: Trust) -> list[tuple[Any, Any]]:
+def neighbors(protocol: Protocol, view: View) -> list[tuple[Any, Any]]:
     """Pairs of datasets to try. One person's value differs. The other people all hold the first
     value, all hold the second, hold half of each, or all hold a third value.
     """
     values = some_values(protocol)
     pairs = [(values[0], other) for other in values[1:]]
-    if view is Trust.LOCAL:
+    if view is View.LOCAL:
         return pairs
-    others = (protocol.crowd.honest if view is Trust.SHUFFLE else protocol.crowd.users) - 1
+    others = (seen_people(protocol) if view is View.SHUFFLE else protocol.crowd.users) - 1
     crowds = []
     for one, other in pairs:
         third = next((value for value in values if value not in (one, other)), one)
@@ -70,6 +94,13 @@ def neighbors(protocol: Protocol, view: Trust) -> list[tuple[Any, Any]]:
             if ([*rest, one], [*rest, other]) not in crowds:
                 crowds.append(([*rest, one], [*rest, other]))
     return crowds
+
+
+def seen_people(protocol: Protocol) -> int:
+    """How many people hide each other in the shuffle view: those who are honest. If the shuffler
+    adds the noise, nobody's honesty matters.
+    """
+    return protocol.crowd.users if protocol.shuffler.adds else protocol.crowd.honest
 
 
 def some_values(protocol: Protocol) -> Sequence[Any]:
@@ -135,14 +166,13 @@ def _shuffled(
     for start in range(0, count, at_once):
         runs = min(at_once, count - start)
         sent = protocol.randomize(list(dataset) * runs, source)
-        seen.append(
-            _counted(protocol, sent, runs) if few else _tallied(protocol, sent, runs, source)
-        )
+        show = _counted if few else _tallied
+        seen.append(show(protocol, sent, runs, source))
     return np.concatenate(seen)
 
 
-def _counted(protocol: Protocol, sent: Messages, runs: int) -> NDArray[Any]:
-    copies = _copies(protocol, sent, runs)
+def _counted(protocol: Protocol, sent: Messages, runs: int, source: Source) -> NDArray[Any]:
+    copies = _copies(protocol, sent, runs, source)
     if protocol.randomizer.fixed_messages == 1:
         return copies
     people = sent.users // runs
@@ -168,31 +198,59 @@ def _size(column: range) -> int:
     return (column[-1] - column[0]) // column.step + 1
 
 
-def _copies(protocol: Protocol, sent: Messages, runs: int) -> NDArray[np.int64]:
+def _copies(protocol: Protocol, sent: Messages, runs: int, source: Source) -> NDArray[np.int64]:
+    """How many copies of each message the shuffler passes on, in each run."""
     people = sent.users // runs
-    shuffler = Shuffler.of(protocol)
+    shuffler = protocol.shuffler
     sent = shuffler.admitted(sent)
-    payload, counts = sent.payload, sent.counts
+    kinds = math.prod(map(len, protocol.alphabet.columns))
+    run = np.repeat(np.arange(sent.users) // people, sent.counts)
+    places = run * kinds + _codes(protocol, sent.payload)
+    copies = np.bincount(places, minlength=runs * kinds).reshape(runs, kinds)
+    if shuffler.adds:
+        for row in copies:
+            noise = shuffler.noise(people, source)
+            added = np.bincount(_codes(protocol, noise.messages), minlength=kinds)
+            row[:] = added if noise.alone else row + added
+    return np.where(shuffler.passes(copies), copies, 0)
+
+
+def _codes(protocol: Protocol, payload: NDArray[Any]) -> NDArray[np.int64]:
+    """The number of each message in the alphabet."""
     columns = protocol.alphabet.columns
     code = np.zeros(len(payload), dtype=np.int64)
     for column, values in zip(columns, payload.reshape(len(payload), -1).T, strict=True):
         code = code * len(column) + (values.astype(np.int64) - column[0]) // column.step
-    kinds = math.prod(map(len, columns))
-    run = np.repeat(np.arange(sent.users) // people, counts)
-    copies = np.bincount(run * kinds + code, minlength=runs * kinds).reshape(runs, kinds)
-    return np.where(shuffler.passes(copies), copies, 0)
+    return code
 
 
 def _crowds(protocol: Protocol, sent: Messages, runs: int, source: Source) -> Iterator[Batch]:
     """The messages that the shuffler passes on in each run."""
-    shuffler = Shuffler.of(protocol)
+    shuffler = protocol.shuffler
     people = sent.users // runs
     ends = accumulate(np.asarray(sent.counts).reshape(runs, people).sum(axis=1).tolist(), initial=0)
     for number, (start, stop) in enumerate(pairwise(ends)):
         whose = sent.counts[number * people : (number + 1) * people]
         crowd = Messages(sent.payload[start:stop], people, whose)
-        # A tally does not depend on the order, so messages are mixed only if some are withheld.
-        yield shuffler.mix(crowd, source) if shuffler.withholds else crowd
+        # A tally does not depend on the order, so messages are not mixed if all are passed on.
+        changed = shuffler.withholds or shuffler.adds
+        yield shuffle(crowd, source, protocol) if changed else crowd
+
+
+def _published(
+    protocol: Protocol, dataset: Sequence[Any], count: int, source: Source
+) -> NDArray[np.float64]:
+    """The release, and the release without the noise that the shuffler knows."""
+    people, rows = len(dataset), []
+    for _ in range(count):
+        sent = protocol.randomize(dataset, source)
+        noise = protocol.shuffler.noise(people, source)
+        payload = joined(noise, sent.payload)
+        tally = protocol.tally(Batch(payload, people))
+        release = np.atleast_1d(protocol.estimator.unbiased(tally, source))
+        added = protocol.estimator.count(noise.messages)[-len(release) :]
+        rows.append(np.concatenate([release, release - added]))
+    return np.array(rows)
 
 
 def _released(

@@ -13,6 +13,7 @@ from headcount.auditor.audit import audit as measured
 from headcount.auditor.exact import ExactAudit, exact_audit
 from headcount.auditor.report import PrivacyReport, privacy_report
 from headcount.auditor.sampling import apart
+from headcount.auditor.view import View
 from headcount.cli.arguments import AsJson, Delta
 from headcount.cli.audit_options import ListOptions, ReportOptions, RunOptions, check_usage
 from headcount.cli.audited_functions import function_of
@@ -20,7 +21,7 @@ from headcount.cli.output import console, deliver, messages, print_table, progre
 from headcount.cli.protocol_options import ProtocolOptions, complete_protocol
 from headcount.cli.task_options import TaskOptions
 from headcount.cli.usage import given_options
-from headcount.core.budget import Budget, Trust
+from headcount.core.budget import Budget
 from headcount.core.errors import InvalidParameter
 from headcount.core.protocol import Protocol
 from headcount.plot.report_page import save_report
@@ -47,11 +48,12 @@ def audit(
     question: TaskOptions,
     calibrated: ProtocolOptions,
     view: Annotated[
-        Trust | None,
+        View | None,
         typer.Option(
             help="What an attacker sees: one person's messages (local), everyone's messages "
-            "without their order (shuffle), or the released result (central). [default: the "
-            "protocol's trust; for a function, central, or local with --exact]"
+            "without their order (shuffle), the released result (central), or the result and the "
+            "noise that a shuffler added (shuffler). [default: the protocol's trust; for a "
+            "function, central, or local with --exact]"
         ),
     ] = None,
     run: RunOptions,

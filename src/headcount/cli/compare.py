@@ -36,7 +36,11 @@ def compare(
         ),
     ] = None,
     over: Annotated[
-        str, typer.Option(help=f"Setting that varies: {', '.join(AXES)} (per person).")
+        str,
+        typer.Option(
+            help=f"Setting that varies: {', '.join(AXES)}. Messages and slots are maximums per "
+            "person."
+        ),
     ] = "users",
     values: Annotated[
         str | None,
@@ -71,7 +75,7 @@ def compare(
 ) -> None:
     """Compare the errors of protocols, as a table and a figure.
 
-    One setting varies: the number of people, epsilon, the number of buckets, or messages.
+    One setting varies: the number of people, epsilon, or the number of buckets, messages or slots.
     """
     varied = f"be given in --values, because --over {over} varies it"
     check_matters(

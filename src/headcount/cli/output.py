@@ -174,7 +174,7 @@ def facts(chosen: Protocol) -> dict[str, Any]:
     return {
         "parameters": chosen.parameters,
         "messages_per_user": chosen.messages_per_user,
-        "bits_per_message": chosen.bits_per_message,
+        "bits_per_message": chosen.alphabet.bits,
         "local_epsilon": chosen.local_epsilon,
     }
 

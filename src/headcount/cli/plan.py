@@ -9,7 +9,13 @@ from headcount.cli.arguments import AsJson, Delta, OptionalEpsilon
 from headcount.cli.honesty import Honesty
 from headcount.cli.needs import Needed
 from headcount.cli.output import console, deliver, print_table, progress
-from headcount.cli.plan_options import CrowdOptions, MarginOptions, SavedOptions, check_usage
+from headcount.cli.plan_options import (
+    CrowdOptions,
+    LimitOptions,
+    MarginOptions,
+    SavedOptions,
+    check_usage,
+)
 from headcount.cli.task_options import Clamp, TaskName, TaskOptions
 from headcount.cli.usage import given_options
 from headcount.core.budget import Budget, Trust
@@ -32,9 +38,7 @@ def plan(
     trust: Annotated[
         Trust | None, typer.Option(help="Consider only this trust model. [default: all]")
     ] = None,
-    max_messages: Annotated[
-        float | None, typer.Option(help="Maximum average number of messages per person.")
-    ] = None,
+    limits: LimitOptions,
     exact: Annotated[
         bool,
         typer.Option("--exact", help="Consider only guarantees that are exact, not upper bounds."),
@@ -51,12 +55,13 @@ def plan(
 ) -> None:
     """Rank protocols by their error, before any budget is spent.
 
-    With --margin, find the epsilon or the number of people that a margin of error needs.
+    With --for collection, rank only those that can collect data from real people. With --margin,
+    find the epsilon or the number of people that a margin of error needs.
     """
     asked = question.task(task, clamp=clamp)
     margin = accuracy.wanted()
     shares = crowd.shares()
-    saving.check(trust)
+    saving.check(trust, limits.purpose)
     check_usage(given_options(context), len(shares))
     if crowd.users is None or epsilon is None:
         needed = Needed(asked, margin, delta, shares[0] if shares else 0.0, trust)
@@ -69,8 +74,9 @@ def plan(
         return
     with progress("planning") as step:
         found = make_plan(
-            asked, budget, crowd.crowd(crowd.users), trust=trust, max_messages=max_messages,
+            asked, budget, crowd.crowd(crowd.users), trust=trust, purpose=limits.purpose,
             exact=exact, margin=margin, confidence=accuracy.confidence, progress=step,
+            **limits.wanted,
         )  # fmt: skip
         found = found.choose(saving.name) if saving.name else found
         paid = price_of_trust(found, step) if prices else []

@@ -14,8 +14,10 @@ from headcount.core.budget import Crowd, Trust
 from headcount.core.errors import InvalidParameter
 from headcount.planner.margin import Margin
 from headcount.planner.needs import crowd_with
+from headcount.planner.wishes import FEW_BYTES, FEW_ERRORS, FEW_SLOTS, Limiting, Purpose
 
-_OF_ONE_PLAN = ("--out", "--protocol", "--prices", "--max-messages", "--exact")
+_LIMITS = ("--max-messages", "--max-slots", "--max-bytes", "--max-influence")
+_OF_ONE_PLAN = ("--out", "--protocol", "--prices", "--for", *_LIMITS, "--exact")
 
 
 @dataclass(frozen=True)
@@ -77,6 +79,48 @@ class MarginOptions:
 
 
 @dataclass(frozen=True)
+class LimitOptions:
+    """What a protocol may cost, and what the plan is for."""
+
+    purpose: Annotated[
+        Purpose,
+        typer.Option(
+            "--for",
+            help="Rank all protocols (accuracy), or only those that can collect data from real "
+            f"people (collection): not central, with at most {FEW_SLOTS} slots and {FEW_BYTES:,} "
+            f"bytes per person and an influence of at most {FEW_ERRORS} standard errors, unless "
+            "other limits are given.",
+        ),
+    ] = Purpose.ACCURACY
+    max_messages: Annotated[
+        float | None, typer.Option(help="Maximum average number of messages per person.")
+    ] = None
+    max_slots: Annotated[
+        int | None,
+        typer.Option(help="Maximum number of slots in a person's bundle of messages and dummies."),
+    ] = None
+    max_bytes: Annotated[
+        int | None,
+        typer.Option(help="Maximum number of bytes per person, with each message sealed."),
+    ] = None
+    max_influence: Annotated[
+        float | None,
+        typer.Option(
+            help="Maximum shift of the answer, up or down, that one dishonest person can cause."
+        ),
+    ] = None
+
+    @property
+    def wanted(self) -> Limiting:
+        return {
+            "max_messages": self.max_messages,
+            "max_slots": self.max_slots,
+            "max_bytes": self.max_bytes,
+            "max_influence": self.max_influence,
+        }
+
+
+@dataclass(frozen=True)
 class SavedOptions:
     """Which plan is saved, and where."""
 
@@ -92,15 +136,15 @@ class SavedOptions:
         Path | None, typer.Option(help="Save the plan for `headcount estimate --plan`: .json.")
     ] = None
 
-    def check(self, trust: Trust | None) -> None:
+    def check(self, trust: Trust | None, purpose: Purpose) -> None:
         if self.out is None:
             return
         if self.out.suffix != ".json":
             raise InvalidParameter(f"a plan must end in .json, got {self.out.name!r}")
-        if trust is None and self.name is None:
+        if trust is None and self.name is None and purpose is Purpose.ACCURACY:
             raise InvalidParameter(
-                "--out must come with --trust or --protocol: otherwise the plan would always run "
-                "a central protocol, which has the least error"
+                "--out must come with --trust or --protocol, or with --for collection: otherwise "
+                "the plan would always run a central protocol, which has the least error"
             )
 
 
@@ -118,5 +162,10 @@ def check_usage(given: dict[str, Any], shares: int) -> None:
             ),
             (shares <= 1, [*_OF_ONE_PLAN, "--margin"], "come with a single share in --dishonest"),
             ("--trust" not in given, ["--prices"], "come without --trust"),
+            (
+                given.get("--for") != Purpose.COLLECTION,
+                ["--prices"],
+                "come without --for collection",
+            ),
         ],
     )

@@ -48,7 +48,7 @@ def share(name: str, text: str) -> float:
 
 
 def options_of(given: list[str] | None) -> dict[str, Any]:
-    """Options given as NAME=VALUE. A value that looks like a number becomes one."""
+    """Options given as NAME=VALUE. Numbers, true and false are recognized."""
     options: dict[str, Any] = {}
     for pair in given or []:
         name, equals, value = pair.partition("=")
@@ -59,5 +59,5 @@ def options_of(given: list[str] | None) -> dict[str, Any]:
         try:
             options[name] = float(value)
         except ValueError:
-            options[name] = value
+            options[name] = {"true": True, "false": False}.get(value.lower(), value)
     return options

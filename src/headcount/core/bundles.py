@@ -1,10 +1,12 @@
 """Bundles of one size: a person's messages are filled up with dummies, which hides their number.
 
-A person has more messages than a bundle holds with probability `Randomizer.overflow(slots)`. Then
-all messages of this person are drawn again. This costs at most (1 + e^ε)·honest·overflow of δ.
+Every bundle keeps room for the value with the most messages, whatever value the person holds. The
+rest is for noise. Otherwise values with fewer messages would leave more room for noise, and the law
+of the noise would depend on the value. With a probability of at most `Randomizer.overflow(slots)`
+the noise does not fit, and all messages of this person are drawn again. `FittedCurve` says what
+this costs.
 """
 
-import math
 from dataclasses import replace
 from typing import Any
 
@@ -12,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headcount.core.budget import Budget
-from headcount.core.guarantee import Guarantee, NearCurve, PrivacyCurve
+from headcount.core.guarantee import FittedCurve, Guarantee, PrivacyCurve, fitted_delta
 from headcount.core.messages import Messages
 from headcount.core.randomizer import Randomizer
 from headcount.core.source import Source
@@ -26,12 +28,11 @@ def least_slots(
     randomizer: Randomizer, curve: PrivacyCurve, budget: Budget, honest: int
 ) -> int | None:
     """The least size of bundles that the budget allows, or None if it is above `MOST_SLOTS`."""
-    spare = budget.delta - curve.delta(budget.epsilon)
-    price = (1 + math.exp(budget.epsilon)) * honest
+    known = curve.delta(budget.epsilon)
 
     def too_few(slots: int) -> bool:
-        cost = randomizer.overflow(slots)
-        return cost > 0 and cost * price > spare
+        redrawn = honest * randomizer.overflow(slots)
+        return redrawn > 0 and fitted_delta(known, budget.epsilon, redrawn) > budget.delta
 
     few, enough = 0, 1
     while too_few(enough):
@@ -48,7 +49,8 @@ def bundled_curve(
     randomizer: Randomizer, curve: PrivacyCurve, honest: int, slots: int
 ) -> PrivacyCurve:
     """The privacy curve if everybody sends a bundle of this size."""
-    return NearCurve(curve, honest * randomizer.overflow(slots))
+    redrawn = honest * randomizer.overflow(slots)
+    return FittedCurve(curve, redrawn) if redrawn else curve
 
 
 def bundled(
@@ -57,22 +59,20 @@ def bundled(
     """The guarantee if everybody sends a bundle of this size."""
     if not randomizer.overflow(slots):
         return guarantee
-    near = bundled_curve(randomizer, curve, guarantee.honest, slots)
+    fitted = bundled_curve(randomizer, curve, guarantee.honest, slots)
     return replace(
         guarantee,
-        delta=near.delta(guarantee.epsilon),
+        delta=fitted.delta(guarantee.epsilon),
         exact=False,
-        method=f"{guarantee.method}; bundles of {slots:,} slots, drawn until they fit",
+        method=f"{guarantee.method}; bundles of {slots:,} slots, noise drawn until it fits",
     )
 
 
 def filled_bundle(
     randomizer: Randomizer, encoded: NDArray[Any], source: Source, slots: int
 ) -> Messages:
-    """One person's messages, drawn again until they fit, and filled up with dummies."""
-    payload = randomizer.send(encoded, source).payload
-    while len(payload) > slots:
-        payload = randomizer.send(encoded, source).payload
+    """One person's messages, drawn again until the noise fits, and filled up with dummies."""
+    payload = randomizer.send_fitting(encoded, source, slots).payload
     if len(payload) < slots:
         payload = np.concatenate([payload, randomizer.alphabet.padding(slots - len(payload))])
     return Messages(payload, 1, np.array([slots]), secure=source.secure, bundled=True)

@@ -15,6 +15,8 @@ from numpy.typing import NDArray
 
 from headcount.core.budget import MOST_USERS
 from headcount.core.estimate import Answer, ErrorLaw
+from headcount.core.influence import Shifts, all_messages
+from headcount.core.messages import Alphabet
 from headcount.core.source import Source
 from headcount.core.tally import Tally
 from headcount.core.task import Holding, Task
@@ -72,9 +74,17 @@ class Estimator(ABC):
 
     @abstractmethod
     def unbiased(self, tally: Tally, source: Source | None = None) -> Answer:
-        """The unbiased estimate. In central trust the curator's noise is added here. It is drawn
-        from `source`, or from a secure source if that is None.
+        """The unbiased estimate. In central trust the curator's noise is added here, and elsewhere
+        the analyzer's noise if `adds_noise`. It is drawn from `source`, or from a secure source if
+        that is None.
         """
+
+    @property
+    def adds_noise(self) -> bool:
+        """Whether `unbiased` adds noise although the trust is not central. Then every call is a new
+        release.
+        """
+        return False
 
     def answer(self, users: int, unbiased: Answer) -> Answer:
         """The answer to the task for an unbiased estimate. By default, the estimate itself.
@@ -95,6 +105,20 @@ class Estimator(ABC):
         number of people. It is None if the law is unknown or too long to list.
         """
         return None
+
+    # Influence ----------------------------------------------------------------------------------
+
+    def shifts(self, users: int, alphabet: Alphabet) -> Shifts:
+        """What single messages add to the answer of `users` people.
+
+        By default, every message is tried. This is right if the answer is linear in the tally. A
+        subclass must state the shifts if the answer is not linear, if the analyzer adds noise, if
+        there are too many messages to list, or if the answer has no bounds, like a density.
+        """
+        messages = all_messages(alphabet)
+        if messages is None or not np.isfinite(self.task.answer_range(1)).all():
+            raise NotImplementedError(f"{type(self).__name__} must state shifts")
+        return linear_shifts(self, users, messages)
 
     # Error --------------------------------------------------------------------------------------
 
@@ -148,3 +172,41 @@ class Estimator(ABC):
         near = np.minimum(np.linspace(0, reach, 13), (high - low) / 2)
         values = np.concatenate([low + near, [(low + high) / 2], high - near])
         return values[::6].tolist() if self.task.buckets is None else (values,)
+
+
+def is_average(task: Task) -> bool:
+    """Whether the answer is divided by the number of people: its range is that of one person."""
+    return task.answer_range(1) == task.answer_range(2)
+
+
+def linear_shifts(estimator: Estimator, users: int, messages: NDArray[Any]) -> Shifts:
+    """What messages add to an answer that is linear in the tally.
+
+    `messages` must include those that add most and least.
+    """
+    low, high = estimator.task.answer_range(1)
+    average = is_average(estimator.task)
+
+    def total(counts: NDArray[np.int64], people: int) -> Answer:
+        tally = Tally(counts, people, "", estimator.tally_modulus)
+        answer = estimator.answer(people, estimator.unbiased(tally))
+        return (answer - low) * people if average else answer
+
+    nobody = np.zeros(estimator.tally_size, dtype=np.int64)
+    base = total(nobody, 1)
+    added = np.array(
+        [total(estimator.count(messages[i : i + 1]), 1) - base for i in range(len(messages))]
+    )
+    most, least = added.max(axis=0), added.min(axis=0)
+    # At how many places each message adds `most`, up to rounding errors.
+    much = added > most - 1e-9 * (most - least)
+    places = much.reshape(len(messages), -1).sum(axis=1)
+    shifts = Shifts(
+        most=most,
+        least=least,
+        person=total(nobody, 2) - base,
+        honest=(0.0, high - low) if average else (low, high),
+        places=(int(places.min()), int(places.max())),
+        everywhere=1 < np.size(most) == int(places.max()),
+    )
+    return shifts.scaled(1 / users) if average else shifts

@@ -13,7 +13,7 @@ from headcount.core import checks
 from headcount.core.budget import Trust
 from headcount.core.cached import cached_property
 from headcount.core.errors import InvalidParameter
-from headcount.core.table import Table, short
+from headcount.core.table import Table, counted_people, short
 
 PLAIN_NEIGHBORS = "replace one person's value"
 _INSECURE = (
@@ -29,8 +29,9 @@ class Guarantee:
     If `exact`, delta is the divergence of the view at epsilon, computed from the view's law and
     rounded up. Otherwise (epsilon, delta) is a proven upper bound. `method` names the computation
     or the theorem. The guarantee holds if `honest` people follow the protocol. In shuffle trust
-    they protect each other by their noise. In local trust a person's own noise is enough. If some
-    random bits were not `secure`, the guarantee does not hold, and `warning` says so.
+    they protect each other by their noise. In local trust a person's own noise is enough.
+    `relies_on` says in words whom people must trust. If some random bits were not `secure`, the
+    guarantee does not hold, and `warning` says so.
     """
 
     epsilon: float
@@ -41,6 +42,16 @@ class Guarantee:
     honest: int
     neighbors: str = PLAIN_NEIGHBORS
     secure: bool = True
+    relies_on: str = ""  # by default, `usual_reliance`
+
+    def __post_init__(self) -> None:
+        if not self.relies_on:
+            object.__setattr__(self, "relies_on", usual_reliance(self.trust, self.honest))
+
+    @property
+    def relies_as_usual(self) -> bool:
+        """Whether the guarantee relies only on what is usual for its trust."""
+        return self.relies_on == usual_reliance(self.trust, self.honest)
 
     @property
     def warning(self) -> str:
@@ -64,7 +75,7 @@ class Guarantee:
                 ),
             ),
             title=self.warning or f"Differential privacy; neighboring datasets: {self.neighbors}",
-            notes=(self.method,),
+            notes=(self.method, f"relies on {self.relies_on}"),
         )
 
     @property
@@ -90,6 +101,15 @@ class Guarantee:
         if not self.secure:
             return f"not private; with secure random bits {promised}"
         return f"{promised}, {'exact' if self.exact else 'upper bound'}"
+
+
+def usual_reliance(trust: Trust, honest: int) -> str:
+    """What a guarantee of this trust usually relies on, in words."""
+    return {
+        Trust.CENTRAL: "the curator, who sees all values and adds the noise",
+        Trust.SHUFFLE: f"the shuffler, and on {counted_people(honest)} to follow the protocol",
+        Trust.LOCAL: "nobody else: people add the noise to what they send",
+    }[trust]
 
 
 def rounded_down(value: float) -> float:
@@ -221,21 +241,26 @@ class GroupCurve(PrivacyCurve):
 
 
 @dataclass(frozen=True, eq=False)
-class NearCurve(PrivacyCurve):
-    """The curve of a mechanism that is close to a mechanism with a known curve.
-
-    The total variation distance of their views is at most `variation`. So the probability of each
-    event differs by at most `variation`, and δ grows by (1 + e^ε)·variation.
-    """
+class ChangedCurve(PrivacyCurve):
+    """The curve of a mechanism that differs a little from a mechanism with a known curve."""
 
     known: PrivacyCurve
-    variation: float
+
+    @abstractmethod
+    def _changed(self, deltas: NDArray[np.float64], epsilons: NDArray[np.float64]) -> Any:
+        """The δ of the mechanism, from the known δ at the same ε."""
+
+    @abstractmethod
+    def _allowed(self, delta: float, epsilon: float) -> float:
+        """The largest known δ for which the δ of the mechanism is at most `delta`."""
 
     def _delta(self, epsilon: float) -> float:
-        return min(1.0, self.known.delta(epsilon) + float(self._charge(np.array(epsilon))))
+        known = np.array(self.known.delta(epsilon))
+        return min(1.0, float(self._changed(known, np.array(epsilon))))
 
     def _deltas(self, epsilons: NDArray[np.float64]) -> NDArray[np.float64]:
-        return np.minimum(1.0, self.known.deltas(epsilons) + self._charge(epsilons))
+        changed: NDArray[np.float64] = self._changed(self.known.deltas(epsilons), epsilons)
+        return np.minimum(1.0, changed)
 
     @property
     def bends(self) -> NDArray[np.float64]:
@@ -243,21 +268,71 @@ class NearCurve(PrivacyCurve):
 
     def _epsilon(self, delta: float) -> float:
         """The least epsilon, by the known curve's own method, which may be quicker. It is used with
-        the δ that is left after the charge.
+        the known δ that is allowed.
         """
         epsilon = self.known.epsilon(delta)
         for _ in range(20):
-            left = delta - float(self._charge(np.array(epsilon)))
-            if not left > 0:
+            allowed = self._allowed(delta, epsilon)
+            if not allowed > 0:
                 break
-            enough = self.known.epsilon(left)
+            enough = self.known.epsilon(allowed)
             if enough <= epsilon:
                 return epsilon
             epsilon = enough * (1 + 2.0**-40)
         return super()._epsilon(delta)
 
+
+@dataclass(frozen=True, eq=False)
+class NearCurve(ChangedCurve):
+    """The curve of a mechanism that is close to a mechanism with a known curve.
+
+    The total variation distance of their views is at most `variation`. So the probability of each
+    event differs by at most `variation`, and δ grows by (1 + e^ε)·variation.
+    """
+
+    variation: float
+
+    def _changed(self, deltas: NDArray[np.float64], epsilons: NDArray[np.float64]) -> Any:
+        return deltas + self._charge(epsilons)
+
+    def _allowed(self, delta: float, epsilon: float) -> float:
+        return delta - float(self._charge(np.array(epsilon)))
+
     def _charge(self, epsilons: NDArray[np.float64]) -> NDArray[np.float64]:
-        # Beyond 700, e^ε is too large for a float. The δ for ε = 700 also holds for larger ε.
-        factor = 1 + np.exp(np.minimum(epsilons, 700.0))
-        charge: NDArray[np.float64] = factor * (self.variation * (1 + 1e-15))
+        charge: NDArray[np.float64] = (1 + _factor(epsilons)) * (self.variation * (1 + 1e-15))
         return charge
+
+
+@dataclass(frozen=True, eq=False)
+class FittedCurve(ChangedCurve):
+    """The curve of a mechanism that is run again until its noise fits (see `bundles`).
+
+    Let F be the event that the noise of all honest people fits. It has the same probability f for
+    all data, with 1 − f ≤ `redrawn`. Let P and Q be the laws of neighboring views, and P(y, F) and
+    Q(y, F) the probabilities of y together with F. The divergence of the views given F is
+
+        Σ_y (P(y, F) − e^ε Q(y, F))₊ / f ≤ (Σ_y (P(y) − e^ε Q(y))₊ + e^ε Q(not F)) / f,
+
+    which is at most (δ + e^ε·redrawn)/(1 − redrawn).
+    """
+
+    redrawn: float
+
+    def _changed(self, deltas: NDArray[np.float64], epsilons: NDArray[np.float64]) -> Any:
+        return fitted_delta(deltas, epsilons, self.redrawn)
+
+    def _allowed(self, delta: float, epsilon: float) -> float:
+        charge = float(_factor(np.array(epsilon))) * self.redrawn
+        return delta * (1 - self.redrawn) * (1 - 4e-14) - charge
+
+
+def fitted_delta(deltas: Any, epsilons: Any, redrawn: float) -> Any:
+    """The δ of `FittedCurve` from the known δ. It may be above 1."""
+    if redrawn >= 1:
+        return np.ones_like(deltas)
+    return (deltas + _factor(epsilons) * redrawn) / (1 - redrawn) * (1 + 1e-14)
+
+
+def _factor(epsilons: Any) -> Any:
+    # Beyond 700, e^ε is too large for a float. The δ for ε = 700 also holds for larger ε.
+    return np.exp(np.minimum(epsilons, 700.0))

@@ -13,15 +13,20 @@ def promise(
     delta: float = 0.0,
     exact: bool = True,
     epsilon: float | None = None,
+    honest: int | None = None,
+    relies_on: str = "",
 ) -> Guarantee:
-    """The guarantee at the budget's ε, or at a smaller ε."""
+    """The guarantee at the budget's ε, or at a smaller ε. By default it relies on all honest people
+    of the crowd, and on what is usual for its trust.
+    """
     return Guarantee(
         epsilon=protocol.budget.epsilon if epsilon is None else epsilon,
         delta=delta,
         trust=protocol.trust,
         exact=exact,
         method=method,
-        honest=protocol.crowd.honest,
+        honest=protocol.crowd.honest if honest is None else honest,
+        relies_on=relies_on,
     )
 
 

@@ -1,14 +1,16 @@
 """A protocol: what each party does, and which privacy is proven.
 
     values ──randomize──▶ messages ──shuffle──▶ batch ──tally──▶ tally ──estimate──▶ estimate
-             randomizer                                estimator
+             randomizer             shuffler           estimator
 
-A protocol calibrates two objects for a task, a budget and a crowd: the `Randomizer` that each
-person runs, and the `Estimator` that the analyzer runs. It also states the privacy of both
-together. Everything else follows from these statements, and is written here once.
+A protocol calibrates objects for a task, a budget and a crowd: the `Randomizer` that each person
+runs, the `Estimator` that the analyzer runs, and the `Shuffler` if it does more than mixing. The
+protocol also states the privacy of all together. Everything else follows from these statements, and
+is written here once.
 `docs/adding-a-protocol.md` has a skeleton.
 """
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, fields, replace
@@ -19,20 +21,18 @@ from numpy.typing import ArrayLike, NDArray
 
 from headcount.core import checks
 from headcount.core.budget import Budget, Crowd, Trust
-from headcount.core.bundles import (
-    MOST_SLOTS,
-    bundled,
-    bundled_curve,
-    filled_bundle,
-    least_slots,
-)
+from headcount.core.bundles import MOST_SLOTS, bundled, filled_bundle, least_slots
 from headcount.core.cached import cached_property
 from headcount.core.errors import CrowdMismatch, Infeasible, InvalidParameter, InvalidValue
-from headcount.core.estimate import Answer, Estimate
+from headcount.core.estimate import Estimate
 from headcount.core.estimator import Estimator
 from headcount.core.guarantee import Guarantee, PrivacyCurve
+from headcount.core.influence import Influence
+from headcount.core.limits import Limits
 from headcount.core.messages import Alphabet, Batch, Messages
 from headcount.core.randomizer import BundleLaw, Randomizer
+from headcount.core.sealing import sealed_size
+from headcount.core.shuffler import Shuffler
 from headcount.core.source import Source
 from headcount.core.table import counted, counted_people, short
 from headcount.core.tally import Tally
@@ -73,7 +73,7 @@ class Protocol(ABC):
         """The state for other machines, which only randomize and count. It has the calibrated
         numbers, but no curve and no guarantee.
         """
-        proof = ("curve", "guarantee", "bundled_guarantee")
+        proof = ("curve", "guarantee", "bundled_guarantee", "influence")
         return {name: state for name, state in vars(self).items() if name not in proof}
 
     # What a protocol states ---------------------------------------------------------------------
@@ -93,9 +93,9 @@ class Protocol(ABC):
         """What the analyzer runs."""
 
     @property
-    def least_copies(self) -> int:
-        """The shuffler withholds messages that have fewer copies than this."""
-        return 1
+    def shuffler(self) -> Shuffler:
+        """What the shuffler does. By default it only mixes."""
+        return Shuffler()
 
     @property
     @abstractmethod
@@ -119,11 +119,13 @@ class Protocol(ABC):
 
     @classmethod
     def settings_within(
-        cls, task: Task, budget: Budget, crowd: Crowd, max_messages: float
+        cls, task: Task, budget: Budget, crowd: Crowd, limits: Limits
     ) -> Iterator[dict[str, Any]]:
-        """Settings of the options to try if a person may send at most `max_messages`.
+        """Settings of the options to try if there are limits on what a person sends.
 
-        They must include the best settings. By default no option trades messages for error.
+        They must include the best settings within the limits, or the nearest settings if none are
+        within the limits. Other settings do no harm. By default no option trades messages for
+        error.
         """
         yield {}
 
@@ -145,9 +147,9 @@ class Protocol(ABC):
         return self.randomizer.messages_per_user
 
     @property
-    def bits_per_message(self) -> int:
-        """The number of bits that distinguish messages."""
-        return self.randomizer.alphabet.bits
+    def shuffler_duties(self) -> str:
+        """What the shuffler does, in words: "mix", "mix and withhold", "mix and add dummies"."""
+        return self.shuffler.duties
 
     def law(self, value: Any) -> BundleLaw | None:
         """The exact law of one person's messages, by the encoded value: see `Randomizer.law`."""
@@ -165,9 +167,9 @@ class Protocol(ABC):
         return slots
 
     @property
-    def bundled_curve(self) -> PrivacyCurve:
-        """The curve if people send bundles of the least size. It keeps the budget, too."""
-        return bundled_curve(self.randomizer, self.curve, self.crowd.honest, self.slots)
+    def sealed_bytes(self) -> int:
+        """The number of bytes that a person sends if each message of a bundle is sealed."""
+        return self.slots * sealed_size(self.alphabet)
 
     @cached_property
     def bundled_guarantee(self) -> Guarantee:
@@ -179,6 +181,21 @@ class Protocol(ABC):
             return bundled(self.guarantee, self.randomizer, self.curve, self.slots)
         except Infeasible:  # then nobody can make a bundle
             return self.guarantee
+
+    @cached_property
+    def influence(self) -> Influence:
+        """By how much one dishonest person can shift the answer for the built crowd.
+
+        If people send different numbers of messages, this is for bundles of the least size.
+        """
+        users, fixed = self.crowd.users, self.randomizer.fixed_messages
+        return Influence.of(
+            self.estimator.shifts(users, self.alphabet),
+            _most_messages(self) if fixed is None else fixed,
+            dummies=fixed is None,
+            users=users,
+            standard_error=self.estimator.standard_error(users, None),
+        )
 
     def bundle(
         self, value: Any, source: Source | None = None, *, slots: int | None = None
@@ -207,14 +224,9 @@ class Protocol(ABC):
         """
         checks.instance("batch", batch, Batch)
         payload = self.alphabet.messages(batch.payload)
-        sent, each = len(payload), self.randomizer.fixed_messages
-        if each and sent != each * batch.users:
-            raise InvalidValue(
-                f"with {self.name} each person must send {counted(each, 'message')}, got "
-                f"{counted(sent, 'message')} from {counted_people(batch.users)}"
-            )
         counts = self.estimator.count(payload)
         tally = tally_of(self, counts, batch.users, secure=batch.secure, bundled=batch.bundled)
+        tally = replace(tally, noises=int(has_noise(self, len(payload), batch.users)))
         if batch.users >= self.crowd.users:  # a smaller batch may have few copies of any message
             _check_withheld(self, tally)
         return tally
@@ -222,15 +234,16 @@ class Protocol(ABC):
     def estimate(self, tally: Tally, source: Source | None = None) -> Estimate:
         """The private answer.
 
-        Only central trust uses `source`, since the noise is added now. There every call is a new
-        release. The default source is secure.
+        Only central trust and analyzers who add noise use `source`, since the noise is added now.
+        There every call is a new release. The default source is secure.
         """
         checks.instance("tally", tally, Tally)
         if source is not None:
             _checked(source)
         check_users(self, tally.users)
         _check_tally(self, tally)
-        noise_is_secure = self.trust is not Trust.CENTRAL or source is None or source.secure
+        noise_now = self.trust is Trust.CENTRAL or self.estimator.adds_noise
+        noise_is_secure = not noise_now or source is None or source.secure
         promise = self.bundled_guarantee if tally.bundled else self.guarantee
         unbiased = self.estimator.unbiased(tally, source)
         raw = Estimate(
@@ -253,11 +266,12 @@ class Protocol(ABC):
 
         `counts[v]` people hold value v. For numbers it is a mapping {value: people}. The tally has
         the same law as a tally of messages, up to a negligible total variation: see
-        `randomness.totals`. Messages that a shuffler withholds are left out.
+        `randomness.totals`. The shuffler has withheld and added what the protocol asks for.
         """
         held = self.task.holding(counts)
         drawn = self.estimator.simulate(held, _checked(source))
-        return passed_on(self, tally_of(self, drawn, held.users, secure=source.secure))
+        sent = tally_of(self, drawn, held.users, secure=source.secure)
+        return passed_on(self, sent, source)
 
     def standard_error(self, counts: Counts | None = None) -> float:
         """The root mean squared error of the estimate, due to privacy noise.
@@ -286,13 +300,6 @@ class Protocol(ABC):
         low, high = self.task.answer_range(users)
         return min(max(float(np.max(below + above)) for below, above in margins), high - low) / 2
 
-    def truth(self, counts: Counts) -> Answer:
-        """The expected value of the unbiased estimate for a crowd with these values.
-
-        It is the true answer. For a density, it is the true density after the protocol's smoothing.
-        """
-        return self.estimator.truth(self.task.holding(counts))
-
 
 def option_names(kind: type[Protocol]) -> tuple[str, ...]:
     """The names of a protocol's options: all fields but task, budget and crowd."""
@@ -312,13 +319,33 @@ def tally_of(
     return Tally(counts, users, protocol.name, protocol.estimator.tally_modulus, secure, bundled)
 
 
-def passed_on(protocol: Protocol, tally: Tally) -> Tally:
-    """The tally of the messages that a shuffler passes on, those with enough copies."""
-    least = protocol.least_copies
-    return (
-        tally
-        if least == 1
-        else replace(tally, counts=np.where(tally.counts >= least, tally.counts, 0))
+def passed_on(protocol: Protocol, tally: Tally, source: Source) -> Tally:
+    """The tally of what the shuffler passes on, for a tally of what all people sent.
+
+    A tally of what the shuffler has passed on stays as it is.
+    """
+    shuffler = protocol.shuffler
+    if shuffler.adds and not tally.noises:
+        noise = shuffler.noise(tally.users, source)
+        added = protocol.estimator.count(noise.messages)
+        tally = tally.noised(added, alone=noise.alone, secure=source.secure)
+    if shuffler.withholds:
+        tally = replace(tally, counts=np.where(shuffler.passes(tally.counts), tally.counts, 0))
+    return tally
+
+
+def has_noise(protocol: Protocol, sent: int, users: int) -> bool:
+    """Whether this number of messages includes a shuffler's noise. Refuse a number that these
+    people and the shuffler cannot have sent.
+    """
+    each, shuffler = protocol.randomizer.fixed_messages, protocol.shuffler
+    if not each or sent == each * users:
+        return False
+    if shuffler.adds and shuffler.fits(users, sent):
+        return True
+    raise InvalidValue(
+        f"with {protocol.name} each person must send {counted(each, 'message')}, got "
+        f"{counted(sent, 'message')} from {counted_people(users)}"
     )
 
 
@@ -342,7 +369,7 @@ def check_users(protocol: Protocol, users: int) -> None:
     if users > most:
         raise CrowdMismatch(
             f"{protocol.name} holds at most {counted_people(most)}, got {users:,}"
-            if protocol.least_copies == 1
+            if not protocol.shuffler.withholds
             # With more dishonest people, a rare message could reach the least number of copies.
             else f"{protocol.name} must know how many may be dishonest: it was built for "
             f"{counted_people(most)}, got {users:,}"
@@ -352,13 +379,21 @@ def check_users(protocol: Protocol, users: int) -> None:
 def check_crowd(protocol: Protocol, crowd: Crowd) -> None:
     """Like `check_users`; also refuse fewer honest people than the guarantee relies on."""
     check_users(protocol, crowd.users)
-    if protocol.trust is Trust.SHUFFLE and crowd.honest < protocol.crowd.honest:
+    needed = min(protocol.guarantee.honest, protocol.crowd.honest)
+    if protocol.trust is Trust.SHUFFLE and crowd.honest < needed:
         raise CrowdMismatch(
-            f"{protocol.name} was built for at least "
-            f"{counted_people(protocol.crowd.honest, 'honest')}, "
+            f"{protocol.name} was built for at least {counted_people(needed, 'honest')}, "
             f"got {crowd.honest:,} among {counted_people(crowd.users)}",
             hint="build it for the crowd that takes part",
         )
+
+
+def _most_messages(protocol: Protocol) -> float:
+    """The most messages of one person if everybody sends a bundle. Infinite without bundles."""
+    try:
+        return protocol.slots
+    except Infeasible:
+        return math.inf
 
 
 def _checked(source: Source | None) -> Source:
@@ -383,14 +418,29 @@ def _check_tally(protocol: Protocol, tally: Tally) -> None:
             f"got {tally.counts.size} with a smallest count of {tally.counts.min(initial=0)}"
         )
     _check_withheld(protocol, tally)
+    if not protocol.shuffler.adds:
+        return
+    if tally.noises == 1 and tally.noised_people != tally.users:
+        raise InvalidValue(
+            f"the shuffler must add the noise of {name} for everybody, got noise for "
+            f"{tally.noised_people:,} of {counted_people(tally.users)}",
+            hint="pass the protocol to shuffle, once for the whole crowd",
+        )
+    if tally.noises != 1:
+        raise InvalidValue(
+            f"the shuffler must add the noise of {name} once, got a tally to which it was added "
+            f"{counted(tally.noises, 'time')}",
+            hint="pass the protocol to shuffle, once for the whole crowd",
+        )
 
 
 def _check_withheld(protocol: Protocol, tally: Tally) -> None:
     """Refuse rare messages: the shuffler had to withhold them, since few people sent them."""
-    rare = tally.counts[(tally.counts > 0) & (tally.counts < protocol.least_copies)]
+    least = protocol.shuffler.least_copies
+    rare = tally.counts[(tally.counts > 0) & (tally.counts < least)]
     if rare.size:
         raise InvalidValue(
             f"the shuffler must withhold messages of {protocol.name} with fewer than "
-            f"{protocol.least_copies} copies, got {rare[0]} copies of one",
-            hint="pass least_copies=protocol.least_copies to shuffle",
+            f"{least} copies, got {rare[0]} copies of one",
+            hint="pass the protocol to shuffle",
         )

@@ -4,7 +4,7 @@ A device needs nothing else.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from fractions import Fraction
 from typing import Any, TypeAlias
 
@@ -23,6 +23,11 @@ MOST_BUNDLES = 10_000  # a law lists no more bundles than this
 # numbers change, the same seed gives other messages.
 MOST_AT_ONCE = 2**20
 _BYTES_AT_ONCE = 2**28
+
+
+def bundle_of(copies: Iterable[tuple[Message, int]]) -> Bundle:
+    """The bundle with these numbers of copies, which may be 0."""
+    return tuple(pair for pair in copies if pair[1])
 
 
 class Randomizer(ABC):
@@ -63,11 +68,27 @@ class Randomizer(ABC):
         `MOST_BUNDLES` bundles.
         """
 
+    def fewer_messages(self, encoded: NDArray[Any]) -> int:
+        """How many messages fewer this value has than the value with the most messages.
+
+        Noise is not counted. `encoded` is one person's value. A person's number of messages plus
+        this number must have the same law for every value.
+        """
+        return 0
+
     def overflow(self, slots: int) -> float:
-        """An upper bound on the probability that a person has more messages than slots. It holds
-        for every value. It must be stated unless `fixed_messages` is.
+        """An upper bound on the probability of more messages than slots, for the value with the
+        most messages. It must be stated unless `fixed_messages` is.
         """
         return 1.0 if self.fixed_messages is None else float(slots < self.fixed_messages)
+
+    def send_fitting(self, encoded: NDArray[Any], source: Source, slots: int) -> Messages:
+        """One person's messages, drawn again until their noise would fit beside any value."""
+        most = slots - self.fewer_messages(encoded)
+        messages = self.send(encoded, source)
+        while len(messages.payload) > most:
+            messages = self.send(encoded, source)
+        return messages
 
     @property
     def bytes_per_user(self) -> float:

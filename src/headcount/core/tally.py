@@ -16,7 +16,8 @@ class Tally:
 
     If messages are shares modulo some number up to 2^63, this number is the `modulus`, and counts
     are added modulo it. Otherwise counts are plain numbers. `secure` and `bundled` have the same
-    meaning as in a `Batch`.
+    meaning as in a `Batch`. `noises` says how often a shuffler has added noise messages, and
+    `noised_users` to the messages of how many people. By default these are all people.
     """
 
     counts: NDArray[np.int64]
@@ -25,6 +26,8 @@ class Tally:
     modulus: int | None = None
     secure: bool = True
     bundled: bool = False
+    noises: int = 0
+    noised_users: int | None = None
 
     def __post_init__(self) -> None:
         checks.instance("counts", self.counts, np.ndarray)
@@ -44,14 +47,36 @@ class Tally:
             raise InvalidValue(
                 f"tallies must be of one protocol to be added, got {mine} and {others}"
             )
-        total = self.counts + other.counts
-        if self.modulus is not None:
-            # The sum of two residues below 2^63 fits into 64 bits without a sign.
-            total = (total.view(np.uint64) % np.uint64(self.modulus)).view(np.int64)
         return replace(
             self,
-            counts=total,
+            counts=self._plus(other.counts),
             users=self.users + other.users,
             secure=self.secure and other.secure,
             bundled=self.bundled or other.bundled,
+            noises=self.noises + other.noises,
+            noised_users=self.noised_people + other.noised_people,
         )
+
+    def noised(self, added: NDArray[np.int64], *, alone: bool, secure: bool) -> "Tally":
+        """The tally with a shuffler's noise. If `alone`, the messages of people are thrown away."""
+        counts = added if alone else self._plus(added)
+        return replace(
+            self,
+            counts=counts,
+            secure=self.secure and secure,
+            noises=self.noises + 1,
+        )
+
+    @property
+    def noised_people(self) -> int:
+        """The number of people to whose messages a shuffler has added noise."""
+        if self.noised_users is not None:
+            return self.noised_users
+        return self.users if self.noises else 0
+
+    def _plus(self, counts: NDArray[np.int64]) -> NDArray[np.int64]:
+        total = self.counts + counts
+        if self.modulus is not None:
+            # The sum of two residues below 2^63 fits into 64 bits without a sign.
+            total = (total.view(np.uint64) % np.uint64(self.modulus)).view(np.int64)
+        return total

@@ -75,7 +75,8 @@ def joint(releases: Mapping[Group, Release], crowds: Crowds, question: Question)
     alike = len({promise.epsilon for promise in promises}) == 1
     methods = [*dict.fromkeys(promise.method for promise in promises)]
     honest = min(promise.honest for promise in promises)
-    if first.guarantee.trust is Trust.SHUFFLE:
+    # If every group needs only one honest person, it is the person whose value is hidden.
+    if first.guarantee.trust is Trust.SHUFFLE and any(one.honest > 1 for one in promises):
         needed = {group: one.guarantee.honest for group, one in releases.items()}
         honest, words = relied_on(needed, crowds, question)
         methods.append(words)
@@ -86,6 +87,7 @@ def joint(releases: Mapping[Group, Release], crowds: Crowds, question: Question)
         exact=alike and all(promise.exact for promise in promises),
         honest=honest,
         method="; ".join(methods),
+        relies_on="" if first.guarantee.relies_as_usual else first.guarantee.relies_on,
     )
     curve = first.curve if len(every) == 1 else WorstCurve(tuple(one.curve for one in every))
     return Release(tuple(one.protocols[0] for one in every), guarantee, curve)

@@ -17,11 +17,45 @@ from headcount.protocols.registry import is_outside, protocol, protocol_class
 
 
 @dataclass(frozen=True)
+class Shift:
+    """By how much one dishonest person can shift the answer: see `Influence`.
+
+    The numbers are infinite if nothing limits them.
+    """
+
+    up: float
+    down: float
+
+    @property
+    def most(self) -> float:
+        """The larger shift of both directions."""
+        return max(abs(self.up), abs(self.down))
+
+    def to_dict(self) -> dict[str, float | None]:
+        """The shift for JSON. Infinite numbers are None."""
+        return {
+            side: None if math.isinf(number) else number for side, number in asdict(self).items()
+        }
+
+    @classmethod
+    def from_dict(cls, document: Mapping[str, Any]) -> "Shift":
+        """The shift that `to_dict` wrote."""
+        up, down = (document[side] for side in ("up", "down"))
+        return cls(
+            math.inf if up is None else checks.real("up", up),
+            -math.inf if down is None else checks.real("down", down),
+        )
+
+
+@dataclass(frozen=True)
 class Candidate:
     """What a protocol costs.
 
     The errors are those of privacy noise alone, for the worst data. `margin` is half the length of
-    an interval. Plans order candidates by `expected_error`: see `Estimator.ranking_error`.
+    an interval. Plans order candidates by `expected_error`: see `Estimator.ranking_error`. `slots`
+    is the size of a person's bundle, and `sealed_bytes` the size of the bundle if each message is
+    sealed. Both are None if no size of bundles is within the budget. `influence` is None if the
+    protocol does not state it, and `shuffler_duties` is None if there is no shuffler.
     """
 
     protocol: str
@@ -33,6 +67,10 @@ class Candidate:
     confidence: float
     messages_per_user: float
     bits_per_message: int
+    slots: int | None
+    sealed_bytes: int | None
+    influence: Shift | None
+    shuffler_duties: str | None
     local_epsilon: float
     guarantee: Guarantee
     parameters: Mapping[str, float]
@@ -41,16 +79,28 @@ class Candidate:
     def to_dict(self) -> dict[str, Any]:
         """The candidate for JSON, which has no infinity. An infinite `local_epsilon` is None."""
         infinite = math.isinf(self.local_epsilon)
-        return {**asdict(self), "local_epsilon": None if infinite else self.local_epsilon}
+        return {
+            **asdict(self),
+            "influence": None if self.influence is None else self.influence.to_dict(),
+            "relies_on_honest_people": self.relies_on_honest_people,
+            "local_epsilon": None if infinite else self.local_epsilon,
+        }
 
     @classmethod
     def from_dict(cls, document: Mapping[str, Any]) -> "Candidate":
         """The candidate that `to_dict` wrote."""
-        given = dict(document)
+        given = {key: one for key, one in document.items() if key != "relies_on_honest_people"}
         for key in ("standard_error", "expected_error", "margin", "messages_per_user"):
             checks.real(key, given[key])
         checks.confidence(given["confidence"])
         checks.whole("bits_per_message", given["bits_per_message"], low=1, high=2**62)
+        for key in ("slots", "sealed_bytes"):
+            if given[key] is not None:
+                checks.whole(key, given[key], low=1, high=2**62)
+        if given["shuffler_duties"] is not None:
+            checks.instance("shuffler_duties", given["shuffler_duties"], str)
+        if given["influence"] is not None:
+            given["influence"] = Shift.from_dict(given["influence"])
         for key, value in given["parameters"].items():
             checks.real(key, value)
         if not isinstance(given["options"], dict):
@@ -63,6 +113,11 @@ class Candidate:
         return cls(**{**given, "trust": Trust(given["trust"]), "guarantee": Guarantee(**guarantee)})
 
     @property
+    def relies_on_honest_people(self) -> bool:
+        """Whether the guarantee relies on several honest people, so that others cost privacy."""
+        return self.trust is Trust.SHUFFLE and self.guarantee.honest > 1
+
+    @property
     def bits_per_user(self) -> float:
         """The expected number of bits of the person who sends most."""
         return self.messages_per_user * self.bits_per_message
@@ -70,12 +125,16 @@ class Candidate:
 
 @dataclass(frozen=True)
 class Refusal:
-    """Why a protocol is refused. `feasible` names settings with which it would not be refused."""
+    """Why a protocol is refused. `feasible` names settings with which it would not be refused.
+
+    If `missed`, the protocol could run, but it does not fulfill what was asked for.
+    """
 
     protocol: str
     trust: Trust
     reason: str
     feasible: Mapping[str, float] = field(default_factory=dict)
+    missed: bool = False
 
     def __str__(self) -> str:
         named = self.reason.startswith(self.protocol)
@@ -90,6 +149,7 @@ class Refusal:
         """What `to_dict` wrote."""
         for key, value in document["feasible"].items():
             checks.real(key, value)
+        checks.flag("missed", document["missed"])
         return cls(**{**document, "trust": Trust(document["trust"])})
 
 
@@ -152,7 +212,11 @@ def _assess(
             margin=built.margin(confidence),
             confidence=confidence,
             messages_per_user=float(built.messages_per_user),
-            bits_per_message=built.bits_per_message,
+            bits_per_message=built.alphabet.bits,
+            slots=_slots(built),
+            sealed_bytes=None if _slots(built) is None else built.sealed_bytes,
+            influence=_shift(built),
+            shuffler_duties=built.shuffler_duties if built.trust is Trust.SHUFFLE else None,
             local_epsilon=float(built.local_epsilon),
             guarantee=built.guarantee,
             parameters=_plain(built.parameters),
@@ -182,6 +246,25 @@ def _assess_outside(
         if promised.epsilon > budget.epsilon or promised.delta > budget.delta:
             return Refusal(name, kind.trust, f"its guarantee is beyond the budget: {promised}")
     return result
+
+
+def _slots(built: Protocol) -> int | None:
+    """The size of a person's bundle; None if no size is within the budget."""
+    try:
+        return built.slots
+    except Infeasible:
+        return None
+
+
+def _shift(built: Protocol) -> Shift | None:
+    """By how much one person can shift the answer; None if a protocol from outside does not say."""
+    try:
+        influence = built.influence
+    except NotImplementedError:
+        return None
+    if influence.any_answer:
+        return Shift(math.inf, -math.inf)
+    return Shift(float(influence.up), float(influence.down))
 
 
 def _plain(parameters: Mapping[str, float]) -> dict[str, float]:

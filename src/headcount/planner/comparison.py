@@ -1,4 +1,4 @@
-"""Compares the errors of protocols for several crowds, budgets, numbers of buckets or messages.
+"""Compares the errors of protocols for several crowds, budgets, buckets, messages or slots.
 
 All errors are those for one made-up crowd, the example of the task. They are computed by formula,
 and can also be measured in simulations of the same crowd.
@@ -14,23 +14,29 @@ from numpy.typing import NDArray
 
 from headcount.core import checks
 from headcount.core.budget import Budget, Crowd, Trust
+from headcount.core.bundles import MOST_SLOTS
 from headcount.core.errors import Infeasible, InvalidParameter
-from headcount.core.protocol import Protocol, option_names
+from headcount.core.protocol import Protocol
 from headcount.core.source import Source
 from headcount.core.table import Table, counted_people, short, size
 from headcount.core.task import Counts, Task
+from headcount.planner.candidate import Candidate
 from headcount.planner.plan import plan
+from headcount.planner.wishes import Wishes, missed
+from headcount.planner.within import assess_within
 from headcount.protocols.registry import protocol, protocol_class, protocol_names
 from headcount.theory import Bound, bounds
 
-Axis: TypeAlias = Literal["users", "epsilon", "buckets", "messages"]
+Axis: TypeAlias = Literal["users", "epsilon", "buckets", "messages", "slots"]
 AXIS_TITLES: dict[Axis, str] = {
     "users": "people in the crowd",
     "epsilon": "privacy loss ε",
     "buckets": "buckets",
     "messages": "messages per person",
+    "slots": "slots per person",
 }
-AXES: tuple[Axis, ...] = ("users", "epsilon", "buckets", "messages")
+AXES: tuple[Axis, ...] = ("users", "epsilon", "buckets", "messages", "slots")
+_LIMITED: tuple[Axis, ...] = ("messages", "slots")  # axes of what a person sends
 CALIBRATIONS = ("exact", "paper", "both")
 MOST_RUNS = 100_000
 _DEFAULTS: dict[str, tuple[float, ...]] = {
@@ -38,6 +44,7 @@ _DEFAULTS: dict[str, tuple[float, ...]] = {
     "epsilon": (0.1, 0.2, 0.3, 0.5, 0.7, 1, 1.5, 2, 3, 4),
     "buckets": (2, 4, 8, 16, 32, 64, 128, 256, 512, 1024),
     "messages": (1.005, 1.01, 1.02, 1.03, 1.05, 1.1, 1.2, 1.5, 2, 3),
+    "slots": (1, 2, 4, 5, 7, 10, 15, 20, 32, 64),
 }
 
 
@@ -160,9 +167,10 @@ def compare(
     source: Source | None = None,
     progress: Callable[[str, float], None] = lambda name, share: None,
 ) -> Comparison:
-    """The errors of protocols along an axis: users, epsilon, buckets or messages per person.
+    """The errors of protocols along an axis: users, epsilon, buckets, messages or slots per person.
 
-    `over` names the axis, and `values` are the places on it. Without `protocols`, the best protocol
+    `over` names the axis, and `values` are the places on it. Messages and slots are limits, within
+    which each protocol has the options with the least error. Without `protocols`, the best protocol
     of each trust is compared. `calibration="both"` compares the paper's parameters with the exact
     ones. If `runs` is above 0, this many runs are simulated for each point, with randomness from
     `source`.
@@ -205,7 +213,7 @@ def compare(
             for line in series
             if line.label.endswith(", exact") or line.points != exact[line.protocol]
         ]
-    theory = () if axis == "messages" else _theory(task, budget, crowd, axis, places, series)
+    theory = () if axis in _LIMITED else _theory(task, budget, crowd, axis, places, series)
     return Comparison(task, budget, crowd, axis, runs, tuple(series), theory)
 
 
@@ -242,26 +250,61 @@ def _series(
     runs: int,
     source: Source | None,
 ) -> Series:
-    points, refused = [], {}
+    points: dict[float, Point] = {}
+    refused: dict[str, str] = {}
     kind = protocol_class(name, task)
-    options: list[dict[str, Any]] = [{}]
-    if axis == "messages":
-        # Some protocols can trade messages for error. The others have only one point.
-        sweeps = "max_messages" in option_names(kind) and calibration == "exact"
-        options = [{"max_messages": place} for place in places] if sweeps else [{}]
-        places = places if sweeps else [math.nan]
-    else:
-        options = options * len(places)
-    for place, given in zip(places, options, strict=True):
+    steps: list[tuple[float, Mapping[str, Any]]] = [(place, {}) for place in places]
+    if axis in _LIMITED:
+        wishes = {place: _wishes(axis, place) for place in places}
+        # Some protocols can trade messages or slots for error. The others have only one point.
+        sweeps = calibration == "exact" and any(
+            [*kind.settings_within(task, budget, crowd, one.limits)] != [{}]
+            for one in wishes.values()
+        )
+        steps = [(math.nan, {})]
+        if sweeps:
+            steps, refused = _options_within(name, task, budget, crowd, wishes)
+    for place, options in steps:
         setting = _setting(task, budget, crowd, axis, place)
         try:
-            built = protocol(name, *setting, calibration=calibration, **given)
-            at = built.messages_per_user if axis == "messages" else float(place)
-            points.append(_point(built, at, runs, source))
+            built = protocol(name, *setting, calibration=calibration, **options)
+            at = _at(built, axis, place)
+            if at not in points:  # several limits may lead to the same options
+                points[at] = _point(built, at, runs, source)
         except Infeasible as refusal:
             refused[short(place)] = str(refusal)
-    points.sort(key=lambda point: point.at)
-    return Series(label, name, kind.trust, tuple(points), refused)
+    return Series(label, name, kind.trust, tuple(points[at] for at in sorted(points)), refused)
+
+
+def _wishes(axis: Axis, place: float) -> Wishes:
+    """The limit at one place on an axis of messages or slots."""
+    if axis == "slots":
+        return Wishes(max_slots=checks.whole("slots", place, low=1, high=MOST_SLOTS))
+    return Wishes(max_messages=place)
+
+
+def _options_within(
+    name: str, task: Task, budget: Budget, crowd: Crowd, wishes: Mapping[float, Wishes]
+) -> tuple[list[tuple[float, Mapping[str, Any]]], dict[str, str]]:
+    """The best options within each limit, and a refusal for each limit that no options keep."""
+    steps, refused = [], {}
+    for place, wished in wishes.items():
+        result = assess_within(name, task, budget, crowd, wished)
+        if isinstance(result, Candidate):
+            misses = list(wished.misses(result))
+            if not misses:
+                steps.append((place, result.options))
+                continue
+            result = missed(result, misses)
+        refused[short(place)] = str(Infeasible(result.reason, nearest=result.feasible))
+    return steps, refused
+
+
+def _at(built: Protocol, axis: Axis, place: float) -> float:
+    """The place of a protocol on the axis."""
+    if axis == "messages":
+        return built.messages_per_user
+    return float(built.slots if axis == "slots" else place)
 
 
 def _point(built: Protocol, at: float, runs: int, source: Source | None) -> Point:
@@ -284,7 +327,7 @@ def _squared_errors(
     If the answer is smoothed, errors differ from point to point. The mean is then taken only over
     points whose stated error is within a few percent of the largest.
     """
-    truth = np.asarray(built.truth(counts), dtype=np.float64)
+    truth = np.asarray(built.estimator.truth(built.task.holding(counts)), dtype=np.float64)
     squares, stated = [], np.zeros(truth.shape)
     for _ in range(runs):
         estimate = built.estimate(built.simulate(counts, source), source)

@@ -8,25 +8,27 @@ the whole content names the plan and shows whether the file was changed.
 
 import json
 import stat
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias, Unpack
 
 from headcount.core import checks
 from headcount.core.budget import Budget, Crowd, Trust
 from headcount.core.errors import HeadcountError, Infeasible, InvalidParameter, UnreadableData
 from headcount.core.protocol import Protocol
-from headcount.core.table import Table, counted_people, short, size
+from headcount.core.table import Table, counted_people, exact, short, size
 from headcount.core.task import Task, task_from
 from headcount.core.writing import write_file
 from headcount.planner.cache import cached, digest
-from headcount.planner.candidate import Candidate, Refusal, assess
+from headcount.planner.candidate import Candidate, Refusal
 from headcount.planner.margin import Margin
+from headcount.planner.wishes import Limiting, Purpose, Wishes, margin_miss, missed, purpose_of
+from headcount.planner.within import assess_within
 from headcount.protocols.registry import outside_names, own_names, protocol, protocol_class
 from headcount.theory import Bound, bounds
 
-FORMAT, VERSION = "headcount.plan", 1
+FORMAT, VERSION = "headcount.plan", 2
 MOST_BYTES = 2**28  # the largest file that is read as a plan
 MANY_MESSAGES = 100  # a protocol with more messages per person is chosen only if no other fits
 
@@ -36,13 +38,16 @@ class Plan:
     """The candidates, best first, and the refused protocols. `chosen` names the one to be run.
 
     The best candidate has the least expected error among those that send at most 100 messages per
-    person. If all candidates send more, the best has the least expected error of all.
+    person. If all candidates send more, the best has the least expected error of all. A protocol
+    that relies on more than is usual for its trust is chosen only if no other fits. For a
+    collection, the best candidate has the least expected error of all.
     """
 
     task: Task
     budget: Budget
     crowd: Crowd
     confidence: float
+    purpose: Purpose
     candidates: tuple[Candidate, ...]
     refused: tuple[Refusal, ...]
     bounds: tuple[Bound, ...]
@@ -65,16 +70,17 @@ class Plan:
             return self[self.chosen]
         if not self.refused:
             raise InvalidParameter(f"no protocol answers {self.task} in this trust")
-        # Protocols that run but do not fit what was asked for come last, the nearest at the very
-        # end. If there are none, take the first protocol that another setting makes feasible.
-        last = self.refused[-1]
-        nearest = next((refusal for refusal in self.refused if refusal.feasible), last)
-        nearest = nearest if last.feasible else last
+        # Protocols that could run come last, and the nearest one at the very end. If there are
+        # none, take the first protocol that another setting makes feasible.
+        nearest = self.refused[-1]
+        if not nearest.missed:
+            nearest = next((refusal for refusal in self.refused if refusal.feasible), nearest)
         raise Infeasible(f"no protocol fits: {nearest}", nearest=nearest.feasible)
 
     def best_of(self, trust: Trust) -> Candidate | None:
         """The best candidate of one trust, or None if it has no candidate."""
-        return _best([candidate for candidate in self.candidates if candidate.trust == trust])
+        ours = [candidate for candidate in self.candidates if candidate.trust == trust]
+        return _best(ours, self.purpose)
 
     def choose(self, name: str) -> "Plan":
         """The same plan, to be run with another of its candidates."""
@@ -103,43 +109,31 @@ class Plan:
 
     def table(self) -> Table:
         """The candidates, best first. Notes say why others are refused and what theory knows."""
-        ranked_by_whole_error = bool(self.task.ranking_note)
+        collects = self.purpose is Purpose.COLLECTION
+        rows = [_collection_cells(one) if collects else _cells(one) for one in self.candidates]
+        left, right = _COLLECTION_COLUMNS if collects else _COLUMNS
+        errors: list[tuple[str, Callable[[Candidate], float]]] = [
+            ("standard error", lambda candidate: candidate.standard_error),
+            (f"± {100 * self.confidence:.4g} %", lambda candidate: candidate.margin),
+        ]
+        if self.task.ranking_note:
+            errors.insert(0, ("whole error", lambda candidate: candidate.expected_error))
         return Table(
             title=f"{self.task}: {described(self.budget, self.crowd)}",
-            columns=(
-                "protocol",
-                "trust",
-                *(["whole error"] if ranked_by_whole_error else []),
-                "standard error",
-                f"± {100 * self.confidence:.4g} %",
-                "messages",
-                "bits",
-                "local ε",
-                "guarantee",
-            ),
+            columns=(*left, *(name for name, _ in errors), *right),
             rows=tuple(
-                (
-                    candidate.protocol,
-                    str(candidate.trust),
-                    *([size(candidate.expected_error)] if ranked_by_whole_error else []),
-                    size(candidate.standard_error),
-                    size(candidate.margin),
-                    size(candidate.messages_per_user),
-                    size(candidate.bits_per_user),
-                    size(candidate.local_epsilon),
-                    "exact" if candidate.guarantee.exact else "upper bound",
-                )
-                for candidate in self.candidates
+                (*first, *(size(of(one)) for _, of in errors), *last)
+                for one, (first, last) in zip(self.candidates, rows, strict=True)
             ),
-            words=2,
-            spare=("trust", "bits", "local ε", "guarantee"),
+            words=len(left),
+            spare=(errors[-1][0], *_COLLECTION_SPARE) if collects else _SPARE,
             notes=tuple(self._notes()),
         )
 
     def _notes(self) -> Iterator[str]:
         for refusal in self.refused:
             settings = ", ".join(
-                f"{name}={short(value)}" for name, value in refusal.feasible.items()
+                f"{name}={exact(value)}" for name, value in refusal.feasible.items()
             )
             advice = f" (feasible with {settings})" if settings else ""
             yield f"refused: {refusal}{advice}"
@@ -158,13 +152,33 @@ class Plan:
         if best:
             names = ", ".join(candidate.protocol for candidate in best)
             yield f"best of each trust: {names}"
-        for candidate in self.candidates:
-            if candidate.messages_per_user > MANY_MESSAGES and candidate not in best:
-                name = candidate.protocol
-                yield f"not chosen: {name} sends more than {MANY_MESSAGES} messages per person"
+        if self.purpose is Purpose.COLLECTION:
+            yield from self._collection_notes()
+        else:
+            yield from self._notes_on_others(best)
         yield "Standard errors are those of privacy noise, for the worst possible data."
         if self.task.ranking_note:
             yield self.task.ranking_note
+
+    def _notes_on_others(self, best: list[Candidate]) -> Iterator[str]:
+        for candidate in (candidate for candidate in self.candidates if candidate not in best):
+            if candidate.messages_per_user > MANY_MESSAGES:
+                name = candidate.protocol
+                yield f"not chosen: {name} sends more than {MANY_MESSAGES} messages per person"
+            elif not candidate.guarantee.relies_as_usual:
+                yield f"not chosen: {candidate.protocol} relies on {candidate.guarantee.relies_on}"
+
+    def _collection_notes(self) -> Iterator[str]:
+        for candidate in self.candidates:
+            if not candidate.guarantee.relies_as_usual:
+                yield f"{candidate.protocol} relies on {candidate.guarantee.relies_on}"
+        relying = [one.protocol for one in self.candidates if one.relies_on_honest_people]
+        if relying:
+            yield f"privacy relies on honest people with: {', '.join(relying)}"
+        yield (
+            "Bytes are those of a bundle of sealed messages. Influence is how far one dishonest "
+            "person can shift the answer if the shuffler refuses bundles of other sizes."
+        )
 
     def __str__(self) -> str:
         return str(self.table())
@@ -191,6 +205,7 @@ class Plan:
             "budget": asdict(self.budget),
             "crowd": asdict(self.crowd),
             "confidence": self.confidence,
+            "purpose": self.purpose,
             "chosen": self.chosen,
             "candidates": [candidate.to_dict() for candidate in self.candidates],
             "refused": [refusal.to_dict() for refusal in self.refused],
@@ -211,6 +226,7 @@ class Plan:
                 budget=Budget(**document["budget"]),
                 crowd=Crowd(**document["crowd"]),
                 confidence=checks.confidence(document["confidence"]),
+                purpose=Purpose(document["purpose"]),
                 candidates=tuple(map(Candidate.from_dict, document["candidates"])),
                 refused=tuple(map(Refusal.from_dict, document["refused"])),
                 bounds=tuple(map(Bound.from_dict, document["theory"])),
@@ -259,20 +275,35 @@ def plan(
     crowd: Crowd,
     *,
     trust: Trust | str | None = None,
-    max_messages: float | None = None,
+    purpose: Purpose | str = Purpose.ACCURACY,
     exact: bool = False,
     margin: Margin | None = None,
     confidence: float = 0.95,
     progress: Callable[[str, float], None] = lambda name, share: None,
     keep: Callable[[Protocol], None] = lambda built: None,
+    **limits: Unpack[Limiting],
 ) -> Plan:
     """Rank every protocol for a task, a budget and a crowd by its exact error.
 
-    `trust` leaves out protocols of other trusts. Protocols that send more than `max_messages` per
-    person or miss the `margin` are refused. With `exact=True`, protocols whose guarantee is only
-    an upper bound are refused, too. A protocol that can trade messages for error uses as many
-    messages as are allowed. Answers are kept on disk, except those of protocols from outside, so
-    that asking again takes no time. `keep` is called with each protocol that is built.
+    `trust` leaves out protocols of other trusts. These limits may be given by name, and protocols
+    beyond them are refused:
+
+    - `max_messages`: the expected number of messages per person
+    - `max_slots`: the size of a person's bundle, which hides the number of messages
+    - `max_bytes`: the bytes of a bundle if each message is sealed
+    - `max_influence`: by how much one dishonest person can shift the answer, up or down
+
+    A protocol that can trade messages or slots for error uses as many as are allowed. Protocols are
+    also refused if they miss the `margin`, and, with `exact=True`, if their guarantee is only an
+    upper bound.
+
+    `purpose="collection"` ranks what can be collected from real people. It leaves out central
+    trust, and protocols that need more than 64 slots or 16,000 bytes per person or let one person
+    shift the answer by more than ten standard errors. The rest is ranked by error. Limits that are
+    given take the place of these.
+
+    Answers are kept on disk, except those of protocols from outside, so that asking again takes no
+    time. `keep` is called with each protocol that is built.
 
         found = plan(Mean(0, 120), Budget(1, 1e-6), Crowd(20_000))
         found.best, found.candidates, found.refused, found.protocol(), found.save("plan.json")
@@ -282,28 +313,29 @@ def plan(
     checks.instance("crowd", crowd, Crowd)
     confidence = margin.confidence if margin else checks.confidence(confidence)
     only = trust_of(trust)
-    if max_messages is not None:
-        max_messages = checks.real("max_messages", max_messages)
+    wishes = Wishes(purpose_of(purpose), exact=exact, **limits)
+    wishes.check_trust(only)
     question = {
         "plan": task.to_dict(),
         "budget": asdict(budget),
         "crowd": asdict(crowd),
         "confidence": confidence,
         "trust": only,
-        "max_messages": max_messages,
+        "wishes": wishes.to_dict(),
     }
     # Protocols from outside may change, and so may their code. Only other answers are kept on disk.
-    registered = outside_names(task, only)
+    registered = _included(outside_names(task, only), task, wishes)
 
     def assessed(names: list[str], *, before: int, after: int) -> list[Candidate | Refusal]:
         results = []
         for done, name in enumerate(names, before):
             progress(name, done / (before + len(names) + after))
-            results.append(_assess(name, task, budget, crowd, confidence, max_messages, keep))
+            results.append(assess_within(name, task, budget, crowd, wishes, confidence, keep))
         return results
 
     def compute() -> dict[str, Any]:
-        results = assessed(own_names(task, only), before=0, after=len(registered))
+        names = _included(own_names(task, only), task, wishes)
+        results = assessed(names, before=0, after=len(registered))
         return {
             "candidates": [result.to_dict() for result in results if isinstance(result, Candidate)],
             "refused": [result.to_dict() for result in results if isinstance(result, Refusal)],
@@ -324,30 +356,44 @@ def plan(
     others = assessed(registered, before=len(own_names()), after=0)
     candidates += [result for result in others if isinstance(result, Candidate)]
     refused += [result for result in others if isinstance(result, Refusal)]
-    fitting, missed = [], []
+    fitting, others_missed = [], []
     for candidate in sorted(candidates, key=lambda candidate: candidate.expected_error):
-        reason = _unfit(candidate, max_messages, exact)
-        if reason is None and margin and candidate.margin > margin.allowed(task, crowd.users):
-            reason = f"its margin is ±{short(candidate.margin, 4)}, and {margin} was asked for"
-        if reason is None:
-            fitting.append(candidate)
+        misses = [*wishes.misses(candidate), *margin_miss(candidate, margin, task, crowd.users)]
+        if misses:
+            beyond = max(miss.times for miss in misses)
+            others_missed.append((beyond, missed(candidate, misses)))
         else:
-            missed.append(Refusal(candidate.protocol, candidate.trust, reason))
-    best = _best(fitting)
+            fitting.append(candidate)
+    others_missed.sort(key=lambda pair: pair[0])  # the nearest first, and then the least error
+    best = _best(fitting, wishes.purpose)
     return Plan(
         task=task,
         budget=budget,
         crowd=crowd,
         confidence=confidence,
+        purpose=wishes.purpose,
         candidates=tuple(fitting),
-        refused=(*refused, *reversed(missed)),
+        refused=(*refused, *(refusal for _, refusal in reversed(others_missed))),
         bounds=known,
         chosen=None if best is None else best.protocol,
     )
 
 
-def best_protocol(task: Task, budget: Budget, crowd: Crowd, trust: Trust | str) -> Protocol:
-    """The best protocol of one trust, with its default options. `Plan` says which is the best."""
+def best_protocol(
+    task: Task,
+    budget: Budget,
+    crowd: Crowd,
+    trust: Trust | str | None,
+    *,
+    purpose: Purpose | str = Purpose.ACCURACY,
+    **limits: Unpack[Limiting],
+) -> Protocol:
+    """The best protocol of one trust. `Plan` says which is the best, and `plan` has the limits.
+
+    Without limits, the protocol has its default options. With `trust=None`, all trusts compete.
+    """
+    if limits or purpose != Purpose.ACCURACY:
+        return plan(task, budget, crowd, trust=trust, purpose=purpose, **limits).protocol()
     built: dict[str, Protocol] = {}
 
     def keep(made: Protocol) -> None:
@@ -391,71 +437,44 @@ def crowd_words(crowd: Crowd) -> str:
     return f"{counted_people(crowd.users)}{honest}"
 
 
-def _best(candidates: list[Candidate]) -> Candidate | None:
-    """The first candidate that sends few messages, or else the first. The list is best first."""
-    light = [candidate for candidate in candidates if candidate.messages_per_user <= MANY_MESSAGES]
-    return next(iter(light or candidates), None)
+def _included(names: list[str], task: Task, wishes: Wishes) -> list[str]:
+    """The protocols whose trust the wishes include."""
+    return [name for name in names if wishes.include(protocol_class(name, task).trust)]
 
 
-def _unfit(candidate: Candidate, max_messages: float | None, exact: bool) -> str | None:
-    """Why a candidate does not fit what was asked for. None if it fits."""
-    if max_messages is not None and candidate.messages_per_user > max_messages:
-        return (
-            f"its number of messages per person is {short(candidate.messages_per_user, 4)}, and "
-            f"at most {short(max_messages)} is allowed"
-        )
-    if exact and not candidate.guarantee.exact:
-        return "its guarantee is an upper bound, and an exact guarantee was asked for"
-    return None
+_COLUMNS = (("protocol", "trust"), ("messages", "bits", "local ε", "guarantee"))
+_SPARE = ("trust", "bits", "local ε", "guarantee")
+_COLLECTION_COLUMNS = (("protocol",), ("slots", "bytes", "influence", "shuffler"))
+_COLLECTION_SPARE = ("bytes", "shuffler")  # after the margin
+_Cells: TypeAlias = tuple[tuple[str, ...], tuple[str, ...]]  # before and after the errors
 
 
-def _assess(
-    name: str,
-    task: Task,
-    budget: Budget,
-    crowd: Crowd,
-    confidence: float,
-    max_messages: float | None,
-    keep: Callable[[Protocol], None] = lambda built: None,
-) -> Candidate | Refusal:
-    """What a protocol costs, or why it is refused and which settings would make it feasible.
+def _cells(candidate: Candidate) -> _Cells:
+    return (candidate.protocol, str(candidate.trust)), (
+        size(candidate.messages_per_user),
+        size(candidate.bits_per_user),
+        size(candidate.local_epsilon),
+        "exact" if candidate.guarantee.exact else "upper bound",
+    )
 
-    A protocol that can trade messages for error gets the options with the least error among those
-    that send at most `max_messages` per person.
+
+def _collection_cells(candidate: Candidate) -> _Cells:
+    return (candidate.protocol,), (
+        "–" if candidate.slots is None else size(candidate.slots),
+        "–" if candidate.sealed_bytes is None else size(candidate.sealed_bytes),
+        "–" if candidate.influence is None else size(candidate.influence.most),
+        candidate.shuffler_duties or "–",
+    )
+
+
+def _best(candidates: list[Candidate], purpose: Purpose = Purpose.ACCURACY) -> Candidate | None:
+    """The candidate to choose from a list that is best first.
+
+    It is the first that asks for no unusual trust and sends few messages. If there is none, it is
+    the first that sends few messages, or else the first. For a collection it is the first.
     """
-    settings: Iterable[Mapping[str, Any]] = ({},)
-    if max_messages is not None:
-        settings = protocol_class(name, task).settings_within(task, budget, crowd, max_messages)
-    tried = [assess(name, task, budget, crowd, confidence, keep, **options) for options in settings]
-    candidates = [result for result in tried if isinstance(result, Candidate)]
-    fitting = [
-        candidate
-        for candidate in candidates
-        if _unfit(candidate, max_messages, exact=False) is None
-    ]
-    best = min(fitting or candidates, key=lambda fit: fit.expected_error, default=None)
-    result = tried[0] if best is None else best
-    if isinstance(result, Candidate) or result.feasible:
-        return result
-    for setting, others in _other_settings(budget, crowd):
-        if isinstance(assess(name, task, *others, confidence), Candidate):
-            return replace(result, feasible=setting)
-    return result
-
-
-def _other_settings(
-    budget: Budget, crowd: Crowd
-) -> Iterator[tuple[dict[str, float], tuple[Budget, Crowd]]]:
-    """Less demanding settings. First one number is changed at a time, then all at once."""
-    others = [
-        *({"epsilon": epsilon} for epsilon in (0.01, 0.1, 1.0) if epsilon > budget.epsilon),
-        *({"epsilon": epsilon} for epsilon in (8.0, 2.0) if 4 * epsilon < budget.epsilon),
-        *({"delta": delta} for delta in (1e-9, 1e-6) if delta > budget.delta),
-    ]
-    for changed in others:
-        yield changed, (replace(budget, **changed), crowd)
-    users = max(100 * crowd.users, 100_000)
-    larger = Crowd(users, max(1, users * crowd.honest // crowd.users))
-    yield {"users": users}, (budget, larger)
-    usual = Budget(1.0, max(budget.delta, 1e-6))
-    yield {**asdict(usual), "users": users}, (usual, larger)
+    if purpose is Purpose.COLLECTION:
+        return next(iter(candidates), None)
+    light = [candidate for candidate in candidates if candidate.messages_per_user <= MANY_MESSAGES]
+    usual = [candidate for candidate in light if candidate.guarantee.relies_as_usual]
+    return next(iter(usual or light or candidates), None)

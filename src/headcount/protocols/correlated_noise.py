@@ -2,23 +2,24 @@
 
 Notation    A cell is a count, or a bucket of a histogram; x people are in it. n people take part;
             h of them are honest. h independent shares NB(r/h, p) add up to NB(r, p).
-Randomizer  For each cell draw Z1, Z2 ~ NB(1/h, a) and Z3 ~ NB(r/h, p). Send Z1 + Z3 messages +1 and
-            Z2 + Z3 messages −1 of that cell.
-Analyzer    (number of +1) − (number of −1). The pairs of Z3 cancel.
-Privacy     Summed over the honest people, D = ΣZ1 − ΣZ2 is two-sided geometric noise with ratio
-            a = e^−ε1, and M = min(ΣZ1, ΣZ2) + ΣZ3 ~ f = NB(1, a²) + NB(r, p) is independent of D.
-            The view is (x + D, M + max(0, −D)). Compare x people in the cell with x + 1. The event
-            that the first coordinate exceeds x has the probability a/(1+a) for x people and
-            1/(1+a) for x + 1; it counts as one point. Outside this event, subtract x and add the
-            first coordinate to the second. The result has the law f/(1+a) for x people and
-            a·f(· − 1)/(1+a) for x + 1. All divergences are computed from these two laws on the
-            integers and one additional point.
-Error       The difference of two NB(n/h, a). If everyone is honest, it is two-sided geometric noise
-            of ε1.
+Randomizer  For each cell draw Z1 ~ NB(1/h, b), Z2 ~ NB(1/h, a) and Z3 ~ NB(r/h, p). Send Z1 + Z3
+            messages +1 and Z2 + Z3 messages −1 of that cell.
+Analyzer    (number of +1) − (number of −1) − (n/h)(b/(1−b) − a/(1−a)). The pairs of Z3 cancel.
+Privacy     Summed over the honest people, D = ΣZ1 − ΣZ2 has the law
+            P(D = d) = (1−a)(1−b)/(1−ab)·b^d for d ≥ 0, and the same with a^−d for d ≤ 0. It is
+            independent of M = min(ΣZ1, ΣZ2) + ΣZ3 ~ f = NB(1, ab) + NB(r, p). The view is
+            (x + D, M + max(0, −D)). Compare x people in the cell with x + 1. The event that the
+            first coordinate exceeds x has the probability b(1−a)/(1−ab) for x people and
+            (1−a)/(1−ab) for x + 1; it counts as one point. Outside this event, subtract x and add
+            the first coordinate to the second. The result has the law (1−b)/(1−ab)·f for x people
+            and (1−b)/(1−ab)·a·f(· − 1) for x + 1. All divergences are computed from these two laws
+            on the integers and one additional point.
+Error       The difference of NB(n/h, b) and NB(n/h, a), minus its mean. If b = a and everyone is
+            honest, it is two-sided geometric noise.
 """
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from itertools import product
 
@@ -33,7 +34,7 @@ from headcount.core.cached import cached_property
 from headcount.core.guarantee import NearCurve, PrivacyCurve
 from headcount.core.randomizer import MOST_BUNDLES, RARE
 from headcount.core.source import Source
-from headcount.protocols.geometric_error import GeometricError
+from headcount.protocols.geometric_error import GeometricError, UnequalError
 from headcount.randomness.draws import successes
 from headcount.randomness.shares import negative_binomial_share
 from headcount.randomness.table import FINE, ThresholdTable
@@ -46,10 +47,11 @@ _LEAST_R = 1e-3  # the search stops here: some budgets need hardly any flood
 class CorrelatedNoise:
     """The noise of one cell, divided into shares of `honest` people.
 
-    The floats a, r and p stand for their exact binary values.
+    The floats b, a, r and p stand for their exact binary values.
     """
 
     honest: int
+    b: float
     a: float
     r: float
     p: float
@@ -61,12 +63,21 @@ class CorrelatedNoise:
 
     def messages_per_user(self, cells: int) -> float:
         """The expected number of a person's messages: their own message, and noise in each cell."""
-        single = 2 * (self.a / (1 - self.a) + self.flood_pairs) / self.honest
-        return 1 + cells * single
+        singles = self.b / (1 - self.b) + self.a / (1 - self.a)
+        return 1 + cells * (singles + 2 * self.flood_pairs) / self.honest
 
-    def error(self, users: int) -> GeometricError:
+    @property
+    def mean(self) -> Fraction:
+        """The mean of (number of +1) − (number of −1) that one person adds to a cell."""
+        plus, minus = Fraction(self.b), Fraction(self.a)
+        return (plus / (1 - plus) - minus / (1 - minus)) / self.honest
+
+    def error(self, users: int) -> GeometricError | UnequalError:
         """The law of the error in each cell if `users` people take part."""
-        return GeometricError(-math.log(self.a), Fraction(users, self.honest))
+        times = Fraction(users, self.honest)
+        if self.b == self.a:
+            return GeometricError(-math.log(self.a), times)
+        return UnequalError(-math.log(self.b), -math.log(self.a), times)
 
     # Privacy ------------------------------------------------------------------------------------
 
@@ -74,12 +85,23 @@ class CorrelatedNoise:
     def views(self) -> tuple[Law, Law]:
         """The laws of the view of a cell, without and with one more person in it."""
         flood = laws.negative_binomial(Fraction(self.r), Fraction(self.p))
-        f = flood.plus_geometric(self.a * self.a)
-        less, more = 1 / (1 + self.a), self.a / (1 + self.a)
-        slack = f.slack + 8 * ROUNDING
-        without = Law(f.start - 2, np.concatenate([[more, 0.0], f.mass * less]), slack, f.tail)
+        f = flood.plus_geometric(self.a * self.b)
+        whole = 1 - self.a * self.b
+        above, inside = (1 - self.a) / whole, (1 - self.b) / whole
+        # 1 − a and 1 − b are exact or nearly so; the product in 1 − ab is rounded, which matters
+        # more if a and b are near 1.
+        slack = f.slack + (8 + 2 / whole) * ROUNDING
+        without = Law(
+            f.start - 2,
+            np.concatenate([[self.b * above, 0.0], f.mass * inside]),
+            slack,
+            f.tail,
+        )
         with_one = Law(
-            f.start - 2, np.concatenate([[less, 0.0, 0.0], f.mass * more]), slack, f.tail
+            f.start - 2,
+            np.concatenate([[above, 0.0, 0.0], f.mass * (self.a * inside)]),
+            slack,
+            f.tail,
         )
         return without, with_one
 
@@ -96,7 +118,7 @@ class CorrelatedNoise:
     def _known(self, moved: bool) -> PrivacyCurve:
         without, with_one = self.views
         if moved:
-            return MovedCurve(with_one, without)
+            return MovedCurve.of(with_one, without)
         return PairCurve.both_directions(without, with_one)
 
     # Sampling -----------------------------------------------------------------------------------
@@ -104,12 +126,11 @@ class CorrelatedNoise:
     @cached_property
     def _shares(self) -> tuple[ThresholdTable, ThresholdTable, ThresholdTable]:
         """The tables of Z1, Z2 and Z3."""
-        single = negative_binomial_share(Fraction(1, self.honest), Fraction(self.a))
-        return (
-            single,
-            single,
-            negative_binomial_share(Fraction(self.r) / self.honest, Fraction(self.p)),
+        plus, minus, pairs = (
+            negative_binomial_share(Fraction(r) / self.honest, Fraction(p))
+            for r, p in ((1, self.b), (1, self.a), (self.r, self.p))
         )
+        return plus, minus, pairs
 
     @cached_property
     def _sampler(self) -> tuple[int, ThresholdTable, tuple[ThresholdTable, ...]]:
@@ -157,18 +178,18 @@ class CorrelatedNoise:
 
         It is None if it is too long to list.
         """
-        single, _, flood = (
+        up, down, flood = (
             [(k, chance) for k, chance in table.law.items() if chance >= RARE]
             for table in self._shares
         )
-        if len(single) * (len(single) + len(flood)) > MOST_BUNDLES:
+        if max(len(up), len(down)) * (max(len(up), len(down)) + len(flood)) > MOST_BUNDLES:
             return None
         law: dict[tuple[int, int], Fraction] = {}
         for z3, p3 in flood:
-            for z1, p1 in single:
+            for z1, p1 in up:
                 if p1 * p3 < RARE:
                     break  # larger shares are less likely
-                for z2, p2 in single:
+                for z2, p2 in down:
                     chance = p1 * p2 * p3
                     if chance < RARE:
                         break
@@ -178,18 +199,19 @@ class CorrelatedNoise:
 
     def number_law(self, cells: int) -> Law:
         """The law of the number of noise messages that one person sends."""
-        singles = laws.negative_binomial(Fraction(2 * cells, self.honest), Fraction(self.a))
+        share = Fraction(cells, self.honest)
+        up, down = (laws.negative_binomial(share, Fraction(p)) for p in (self.b, self.a))
         pairs = laws.negative_binomial(Fraction(self.r) * cells / self.honest, Fraction(self.p))
         doubled = np.zeros(2 * len(pairs.mass) - 1)
         doubled[::2] = pairs.mass
-        return singles.plus(Law(2 * pairs.start, doubled, pairs.slack, pairs.tail))
+        return up.plus(down).plus(Law(2 * pairs.start, doubled, pairs.slack, pairs.tail))
 
     def totals(self, users: int, cells: int, source: Source) -> NDArray[np.int64]:
         """The sum of all people's noise: for each cell a row with the numbers of +1 and of −1."""
         times = Fraction(users, self.honest)
-        single = [negative_binomial(source, times, Fraction(self.a), cells) for _ in range(2)]
+        up, down = (negative_binomial(source, times, Fraction(p), cells) for p in (self.b, self.a))
         pairs = negative_binomial(source, Fraction(self.r) * times, Fraction(self.p), cells)
-        return np.stack([single[0] + pairs, single[1] + pairs], axis=1)
+        return np.stack([up + pairs, down + pairs], axis=1)
 
 
 def _positive_part(share: ThresholdTable) -> ThresholdTable:
@@ -203,9 +225,9 @@ def _positive_part(share: ThresholdTable) -> ThresholdTable:
 
 
 def cheapest_flood(
-    honest: int, a: float, epsilon: float, delta: float, *, moved: bool
+    honest: int, b: float, a: float, epsilon: float, delta: float, *, moved: bool
 ) -> CorrelatedNoise | None:
-    """The (ε, δ)-private noise with this a that has the fewest pairs; None if none is found.
+    """The (ε, δ)-private noise with these b and a that has the fewest pairs; None if none is found.
 
     As a function of p, the number of pairs has one minimum. A golden-section search looks for it
     around p = e^−0.57s, where s is the part of ε that the noise of a does not spend.
@@ -215,7 +237,11 @@ def cheapest_flood(
 
     def cost(log_rate: float) -> float:
         p = math.exp(-math.exp(log_rate))
-        noise = _least_flood(honest, a, p, epsilon, delta, moved=moved) if 0 < p < 1 else None
+        noise = (
+            _least_flood(CorrelatedNoise(honest, b, a, 0.0, p), epsilon, delta, moved=moved)
+            if 0 < p < 1
+            else None
+        )
         if noise is None:
             return math.inf
         candidates.append(noise)
@@ -239,16 +265,16 @@ def cheapest_flood(
 
 
 def _least_flood(
-    honest: int, a: float, p: float, epsilon: float, delta: float, *, moved: bool
+    bare: CorrelatedNoise, epsilon: float, delta: float, *, moved: bool
 ) -> CorrelatedNoise | None:
-    """The private noise with this p and the smallest r. A larger r means more noise.
+    """The private noise like `bare` with the smallest r. A larger r means more noise.
 
     ln δ is nearly linear in r, so the search follows the line through the best points on both sides
     of the wanted δ.
     """
 
     def measure(r: float) -> tuple[float, float]:
-        reached = CorrelatedNoise(honest, a, r, p).delta(epsilon, moved)
+        reached = replace(bare, r=r).delta(epsilon, moved)
         return r, math.log(max(reached, 1e-300) / delta)
 
     low, high = (0.0, math.inf), measure(1.3 * math.log(1 / delta))
@@ -264,4 +290,4 @@ def _least_flood(
         share = min(max(share + 1e-4, 0.05), 0.98)
         point = measure(low[0] + share * (high[0] - low[0]))
         low, high = (low, point) if point[1] <= 0 else (point, high)
-    return CorrelatedNoise(honest, a, high[0], p)
+    return replace(bare, r=high[0])

@@ -2,8 +2,9 @@
 
 Notation    A part ε1 of the budget is spent on noise in the answer itself, as a trusted curator
             would add it. The rest is spent on a flood of messages that cancel each other and hide
-            this noise. n is the number of people; h of them are honest. A person changes the
-            answer by at most k units.
+            this noise. In a count only the noise that lowers the answer has ε1; the noise that
+            raises it has all of ε. n is the number of people; h of them are honest. A person
+            changes the answer by at most k units.
 Options     With ε1 near ε the error is near the central one, but people send more messages. A
             caller may state the ratio of the error to the central error (`error_ratio`), the
             largest number of messages (`max_messages`), or `epsilon1`. Of all floods that are
@@ -20,6 +21,7 @@ from headcount.core import checks
 from headcount.core.budget import Budget, Crowd
 from headcount.core.cached import cached_property
 from headcount.core.errors import Infeasible, InvalidParameter
+from headcount.core.limits import Limits
 from headcount.core.promise import check_curve, paper_is_not_private
 from headcount.core.protocol import Protocol
 from headcount.core.table import short
@@ -27,7 +29,7 @@ from headcount.core.task import Task
 
 _MOST_MESSAGES = 2.0**20  # the largest expected number of messages of a person
 _STEPS = 8  # the steps of the search for the ε1 that needs the allowed number of messages
-_WISHES = ("error_ratio", "max_messages", "epsilon1")
+WISHES = ("error_ratio", "max_messages", "epsilon1")
 
 Noise = TypeVar("Noise")
 
@@ -41,6 +43,7 @@ class NoiseFamily(Generic[Noise]):
     calibrate: Callable[[float], Noise | None]  # the private noise with this ε1, or None
     messages: Callable[[Noise], float]  # the expected number for the value with the most messages
     units: int = 1  # k
+    one_sided: bool = False  # only the noise of −1 has ε1; the noise of +1 has the curator's ε
     usual_ratio: float = 1.05  # the default ratio of the error to the smallest possible one
     least_spare: float = 2e-3  # with less of ε left for the flood, its laws are too long
 
@@ -56,17 +59,18 @@ class NoiseFamily(Generic[Noise]):
     def error_ratio(self, epsilon1: float) -> float:
         """The ratio of the error with this ε1 to the error of central noise.
 
-        The standard error of two-sided geometric noise of ε1/k is 1/(√2·sinh(ε1/(2k))).
+        The standard error of two-sided geometric noise of ε1/k is 1/(√2·sinh(ε1/(2k))). If only
+        one side has ε1, the ratio is √((1 + ρ²)/2), where ρ is the ratio with ε1 on both sides.
         """
         central, own = (math.sinh(e / (2 * self.units)) for e in (self.most_epsilon1, epsilon1))
-        return central / own * self.dishonesty
+        both = central / own
+        return (math.sqrt((1 + both**2) / 2) if self.one_sided else both) * self.dishonesty
 
     def epsilon1(self, error_ratio: float) -> float:
         """The ε1 whose error has this ratio to the error of central noise."""
-        halves = 2 * self.units
-        return halves * math.asinh(
-            math.sinh(self.most_epsilon1 / halves) * self.dishonesty / error_ratio
-        )
+        halves, ratio = 2 * self.units, error_ratio / self.dishonesty
+        both = math.sqrt(2 * ratio**2 - 1) if self.one_sided else ratio
+        return halves * math.asinh(math.sinh(self.most_epsilon1 / halves) / both)
 
     def cost(self, epsilon1: float) -> float:
         """The expected number of messages with this ε1. It is infinite if no noise is private."""
@@ -86,11 +90,16 @@ class CorrelatedProtocol(Protocol, Generic[Noise]):
         super().__post_init__()
         check_curve(self)
 
+    @property
+    def wishes(self) -> list[str]:
+        """The names of the given options that state a wish."""
+        return [name for name in WISHES if getattr(self, name) is not None]
+
     def check_options(self) -> None:
-        given = [name for name in _WISHES if getattr(self, name) is not None]
+        given = self.wishes
         if len(given) > 1:
             raise InvalidParameter(
-                f"at most one of {', '.join(_WISHES)} must be given, got {', '.join(given)}"
+                f"at most one of {', '.join(WISHES)} must be given, got {', '.join(given)}"
             )
         for name in given:
             number = checks.real(name, getattr(self, name))
@@ -100,23 +109,27 @@ class CorrelatedProtocol(Protocol, Generic[Noise]):
 
     @classmethod
     def settings_within(
-        cls, task: Task, budget: Budget, crowd: Crowd, max_messages: float
+        cls, task: Task, budget: Budget, crowd: Crowd, limits: Limits
     ) -> Iterator[dict[str, Any]]:
-        yield {"max_messages": max_messages}
+        yield {} if limits.messages is None else {"max_messages": limits.messages}
 
     @property
     @abstractmethod
     def family(self) -> NoiseFamily[Noise]:
         """The noise as a function of ε1."""
 
-    @cached_property
-    def noise(self) -> Noise:
-        """The noise that the options ask for."""
+    def check_delta(self) -> None:
+        """Refuse a budget without delta."""
         if not self.budget.delta:
             raise Infeasible(
                 f"{self.name} needs delta above 0: it may happen that nobody sends noise",
                 nearest={"delta": 1e-9},
             )
+
+    @cached_property
+    def noise(self) -> Noise:
+        """The noise that the options ask for."""
+        self.check_delta()
         family = self.family
         if family.largest_epsilon1 < family.least_spare:
             least = 2.0001 * family.least_spare * self.budget.epsilon / family.most_epsilon1

@@ -42,14 +42,17 @@ from headcount.core.errors import Infeasible, InvalidParameter
 from headcount.core.estimate import Answer, DensityError, ErrorLaw
 from headcount.core.estimator import Estimator
 from headcount.core.guarantee import Guarantee, PrivacyCurve
+from headcount.core.influence import Shifts
 from headcount.core.messages import Alphabet, Messages
 from headcount.core.protocol import Protocol
 from headcount.core.randomizer import BundleLaw, Randomizer
+from headcount.core.shuffler import Shuffler
 from headcount.core.source import Source
 from headcount.core.tally import Tally
 from headcount.core.task import Holding, Task
 from headcount.core.tasks.density import Density
 from headcount.core.tasks.histogram import Histogram
+from headcount.protocols.dummy_counts import DummyError
 from headcount.protocols.frequency_oracle import SupportError
 from headcount.protocols.registry import own_names
 
@@ -103,6 +106,9 @@ class BinRandomizer(Randomizer):
     def law(self, value: float) -> BundleLaw | None:
         return self.histogram.law(int(self.bins.of(np.array([value]))[0]))
 
+    def fewer_messages(self, encoded: NDArray[Any]) -> int:
+        return self.histogram.fewer_messages(self.bins.of(encoded))
+
     def overflow(self, slots: int) -> float:
         return self.histogram.overflow(slots)
 
@@ -153,7 +159,7 @@ class Reconstruction:
 
 def spread(law: ErrorLaw, weights: Any) -> NDArray[np.float64]:
     """The standard errors of weighted sums of all buckets. Each row of `weights` is one sum."""
-    if isinstance(law, SupportError):
+    if isinstance(law, SupportError | DummyError):
         return law.combined(weights)
     squares = np.broadcast_to(law.standard_error, weights.shape[1]) ** 2
     independent: NDArray[np.float64] = np.sqrt(weights**2 @ squares)
@@ -232,8 +238,16 @@ class BinnedDensity(Estimator):
     def unbiased(self, tally: Tally, source: Source | None = None) -> Answer:
         return self.histogram.unbiased(tally, source)
 
+    @property
+    def adds_noise(self) -> bool:
+        return self.histogram.adds_noise
+
     def answer(self, users: int, unbiased: Answer) -> Answer:
         return self.scale(users) * (self.reconstruction.matrix @ unbiased)
+
+    def shifts(self, users: int, alphabet: Alphabet) -> Shifts:
+        bins = self.histogram.shifts(users, alphabet)
+        return bins.combined(self.reconstruction.matrix.toarray()).scaled(self.scale(users))
 
     def standard_error(self, users: int, held: Holding | None) -> float:
         if held is not None:
@@ -338,11 +352,16 @@ class DensityHistogram(Protocol):
         """The histogram protocol that people run."""
         return self.counting(self.bins or self.best_bins())
 
+    @property
+    def least_bins(self) -> int:
+        """The least number of bins that the polynomials need."""
+        return max(2, math.ceil(self.task.smoothness))
+
     def best_bins(self) -> int:
         """The number K of bins with the smallest error."""
         # The error falls up to the best K and grows beyond it. For a large K some protocols take
         # long to calibrate, so it is tried only if smaller ones are not enough.
-        low = high = max(2, math.ceil(self.task.smoothness))
+        low = high = self.least_bins
         while high < MOST_BINS and not self._enough(high):
             low, high = high + 1, min(2 * high, MOST_BINS)
         while low < high:
@@ -371,8 +390,8 @@ class DensityHistogram(Protocol):
         return BinnedDensity(self.task, self.randomizer.bins, self.inner.estimator)
 
     @property
-    def least_copies(self) -> int:
-        return self.inner.least_copies
+    def shuffler(self) -> Shuffler:
+        return self.inner.shuffler
 
     @property
     def parameters(self) -> Mapping[str, float]:

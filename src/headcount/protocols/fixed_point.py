@@ -15,7 +15,7 @@ import math
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache, partial
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,7 +25,6 @@ from headcount.core.cached import cached_property
 from headcount.core.source import Source
 from headcount.core.task import Holding
 from headcount.core.tasks.bounded import Bounded
-from headcount.protocols.geometric_error import GeometricError
 from headcount.randomness.rounding import rounded
 from headcount.randomness.totals import binomial
 
@@ -112,16 +111,28 @@ class Grid:
         return float(users * Fraction(steps // 2 * (steps - steps // 2), steps * steps))
 
 
+class LevelNoise(Protocol):
+    """The law of noise on the sum of levels. It is symmetric, and its values are integers."""
+
+    @property
+    def standard_error(self) -> float: ...
+
+    def tail(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
+        """P(error > z) for integers z, or an upper bound."""
+
+    def margins(self, confidence: float) -> tuple[float, float]: ...
+
+
 @dataclass(frozen=True)
 class RoundedError:
-    """The error of an answer that has geometric noise on the levels, and rounding.
+    """The error of an answer that has noise on the levels, and rounding.
 
     For small crowds, the error of rounding n numbers is bounded by Hoeffding's inequality:
     P(sum > y) ≤ e^{−2y²/n}. For large crowds it is treated as normal, with a variance of at most
     n/4. The law of the error is that of noise plus rounding.
     """
 
-    noise: GeometricError
+    noise: LevelNoise
     unit: float  # how much the answer changes if the sum of levels changes by one
     people: int  # the number of people whose numbers were rounded
     variance: float  # an upper bound on the variance of rounding

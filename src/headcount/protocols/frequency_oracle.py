@@ -34,6 +34,8 @@ from headcount.core.errors import Infeasible
 from headcount.core.estimate import Answer
 from headcount.core.estimator import Estimator
 from headcount.core.guarantee import Guarantee
+from headcount.core.influence import Shifts
+from headcount.core.messages import Alphabet
 from headcount.core.promise import promise_alone
 from headcount.core.protocol import Protocol
 from headcount.core.source import Source
@@ -42,7 +44,9 @@ from headcount.core.tally import Tally
 from headcount.core.task import Holding, Task
 from headcount.core.tasks.histogram import Histogram
 from headcount.protocols.responses import ratio_epsilon
-from headcount.randomness.totals import binomial, groups
+from headcount.randomness.totals import binomial, groups, multinomial
+
+MOST_DRAWS = 512  # with at most this many draws, a simulation draws the reports of every set
 
 
 @dataclass(frozen=True)
@@ -134,6 +138,35 @@ class SupportError:
         return np.sqrt(self._variance(count)) / self._slope
 
 
+@dataclass(frozen=True, eq=False)
+class SupportSets:
+    """All sets of buckets that reports support, as rows of bits, and how many reports support each.
+
+    All reports that support a person's own bucket are equally likely, and so are all others.
+    """
+
+    rows: NDArray[np.bool_]
+    reports: NDArray[np.int64]
+
+    @classmethod
+    def of(cls, rows: NDArray[np.bool_]) -> "SupportSets | None":
+        """The sets of all reports, which are the rows. None if there are too many to simulate."""
+        sets, reports = np.unique(rows, axis=0, return_counts=True)
+        return cls(sets, reports) if sets.size <= MOST_DRAWS else None
+
+    def simulate(self, held: Holding, own: Fraction, source: Source) -> NDArray[np.int64]:
+        """How many reports support each bucket. They support their owner's with chance `own`."""
+        supported = np.zeros(len(held.counts), dtype=np.int64)
+        for bucket, people in enumerate(held.counts.tolist()):
+            lies = int(binomial(source, people, 1 - own)[0])
+            for some, having in ((people - lies, True), (lies, False)):
+                among = self.rows[:, bucket] == having
+                if some:
+                    drawn = multinomial(source, some, self.reports[among].tolist())
+                    supported += drawn @ self.rows[among]
+        return supported
+
+
 @dataclass(frozen=True)
 class SupportEstimator(Estimator):
     """Computes ĉ = (N − nq)/(p − q) from the number N of reports that support each bucket."""
@@ -144,16 +177,24 @@ class SupportEstimator(Estimator):
     def tally_size(self) -> int:
         return self.task.domain
 
+    @cached_property
+    def supports(self) -> SupportSets | None:
+        """The sets of buckets that reports support. None if there are too many to list."""
+        return None
+
     @property
     def simulates_exactly(self) -> bool:
-        return False
+        return self.supports is not None
 
     def simulate(self, held: Holding, source: Source) -> NDArray[np.int64]:
-        """Each bucket is drawn from its exact law, but independently of the other buckets.
+        """If there are few sets, the reports of every set are drawn, which is exact.
 
+        Otherwise each bucket is drawn from its exact law, but independently of the other buckets.
         Independence is exact for oracles that flip each bit separately. For oracles that hash it is
-        an approximation: two buckets are uncorrelated, but three need not be independent.
+        an approximation: two buckets are nearly uncorrelated, but three need not be independent.
         """
+        if self.supports is not None:
+            return self.supports.simulate(held, self.support.own, source)
         supported = np.zeros(len(held.counts), dtype=np.int64)
         for count, alike in groups(held.counts):
             supported[alike] = binomial(source, count, self.support.own, len(alike))
@@ -163,6 +204,22 @@ class SupportEstimator(Estimator):
     def unbiased(self, tally: Tally, source: Source | None = None) -> Answer:
         expected = float(tally.users * self.support.other)
         return (tally.counts - expected) / float(self.support.slope)
+
+    @property
+    def supported(self) -> tuple[int, int]:
+        """The smallest and the largest number of buckets that one report can support."""
+        return 0, self.task.domain
+
+    def shifts(self, users: int, alphabet: Alphabet) -> Shifts:
+        # A report adds 1/(p − q) to the buckets that it supports, and −q/(p − q) to all.
+        slope, places = self.support.slope, self.supported
+        return Shifts(
+            most=float(1 / slope),
+            least=0.0,
+            person=float(-self.support.other / slope),
+            places=places,
+            everywhere=places[1] >= self.task.domain,
+        )
 
     def standard_error(self, users: int, held: Holding | None) -> float:
         # The variance is linear in the count, so it is largest at 0 or at n.

@@ -1,7 +1,7 @@
-"""The error of geometric noise, which is the difference of two independent NB(t, a).
+"""The error of geometric noise, which is the difference of NB(t, b) and an independent NB(t, a).
 
-With t = 1 it is two-sided geometric, P(z) = (1−a)/(1+a)·a^|z|. This is the law of central noise,
-and of the shares of all h honest people together. If n > h people add shares, t = n/h.
+With t = 1 and b = a it is two-sided geometric, P(z) = (1−a)/(1+a)·a^|z|. This is the law of central
+noise, and of the shares of all h honest people together. If n > h people add shares, t = n/h.
 """
 
 import math
@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headcount.accounting import laws
+from headcount.accounting.laws import Law
 
 _FINEST = 2.0**-12  # the smallest rate for which a law is tabulated
 
@@ -45,6 +46,41 @@ class GeometricError:
     def margins(self, confidence: float) -> tuple[float, float]:
         margin = float(_quantile(self, (1 - confidence) / 2))
         return margin, margin
+
+
+@dataclass(frozen=True)
+class UnequalError:
+    """The difference of NB(t, e^−plus_rate) and NB(t, e^−minus_rate), minus its mean."""
+
+    plus_rate: float
+    minus_rate: float
+    times: Fraction = Fraction(1)
+
+    @property
+    def standard_error(self) -> float:
+        # a/(1−a)² = 1/(4·sinh²(rate/2)).
+        rates = (self.plus_rate, self.minus_rate)
+        return math.sqrt(self.times / 4 * sum(math.sinh(rate / 2) ** -2 for rate in rates))
+
+    @property
+    def mean(self) -> float:
+        """The mean of the difference."""
+        plus, minus = (1 / math.expm1(rate) for rate in (self.plus_rate, self.minus_rate))
+        return float(self.times) * (plus - minus)
+
+    def margins(self, confidence: float) -> tuple[float, float]:
+        low, high = _difference(self).central_interval(confidence)
+        return self.mean - low, high - self.mean
+
+
+@lru_cache(maxsize=64)
+def _difference(error: UnequalError) -> Law:
+    """The law of the difference."""
+    plus, minus = (
+        laws.negative_binomial(error.times, Fraction(math.exp(-rate)))
+        for rate in (error.plus_rate, error.minus_rate)
+    )
+    return plus.plus(minus.mirror())
 
 
 @lru_cache(maxsize=256)

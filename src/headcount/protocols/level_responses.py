@@ -20,8 +20,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headcount.core.cached import cached_property
-from headcount.core.estimator import Estimator
-from headcount.core.messages import Messages
+from headcount.core.estimator import Estimator, linear_shifts
+from headcount.core.influence import Shifts, end_messages
+from headcount.core.messages import Alphabet, Messages
 from headcount.core.source import Source
 from headcount.core.tally import Tally
 from headcount.core.task import Holding
@@ -128,6 +129,10 @@ class CountedLevels(ResponseEstimator):
     @property
     def simulates_exactly(self) -> bool:
         return self.counts.simulates_exactly
+
+    def shifts(self, users: int, alphabet: Alphabet) -> Shifts:
+        # What a message adds grows with its level.
+        return linear_shifts(self, users, end_messages(alphabet))
 
     def level_sum(self, tally: Tally, source: Source | None) -> Fraction:
         counts = np.atleast_1d(self.counts.unbiased(tally, source))

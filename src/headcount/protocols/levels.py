@@ -15,7 +15,8 @@ from numpy.typing import NDArray
 from headcount.core import checks
 from headcount.core.budget import MOST_USERS
 from headcount.core.estimate import ErrorLaw
-from headcount.core.estimator import Estimator
+from headcount.core.estimator import Estimator, is_average
+from headcount.core.influence import Shifts
 from headcount.core.messages import Alphabet, Messages
 from headcount.core.protocol import Protocol
 from headcount.core.randomizer import BundleLaw, Randomizer
@@ -23,8 +24,7 @@ from headcount.core.source import Source
 from headcount.core.tally import Tally
 from headcount.core.task import Holding
 from headcount.core.tasks.bounded import MOST_LEVELS, Bounded
-from headcount.protocols.fixed_point import Grid, RoundedError
-from headcount.protocols.geometric_error import GeometricError
+from headcount.protocols.fixed_point import Grid, LevelNoise, RoundedError
 
 MOST_SUM = 2**60  # the largest sum of all levels; a tally can hold this sum and noise
 
@@ -64,6 +64,10 @@ class Rounding(Randomizer):
     def overflow(self, slots: int) -> float:
         return self.levels.overflow(slots)
 
+    def send_fitting(self, encoded: NDArray[Any], source: Source, slots: int) -> Messages:
+        # The level decides how many messages are not noise, so it is drawn first.
+        return self.levels.send_fitting(self.grid.round(encoded, source), source, slots)
+
 
 @dataclass(frozen=True)
 class LevelEstimator(Estimator):
@@ -96,6 +100,14 @@ class LevelEstimator(Estimator):
         base = Fraction(bounds.low) * users / bounds.divisor(users)
         return float(base + self.unit(users) * self.level_sum(tally, source))
 
+    def level_shifts(self, users: int, least: float, most: float) -> Shifts:
+        """What single messages add to the answer if they add between `least` and `most` to S."""
+        bounds, unit = self.grid.task, float(self.unit(users))
+        low, high = bounds.answer_range(1)
+        if is_average(bounds):
+            low, high = 0.0, (high - low) / users
+        return Shifts(unit * most, unit * least, person=low, honest=(low, high))
+
     def standard_error(self, users: int, held: Holding | None) -> float:
         return float(self.unit(users)) * math.sqrt(self.variance(users, held))
 
@@ -105,10 +117,10 @@ class LevelEstimator(Estimator):
 
 @dataclass(frozen=True)
 class NoisySum(LevelEstimator):
-    """Computes the answer from the sum of all levels plus geometric noise."""
+    """Computes the answer from the sum of all levels plus noise."""
 
     @abstractmethod
-    def noise_error(self, users: int) -> GeometricError:
+    def noise_error(self, users: int) -> LevelNoise:
         """The law of the noise, in levels."""
 
     def variance(self, users: int, held: Holding | None) -> float:

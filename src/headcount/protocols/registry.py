@@ -43,7 +43,8 @@ _CLASSES = {
     "shuffle.unary-sum": "shuffle.unary_sum:UnarySum",
     "shuffle.fixed-point-sum": "shuffle.fixed_point_sum:FixedPointSum",
     "shuffle.correlated-sum": "shuffle.correlated_sum:CorrelatedSum",
-    "shuffle.split-and-mix": "shuffle.split_and_mix:SplitAndMix",
+    "shuffle.split-and-mix": "shuffle.split_and_mix:SplitAndMix "
+    "shuffle.split_and_mix_histogram:SplitAndMixHistogram",
     "shuffle.correlated-histogram": "shuffle.correlated_histogram:CorrelatedHistogram",
     "shuffle.fake-users": "shuffle.fake_users:FakeUsers",
     "shuffle.zero-exact-histogram": "shuffle.zero_exact_histogram:ZeroExactHistogram",
@@ -51,6 +52,9 @@ _CLASSES = {
     "shuffle.hashed-histogram": "shuffle.hashed_histogram:HashedHistogram",
     "shuffle.k-ary": "shuffle.k_ary:ShuffledKAry",
     "shuffle.density-histogram": "shuffle.density_histogram:ShuffledDensityHistogram",
+    "shuffle.noisy-shuffler": "shuffle.noisy_shuffler:NoisyShuffler "
+    "shuffle.noisy_shuffler:NoisyShufflerHistogram shuffle.noisy_shuffler:NoisyShufflerDensity "
+    "shuffle.noisy_shuffler_sum:NoisyShufflerSum",
     "shuffle.amplified": "shuffle.amplified:Amplified",
     "shuffle.zero-exact": "shuffle.zero_exact:ZeroExact",
 }

@@ -4,15 +4,20 @@ Probabilities are multiples of 2^−64, rounded so that the privacy loss never e
 """
 
 import math
+from dataclasses import dataclass
 from decimal import ROUND_CEILING, Decimal, localcontext
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from headcount.accounting.laws import ROUNDING
+from headcount.core.messages import Alphabet, Messages
+from headcount.core.randomizer import BundleLaw, Randomizer
 from headcount.core.source import Source
 from headcount.randomness.draws import WHOLE, bernoulli, uniform
+from headcount.randomness.totals import binomial, multinomial
 
 
 def lie_weight(values: int, epsilon: float) -> int:
@@ -62,3 +67,35 @@ def respond(
     lies = np.flatnonzero(blind)
     reports[lies] = uniform(source, len(lies), among, dtype.type)
     return reports
+
+
+def responded(counts: NDArray[np.int64], lie: Fraction, source: Source) -> NDArray[np.int64]:
+    """How many responses name each value, if counts[v] people hold value v and each lie has the
+    probability `lie`.
+    """
+    # With this probability a response is a uniform value, and otherwise the truth.
+    share = len(counts) * lie
+    blind = [int(binomial(source, n, share)[0]) for n in counts.tolist()]
+    return counts - blind + multinomial(source, sum(blind), [1] * len(counts))
+
+
+@dataclass(frozen=True)
+class KAryRandomizer(Randomizer):
+    """Sends a person's bucket, or each of the others with probability t/2^64."""
+
+    buckets: int
+    weight: int  # t
+
+    fixed_messages = 1
+
+    @property
+    def alphabet(self) -> Alphabet:
+        return Alphabet.numbers(self.buckets)
+
+    def send(self, encoded: NDArray[Any], source: Source) -> Messages:
+        return Messages.one_each(respond(encoded, self.buckets, self.weight, source))
+
+    def law(self, value: int) -> BundleLaw:
+        lie = Fraction(self.weight, WHOLE)
+        truth = 1 - (self.buckets - 1) * lie
+        return {((bucket, 1),): truth if bucket == value else lie for bucket in range(self.buckets)}

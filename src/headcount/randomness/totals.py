@@ -44,10 +44,15 @@ def negative_binomial(
     return table(laws.negative_binomial, r, p).sample(source, count)
 
 
-def long_negative_binomial(source: Source, r: Fraction, gamma: Fraction) -> int:
-    """One draw from NB(r, e^−γ), whose law may be too long for a table."""
+def long_negative_binomial(
+    source: Source, r: Fraction, gamma: Fraction, count: int = 1
+) -> NDArray[np.int64]:
+    """`count` independent draws from NB(r, e^−γ), whose law may be too long for a table."""
     parts = math.ceil(r / _LARGEST_R)
-    return int(NegativeBinomialShare(r / parts, gamma).draw(source, parts)[1].sum())
+    places, drawn = NegativeBinomialShare(r / parts, gamma).draw(source, parts * count)
+    out = np.zeros(count, dtype=np.int64)
+    np.add.at(out, places // parts, drawn)
+    return out
 
 
 def binomial(source: Source, trials: int, p: Fraction, count: int = 1) -> NDArray[np.int64]:

@@ -13,7 +13,7 @@ from headcount.core.protocol import Protocol
 from headcount.core.source import Source
 from headcount.core.tally import Tally
 from headcount.road.pieces import tally_of_part
-from headcount.road.shuffler import Shuffler
+from headcount.road.shuffler import shuffle
 
 # The name of a group. It is None if there is only one group, of everybody.
 Group: TypeAlias = str | int | bool | None
@@ -40,7 +40,8 @@ class People(ABC):
     def tallies(
         self, protocols: Mapping[Group, Protocol], source: Source, progress: Progress
     ) -> Mapping[Group, Tally]:
-        """The tally of the messages of each of these groups, made with the group's protocol.
+        """The tally of the messages of each of these groups, made with the group's protocol. It may
+        be the tally before or after the shuffler withholds or adds messages.
 
         People are processed in the order of their rows, `people_at_once` of a randomizer at a time.
         Piece i of group g uses the source `source.part(g).part(i)`. The number g is the group's
@@ -70,4 +71,4 @@ class Values(People):
         if protocol.trust is not Trust.SHUFFLE:
             return tally_of_part(protocol, self.encoded, source)
         messages = protocol.randomizer.send(self.encoded, source)
-        return protocol.tally(Shuffler.of(protocol).mix(messages, source))
+        return protocol.tally(shuffle(messages, source, protocol))

@@ -31,8 +31,9 @@ class Piece(NamedTuple):
 
 
 def collect(protocol: Protocol, values: ArrayLike, source: Source) -> Tally:
-    """The tally of a whole crowd's messages. Rare messages are withheld if the protocol says so."""
-    return passed_on(protocol, tally_of_part(protocol, protocol.task.encode(values), source))
+    """The tally of a whole crowd's messages, after the shuffler has withheld or added some."""
+    sent = tally_of_part(protocol, protocol.task.encode(values), source)
+    return passed_on(protocol, sent, source)
 
 
 def tally_of_part(protocol: Protocol, encoded: NDArray[Any], source: Source) -> Tally:

@@ -1,6 +1,6 @@
 """The one road: people's values become messages, a tally, and an estimate.
 
-    values ──┬─ one by one ────▶ messages ─┬─ mixed, rare ones withheld ─▶ tally ──▶ estimate
+    values ──┬─ one by one ────▶ messages ─┬─ mixed by the shuffler ─────▶ tally ──▶ estimate
              └▶ counts ─ one by one ▶──────┘                                ▲
                   └───────────── the tally is drawn at once ────────────────┘
 
@@ -88,7 +88,8 @@ def walk(
     estimates: dict[Group, Estimate] = {}
     for number, (group, route) in enumerate(routes.items()):
         noise = bits.own(bits.noise, number)
-        estimate = route.protocol.estimate(passed_on(route.protocol, tallies[group]), noise)
+        tally = passed_on(route.protocol, tallies[group], noise)
+        estimate = route.protocol.estimate(tally, noise)
         way = _way(route, counted=people.counts(group) is not None)
         estimates[group] = replace(estimate, way=way.words)
     return estimates

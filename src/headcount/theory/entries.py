@@ -124,6 +124,8 @@ _LOCAL_MINIMAX = (
     "Duchi, Jordan, Wainwright 2018, Minimax Optimal Procedures for Locally Private Estimation"
 )
 _BEST_T = "the best t from 1 to {people}; κ = δₜ + (1−δₜ)·tanh²(tε/2), δₜ = δ(e^{{tε}}−1)/(e^ε−1)"
+# The noise of a shuffler hides people whether others are honest or not, like that of a curator.
+_MIXES = "the shuffler adds no noise"
 
 ENTRIES = (
     Entry(
@@ -227,7 +229,7 @@ ENTRIES = (
         "√⌊n/h⌋ · max (t/2)·√(1/κ − 1)",
         "No unbiased shuffle protocol whose privacy relies only on the honest people has a smaller "
         "error.",
-        "unbiased; any number of messages; " + _BEST_T.format(people="h"),
+        f"unbiased; any number of messages; {_MIXES}; " + _BEST_T.format(people="h"),
         _TWO_POINTS + ", for each of ⌊n/h⌋ crowds of h people",
         _always,
         _shuffle_lower,
@@ -251,7 +253,8 @@ ENTRIES = (
         "lower bound",
         "√⌊n/h⌋ · √((d−1)²(w+(d−w)b)²/(d²·w(d−w)(1−b)²) − (d−1)/d²); b = e^−ε",
         "No unbiased shuffled counts of all buckets have a smaller error in the worst of them.",
-        "δ = 0; unbiased; no shared randomness; the w from 1 to d−1 with the smallest value",
+        f"δ = 0; unbiased; no shared randomness; {_MIXES}; the w from 1 to d−1 with the smallest "
+        "value",
         _EIGENVALUES + ", for each of ⌊n/h⌋ crowds of h people",
         _pure,
         _shuffle_buckets,
@@ -263,7 +266,7 @@ ENTRIES = (
         "lower bound",
         "√n/(2·sinh(ε/2))",
         "With one message per person and δ = 0, shuffling does not help: the local bound holds.",
-        "δ = 0; one message per person, from the same randomizer for all; unbiased",
+        f"δ = 0; one message per person, from the same randomizer for all; {_MIXES}; unbiased",
         f"{_SEPARATING}; then local.*.lower",
         _pure,
         _local_lower,
@@ -292,7 +295,8 @@ ENTRIES = (
         "rate",
         "√(n/h)·√ln(1/δ)/ε",
         "With one message per person, the error of a count also grows with √ln(1/δ).",
-        "ln(1/δ) ≤ hε², ε ≤ 1, 0 < δ < 1/n; one message per person; tight in δ for a constant ε",
+        "ln(1/δ) ≤ hε², ε ≤ 1, 0 < δ < 1/n; one message per person; "
+        f"{_MIXES}; tight in δ for a constant ε",
         "Cheu, Smith, Ullman, Zeber, Zhilyaev 2019, Distributed Differential Privacy via Shuffling "
         "(EUROCRYPT); lower bound Ω(√log(1/δ)): as stated by Ghazi, Kumar, "
         "Manurangsi, Pagh 2020",
@@ -307,7 +311,8 @@ ENTRIES = (
         "rate",
         "n^(1/6)·(n/h)^(1/3)·ln(1/δ)^(1/3)/ε^(2/3)",
         "With one message per person, the error of a sum of real numbers grows like n^(1/6).",
-        "real numbers; ln(1/δ) ≤ hε², ε ≤ 1, 0 < δ < 1/n; one message per person; tight in n",
+        "real numbers; ln(1/δ) ≤ hε², ε ≤ 1, 0 < δ < 1/n; one message per person; "
+        f"{_MIXES}; tight in n",
         "Balle, Bell, Gascón, Nissim 2019, The Privacy Blanket of the Shuffle Model (CRYPTO)",
         lambda at: _one_message(at) and not at.whole,
         _one_message_sum,
@@ -335,8 +340,8 @@ ENTRIES = (
         "rate",
         "min(n^(1/4), √d)",
         "With one message per person, the largest error of all buckets grows with their number.",
-        "ln(1/δ) ≤ hε², ε ≤ 1, 0 < δ < 1/n; one message per person; up to logarithms and powers "
-        "of ε",
+        "ln(1/δ) ≤ hε², ε ≤ 1, 0 < δ < 1/n; one message per person; "
+        f"{_MIXES}; up to logarithms and powers of ε",
         "Ghazi, Golowich, Kumar, Pagh, Velingker 2021, On the Power of Multiple Anonymous Messages "
         "(EUROCRYPT)",
         _one_message,

@@ -29,7 +29,6 @@ from headcount.data.spark.remote_refusals import (
 )
 from headcount.data.spark.rows import EncodedChoice, RawRows, Reader
 from headcount.road.people import Group, Progress
-from headcount.road.shuffler import Shuffler
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -112,7 +111,7 @@ class SparkCrowds(Crowds):
         seed, groups = seed_of(source), tuple(self.surveys)
         allowed = self.reader.question.cleaning.allowed
         # Which messages are withheld depends on the messages of all partitions.
-        mixed = {group: one for group, one in protocols.items() if Shuffler.of(one).withholds}
+        mixed = {group: one for group, one in protocols.items() if one.shuffler.withholds}
         plain = {group: one for group, one in protocols.items() if group not in mixed}
         tallies: dict[Group, Tally] = {}
         progress(0.0)
@@ -125,8 +124,11 @@ class SparkCrowds(Crowds):
                 for group, (users, counts) in gathered(self.rows, step, allowed, kinds).items():
                     tallies[group] = Tally(counts, users, *kinds[group], source.secure)
             for group, one in mixed.items():
-                sent = messages(self.rows, self.reader, one, seed, groups, group, ordered=False)
-                tally = tallied(sent, one, users=self.surveys[group].users)
+                users = self.surveys[group].users
+                sent = messages(
+                    self.rows, self.reader, one, seed, groups, group, users=users, ordered=False
+                )
+                tally = tallied(sent, one, users=users)
                 tallies[group] = replace(tally, secure=source.secure)
         progress(1.0)
         check_same(self.surveys, tallies, protocols, DATA)

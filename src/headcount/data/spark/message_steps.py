@@ -19,7 +19,6 @@ from headcount.data.spark.results import Batches, count_result, result_batch
 from headcount.data.spark.rows import Reader, partition_source, quietly
 from headcount.randomness.sources import SeededSource
 from headcount.road.people import Group
-from headcount.road.shuffler import Shuffler
 
 if TYPE_CHECKING:
     import pyarrow
@@ -49,19 +48,21 @@ class SendStep:
             bits = source.part(number)
             for start in range(0, len(codes), size):
                 sent = self.protocol.randomizer.send(codes[start : start + size], bits)
-                admitted = Shuffler.of(self.protocol).admitted(sent)
+                admitted = self.protocol.shuffler.admitted(sent)
                 payload = self.protocol.alphabet.messages(admitted.payload)
                 for at in range(0, len(payload), _ROWS):
-                    yield self._batch(payload[at : at + _ROWS], bits)
+                    yield message_batch(payload[at : at + _ROWS], bits, mixed=self.mixed)
 
-    def _batch(self, payload: NDArray[Any], source: Source) -> "pyarrow.RecordBatch":
-        import pyarrow
 
-        arrays = [message_column(payload)]
-        if self.mixed:
-            keys = source.integers(2 * len(payload), np.uint64).view(np.int64).reshape(2, -1)
-            arrays += [pyarrow.array(key) for key in keys]
-        return pyarrow.RecordBatch.from_arrays(arrays, ["message", "key", "tie"][: len(arrays)])
+def message_batch(payload: NDArray[Any], source: Source, *, mixed: bool) -> "pyarrow.RecordBatch":
+    """A row for each message. If `mixed`, it has random keys."""
+    import pyarrow
+
+    arrays = [message_column(payload)]
+    if mixed:
+        keys = source.integers(2 * len(payload), np.uint64).view(np.int64).reshape(2, -1)
+        arrays += [pyarrow.array(key) for key in keys]
+    return pyarrow.RecordBatch.from_arrays(arrays, ["message", "key", "tie"][: len(arrays)])
 
 
 @dataclass(frozen=True)

@@ -1,32 +1,32 @@
 """Messages as a table of Spark. They are randomized now, stored, and analyzed later."""
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from headcount.core import checks
 from headcount.core.budget import Trust
-from headcount.core.errors import InvalidParameter, InvalidValue
-from headcount.core.protocol import Protocol, check_users, tally_of
+from headcount.core.errors import InvalidParameter
+from headcount.core.protocol import Protocol, check_users, has_noise, tally_of
 from headcount.core.source import Source
-from headcount.core.table import counted, counted_people
 from headcount.core.tally import Tally
 from headcount.data.cleaning import Fill, cleaning
 from headcount.data.question import Question
 from headcount.data.spark.columns import message_type
 from headcount.data.spark.executor_steps import SurveyStep
 from headcount.data.spark.frames import gathered, mapped, needed, seed_of, spark_errors, written
-from headcount.data.spark.message_steps import CountStep, SendStep
+from headcount.data.spark.message_steps import CountStep, SendStep, message_batch
 from headcount.data.spark.remote_refusals import DiscreetCleaning
 from headcount.data.spark.rows import RawRows, Reader
 from headcount.randomness.sources import SecureSource, SeededSource
 from headcount.road.people import Group
-from headcount.road.shuffler import Shuffler
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 MESSAGE = "message"  # the name of the only column of the table
+_NOISE = 2**31  # the part of a seed for the noise of the shuffler. No partition has this number.
 
 
 def randomized(
@@ -40,8 +40,8 @@ def randomized(
     """The messages that people send about a column, as a table with the single column `message`.
 
     In local trust each row is one person. In shuffle trust each row is one message, and the rows
-    are in random order. Rare messages are withheld if the protocol demands it. In central trust
-    nothing is randomized, so a central protocol is refused.
+    are in random order. Rare messages are withheld, or noise messages are added, if the protocol
+    demands it. In central trust nothing is randomized, so a central protocol is refused.
 
     A message is a whole number, or an array of whole numbers. The table is computed now, only once,
     and every reading of it gives the same rows. Write it to a permanent place if you want to keep
@@ -60,7 +60,7 @@ def randomized(
         groups = gathered(rows, SurveyStep(reader), policy.allowed)
         people = groups[None][0] if groups else 0
         check_users(protocol, people)
-        return messages(rows, reader, protocol, seed)
+        return messages(rows, reader, protocol, seed, users=people)
 
 
 def tallied(frame: Any, protocol: Protocol, *, users: int | None = None) -> Tally:
@@ -75,18 +75,14 @@ def tallied(frame: Any, protocol: Protocol, *, users: int | None = None) -> Tall
     sent, counts = groups.get(None, (0, np.zeros(protocol.estimator.tally_size, dtype=np.int64)))
     each = protocol.randomizer.fixed_messages
     if users is None:
-        if not each:
+        if not each or protocol.shuffler.adds:
             raise InvalidParameter(
                 f"`users` must say how many people sent messages with {protocol.name}, got none"
             )
         users = -(-sent // each)
     people = checks.whole("users", users, low=0, high=2**63 - 1)
-    if each and sent != each * people:
-        raise InvalidValue(
-            f"with {protocol.name} each person must send {counted(each, 'message')}, "
-            f"got {counted(sent, 'message')} from {counted_people(people)}"
-        )
-    return tally_of(protocol, counts, people, secure=True)
+    noises = int(has_noise(protocol, sent, people))
+    return replace(tally_of(protocol, counts, people, secure=True), noises=noises)
 
 
 def messages(
@@ -97,9 +93,14 @@ def messages(
     groups: tuple[Group, ...] = (None,),
     group: Group = None,
     *,
+    users: int,
     ordered: bool = True,
 ) -> "DataFrame":
-    """The messages of a group, in the form in which the protocol's trust lets others see them."""
+    """The messages of a group of `users` people, in the form in which the protocol's trust lets
+    others see them.
+    """
+    import pyarrow
+
     mixed = protocol.trust is Trust.SHUFFLE
     schema = f"{MESSAGE} {message_type(protocol.alphabet)}" + ", key bigint, tie bigint" * mixed
     step = SendStep(reader, groups, group, protocol, mixed, seed)
@@ -107,7 +108,14 @@ def messages(
     sent = written(mapped(rows, step, schema))
     if not mixed:
         return sent
-    shuffler = Shuffler.of(protocol)
+    shuffler = protocol.shuffler
+    if shuffler.adds:
+        # The driver draws the noise, once.
+        source = SecureSource() if seed is None else seed.part(_NOISE)
+        noise = shuffler.noise(users, source)
+        batch = message_batch(noise.messages, source, mixed=True)
+        added = rows.sparkSession.createDataFrame(pyarrow.Table.from_batches([batch]), schema)
+        sent = added if noise.alone else sent.unionByName(added)
     if shuffler.withholds:
         copies = sent.groupBy(MESSAGE).count()
         common = copies.where(shuffler.passes(copies["count"])).select(MESSAGE)

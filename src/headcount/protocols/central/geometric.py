@@ -26,15 +26,17 @@ from headcount.accounting.geometric import listed_law, moved_curve
 from headcount.core.budget import Trust
 from headcount.core.cached import cached_property
 from headcount.core.guarantee import Guarantee, PrivacyCurve
-from headcount.core.messages import Alphabet, Messages
+from headcount.core.influence import Shifts
+from headcount.core.messages import Alphabet
 from headcount.core.promise import promise
 from headcount.core.protocol import Protocol
-from headcount.core.randomizer import MOST_BUNDLES, BundleLaw, Randomizer
+from headcount.core.randomizer import MOST_BUNDLES
 from headcount.core.source import Source
 from headcount.core.tally import Tally
 from headcount.core.task import Holding, Task
 from headcount.core.tasks.bounded import Mean, Sum
 from headcount.core.tasks.count import Count
+from headcount.protocols.disclosure import Disclosure
 from headcount.protocols.fixed_point import Grid
 from headcount.protocols.geometric_error import GeometricError
 from headcount.protocols.levels import (
@@ -49,25 +51,6 @@ from headcount.randomness.discrete_laplace import discrete_laplace
 from headcount.randomness.sources import SecureSource
 
 _ROUNDING_SHARE = 2.0**-14  # the share of the variance that rounding may add
-
-
-@dataclass(frozen=True)
-class Disclosure(Randomizer):
-    """Sends the value itself to the curator."""
-
-    values: Alphabet
-
-    fixed_messages = 1
-
-    @property
-    def alphabet(self) -> Alphabet:
-        return self.values
-
-    def send(self, encoded: NDArray[np.integer], source: Source) -> Messages:
-        return Messages.one_each(encoded.astype(self.values.dtype, copy=False))
-
-    def law(self, value: int) -> BundleLaw:
-        return {((value, 1),): Fraction(1)}
 
 
 @dataclass(frozen=True)
@@ -88,6 +71,9 @@ class CuratedSum(NoisySum):
 
     def level_sum(self, tally: Tally, source: Source | None) -> int:
         return int(tally.counts[0]) + discrete_laplace(source or SecureSource(), self.rate)
+
+    def shifts(self, users: int, alphabet: Alphabet) -> Shifts:
+        return self.level_shifts(users, 0, self.grid.levels)  # the noise is the curator's
 
     def noise_error(self, users: int) -> GeometricError:
         return GeometricError(float(self.rate))

@@ -28,6 +28,7 @@ from headcount.core.cached import cached_property
 from headcount.core.estimate import Answer
 from headcount.core.estimator import Estimator
 from headcount.core.guarantee import Guarantee, PrivacyCurve
+from headcount.core.influence import Shifts
 from headcount.core.messages import Alphabet
 from headcount.core.promise import promise
 from headcount.core.protocol import Protocol
@@ -36,7 +37,7 @@ from headcount.core.source import Source
 from headcount.core.tally import Tally
 from headcount.core.task import Holding, Task
 from headcount.core.tasks.histogram import Histogram
-from headcount.protocols.central.geometric import Disclosure
+from headcount.protocols.disclosure import Disclosure
 from headcount.protocols.fixed_point import RoundedError
 from headcount.protocols.geometric_error import GeometricError
 from headcount.randomness.discrete_laplace import discrete_laplace
@@ -61,6 +62,9 @@ class CuratedBuckets(Estimator):
         source = source or SecureSource()
         noise = [discrete_laplace(source, self.rate) for _ in tally.counts]
         return (tally.counts * self.steps + noise).astype(np.float64) / self.steps
+
+    def shifts(self, users: int, alphabet: Alphabet) -> Shifts:
+        return Shifts(most=1.0, least=0.0)  # the noise is the curator's
 
     def release_law(self, tally: Tally) -> Mapping[Any, Fraction] | None:
         most = tally.users * self.steps
@@ -109,7 +113,7 @@ class GeometricHistogram(Protocol):
 
     @cached_property
     def curve(self) -> PrivacyCurve:
-        return MovedCurve(*moved_laws(float(self.rate), self.steps))
+        return MovedCurve.of(*moved_laws(float(self.rate), self.steps))
 
     @property
     def guarantee(self) -> Guarantee:

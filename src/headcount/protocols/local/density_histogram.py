@@ -34,6 +34,7 @@ from headcount.core.errors import InvalidParameter
 from headcount.core.estimate import Answer, ErrorLaw
 from headcount.core.estimator import Estimator
 from headcount.core.guarantee import Guarantee, NearCurve
+from headcount.core.influence import Shifts
 from headcount.core.messages import Alphabet, Messages
 from headcount.core.promise import promise_alone
 from headcount.core.protocol import Protocol
@@ -129,6 +130,11 @@ class VectorSums(Estimator):
     def unbiased(self, tally: Tally, source: Source | None = None) -> Answer:
         return (tally.counts - tally.users * self.reach).astype(np.float64)
 
+    def shifts(self, users: int, alphabet: Alphabet) -> Shifts:
+        # Each number is from −C to 1 + C: noise of any size is admitted in all of them.
+        buckets, noise = self.task.domain, float(self.reach)
+        return Shifts(1 + noise, -noise, places=(0, buckets), everywhere=True)
+
     def standard_error(self, users: int, held: Holding | None) -> float:
         return self.number.standard_error(users, None)
 
@@ -170,7 +176,7 @@ class LaplaceBins(Protocol):
     @cached_property
     def curve(self) -> SymmetricCurve:
         # Two numbers change. Rounding changes the law of each by a small total variation.
-        exact = MovedCurve(*moved_laws(self.parameters["rate"], 1))
+        exact = MovedCurve.of(*moved_laws(self.parameters["rate"], 1))
         near = NearCurve(exact, 2 * len(self.randomizer.sent) / FINE)
         return SymmetricCurve(near.delta, self.local_epsilon, steps=2)
 

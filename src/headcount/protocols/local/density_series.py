@@ -49,6 +49,7 @@ from headcount.core.errors import InvalidParameter
 from headcount.core.estimate import Answer, DensityError, NormalError
 from headcount.core.estimator import Estimator
 from headcount.core.guarantee import Guarantee
+from headcount.core.influence import Shifts
 from headcount.core.messages import Alphabet, Messages
 from headcount.core.promise import promise
 from headcount.core.protocol import Protocol
@@ -244,6 +245,16 @@ class SeriesEstimator(Estimator):
         for coefficient, wave in zip(coefficients, self._waves_on_grid(), strict=True):
             out += math.sqrt(2) * coefficient * wave
         return out / float(self.task.span)
+
+    def shifts(self, users: int, alphabet: Alphabet) -> Shifts:
+        """A person adds B·Σ z_j φ_j(s)/n at s, and if honest Σ φ_j(u)φ_j(s)/n on average, u being
+        the person's number. All u of the grid are tried.
+        """
+        grid = np.array(list(self._waves_on_grid()))
+        signs = self.amplitude * math.sqrt(2) * np.abs(grid).sum(axis=0)
+        honest = 2 * (grid.T @ grid)
+        alone = Shifts(signs, -signs, honest=(honest.min(axis=0), honest.max(axis=0)))
+        return alone.scaled(1 / (users * float(self.task.span)))
 
     def standard_error(self, users: int, held: Holding | None) -> float:
         variance = self.amplitude**2 * self.squares

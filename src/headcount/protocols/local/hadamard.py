@@ -2,15 +2,18 @@
 
 Notation    x ∈ {0, …, d−1} is a person's bucket, D = 2^m ≥ d. ⟨j, x⟩ is the parity of the bits that
             are set in both j and x, so (−1)^⟨j, x⟩ are the entries of the Hadamard matrix.
-Randomizer  Draw j uniformly below D. Report j and the bit ⟨j, x⟩, flipped with probability t/2^64.
-            t is the smallest integer for which the ratio of probabilities is at most e^ε.
+Randomizer  Draw j uniformly from 1, …, D − 1. Report j and the bit ⟨j, x⟩, flipped with
+            probability t/2^64. t is the smallest integer for which the ratio of probabilities is at
+            most e^ε. j = 0 is refused, because such a report would support all buckets at once.
 Analyzer    A report (j, b) supports the buckets with ⟨j, x⟩ = b (see `frequency_oracle`). One fast
             transform counts the reports for all buckets:
             N = (n + Σ_j (zeros_j − ones_j)(−1)^⟨j, x⟩)/2.
 Privacy     Pure: the privacy of the bit, because j does not depend on x.
-Error       The variance is ((e^ε+1)/(e^ε−1))² per person for a rare bucket, and slightly less for
-            others. Buckets are uncorrelated, because ⟨j, x⊕x'⟩ and ⟨j, x⊕x''⟩ are independent.
-Messages    1 message of m + 1 bits, 2j + b.
+Error       A report supports the owner's bucket with probability p = 1 − t/2^64, and another with
+            probability q = αp + (1−α)(1−p), where α = (D/2 − 1)/(D − 1) (see `linear_hashes`). For
+            many buckets α is near ½, and the variance is near ((e^ε+1)/(e^ε−1))² per person for a
+            rare bucket. It is smaller for few buckets.
+Messages    1 message, 2j + b, of m + 1 bits.
 """
 
 from collections.abc import Mapping
@@ -25,10 +28,16 @@ from headcount.core.cached import cached_property
 from headcount.core.messages import Alphabet, Messages
 from headcount.core.randomizer import MOST_BUNDLES, BundleLaw, Randomizer
 from headcount.core.source import Source
-from headcount.protocols.frequency_oracle import FrequencyOracle, Support, SupportEstimator
-from headcount.protocols.linear_hashes import parity, walsh
+from headcount.protocols.frequency_oracle import (
+    MOST_DRAWS,
+    FrequencyOracle,
+    Support,
+    SupportEstimator,
+    SupportSets,
+)
+from headcount.protocols.linear_hashes import guard_pair, guard_triple, parity, walsh
 from headcount.protocols.responses import lie_weight
-from headcount.randomness.draws import WHOLE, bernoulli
+from headcount.randomness.draws import WHOLE, bernoulli, uniform
 
 
 @dataclass(frozen=True)
@@ -42,12 +51,14 @@ class HadamardRandomizer(Randomizer):
 
     @property
     def alphabet(self) -> Alphabet:
-        return Alphabet.numbers(2 << self.log_size)
+        every = range(2, 2 << self.log_size)  # without j = 0
+        return Alphabet(np.min_scalar_type(every[-1]).type, every)
 
     def send(self, encoded: NDArray[Any], source: Source) -> Messages:
-        dtype = self.alphabet.dtype
-        reports = source.integers(len(encoded), dtype)
-        reports >>= dtype.type(8 * dtype.itemsize - 1 - self.log_size)
+        dtype, every = self.alphabet.dtype, self.alphabet.columns[0]
+        small: Any = dtype.type
+        reports = uniform(source, len(encoded), len(every), small)
+        reports += dtype.type(every[0])
         # Each number is 2j or 2j + 1. Its last bit is replaced.
         bits = bernoulli(source, len(encoded), self.weight)
         bits ^= parity((reports >> dtype.type(1)) & encoded)
@@ -56,16 +67,16 @@ class HadamardRandomizer(Randomizer):
         return Messages.one_each(reports)
 
     def law(self, value: int) -> BundleLaw | None:
-        messages = 2 << self.log_size
-        if messages > MOST_BUNDLES:
+        messages = self.alphabet.columns[0]
+        if len(messages) > MOST_BUNDLES:
             return None
         lie = Fraction(self.weight, WHOLE)
         return {
             ((message, 1),): (
                 1 - lie if (message >> 1 & value).bit_count() % 2 == message % 2 else lie
             )
-            / (messages // 2)
-            for message in range(messages)
+            / (len(messages) // 2)
+            for message in messages
         }
 
 
@@ -74,6 +85,21 @@ class HadamardEstimator(SupportEstimator):
     """Counts the reports that support each bucket with one fast transform."""
 
     log_size: int  # m
+
+    @property
+    def supported(self) -> tuple[int, int]:
+        half = 1 << (self.log_size - 1)
+        return self.task.domain - half, half
+
+    @cached_property
+    def supports(self) -> SupportSets | None:
+        messages = np.arange(2, 2 << self.log_size, dtype=np.int64)
+        if len(messages) * self.task.domain > MOST_DRAWS:
+            return None
+        parities = parity(
+            (messages[:, None] >> 1).view(np.uint64) & np.arange(self.task.domain, dtype=np.uint64)
+        )
+        return SupportSets.of(parities == (messages[:, None] & 1))
 
     def count(self, payload: NDArray[Any]) -> NDArray[np.int64]:
         counts = np.bincount(payload, minlength=2 << self.log_size).astype(np.int64)
@@ -97,8 +123,15 @@ class Hadamard(FrequencyOracle):
 
     @cached_property
     def support(self) -> Support:
-        own, other = 1 - Fraction(self.weight, WHOLE), Fraction(1, 2)
-        return Support(own, other, own * other, other * other)
+        lie = Fraction(self.weight, WHOLE)
+        equal, different = guard_pair(self.log_size)
+        all_equal, owner_differs = guard_triple(self.log_size)
+        return Support(
+            own=1 - lie,
+            other=equal * (1 - lie) + different * lie,
+            own_and_other=equal * (1 - lie),
+            two_others=all_equal * (1 - lie) + owner_differs * lie,
+        )
 
     @cached_property
     def randomizer(self) -> HadamardRandomizer:
@@ -110,4 +143,4 @@ class Hadamard(FrequencyOracle):
 
     @property
     def parameters(self) -> Mapping[str, float]:
-        return {"lie_probability": self.weight / WHOLE, "coefficients": 1 << self.log_size}
+        return {"lie_probability": self.weight / WHOLE, "coefficients": (1 << self.log_size) - 1}

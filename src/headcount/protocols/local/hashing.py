@@ -1,19 +1,26 @@
 """Local hashing (Wang, Blocki, Li, Jha 2017; with two values Bassily, Smith 2015).
 
 Notation    x ∈ {0, …, d−1} is a person's bucket, d ≤ 2^m, and H(x) < g its hash. If g = 2^l, H is a
-            linear hash of l bits (see `linear_hashes`). For other g, the values v of a linear hash
-            of l bits are divided into g intervals by v ↦ ⌊vg/2^l⌋. π_y is the share of the y-th
-            interval, nearly 1/g.
+            linear hash v = Mx + b of l bits (see `linear_hashes`). For other g, v has enough bits
+            to be divided into g nearly equal intervals by v ↦ ⌊vg/2^l⌋. If g is odd and the first
+            bit of v is 1, the second bit is flipped before that.
+Guards      The first row of M is a guard, and if g is odd the second one, too. So no hash is the
+            same for all buckets. Proof: a guard's bit takes both values. The first bit of v says in
+            which half v is. If g is even, no interval is in both halves. If g is odd, only the
+            middle interval is. In it the first two bits of v are 01 or 10, so the second bit of
+            Mx + b is always 1.
 Randomizer  Draw a hash H. Report H, and H(x) through k-ary randomized response among g values: the
             truth with probability p, and each other value with probability t/2^64.
 Analyzer    A report (H, y) supports the buckets with H(x) = y (see `frequency_oracle`). The reports
             are counted by hashing all buckets. If there are many buckets, they are counted by one
-            fast transform: with 1[v ∈ interval] = 2^−l Σ_u c_u (−1)^⟨u, v⟩ and v = Mx + b, the
-            number of reports that support x is 2^−l Σ_u Σ_reports c_u (−1)^⟨u, b⟩ (−1)^⟨uM, x⟩.
+            fast transform: with 1[⌊vg/2^l⌋ = y] = 2^−l Σ_u c_u (−1)^⟨u, Mx + b⟩, the number of
+            reports that support x is 2^−l Σ_u Σ_reports c_u (−1)^⟨u, b⟩ (−1)^⟨uM, x⟩.
 Privacy     Pure: the privacy of k-ary response among g values, for every hash.
-Error       The hashes of three buckets are independent, so p, q, r and s are exact:
-            q = κp + (1−κ)t/2^64 with κ = Σπ². The variance per person for a rare bucket is
-            (e^ε+g−1)²/((g−1)(e^ε−1)²). g is the integer that minimizes it, near e^ε + 1.
+Error       κ and κ' are the probabilities that two and that three buckets have the same hash. They
+            are computed exactly, and are a little smaller than without guards. Then
+            q = κp + (1−κ)t/2^64, and r and s follow, too. For many buckets κ is near 1/g, and the
+            variance per person for a rare bucket is near (e^ε+g−1)²/((g−1)(e^ε−1)²). g is the
+            integer that minimizes this, near e^ε + 1.
 Messages    1 message of l(m+1) bits and one of g values.
 """
 
@@ -37,11 +44,12 @@ from headcount.protocols.frequency_oracle import (
     FrequencyOracle,
     Support,
     SupportEstimator,
+    SupportSets,
     check_told_apart,
 )
-from headcount.protocols.linear_hashes import parity, walsh
+from headcount.protocols.linear_hashes import guard_pair, guard_triple, parity, walsh
 from headcount.protocols.responses import lie_weight, respond
-from headcount.randomness.draws import WHOLE
+from headcount.randomness.draws import WHOLE, uniform
 
 MOST_VALUES = 2**16
 _EVEN = 4  # the number of bits beyond those of g, which make the intervals nearly equal
@@ -54,7 +62,7 @@ _TRANSFORM = 32  # one term of the transform takes as long as this many hashes
 
 @dataclass(frozen=True)
 class Hashes:
-    """All hashes of buckets to g values."""
+    """The hashes of buckets to g values, none of which is the same for all buckets."""
 
     buckets: int
     values: int  # g
@@ -71,9 +79,15 @@ class Hashes:
         return (self.buckets - 1).bit_length()
 
     @property
-    def words(self) -> int:
-        """The number of different words. A hash consists of l words."""
-        return 2 << self.log_size
+    def guards(self) -> int:
+        """The number of guards among the rows of M. Their words come last, for the first bits."""
+        return 1 + self.values % 2
+
+    @property
+    def words(self) -> list[range]:
+        """The possible words of each row of M. A guard is not 0."""
+        every = 2 << self.log_size
+        return [range(every)] * (self.bits - self.guards) + [range(2, every)] * self.guards
 
     @cached_property
     def starts(self) -> NDArray[np.int64]:
@@ -81,18 +95,43 @@ class Hashes:
         values = np.arange(self.values + 1)
         return -(-(values << self.bits) // self.values)
 
-    @property
-    def shares(self) -> list[Fraction]:
-        """The shares π_y of the intervals."""
-        return [Fraction(int(size), 1 << self.bits) for size in np.diff(self.starts)]
+    def places(self, linear: NDArray[Any]) -> NDArray[Any]:
+        """The number v whose interval is the hash, for each number Mx + b."""
+        if self.guards == 1:
+            return linear
+        first = linear >> linear.dtype.type(self.bits - 1)
+        places: NDArray[Any] = linear ^ (first << linear.dtype.type(self.bits - 2))
+        return places
+
+    @cached_property
+    def collisions(self) -> tuple[Fraction, Fraction]:
+        """The probabilities κ and κ' that two and that three buckets have the same hash."""
+        guards, free = self.guards, self.bits - self.guards
+        linear = np.arange(1 << self.bits)
+        cells = (self.places(linear) * self.values >> self.bits) << guards | linear >> free
+        sizes = np.bincount(cells, minlength=self.values << guards).reshape(self.values, -1)
+        pairs = np.einsum("ya,yb->ab", sizes, sizes)
+        triples = np.einsum("ya,yb,yc->abc", sizes, sizes, sizes)
+        two, three = guard_pair(self.log_size), guard_triple(self.log_size)
+        same_two = same_three = Fraction(0)
+        for (one, other), ways in np.ndenumerate(pairs):
+            bits = [(one ^ other) >> i & 1 for i in range(guards)]
+            same_two += int(ways) * math.prod((two[bit] for bit in bits), start=Fraction(1))
+        for (one, other, third), ways in np.ndenumerate(triples):
+            differ = [(one ^ other | one ^ third) >> i & 1 for i in range(guards)]
+            same_three += int(ways) * math.prod((three[bit] for bit in differ), start=Fraction(1))
+        # The first bucket has any of 2^l numbers. Of the others, only the bits below the guards'
+        # bits are free.
+        rest = 1 << free
+        return same_two / (rest << self.bits), same_three / (rest * rest << self.bits)
 
     def of(self, words: NDArray[Any], buckets: NDArray[Any]) -> NDArray[np.int64]:
         """The hash H(x) of each person's bucket. Each person has their own hash."""
-        asked = buckets.astype(words.dtype) | words.dtype.type(1 << self.log_size)
+        asked = buckets.astype(words.dtype) << words.dtype.type(1) | words.dtype.type(1)
         hashed = np.zeros(len(buckets), dtype=np.min_scalar_type(self.values << self.bits))
         for place in range(self.bits):
             hashed |= parity(words[:, place] & asked).astype(hashed.dtype) << place
-        return (hashed * self.values) >> self.bits
+        return (self.places(hashed) * self.values) >> self.bits
 
 
 # Randomizer -----------------------------------------------------------------------------------
@@ -109,29 +148,34 @@ class HashingRandomizer(Randomizer):
 
     @property
     def alphabet(self) -> Alphabet:
-        words, values = range(self.hashes.words), range(self.hashes.values)
-        largest = max(words[-1], values[-1])
-        return Alphabet(np.min_scalar_type(largest).type, *[words] * self.hashes.bits, values)
+        columns = [*self.hashes.words, range(self.hashes.values)]
+        largest = max(column[-1] for column in columns)
+        return Alphabet(np.min_scalar_type(largest).type, *columns)
 
     def send(self, encoded: NDArray[Any], source: Source) -> Messages:
         bits, dtype = self.hashes.bits, self.alphabet.dtype
+        small: Any = dtype.type
         payload = np.empty((len(encoded), bits + 1), dtype=dtype)
         words = source.integers(len(encoded) * bits, dtype).reshape(-1, bits)
         words >>= dtype.type(8 * dtype.itemsize - 1 - self.hashes.log_size)
+        for place in range(bits - self.hashes.guards, bits):
+            guards = self.hashes.words[place]
+            words[:, place] = uniform(source, len(encoded), len(guards), small)
+            words[:, place] += dtype.type(guards[0])
         payload[:, :bits] = words
         hashed = self.hashes.of(words, encoded)
         payload[:, bits] = respond(hashed, self.hashes.values, self.weight, source)
         return Messages.one_each(payload)
 
     def law(self, value: int) -> BundleLaw | None:
-        words, bits, values = self.hashes.words, self.hashes.bits, self.hashes.values
-        every = words**bits
+        words, values = self.hashes.words, self.hashes.values
+        every = math.prod(map(len, words))
         if every * values > MOST_BUNDLES:
             return None
         lie = Fraction(self.weight, WHOLE)
         truth = 1 - (values - 1) * lie
         out: dict[Any, Fraction] = {}
-        for row in product(range(words), repeat=bits):
+        for row in product(*words):
             hashed = int(self.hashes.of(np.array([row]), np.array([value]))[0])
             for report in range(values):
                 out[(((*row, report), 1),)] = (truth if report == hashed else lie) / every
@@ -146,6 +190,24 @@ class HashingEstimator(SupportEstimator):
     """Counts for each bucket the reports (H, y) with H(x) = y."""
 
     hashes: Hashes
+
+    @property
+    def supported(self) -> tuple[int, int]:
+        # Half of all 2^m numbers, such as the smaller ones, can have the same hash. With two
+        # values, those of the other half have the other hash.
+        half = 1 << (self.hashes.log_size - 1)
+        return self.task.domain - half if self.hashes.values == 2 else 0, half
+
+    @cached_property
+    def supports(self) -> SupportSets | None:
+        words, buckets = self.hashes.words, np.arange(self.task.domain)
+        number = math.prod(map(len, words))
+        if number * self.hashes.values * len(buckets) > _CELLS:
+            return None
+        every = np.array(list(product(*words)))
+        hashed = self.hashes.of(np.repeat(every, len(buckets), axis=0), np.tile(buckets, number))
+        reports = hashed.reshape(number, 1, -1) == np.arange(self.hashes.values)[:, None]
+        return SupportSets.of(reports.reshape(-1, len(buckets)))
 
     def count(self, payload: NDArray[Any]) -> NDArray[np.int64]:
         log_size, bits = self.hashes.log_size, self.hashes.bits
@@ -164,7 +226,10 @@ class HashingEstimator(SupportEstimator):
         small = np.min_scalar_type((1 << bits) - 1)
         # Bit i of x adds column i of M to the hash of x. The hashes of the first block of buckets
         # are computed by doubling, and those of other blocks from the first block.
-        columns = [_column(reports, place, bits, small) for place in range(log_size + 1)]
+        columns = [
+            self.hashes.places(_column(reports, place, bits, small))
+            for place in (*range(1, log_size + 1), 0)
+        ]
         low = min(log_size, _LOG_BLOCK)
         first = np.empty((1 << low, len(reports)), dtype=small)
         first[0] = columns[-1]
@@ -190,19 +255,19 @@ class HashingEstimator(SupportEstimator):
             reports = payload[start : start + _REPORTS]
             for which, words in _sums(reports[:, :bits]):
                 weights = coefficients[which][reports[:, bits]]
-                # In a word, the bit of b is above the bits of M.
-                weights = np.where(words >= size, -weights, weights)
-                sums = np.bincount(words & (size - 1), weights, minlength=size)
+                # The last bit of a word is that of b.
+                weights = np.where(words & 1, -weights, weights)
+                sums = np.bincount(words >> 1, weights, minlength=size)
                 signs += sums.astype(np.int64)
         return walsh(signs)[: self.task.domain] >> bits
 
     @cached_property
     def _coefficients(self) -> NDArray[np.float64]:
         """The coefficients c_u of every value, with one row per u."""
-        starts = self.hashes.starts
-        table = np.zeros((self.hashes.values, 1 << self.hashes.bits), dtype=np.int64)
-        for value, row in enumerate(table):
-            row[starts[value] : starts[value + 1]] = 1
+        linear = np.arange(1 << self.hashes.bits)
+        table = np.zeros((self.hashes.values, len(linear)), dtype=np.int64)
+        table[self.hashes.places(linear) * self.hashes.values >> self.hashes.bits, linear] = 1
+        for row in table:
             walsh(row)
         return np.ascontiguousarray(table.T, dtype=np.float64)
 
@@ -210,7 +275,7 @@ class HashingEstimator(SupportEstimator):
 def _column(
     reports: NDArray[Any], place: int, bits: int, dtype: np.dtype[Any]
 ) -> NDArray[np.unsignedinteger]:
-    """The bits of every row of M at this place, as one number."""
+    """The bits of every word at this place, as one number."""
     column = np.zeros(len(reports), dtype=dtype)
     for row in range(bits):
         column |= (reports[:, row] >> place & 1).astype(dtype) << row
@@ -266,15 +331,14 @@ class Hashing(FrequencyOracle):
 
     @cached_property
     def support(self) -> Support:
-        shares = self.hashes.shares
-        square, cube = sum(share**2 for share in shares), sum(share**3 for share in shares)
+        two, three = self.hashes.collisions
         lie = Fraction(self.weight, WHOLE)
         truth = 1 - (self.hashes.values - 1) * lie
         return Support(
             own=truth,
-            other=square * truth + (1 - square) * lie,
-            own_and_other=square * truth,
-            two_others=cube * truth + (square - cube) * lie,
+            other=two * truth + (1 - two) * lie,
+            own_and_other=two * truth,
+            two_others=three * truth + (two - three) * lie,
         )
 
     @cached_property

@@ -14,14 +14,11 @@ Messages    1, a bucket.
 from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from headcount.core.cached import cached_property
-from headcount.core.messages import Alphabet, Messages
-from headcount.core.randomizer import BundleLaw, Randomizer
 from headcount.core.source import Source
 from headcount.core.task import Holding
 from headcount.protocols.frequency_oracle import (
@@ -30,31 +27,8 @@ from headcount.protocols.frequency_oracle import (
     SupportEstimator,
     check_told_apart,
 )
-from headcount.protocols.responses import lie_weight, respond
+from headcount.protocols.responses import KAryRandomizer, lie_weight, responded
 from headcount.randomness.draws import WHOLE
-from headcount.randomness.totals import binomial, multinomial
-
-
-@dataclass(frozen=True)
-class KAryRandomizer(Randomizer):
-    """Sends a person's bucket, or each of the others with probability t/2^64."""
-
-    buckets: int
-    weight: int  # t
-
-    fixed_messages = 1
-
-    @property
-    def alphabet(self) -> Alphabet:
-        return Alphabet.numbers(self.buckets)
-
-    def send(self, encoded: NDArray[Any], source: Source) -> Messages:
-        return Messages.one_each(respond(encoded, self.buckets, self.weight, source))
-
-    def law(self, value: int) -> BundleLaw:
-        lie = Fraction(self.weight, WHOLE)
-        truth = 1 - (self.buckets - 1) * lie
-        return {((bucket, 1),): truth if bucket == value else lie for bucket in range(self.buckets)}
 
 
 @dataclass(frozen=True)
@@ -62,12 +36,10 @@ class KAryEstimator(SupportEstimator):
     """Counts how often each bucket is named."""
 
     simulates_exactly = True
+    supported = (1, 1)
 
     def simulate(self, held: Holding, source: Source) -> NDArray[np.int64]:
-        # With probability kq a report is a uniform bucket, and otherwise the truth.
-        share = self.task.domain * self.support.other
-        blind = [int(binomial(source, n, share)[0]) for n in held.counts.tolist()]
-        return held.counts - blind + multinomial(source, sum(blind), [1] * len(held.counts))
+        return responded(held.counts, self.support.other, source)
 
 
 @dataclass(frozen=True)

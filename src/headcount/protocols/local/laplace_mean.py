@@ -34,7 +34,9 @@ from headcount.core.budget import Trust
 from headcount.core.cached import cached_property
 from headcount.core.errors import Infeasible
 from headcount.core.estimate import ErrorLaw, NormalError
+from headcount.core.estimator import linear_shifts
 from headcount.core.guarantee import Guarantee
+from headcount.core.influence import Shifts, end_messages
 from headcount.core.messages import Alphabet, Messages
 from headcount.core.promise import promise_alone
 from headcount.core.protocol import Protocol
@@ -170,6 +172,10 @@ class LaplaceEstimator(NoisySum):
 
     def level_sum(self, tally: Tally, source: Source | None) -> int:
         return int(tally.counts[0]) - tally.users * self.reach
+
+    def shifts(self, users: int, alphabet: Alphabet) -> Shifts:
+        # From −C/L to 1 + C/L of the range: noise of any size is admitted.
+        return linear_shifts(self, users, end_messages(alphabet))
 
     def simulate_levels(self, held: Holding, source: Source) -> NDArray[np.int64]:
         ratio = Fraction(math.exp(-self.rate))

@@ -31,6 +31,8 @@ from headcount.accounting.divergence import PairCurve
 from headcount.accounting.laws import ROUNDING, Law
 from headcount.core.budget import MOST_USERS
 from headcount.core.cached import cached_property
+from headcount.core.estimator import linear_shifts
+from headcount.core.influence import Shifts, end_messages
 from headcount.core.messages import Alphabet, Messages
 from headcount.core.randomizer import BundleLaw, Randomizer
 from headcount.core.source import Source
@@ -77,6 +79,9 @@ class PiecewiseEstimator(ResponseEstimator):
 
     def level_sum(self, tally: Tally, source: Source | None) -> Fraction:
         return self.windows.level_sum(int(tally.counts[0]), tally.users)
+
+    def shifts(self, users: int, alphabet: Alphabet) -> Shifts:
+        return linear_shifts(self, users, end_messages(alphabet))
 
     def simulate_levels(self, held: Holding, source: Source) -> NDArray[np.int64]:
         return np.array([self.windows.simulate(held, source)])

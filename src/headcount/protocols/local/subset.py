@@ -34,18 +34,21 @@ from headcount.core.errors import InvalidValue
 from headcount.core.messages import Alphabet, Messages
 from headcount.core.randomizer import MOST_BUNDLES, BundleLaw, Randomizer
 from headcount.core.source import Source
-from headcount.core.task import Holding
 from headcount.protocols import packed_bits
-from headcount.protocols.frequency_oracle import FrequencyOracle, Support, SupportEstimator
+from headcount.protocols.frequency_oracle import (
+    MOST_DRAWS,
+    FrequencyOracle,
+    Support,
+    SupportEstimator,
+    SupportSets,
+)
 from headcount.protocols.responses import share_weight
 from headcount.randomness.draws import WHOLE, bernoulli, packed_bernoulli, uniform
-from headcount.randomness.totals import binomial, multinomial
 
 _LISTED = 20  # with at most this many buckets, all sets are listed
 _PEOPLE = 1 << 16  # the number of people whose sets are made at a time
 _DIGITS = 12  # the most binary digits of the probability of the bits that are drawn first
 _ROW, _STEP = 25, 25  # the time of one more set, and of one more bucket, in random bytes
-_SIMULATED = 512  # with at most this many draws, a simulation counts the reports of every set
 
 
 # Randomizer -----------------------------------------------------------------------------------
@@ -197,29 +200,16 @@ class SubsetEstimator(SupportEstimator):
         return packed_bits.column_sums(rows, self.task.domain)
 
     @property
-    def simulates_exactly(self) -> bool:
-        buckets = self.task.domain
-        return buckets * math.comb(buckets, self.size) <= _SIMULATED
+    def supported(self) -> tuple[int, int]:
+        return self.size, self.size
 
-    def simulate(self, held: Holding, source: Source) -> NDArray[np.int64]:
-        """A simulated tally. With few sets, it counts the reports of every set, which is exact.
-
-        Otherwise each bucket is drawn from its law. The correlation of two buckets, about −1/(d−1)
-        because all sets have the same size, is then ignored.
-        """
+    @cached_property
+    def supports(self) -> SupportSets | None:
         buckets, size = self.task.domain, self.size
-        if not self.simulates_exactly:
-            return super().simulate(held, source)
-        sets = np.array(
-            [np.isin(np.arange(buckets), members) for members in combinations(range(buckets), size)]
-        )
-        supported = np.zeros(buckets, dtype=np.int64)
-        for bucket, people in enumerate(held.counts.tolist()):
-            lies = int(binomial(source, people, 1 - self.support.own)[0])
-            for some, having in ((people - lies, True), (lies, False)):
-                among = sets[sets[:, bucket] == having]
-                supported += multinomial(source, some, [1] * len(among)) @ among
-        return supported
+        if buckets * math.comb(buckets, size) > MOST_DRAWS:
+            return None  # then the correlation of two buckets, about −1/(d−1), is ignored
+        sets = combinations(range(buckets), size)
+        return SupportSets.of(np.array([np.isin(np.arange(buckets), some) for some in sets]))
 
 
 # Calibration ----------------------------------------------------------------------------------

@@ -1,47 +1,57 @@
 """The correlated-noise count (Ghazi, Kumar, Manurangsi, Pagh 2020).
 
 Notation    x ∈ {0,1} is a person's value, n the number of people; h of them are honest.
-            ε1 = −ln a.
+            ε₊ = −ln b and ε₋ = −ln a are the rates of the noise of +1 and of −1.
 Randomizer  Send x messages +1, and noise of +1 and −1 that mostly cancels (see `correlated_noise`).
-Analyzer    (number of +1) − (number of −1).
-Privacy     With f = NB(1, a²) + NB(r, p), δ = HS_{ε−ε1}(f ‖ f moved by 1)/(1+a) for ε ≥ ε1. In the
-            other direction δ is 0. All neighbors have this same pair of views, and δ is computed
-            exactly. Paper (the lemma of Ghazi, Kumar, Manurangsi, Pagh, Sinha 2021):
-            r = 3(1 + ln(1/δ)), p = e^{−0.2(ε−ε1)}.
-Error       Two-sided geometric noise of ε1 if everyone is honest, and otherwise n/h times its
-            variance.
-Messages    x + 2(a/(1−a) + rp/(1−p))/h messages of 1 bit. Whoever sees one person's messages can
-            tell x. The options of `correlated_protocol` trade messages for error.
+Analyzer    (number of +1) − (number of −1), minus the mean of the noise.
+Privacy     With f = NB(1, ab) + NB(r, p), δ = (1−b)/(1−ab)·HS_{ε−ε₋}(f ‖ f moved by 1). In the
+            other direction δ is 0 for ε ≥ ε₊, for any flood. So ε₊ = ε, and only the noise of −1
+            must leave a part of ε for the flood: ε₋ < ε is the option `epsilon1`. All neighbors
+            have this same pair of views, and δ is computed exactly. Paper (the lemma of Ghazi,
+            Kumar, Manurangsi, Pagh, Sinha 2021): ε₊ = ε₋, r = 3(1 + ln(1/δ)), p = e^{−0.2(ε−ε₋)}.
+Error       The variance is (n/h)(b/(1−b)² + a/(1−a)²). With ε₊ = ε₋ and everybody honest it is
+            two-sided geometric noise.
+Bundles     With `max_slots=K`, or with `minimize="slots"`, nobody ever has more than K messages.
+            This noise is in `capped_noise`.
+Messages    x + (b/(1−b) + a/(1−a) + 2rp/(1−p))/h messages of 1 bit. Whoever sees one person's
+            messages can tell x. The options of `correlated_protocol` trade messages for error.
 """
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from headcount.accounting.laws import Law
+from headcount.core import checks
 from headcount.core.budget import Budget, Crowd, Trust
 from headcount.core.bundles import RESERVED
 from headcount.core.cached import cached_property
-from headcount.core.estimate import Answer
+from headcount.core.errors import Infeasible, InvalidParameter
+from headcount.core.estimate import Answer, ErrorLaw
 from headcount.core.estimator import Estimator
 from headcount.core.guarantee import Guarantee, PrivacyCurve
+from headcount.core.influence import Shifts
+from headcount.core.limits import Limits
 from headcount.core.messages import Alphabet, Messages
 from headcount.core.promise import promise
 from headcount.core.protocol import Calibration
-from headcount.core.randomizer import BundleLaw, Randomizer
+from headcount.core.randomizer import BundleLaw, Randomizer, bundle_of
 from headcount.core.source import Source
 from headcount.core.tally import Tally
 from headcount.core.task import Holding, Task
 from headcount.core.tasks.count import Count
+from headcount.protocols.capped_noise import LEAST_SLOTS, MOST_SLOTS, CappedShares, SlotSearch
 from headcount.protocols.correlated_noise import CorrelatedNoise, cheapest_flood
-from headcount.protocols.correlated_protocol import CorrelatedProtocol, NoiseFamily
-from headcount.protocols.geometric_error import GeometricError
+from headcount.protocols.correlated_protocol import WISHES, CorrelatedProtocol, NoiseFamily
+
+_ROOM = 2.0**-24  # exceeds the relative error of all laws, and hardly changes the error
+
 
 # Randomizer -----------------------------------------------------------------------------------
 
@@ -68,13 +78,10 @@ class CountRandomizer(Randomizer):
 
     def law(self, value: int) -> BundleLaw | None:
         shares = self.noise.share_law()
-        if shares is None:
-            return None
-        out: dict[Any, Fraction] = {}
-        for (plus, minus), chance in shares.items():
-            copies = ((-1, minus), (1, plus + value))
-            out[tuple(pair for pair in copies if pair[1])] = chance
-        return out
+        return None if shares is None else _bundles(shares, value)
+
+    def fewer_messages(self, encoded: NDArray[np.uint8]) -> int:
+        return 1 - int(encoded[0])
 
     def overflow(self, slots: int) -> float:
         return self._noise_messages.above(slots - 1)
@@ -84,6 +91,46 @@ class CountRandomizer(Randomizer):
         return self.noise.number_law(cells=1)
 
 
+@dataclass(frozen=True)
+class CappedCountRandomizer(Randomizer):
+    """Sends x messages +1, and at most K − 1 messages of noise."""
+
+    noise: CappedShares
+
+    alphabet = CountRandomizer.alphabet
+
+    @property
+    def messages_per_user(self) -> float:
+        return self.noise.messages_per_user
+
+    def send(self, encoded: NDArray[np.uint8], source: Source) -> Messages:
+        entries = self.noise.table.sample(source, len(encoded))
+        # For each person, the +1 and then the −1.
+        copies = np.empty((len(encoded), 2), dtype=np.uint8)
+        copies[:, 0] = self.noise.plus[entries]
+        copies[:, 0] += encoded
+        copies[:, 1] = self.noise.minus[entries]
+        signs = np.tile(np.array([1, -1], dtype=np.int8), len(encoded))
+        payload = np.repeat(signs, copies.ravel())
+        return Messages(payload, len(encoded), copies.sum(axis=1, dtype=np.uint8))
+
+    def law(self, value: int) -> BundleLaw:
+        return _bundles(self.noise.law(), value)
+
+    fewer_messages = CountRandomizer.fewer_messages
+
+    def overflow(self, slots: int) -> float:
+        return self.noise.above(slots - 1)
+
+
+def _bundles(shares: Mapping[tuple[int, int], Fraction], value: int) -> BundleLaw:
+    """The law of a bundle, from the law of the numbers of +1 and −1 of its noise."""
+    out: dict[Any, Fraction] = {}
+    for (plus, minus), chance in shares.items():
+        out[bundle_of([(-1, minus), (1, plus + value)])] = chance
+    return out
+
+
 # Analyzer and its error -----------------------------------------------------------------------
 
 
@@ -91,7 +138,7 @@ class CountRandomizer(Randomizer):
 class SignedCounts(Estimator):
     """Computes the number of messages +1 minus the number of messages −1."""
 
-    noise: CorrelatedNoise
+    noise: CorrelatedNoise | CappedShares
 
     @property
     def tally_size(self) -> int:
@@ -107,12 +154,16 @@ class SignedCounts(Estimator):
         return tally.ravel()
 
     def unbiased(self, tally: Tally, source: Source | None = None) -> Answer:
-        return float(tally.counts[0] - tally.counts[1])
+        return float(int(tally.counts[0] - tally.counts[1]) - tally.users * self.noise.mean)
+
+    def shifts(self, users: int, alphabet: Alphabet) -> Shifts:
+        # The analyzer subtracts the mean of the noise of one more person.
+        return Shifts(most=1.0, least=-1.0, person=-float(self.noise.mean))
 
     def standard_error(self, users: int, held: Holding | None) -> float:
         return self.noise.error(users).standard_error
 
-    def error_law(self, users: int, unbiased: Answer) -> GeometricError:
+    def error_law(self, users: int, unbiased: Answer) -> ErrorLaw:
         return self.noise.error(users)
 
     def true_counts(self, held: Holding) -> NDArray[np.int64]:
@@ -138,9 +189,15 @@ def _calibrate(
     moved = cells > 1
     if calibration == "paper":
         r = 3 * (1 + math.log(touched / budget.delta))
-        noise = CorrelatedNoise(crowd.honest, a, r, math.exp(-0.2 * spare / touched))
+        noise = CorrelatedNoise(crowd.honest, a, a, r, math.exp(-0.2 * spare / touched))
         return noise if noise.delta(budget.epsilon, moved) <= most else None
-    return cheapest_flood(crowd.honest, a, budget.epsilon, most, moved=moved)
+    b = a if moved else math.exp(-_plus_rate(budget.epsilon))
+    return cheapest_flood(crowd.honest, b, a, budget.epsilon, most, moved=moved)
+
+
+def _plus_rate(epsilon: float) -> float:
+    """The rate ε₊ of the noise of +1 in a count. It is ε, minus room for rounding errors."""
+    return epsilon * (1 - _ROOM)
 
 
 @dataclass(frozen=True)
@@ -148,6 +205,21 @@ class Correlated(CorrelatedProtocol[CorrelatedNoise]):
     name = "shuffle.correlated"
     trust = Trust.SHUFFLE
     tasks: ClassVar[tuple[type[Task], ...]] = (Count,)
+
+    # If given, nobody has more messages than this, and the error is the least that is found.
+    max_slots: int | None = None
+    # What is minimized for the wanted error: the expected number of messages of a person, or the
+    # largest number that a person may have, which is the number of slots of a bundle.
+    minimize: Literal["messages", "slots"] = "messages"
+
+    @classmethod
+    def settings_within(
+        cls, task: Task, budget: Budget, crowd: Crowd, limits: Limits
+    ) -> Iterator[dict[str, Any]]:
+        if limits.slots is None or limits.slots > MOST_SLOTS:
+            yield from super().settings_within(task, budget, crowd, limits)
+        if limits.slots is not None:
+            yield {"max_slots": min(max(limits.slots, LEAST_SLOTS), MOST_SLOTS)}
 
     @property
     def cells(self) -> int:
@@ -166,21 +238,79 @@ class Correlated(CorrelatedProtocol[CorrelatedNoise]):
             most_epsilon1=self.budget.epsilon / min(cells, 2),
             calibrate=calibrate,
             messages=lambda noise: noise.messages_per_user(cells),
+            one_sided=cells == 1 and self.calibration == "exact",
         )
+
+    def check_options(self) -> None:
+        super().check_options()
+        checks.choice("minimize", self.minimize, ("messages", "slots"))
+        if self.max_slots is not None:
+            slots = checks.whole("max_slots", self.max_slots, low=LEAST_SLOTS, high=MOST_SLOTS)
+            object.__setattr__(self, "max_slots", slots)
+            if self.wishes:
+                raise InvalidParameter(
+                    f"at most one of {', '.join(WISHES)}, max_slots must be given, "
+                    f"got {', '.join(self.wishes)}, max_slots"
+                )
+        if self.minimize == "slots" and self.wishes not in ([], ["error_ratio"]):
+            raise InvalidParameter(
+                f'`{self.wishes[0]}` must not be given with minimize="slots", which takes '
+                "error_ratio"
+            )
+
+    @property
+    def capped(self) -> bool:
+        """Whether nobody ever has more messages than slots."""
+        return self.max_slots is not None or self.minimize == "slots"
+
+    @cached_property
+    def capped_noise(self) -> CappedShares:
+        """The noise with at most K messages that the options ask for."""
+        self.check_delta()
+        if self.calibration == "paper":
+            raise Infeasible(
+                f"the paper's noise for {self.name} has no largest number of slots; the exact "
+                "calibration has"
+            )
+        search = SlotSearch(self.name, self.budget, self.crowd, self.cells)
+        if self.minimize == "messages" and self.max_slots is not None:
+            return search.within(self.max_slots)
+        return search.least(self.error_ratio, self.max_slots)
+
+    @property
+    def shares(self) -> CorrelatedNoise | CappedShares:
+        """The noise that the options ask for, capped or not."""
+        return self.capped_noise if self.capped else self.noise
 
     @cached_property
     def randomizer(self) -> Randomizer:
+        if self.capped:
+            return CappedCountRandomizer(self.capped_noise)
         return CountRandomizer(self.noise)
 
     @cached_property
     def estimator(self) -> SignedCounts:
-        return SignedCounts(self.task, self.noise)
+        return SignedCounts(self.task, self.shares)
+
+    @cached_property
+    def slots(self) -> int:
+        return self.capped_noise.slots if self.capped else super().slots
 
     @property
     def parameters(self) -> Mapping[str, float]:
+        if self.capped:
+            law = self.capped_noise.noise
+            return {
+                "slots": law.slots,
+                "epsilon_plus": law.plus_rate,
+                "epsilon_minus": law.minus_rate,
+                "jump_scale": law.scale,
+                "longest_jump_factor": law.last,
+            }
         noise = self.noise
         return {
             "epsilon1": -math.log(noise.a),
+            **({"epsilon_plus": -math.log(noise.b)} if noise.b != noise.a else {}),
             "r": noise.r,
             "flood_p": noise.p,
             "flood_pairs": noise.flood_pairs * self.crowd.users / self.crowd.honest,
@@ -188,6 +318,8 @@ class Correlated(CorrelatedProtocol[CorrelatedNoise]):
 
     @cached_property
     def curve(self) -> PrivacyCurve:
+        if self.capped:
+            return self.capped_noise.curve(self.budget)
         return self.noise.curve(self.cells)
 
     @cached_property
@@ -199,7 +331,7 @@ class Correlated(CorrelatedProtocol[CorrelatedNoise]):
             if exact
             else "Ghazi, Kumar, Manurangsi, Pagh and Sinha 2021",
             delta=self.curve.delta(self.budget.epsilon) if exact else self.budget.delta,
-            exact=exact,
+            exact=exact and (not self.capped or self.capped_noise.crowds.exact),
         )
 
     @property

@@ -9,10 +9,15 @@ Privacy     A person who moves changes two buckets, which are independent. δ is
             of these two buckets. Paper: two counts of (ε/2, δ/2) each.
 Error       Two-sided geometric noise of ε1 < ε/2 in each bucket if everyone is honest, for any d.
             Central noise is that of ε/2.
+Bundles     With `max_slots=K`, or with `minimize="slots"`, nobody ever has more than K messages. A
+            person then has noise in one secret bucket alone: see `capped_noise`.
 Messages    1 + 2d(a/(1−a) + rp/(1−p))/h, each a bucket and a sign. The local ε is infinite.
 """
 
+from collections import Counter
 from dataclasses import dataclass
+from fractions import Fraction
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -23,13 +28,20 @@ from headcount.core.cached import cached_property
 from headcount.core.estimate import Answer
 from headcount.core.estimator import Estimator
 from headcount.core.messages import Alphabet, Messages
-from headcount.core.randomizer import BundleLaw, Randomizer
+from headcount.core.randomizer import MOST_BUNDLES, BundleLaw, Randomizer
 from headcount.core.source import Source
 from headcount.core.tally import Tally
 from headcount.core.task import Holding
 from headcount.core.tasks.histogram import Histogram
+from headcount.protocols.capped_noise import CappedShares
 from headcount.protocols.correlated_noise import CorrelatedNoise
 from headcount.protocols.shuffle.correlated import Correlated, SignedCounts
+from headcount.randomness.draws import uniform
+
+
+def signed_buckets(buckets: int) -> Alphabet:
+    """The message is 2·bucket for +1, and 2·bucket + 1 for −1."""
+    return Alphabet.numbers(2 * buckets, dummies=True)
 
 
 @dataclass(frozen=True)
@@ -41,8 +53,7 @@ class HistogramRandomizer(Randomizer):
 
     @property
     def alphabet(self) -> Alphabet:
-        """The message is 2·bucket for +1, and 2·bucket + 1 for −1."""
-        return Alphabet.numbers(2 * self.buckets, dummies=True)
+        return signed_buckets(self.buckets)
 
     @property
     def messages_per_user(self) -> float:
@@ -75,6 +86,52 @@ class HistogramRandomizer(Randomizer):
 
 
 @dataclass(frozen=True)
+class CappedHistogramRandomizer(Randomizer):
+    """Sends +1 of a person's bucket, and at most K − 1 messages of noise in one bucket."""
+
+    buckets: int
+    noise: CappedShares
+
+    @property
+    def alphabet(self) -> Alphabet:
+        return signed_buckets(self.buckets)
+
+    @property
+    def messages_per_user(self) -> float:
+        return self.noise.messages_per_user
+
+    def send(self, encoded: NDArray[Any], source: Source) -> Messages:
+        users = len(encoded)
+        entries = self.noise.table.sample(source, users)
+        # For each person their own +1, and then the +1 and the −1 of the bucket with noise.
+        codes = np.empty((users, 3), dtype=self.alphabet.dtype)
+        codes[:, 0] = encoded
+        codes[:, 1] = uniform(source, users, self.buckets)
+        codes[:, :2] *= 2
+        codes[:, 2] = codes[:, 1] + 1
+        copies = np.ones((users, 3), dtype=np.uint8)
+        copies[:, 1] = self.noise.plus[entries]
+        copies[:, 2] = self.noise.minus[entries]
+        payload = np.repeat(codes.ravel(), copies.ravel())
+        return Messages(payload, users, copies.sum(axis=1, dtype=np.uint8))
+
+    def law(self, value: int) -> BundleLaw | None:
+        drawn = self.noise.law()
+        if self.buckets * len(drawn) > MOST_BUNDLES:
+            return None
+        out: dict[Any, Fraction] = {}
+        for bucket, ((plus, minus), chance) in product(range(self.buckets), drawn.items()):
+            copies = Counter({2 * value: 1})
+            copies.update({2 * bucket: plus, 2 * bucket + 1: minus})
+            bundle = tuple(sorted((code, number) for code, number in copies.items() if number))
+            out[bundle] = out.get(bundle, Fraction(0)) + chance / self.buckets
+        return out
+
+    def overflow(self, slots: int) -> float:
+        return self.noise.above(slots - 1)
+
+
+@dataclass(frozen=True)
 class SignedBuckets(SignedCounts):
     """Computes the answer of the correlated-noise count in every bucket."""
 
@@ -86,7 +143,8 @@ class SignedBuckets(SignedCounts):
         return Estimator.count(self, payload)
 
     def unbiased(self, tally: Tally, source: Source | None = None) -> Answer:
-        return (tally.counts[::2] - tally.counts[1::2]).astype(np.float64)
+        mean = float(tally.users * self.noise.mean)
+        return (tally.counts[::2] - tally.counts[1::2]).astype(np.float64) - mean
 
     def true_counts(self, held: Holding) -> NDArray[np.int64]:
         return held.counts
@@ -103,8 +161,10 @@ class CorrelatedHistogram(Correlated):
 
     @cached_property
     def randomizer(self) -> Randomizer:
+        if self.capped:
+            return CappedHistogramRandomizer(self.cells, self.capped_noise)
         return HistogramRandomizer(self.cells, self.noise)
 
     @cached_property
     def estimator(self) -> SignedCounts:
-        return SignedBuckets(self.task, self.noise)
+        return SignedBuckets(self.task, self.shares)

@@ -38,6 +38,7 @@ from headcount.core.bundles import RESERVED
 from headcount.core.cached import cached_property
 from headcount.core.errors import Infeasible
 from headcount.core.guarantee import Guarantee, NearCurve, PrivacyCurve
+from headcount.core.influence import Shifts
 from headcount.core.messages import Alphabet, Messages
 from headcount.core.promise import promise
 from headcount.core.randomizer import BundleLaw, Randomizer
@@ -156,6 +157,9 @@ class LevelRandomizer(Randomizer):
     def law(self, value: int) -> BundleLaw | None:
         return None  # it is a product over all atoms, too long to list
 
+    def fewer_messages(self, encoded: NDArray[np.integer]) -> int:
+        return int(encoded[0] == 0)
+
     def overflow(self, slots: int) -> float:
         """Chernoff's bound, with E[e^{θN}] = Π ((1−p)/(1−p·e^{θ|s|}))^{r/h} over all kinds."""
         kinds = [(len(elements), r, rate) for elements, r, rate in _kinds(self.noise)]
@@ -193,6 +197,9 @@ class MessageSum(NoisySum):
     def _values(self) -> NDArray[np.int64]:
         return self.codes.values
 
+    def shifts(self, users: int, alphabet: Alphabet) -> Shifts:
+        return self.level_shifts(users, int(self._values.min()), int(self._values.max()))
+
     def noise_error(self, users: int) -> GeometricError:
         return GeometricError(self.noise.rate, Fraction(users, self.honest))
 
@@ -203,7 +210,7 @@ class MessageSum(NoisySum):
         counts[held.values[positive] - 1] = held.counts[positive]
         for elements, r, rate in _kinds(self.noise):
             times = Fraction(r) * held.users / self.honest
-            copies = long_negative_binomial(source, times, Fraction(rate))
+            copies = long_negative_binomial(source, times, Fraction(rate))[0]
             for element in elements:
                 counts[codes.of(element)] += copies
         return counts

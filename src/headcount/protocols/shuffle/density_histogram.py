@@ -9,11 +9,16 @@ Error       V does not grow with n. In a large crowd, V is negligible compared w
 Messages    The messages of the histogram protocol.
 """
 
+from bisect import bisect_left
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from typing import Any
 
-from headcount.core.budget import Trust
-from headcount.core.errors import InvalidParameter
+from headcount.core.budget import Budget, Crowd, Trust
+from headcount.core.errors import Infeasible, InvalidParameter
+from headcount.core.limits import Limits
 from headcount.core.protocol import Protocol
+from headcount.core.task import Task
 from headcount.core.tasks.histogram import Histogram
 from headcount.protocols.density_histogram import DensityHistogram, check_histogram
 from headcount.protocols.registry import protocol
@@ -27,6 +32,24 @@ class ShuffledDensityHistogram(DensityHistogram):
     # The shuffle protocol that counts bins. The default is shuffle.fake-users.
     histogram: str | None = None
 
+    @classmethod
+    def settings_within(
+        cls, task: Task, budget: Budget, crowd: Crowd, limits: Limits
+    ) -> Iterator[dict[str, Any]]:
+        yield {}
+        build: Callable[..., ShuffledDensityHistogram] = cls  # the task is known to be a density
+        try:
+            usual = build(task, budget, crowd)
+        except Infeasible:
+            return
+        if limits.allow(usual):
+            return
+        # With fewer bins, people send fewer messages, and the error grows.
+        fewer = range(usual.least_bins, usual.randomizer.bins.number)
+        number = bisect_left(fewer, True, key=lambda bins: not limits.allow(usual.counting(bins)))
+        if fewer:
+            yield {"bins": fewer[max(number - 1, 0)]}
+
     def check_options(self) -> None:
         if self.histogram is not None:
             check_histogram(self.histogram, self.trust)
@@ -34,7 +57,7 @@ class ShuffledDensityHistogram(DensityHistogram):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.least_copies > 1:
+        if self.shuffler.withholds:
             raise InvalidParameter(
                 f"`histogram` must not withhold small bins, got {self.histogram!r}"
             )

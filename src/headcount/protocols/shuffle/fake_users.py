@@ -33,6 +33,7 @@ from headcount.core.errors import Infeasible
 from headcount.core.estimate import Answer
 from headcount.core.estimator import Estimator
 from headcount.core.guarantee import Guarantee, NearCurve, PrivacyCurve
+from headcount.core.influence import Shifts
 from headcount.core.messages import Alphabet, Messages
 from headcount.core.promise import check_curve, promise
 from headcount.core.protocol import Calibration, Protocol
@@ -146,6 +147,9 @@ class NoisyBuckets(Estimator):
     def unbiased(self, tally: Tally, source: Source | None = None) -> Answer:
         return tally.counts - float(self.noise * tally.users)
 
+    def shifts(self, users: int, alphabet: Alphabet) -> Shifts:
+        return Shifts(most=1.0, least=0.0, person=-float(self.noise))
+
     def standard_error(self, users: int, held: Holding | None) -> float:
         return PoissonError(self.noise * users).standard_error
 
@@ -159,7 +163,7 @@ class NoisyBuckets(Estimator):
 def noise_curve(noise: Fraction) -> MovedCurve:
     """The privacy curve of Poisson noise in every bucket."""
     law = laws.poisson(noise)
-    return MovedCurve(law.shift(1), law)
+    return MovedCurve.of(law.shift(1), law)
 
 
 @lru_cache(maxsize=256)

@@ -1,42 +1,49 @@
 """A histogram of any domain, with public hashes (Luo, Wang, Yi 2022).
 
 Notation    x < 2^w is a person's key, n the number of people; h of them are honest. μ is the noise
-            per bucket. There are b = 2^l cells, and w = 65 − l. H(x) = ((ux + v) mod 2^64) ≫
-            (64 − l) is the cell of x under a hash (u, v). A message (u, v, cell) *matches* x if
-            cell = H(x).
-Randomizer  Draw a hash, uniform u and v below 2^64, and send (u, v, H(x)). Also send Poisson(bμ/h)
-            dummies, each a uniform (u, v, cell).
+            per bucket. There are b = 2^l cells, and w = 65 − l. A seed below 2^64 has the words u
+            and v (see `seeds`). H(x) = ((ux + v) mod 2^64) ≫ (64 − l) is the cell of x under the
+            seed's hash. A message (seed, cell) *matches* x if cell = H(x).
+Randomizer  Draw a uniform seed, and send (seed, H(x)). Also send Poisson(bμ/h) dummies, each a
+            uniform (seed, cell).
 Analyzer    m is the number of messages that match the key of a bucket. A dummy matches it with
             probability 1/b, and so does the message of a person with another key. So the estimate
             is (m − nμ/h − n/b)/(1 − 1/b).
-Hash        For x ≠ x' all pairs (H(x), H(x')) are equally likely (Dietzfelbinger 1996). The reason:
-            v makes H(x) uniform, and u makes the first l bits of u(x − x') uniform, because
-            x − x' has at most w − 1 factors 2 and 2^64 = 2^(w−1) b.
+Hash        If u and v are uniform, for x ≠ x' all pairs (H(x), H(x')) are equally likely
+            (Dietzfelbinger 1996). The reason: v makes H(x) uniform, and u makes the first l bits of
+            u(x − x') uniform, because x − x' has at most w − 1 factors 2 and 2^64 = 2^(w−1) b. The
+            words of seeds are taken to be uniform for errors. If they were 2^64 random pairs, the
+            share κ of seeds with H(x) = H(x') would differ from 1/b by about 2^−32/√b.
+Cheating    With words of their own choice, such as u = 0, people could match all buckets at once.
+            With seeds, a message that matches t given buckets takes about b^(t−1) trials.
 Keys        If the buckets are declared, the key is the bucket's number after a bijection of w bits.
             If they are open, the key is the first w ≥ 40 bits of the value after a bijection of 64
             bits. Two values then share a key with probability 2^−w. This does not harm privacy, and
             it adds on average at most n·2^−w to the count of a candidate.
 Privacy     Assume the adversary knows all messages of the others except dummies. A view with M
-            messages that match x is M/μ times as likely as with dummies only. For keys x and x',
-            M = A + C and M' = B + C, where C messages match both. A and B ~ Poisson(μ(1−1/b)) and
-            C ~ Poisson(μ/b) are independent. So
+            messages that match x is M/μ times as likely as with dummies only, because a message
+            that is sent for x has the law of a dummy that matches x. For keys x and x', M = A + C
+            and M' = B + C, where C messages match both. A and B ~ Poisson(μ(1−κ)) and
+            C ~ Poisson(μκ) are independent. So
 
                 HS_ε = E(A + C − e^ε(B + C))₊/μ ≤ E(A + C − e^ε(B + C'))₊/μ,
 
             where C' has the law of C but is independent. The right side is the δ of fake users
-            with this μ, for any b. Proof: replace C by C and C' in small steps. In each step, the
-            expectation of a convex f(Y) changes in proportion to that of
-            f(Y+1) + f(Y−e^ε) − f(Y) − f(Y+1−e^ε). This is not negative, because the last two
-            arguments lie between the first two and have the same sum. (At b = 128, ε = 1 and
-            δ = 1e-6 the bound is 6 % above HS_ε.) Paper: μ = (32/ε²) ln(2/δ).
+            with this μ, for any b and any κ, so whatever hash is derived from seeds. Proof: replace
+            C by C and C' in small steps. In each step, the expectation of a convex f(Y) changes in
+            proportion to that of f(Y+1) + f(Y−e^ε) − f(Y) − f(Y+1−e^ε). This is not negative,
+            because the last two arguments lie between the first two and have the same sum. (At
+            κ = 1/128, ε = 1 and δ = 1e-6 the bound is 6 % above HS_ε.)
+            Paper: μ = (32/ε²) ln(2/δ).
 Error       With the true count c, m = c + Poisson(nμ/h) + Bin(n−c, 1/b). The variance of the
             estimate is (nμ/h + (n−c)(1−1/b)/b)/(1−1/b)². It is largest for c = 0, and it does not
             depend on the size of the domain.
-Messages    1 + bμ/h messages of 128 + l bits, with b near n/ln n. The local ε is infinite.
+Messages    1 + bμ/h messages of 64 + l bits, with b near n/ln n. The local ε is infinite.
 """
 
 import math
-from collections.abc import Iterator, Mapping
+from bisect import bisect_left
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
@@ -47,17 +54,21 @@ from numpy.typing import NDArray
 from headcount.accounting import laws
 from headcount.core import checks
 from headcount.core.budget import Budget, Crowd
+from headcount.core.bundles import MOST_SLOTS
 from headcount.core.cached import cached_property
 from headcount.core.errors import InvalidParameter
 from headcount.core.estimate import Answer
 from headcount.core.estimator import Estimator
 from headcount.core.guarantee import Guarantee
+from headcount.core.influence import Shifts
+from headcount.core.limits import Limits
 from headcount.core.messages import Alphabet, Messages
 from headcount.core.randomizer import BundleLaw
 from headcount.core.source import Source
 from headcount.core.tally import Tally
 from headcount.core.task import Holding, Task
 from headcount.core.tasks.histogram import Histogram
+from headcount.protocols.seeds import words_of
 from headcount.protocols.shuffle.fake_users import (
     FakeUsers,
     PoissonError,
@@ -95,7 +106,7 @@ def spread(numbers: NDArray[np.integer], bits: int) -> NDArray[np.uint64]:
 
 @dataclass(frozen=True)
 class HashRandomizer(PoissonNoise):
-    """Sends (u, v, H(x)) with a new hash, and uniform dummies."""
+    """Sends (seed, H(x)) with a new seed, and uniform dummies."""
 
     open: bool  # whether values are numbers of 64 bits; otherwise they are the numbers of buckets
 
@@ -106,8 +117,7 @@ class HashRandomizer(PoissonNoise):
 
     @property
     def alphabet(self) -> Alphabet:
-        words, cells = range(2**64), range(self.cells)
-        return Alphabet(np.uint64, words, words, cells, dummy=(0, 0, self.cells))
+        return Alphabet(np.uint64, range(2**64), range(self.cells), dummy=(0, self.cells))
 
     def keys(self, encoded: NDArray[Any]) -> NDArray[np.uint64]:
         """The key x of each value. Keys have w = 65 − l bits."""
@@ -116,12 +126,11 @@ class HashRandomizer(PoissonNoise):
         return spread(encoded, 65 - self.log_cells)
 
     def send(self, encoded: NDArray[Any], source: Source) -> Messages:
-        own = np.empty((len(encoded), 3), dtype=np.uint64)
-        own[:, :2] = source.integers(2 * len(encoded), np.uint64).reshape(-1, 2)
-        own[:, 2] = cells_of(self.keys(encoded), own[:, :2], self.log_cells)
+        seeds = source.integers(len(encoded), np.uint64)
+        own = np.stack([seeds, cells_of(self.keys(encoded), words_of(seeds), self.log_cells)], 1)
         numbers = self.share.sample(source, len(encoded))
-        dummies = source.integers(3 * int(numbers.sum()), np.uint64).reshape(-1, 3)
-        dummies[:, 2] >>= np.uint64(64 - self.log_cells)
+        dummies = source.integers(2 * int(numbers.sum()), np.uint64).reshape(-1, 2)
+        dummies[:, 1] >>= np.uint64(64 - self.log_cells)
         return Messages.one_each(own).plus(np.repeat(np.arange(len(encoded)), numbers), dummies)
 
     def law(self, value: int) -> BundleLaw | None:
@@ -180,7 +189,8 @@ class MatchedBuckets(Estimator):
         width = np.uint64(2**64 // self.cells)
         words, hits = np.empty(_CHUNK, dtype=np.uint64), np.empty(_CHUNK, dtype=np.bool_)
         for start in range(0, len(payload), _CHUNK):
-            u, v, cell = payload[start : start + _CHUNK].T.copy()
+            seeds, cell = payload[start : start + _CHUNK].T.copy()
+            u, v = words_of(seeds).T.copy()
             # H(x) = cell if ux + v is at least the start of the cell and less than 2^(64−l) above.
             v -= cell * width
             word, hit = words[: len(u)], hits[: len(u)]
@@ -212,6 +222,18 @@ class MatchedBuckets(Estimator):
         by_chance = self.noise * tally.users + Fraction(tally.users, self.cells)
         return (tally.counts - float(by_chance)) / (1 - 1 / self.cells)
 
+    def shifts(self, users: int, alphabet: Alphabet) -> Shifts:
+        apart = 1 - 1 / self.cells
+        # Of 2^64 seeds, about 2^64/b^(t−1) have a message that matches t given buckets.
+        together = 1 + 64 // (self.cells.bit_length() - 1)
+        return Shifts(
+            most=1 / apart,
+            least=0.0,
+            person=-(float(self.noise) + 1 / self.cells) / apart,
+            places=(0, min(together, self.tally_size)),
+            everywhere=1 < self.tally_size <= together,
+        )
+
     def standard_error(self, users: int, held: Holding | None) -> float:
         least = 0 if held is None else int(held.counts[: self.tally_size].min())
         return float(self.error_law(users, least).standard_error)
@@ -233,13 +255,24 @@ class HashedHistogram(FakeUsers):
 
     @classmethod
     def settings_within(
-        cls, task: Task, budget: Budget, crowd: Crowd, max_messages: float
+        cls, task: Task, budget: Budget, crowd: Crowd, limits: Limits
     ) -> Iterator[dict[str, Any]]:
         noise = least_noise(budget, "exact") if budget.delta else None
-        # A person sends 1 + bμ/h messages, and the error falls as b grows.
-        allowed = 0 if noise is None else int((max_messages - 1) * crowd.honest / noise)
+        if noise is None:
+            yield {}
+            return
+        build: Callable[..., HashedHistogram] = cls  # the task is known to be a histogram
+
+        def too_many(log_cells: int) -> bool:
+            return not limits.allow(build(task, budget, crowd, cells=2**log_cells))
+
+        # A person sends 1 + bμ/h messages. As b grows, the error falls and bundles grow.
+        most = min(one for one in (limits.messages, limits.slots, MOST_SLOTS) if one is not None)
+        allowed = int((most - 1) * crowd.honest / noise)
         largest = min(allowed.bit_length() - 1, _MOST_LOG_CELLS)
-        yield {"cells": 2**largest} if largest > 0 else {}
+        if limits.slots is not None:
+            largest = bisect_left(range(1, largest + 1), True, key=too_many)
+        yield {"cells": 2 ** max(largest, 1)}
 
     def check_options(self) -> None:
         if self.cells is not None:

@@ -43,10 +43,13 @@ from headcount.core.errors import Infeasible, InvalidParameter
 from headcount.core.estimate import Answer
 from headcount.core.estimator import Estimator
 from headcount.core.guarantee import Guarantee
+from headcount.core.influence import Shifts
+from headcount.core.limits import Limits
 from headcount.core.messages import Alphabet, Messages
 from headcount.core.promise import promise
 from headcount.core.protocol import Calibration, Protocol
 from headcount.core.randomizer import BundleLaw, Randomizer
+from headcount.core.shuffler import Shuffler
 from headcount.core.source import Source
 from headcount.core.table import short
 from headcount.core.tally import Tally
@@ -173,6 +176,19 @@ class SampledCounts(Estimator):
     def postprocessing(self, tally: Tally) -> tuple[str, Callable[[Answer], Answer]] | None:
         return "threshold", lambda value: value  # the shuffler has already applied it
 
+    def shifts(self, users: int, alphabet: Alphabet) -> Shifts:
+        """A message adds 1/p, or (τ+m)/p if the bucket passes only with it.
+
+        In such a bucket an honest person, who sends with probability p, adds τ+m on average.
+        """
+        one = float(1 / self.rate)
+        return Shifts(
+            most=one,
+            least=0.0,
+            honest=(0.0, float(self.least_copies)),
+            over_threshold=self.least_copies * one,
+        )
+
     def standard_error(self, users: int, held: Holding | None) -> float:
         if held is not None:
             return math.sqrt(max(self._squared_error(int(c)) for c in np.unique(held.counts)))
@@ -245,11 +261,11 @@ class SampleThreshold(Protocol):
 
     @classmethod
     def settings_within(
-        cls, task: Task, budget: Budget, crowd: Crowd, max_messages: float
+        cls, task: Task, budget: Budget, crowd: Crowd, limits: Limits
     ) -> Iterator[dict[str, Any]]:
         yield {}
-        if 0 < max_messages < 1:
-            yield {"rate": max_messages}
+        if limits.messages is not None and limits.messages < 1:
+            yield {"rate": limits.messages}
 
     def check_options(self) -> None:
         if self.rate is not None:
@@ -289,9 +305,9 @@ class SampleThreshold(Protocol):
         """The sampling rate p."""
         return Fraction(self._calibrated[0], WHOLE)
 
-    @property
-    def least_copies(self) -> int:
-        return self._calibrated[1] + self.crowd.users - self.crowd.honest
+    @cached_property
+    def shuffler(self) -> Shuffler:
+        return Shuffler(self._calibrated[1] + self.crowd.users - self.crowd.honest)
 
     @cached_property
     def randomizer(self) -> SamplingRandomizer:
@@ -299,11 +315,11 @@ class SampleThreshold(Protocol):
 
     @cached_property
     def estimator(self) -> SampledCounts:
-        return SampledCounts(self.task, self._rate, self.least_copies, self.crowd.users)
+        return SampledCounts(self.task, self._rate, self.shuffler.least_copies, self.crowd.users)
 
     @property
     def parameters(self) -> Mapping[str, float]:
-        return {"rate": float(self._rate), "threshold": self.least_copies}
+        return {"rate": float(self._rate), "threshold": self.shuffler.least_copies}
 
     @cached_property
     def curve(self) -> ThresholdCurve:

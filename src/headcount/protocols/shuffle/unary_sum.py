@@ -32,6 +32,7 @@ from headcount.core.budget import Budget, Crowd, Trust
 from headcount.core.cached import cached_property
 from headcount.core.errors import Infeasible
 from headcount.core.guarantee import Guarantee
+from headcount.core.limits import Limits
 from headcount.core.messages import Alphabet, Messages
 from headcount.core.promise import paper_is_not_private, promise
 from headcount.core.protocol import Calibration, Protocol
@@ -168,11 +169,11 @@ class UnarySum(Protocol):
 
     @classmethod
     def settings_within(
-        cls, task: Task, budget: Budget, crowd: Crowd, max_messages: float
+        cls, task: Task, budget: Budget, crowd: Crowd, limits: Limits
     ) -> Iterator[dict[str, Any]]:
         usual = _usual_bits(task, budget, crowd)
-        allowed = min(math.floor(max_messages), 4 * usual, _MOST_BITS)  # more bits hardly help
-        yield {"bits": allowed} if allowed > 0 else {}
+        allowed = min(limits.fixed, 4 * usual, _MOST_BITS)  # more bits hardly help
+        yield {"bits": max(allowed, 1)}
         span = _whole_span(task)
         if 0 < span < allowed:
             yield {"bits": allowed // span * span}  # with these, whole numbers are not rounded

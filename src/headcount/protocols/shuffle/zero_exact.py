@@ -37,6 +37,7 @@ from headcount.core.errors import Infeasible
 from headcount.core.estimate import Answer
 from headcount.core.estimator import Estimator
 from headcount.core.guarantee import Guarantee, PrivacyCurve
+from headcount.core.influence import Shifts
 from headcount.core.messages import Alphabet, Messages
 from headcount.core.promise import promise
 from headcount.core.protocol import Calibration, Protocol
@@ -82,6 +83,9 @@ class CountRandomizer(Randomizer):
     def law(self, value: int) -> BundleLaw:
         sent = ((1, value),) if value else ()
         return {sent: self.withheld, ((1, value + 1),): 1 - self.withheld}
+
+    def fewer_messages(self, encoded: NDArray[np.uint8]) -> int:
+        return 1 - int(encoded[0])
 
     def overflow(self, slots: int) -> float:
         return (1.0, float(1 - self.withheld))[slots] if slots < 2 else 0.0
@@ -187,6 +191,9 @@ class NoisyCounts(Estimator):
     def simulate(self, held: Holding, source: Source) -> NDArray[np.int64]:
         withheld = binomial(source, held.users, Fraction(self.weight, WHOLE), self.tally_size)
         return self.true_counts(held) + held.users - withheld
+
+    def shifts(self, users: int, alphabet: Alphabet) -> Shifts:
+        return Shifts(most=1.0, least=0.0, person=self.weight / WHOLE - 1)
 
     def unbiased(self, tally: Tally, source: Source | None = None) -> Answer:
         sent = Fraction(WHOLE - self.weight, WHOLE)

@@ -105,7 +105,7 @@ class NoisyBuckets(NoisyCounts):
 class ZeroExactHistogram(ZeroExact):
     name = "shuffle.zero-exact-histogram"
     tasks = (Histogram,)
-    neighbors = Neighbors(2, MovedCurve)
+    neighbors = Neighbors(2, MovedCurve.of)
 
     @cached_property
     def randomizer(self) -> Randomizer:

@@ -1,0 +1,214 @@
+"""Truncated geometric noise in every bucket of a histogram.
+
+The noise Z_b of bucket b is `truncated_geometric` on 0, …, T with the rate ε/2. There are d
+buckets. If the total is fixed, the law of the numbers is conditioned on the sum d·T/2. Otherwise
+the numbers are independent.
+
+A person who moves from bucket i to bucket j changes z to z + e_i − e_j. Both buckets change the
+probability by a factor of at most e^{ε/2}, so the ratio is at most e^ε. Outcomes with Z_i = T or
+Z_j = 0 have no partner, and δ(ε) is their probability. The loss of every other outcome is ε, 0 or
+−ε. Since the total stays the same, all pairs of buckets and all datasets have the same curve.
+
+With u and v for Z_i − T/2 and Z_j − T/2, P(u, v) = w(u)·w(v)·S_{d−2}(−u−v)/S_d(0), where S_k is the
+k-fold convolution of w. All convolutions are direct sums of positive terms, so small probabilities
+are as accurate as large ones.
+"""
+
+import math
+from dataclasses import dataclass
+from decimal import Decimal, localcontext
+from fractions import Fraction
+from functools import lru_cache
+
+import numpy as np
+from numpy.typing import NDArray
+
+from headcount.accounting.calibration import least_private
+from headcount.accounting.laws import ROUNDING, Law
+from headcount.accounting.truncated_geometric import MOST, TruncatedGeometric, least_most
+from headcount.core.cached import cached_property
+from headcount.core.guarantee import PrivacyCurve
+
+_TINY = 1e-250  # smaller probabilities are cut off: they are far too small to matter
+MOST_TOGETHER = 1 << 16  # the largest d·T with a fixed total: longer convolutions take too long
+_STEP = 8  # the first step of the search for T is its starting point divided by this
+
+
+@dataclass(frozen=True)
+class BucketNoise:
+    """The noise of d buckets."""
+
+    bucket: TruncatedGeometric
+    buckets: int  # d
+    fixed_total: bool
+
+    @property
+    def most(self) -> int:
+        """The largest noise T of a bucket."""
+        return self.bucket.most
+
+    @property
+    def total(self) -> int:
+        """The number of noise messages. If the total is not fixed, it is their mean."""
+        return self.buckets * self.most // 2
+
+    @cached_property
+    def slack(self) -> float:
+        """A bound on the relative error of all probabilities here."""
+        # Each convolution has a relative error of the number of its terms times `ROUNDING`.
+        return 4 * ROUNDING * (self.buckets * (self.most + 8) + 64)
+
+    @cached_property
+    def one(self) -> Law:
+        """The law of a bucket's noise minus its mean T/2."""
+        law = self.bucket.centered
+        if not self.fixed_total:
+            return law
+        others = _convolved(law.mass, self.buckets - 1, len(law.mass))
+        mass = law.mass * others[::-1]
+        return Law(law.start, mass / mass.sum(), slack=self.slack)
+
+    @cached_property
+    def variance(self) -> float:
+        """The variance of a bucket's noise."""
+        return float(self.one.values.astype(np.float64) ** 2 @ self.one.mass)
+
+    @cached_property
+    def middle(self) -> float:
+        """The probability S_d(0) that independent noise has the fixed total."""
+        law = self.bucket.centered
+        return float(law.mass @ _convolved(law.mass, self.buckets - 1, len(law.mass))[::-1])
+
+    @cached_property
+    def unpaired(self) -> float:
+        """P(Z_i = T or Z_j = 0), rounded up."""
+        ends = 2 * self.one.mass[-1]
+        both = self._row(self.most)[0]
+        return min(1.0, float(ends - both) * (1 + 4 * self.slack))
+
+    @cached_property
+    def losses(self) -> tuple[float, float, float, float]:
+        """The probabilities that a move has the loss ∞, ε, 0 or −ε. They are rounded up."""
+        # The noise of i grows: this is less likely if u ≥ 0. That of j shrinks: if v ≤ 0.
+        half, sums = self.most // 2, np.zeros(3)
+        for u in range(self.most):
+            row, own = self._row(u), int(u >= half)
+            sums[own + 1] += row[1 : half + 1].sum()
+            sums[own] += row[half + 1 :].sum()
+        least, none, most = (min(1.0, float(chance) * (1 + 2 * self.slack)) for chance in sums)
+        return self.unpaired, most, none, least
+
+    def _row(self, u: int) -> NDArray[np.float64]:
+        """P(Z_i = u, Z_j = v) for all v."""
+        mass = self.bucket.centered.mass
+        row: NDArray[np.float64] = mass[u] * mass
+        if self.fixed_total:
+            # S_{d−2} at T/2 − u + T/2 − v; the window has T on both sides of its middle.
+            row *= self._others[2 * self.most - u - np.arange(len(mass))] / self.middle
+        return row
+
+    @cached_property
+    def _others(self) -> NDArray[np.float64]:
+        """S_{d−2} from −T to T."""
+        mass = self.bucket.centered.mass
+        return _convolved(mass, self.buckets - 2, 2 * len(mass) - 1)
+
+    @cached_property
+    def rounding(self) -> float:
+        """The largest relative difference between a weight and the law before rounding, taken
+        from the middle outwards. It is rounded up.
+        """
+        weights, half = self.bucket.weights, self.most // 2
+        with localcontext(prec=60):
+            rate = Decimal(self.bucket.rate.numerator) / self.bucket.rate.denominator
+            worst = max(
+                Decimal(weights[half - step]) / weights[half] * (rate * step).exp()
+                for step in range(half + 1)
+            )
+            return float(worst - 1 + Decimal("1e-50")) * (1 + 4 * ROUNDING)
+
+
+def _convolved(mass: NDArray[np.float64], times: int, window: int) -> NDArray[np.float64]:
+    """The middle of the `times`-fold convolution of a symmetric law: the `window` masses around 0.
+    Outside of the law's support they are 0.
+    """
+    half = _folded(mass, times // 2)
+    other = _folded(mass, times - times // 2)
+    width = len(half) + len(other) - 1
+    if width <= window:
+        whole = np.convolve(half, other)
+        before = (window - width) // 2
+        return np.pad(whole, (before, window - width - before))
+    # Only the middle is needed, so each mass is one sum of products.
+    around = np.pad(half, len(other))
+    center, reach = len(around) // 2, window // 2
+    first = center - len(other) // 2
+    middle = [
+        float(around[first + at : first + at + len(other)] @ other) for at in range(-reach, 1)
+    ]
+    return np.array(middle + middle[-2::-1])
+
+
+def _folded(mass: NDArray[np.float64], times: int) -> NDArray[np.float64]:
+    """The `times`-fold convolution. Masses below `_TINY` at both ends are cut off."""
+    out = np.ones(1)
+    for digit in bin(times)[2:]:
+        out = np.convolve(out, out)
+        if digit == "1":
+            out = np.convolve(out, mass)
+        kept = np.flatnonzero(out >= _TINY)
+        out = out[kept[0] : kept[-1] + 1]
+    return out
+
+
+@lru_cache(maxsize=512)
+def least_bucket_noise(
+    rate: Fraction, buckets: int, delta: float, *, fixed_total: bool
+) -> BucketNoise | None:
+    """The noise with the least T whose δ is within the budget. None if T would be too large."""
+
+    def noise(half: int) -> BucketNoise:
+        return BucketNoise(TruncatedGeometric(rate, 2 * half), buckets, fixed_total)
+
+    def delta_at(half: int) -> float:
+        return noise(half).unpaired if noise(half).bucket.falls else 1.0
+
+    # Independent buckets have δ = 1 − (1−p_0)². A fixed total makes the ends less likely, but
+    # never below (p_0)².
+    longest = least_most(rate, 1, -math.expm1(math.log1p(-delta) / 2) * (1 - 2.0**-40))
+    if longest is None or (fixed_total and buckets * longest > MOST_TOGETHER):
+        return None
+    start = max(1, longest // 4 - 2) if fixed_total else max(1, longest // 2 - 1)
+    step = max(1, start // _STEP)
+    half = least_private(delta_at, delta, start=start, stop=min(longest, MOST // 2), steps=step)
+    return None if half is None else noise(half)
+
+
+@dataclass(frozen=True, eq=False)
+class BucketCurve(PrivacyCurve):
+    """The privacy curve of a histogram with this noise: losses are ∞, ε, 0 or −ε."""
+
+    noise: BucketNoise
+
+    @property
+    def _most(self) -> float:
+        """The largest finite loss ε. Twice the rate is exact."""
+        return 2 * float(self.noise.bucket.rate)
+
+    def _delta(self, epsilon: float) -> float:
+        return float(self._deltas(np.array([epsilon]))[0])
+
+    def _deltas(self, epsilons: NDArray[np.float64]) -> NDArray[np.float64]:
+        infinite, most, none, least = self.noise.losses
+        total = np.full(len(epsilons), infinite)
+        for loss, chance in ((self._most, most), (0.0, none), (-self._most, least)):
+            total += chance * -np.expm1(np.minimum(epsilons - loss, 0.0))
+        # Rounded weights never have a loss above ε. Below ε, losses are off by their rounding.
+        off = 2 * self.noise.rounding + 8 * ROUNDING
+        total = np.where(epsilons < self._most, total * (1 + 8 * ROUNDING) + off, infinite)
+        capped: NDArray[np.float64] = np.minimum(total, 1.0)
+        return capped
+
+    @property
+    def bends(self) -> NDArray[np.float64]:
+        return np.array([-self._most, 0.0, self._most])

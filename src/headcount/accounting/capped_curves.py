@@ -1,0 +1,106 @@
+"""The privacy curve of capped noise: see `capped` for the noise and for what the adversary sees."""
+
+import math
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from headcount.accounting.buckets import MovedCurve
+from headcount.accounting.capped import RARE, CappedNoise, CrowdLaw, Crowds, crowd_law
+from headcount.accounting.divergence import PairCurve
+from headcount.accounting.laws import ROUNDING, Law
+from headcount.core.cached import cached_property
+from headcount.core.guarantee import PrivacyCurve
+
+_STEPS = 1000  # losses become multiples of ε divided by this
+_LARGEST = 4.0  # losses above this, and above this times ε, count as infinite
+_BENDS = 400
+
+
+def capped_curve(noise: CappedNoise, crowds: Crowds, epsilon: float, delta: float) -> PrivacyCurve:
+    """The curve of this noise, computed for a budget of (ε, δ).
+
+    Probabilities far below δ are cut off and added to it.
+    """
+    thin, rare = crowds.thinned(noise), delta * RARE[crowds.moved]
+    views = (crowd_law(thin, some.people, rare) for some in crowds.ranges)
+    if crowds.moved:
+        curves = [_moved(view, epsilon, rare) for view in views]
+    else:
+        curves = [PairCurve.both_directions(view.law, view.moved) for view in views]
+    if crowds.exact:
+        return curves[0]
+    weights = np.array([some.weight for some in crowds.ranges])
+    return AverageCurve(tuple(curves), weights, crowds.missed)
+
+
+def _moved(view: CrowdLaw, epsilon: float, rare: float) -> PrivacyCurve:
+    law, nobody = view.law, np.zeros(view.width)
+    left, held = np.concatenate([law.mass, nobody]), np.concatenate([nobody, law.mass])
+    step = epsilon / _STEPS
+    leaving, entering = (
+        _coarse(upper, lower, law, step, rare) for upper, lower in ((held, left), (left, held))
+    )
+    return MovedCurve(leaving, entering)
+
+
+def _coarse(
+    upper: NDArray[np.float64], lower: NDArray[np.float64], law: Law, step: float, rare: float
+) -> tuple[Law, Law]:
+    """Two laws with fewer outcomes that are told apart at least as easily.
+
+    Each outcome is divided into two, whose losses are the next multiples of `step`. Whoever sees
+    only the undivided outcome knows less. Outcomes with tiny masses count as if their loss was
+    infinite.
+    """
+    likely = np.flatnonzero(upper > rare / len(upper))
+    high, low = upper[likely], lower[likely]
+    with np.errstate(divide="ignore"):
+        losses = np.log(high / low)
+    # The masses have a relative error of `slack`, and the logarithm of a float is at most 800.
+    losses += 2.1 * law.slack + 2000 * ROUNDING
+    most = int(max(_LARGEST, _LARGEST * step * _STEPS) / step)
+    infinite = losses > most * step
+    before = np.clip(np.floor(losses / step), -most, most - 1)
+    # The share of the outcome that moves to the smaller loss. Both parts keep the sum of Q, too.
+    smaller = np.clip(np.expm1((before + 1) * step - losses) / math.expm1(step), 0.0, 1.0)
+    smaller[infinite] = 0.0
+    # One more than `most` stands for an infinite loss.
+    at = before.astype(np.int64) + most
+    at[infinite] = 2 * most
+    size = 2 * most + 2
+    mass = np.zeros(size)
+    for places, masses in ((at, high * smaller), (at + 1, high * (1 - smaller))):
+        mass += np.bincount(places, weights=masses, minlength=size) * (1 + law.slack)
+    other = mass * np.exp(-step * np.arange(-most, most + 2))
+    other[-1] = 0.0
+    slack = (len(high) + 64) * ROUNDING
+    return Law(0, mass, slack, law.tail + rare), Law(0, other, slack)
+
+
+@dataclass(frozen=True, eq=False)
+class AverageCurve(PrivacyCurve):
+    """The curve if one of several curves holds, and the adversary is told which.
+
+    With probability `missed` none of them holds.
+    """
+
+    curves: tuple[PrivacyCurve, ...]
+    weights: NDArray[np.float64] = field(repr=False)
+    missed: float
+
+    def _delta(self, epsilon: float) -> float:
+        known = np.array([curve.delta(epsilon) for curve in self.curves])
+        return min(1.0, self.missed + float(self.weights @ known) * (1 + 64 * ROUNDING))
+
+    def _deltas(self, epsilons: NDArray[np.float64]) -> NDArray[np.float64]:
+        known = np.array([curve.deltas(epsilons) for curve in self.curves])
+        total: NDArray[np.float64] = self.weights @ known * (1 + 64 * ROUNDING)
+        return np.minimum(1.0, self.missed + total)
+
+    @cached_property
+    def bends(self) -> NDArray[np.float64]:
+        """Points between which δ may be interpolated. It has too many bends to list them."""
+        ends = [(curve.bends[0], curve.bends[-1]) for curve in self.curves]
+        return np.linspace(min(low for low, _ in ends), max(high for _, high in ends), _BENDS)

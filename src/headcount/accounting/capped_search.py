@@ -1,0 +1,219 @@
+"""The search for capped noise with the smallest error.
+
+The search computes δ from characteristic functions. This is fast, but proves nothing: what it finds
+is checked by `capped`. The law of (D, V) is computed for every D. If many people send pairs, it is
+smooth in V, and a grid of V is enough.
+"""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import lru_cache
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.fft import next_fast_len
+from scipy.optimize import minimize
+
+from headcount.accounting.capped import CappedNoise, Crowds, pair_law
+
+_POINTS = 96  # the number of V that is enough if the law is smooth
+_FEW_POINTS = 32  # the same for two cells, whose δ takes longer to compute
+_DEVIATIONS = 15  # the window of V, in standard deviations
+_FEW = 60  # with fewer people the law is not smooth, and every V is computed
+_ROUNDS = (50, 25)  # the rounds of the search: for a count, for two buckets
+_HOPELESS = 10.0  # the logarithm of the error of noise that is not private
+_RARE = 1e-18
+# Where the search begins: c and κ by the longest jump times the rate of central noise.
+_LONGEST = [1.0, 2.0, 4.0, 6.0, 8.0, 9.0, 10.0, 11.0, 14.0, 30.0]
+_SCALES = [8.0, 3.0, 1.48, 1.18, 1.07, 1.04, 1.02, 1.008, 1.005, 1.005]
+_LASTS = [1.5, 3.0, 6.8, 10.5, 24.0, 32.0, 36.0, 3.5, 2.0, 1.0]
+
+
+@dataclass(frozen=True)
+class Wish:
+    """The privacy that is wanted of noise with this many slots."""
+
+    crowds: Crowds
+    slots: int
+    epsilon: float
+    delta: float
+
+    @property
+    def rate(self) -> float:
+        """The rate of central noise in a cell."""
+        return self.epsilon / 2 if self.crowds.moved else self.epsilon
+
+    @property
+    def reach(self) -> int:
+        """D is rarely further from 0 than this."""
+        return math.ceil((math.log(1 / self.delta) + 6) / self.rate) + self.slots
+
+    def central_variance(self) -> float:
+        return 1 / (2 * math.sinh(self.rate / 2) ** 2)
+
+    def error_ratio(self, noise: CappedNoise) -> float:
+        """The standard error of the honest people's noise, divided by that of central noise."""
+        return math.sqrt(noise.variance / self.central_variance())
+
+
+@lru_cache(maxsize=128)
+def best_noise(wish: Wish) -> CappedNoise | None:
+    """The noise with the smallest error that the search finds, or None if it finds none."""
+    if not wish.crowds.ranges:
+        return None
+    # A longest jump is long enough if e^{−rate·J} is far below δ.
+    length = (wish.slots - 1) * wish.rate * math.log(1e6) / max(math.log(1 / wish.delta), 1.0)
+    start = CappedNoise(
+        wish.slots,
+        wish.crowds.average,
+        wish.rate,
+        wish.rate,
+        float(np.interp(length, _LONGEST, _SCALES)),
+        float(np.interp(length, _LONGEST, _LASTS)),
+    )
+    fit = Fit(lambda noise: quick_delta(wish, noise), wish.delta)
+    tried = (fit.near(replace(start, last=start.last * factor)) for factor in (1, 0.3, 4))
+    first_found = next((noise for noise in tried if noise is not None), None)
+    if first_found is None:
+        return None
+    start = latest = first_found
+    best: tuple[float, CappedNoise | None] = (_HOPELESS, None)
+
+    def cost(point: NDArray[np.float64]) -> float:
+        nonlocal best, latest
+        logs = point.tolist()
+        if max(map(abs, logs[:-1])) > 1.5 or not -3 < logs[-1] < 8:
+            return _HOPELESS
+        noise = replace(
+            latest,
+            plus_rate=wish.rate * math.exp(logs[0]),
+            minus_rate=wish.rate * math.exp(logs[-2]),
+            last=math.exp(logs[-1]),
+        )
+        found = fit.near(noise)
+        if found is None:
+            return _HOPELESS
+        log = math.log(wish.error_ratio(found))
+        if log < best[0]:
+            best, latest = (log, found), found
+        return log
+
+    # A person who moves adds to one cell and takes from another, so one rate for both is best.
+    rates = 1 if wish.crowds.moved else 2
+    first = np.array([*[0.0, -0.01][:rates], math.log(start.last)])
+    corners = [first, *(first + step for step in np.diag([*[-0.02, -0.02][:rates], 0.4]))]
+    options = {
+        "initial_simplex": corners,
+        "maxiter": _ROUNDS[wish.crowds.moved],
+        "xatol": 3e-3,
+        "fatol": 2e-5,
+    }
+    minimize(cost, first, method="Nelder-Mead", options=options)
+    return best[1]
+
+
+@dataclass
+class Fit:
+    """Finds the c with which noise has the wanted δ. ln δ is nearly linear in ln c."""
+
+    delta_of: Callable[[CappedNoise], float]
+    delta: float
+    slope: float = -20.0  # the last slope of ln δ in ln c
+
+    def near(self, noise: CappedNoise, close: float = 0.02) -> CappedNoise | None:
+        """The noise with about the wanted δ: one step of the secant from noise that is close."""
+        log = math.log(noise.scale)
+        excess = self._excess(noise, log)
+        for _ in range(12):
+            if abs(excess) < close:
+                return replace(noise, scale=math.exp(log - excess / self.slope))
+            step = min(max(-excess / self.slope, -0.3), 0.3)
+            before, excess = excess, self._excess(noise, log + step)
+            log += step
+            # With a slope that is too flat, the next step would be too long.
+            self.slope = min((excess - before) / step, -1.0)
+        return None
+
+    def _excess(self, noise: CappedNoise, log: float) -> float:
+        delta = self.delta_of(replace(noise, scale=math.exp(log)))
+        return math.log(max(delta, 1e-300) / self.delta)
+
+
+# The approximate δ ----------------------------------------------------------------------------
+
+
+def quick_delta(wish: Wish, noise: CappedNoise) -> float:
+    """The approximate δ of this noise. It is 1 if the chances of jumps add up to more than 1."""
+    thin = wish.crowds.thinned(noise)
+    if thin.chances.sum() >= 1:
+        return 1.0
+    total = wish.crowds.missed
+    for some in wish.crowds.ranges:
+        total += some.weight * _delta_with(wish, thin, some.people)
+    return total
+
+
+def _delta_with(wish: Wish, noise: CappedNoise, people: int) -> float:
+    points = _FEW_POINTS if wish.crowds.moved else _POINTS
+    law = _law(noise, people, wish.reach, points)
+    moved = np.roll(law, 1, axis=0)
+    if wish.crowds.moved:
+        return _moved_delta(moved.ravel(), law.ravel(), wish.epsilon)
+    factor = math.exp(wish.epsilon)
+    forth, back = law - factor * moved, moved - factor * law
+    return max(float(forth[forth > 0].sum()), float(back[back > 0].sum()))
+
+
+def _law(noise: CappedNoise, people: int, reach: int, points: int) -> NDArray[np.float64]:
+    """The law of D modulo the number of rows, and of V on a grid."""
+    rows, points, free, jumped = _transforms(noise.slots, people, reach, points)
+    person = np.zeros((rows, len(free)), dtype=np.complex128)
+    person[0] = (1 - noise.chances.sum()) * free
+    np.add.at(person, noise.jumps % rows, jumped * noise.chances[:, None])
+    # A sum of independent numbers has the product of their transforms.
+    crowd = np.exp(people * np.log(np.fft.ifft(person, axis=0, norm="forward")))
+    law = np.fft.irfft(np.fft.fft(crowd, axis=0, norm="forward"), points, axis=1)
+    return np.maximum(law, 0.0)
+
+
+@lru_cache(maxsize=32)
+def _transforms(
+    slots: int, people: int, reach: int, points: int
+) -> tuple[int, int, NDArray[np.complex128], NDArray[np.complex128]]:
+    """The numbers of D and of V, and the transform of a person's V without and with each jump."""
+    longest = slots - 1
+    jumps = [*range(-1, -slots, -1), *range(1, slots)]
+    free = pair_law(longest // 2)
+    mean = sum(pairs * float(chance) for pairs, chance in free.items())
+    variance = sum((pairs - mean) ** 2 * float(chance) for pairs, chance in free.items())
+    span = _DEVIATIONS * math.sqrt(people * variance) + reach
+    if people < _FEW or span < points:
+        span = points = 2 * math.ceil(span / 2)
+    angles = 2 * np.pi * np.arange(points // 2 + 1) / span
+    turns = np.exp(1j * angles)
+    by_room = [
+        np.sum([float(part) * turns**pairs for pairs, part in pair_law(room).items()], axis=0)
+        * np.exp(-1j * angles * mean)
+        for room in range(longest // 2 + 1)
+    ]
+    rooms = [(longest - abs(jump)) // 2 for jump in jumps]
+    jumped = np.array(
+        [by_room[room] * turns ** max(-jump, 0) for room, jump in zip(rooms, jumps, strict=True)]
+    )
+    return next_fast_len(2 * reach), points, by_room[-1], jumped
+
+
+def _moved_delta(held: NDArray[np.float64], left: NDArray[np.float64], epsilon: float) -> float:
+    """Approximately Σ_y held(y)·HS_{ε − ln(held(y)/left(y))}(left‖held)."""
+    likely = (held > _RARE) & (left > _RARE)
+    # What only one of the two laws has counts in full.
+    lost = float(held[~likely].sum() + left[~likely].sum())
+    held, left = held[likely], left[likely]
+    losses = np.log(left / held)
+    order = np.argsort(-losses)
+    sums = (np.concatenate([[0.0], np.cumsum(law[order])]) for law in (left, held))
+    left_sums, held_sums = sums
+    beyond = epsilon + losses
+    inside = np.searchsorted(-losses[order], -beyond, side="left")
+    return float(held @ (left_sums[inside] - np.exp(beyond) * held_sums[inside])) + lost

@@ -1,0 +1,30 @@
+"""A randomizer that sends the value itself, to a curator or sealed for an analyzer."""
+
+from dataclasses import dataclass
+from fractions import Fraction
+
+import numpy as np
+from numpy.typing import NDArray
+
+from headcount.core.messages import Alphabet, Messages
+from headcount.core.randomizer import BundleLaw, Randomizer
+from headcount.core.source import Source
+
+
+@dataclass(frozen=True)
+class Disclosure(Randomizer):
+    """Sends the value itself."""
+
+    values: Alphabet
+
+    fixed_messages = 1
+
+    @property
+    def alphabet(self) -> Alphabet:
+        return self.values
+
+    def send(self, encoded: NDArray[np.integer], source: Source) -> Messages:
+        return Messages.one_each(encoded.astype(self.values.dtype, copy=False))
+
+    def law(self, value: int) -> BundleLaw:
+        return {((value, 1),): Fraction(1)}

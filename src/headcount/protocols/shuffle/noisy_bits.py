@@ -1,0 +1,242 @@
+"""Levels that are sent as bits, while the shuffler adds bits as noise.
+
+Notation    The levels are 0, …, L of `fixed_point`. A bit has a place j and stands for 2^j levels.
+Randomizer  Levels as bits: L bits of place 0, as many ones as the person's level. Levels as digits:
+            one bit for each binary digit of the level, at the digit's place.
+Shuffler    Adds T_j bits of each place j. Z_j of them are ones, and Z_j is truncated geometric on
+            0, …, T_j with rate ε_j (see `accounting.truncated_geometric`).
+Analyzer    Counts the ones y_j of each place. S = Σ 2^j·(y_j − T_j/2).
+Error       The variance of S is Σ 4^j Var Z_j, whatever the data.
+"""
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import reduce
+from itertools import product
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from headcount.accounting.divergence import PairCurve
+from headcount.accounting.laws import ROUNDING, Law
+from headcount.accounting.truncated_geometric import TOTAL, TruncatedGeometric, float_above
+from headcount.core.cached import cached_property
+from headcount.core.guarantee import NearCurve, PrivacyCurve
+from headcount.core.messages import Alphabet, Messages
+from headcount.core.randomizer import MOST_BUNDLES, Bundle, BundleLaw, Randomizer, bundle_of
+from headcount.core.shuffler import Noise, NoiseLaw, Shuffler
+from headcount.core.source import Source
+from headcount.core.tally import Tally
+from headcount.core.task import Holding
+from headcount.protocols.levels import NoisySum, level_sum
+from headcount.protocols.truncated_error import TruncatedError
+from headcount.randomness.table import ThresholdTable
+
+_CHUNK = 1 << 18  # the number of bits that are set at a time
+
+# Randomizers ----------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class BitRandomizer(Randomizer):
+    """Sends L bits, with the person's level as the number of ones."""
+
+    bits: int  # L
+
+    alphabet = Alphabet(np.uint8, range(2))
+
+    @property
+    def fixed_messages(self) -> int:
+        return self.bits
+
+    def send(self, encoded: NDArray[np.integer], source: Source) -> Messages:
+        users, bits = len(encoded), self.bits
+        payload = np.empty((users, bits), dtype=np.uint8)
+        places = np.arange(bits)
+        rows = max(1, _CHUNK // bits)
+        for start in range(0, users, rows):
+            payload[start : start + rows] = places < encoded[start : start + rows, None]
+        return Messages(payload.reshape(-1), users, np.broadcast_to(np.int64(bits), users))
+
+    def law(self, value: int) -> BundleLaw:
+        return {bundle_of([(0, self.bits - value), (1, value)]): Fraction(1)}
+
+
+@dataclass(frozen=True)
+class DigitRandomizer(Randomizer):
+    """Sends 2j + d for each binary digit d of the person's level, where j is its place."""
+
+    digits: int  # b
+
+    @property
+    def alphabet(self) -> Alphabet:
+        return Alphabet.numbers(2 * self.digits)
+
+    @property
+    def fixed_messages(self) -> int:
+        return self.digits
+
+    def send(self, encoded: NDArray[np.integer], source: Source) -> Messages:
+        users = len(encoded)
+        places = np.arange(self.digits)
+        payload = (2 * places + (encoded.astype(np.int64)[:, None] >> places & 1)).astype(np.uint8)
+        return Messages(payload.reshape(-1), users, np.broadcast_to(np.int64(self.digits), users))
+
+    def law(self, value: int) -> BundleLaw:
+        return {tuple((2 * j + (value >> j & 1), 1) for j in range(self.digits)): Fraction(1)}
+
+
+# Shuffler -------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, kw_only=True)
+class BitShuffler(Shuffler):
+    """Mixes, and adds T_j bits of each place j. Z_j of them are ones."""
+
+    places: tuple[TruncatedGeometric, ...]
+    each: int  # how many bits a person sends
+
+    adds = True
+
+    @property
+    def dummies(self) -> int:
+        """The number of bits that are added."""
+        return sum(law.most for law in self.places)
+
+    def fits(self, users: int, messages: int) -> bool:
+        return messages == self.each * users + self.dummies
+
+    @cached_property
+    def _tables(self) -> tuple[ThresholdTable, ...]:
+        return tuple(ThresholdTable(law.weights) for law in self.places)
+
+    def noise(self, users: int, source: Source) -> Noise:
+        ones = [int(table.sample(source, 1)[0]) for table in self._tables]
+        copies = [n for law, z in zip(self.places, ones, strict=True) for n in (law.most - z, z)]
+        return Noise(np.repeat(np.arange(len(copies), dtype=np.uint8), copies))
+
+    def noise_law(self, users: int) -> NoiseLaw | None:
+        if math.prod(law.most + 1 for law in self.places) > MOST_BUNDLES:
+            return None
+        law: dict[tuple[Bundle, bool], Fraction] = {}
+        for ones in product(*(range(place.most + 1) for place in self.places)):
+            copies: list[tuple[int, int]] = []
+            chance = Fraction(1)
+            for j, (place, z) in enumerate(zip(self.places, ones, strict=True)):
+                copies += [(2 * j, place.most - z), (2 * j + 1, z)]
+                chance *= Fraction(place.weights[z], TOTAL)
+            law[bundle_of(copies), False] = chance
+        return law
+
+
+# Analyzer and its error -----------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class BitSum(NoisySum):
+    """Counts the ones of each place, and takes out the mean of the shuffler's ones."""
+
+    places: tuple[TruncatedGeometric, ...]
+
+    @property
+    def tally_size(self) -> int:
+        return len(self.places)
+
+    def count(self, payload: NDArray[np.uint8]) -> NDArray[np.int64]:
+        if len(self.places) == 1:  # many times faster than counting both
+            return np.array([np.count_nonzero(payload)])
+        return np.bincount(payload, minlength=2 * len(self.places))[1::2].astype(np.int64)
+
+    def level_sum(self, tally: Tally, source: Source | None) -> int:
+        ones = zip(tally.counts.tolist(), self.places, strict=True)
+        return sum((y - law.most // 2) << j for j, (y, law) in enumerate(ones))
+
+    def simulate_levels(self, held: Holding, source: Source) -> NDArray[np.int64]:
+        if len(self.places) == 1:
+            return np.array([level_sum(held)])
+        places = np.arange(len(self.places))
+        digits: NDArray[np.int64] = held.values[:, None] >> places & 1
+        return held.counts @ digits
+
+    def noise_error(self, users: int) -> TruncatedError:
+        return TruncatedError(self.places)
+
+
+# Privacy of digits ----------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class DigitCurve(PrivacyCurve):
+    """The privacy curve of the ones of all places, if every digit of a level may change.
+
+    Moving Z_j by 1 has three kinds of outcomes: 0 has no partner, those up to the middle have loss
+    ε_j, and those above the middle −ε_j. So δ(ε) = 1 − Π(1 − P(Z_j = 0)) for ε ≥ Σ ε_j, exactly. If
+    fewer digits change, δ is smaller. All places are symmetric, so it does not matter which digits
+    grow.
+    """
+
+    places: tuple[TruncatedGeometric, ...]
+
+    @cached_property
+    def hidden(self) -> Fraction:
+        """The probability of an outcome without a partner."""
+        return 1 - math.prod((1 - law.below(1) for law in self.places), start=Fraction(1))
+
+    def _delta(self, epsilon: float) -> float:
+        if epsilon >= sum(law.rate for law in self.places):
+            return float_above(self.hidden)
+        return self._below.delta(epsilon)
+
+    def _deltas(self, epsilons: NDArray[np.float64]) -> NDArray[np.float64]:
+        return np.array([self._delta(float(epsilon)) for epsilon in epsilons])
+
+    @property
+    def bends(self) -> NDArray[np.float64]:
+        return self._below.bends
+
+    @cached_property
+    def _below(self) -> NearCurve:
+        """The curve for all ε. Outcomes of the same kind are merged, which would be exact before
+        rounding. What rounding may change is charged to δ.
+        """
+        laws = [_kinds(law) for law in self.places]
+        own, others = (reduce(np.kron, masses) for masses in zip(*laws, strict=True))
+        slack = (16 + 4 * len(laws)) * ROUNDING
+        upper = Law(0, np.concatenate([[float(self.hidden)], own]), slack)
+        return NearCurve(
+            PairCurve(((upper, Law(1, others, slack)),)), sum(map(_rounded, self.places))
+        )
+
+
+def _kinds(law: TruncatedGeometric) -> tuple[NDArray[Any], NDArray[Any]]:
+    """P and Q of the outcomes with a partner: those up to the middle, and those above it."""
+    half, weights = law.most // 2, law.weights
+    sides = (slice(1, half + 1), slice(half + 1, None)), (slice(0, half), slice(half, -1))
+    own, moved = ([sum(weights[side]) / TOTAL for side in both] for both in sides)
+    return np.array(own), np.array(moved)
+
+
+def _rounded(law: TruncatedGeometric) -> float:
+    """At least twice the total variation between the integers and the law before rounding.
+
+    Weights are rounded up by less than 1 at each step, and these errors shrink further down. So
+    each of T + 1 weights has an error of at most h = T/2. The middle has a smaller one. Both ends
+    get what is missing, which is at most h(h + 1) + 2(T + 1).
+    """
+    return 4 * (law.most + 1) ** 2 / TOTAL
+
+
+def digit_rates(epsilon: float, digits: int) -> Iterator[Fraction]:
+    """The rates ε_j of places 0, 1, …, which add up to ε exactly. They are in proportion to
+    4^{j/3}, which makes Σ 4^j·2/ε_j² smallest.
+    """
+    weights = [4 ** (j / 3) for j in range(digits)]
+    left = Fraction(epsilon)
+    for weight in weights[:-1]:
+        rate = Fraction(epsilon * weight / math.fsum(weights))
+        left -= rate
+        yield rate
+    yield left

@@ -1,0 +1,250 @@
+"""Split and mix of a histogram: everybody shares a count of 0 or 1 for every bucket.
+
+Notation    x ∈ {0, …, d−1} is a person's bucket, n the number of people; h of them are honest. A
+            person's counts are 1 for x and 0 for all other buckets. Shares are modulo q = 2^b.
+Randomizer  Add a share Z1 − Z2 of geometric noise to each count, Z1, Z2 ~ NB(1/h, a) with
+            a = e^{−ε/2}. With `vectors`, the d results are one secret: send m vectors of d numbers
+            modulo q that add up to it and are otherwise uniform. With `buckets`, each result is a
+            secret of its own: send, for each bucket, m pairs of the bucket and a share.
+Analyzer    The sum of all shares of each bucket modulo q, read as a number between about −q/2 + n/2
+            and q/2 + n/2.
+Privacy     Replacing one value changes two sums by 1 each. Each sum has the noise of a curator, of
+            ε/2, so the sums alone are ε-private. The shares of a secret of Q elements are within
+            2^−σ of messages that depend only on its sum, if h ≥ 19 and
+            m ≥ 2 + (2σ + log2 Q)/(log2 h − log2 e) (see `secret_sharing`). With `vectors`, Q = q^d
+            and there is one secret, so δ = (1 + e^ε)·2^−σ. With `buckets`, Q = q and the two
+            buckets that change count, so δ = (1 + e^ε)·2·2^−σ: all other buckets are independent of
+            these and have the same law for both neighbors. The total variation of the tables of
+            noise of two buckets is added to 2^−σ.
+Error       Geometric noise of ε/2 in each bucket if everyone is honest, as in central trust, and
+            otherwise n/h times its variance. Buckets are independent. A bucket with its noise
+            exceeds the range of q with probability below 2^−99.
+Messages    `vectors`: m messages of d·b bits, where m grows with d. `buckets`: d·m messages of b
+            bits and a bucket. All messages of one person together reveal the value, apart from a
+            little noise. So the local ε is infinite. If one message is lost, the answer is refused.
+"""
+
+from abc import abstractmethod
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from headcount.accounting.divergence import SymmetricCurve
+from headcount.accounting.geometric import moved_between_curve
+from headcount.core import checks
+from headcount.core.budget import Budget, Crowd
+from headcount.core.cached import cached_property
+from headcount.core.errors import Infeasible
+from headcount.core.estimate import Answer
+from headcount.core.estimator import Estimator
+from headcount.core.influence import Shifts
+from headcount.core.limits import Limits
+from headcount.core.messages import Alphabet, Messages
+from headcount.core.promise import check_curve
+from headcount.core.randomizer import BundleLaw, Randomizer
+from headcount.core.source import Source
+from headcount.core.table import short
+from headcount.core.tally import Tally
+from headcount.core.task import Holding, Task
+from headcount.core.tasks.histogram import Histogram
+from headcount.protocols.geometric_error import GeometricError
+from headcount.protocols.secret_sharing import SecretSharing, SharedNoise, add_noise, read, split
+from headcount.randomness.shares import LEAST_GAMMA, NegativeBinomialShare
+
+_MOST_NUMBERS = 2**20  # the largest number of shares of one person for all buckets together
+
+
+# Randomizer -----------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class BucketSecrets(Randomizer):
+    """Adds a share of noise to the count of every bucket. A subclass splits the results."""
+
+    buckets: int  # d
+    modulus: int  # q, a power of two
+    shares: int  # m
+    noise: NegativeBinomialShare
+
+    @abstractmethod
+    def messages(self, shares: NDArray[np.unsignedinteger]) -> NDArray[np.unsignedinteger]:
+        """The messages of everybody. Entry (i, j, b) of `shares` is share j of bucket b."""
+
+    def send(self, encoded: NDArray[Any], source: Source) -> Messages:
+        users = len(encoded)
+        counts = np.zeros((users, self.buckets), dtype=np.uint64)
+        counts[np.arange(users), encoded] = 1
+        secrets = add_noise(counts, self.noise, source)
+        payload = self.messages(split(secrets, self.shares, self.modulus, source))
+        return Messages(payload, users, np.broadcast_to(np.int64(len(payload) // users), users))
+
+    def law(self, value: int) -> BundleLaw | None:
+        return None  # shares are too many to list
+
+
+@dataclass(frozen=True)
+class VectorShares(BucketSecrets):
+    """Sends m vectors, each with a share of every bucket."""
+
+    @property
+    def alphabet(self) -> Alphabet:
+        dtype = np.min_scalar_type(self.modulus - 1).type
+        return Alphabet(dtype, *[range(self.modulus)] * self.buckets)
+
+    @property
+    def fixed_messages(self) -> int:
+        return self.shares
+
+    def messages(self, shares: NDArray[np.unsignedinteger]) -> NDArray[np.unsignedinteger]:
+        return shares.reshape(-1, self.buckets)
+
+
+@dataclass(frozen=True)
+class BucketShares(BucketSecrets):
+    """Sends, for each bucket, m pairs of the bucket and a share."""
+
+    @property
+    def alphabet(self) -> Alphabet:
+        dtype = np.min_scalar_type(max(self.modulus, self.buckets) - 1).type
+        return Alphabet(dtype, range(self.buckets), range(self.modulus))
+
+    @property
+    def fixed_messages(self) -> int:
+        return self.buckets * self.shares
+
+    def messages(self, shares: NDArray[np.unsignedinteger]) -> NDArray[np.unsignedinteger]:
+        pairs = np.empty((*shares.shape, 2), dtype=self.alphabet.dtype)
+        pairs[..., 0] = np.arange(self.buckets)
+        pairs[..., 1] = shares
+        return pairs.reshape(-1, 2)
+
+
+# Analyzer and its error -----------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class BucketSums(Estimator):
+    """Adds up all shares of each bucket modulo q."""
+
+    noise: SharedNoise
+    modulus: int  # q
+    vectors: bool  # whether a message has a share of every bucket
+
+    @property
+    def tally_size(self) -> int:
+        return self.task.domain
+
+    @property
+    def tally_modulus(self) -> int:
+        return self.modulus
+
+    @cached_property
+    def most_users(self) -> int:
+        return self.noise.most_users(1, self.modulus)
+
+    def count(self, payload: NDArray[np.unsignedinteger]) -> NDArray[np.int64]:
+        totals = np.zeros(self.tally_size, dtype=np.uint64)
+        if self.vectors:
+            totals += payload.sum(axis=0, dtype=np.uint64)
+        else:
+            np.add.at(totals, payload[:, 0], payload[:, 1].astype(np.uint64))
+        return self._modulo(totals)
+
+    def _modulo(self, totals: NDArray[np.uint64]) -> NDArray[np.int64]:
+        # Numbers modulo 2^64, and q divides 2^64.
+        return (totals % np.uint64(self.modulus)).astype(np.int64)
+
+    def simulate(self, held: Holding, source: Source) -> NDArray[np.int64]:
+        noise = self.noise.totals(held.users, source, self.tally_size)
+        return self._modulo((held.counts + noise).view(np.uint64))
+
+    def unbiased(self, tally: Tally, source: Source | None = None) -> Answer:
+        return read(tally.counts, self.modulus, tally.users).astype(np.float64)
+
+    def shifts(self, users: int, alphabet: Alphabet) -> Shifts:
+        # One share changes the sum of a bucket to any number modulo q. Everybody sends a share of
+        # every bucket, so one person can change all of them.
+        most = (users + self.modulus) // 2
+        answers = (float(most + 1 - self.modulus), float(most))
+        return Shifts(0.0, 0.0, everywhere=True, answers=answers)
+
+    def standard_error(self, users: int, held: Holding | None) -> float:
+        return self.noise.error(users).standard_error
+
+    def error_law(self, users: int, unbiased: Answer) -> GeometricError:
+        return self.noise.error(users)
+
+
+# Calibration and privacy ----------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class SplitAndMixHistogram(SecretSharing):
+    name = "shuffle.split-and-mix"
+    tasks: ClassVar[tuple[type[Task], ...]] = (Histogram,)
+
+    levels = 1
+    changed = 2
+
+    # vectors sends the fewest messages. buckets sends more messages, but fewer bits.
+    sharing: Literal["vectors", "buckets"] = "vectors"
+
+    @classmethod
+    def settings_within(
+        cls, task: Task, budget: Budget, crowd: Crowd, limits: Limits
+    ) -> Iterator[dict[str, Any]]:
+        yield {}
+        yield {"sharing": "buckets"}  # vectors may be too long
+
+    def check_options(self) -> None:
+        checks.choice("sharing", self.sharing, ("vectors", "buckets"))
+
+    @property
+    def rate(self) -> Fraction:
+        """The rate ε/2 of the noise."""
+        return Fraction(self.budget.epsilon) / 2
+
+    @property
+    def numbers(self) -> int:
+        return self.task.domain if self.sharing == "vectors" else 1
+
+    @property
+    def changed_secrets(self) -> int:
+        return 1 if self.sharing == "vectors" else 2
+
+    def _too_little_noise(self) -> Infeasible:
+        least = float(2 * LEAST_GAMMA)
+        return Infeasible(
+            f"{self.name} needs an epsilon of at least {short(least)} for a histogram, "
+            f"got {short(self.budget.epsilon)}",
+            nearest={"epsilon": least},
+        )
+
+    @cached_property
+    def randomizer(self) -> BucketSecrets:
+        buckets = self.task.domain
+        if buckets * self.shares > _MOST_NUMBERS:
+            other = "; sharing='buckets' needs fewer" if self.sharing == "vectors" else ""
+            raise Infeasible(
+                f"{self.name} must take at most {_MOST_NUMBERS} shares per person, got "
+                f"{buckets * self.shares} for {buckets} buckets and sharing={self.sharing!r}{other}"
+            )
+        check_curve(self)
+        kind = VectorShares if self.sharing == "vectors" else BucketShares
+        return kind(buckets, self.modulus, self.shares, self.noise)
+
+    @cached_property
+    def estimator(self) -> BucketSums:
+        return BucketSums(self.task, self.shared_noise, self.modulus, self.sharing == "vectors")
+
+    @property
+    def parameters(self) -> Mapping[str, float]:
+        return {"shares": self.shares, "modulus": self.modulus, "sigma": self.sigma}
+
+    @property
+    def sum_curve(self) -> SymmetricCurve:
+        return moved_between_curve(self.budget.epsilon)
