@@ -50,7 +50,8 @@ The tables are for {_USERS:,} people at ε = 1 and δ = 1e-6. Everybody is hones
 - *Messages* is the average number of messages per person. *Slots* is the size of a bundle that
   hides this number, and *bytes* is the size of this bundle if each message is sealed.
 - *One liar* is how far one dishonest person can shift the answer up and down, compared with staying
-  away, if the shuffler refuses bundles of other sizes. "Any" means that one person decides the answer.
+  away, if the shuffler refuses bundles of other sizes. "Any" means that one person decides the
+  answer.
 - *Honest* says whether other people must be honest for the guarantee to hold.
 - *Local ε* is the privacy of one person's messages alone. It is the only protection left if
   shuffler and analyzer collude.
