@@ -37,10 +37,14 @@ def headcount(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> Headcount:
     """Run the command in an empty folder."""
+    from headcount.cli import output
     from headcount.cli.main import main
 
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("COLUMNS", "100")
+    # Consoles that another test loaded have another width.
+    for console in (output.console, output.messages):
+        monkeypatch.setattr(console, "width", 100)
 
     def call(*arguments: str) -> Outcome:
         monkeypatch.setattr(sys, "argv", ["headcount", *arguments])
