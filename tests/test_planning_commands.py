@@ -23,7 +23,7 @@ def test_plan_shows_every_protocol(headcount: Headcount) -> None:
     for name in hc.protocol_names(hc.Count()):
         assert re.search(rf"^{re.escape(name)} ", done.out, flags=re.MULTILINE), name
     assert "theory: in shuffle trust" in done.out
-    assert "best of each trust: central.geometric, shuffle.split-and-mix" in done.out
+    assert "best of each trust model: central.geometric, shuffle.split-and-mix" in done.out
 
 
 @pytest.mark.parametrize(

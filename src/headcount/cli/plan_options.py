@@ -133,7 +133,8 @@ class SavedOptions:
         ),
     ] = None
     out: Annotated[
-        Path | None, typer.Option(help="Save the plan for `headcount estimate --plan`: .json.")
+        Path | None,
+        typer.Option(help="Save the plan as a .json file for `headcount estimate --plan`."),
     ] = None
 
     def check(self, trust: Trust | None, purpose: Purpose) -> None:
