@@ -137,8 +137,8 @@ def exact_audit(
     messages of `users` people without their order. In the central view it sees the release; then
     the law is a function of the dataset, a tuple of values. In the shuffler view it is a shuffler
     that adds noise: it knows its noise and sees the release. A protocol has its own values, number
-    of honest people and trust, and its own claim if no `claim` is given. Real numbers cannot be
-    listed, so the result holds only for the given `values`.
+    of honest people and trust model, and its own claim if no `claim` is given. Real numbers cannot
+    be listed, so the result holds only for the given `values`.
 
         exact_audit(protocol("local.k-ary", Histogram(4), Budget(1), Crowd(5)))
         exact_audit(lambda x: {((x, 1), (1 - x, 1)): Fraction(1)}, [0, 1], users=3, view="shuffle")

@@ -42,7 +42,7 @@ class CrowdOptions:
                 f"`dishonest` must be a share like 10% or 0.1, got {self.dishonest!r}"
             )
         if self.honest is not None and found:
-            raise InvalidParameter("--honest or --dishonest must be given, got both")
+            raise InvalidParameter("--honest and --dishonest must not come together, got both")
         return found
 
     def crowd(self, users: int) -> Crowd:

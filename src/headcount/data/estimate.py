@@ -136,7 +136,7 @@ class Prepared:
         """
         if self._answered:
             raise InvalidParameter(
-                "an answer must be drawn once, got a second call of `answer`",
+                "an answer must be drawn only once, got a second call of `answer`",
                 hint="prepare another one, and charge for it",
             )
         self._answered = True

@@ -121,7 +121,7 @@ class PostgresStore:
             raise self._silent() from None
         except psycopg.errors.LockNotAvailable:
             raise UnreadableData(
-                f"{self.shown} must be free within {self.wait:g} s, got a ledger locked by others"
+                f"{self.shown} must be free within {self.wait:g} s, but others keep it locked"
             ) from None
         except (
             psycopg.errors.InsufficientPrivilege,
@@ -180,5 +180,5 @@ class PostgresStore:
 
     def _silent(self) -> UnreadableData:
         return UnreadableData(
-            f"{self.shown} must answer within {self._deadline} s, got a server that is silent"
+            f"{self.shown} must answer within {self._deadline} s, but the server is silent"
         )

@@ -407,7 +407,7 @@ def best_protocol(
 
 
 def trust_of(trust: Trust | str | None) -> Trust | None:
-    """The trust with this name; None stays None."""
+    """The trust model with this name; None stays None."""
     return None if trust is None else Trust(checks.choice("trust", trust, list(Trust)))
 
 
@@ -441,7 +441,7 @@ def crowd_words(crowd: Crowd) -> str:
 
 
 def _included(names: list[str], task: Task, wishes: Wishes) -> list[str]:
-    """The protocols whose trust the wishes include."""
+    """The protocols whose trust model the wishes include."""
     return [name for name in names if wishes.include(protocol_class(name, task).trust)]
 
 

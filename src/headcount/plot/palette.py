@@ -34,7 +34,7 @@ _OTHER_SHADES = ("#221155", "#6A4FB3", "#9A86CF")  # for labels without a trust 
 
 
 def trust_of(label: str) -> Trust | None:
-    """The trust at the beginning of a label, or None. Names of protocols begin with their trust."""
+    """The trust model at the beginning of a label, as in names of protocols, or None."""
     match = re.match(rf"({'|'.join(Trust)})\b", label)
     return Trust(match[1]) if match else None
 
