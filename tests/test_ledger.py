@@ -330,11 +330,11 @@ def test_no_charge_is_for_nothing(tmp_path: Path) -> None:
     """A small excess over the stated cost, a billion times, is large."""
     for limit in (0.0, 1e-6):
         ledger = made(tmp_path / f"{limit}.db", 1, limit)
-        with pytest.raises(hc.InvalidParameter, match="worse"):
+        with pytest.raises(hc.InvalidParameter, match="got a larger δ"):
             ledger.charge(None, promise(0.0), PointCurve(0.9e-11, 0.9e-15), times=10**9)
-        with pytest.raises(hc.InvalidParameter, match="worse"):
+        with pytest.raises(hc.InvalidParameter, match="got a larger δ"):
             ledger.charge(None, promise(0.1), PointCurve(0.1 + 1e-11, 0.0))
-        with pytest.raises(hc.InvalidParameter, match="worse"):
+        with pytest.raises(hc.InvalidParameter, match="got a larger δ"):
             ledger.charge(None, promise(0.1), PointCurve(0.1, 0.9e-15))
 
 
