@@ -19,7 +19,7 @@ from headcount.core.tasks.registry import task_modules
 PAGES = {
     "questions": (
         "Questions and budgets",
-        "What is asked, of how many people, under which trust, and what it may cost.",
+        "What is asked, of how many people, under which trust model, and what it may cost.",
         f"Task {' '.join(task_modules())} Trust Budget Crowd Guarantee PrivacyCurve",
     ),
     "planning": (
@@ -49,7 +49,7 @@ PAGES = {
     ),
     "ledger": (
         "Ledger",
-        "What was spent on each data set, and what is left.",
+        "What was spent on each dataset, and what is left.",
         "Ledger headcount.ledger.spending.Spending",
     ),
     "theory": (

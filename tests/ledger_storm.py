@@ -3,7 +3,7 @@
     python ledger_storm.py storm PLACE RELEASED PROCESSES KILLS SEED
     python ledger_storm.py crash PLACE STATEMENT before|after|never
 
-`storm`: children charge data sets `many`, `few` and `composed` at random. After each charge has
+`storm`: children charge datasets `many`, `few` and `composed` at random. After each charge has
 returned, and never before, a line is appended to RELEASED and synced: that is the release. Others
 take the place of those who are killed. At the end `many` is charged until nothing fits.
 `crash`: charges once, and is killed before or after a statement of SQLite, by its number; if it

@@ -205,7 +205,7 @@ def test_claims_below_the_truth_are_refuted_with_datasets_that_show_it() -> None
             "negative",
         ),
         (lambda _: None, [0, 1], {}, "a law must be given for 0"),
-        (lambda _: {5: Fraction(1)}, [0, 1], {}, "a law must be of messages"),
+        (lambda _: {5: Fraction(1)}, [0, 1], {}, "each outcome must have the form"),
         (response, 5, {}, "`values` must be 2 to 64"),
         (response, [[1], [2]], {}, "`values` must be 2 to 64"),
         (5, [0, 1], {}, "`target` must be"),

@@ -1,4 +1,4 @@
-"""Tallies from messages, and tallies drawn at once with the same law, in any place and in parts."""
+"""Tallies from messages, and tallies drawn in one step with the same law, anywhere and in parts."""
 
 import math
 from collections import Counter
@@ -99,7 +99,7 @@ def test_errors_in_threads_reach_the_caller() -> None:
 
 @pytest.fixture
 def drawn(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Messages are drawn at once, even if there are few."""
+    """Messages are drawn in a single step, even if there are few."""
     monkeypatch.setattr(releases, "_MANY", 0)
 
 
@@ -118,7 +118,7 @@ def test_drawing_at_once_is_paid_from_delta() -> None:
     assert protocol.guarantee.delta < promise.delta <= budget.delta
     assert promise.delta - protocol.guarantee.delta >= budget.delta / 16
     assert not promise.exact
-    assert "drawing all messages at once" in promise.method
+    assert "drawing all messages in a single step" in promise.method
     # The reserve is larger than the cost of the draw, which is (1 + e^ε) times its variation.
     owing = Owing(hc.SeededSource(1))
     protocol.simulate([2000, 1000], owing)

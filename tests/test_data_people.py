@@ -398,7 +398,7 @@ def test_a_prepared_estimate_is_charged_and_answered_once(
             ready.answer()
     ready.answer()  # what was paid for is not lost
     assert len(ledger.spending().entries) == 1
-    with pytest.raises(hc.InvalidParameter, match="must be drawn once"):
+    with pytest.raises(hc.InvalidParameter, match="must be drawn only once"):
         ready.answer()
     with pytest.raises(hc.BudgetExhausted):
         hc.estimate([0, 1] * 50, hc.Count(), budget=hc.Budget(1), ledger=ledger)

@@ -324,7 +324,7 @@ def test_trusts_groups_and_people_are_recorded_together(headcount: Headcount) ->
     [
         (["--ledger", "none.db"], "there must be a ledger"),
         (["--ledger", "people.csv"], "must be a ledger"),
-        (["--ledger", "spent.db", "--dataset", "village"], "no data set 'village'"),
+        (["--ledger", "spent.db", "--dataset", "village"], "no dataset 'village'"),
         (["--dataset", "town"], "must come with a ledger"),
         (
             ["--ledger", "spent.db", "--seed", "1", "--not-private"],

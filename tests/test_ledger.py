@@ -178,7 +178,7 @@ def test_what_remains_fits(tmp_path: Path, epsilon: float, delta: float) -> None
 
 
 def test_order_and_reopening_do_not_matter(place: str, tmp_path: Path) -> None:
-    """Charges of all trusts. The composed spend is at most the sum, and at least each part."""
+    """Charges in all trust models. The composed spend is at most the sum, at least each part."""
     ledger, charged = made(place, 2.5, 1e-6), mixed()
     for protocol in charged:
         ask(ledger, protocol)
@@ -236,7 +236,7 @@ def test_data_sets_do_not_touch_each_other(place: str) -> None:
     with pytest.raises(hc.InvalidParameter, match="must be named"):
         ledger.spending()
     with pytest.raises(
-        hc.UnknownName, match=r"no data set 'cats' in .*, which has machines, people"
+        hc.UnknownName, match=r"no dataset 'cats' in .*, which has machines, people"
     ):
         spend(ledger, 0.1, name="cats")
 
@@ -271,7 +271,7 @@ def test_a_curve_worse_than_its_guarantee_is_refused(tmp_path: Path) -> None:
     for delta in (0.0, 1e-6):
         ledger = made(tmp_path / f"{delta}.db", 1, delta)
         for curve in (PointCurve(0.6, 0.0), PointCurve(0.5, 1e-9), PointCurve(0.5 + 1e-9, 0.0)):
-            with pytest.raises(hc.InvalidParameter, match="a curve must keep the guarantee"):
+            with pytest.raises(hc.InvalidParameter, match="the curve must satisfy"):
                 ledger.charge(None, promise(0.5), curve)
         assert not ledger.spending().entries
 
@@ -330,11 +330,11 @@ def test_no_charge_is_for_nothing(tmp_path: Path) -> None:
     """A small excess over the stated cost, a billion times, is large."""
     for limit in (0.0, 1e-6):
         ledger = made(tmp_path / f"{limit}.db", 1, limit)
-        with pytest.raises(hc.InvalidParameter, match="worse"):
+        with pytest.raises(hc.InvalidParameter, match="got a larger δ"):
             ledger.charge(None, promise(0.0), PointCurve(0.9e-11, 0.9e-15), times=10**9)
-        with pytest.raises(hc.InvalidParameter, match="worse"):
+        with pytest.raises(hc.InvalidParameter, match="got a larger δ"):
             ledger.charge(None, promise(0.1), PointCurve(0.1 + 1e-11, 0.0))
-        with pytest.raises(hc.InvalidParameter, match="worse"):
+        with pytest.raises(hc.InvalidParameter, match="got a larger δ"):
             ledger.charge(None, promise(0.1), PointCurve(0.1, 0.9e-15))
 
 

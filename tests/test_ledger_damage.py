@@ -97,12 +97,12 @@ def test_damaged_words_are_not_shown(place: str, column: str) -> None:
     ledger = made(place, 1)
     spend(ledger, 0.1)
     rows_of(place, f"UPDATE entries SET {column} = '['")
-    with pytest.raises(hc.UnreadableData, match="every row of data set 'people'"):
+    with pytest.raises(hc.UnreadableData, match="every row of dataset 'people'"):
         ledger.spending()
 
 
 def forge(place: str, change: str) -> None:
-    """Change rows of a ledger with one data set, and compute all hashes anew."""
+    """Change rows of a ledger with one dataset, and compute all hashes anew."""
     rows_of(place, change)
     (terms,) = rows_of(
         place, "SELECT name, number, epsilon, delta, rule, renyi_order, time FROM datasets"
@@ -193,7 +193,7 @@ def test_an_earlier_version_is_refused(tmp_path: Path, headcount: Headcount) -> 
 
 
 def small_ledger(path: Path) -> bytes:
-    """A ledger with two data sets and four entries, in the smallest pages that SQLite allows."""
+    """A ledger with two datasets and four entries, in the smallest pages that SQLite allows."""
     ledger = made(path, 1, 1e-6)
     ledger.create_dataset("pure", hc.Budget(1))
     for epsilon in (0.1, 0.2, 0.1):

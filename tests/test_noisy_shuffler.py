@@ -563,3 +563,9 @@ def test_too_many_dummies_are_refused() -> None:
     nearest = refused.value.nearest
     assert nearest is not None
     assert build(budget=hc.Budget(nearest["epsilon"], 1e-9)).guarantee.delta <= 1e-9
+
+
+@pytest.mark.parametrize("task", [hc.Count(), hc.Histogram(3)], ids=str)
+def test_published_noise_is_no_influence(task: hc.Task) -> None:
+    protocol = hc.protocol(NAME, task, hc.Budget(1, 1e-6), hc.Crowd(100), publish_noise=True)
+    assert (protocol.influence.up, protocol.influence.down) == pytest.approx((1, 0))

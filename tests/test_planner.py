@@ -445,7 +445,7 @@ def test_other_parameters_than_planned_are_not_run() -> None:
     plan = hc.plan(hc.Count(), BUDGET, CROWD, trust="shuffle")
     best = dataclasses.replace(plan.best, parameters={**plan.best.parameters, "r": 0.5})
     wrong = dataclasses.replace(plan, candidates=(best, *plan.candidates[1:]))
-    with pytest.raises(hc.InvalidParameter, match="must be what this version"):
+    with pytest.raises(hc.InvalidParameter, match="but the plan says"):
         wrong.protocol()
 
 

@@ -23,7 +23,7 @@ def test_plan_shows_every_protocol(headcount: Headcount) -> None:
     for name in hc.protocol_names(hc.Count()):
         assert re.search(rf"^{re.escape(name)} ", done.out, flags=re.MULTILINE), name
     assert "theory: in shuffle trust" in done.out
-    assert "best of each trust: central.geometric, shuffle.split-and-mix" in done.out
+    assert "best of each trust model: central.geometric, shuffle.split-and-mix" in done.out
 
 
 @pytest.mark.parametrize(
@@ -166,7 +166,7 @@ def test_plans_are_saved_and_run(headcount: Headcount, tmp_path: Path) -> None:
         ([*COUNT, "--confidence", "2"], 2, "`confidence` must lie strictly in (0, 1)"),
         ([*COUNT, "--dishonest", "most"], 2, "`dishonest` must be a share like 10% or 0.1"),
         ([*COUNT, "--dishonest", "100%"], 2, "`dishonest` must be a share, at least 0 and below 1"),
-        ([*COUNT, "--dishonest", "1%", "--honest", "5"], 2, "--honest or --dishonest"),
+        ([*COUNT, "--dishonest", "1%", "--honest", "5"], 2, "--honest and --dishonest"),
         ([*COUNT, "--out", "plan.txt"], 2, "a plan must end in .json"),
         ([*COUNT, "--out", "plan.json"], 2, "--out must come with --trust or --protocol"),
         ([*COUNT, "--dishonest", "0%,9%", "--prices"], 2, "must come with a single share"),
@@ -200,7 +200,7 @@ def test_plans_are_saved_and_run(headcount: Headcount, tmp_path: Path) -> None:
         (["compare", "count", "--protocols", "shuffle.zero-exact", "--delta", "0"], 3, "above 0"),
         (["estimate", "people.csv", "--column", "smoker"], 2, "--epsilon or --plan must be given"),
         (["estimate", "people.csv", "--column", "smoker", "--plan", "x.json"], 2, "must be a plan"),
-        (["estimate", "people.csv", "--column", "smoker", "--plan", "people.csv"], 2, "no JSON"),
+        (["estimate", "people.csv", "--column", "smoker", "--plan", "people.csv"], 2, "not JSON"),
         (
             ["estimate", "people.csv", "--column", "smoker", "--plan", "p.json", "--epsilon", "1"],
             2,

@@ -787,7 +787,7 @@ def test_nothing_of_spark_is_loaded_before_it_is_used() -> None:
 def test_a_stopped_session_is_refused(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
     frame = frame_of(spark, {"v": [1, 0]})
     monkeypatch.setattr(SparkContext, "_active_spark_context", None)  # as `stop` leaves it
-    with pytest.raises(hc.UnreadableData, match="Spark must be running, got a session that was"):
+    with pytest.raises(hc.UnreadableData, match="Spark must be running, but its session was"):
         hc.estimate(frame, hc.Count(), column="v", budget=hc.Budget(1))
 
 

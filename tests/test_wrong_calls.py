@@ -145,7 +145,7 @@ def test_a_delta_of_what_is_no_epsilon_is_none() -> None:
         for wrong in (math.nan, "1", None, [1.0], np.array([1.0]), np.array([1.0, 2.0])):
             with pytest.raises(hc.InvalidParameter, match="`epsilon` must be"):
                 curve.delta(wrong)  # type: ignore[arg-type]
-        with pytest.raises(hc.InvalidParameter, match="NaN among them"):
+        with pytest.raises(hc.InvalidParameter, match="must not contain NaN"):
             curve.deltas(np.array([1.0, math.nan]))
         for delta in (-0.1, 1.1, math.nan):
             with pytest.raises(hc.InvalidParameter, match="`delta` must be"):

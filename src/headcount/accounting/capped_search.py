@@ -115,7 +115,11 @@ def best_noise(wish: Wish) -> CappedNoise | None:
 
 @dataclass
 class Fit:
-    """Finds the c with which noise has the wanted δ. ln δ is nearly linear in ln c."""
+    """Finds the c with which noise has the wanted δ.
+
+    ln δ falls as ln c grows. It is nearly linear, except that its slope may change suddenly where
+    the larger one of the two directions changes. So steps of the secant stay within a bracket.
+    """
 
     delta_of: Callable[[CappedNoise], float]
     delta: float
@@ -125,14 +129,19 @@ class Fit:
         """The noise with about the wanted δ: one step of the secant from noise that is close."""
         log = math.log(noise.scale)
         excess = self._excess(noise, log)
-        for _ in range(12):
+        low, high = -math.inf, math.inf  # δ is too large at low, and small enough at high
+        for _ in range(24):
+            low, high = (max(low, log), high) if excess > 0 else (low, min(high, log))
+            after = log + min(max(-excess / self.slope, -0.3), 0.3)
+            outside = not low < after < high
             if abs(excess) < close:
-                return replace(noise, scale=math.exp(log - excess / self.slope))
-            step = min(max(-excess / self.slope, -0.3), 0.3)
-            before, excess = excess, self._excess(noise, log + step)
-            log += step
+                return replace(noise, scale=math.exp(log if outside else after))
+            if outside:
+                after = (low + high) / 2
+            before, excess = excess, self._excess(noise, after)
             # With a slope that is too flat, the next step would be too long.
-            self.slope = min((excess - before) / step, -1.0)
+            self.slope = min((excess - before) / (after - log), -1.0)
+            log = after
         return None
 
     def _excess(self, noise: CappedNoise, log: float) -> float:

@@ -3,9 +3,9 @@
 The package dp-accounting convolves privacy loss distributions. This file gives it one dominating
 law for each release (see `dominating`).
 
-The result holds even if questions are chosen by earlier answers, but only if the *curves* of the
-releases are not. If earlier answers decide the next curve, the privacy loss can exceed the result;
-see `privacy_filter`.
+The result holds even if questions are chosen in the light of earlier answers, but only if the
+*curves* of the releases are not. If earlier answers decide the next curve, the privacy loss can
+exceed the result; see `privacy_filter`.
 
 Importing dp-accounting takes seconds, so only code that composes releases should import this file.
 """

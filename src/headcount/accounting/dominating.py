@@ -1,11 +1,11 @@
-"""Dominating laws: the privacy loss distribution that bounds all neighbors of a release.
+"""Dominating laws: privacy losses that dominate those of all neighboring pairs of a release.
 
 A release has many neighboring pairs. The pair and the direction that are worst in one release need
 not be worst in the next. So the law of a release dominates the *pointwise maximum* of the curves of
 all pairs. Composing such laws then covers every combination of neighbors and directions.
 
 A law can be stored. Its bytes hold exact integers and the exact bits of floats, so every process
-and every version that reads it composes to the same result.
+and every version that reads it gets the same composition.
 """
 
 import hashlib

@@ -142,7 +142,8 @@ class Flips:
         """How much each zero and each one adds to ln E[e^{θ(W−t)}], with t near the largest g(t).
 
         The third number is how much each other bit of the victim adds to the logarithm of the
-        largest term of κ, with t for the case that half of these bits are changed.
+        largest term of κ, where t is the value of W near the peak when half of these bits are
+        changed.
         """
         zero, one = self._tilted(self.peak), 1 - self._tilted(-self.peak)
         return (
@@ -223,7 +224,8 @@ class Flips:
         values = (sizes * np.cos(phases)) @ kernel.real
         values -= (sizes * np.sin(phases)) @ kernel.imag
 
-        # The error of an exponent is a few times `ROUNDING` of the terms it is the sum of.
+        # The error of an exponent is a few times `ROUNDING` times the sum of the absolute values of
+        # its terms.
         terms = zeros * np.abs(self.up).max() + ones * np.abs(self.down).max()
         terms += np.abs(middle) * np.abs(self.s).max()
         error = ROUNDING * 16 * terms * (sizes @ self.size)

@@ -7,8 +7,8 @@ Grid        An outcome (P, Q) whose loss lies between two neighbors g and g + h 
             into two outcomes that have these losses and whose P and Q add up to its own. Whoever
             sees the two can merge them again, so the split law dominates the original one. The
             same holds for products with other laws. Splitting is linear in (P, Q), so all outcomes
-            in a cell of the grid are split at once. The price is that the loss varies by up to h
-            more, which is an error of order h².
+            in a cell of the grid are split together. The price is that the loss varies by up to
+            h more, which changes ln δ by O(h²).
             P is rounded up and Q down, which can only increase losses, so the result still
             dominates. Some outcomes count as having an infinite loss: those that a law cut off,
             those where Q is unknown, and those too rare to matter. All of their P is added to δ.
@@ -375,7 +375,8 @@ def plan_for(
     at = first + int(np.argmin((logs - _TILTS * (epsilon + reach / 2))[first:-1]))
     at = min(at, max(first, int(np.searchsorted(_TILTS, 4 * slope))))
     tilt = float(_TILTS[at])
-    # The window may leave out this much of the tilted law, because what reappears adds to δ.
+    # At most this much tilted mass may lie outside the window, because mass that wraps around
+    # inflates δ.
     allowed = tilt * epsilon - float(logs[at]) + math.log(_NEGLIGIBLE * scale)
     growth = logs - logs[at] - min(allowed, -1.0)
     tops = growth[at + 1 :] / (_TILTS[at + 1 :] - tilt)

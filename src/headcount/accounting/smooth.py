@@ -5,7 +5,7 @@ A law D on the integers is (ε, δ, k)-smooth if for every 0 < |k'| ≤ k, with 
 changes by at most 1 is (ε, δ)-private. This proof is loose in two ways. First, a lemma only bounds
 the probability P(loss > ε). Second, it uses this probability where the smaller Σ (P − e^ε Q)₊ would
 be enough. For binomial noise at ε = 1 and δ = 1e-6, the lemma needs 17 times the exact amount of
-noise, and the definition needs 1.3 times that amount.
+noise, the definition only 1.3 times the exact amount.
 """
 
 import math

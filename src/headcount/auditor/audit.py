@@ -152,9 +152,9 @@ def audit(
     other rounds use the pair that showed the largest difference. `parallel=True` runs each side in
     its own process.
 
-    A protocol has its own claim, view (its trust) and pairs of datasets. It draws random bits from
-    `source`. The default source is secure. If its shuffler adds noise, `view="shuffler"` is what
-    the shuffler knows once the answer is published.
+    A protocol has its own claim, view (its trust model) and pairs of datasets. It draws random bits
+    from `source`. The default source is secure. If its shuffler adds noise, `view="shuffler"` is
+    what the shuffler knows once the answer is published.
 
         audit(my_noisy_count, [([0, 0, 1], [0, 1, 1])], claim=1.0)
         audit(protocol("shuffle.zero-exact", Count(), Budget(1, 0.01), Crowd(100)))

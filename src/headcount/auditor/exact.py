@@ -1,8 +1,8 @@
 """Exact audits: all outcomes of a small crowd are listed, for all pairs of neighboring datasets.
 
 A randomizer is given by its laws. For each value, the law is a mapping from the messages that are
-sent, without their order, to their chances as fractions. Registered protocols state their laws. For
-your own randomizer, write a function that returns them.
+sent, without their order, to their probabilities as fractions. Registered protocols state their
+laws. For your own randomizer, write a function that returns them.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -34,7 +34,7 @@ MOST_PEOPLE = 64
 MOST_VALUES = 64
 MOST_DATASETS = 4096  # the most datasets if the order of people matters
 _RARE: Bundle = (((-1,), 1),)  # stands for all rare bundles that a law leaves out
-_MOST_RATIO = Fraction(10**9)  # the largest e^ε that is certain if a law leaves out rare bundles
+_MOST_RATIO = Fraction(10**9)  # cap on the certified e^ε when a law leaves out rare bundles
 _RELEASED = (View.CENTRAL, View.SHUFFLER)  # views that show a release
 _ROUNDING = 1e-9  # a claim is refuted only if ε exceeds it by more than this share
 
@@ -87,7 +87,7 @@ class ExactAudit:
             title=title,
             notes=(
                 f"event: {self._shown_event}",
-                f"it has a chance of {short(float(self.loss.chance))} for {self.dataset}",
+                f"it has a probability of {short(float(self.loss.chance))} for {self.dataset}",
                 f"and of {short(float(self.loss.other_chance))} for {self.neighbor}",
             ),
             words=0,
@@ -137,8 +137,8 @@ def exact_audit(
     messages of `users` people without their order. In the central view it sees the release; then
     the law is a function of the dataset, a tuple of values. In the shuffler view it is a shuffler
     that adds noise: it knows its noise and sees the release. A protocol has its own values, number
-    of honest people and trust, and its own claim if no `claim` is given. Real numbers cannot be
-    listed, so the result holds only for the given `values`.
+    of honest people and trust model, and its own claim if no `claim` is given. Real numbers cannot
+    be listed, so the result holds only for the given `values`.
 
         exact_audit(protocol("local.k-ary", Histogram(4), Budget(1), Crowd(5)))
         exact_audit(lambda x: {((x, 1), (1 - x, 1)): Fraction(1)}, [0, 1], users=3, view="shuffle")
@@ -205,8 +205,8 @@ def _listed(values: Any) -> Sequence[Any]:
 def _view(
     target: Protocol | Callable[[Any], Law], values: Sequence[Any], seen: View
 ) -> tuple[Callable[[tuple[Any, ...]], Law], Fraction]:
-    """Two things: a function from a dataset to the law of what is seen, and the largest chance that
-    a person's law leaves out.
+    """Two things: a function from a dataset to the law of what is seen, and the largest
+    probability that a person's law leaves out.
     """
     if isinstance(target, Protocol):
         laws, rare = _stated(target, values)
@@ -247,20 +247,20 @@ def _sent(target: Callable[[Any], Law], value: Any) -> Law:
         return {tuple((message, int(count)) for message, count in bag): law[bag] for bag in law}
     except (TypeError, ValueError):
         raise InvalidParameter(
-            f"a law must be of messages, ((message, copies), …), got {next(iter(law))!r}"
+            f"each outcome must have the form ((message, copies), …), got {next(iter(law))!r}"
         ) from None
 
 
 def _stated(protocol: Protocol, values: Sequence[Any]) -> tuple[dict[Any, Law], Fraction]:
-    """The laws of a protocol, and the largest chance that one of them leaves out. All rare bundles
-    that a law leaves out become one more outcome.
+    """The laws of a protocol, and the largest probability that one of them leaves out. All rare
+    bundles that a law leaves out become one more outcome.
     """
     laws: dict[Any, Law] = {}
     most = Fraction(0)
     for value in values:
         law = protocol.law(value)
         if law is None:
-            raise InvalidParameter("the law must be short enough to list, got none")
+            raise InvalidParameter("the law has too many outcomes to list")
         rare = 1 - sum(law.values(), Fraction(0))
         laws[value] = {**law, _RARE: rare} if rare else law
         most = max(most, rare)
@@ -268,8 +268,9 @@ def _stated(protocol: Protocol, values: Sequence[Any]) -> tuple[dict[Any, Law], 
 
 
 def _certain(law: Law, other: Law, delta: Fraction, rare: Fraction) -> Loss:
-    """A lower bound on the loss that holds for all possible laws. The laws may leave out outcomes
-    with a chance of at most `rare` on each side. These can change δ by at most rare·(1 + e^ε).
+    """A lower bound on the loss that holds however the omitted mass is distributed. The laws may
+    leave out outcomes with a probability of at most `rare` on each side. These can change δ by at
+    most rare·(1 + e^ε).
     """
     loss = least_loss(law, other, delta)
     if not rare:
@@ -360,7 +361,7 @@ class _Crowds:
 def _noise_law(shuffler: Shuffler, people: int) -> NoiseLaw:
     noise = shuffler.noise_law(people)
     if noise is None:
-        raise InvalidParameter("the law of the noise must be short enough to list, got none")
+        raise InvalidParameter("the law of the noise has too many outcomes to list")
     return noise
 
 
@@ -426,5 +427,5 @@ class _Published:
 def _release_law(protocol: Protocol, tally: Tally) -> Law:
     law = protocol.estimator.release_law(tally)
     if law is None:
-        raise InvalidParameter("the law of a release must be short enough to list, got none")
+        raise InvalidParameter("the law of the release is unknown or has too many outcomes to list")
     return law

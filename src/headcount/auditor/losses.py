@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, TypeAlias
 
-# A mapping from outcomes to their chances.
+# A mapping from outcomes to their probabilities.
 Law: TypeAlias = Mapping[Any, Fraction]
 
 
@@ -42,8 +42,9 @@ class Loss:
 def least_loss(law: Law, other: Law, delta: Fraction) -> Loss:
     """The least ε ≥ 0 with P(E) ≤ e^ε·Q(E) + δ for all events E.
 
-    Outcomes are sorted by the ratio P/Q, the largest first. A worst event has the first outcomes of
-    this list. Let p and q be their sums of chances. Then e^ε is the largest value of (p − δ)/q.
+    Outcomes are sorted by the ratio P/Q, the largest first. Some worst event is an initial
+    segment of this list. Let p and q be its probabilities under P and Q. Then e^ε is the largest
+    value of (p − δ)/q.
     """
 
     def order(outcome: Any) -> tuple[bool, Fraction]:

@@ -4,7 +4,9 @@ from enum import StrEnum
 
 
 class View(StrEnum):
-    """What an adversary sees. The first three are named after the trust whose adversary sees it."""
+    """What an adversary sees. The first three are named after the trust model whose adversary sees
+    it.
+    """
 
     LOCAL = "local"  # one person's messages
     SHUFFLE = "shuffle"  # everyone's messages in no order

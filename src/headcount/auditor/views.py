@@ -61,9 +61,10 @@ def promised(protocol: Protocol, view: View, delta: float | None) -> tuple[float
     """The ε and δ that a protocol claims for a view. If `delta` is given, it is the δ. The ε is
     None if the protocol claims none.
 
-    If the view shows no more than the view of the protocol's trust, the guarantee holds. Otherwise
-    the view shows one person's messages, and the claim is the ε of these messages alone. Against a
-    shuffler that knows its noise, there is a claim only if the analyzer adds noise to the release.
+    If the view shows no more than the view of the protocol's trust model, the guarantee holds.
+    Otherwise the view shows one person's messages, and the claim is the ε of these messages alone.
+    Against a shuffler that knows its noise, there is a claim only if the analyzer adds noise to the
+    release.
     """
     if view is View.SHUFFLER:
         return protocol.guarantee.epsilon if protocol.estimator.adds_noise else None, delta or 0.0

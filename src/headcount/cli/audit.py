@@ -52,8 +52,8 @@ def audit(
         typer.Option(
             help="What an attacker sees: one person's messages (local), everyone's messages "
             "without their order (shuffle), the released result (central), or the result and the "
-            "noise that a shuffler added (shuffler). [default: the protocol's trust; for a "
-            "function, central, or local with --exact]"
+            "noise that a shuffler added (shuffler). [default: the protocol's trust model; for "
+            "a function, central, or local with --exact]"
         ),
     ] = None,
     run: RunOptions,

@@ -46,8 +46,9 @@ def estimate(
     task: Annotated[
         str | None,
         typer.Option(
-            help=f"What to estimate: {', '.join(TASKS)}. [default: count, how many values are 1; "
-            "histogram with --buckets, density with --smoothness, mean with --low or --high]",
+            help=f"What to estimate: {', '.join(TASKS)}. [default: histogram if --buckets is "
+            "given, density if --smoothness is, mean if --low or --high is; otherwise count, the "
+            "number of values equal to 1]",
             autocompletion=complete_task,
         ),
     ] = None,
@@ -62,7 +63,7 @@ def estimate(
     ] = None,
     dataset: Annotated[
         str | None,
-        typer.Option(help="Data set of the ledger whose budget is spent. [default: the only one]"),
+        typer.Option(help="Which of the ledger's datasets to charge. [default: the only one]"),
     ] = None,
     trust: Annotated[
         Trust | None,

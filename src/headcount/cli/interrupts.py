@@ -25,7 +25,7 @@ def at_once(said: str) -> Iterator[None]:
         os._exit(INTERRUPTED)
 
     if signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
-        yield  # whoever started the process handles Ctrl-C otherwise
+        yield  # whoever started the process handles Ctrl-C in another way
         return
     signal.signal(signal.SIGINT, leave)
     try:

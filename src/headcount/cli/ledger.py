@@ -1,4 +1,4 @@
-"""`headcount ledger`: what was spent on which data set, and what is left."""
+"""`headcount ledger`: what was spent on which dataset, and what is left."""
 
 from pathlib import Path
 from typing import Annotated
@@ -21,12 +21,12 @@ Place = Annotated[
     typer.Argument(help="The ledger: a file, or postgresql://user@host/database.", metavar="PLACE"),
 ]
 OneDataset = Annotated[
-    str | None, typer.Option("--dataset", help="Name of the data set. [default: all]")
+    str | None, typer.Option("--dataset", help="Name of the dataset. [default: all]")
 ]
 
 ledger = typer.Typer(
     name="ledger",
-    help="Record the privacy budget that is spent on each data set.",
+    help="Record the privacy budget that is spent on each dataset.",
     rich_markup_mode=None,
 )
 
@@ -36,7 +36,7 @@ ledger = typer.Typer(
 )
 def create(
     place: Place,
-    dataset: Annotated[str, typer.Option(help="Name of the new data set.")],
+    dataset: Annotated[str, typer.Option(help="Name of the new dataset.")],
     epsilon: Epsilon,
     delta: Annotated[
         float,
@@ -54,7 +54,7 @@ def create(
         ),
     ] = Rule.COMPOSED,
 ) -> None:
-    """Add a data set and its limit.
+    """Add a dataset and its limit.
 
     The limit holds for all releases together. Limit and rule cannot be changed later. The ledger is
     created if it does not exist.
@@ -82,7 +82,7 @@ def _show(found: list[Spending]) -> None:
             console.print()
         print_table(one.table())
     if not found:
-        console.print("no data sets yet", soft_wrap=True)
+        console.print("no datasets yet", soft_wrap=True)
 
 
 @ledger.command(epilog="Example: headcount ledger export spent.db --out spending.csv")

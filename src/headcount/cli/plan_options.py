@@ -42,7 +42,7 @@ class CrowdOptions:
                 f"`dishonest` must be a share like 10% or 0.1, got {self.dishonest!r}"
             )
         if self.honest is not None and found:
-            raise InvalidParameter("--honest or --dishonest must be given, got both")
+            raise InvalidParameter("--honest and --dishonest must not come together, got both")
         return found
 
     def crowd(self, users: int) -> Crowd:
@@ -133,7 +133,8 @@ class SavedOptions:
         ),
     ] = None
     out: Annotated[
-        Path | None, typer.Option(help="Save the plan for `headcount estimate --plan`: .json.")
+        Path | None,
+        typer.Option(help="Save the plan as a .json file for `headcount estimate --plan`."),
     ] = None
 
     def check(self, trust: Trust | None, purpose: Purpose) -> None:

@@ -32,7 +32,7 @@ def run(app: Callable[..., Any]) -> NoReturn:
     from headcount.cli.output import standard_output
 
     if sys.stdout is None:  # nowhere to put an answer that would cost budget
-        sys.exit(_explained(UnreadableData("standard output must be open, got a closed one")))
+        sys.exit(_explained(UnreadableData("standard output must be open, but it is closed")))
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")  # old terminals lack a few of the characters

@@ -45,7 +45,7 @@ class ProtocolOptions:
         options = options_of(self.option)
         if self.calibration is not None:
             if "calibration" in options:
-                raise InvalidParameter("`calibration` must be given once, got it twice")
+                raise InvalidParameter("`calibration` must be given only once, got it twice")
             options["calibration"] = self.calibration
         return options
 

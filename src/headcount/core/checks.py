@@ -52,7 +52,7 @@ def reals(name: str, values: ArrayLike) -> NDArray[np.float64]:
         raise InvalidParameter(f"`{name}` must be a list of real numbers, got {shown(values)}")
     numbers = array.astype(np.float64)
     if np.isnan(numbers).any():
-        raise InvalidParameter(f"`{name}` must be real numbers, got NaN among them")
+        raise InvalidParameter(f"`{name}` must not contain NaN")
     return numbers
 
 

@@ -81,8 +81,8 @@ class Estimator(ABC):
 
     @property
     def adds_noise(self) -> bool:
-        """Whether `unbiased` adds noise although the trust is not central. Then every call is a new
-        release.
+        """Whether `unbiased` adds noise although the trust model is not central. Then every call is
+        a new release.
         """
         return False
 

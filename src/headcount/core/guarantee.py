@@ -50,7 +50,7 @@ class Guarantee:
 
     @property
     def relies_as_usual(self) -> bool:
-        """Whether the guarantee relies only on what is usual for its trust."""
+        """Whether the guarantee relies only on what is usual for its trust model."""
         return self.relies_on == usual_reliance(self.trust, self.honest)
 
     @property
@@ -104,7 +104,7 @@ class Guarantee:
 
 
 def usual_reliance(trust: Trust, honest: int) -> str:
-    """What a guarantee of this trust usually relies on, in words."""
+    """What a guarantee of this trust model usually relies on, in words."""
     return {
         Trust.CENTRAL: "the curator, who sees all values and adds the noise",
         Trust.SHUFFLE: f"the shuffler, and on {counted_people(honest)} to follow the protocol",

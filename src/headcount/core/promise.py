@@ -17,7 +17,7 @@ def promise(
     relies_on: str = "",
 ) -> Guarantee:
     """The guarantee at the budget's ε, or at a smaller ε. By default it relies on all honest people
-    of the crowd, and on what is usual for its trust.
+    of the crowd, and on what is usual for its trust model.
     """
     return Guarantee(
         epsilon=protocol.budget.epsilon if epsilon is None else epsilon,

@@ -47,7 +47,7 @@ def estimate(
               lines), or the text of a query (`query`).
     task      the question. Leave it out if you give `bins`, the edges of buckets for numbers.
     ledger    a ledger, or its place. The release is charged to `dataset` there before it is made.
-              It is refused if it would exceed the limit of the data set.
+              It is refused if it would exceed the limit of the dataset.
 
     Settings, all by name:
 
@@ -136,7 +136,7 @@ class Prepared:
         """
         if self._answered:
             raise InvalidParameter(
-                "an answer must be drawn once, got a second call of `answer`",
+                "an answer must be drawn only once, got a second call of `answer`",
                 hint="prepare another one, and charge for it",
             )
         self._answered = True

@@ -114,7 +114,9 @@ def _matches(pattern: str) -> list[Path]:
             if folder.is_dir():
                 _names(folder)
                 if not os.access(folder, os.X_OK):
-                    raise UnreadableData(f"{folder} must be a readable folder, got no access")
+                    raise UnreadableData(
+                        f"{folder} must be a readable folder, but access is denied"
+                    )
     return matching(Path(pattern)) if first < len(parts) else []
 
 

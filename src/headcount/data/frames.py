@@ -140,7 +140,7 @@ def _array(piece: np.ndarray[Any, Any]) -> "pyarrow.Array":
     import pyarrow
 
     if piece.dtype == np.bool_ and piece.view(np.uint8).max(initial=0) > 1:
-        raise InvalidValue("true/false values must be stored as bytes of 0 or 1, got others")
+        raise InvalidValue("true/false values must be stored as bytes of 0 or 1, got other bytes")
     mask = np.ma.getmaskarray(piece) if isinstance(piece, np.ma.MaskedArray) else None
     values = np.asarray(piece)
     return pyarrow.array(values.tolist() if piece.dtype.kind in "OT" else values, mask=mask)
@@ -162,7 +162,7 @@ def iterable_rows(data: Any) -> Rows:
         while chunk := list(islice(values, _CHUNK)):
             if records:
                 if not all(isinstance(row, Mapping) for row in chunk):
-                    raise InvalidValue("rows must all be mappings if the first is, got others")
+                    raise InvalidValue("rows must all be mappings if the first is, got another row")
                 arrays = [pyarrow.array([row.get(name) for row in chunk]) for name in columns]
             else:
                 arrays = [pyarrow.array(chunk)]

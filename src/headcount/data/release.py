@@ -15,10 +15,10 @@ from headcount.data.honesty import relied_on
 from headcount.data.question import Question
 from headcount.road.people import Group
 
-# The share of δ that pays for drawing all messages at once. Such a draw follows the law of the
-# messages only approximately.
+# The share of δ that pays for drawing all messages in a single step. Such a draw follows the law of
+# the messages only approximately.
 SHARE = 2.0**-4
-_MANY = 2**22  # if there are more messages than this, they are drawn at once if possible
+_MANY = 2**22  # if there are more messages than this, they are drawn in a single step if possible
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,7 +49,8 @@ def release(protocol: Protocol, question: Question, reserve: float) -> Release:
             guarantee,
             delta=math.nextafter(guarantee.delta + reserve, 1.0),
             exact=False,
-            method=f"{guarantee.method}; {short(reserve, 2)} of δ for drawing all messages at once",
+            method=f"{guarantee.method}; {short(reserve, 2)} of δ for drawing all messages in a "
+            "single step",
         )
     rows = question.rows_per_person
     guarantee = person_guarantee(guarantee, rows)
@@ -94,8 +95,8 @@ def joint(releases: Mapping[Group, Release], crowds: Crowds, question: Question)
 
 
 def drawn_at_once(protocol: Protocol, question: Question, users: int) -> bool:
-    """Whether all messages are drawn at once. This requires very many messages and a protocol with
-    δ > 0, so that a pure guarantee stays pure.
+    """Whether all messages are drawn in a single step. This requires very many messages and a
+    protocol with δ > 0, so that a pure guarantee stays pure.
     """
     return (
         question.counting

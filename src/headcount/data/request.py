@@ -161,7 +161,7 @@ class Request:
 
     @cached_property
     def who_is_trusted(self) -> Trust:
-        """The trust that was asked for, or the trust of the protocol, or else central."""
+        """The trust model that was asked for, or that of the protocol, or else central."""
         asked = self.trust
         if asked is not None:
             asked = Trust(checks.choice("trust", asked, list(Trust)))

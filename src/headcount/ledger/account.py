@@ -1,4 +1,4 @@
-"""A data set's limit, all charges against it, and the decision whether they fit.
+"""A dataset's limit, all charges against it, and the decision whether they fit.
 
 Every rule (`rule`) accepts charges that plain sums allow: Σε up to the limit's ε, and Σδ up to a
 share of the limit's δ. Each float is read as its shortest decimal text, and the sums are exact

@@ -1,11 +1,11 @@
 """The tables of a ledger: how they are written, read and checked. All stores use the same tables.
 
-Amounts are decimal text, and times are UTC. The rows of all data sets form a chain of hashes
-(`chain`). The entries of each data set form another chain, which begins with the hash of the data
-set. The last hash of a chain and the number of its rows are stored in another table. All chains are
-checked when a ledger is opened. After that only new entries are read. Only checked rows are added
-up. A row that does not fit its chain, or cannot be read, raises `UnreadableData`. Then nothing more
-is charged.
+Amounts are decimal text, and times are UTC. The rows of all datasets form a chain of hashes
+(`chain`). The entries of each dataset form another chain, which begins with the hash of the
+dataset. The last hash of a chain and the number of its rows are stored in another table. All chains
+are checked when a ledger is opened. After that only new entries are read. Only checked rows are
+added up. A row that does not fit its chain, or cannot be read, raises `UnreadableData`. Then
+nothing more is charged.
 """
 
 from collections import Counter
@@ -24,7 +24,7 @@ from headcount.ledger.rule import Rule, Terms
 from headcount.ledger.store import Run, Store
 
 VERSION = 2
-_START = "headcount ledger"  # stands for the hash before the first data set
+_START = "headcount ledger"  # stands for the hash before the first dataset
 _TABLES = (
     "CREATE TABLE headcount_ledger (version INTEGER NOT NULL, datasets BIGINT NOT NULL, "
     "head TEXT NOT NULL)",
@@ -53,7 +53,7 @@ Row: TypeAlias = tuple[Any, ...]
 
 @dataclass(frozen=True)
 class Dataset:
-    """A data set whose row was checked. The chain of its entries begins with `hash`."""
+    """A dataset whose row was checked. The chain of its entries begins with `hash`."""
 
     name: str
     terms: Terms
@@ -62,7 +62,7 @@ class Dataset:
 
 @dataclass(frozen=True)
 class Record:
-    """The checked entries of a data set: their number, the last hash, and the charges by kind."""
+    """The checked entries of a dataset: their number, the last hash, and the charges by kind."""
 
     dataset: Dataset
     number: int
@@ -77,9 +77,9 @@ class Record:
 
 @dataclass(frozen=True)
 class Books:
-    """The tables in one transaction. Their version and the data sets were checked.
+    """The tables in one transaction. Their version and the datasets were checked.
 
-    `known` has the records that earlier transactions checked, by the hash of the data set.
+    `known` has the records that earlier transactions checked, by the hash of the dataset.
     """
 
     store: Store
@@ -107,7 +107,7 @@ class Books:
                 f"{store.shown} must be a ledger of version {VERSION}, got {stored}",
                 hint=_EARLIER if versions == [1] else "",
             )
-        # One statement reads both tables, so that nobody can add a data set in between.
+        # One statement reads both tables, so that nobody can add a dataset in between.
         rows = run(
             f"SELECT ledger.datasets, ledger.head, {_TERMS} FROM headcount_ledger AS ledger "
             "LEFT JOIN datasets ON TRUE ORDER BY number",
@@ -120,28 +120,28 @@ class Books:
         return cls(store, run, dict(sorted(datasets.items())), known)
 
     def check(self) -> None:
-        """Check all entries of all data sets."""
+        """Check all entries of all datasets."""
         for name in self.datasets:
             self.record(name)
 
     def only(self, name: str | None) -> str:
-        """The name of a data set. If it is None, the ledger must have exactly one data set."""
+        """The name of a dataset. If it is None, the ledger must have exactly one dataset."""
         known = ", ".join(self.datasets) or "none"
         if name is None and len(self.datasets) == 1:
             return next(iter(self.datasets))
         if name is None:
             raise InvalidParameter(
-                f"a data set must be named unless there is exactly one, got {known}"
+                f"a dataset must be named unless there is exactly one, got {known}"
             )
         if name not in self.datasets:
-            raise UnknownName(f"no data set {name!r} in {self.store.shown}, which has {known}")
+            raise UnknownName(f"no dataset {name!r} in {self.store.shown}, which has {known}")
         return name
 
     def open_dataset(self, name: str, terms: Terms, time: str) -> None:
         if name in self.datasets:
             present = self.datasets[name].terms.limit
             raise InvalidParameter(
-                f"data set {name!r} must be new in {self.store.shown}, got one with a limit of "
+                f"dataset {name!r} must be new in {self.store.shown}, got one with a limit of "
                 f"epsilon={present.epsilon!r}, delta={present.delta!r}, which stays"
             )
         ((before,),) = self.run("SELECT head FROM headcount_ledger", ())
@@ -156,9 +156,9 @@ class Books:
         self.run("UPDATE headcount_ledger SET datasets = ?, head = ?", (number, head))
 
     def record(self, name: str, *, locked: bool = False) -> Record:
-        """The record of a data set, with its new entries checked.
+        """The record of a dataset, with its new entries checked.
 
-        If `locked`, no other transaction can charge the data set until this one ends.
+        If `locked`, no other transaction can charge the dataset until this one ends.
         """
         dataset = self.datasets[name]
         ends = self._ends(name, locked=locked)
@@ -256,12 +256,12 @@ class Books:
 
     def _unreadable(self, name: str, error: Exception) -> UnreadableData:
         return UnreadableData(
-            f"every row of data set {name!r} in {self.store.shown} must be readable, got {error}"
+            f"every row of dataset {name!r} in {self.store.shown} must be readable, got {error}"
         )
 
 
 def _datasets(rows: list[Row]) -> Iterator[Dataset]:
-    """The data sets from rows. Each row begins with the stored number of data sets and their last
+    """The datasets from rows. Each row begins with the stored number of datasets and their last
     hash.
     """
     noted, end = rows[0][:2]
@@ -269,10 +269,10 @@ def _datasets(rows: list[Row]) -> Iterator[Dataset]:
     for number, row in enumerate(datasets, 1):
         head = link(head, row)
         if row[1] != number:
-            raise ValueError(f"no data set {number}")
+            raise ValueError(f"no dataset {number}")
         yield Dataset(row[0], _terms(*row[2:6]), head)
     if (noted, end) != (len(datasets), head):
-        raise ValueError(f"{len(datasets)} data sets whose end is not the stored one")
+        raise ValueError(f"{len(datasets)} datasets whose end is not the stored one")
 
 
 def _terms(epsilon: object, delta: object, rule: str, order: object) -> Terms:

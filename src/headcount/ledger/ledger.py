@@ -1,4 +1,4 @@
-"""A durable record of the budget that was spent on each data set. It enforces the limits.
+"""A durable record of the budget that was spent on each dataset. It enforces the limits.
 
     ledger = Ledger.create("spent.db")
     ledger.create_dataset("people", Budget(3, 1e-6))
@@ -49,7 +49,7 @@ WAIT = 120.0  # seconds
 
 @dataclass(frozen=True)
 class Ledger:
-    """Data sets with limits, and the charges to each. Use `Ledger.open` or `Ledger.create`."""
+    """Datasets with limits, and the charges to each. Use `Ledger.open` or `Ledger.create`."""
 
     store: Store
     _known: dict[str, Record] = field(default_factory=dict, init=False, repr=False, compare=False)
@@ -88,17 +88,17 @@ class Ledger:
 
     @property
     def datasets(self) -> list[str]:
-        """The names of all data sets."""
+        """The names of all datasets."""
         with self._reading() as books:
             return list(books.datasets)
 
     def create_dataset(self, name: str, limit: Budget, *, rule: str = Rule.COMPOSED) -> None:
-        """Add a data set. Its limit and its rule can never be changed.
+        """Add a dataset. Its limit and its rule can never be changed.
 
         composed  allows the most. It holds if the sequence of privacy curves (protocol, budget,
                   crowd and options of each release) was fixed before the first answer.
-        adaptive  holds even if every next release, its curve included, is chosen by earlier
-                  answers.
+        adaptive  holds even if each release, its curve included, is chosen in the light of
+                  earlier answers.
 
         If the limit has δ = 0, both rules are plain sums, which hold in either case.
         """
@@ -122,8 +122,8 @@ class Ledger:
     ) -> Entry:
         """Record a release that is about to be made, or `times` releases of the same kind.
 
-        If it does not fit within the limit of the data set, `BudgetExhausted` is raised and nothing
-        is recorded. The name may be None if there is exactly one data set. `note` is anything that
+        If it does not fit within the limit of the dataset, `BudgetExhausted` is raised and nothing
+        is recorded. The name may be None if there is exactly one dataset. `note` is anything that
         JSON can hold. It should describe the question, and must not reveal the data.
         """
         checks.instance("guarantee", guarantee, Guarantee)
@@ -173,7 +173,7 @@ class Ledger:
                 raise _exhausted(name, account, asked)
 
     def spending(self, name: str | None = None) -> Spending:
-        """All charges to a data set, their total, and the budget that is left."""
+        """All charges to a dataset, their total, and the budget that is left."""
         with self._reading() as books:
             name = books.only(name)
             account, entries = books.history(name)
@@ -220,7 +220,9 @@ def _store(place: str | PathLike[str], wait: float) -> Store:
 
 
 def _pair(guarantee: Guarantee, curve: PrivacyCurve) -> tuple[float, float]:
-    """The (ε, δ) to charge. It is the guarantee's; the curve must keep it, apart from rounding."""
+    """The (ε, δ) to charge. This is the guarantee's pair; the curve's δ at this ε must not exceed
+    this δ, up to rounding.
+    """
     epsilon = checks.real("epsilon", guarantee.epsilon)
     delta = checks.real("delta", guarantee.delta)
     if epsilon < 0 or not 0 <= delta <= 1:
@@ -241,7 +243,7 @@ def _pair(guarantee: Guarantee, curve: PrivacyCurve) -> tuple[float, float]:
 
 def _worse(guarantee: Guarantee) -> InvalidParameter:
     return InvalidParameter(
-        f"a curve must keep the guarantee that is charged, got a worse one than {guarantee}"
+        f"the curve must satisfy the charged guarantee {guarantee}, got a larger δ"
     )
 
 
@@ -253,7 +255,7 @@ def _half_charged(entry: Entry, error: UnreadableData) -> UnreadableData:
     """
     return UnreadableData(
         f"{error.message}; nothing was released, but the charge is recorded as entry "
-        f"{entry.number} of data set {entry.dataset!r}",
+        f"{entry.number} of dataset {entry.dataset!r}",
         hint="make sure that the disk is sound, and ask again",
     )
 
@@ -266,7 +268,7 @@ def _exhausted(name: str, account: Account, asked: Charge) -> BudgetExhausted:
     limit = account.limit
     return BudgetExhausted(
         f"epsilon={rounded_up(asked.epsilon)}, delta={rounded_up(asked.delta)} was asked for{often}"
-        f" on data set {name!r}, but epsilon={exact(room)} at delta={exact(delta)} is left of its "
+        f" on dataset {name!r}, but epsilon={exact(room)} at delta={exact(delta)} is left of its "
         f"limit epsilon={exact(limit.epsilon)}, delta={exact(limit.delta)}",
         remaining={"epsilon": room, "delta": delta},
         limit=asdict(limit),

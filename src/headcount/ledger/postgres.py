@@ -1,6 +1,6 @@
 """A ledger in PostgreSQL, in a schema of its own, `headcount`.
 
-Each charge locks the row of its data set (SELECT … FOR UPDATE), so charges to one data set wait for
+Each charge locks the row of its dataset (SELECT … FOR UPDATE), so charges to one dataset wait for
 each other. The isolation level is always READ COMMITTED: after the lock, a transaction reads
 everything that was committed before. When a commit returns, it has reached the disk
 (synchronous_commit). There are two exceptions. A server may be set not to sync its files
@@ -35,7 +35,7 @@ _PROBES = 3  # how often a silent connection is probed before it counts as lost
 class PostgresStore:
     """A ledger on a PostgreSQL server.
 
-    `wait` is a time limit in seconds. It limits how long to wait for a data set that others keep
+    `wait` is a time limit in seconds. It limits how long to wait for a dataset that others keep
     locked, and for an answer of the server.
     """
 
@@ -121,7 +121,7 @@ class PostgresStore:
             raise self._silent() from None
         except psycopg.errors.LockNotAvailable:
             raise UnreadableData(
-                f"{self.shown} must be free within {self.wait:g} s, got a ledger locked by others"
+                f"{self.shown} must be free within {self.wait:g} s, but others keep it locked"
             ) from None
         except (
             psycopg.errors.InsufficientPrivilege,
@@ -180,5 +180,5 @@ class PostgresStore:
 
     def _silent(self) -> UnreadableData:
         return UnreadableData(
-            f"{self.shown} must answer within {self._deadline} s, got a server that is silent"
+            f"{self.shown} must answer within {self._deadline} s, but the server is silent"
         )

@@ -41,13 +41,13 @@ class Terms:
     def condition(self) -> str:
         """One sentence that says under which condition the limit holds."""
         if not self.limit.delta:
-            return "Plain sums hold even if every next release is chosen by earlier answers."
+            return "Plain sums hold even if each release is chosen in the light of earlier answers."
         if self.rule is Rule.COMPOSED:
             return (
                 "The composed rule holds if the sequence of privacy curves (protocol, budget, "
                 "crowd and options of each release) was fixed before the first answer."
             )
         return (
-            "The adaptive rule holds even if every next release, its privacy curve included, is "
-            "chosen by earlier answers."
+            "The adaptive rule holds even if each release, its privacy curve included, is chosen "
+            "in the light of earlier answers."
         )

@@ -1,4 +1,4 @@
-"""The budget that was spent on a data set, for people (a table) and for programs (a dict)."""
+"""The budget that was spent on a dataset, for people (a table) and for programs (a dict)."""
 
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -16,7 +16,7 @@ _SHOWN = 20  # entries that a table shows
 
 @dataclass(frozen=True)
 class Spending:
-    """All entries of a data set, the budget that they spent, and the budget that is left.
+    """All entries of a dataset, the budget that they spent, and the budget that is left.
 
     `epsilon` was spent at the limit's δ, and `delta` was spent at the limit's ε. Each is the least
     value that a limit needs to allow the same entries by the same rule. One more release of any

@@ -20,10 +20,10 @@ from headcount.core.errors import UnreadableData
 from headcount.ledger.store import Run, one_line
 
 _WRONG = {
-    "SQLITE_CANTOPEN": "must be a file that can be opened, got none",
-    "SQLITE_READONLY": "must be writable, got a place that is read-only",
+    "SQLITE_CANTOPEN": "must be a file that can be opened, but it is not",
+    "SQLITE_READONLY": "must be writable, but the place is read-only",
     "SQLITE_NOTADB": "must be a ledger, got another kind of file",
-    "SQLITE_FULL": "must have room on its disk, got none",
+    "SQLITE_FULL": "must have room on its disk, but the disk is full",
 }
 
 
@@ -82,5 +82,5 @@ class SqliteStore:
     def _wrong(self, error: Exception) -> str:
         name = "_".join(getattr(error, "sqlite_errorname", "").split("_")[:2])
         if name in ("SQLITE_BUSY", "SQLITE_LOCKED"):
-            return f"must be free within {self.wait:g} s, got a ledger locked by others"
+            return f"must be free within {self.wait:g} s, but others keep it locked"
         return _WRONG.get(name, f"must be a ledger that can be read: {one_line(error)}")

@@ -171,9 +171,9 @@ def compare(
 
     `over` names the axis, and `values` are the places on it. Messages and slots are limits, within
     which each protocol has the options with the least error. Without `protocols`, the best protocol
-    of each trust is compared. `calibration="both"` compares the paper's parameters with the exact
-    ones. If `runs` is above 0, this many runs are simulated for each point, with randomness from
-    `source`.
+    of each trust model is compared. `calibration="both"` compares the paper's parameters with the
+    exact ones. If `runs` is above 0, this many runs are simulated for each point, with randomness
+    from `source`.
 
         compare(Count(), Budget(1, 1e-6), Crowd(100_000), over="epsilon", runs=200)
     """
@@ -348,7 +348,7 @@ def _theory(
     places: Sequence[float],
     series: Sequence[Series],
 ) -> tuple[Known, ...]:
-    """Bounds and rates on the standard error, for the trusts of the compared protocols."""
+    """Bounds and rates on the standard error, for the trust models of the compared protocols."""
     trusts = {line.trust for line in series}
     by_name: dict[str, list[tuple[float, Bound]]] = {}
     for place in places:

@@ -345,7 +345,7 @@ def _most(excess: Callable[[float], float], people: float) -> int | None:
 
 @dataclass(frozen=True)
 class Price:
-    """How many people a trust needs for the margin that the plan's reference protocol has."""
+    """How many people a trust model needs for the margin that the plan's reference protocol has."""
 
     trust: Trust
     protocol: str
@@ -371,11 +371,11 @@ class Price:
 
 
 def price_of_trust(found: Plan, progress: Progress = lambda name, share: None) -> list[Price]:
-    """How many people each trust needs for the same margin, relative to the crowd.
+    """How many people each trust model needs for the same margin, relative to the crowd.
 
     The reference is the plan's best protocol in central trust, or else in shuffle or local trust.
-    Its own price comes first. For each other trust of the plan, the price is that of the protocol
-    that needs the fewest people.
+    Its own price comes first. For each other trust model of the plan, the price is that of the
+    protocol that needs the fewest people.
     """
     best = {trust: found.best_of(trust) for trust in Trust}
     present = [(trust, candidate) for trust, candidate in best.items() if candidate is not None]

@@ -39,8 +39,8 @@ class Plan:
 
     The best candidate has the least expected error among those that send at most 100 messages per
     person. If all candidates send more, the best has the least expected error of all. A protocol
-    that relies on more than is usual for its trust is chosen only if no other fits. For a
-    collection, the best candidate has the least expected error of all.
+    that relies on more than is usual for its trust model is chosen only if no other fits. For
+    a collection, the best candidate has the least expected error of all.
     """
 
     task: Task
@@ -69,7 +69,7 @@ class Plan:
         if self.chosen is not None:
             return self[self.chosen]
         if not self.refused:
-            raise InvalidParameter(f"no protocol answers {self.task} in this trust")
+            raise InvalidParameter(f"no protocol answers {self.task} in this trust model")
         # Protocols that could run come last, and the nearest one at the very end. If there are
         # none, take the first protocol that another setting makes feasible.
         nearest = self.refused[-1]
@@ -78,7 +78,7 @@ class Plan:
         raise Infeasible(f"no protocol fits: {nearest}", nearest=nearest.feasible)
 
     def best_of(self, trust: Trust) -> Candidate | None:
-        """The best candidate of one trust, or None if it has no candidate."""
+        """The best candidate of one trust model, or None if it has no candidate."""
         ours = [candidate for candidate in self.candidates if candidate.trust == trust]
         return _best(ours, self.purpose)
 
@@ -93,14 +93,14 @@ class Plan:
             wanted.protocol, self.task, self.budget, self.crowd, **dict(wanted.options)
         )
         for what, computed, planned in (
-            ("trust", built.trust, wanted.trust),
+            ("trust model", built.trust, wanted.trust),
             ("guarantee", built.guarantee, wanted.guarantee),
             ("parameters", dict(built.parameters), dict(wanted.parameters)),
         ):
             if computed != planned:
                 raise InvalidParameter(
-                    f"the plan's {what} of {wanted.protocol} must be what this version of "
-                    f"headcount computes, {computed}, got {planned}",
+                    f"this version of headcount computes the {what} {computed} for "
+                    f"{wanted.protocol}, but the plan says {planned}",
                     hint="plan again, or use the version that planned it",
                 )
         return built
@@ -117,7 +117,7 @@ class Plan:
             (f"± {100 * self.confidence:.4g} %", lambda candidate: candidate.margin),
         ]
         if self.task.ranking_note:
-            errors.insert(0, ("whole error", lambda candidate: candidate.expected_error))
+            errors.insert(0, ("total error", lambda candidate: candidate.expected_error))
         return Table(
             title=f"{self.task}: {described(self.budget, self.crowd)}",
             columns=(*left, *(name for name, _ in errors), *right),
@@ -151,7 +151,7 @@ class Plan:
         best = [candidate for candidate in map(self.best_of, Trust) if candidate is not None]
         if best:
             names = ", ".join(candidate.protocol for candidate in best)
-            yield f"best of each trust: {names}"
+            yield f"best of each trust model: {names}"
         if self.purpose is Purpose.COLLECTION:
             yield from self._collection_notes()
         else:
@@ -263,9 +263,11 @@ class Plan:
         except OSError as error:
             raise UnreadableData(f"{str(path)!r} must be a plan, got: {error.strerror}") from None
         except (ValueError, RecursionError):
-            raise UnreadableData(f"{str(path)!r} must be a plan, got no JSON") from None
+            raise UnreadableData(
+                f"{str(path)!r} must be a plan, got a file that is not JSON"
+            ) from None
         if not isinstance(document, Mapping):
-            raise UnreadableData(f"{str(path)!r} must be a plan, got other JSON")
+            raise UnreadableData(f"{str(path)!r} must be a plan, got JSON of another kind")
         return cls.from_dict(document)
 
 
@@ -285,8 +287,8 @@ def plan(
 ) -> Plan:
     """Rank every protocol for a task, a budget and a crowd by its exact error.
 
-    `trust` leaves out protocols of other trusts. These limits may be given by name, and protocols
-    beyond them are refused:
+    `trust` leaves out protocols of other trust models. These limits may be given by name, and
+    protocols beyond them are refused:
 
     - `max_messages`: the expected number of messages per person
     - `max_slots`: the size of a person's bundle, which hides the number of messages
@@ -388,9 +390,10 @@ def best_protocol(
     purpose: Purpose | str = Purpose.ACCURACY,
     **limits: Unpack[Limiting],
 ) -> Protocol:
-    """The best protocol of one trust. `Plan` says which is the best, and `plan` has the limits.
+    """The best protocol of one trust model. `Plan` says which is best; `plan` has the limits.
 
-    Without limits, the protocol has its default options. With `trust=None`, all trusts compete.
+    Without limits, the protocol has its default options. With `trust=None`, all trust models
+    compete.
     """
     if limits or purpose != Purpose.ACCURACY:
         return plan(task, budget, crowd, trust=trust, purpose=purpose, **limits).protocol()
@@ -404,7 +407,7 @@ def best_protocol(
 
 
 def trust_of(trust: Trust | str | None) -> Trust | None:
-    """The trust with this name; None stays None."""
+    """The trust model with this name; None stays None."""
     return None if trust is None else Trust(checks.choice("trust", trust, list(Trust)))
 
 
@@ -438,7 +441,7 @@ def crowd_words(crowd: Crowd) -> str:
 
 
 def _included(names: list[str], task: Task, wishes: Wishes) -> list[str]:
-    """The protocols whose trust the wishes include."""
+    """The protocols whose trust model the wishes include."""
     return [name for name in names if wishes.include(protocol_class(name, task).trust)]
 
 

@@ -104,7 +104,7 @@ class Wishes:
             raise InvalidParameter("`trust` must be shuffle or local for a collection, got central")
 
     def include(self, trust: Trust) -> bool:
-        """Whether protocols of this trust are planned for."""
+        """Whether protocols of this trust model are planned for."""
         return self.purpose is Purpose.ACCURACY or trust is not Trust.CENTRAL
 
     def allowed_influence(self, candidate: Candidate) -> float | None:

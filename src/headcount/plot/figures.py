@@ -94,7 +94,7 @@ def error_figure(comparison: Comparison) -> Figure:
         ]
         for one in comparison.series
     }
-    trusts: dict[Points, list[str]] = {}  # the trusts that share each lower bound
+    trusts: dict[Points, list[str]] = {}  # the trust models that share each lower bound
     for known in comparison.theory:
         if known.kind == "lower bound" and known.name.endswith(".lower"):
             trusts.setdefault(known.points, []).append(str(known.trust))
@@ -297,8 +297,8 @@ def trust_figure(
     estimates: Sequence[Estimate],
     errors: Mapping[str, Sequence[tuple[int, float]]],
 ) -> Figure:
-    """One question under several trusts: answers with intervals, and errors by the size of the
-    crowd.
+    """One question under several trust models: answers with intervals, and errors by the size of
+    the crowd.
     """
     alt = load_altair()
     trusts = [str(estimate.guarantee.trust) for estimate in estimates]

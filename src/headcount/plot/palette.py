@@ -1,7 +1,7 @@
 """Colors and markers of the series in a figure. No color occurs twice.
 
-Each trust has its own hue, and its protocols have shades of this hue. So a reader recognizes the
-trust at once.
+Each trust model has its own hue, and its protocols have shades of this hue. So a reader recognizes
+the trust model immediately.
 """
 
 import re
@@ -23,18 +23,18 @@ MARKERS = (  # there is one more marker than colors, so that pairs of the two re
     "cross",
     "triangle-left",
 )
-# Shades from dark to light. The one in the middle stands for the trust itself. Each has a contrast
-# of at least 3 to 1 with a white page, as accessibility rules demand for lines.
+# Shades from dark to light. The one in the middle stands for the trust model itself. Each has a
+# contrast of at least 3 to 1 with a white page, as accessibility rules demand for lines.
 _SHADES = {
     Trust.CENTRAL: ("#002B49", COLORS[0], "#4795CE"),
     Trust.SHUFFLE: ("#5C2300", COLORS[1], "#C65A8E"),
     Trust.LOCAL: ("#003D2E", COLORS[2], "#5E9A1E"),
 }
-_OTHER_SHADES = ("#221155", "#6A4FB3", "#9A86CF")  # for labels without a trust
+_OTHER_SHADES = ("#221155", "#6A4FB3", "#9A86CF")  # for labels without a trust model
 
 
 def trust_of(label: str) -> Trust | None:
-    """The trust at the beginning of a label, or None. Names of protocols begin with their trust."""
+    """The trust model at the beginning of a label, as in names of protocols, or None."""
     match = re.match(rf"({'|'.join(Trust)})\b", label)
     return Trust(match[1]) if match else None
 

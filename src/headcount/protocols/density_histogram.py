@@ -411,7 +411,7 @@ class DensityHistogram(Protocol):
 
 
 def check_histogram(name: str, trust: Trust) -> None:
-    """Raise an error unless this is the name of one of our histogram protocols for this trust.
+    """Raise an error unless this names one of our histogram protocols for this trust model.
 
     The error of a density depends on how the errors of bins depend on each other. Protocols from
     outside do not state that.

@@ -13,7 +13,7 @@ Error       Let V be the variance of the dummies and N the number of all message
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import lru_cache
 from itertools import product
@@ -28,6 +28,8 @@ from headcount.accounting.laws import Law
 from headcount.core.cached import cached_property
 from headcount.core.estimate import Answer
 from headcount.core.estimator import Estimator
+from headcount.core.influence import Shifts
+from headcount.core.messages import Alphabet
 from headcount.core.randomizer import MOST_BUNDLES
 from headcount.core.source import Source
 from headcount.core.tally import Tally
@@ -233,6 +235,13 @@ class DummyCounts(Estimator):
         if self.response is None:
             return held.counts
         return responded(held.counts, self.response.other, source)
+
+    def shifts(self, users: int, alphabet: Alphabet) -> Shifts:
+        if self.noise.published is None:
+            return super().shifts(users, alphabet)
+        # What the analyzer adds does not depend on the messages.
+        quiet = replace(self, noise=replace(self.noise, published=None))
+        return quiet.shifts(users, alphabet)
 
     def unbiased(self, tally: Tally, source: Source | None = None) -> Answer:
         copies = self._answered(tally.counts)

@@ -30,7 +30,7 @@ from headcount.randomness.totals import binomial
 
 _SMALL = 1000  # for at most this many people, rounding is bounded by Hoeffding's inequality
 _TERMS = 4096  # the largest number of terms in a sum over noise
-_FINEST = 2**128  # if a crowd is rounded at once, probabilities are multiples of 1/_FINEST
+_FINEST = 2**128  # if a crowd is rounded in a single step, probabilities are multiples of 1/_FINEST
 _CHUNK = 1 << 14  # the number of values that are rounded at a time
 
 
@@ -86,7 +86,7 @@ class Grid:
         return [(level, chance) for level, chance in both if chance]
 
     def rounded(self, held: Holding, source: Source) -> Holding:
-        """The number of people at each level, drawn at once instead of person by person."""
+        """The number of people at each level, drawn in a single step, not person by person."""
         levels: dict[int, int] = {}
         for value, people in zip(held.values.tolist(), held.counts.tolist(), strict=True):
             (below, *_), *above = self.chances(value)

@@ -65,7 +65,7 @@ class FlipError:
 
     @property
     def _slope(self) -> Fraction:
-        """The probability of a 1 from a person who is counted, minus that from another person."""
+        """P(report 1 | x = 1) − P(report 1 | x = 0)."""
         return 1 - 2 * self.lie
 
     @property

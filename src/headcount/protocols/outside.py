@@ -127,8 +127,8 @@ def _check(kind: type[Protocol]) -> None:
         raise InvalidParameter(f"`trust` must be a Trust, got {checks.shown(trust)}")
     if not isinstance(name, str) or not is_name(name) or not name.startswith(f"{trust}."):
         raise InvalidParameter(
-            f"`name` must be the trust, a dot and words with hyphens, like {trust}.my-protocol, "
-            f"got {checks.shown(name)}"
+            f"`name` must be the trust model, a dot and words with hyphens, like "
+            f"{trust}.my-protocol, got {checks.shown(name)}"
         )
     tasks = getattr(kind, "tasks", None)
     listed = tasks if isinstance(tasks, tuple) and tasks else (None,)

@@ -65,9 +65,10 @@ def register(kind: type[Kind]) -> type[Kind]:
     """Make a protocol of your own known by its name. `register` can be used as a decorator.
 
     Plans, comparisons, estimates, audits and amplification then find the protocol like any other.
-    The class extends `Protocol`, and its `name` begins with its trust, as in "local.my-protocol".
-    Several classes may share a name if they answer different tasks. Registering a class again
-    changes nothing. If a class is defined again, as in a notebook, it replaces the old one.
+    The class extends `Protocol`, and its `name` begins with its trust model, as in
+    "local.my-protocol". Several classes may share a name if they answer different tasks.
+    Registering a class again changes nothing. If a class is defined again, as in a notebook, it
+    replaces the old one.
     """
     _outside.add(kind)
     return kind
@@ -109,7 +110,7 @@ def likely_name(wrong: object) -> str:
 
 
 def protocol_names(task: Task | None = None, trust: Trust | None = None) -> list[str]:
-    """The names of all protocols, or only of those that answer a task or have a trust."""
+    """The names of all protocols, or only of those for a task or a trust model."""
     return own_names(task, trust) + outside_names(task, trust)
 
 

@@ -116,8 +116,8 @@ class SeededSource(_Keystream):
     """Repeatable bits, for tests and simulations. NOT private: the seed reveals all of them.
 
     A forked child continues the stream where its parent was. If another thread of the parent was
-    drawing at that moment, its lock stays locked in the child. Then the child starts the stream
-    again from the beginning.
+    drawing at that moment, the stream's lock stays locked in the child. Then the child starts the
+    stream again from the beginning.
     """
 
     def __init__(self, seed: int) -> None:
@@ -134,7 +134,7 @@ class SeededSource(_Keystream):
         return _keyed(hashlib.sha256(b"part" + self._key + number.to_bytes(8, "little")).digest())
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """A copy for another process. It restarts the stream, so only its parts are useful."""
+        """A copy for another process. The copy starts the stream again: use only its `part(i)`."""
         return _keyed, (self._key,)
 
     def fill(self, buffer: NDArray[np.uint8]) -> None:

@@ -1,4 +1,4 @@
-"""The people at the beginning of the road. Their values may be in memory or in tables."""
+"""The crowd that is the input of the road. People's values may be in memory or in tables."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
@@ -43,9 +43,10 @@ class People(ABC):
         """The tally of the messages of each of these groups, made with the group's protocol. It may
         be the tally before or after the shuffler withholds or adds messages.
 
-        People are processed in the order of their rows, `people_at_once` of a randomizer at a time.
-        Piece i of group g uses the source `source.part(g).part(i)`. The number g is the group's
-        place among all groups, not only among these. Neither number depends on batches or threads.
+        People are processed in the order of their rows, in pieces of `randomizer.people_at_once`
+        people. Piece i of group g uses the source `source.part(g).part(i)`. The number g is the
+        group's place among all groups, not only among these. Neither number depends on batches or
+        threads.
         """
 
 

@@ -2,7 +2,7 @@
 
     values ──┬─ one by one ────▶ messages ─┬─ mixed by the shuffler ─────▶ tally ──▶ estimate
              └▶ counts ─ one by one ▶──────┘                                ▲
-                  └───────────── the tally is drawn at once ────────────────┘
+                  └─────────── the tally is drawn in a single step ─────────┘
 
 `walk` goes along this road. `run` calls it for values in memory, and `data.estimate` for tables.
 """
@@ -29,7 +29,9 @@ from headcount.road.ways import Way
 
 @dataclass(frozen=True, eq=False)
 class Route:
-    """The protocol of a group, and the part of δ that is reserved for drawing its tally at once."""
+    """The protocol of a group, and the part of δ that is reserved for drawing its tally in a single
+    step.
+    """
 
     protocol: Protocol
     reserve: float = 0.0
@@ -96,7 +98,9 @@ def walk(
 
 
 def _way(route: Route, *, counted: bool) -> Way:
-    """The way of a group. It does not say whether the draw was covered: that depends on values."""
+    """The way of a group. It does not say whether δ covered the single draw: that depends on
+    values.
+    """
     if not counted:
         return Way.MESSAGES
     if route.protocol.trust is Trust.CENTRAL:
@@ -107,8 +111,8 @@ def _way(route: Route, *, counted: bool) -> Way:
 def _drawn(route: Route, counts: NDArray[np.int64] | None, source: Source) -> Tally | None:
     """A tally without messages, or None if messages are needed.
 
-    In central trust the tally is the counts. Otherwise it is drawn at once if the reserved part of
-    δ covers the total variation between this draw and a tally of messages.
+    In central trust the tally is the counts. Otherwise it is drawn in a single step if the reserved
+    part of δ covers the total variation between this draw and a tally of messages.
     """
     protocol = route.protocol
     if counts is None:
@@ -127,7 +131,7 @@ def _drawn(route: Route, counts: NDArray[np.int64] | None, source: Source) -> Ta
 def _sent(
     people: People, protocols: Mapping[Group, Protocol], source: Source, progress: Progress
 ) -> Mapping[Group, Tally]:
-    """Tallies of messages. They are made from people's values, or from counts of few values."""
+    """Tallies of messages, which are made from people's values, or from counts of few values."""
     counts = {group: people.counts(group) for group in protocols}
     if any(one is None for one in counts.values()):
         return people.tallies(protocols, source, progress)

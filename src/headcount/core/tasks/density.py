@@ -41,8 +41,9 @@ class Density(Bounded):
     example_words = "people are spread evenly over the range"
     margin_note = "Margins of densities include privacy noise, but neither sampling nor smoothing."
     ranking_note = (
-        "Candidates are ordered by the whole error, which includes noise, sampling and smoothing "
-        "over the range. It is about the largest for all densities no rougher than two waves."
+        "Candidates are ordered by the total error, which includes noise, sampling and smoothing "
+        "over the range. It is about the largest for all densities no rougher than a curve that "
+        "rises and falls twice."
     )
 
     def __init__(

@@ -57,7 +57,7 @@ class Histogram(Task):
         object.__setattr__(self, "open", opened)
         if self.open and any(not 0 <= key < 2**64 for key in self.buckets if isinstance(key, int)):
             raise InvalidParameter(
-                "`buckets` of an open histogram must be between 0 and 2^64 − 1, got others"
+                "`buckets` of an open histogram must be between 0 and 2^64 − 1, got other keys"
             )
         if self.domain < 2:
             raise InvalidParameter(f"`buckets` must be at least 2, got {list(self.buckets)}")

@@ -113,7 +113,7 @@ def spark_errors(lacking: str = "") -> Iterator[None]:
     except (AssertionError, AttributeError):
         if SparkSession.getActiveSession() is not None:
             raise
-        raise UnreadableData("Spark must be running, got a session that was stopped") from None
+        raise UnreadableData("Spark must be running, but its session was stopped") from None
     except _failures() as error:
         lines = [line.strip() for line in str(error).splitlines() if line.strip()]
         traced = any(line.startswith("Traceback") for line in lines)

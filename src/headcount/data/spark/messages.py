@@ -96,8 +96,8 @@ def messages(
     users: int,
     ordered: bool = True,
 ) -> "DataFrame":
-    """The messages of a group of `users` people, in the form in which the protocol's trust lets
-    others see them.
+    """The messages of a group of `users` people, in the form in which the protocol's trust model
+    lets others see them.
     """
     import pyarrow
 

@@ -2,9 +2,9 @@
 Jordan, Wainwright 2018, section 5.2.2, and their sampler for vectors in a cube).
 
 Notation    u ∈ [0,1] is a person's number, scaled from [low, high]. n is the number of people, β
-            the smoothness. The waves are φ_j(u) = √2·cos(π(j+1)u) for odd j and √2·sin(πju) for
-            even j. They have whole periods, are orthonormal, and |φ_j| ≤ √2. The odd number k is
-            the number of coefficients θ_j = E φ_j(u), j = 1, …, k.
+            the smoothness. The basis functions are φ_j(u) = √2·cos(π(j+1)u) for odd j and
+            √2·sin(πju) for even j. They have whole periods, are orthonormal, and |φ_j| ≤ √2. The
+            odd number k is the number of coefficients θ_j = E φ_j(u), j = 1, …, k.
 Randomizer  Round each φ_j(u) to v_j ∈ {−√2, √2} at random, without bias. Draw z ∈ {−1,1}^k
             uniformly, and let T be + with probability 1 − t/2^64, near e^ε/(1+e^ε). Send z if
             ⟨z,v⟩ has the sign T, and −z otherwise. As k is odd, ⟨z,v⟩ is never 0.
@@ -22,9 +22,9 @@ Error       Unbiased for 1 + Σ_{j≤k} θ_j φ_j. Given v, and so given u, E[z_
             population, the variance around the population's value is
             (B²·Σ φ_j(s)² − (Σ θ_j φ_j(s))²)/n. Both are at most B²·Σ φ_j(s)²/n, which is the stated
             variance. It includes the sampling error.
-            The bias comes from the waves left out. Assume that the density continues smoothly from
+            The bias comes from the terms left out. Assume that the density continues smoothly from
             high to low and is no rougher than 1 + cos(4πu), which rises and falls twice. Then its
-            waves of m periods have Σ m^{2β}·θ² ≤ 4^β/2, and ∫ bias² ≤ ((k+1)/4)^{−2β}/2. k is the
+            terms of m periods have Σ m^{2β}·θ² ≤ 4^β/2, and ∫ bias² ≤ ((k+1)/4)^{−2β}/2. k is the
             odd number that minimizes the sum of this and the variance kB²/n. Paper: k is the odd
             number nearest to (nε²)^{1/(2β+2)}. The integrated squared error falls like
             (nε²)^{−2β/(2β+2)}.
@@ -64,8 +64,8 @@ from headcount.randomness.draws import WHOLE, bernoulli
 from headcount.randomness.totals import binomials
 
 MOST_TERMS = 1023
-_DIGITS = 53  # the binary digits of the probability that a wave is rounded up
-_PEOPLE = 1 << 13  # the waves of this many people are computed at a time, to stay in the cache
+_DIGITS = 53  # the binary digits of the probability that a basis value is rounded up
+_PEOPLE = 1 << 13  # basis values of this many people are computed at a time, to stay in the cache
 _SENT = 1 << 20  # with at most this many bits, a simulation makes all messages
 
 
@@ -90,10 +90,10 @@ def waves(places: NDArray[np.float64], terms: int) -> Iterator[NDArray[np.float6
 
 
 def _rounded_up(wave: NDArray[np.float64]) -> NDArray[np.uint64]:
-    """The probability (1 + wave)/2 that a wave is rounded to 1, as a number over 2^53.
+    """The probability (1 + wave)/2 that a basis value is rounded to 1, as a number over 2^53.
 
     Its error is about 10^−13, because it is computed in floats. This does not harm privacy, which
-    does not depend on how the waves are rounded.
+    does not depend on how basis values are rounded.
     """
     scale = 2.0 ** (_DIGITS - 1)
     weights: NDArray[np.uint64] = np.rint((1 + np.clip(wave, -1, 1)) * scale).astype(np.uint64)
@@ -102,7 +102,9 @@ def _rounded_up(wave: NDArray[np.float64]) -> NDArray[np.uint64]:
 
 @dataclass(frozen=True)
 class SignRandomizer(Randomizer):
-    """Sends k random signs. More often than not, most of them agree with the rounded waves."""
+    """Sends k random signs. More often than not, most of them agree with the rounded basis
+    values.
+    """
 
     task: Density
     terms: int  # k
@@ -181,7 +183,7 @@ class SeriesError(DensityError):
 
 @dataclass(frozen=True)
 class SeriesEstimator(Estimator):
-    """Adds up k waves, each multiplied by B and by the mean of its signs."""
+    """Adds up k basis functions, each multiplied by B and by the mean of its signs."""
 
     task: Density
     signs: SignRandomizer
