@@ -47,8 +47,8 @@ The tables are for {_USERS:,} people at ε = 1 and δ = 1e-6. Everybody is hones
   the values are 0, 0.1, …, 1.
 - *Measured* is the root mean squared error over {_RUNS} runs that make real messages from such
   data. It is left out if there are too many messages.
-- *Messages* is the average number of messages per person. *Slots* is the size of a bundle that
-  hides this number, and *bytes* is the size of this bundle if each message is sealed.
+- *Slots* is the size of a bundle that hides how many messages a person has. In parentheses are its
+  bytes if each message is sealed.
 - *One liar* is how far one dishonest person can shift the answer up and down, compared with staying
   away, if the shuffler refuses bundles of other sizes. "Any": one person can choose the answer.
 - *Honest* says whether other people must be honest for the guarantee to hold.
@@ -60,17 +60,14 @@ The tables are for {_USERS:,} people at ε = 1 and δ = 1e-6. Everybody is hones
 """
 _HEADINGS = (
     "protocol",
-    "calibration",
+    "calibration; guarantee",
     "worst error",
     "expected",
     "measured",
-    "messages",
-    "slots",
-    "bytes",
+    "slots (bytes)",
     "one liar",
     "honest",
     "local ε",
-    "guarantee",
 )
 
 
@@ -113,17 +110,14 @@ def _line(
     error, alone = found.standard_error(), found.local_epsilon
     return (
         name,
-        kind,
+        f"{kind}; {'exact' if found.guarantee.exact else 'upper bound'}",
         f"{short(error, 4)} ({error / central:,.3f})",
         short(found.standard_error(_counts(found.task)), 4),
         _measured(found),
-        f"{found.messages_per_user:.4g}",
-        f"{found.slots:,}",
-        f"{found.sealed_bytes:,}",
+        f"{found.slots:,} ({found.sealed_bytes:,})",
         _liar(found.influence),
         "yes" if found.trust is hc.Trust.SHUFFLE and found.guarantee.honest > 1 else "no",
         f"{alone:.3g}" if math.isfinite(alone) else "∞",
-        "exact" if found.guarantee.exact else "upper bound",
     )
 
 
