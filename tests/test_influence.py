@@ -327,3 +327,23 @@ def test_amplified_protocols_have_the_influence_of_the_local_one(task: hc.Task) 
         epsilon = amplified.parameters["local_epsilon"]
         alone = hc.protocol(local, task, hc.Budget(epsilon), CROWD).influence
         assert (amplified.influence.up, amplified.influence.down) == (alone.up, alone.down)
+
+
+@pytest.mark.parametrize(
+    ("name", "duties"),
+    [
+        ("central.geometric", "none"),
+        ("local.randomized-response", "none"),
+        ("shuffle.zero-exact", "mix"),
+        ("shuffle.noisy-shuffler", "mix and add dummies"),
+    ],
+)
+def test_duties_of_the_shuffler(name: str, duties: str) -> None:
+    protocol = hc.protocol(name, hc.Count(), hc.Budget(1, 1e-6), hc.Crowd(1000))
+    assert protocol.shuffler_duties == duties
+
+
+def test_a_shuffler_withholds_rare_messages() -> None:
+    task, crowd = hc.Histogram(3), hc.Crowd(1000)
+    protocol = hc.protocol("shuffle.sample-threshold", task, hc.Budget(1, 1e-6), crowd)
+    assert protocol.shuffler_duties == "mix and withhold"

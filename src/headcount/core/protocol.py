@@ -148,8 +148,11 @@ class Protocol(ABC):
 
     @property
     def shuffler_duties(self) -> str:
-        """What the shuffler does, in words: "mix", "mix and withhold", "mix and add dummies"."""
-        return self.shuffler.duties
+        """What the shuffler does, in words: "mix", "mix and withhold", "mix and add dummies".
+
+        It is "none" in central and local trust, where there is no shuffler.
+        """
+        return self.shuffler.duties if self.trust is Trust.SHUFFLE else "none"
 
     def law(self, value: Any) -> BundleLaw | None:
         """The exact law of one person's messages, by the encoded value: see `Randomizer.law`."""
