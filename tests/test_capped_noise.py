@@ -5,7 +5,6 @@ They share no code with the package.
 """
 
 import math
-import time
 from collections import Counter
 from fractions import Fraction
 from typing import Any
@@ -349,15 +348,12 @@ def test_capped_noise_of_many_budgets(name: str, users: int, delta: float, epsil
     task: hc.Task = hc.Count() if name == COUNT else hc.Histogram(5)
     slots = min(max(4, round(7 / epsilon)), 24)
     asked: dict[str, Any] = {"epsilon": epsilon, "delta": delta, "max_slots": slots}
-    before = time.process_time()
     try:
         protocol = build(name, task, users, **asked)
     except hc.Infeasible as refusal:
         nearest = dict(refusal.nearest or {})
         larger = int(nearest.pop("honest", users))
         protocol = build(name, task, larger, **{**asked, **nearest})
-    else:
-        assert time.process_time() - before < 12  # on a machine that does other things as well
     assert protocol.guarantee.delta <= delta
     assert protocol.slots == protocol.parameters["slots"]
 
