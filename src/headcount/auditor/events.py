@@ -1,6 +1,6 @@
 """Events that distinguish two datasets.
 
-They are learned from some outputs, and counted in others.
+Events are learned from some outputs, and counted in others.
 """
 
 from collections.abc import Sequence
@@ -24,7 +24,7 @@ class Event:
     feature: Feature
     codes: NDArray[np.int64]
     swapped: bool
-    expected_epsilon: float  # about the ε that the outputs from which it was chosen would show
+    expected_epsilon: float  # an estimate, from the outputs that chose the event
 
     def hits(self, outputs: Outputs) -> int:
         return int(np.isin(self.feature.codes_of(outputs), self.codes).sum())
@@ -76,7 +76,10 @@ def _event(
 def expected_epsilon(
     hits: NDArray[Any], other_hits: NDArray[Any], runs: int, delta: float
 ) -> NDArray[np.float64]:
-    """About the ε that confidence bounds would show: counts move by three standard deviations."""
+    """An estimate of the ε that confidence bounds would show.
+
+    Instead of these bounds, it uses counts that are moved by three standard deviations.
+    """
     low = (hits - 3 * np.sqrt(hits + 1)) / runs - delta
     high = (other_hits + 3 * np.sqrt(other_hits + 1) + 3) / runs
     shown: NDArray[np.float64] = np.log(np.maximum(low, 1e-300) / high)
@@ -87,8 +90,8 @@ def expected_epsilon(
 class Leaks:
     """Outputs that one side gave at least twice and the other side never, in the order of codes.
 
-    Each has a share of the error probability, in proportion to how often it occurred. The sum of
-    the shares is 1. `swapped` is True for outputs of the other side.
+    Each output has a share of the error probability, in proportion to how often it occurred. The
+    sum of the shares is 1. `swapped` is True for outputs of the other side.
     """
 
     codes: Codes

@@ -373,7 +373,7 @@ ENTRIES = (
         _COUNTS,
         "lower bound",
         "(√n/2)·√(1/κ − 1); with δ = 0 that is √n/(2·sinh(ε/2)), near √n/ε",
-        "No unbiased answer has a smaller error. Randomized response attains this bound for counts.",
+        "No unbiased answer has a smaller error. Randomized response has this error for counts.",
         "unbiased; everybody sends one message, independently; κ = δ + (1−δ)·tanh²(ε/2)",
         _TWO_POINTS + ", for each person",
         _always,
