@@ -176,7 +176,7 @@ class PrivacyReport:
 
     @property
     def points(self) -> dict[str, Points]:
-        """Points of the two curves `detection` (against false alarms) and `belief` (against priors)."""
+        """The points of two curves: `detection` by false alarms, and `belief` by the prior."""
         curves = {"detection": self.detection, "belief": self.belief}
         return {name: tuple((at, curve(at)) for at in _CHANCES) for name, curve in curves.items()}
 
@@ -221,12 +221,13 @@ class PrivacyReport:
     def _guessed(self) -> tuple[str, ...]:
         advantage, named = self.advantage.value or 0.0, self.singled_out.value or 0.0
         return (
-            "If a person has one of two equally likely values, an attacker guesses it correctly with "
-            f"a chance of at most {_percent((1 + advantage) / 2)} (50 % without any answer): a test "
-            f"detects a value at most {_shown(100 * advantage)} percentage points more often than "
-            "it raises a false alarm.",
+            "If a person has one of two equally likely values, an attacker guesses it correctly "
+            f"with a chance of at most {_percent((1 + advantage) / 2)} (50 % without any answer): "
+            f"a test detects a value at most {_shown(100 * advantage)} percentage points more "
+            "often than it raises a false alarm.",
             f"A secret with {self.secret:,} equally likely values is guessed correctly with a "
-            f"chance of at most {_percent(named)} ({size(100 / self.secret)} % without any answer).",
+            f"chance of at most {_percent(named)} ({size(100 / self.secret)} % without any "
+            "answer).",
         )
 
     @property
