@@ -72,7 +72,7 @@ class Amplification(ABC):
     """How much privacy `honest` people gain when their messages are shuffled.
 
     The methods compute δ, ε or ε₀ from the other two. Each result has been verified by evaluating
-    δ, and is rounded toward more privacy loss.
+    δ, and is rounded in the safe direction.
     """
 
     honest: int
@@ -259,7 +259,7 @@ def unary_lie(honest: int, bits: int, epsilon: float, delta: float) -> int | Non
     epsilon, delta = _at_least_0("epsilon", epsilon), _probability("delta", delta)
 
     def weight(bit_epsilon: float) -> int:
-        """T = 2^64/(1 + e^ε₀), rounded up and below 2^63. It makes each bit ε₀-private."""
+        """The t = 2^64/(1 + e^ε₀), rounded up and below 2^63. It makes each bit ε₀-private."""
         lie = Fraction(1 / (1 + math.exp(bit_epsilon)) * (1 + 8 * ROUNDING))
         return min(math.ceil(lie * 2**64), 2**63 - 1)
 

@@ -169,7 +169,7 @@ def _folded(mass: NDArray[np.float64], times: int) -> NDArray[np.float64]:
 def least_bucket_noise(
     rate: Fraction, buckets: int, delta: float, *, fixed_total: bool
 ) -> BucketNoise | None:
-    """The noise with the least T whose δ is within the budget. None if T would be too large."""
+    """The noise with the least T whose δ is within the budget, or None if T is too large."""
 
     def noise(half: int) -> BucketNoise:
         return BucketNoise(TruncatedGeometric(rate, 2 * half), buckets, fixed_total)

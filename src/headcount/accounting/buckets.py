@@ -2,8 +2,8 @@
 
 The observations of different buckets are independent, and only two buckets change. The observation
 of a bucket has the law `held` if the person is in it, and the law `left` otherwise. So every
-neighboring pair compares P = held × left with Q = left × held, in both directions. The divergence
-is exactly
+neighboring pair, in either direction, is P = held × left and Q = left × held. The divergence is
+exactly
 
     HS_ε(P‖Q) = Σ_i held(i) · HS_{ε − loss(i)}(left‖held),   loss(i) = ln(held(i)/left(i)).
 

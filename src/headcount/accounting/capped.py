@@ -159,7 +159,7 @@ def crowd_law(noise: CappedNoise, people: int, rare: float) -> CrowdLaw:
 
 
 def _jumpers_law(noise: CappedNoise, jumpers: Law, rare: float) -> CrowdLaw:
-    """The law of (D, V) for a group of `most` people, where `most` is the largest number who jump.
+    """The law of (D, V) for a group of `most` people that contains everybody who jumps.
 
     `jumpers` is the law P(k) of the number of people who jump. Let A be the law of (jump, number of
     −1) for a person who jumps, and B the law for a person who does not. The result is
@@ -199,7 +199,7 @@ def _jumpers_law(noise: CappedNoise, jumpers: Law, rare: float) -> CrowdLaw:
 def _reach(noise: CappedNoise, jumpers: Law, rare: float, sign: int) -> int:
     """A number that the partial sums of jumps exceed with a probability of at most `rare`.
 
-    `sign` is the direction of the jumps. Chernoff's bound holds for the sum of all jumps. By Doob's
+    `sign` is the direction of the sums. Chernoff's bound holds for the sum of all jumps. By Doob's
     inequality, it also holds for the largest partial sum if the mean of e^{tilt·jump} is at least
     1. So only such tilts are used.
     """
@@ -338,12 +338,12 @@ class Crowds:
 
     @cached_property
     def ranges(self) -> tuple[PeopleRange, ...]:
-        """The ranges, in rising order. Their weights add up to at most 1."""
+        """The ranges, in ascending order. Their weights add up to at most 1."""
         if self.exact:
             return (PeopleRange(self.honest, 1.0),)
         law = laws.binomial(self.honest, self.share / 2**self.halvings)
-        # For two cells, the smaller number counts. It is below a bound with at most twice the
-        # probability of one number.
+        # For two cells, the smaller number of people counts. It is below a bound with at most twice
+        # the probability of a single number.
         below = np.cumsum(law.mass) * ((2 if self.moved else 1) * (1 + law.slack + 1e-12))
         below += law.tail
         first = int(np.searchsorted(below, self.missed, side="right"))

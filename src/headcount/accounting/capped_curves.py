@@ -58,12 +58,12 @@ def _coarse(
     high, low = upper[likely], lower[likely]
     with np.errstate(divide="ignore"):
         losses = np.log(high / low)
-    # The masses have a relative error of `slack`, and no float's logarithm exceeds 800 in size.
+    # The masses have a relative error of `slack`. The logarithm of a float is between −800 and 800.
     losses += 2.1 * law.slack + 2000 * ROUNDING
     most = int(max(_LARGEST, _LARGEST * step * _STEPS) / step)
     infinite = losses > most * step
     before = np.clip(np.floor(losses / step), -most, most - 1)
-    # The share of an outcome that gets the smaller loss. It also preserves the outcome's Q.
+    # The share of an outcome that gets the smaller loss. This share also preserves the sum of Q.
     smaller = np.clip(np.expm1((before + 1) * step - losses) / math.expm1(step), 0.0, 1.0)
     smaller[infinite] = 0.0
     # The grid point most + 1 stands for an infinite loss.

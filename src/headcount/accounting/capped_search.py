@@ -22,10 +22,11 @@ _POINTS = 96  # the number of values of V in a grid, if the law is smooth
 _FEW_POINTS = 32  # the same for two cells, whose δ takes longer to compute
 _DEVIATIONS = 15  # the window of V, in standard deviations
 _FEW = 60  # with fewer people the law is not smooth, and every V is computed
-_ROUNDS = (50, 25)  # the most iterations of the search: for a count, and for two buckets
+_ROUNDS = (50, 25)  # the largest number of iterations: for a count, and for two buckets
 _HOPELESS = 10.0  # the cost of noise that is not private, as the logarithm of an error
 _RARE = 1e-18
-# The search begins at c and κ that are interpolated by the longest jump times the central rate.
+# The search begins with c from `_SCALES` and κ from `_LASTS`. Both are interpolated in `_LONGEST`,
+# the longest jump times the rate of a curator's noise.
 _LONGEST = [1.0, 2.0, 4.0, 6.0, 8.0, 9.0, 10.0, 11.0, 14.0, 30.0]
 _SCALES = [8.0, 3.0, 1.48, 1.18, 1.07, 1.04, 1.02, 1.008, 1.005, 1.005]
 _LASTS = [1.5, 3.0, 6.8, 10.5, 24.0, 32.0, 36.0, 3.5, 2.0, 1.0]

@@ -434,7 +434,7 @@ class SumCurve(PrivacyCurve):
         return np.minimum(mirrored, 1.0)
 
     def _epsilon(self, delta: float) -> float:
-        """The smallest ε for this δ, to one part in 10,000 only, because computing δ is slow."""
+        """The smallest ε for this δ, up to one part in 10,000, because computing δ is slow."""
         points, known = self._points
         if known[0] <= delta:
             return 0.0

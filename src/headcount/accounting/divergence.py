@@ -117,7 +117,7 @@ class PairCurve(PrivacyCurve):
 
 @dataclass(frozen=True, eq=False)
 class PointCurve(PrivacyCurve):
-    """The curve of a mechanism of which only an (ε, δ) is known.
+    """The curve of a mechanism about which only one (ε, δ) is known.
 
     It is the curve of the least private (ε, δ)-private mechanism. That mechanism reveals everything
     with probability δ. Otherwise it is binary randomized response with parameter ε.

@@ -17,10 +17,12 @@ from numpy.typing import NDArray
 from headcount.accounting.laws import LEAST_FLOAT, ROUNDING
 
 MOST_NOISE = 1e8  # the most lies or messages from the blanket, on average; more only lower δ
-_MOST_FLIPS = 3e13  # the most lies, on average, if people have many bits; rounding limits it
+_MOST_FLIPS = 3e13  # the same if people have many bits; with more lies, rounding errors matter
 _MOST_BITS = 2**62  # the most bits of the other people; their counts must be 64-bit integers
 _WINDOW = np.arange(-3, 3)  # g(t) is evaluated at these multiples of a stride around its peak
-_SMOOTHING = 2e-3  # it raises a blanket's δ by a relative amount of half its square
+# `positive_part` adds noise of this scale, divided by θ. The noise raises δ by a relative amount of
+# half the square of this scale.
+_SMOOTHING = 2e-3
 _TILTS = tuple(2.0**-i for i in range(7))  # the values of h that are tried in Chernoff bounds
 
 Reals = NDArray[np.float64]
@@ -140,7 +142,7 @@ class Flips:
         return self._log(tilt) + log + 1j * phase
 
     def _rates(self, tilt: float) -> tuple[float, float, float]:
-        """Three rates of logarithms at a tilt θ, with t near the largest g(t).
+        """Three growth rates at a tilt θ, with t near the largest g(t).
 
         The first two are the amounts that each zero and each one of the other people add to
         ln E[e^{θ(W−t)}]. The third is the amount that each of the victim's other bits adds to the
@@ -206,7 +208,7 @@ class Flips:
             mode = (zeros - ones + self.bits) * self.lie + 2
             found &= middle + stride * _WINDOW[0] > mode
             top = high[:, 0] + 4 * (high[:, 0] - before)
-        with np.errstate(over="ignore"):  # only where the peak is not found yet
+        with np.errstate(over="ignore"):  # overflows occur only where no peak is found
             top = top * np.exp(log_unit) * (1 + 8 * ROUNDING)
         return top, found, stride * _WINDOW[1:][values.argmax(axis=1)]
 
@@ -253,12 +255,13 @@ class Flips:
 
 
 def positive_part(n: int, gain: Reals, mass: Reals) -> float:
-    """E[(G₁ + … + G_n)₊], rounded up. G_i is each `gain` with its probability `mass`, or 0.
+    """E[(G₁ + … + G_n)₊], rounded up.
 
-    Here κ(s) = 1/s², t = 0 and Λ(s) = n ln M(s) with M(s) = E[e^{sG}]. A little normal noise is
-    added to the sum to make the series converge. Independent noise of mean zero can only increase
-    the expectation of a convex function. The values that the period adds are positive, so they too
-    can only increase the result.
+    Each G_i is gain[j] with probability mass[j], and otherwise 0. Here κ(s) = 1/s², t = 0 and
+    Λ(s) = n ln M(s) with M(s) = E[e^{sG}]. A little normal noise is added to the sum to make the
+    series converge. Independent noise of mean zero can only increase the expectation of a convex
+    function. The values that the period adds are positive, so they too can only increase the
+    result.
     """
     theta = _tilt(n, gain, mass)
     if theta * gain.max() > 600:
@@ -282,7 +285,7 @@ def positive_part(n: int, gain: Reals, mass: Reals) -> float:
     left_out += 2 * period * math.exp(-12.5) / (25 * math.pi * float(u[-1]))
 
     # The first row is M(θ+iu)/M(θ) − 1 = Σ p(e^{iug} − 1). The second row leaves out the positive
-    # gains. A sum of gains that are not positive has the positive part 0. The added noise would
+    # gains. A sum without positive gains has the positive part 0. The added noise would
     # raise it above 0, so the second row's powers are subtracted.
     sine, cosine = np.sin(np.outer(gain / 2, u)), np.cos(np.outer(gain / 2, u))
     real, imaginary = 1 - 2 * sine**2, 2 * sine * cosine

@@ -1,9 +1,9 @@
 """Probability laws on consecutive integers, with certified bounds on their errors.
 
-The window of a law is the range of integers for which it stores masses. Each mass is within a
-factor 1 ± slack of the true one, even far out in the tails. The probability of the integers outside
-the window is at most `tail`. Because errors are *relative*, a divergence of 1e-12 is as accurate as
-one of 0.1.
+The window of a law is the range of integers for which the law stores masses. Each mass is within a
+factor 1 ± slack of the true mass, even far out in the tails. The probability of all integers
+outside the window is at most `tail`. Because errors are *relative*, a divergence of 1e-12 is as
+accurate as one of 0.1.
 """
 
 import math
@@ -148,7 +148,7 @@ def poisson(mean: Fraction) -> Law:
 def negative_binomial(r: Fraction, p: Fraction) -> Law:
     """NB(r, p), r > 0: P(k) = C(k+r−1, k)(1−p)^r p^k, so P(k)/P(k−1) = p(k−1+r)/k.
 
-    People can share it: NB(r, p) is the law of the sum of n independent NB(r/n, p).
+    Many people can draw it together: NB(r, p) is the law of the sum of n independent NB(r/n, p).
     """
     r_float, p_float, q_float = float(r), float(p), float(1 - p)
     mode = max(0, math.floor((r - 1) * p / (1 - p)))

@@ -44,7 +44,7 @@ from headcount.accounting.laws import ROUNDING, Law
 from headcount.core.cached import cached_property
 
 _LEAST_MASS = 1e-250  # smaller masses of a law count as cut off
-_ROUGH = 1e-11  # losses that are out of order by less than this become their running maximum
+_ROUGH = 1e-11  # losses out of order by less than this are replaced by their running maximum
 ACCURACY = 2e-4  # the relative error of δ that the grid may cause
 _NEGLIGIBLE = 1e-4  # the relative error of δ that cutting off masses may cause
 _LEAST_SCALE = 1e-22  # plans do not resolve a smaller δ

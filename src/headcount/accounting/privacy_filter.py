@@ -75,13 +75,13 @@ def allowance(order: float, epsilon: float, delta: float) -> float:
 
 
 def least_epsilon(order: float, divergences: float, delta: float) -> float:
-    """The smallest ε that accepts this sum of divergences, rounded up."""
+    """The smallest ε with which this sum of divergences is accepted, rounded up."""
     spare = _log_share(order, delta) / (order - 1)
     return max(0.0, divergences + spare + _ROUNDING * (divergences + abs(spare)))
 
 
 def least_delta(order: float, divergences: float, epsilon: float) -> float:
-    """The smallest δ that accepts this sum of divergences, rounded up and at most 1."""
+    """The smallest δ with which this sum of divergences is accepted, rounded up and at most 1."""
     if divergences <= 0:
         return 0.0
     spare = (order - 1) * (epsilon - divergences - _ROUNDING * (epsilon + divergences))

@@ -25,8 +25,8 @@ Privacy     δ(ε) = max over (c, c') of Σ_i P_c(i)·D_c'(e^ε P_{c−1}(i)/P_c
 Limits      δ is at least p^τ, because the loss is infinite at i = c = τ. For large ε, δ equals p^τ.
             δ tends to 0 as τ grows, for every p < 1 and ε > 0, even if p ≥ 1−e^−ε, because losses
             above ε have exponentially small probability. δ never falls as h grows, so h must be
-            the largest possible number of people. m cheaters can raise a count by m. To protect
-            against them, release only counts of at least τ + m.
+            the largest possible number of people. With m cheaters, a count may be too large by
+            m. To protect against them, release only counts of at least τ + m.
 """
 
 import math
@@ -196,14 +196,17 @@ class ThresholdCurve(PrivacyCurve):
 
     @cached_property
     def _certain(self) -> float:
-        """p^τ, rounded up to the next float only, so that a budget of δ = p^τ can be met."""
+        """p^τ, rounded up to the next float.
+
+        There is no further margin, so that a budget of δ = p^τ can be met.
+        """
         exact: Fraction = self.rate**self.threshold
         near = float(exact)
         return near if Fraction(near) >= exact else math.nextafter(near, 1.0)
 
     @cached_property
     def _joining(self) -> Counts:
-        """The values of c' to consider. 0 stands for all c' < τ−1, with which nothing is shown."""
+        """The values of c' to consider. All c' < τ−1 show nothing, so 0 stands for all of them."""
         listed = np.array([0, *range(max(1, self.threshold - 1), self._end + 1)])
         return listed[listed < self.honest]
 
@@ -254,7 +257,7 @@ class ThresholdCurve(PrivacyCurve):
         return size[kept], chance[kept] * (1 + self._slack), y[kept]
 
     def _bounds(self, outcomes: tuple[Counts, Array, Array]) -> Array:
-        """For each c, an upper bound on the divergence over all c'. It covers masses left out."""
+        """For each c, an upper bound on the divergence over all c'. It includes masses left out."""
         size, chance, y = outcomes
         weights = chance * np.interp(y * (1 - 8 * ROUNDING), *self._largest) * (1 + self._slack)
         return np.bincount(size, weights, minlength=self._end + 1).astype(np.float64) + 4 * _CUT

@@ -1,8 +1,8 @@
 """Two-sided geometric noise, truncated to 0, …, T, so that it is never negative. T is even.
 
-P(k) is proportional to a^|k − T/2| with a = e^−rate, and then rounded to w(k)/2^128. The weights
-w(k) are integers with w(k) = w(T − k). The ratio of neighboring weights never exceeds e^rate. If a
-person shifts the noise by m, only the m outcomes at one end have an infinite loss. So
+Up to rounding, P(k) is proportional to a^|k − T/2| with a = e^−rate. P(k) is w(k)/2^128, where the
+weights w(k) are integers with w(k) = w(T − k). The ratio of neighboring weights never exceeds
+e^rate. If a person shifts the noise by m, only the m outcomes at one end have an infinite loss. So
 δ(m·rate) = P(k < m) exactly, in both directions.
 """
 
@@ -31,7 +31,9 @@ _SURE = Decimal("1e-50")  # exceeds all rounding errors of numbers below 2^128 w
 
 @dataclass(frozen=True)
 class TruncatedGeometric:
-    """Noise on 0, …, `most` with mean most/2. P(k) falls by e^−rate per step away from the mean."""
+    """Noise on 0, …, `most` with mean most/2. At each step away from the mean, P(k) falls by a
+    factor of e^−rate.
+    """
 
     rate: Fraction
     most: int  # T

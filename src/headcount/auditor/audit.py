@@ -34,7 +34,7 @@ from headcount.randomness.sources import SecureSource
 
 FIRST_RUNS = 500
 MOST_RUNS = 10**9
-_AT_ONCE = 1 << 17  # runs on each side that are made at a time
+_AT_ONCE = 1 << 17  # the number of runs on each side that are made at a time
 _LEARNED = 1 << 18  # an event is chosen from at most this many runs on each side
 
 
@@ -354,8 +354,8 @@ def _joined(batches: list[Outputs]) -> Outputs:
 
 
 def _rounds(runs: int) -> list[int]:
-    """The numbers of runs of all rounds. Each is twice the one before, and the last is half of all
-    runs.
+    """The numbers of runs of all rounds. Each round has twice as many runs as the round before, and
+    the last round has half of all runs.
     """
     sizes = [runs // 2]
     while sizes[0] >= 2 * FIRST_RUNS:
@@ -364,8 +364,9 @@ def _rounds(runs: int) -> list[int]:
 
 
 def _shares(rounds: int) -> list[float]:
-    """The shares of the error probability for all rounds that count. Their sum is at most 1. The
-    last round has the most runs, and gets half. The others get 1/2, 1/6, 1/12, … of the other half.
+    """The shares of the error probability for all rounds except the first, which counts no event.
+    Their sum is at most 1. The last round has the most runs, and gets half. The others get 1/2,
+    1/6, 1/12, … of the other half.
     """
     if rounds == 1:
         return [1.0]

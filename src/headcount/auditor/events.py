@@ -24,7 +24,7 @@ class Event:
     feature: Feature
     codes: NDArray[np.int64]
     swapped: bool
-    expected_epsilon: float  # an estimate, from the outputs that chose the event
+    expected_epsilon: float  # an estimate from the outputs that were used to choose the event
 
     def hits(self, outputs: Outputs) -> int:
         return int(np.isin(self.feature.codes_of(outputs), self.codes).sum())
@@ -37,7 +37,7 @@ def best_event(outputs: Outputs, others: Outputs, delta: float) -> Event:
     """The event that is expected to show the largest ε in the same number of runs.
 
     One half of the runs decides which codes belong to an event. The other half decides which event
-    is best. So an output that occurred only once, on one side, does not make an event.
+    is best. So a single occurrence of an output on one side is not enough for an event.
     """
     half = len(outputs) // 2
     learned = [outputs[:half], others[:half]]
@@ -78,7 +78,7 @@ def expected_epsilon(
 ) -> NDArray[np.float64]:
     """An estimate of the ε that confidence bounds would show.
 
-    Instead of these bounds, it uses counts that are moved by three standard deviations.
+    Counts that are moved by three standard deviations stand in for the confidence bounds.
     """
     low = (hits - 3 * np.sqrt(hits + 1)) / runs - delta
     high = (other_hits + 3 * np.sqrt(other_hits + 1) + 3) / runs
@@ -88,7 +88,7 @@ def expected_epsilon(
 
 @dataclass(frozen=True, eq=False)
 class Leaks:
-    """Outputs that one side gave at least twice and the other side never, in the order of codes.
+    """Outputs that one side gave at least twice and the other side never, sorted by code.
 
     Each output has a share of the error probability, in proportion to how often it occurred. The
     sum of the shares is 1. `swapped` is True for outputs of the other side.

@@ -269,8 +269,8 @@ def _stated(protocol: Protocol, values: Sequence[Any]) -> tuple[dict[Any, Law], 
 
 def _certain(law: Law, other: Law, delta: Fraction, rare: Fraction) -> Loss:
     """A lower bound on the loss that holds however the omitted mass is distributed. The laws may
-    leave out outcomes with a probability of at most `rare` on each side. These can change δ by at
-    most rare·(1 + e^ε).
+    leave out outcomes with a probability of at most `rare` on each side. These outcomes can change
+    δ by at most rare·(1 + e^ε).
     """
     loss = least_loss(law, other, delta)
     if not rare:

@@ -1,14 +1,14 @@
 """The smallest violations that an audit finds with a probability of at least `POWER`.
 
 Two kinds of violations are considered. Both are computed for the last round only; earlier rounds
-can only find more. The last round has n runs on each side, and learned from m runs on each side of
-the round before. An audit may miss a violation with a probability of 1 − POWER. This probability is
-divided among the binomial counts below: each count may be too small with a probability of at most
-its share. The counts of the two sides need not be independent.
+can only find more. The last round has n runs on each side. Its events are learned from m runs on
+each side of the round before. An audit may miss a violation with a probability of 1 − POWER. This
+probability is divided among the binomial counts below: each count may be too small with a
+probability of at most its share. The counts of the two sides need not be independent.
 
 Leak        An output has a chance of x on one side and of 0 on the other. If it occurs k ≥ 2 times
             in the m runs, it is one of the `Leaks`. All leaks together occur at most 2m times, so
-            this output gets at least a share k/2m of the error probability of the leaks. It is
+            this output gets at least a share k/(2m) of the error probability of the leaks. It is
             counted by itself, so the other outputs of the mechanism do not matter. Half of
             1 − POWER is for the case that it occurs fewer than k times. The other half is for the
             case that it occurs too rarely in the n runs to refute the claim.

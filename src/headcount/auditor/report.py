@@ -10,10 +10,9 @@ Odds        The odds of a statement grow by the factor P/Q. The event E = {P > e
             assume P(E) ≤ δ at t = ε.) With t = ε + ln 2, the odds grow by more than e^t with a
             chance of at most Y = 2δ. With a whole curve δ(ε), the smallest such t is the minimum of
             ε − ln(1 − δ(ε)/Y) over ε. If δ(ε) = 0, the odds never grow by more than e^ε.
-Advantage   P(E) − Q(E) is the chance of detection minus that of a false alarm. The sum of the
-            inequalities P(E) ≤ e^ε·Q(E) + δ and
-            1 − Q(E) ≤ e^ε·(1 − P(E)) + δ gives P(E) − Q(E) ≤ (e^ε − 1 + 2δ)/(e^ε + 1). At ε = 0
-            this bound is δ(0).
+Advantage   P(E) − Q(E) is the chance of detection minus the chance of a false alarm. The sum of the
+            inequalities P(E) ≤ e^ε·Q(E) + δ and 1 − Q(E) ≤ e^ε·(1 − P(E)) + δ gives
+            P(E) − Q(E) ≤ (e^ε − 1 + 2δ)/(e^ε + 1). At ε = 0 this bound is δ(0).
 Singled out A secret is one of k equally likely values with laws P_i. An attacker guesses value i on
             the event E_i. The guess is correct with the chance s = Σ P_i(E_i)/k. Sum the inequality
             P_i(E_i) ≤ e^ε·P_j(E_i) + δ over all i ≠ j. The events E_i are a partition, so the
@@ -340,9 +339,8 @@ def privacy_report(
 
 
 def _checked(promise: Guarantee | Budget) -> tuple[float, float]:
-    """The ε and δ of a promise. A user may write any numbers into a guarantee, so both are checked.
-
-    ε may be infinite.
+    """The ε and δ of a guarantee or budget. They are checked, since a user may write any numbers
+    into a guarantee. ε may be infinite.
     """
     epsilon, delta = promise.epsilon, checks.real("delta", promise.delta)
     epsilon = epsilon if epsilon == math.inf else checks.real("epsilon", epsilon)

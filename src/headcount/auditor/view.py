@@ -9,6 +9,6 @@ class View(StrEnum):
     """
 
     LOCAL = "local"  # one person's messages
-    SHUFFLE = "shuffle"  # everyone's messages in no order
+    SHUFFLE = "shuffle"  # everyone's messages without their order
     CENTRAL = "central"  # the release
     SHUFFLER = "shuffler"  # the release, and the noise that the shuffler added

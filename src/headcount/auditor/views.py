@@ -79,9 +79,9 @@ def promised(protocol: Protocol, view: View, delta: float | None) -> tuple[float
 
 
 def neighbors(protocol: Protocol, view: View) -> list[tuple[Any, Any]]:
-    """Pairs of datasets to try. The datasets of a pair differ in one person's value. Of the other
-    people, all hold the first value, all hold the second value, one half holds each of the two
-    values, or all hold a third value.
+    """Pairs of datasets to try. The datasets of a pair differ in one person's value. The other
+    people all hold the first value, all hold the second value, or all hold a third value. Or half
+    of them hold the first value, and half hold the second.
     """
     values = some_values(protocol)
     pairs = [(values[0], other) for other in values[1:]]
@@ -180,7 +180,7 @@ def _counted(protocol: Protocol, sent: Messages, runs: int, source: Source) -> N
     people = sent.users // runs
     kinds = np.array(list(product(*protocol.alphabet.columns)), dtype=protocol.alphabet.dtype)
     kinds = kinds if sent.payload.ndim > 1 else kinds[:, 0]
-    rows, which = np.unique(copies, axis=0, return_inverse=True)  # there are few different rows
+    rows, which = np.unique(copies, axis=0, return_inverse=True)  # few rows are distinct
     told = [_estimate(protocol, Batch(np.repeat(kinds, row, axis=0), people)) for row in rows]
     return np.hstack([copies, np.array(told)[which]])
 

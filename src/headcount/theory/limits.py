@@ -12,8 +12,8 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-_STEPS = 400  # the number of values of t that are tried; each is valid, and the best is used
-_FAR = 600.0  # the largest tε that is tried; e^{tε}/ε does not overflow, and larger tε are useless
+_STEPS = 400  # the number of values of t that are tried; the best bound is used
+_FAR = 600.0  # the largest tε that is tried: e^{tε}/ε does not overflow, and the bound is near 0
 
 
 def _groups(epsilon: float, delta: float, people: int) -> tuple[NDArray[np.float64], ...]:
@@ -27,20 +27,22 @@ def _groups(epsilon: float, delta: float, people: int) -> tuple[NDArray[np.float
 
 
 def unbiased(epsilon: float, delta: float, people: int) -> float:
-    """A lower bound on the variance of unbiased answers: the largest (t²/4)(1/κₜ − 1), t ≤ people.
+    """A lower bound on the variance of unbiased answers about `people` people.
 
-    Let P and Q be laws of an answer with means 0 and t. By the Cauchy-Schwarz inequality, the mean
-    of their variances is at least t²/(2D) − t²/4 with D = Σ (P−Q)²/(P+Q), and D ≤ 2κₜ.
+    It is the largest value of (t²/4)(1/κₜ − 1) for t ≤ people. Let P and Q be laws of an answer
+    with means 0 and t. By the Cauchy-Schwarz inequality, the mean of their variances is at least
+    t²/(2D) − t²/4 with D = Σ (P−Q)²/(P+Q), and D ≤ 2κₜ.
     """
     groups, told, lost = _groups(epsilon, delta, people)
     return float((groups**2 / 4 * lost / told).max())
 
 
 def any_answer(epsilon: float, delta: float, people: int) -> float:
-    """A lower bound on the mean squared error of answers: the largest (t²/4)(1 − κₜ), t ≤ people.
+    """A lower bound on the mean squared error of all answers about `people` people.
 
-    It also holds for biased answers. It is a lower bound on the Bayes risk (t²/2)·Σ PQ/(P+Q) for a
-    count that is 0 or t with equal probability.
+    It also holds for biased answers. It is the largest value of (t²/4)(1 − κₜ) for t ≤ people. This
+    value is a lower bound on the Bayes risk (t²/2)·Σ PQ/(P+Q) for a count that is 0 or t with equal
+    probability.
     """
     groups, _, lost = _groups(epsilon, delta, people)
     return float((groups**2 / 4 * lost).max())
@@ -84,7 +86,7 @@ def all_buckets(epsilon: float, buckets: int) -> float:
         return size * (buckets - size) / (size + (buckets - size) * far) ** 2
 
     size = max((min(max(1, size), buckets - 1) for size in (turn, turn + 1)), key=gain)
-    if size == 1:  # the general formula would cancel for a small b
+    if size == 1:  # the general formula would lose precision for a small b
         return (buckets - 1) / buckets * far * (2 + (buckets - 2) * far) / near**2
     return ((buckets - 1) ** 2 / (gain(size) * near**2) - (buckets - 1)) / buckets**2
 
@@ -101,10 +103,11 @@ def added_real(epsilon: float) -> float:
 def added_whole(epsilon: float, span: int) -> float:
     """The smallest variance of integer noise that is ε-private for changes of up to `span`.
 
-    The variance is divided by span². The discrete staircase law has this variance. It is
-    P(z) = a·b^⌊|z|/span⌋ with b = e^−ε, times b if |z| mod span ≥ r. For span 1, this is the
+    The result is divided by span². The best law is the discrete staircase. With b = e^−ε and a
+    constant a, its P(z) is a·b^⌊|z|/span⌋, times b if |z| mod span ≥ r. For span 1, this is the
     two-sided geometric law with the variance 2b/(1−b)². As a function of r, the variance is a
-    convex function divided by a linear function, so it first falls and then rises.
+    convex function divided by a linear function. So it first falls and then rises, and the search
+    finds the best r.
     """
     far, near = math.exp(-epsilon), -math.expm1(-epsilon)
 

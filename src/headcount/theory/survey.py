@@ -8,7 +8,7 @@ from headcount.core.tasks.histogram import MOST_BUCKETS
 
 
 def survey_worth(users: int, epsilon: float, buckets: int = 2) -> float:
-    """The number of unprotected respondents who give as much information as `users` private ones.
+    """The number of unprotected respondents who are as informative as `users` protected ones.
 
     The survey estimates the shares of d buckets in local trust. For ε ≤ 1, the number is nε²/d up
     to a constant factor (Duchi, Jordan, Wainwright 2018, Minimax Optimal Procedures for Locally
