@@ -152,7 +152,7 @@ class Accounts:
         return self._laws[atom]
 
     def view(self, held: int, other: int) -> list[tuple[Part, ...]]:
-        """The observations that tell a person who holds `held` from one who holds `other`."""
+        """The observations that tell a holder of `held` from a holder of `other`."""
         rows = peeled(self.noise.levels)
         *moves, plus, _ = (mine - its for mine, its in zip(rows[held], rows[other], strict=True))
         atoms_seen = [((1.0, 0.0, (j, by)),) for j, by in enumerate(moves, start=1) if by]

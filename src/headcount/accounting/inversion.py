@@ -42,7 +42,7 @@ class Flips:
     r−1−i are ones. So c and f are computed at ε/r, and κ gets an additional factor. With
     x = e^s a(−s), y = e^{ε/r} a(s) and D = ln x − ln y, this factor is
         Σ_i y^i x^{r−1−i} = x^{r−1}·(1 − e^{−rD})/(1 − e^{−D}).
-    D = 0 at the tilt above, and Re D grows with θ and with |Im s|, so |y| never exceeds |x|.
+    At the tilt above, D = 0. Re D grows with θ and with |Im s|, so |y| never exceeds |x|.
 
     If g is so flat that rounding errors hide its fall, g is evaluated at larger strides. Let V be
     the view with fewer ones. The masses of V fall beyond its mode. As a function of P(V ≤ t), g is

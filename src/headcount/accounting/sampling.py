@@ -7,11 +7,12 @@ View        For each bucket the adversary sees S ~ Bin(c, p) if S ≥ τ, and no
 Neighbors   One person moves from a bucket of c people to a bucket of c' other people, with
             c + c' ≤ h. The opposite direction is the pair (c'+1, c−1), so the set of all pairs
             (c, c') contains both directions.
-Leaving     The law of the bucket that the person leaves changes from P_c to P_{c−1}. The ratio
-            P_{c−1}/P_c is (c−i)/(c(1−p)) for a count i ≥ τ, and F_{c−1}(τ−1)/F_c(τ−1) ≥ 1 for the
-            outcome "nothing". At i = c the loss is infinite.
-Joining     The law of the bucket that the person joins changes from R_c' to R_{c'+1}. The ratio
-            R_c'/R_{c'+1} falls as the count grows. It is (c'+1−j)/((c'+1)(1−p)) for a count j ≥ τ.
+Leaving     In the bucket that the person leaves, the law of the outcome changes from P_c to
+            P_{c−1}. The ratio P_{c−1}/P_c is (c−i)/(c(1−p)) for a count i ≥ τ. It is
+            F_{c−1}(τ−1)/F_c(τ−1) ≥ 1 for the outcome "nothing". At i = c the loss is infinite.
+Joining     In the bucket that the person joins, the law of the outcome changes from R_c' to
+            R_{c'+1}. The ratio R_c'/R_{c'+1} falls as the count grows. It is
+            (c'+1−j)/((c'+1)(1−p)) for a count j ≥ τ.
             So D_c'(y) = Σ (R_c' − y·R_{c'+1})₊ is the larger of F_c'(k) − y·F_{c'+1}(k) and 0.
             Here k is the largest j below (c'+1)(1−(1−p)y), but at least τ−1. D_c'(y) is convex,
             and it is 0 for y ≥ 1/(1−p).

@@ -71,7 +71,7 @@ class TwoBinomials:
         return TwoBinomials((one[some], two[some]), self.success, self.failure)
 
     def _sum(self, one: Reals | float, two: Reals | float) -> Reals:
-        """The sum over all trials. Each adds `one` or `two`: the first kind adds `one`."""
+        """The sum over all trials. Trials of the first kind add `one`, all others add `two`."""
         return self.trials[0] * one + self.trials[1] * two
 
     def _log(self, tilt: Reals) -> Reals:
@@ -108,7 +108,8 @@ class TwoBinomials:
         """The tails for numbers above the mean, rounded up, and bounds on the amounts added."""
         spare = _SPARE - math.log(precision)
         tilt = self._tilt(numbers)
-        bound = self._log(tilt) - tilt * numbers - np.log(-np.expm1(-tilt))  # of ln P(N ≥ m)
+        # An upper bound on ln P(N ≥ m).
+        bound = self._log(tilt) - tilt * numbers - np.log(-np.expm1(-tilt))
         tails = np.full(len(numbers), math.exp(-spare))
         errors = tails.copy()
         likely = (bound > -spare) & (numbers <= self._sum(1.0, 1.0))

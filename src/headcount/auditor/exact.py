@@ -415,7 +415,7 @@ class _Published:
         return out
 
     def _released(self, bundle: Bundle, people: int) -> Law:
-        """The law of the release. If the analyzer adds no noise, it is certain."""
+        """The law of the release. If the analyzer adds no noise, the release is certain."""
         kinds, copies = zip(*bundle, strict=True)
         payload = np.repeat(np.array(kinds, dtype=self._protocol.alphabet.dtype), copies)
         tally = self._protocol.tally(Batch(payload, people))
