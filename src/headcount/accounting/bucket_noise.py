@@ -34,7 +34,7 @@ from headcount.core.guarantee import PrivacyCurve
 
 _TINY = 1e-250  # smaller probabilities are cut off: they are far too small to matter
 MOST_TOGETHER = 1 << 16  # the largest d·T with a fixed total: longer convolutions take too long
-_STEP = 8  # the first step of the search for T/2 is about this
+_FIRST_STEP = 8  # the first step of the search for T/2 is about this
 
 
 @dataclass(frozen=True)
@@ -183,7 +183,7 @@ def least_bucket_noise(
     if longest is None or (fixed_total and buckets * longest > MOST_TOGETHER):
         return None
     start = max(1, longest // 4 - 2) if fixed_total else max(1, longest // 2 - 1)
-    step = max(1, start // _STEP)
+    step = max(1, start // _FIRST_STEP)
     half = least_private(delta_at, delta, start=start, stop=min(longest, MOST // 2), steps=step)
     return None if half is None else noise(half)
 

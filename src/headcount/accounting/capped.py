@@ -35,7 +35,7 @@ _EDGE, _ONE = Fraction(9, 20), Fraction(1, 10)  # P(R = 0) = P(R = m), and P(R =
 RARE = (2.0**-40, 2.0**-18)
 _MISSED = 2.0**-12  # the part of δ that covers rare numbers of people, which are left out
 _BLOCK = 2048  # the number of sums that one matrix product computes
-_FAR = 2.0**-260  # about the probability outside the window of a binomial law
+_OUTSIDE = 2.0**-260  # about the probability outside the window of a binomial law
 _RANGES = 8  # the number of ranges into which the numbers of people in a bucket are divided
 _MORE_RANGES = 12  # the same for a bucket with few people, where their number varies more
 _FEW_PEOPLE = 1000
@@ -242,7 +242,7 @@ def flood_law(most: int, people: int, rare: float) -> Law:
     # pairs or none.
     ones = laws.binomial(people, _ONE).trimmed(rare)
     trials = people - np.arange(ones.start, ones.stop)
-    half = laws.binomial(int(trials[0]), Fraction(1, 2), _FAR)
+    half = laws.binomial(int(trials[0]), Fraction(1, 2), _OUTSIDE)
     spread = math.sqrt(people / 2 * math.log(2 / rare))
     low = max(half.start, math.floor(float(trials[-1]) / 2 - spread))
     high = min(half.stop, math.ceil(float(trials[0]) / 2 + spread) + 1)

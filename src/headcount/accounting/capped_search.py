@@ -21,7 +21,7 @@ from headcount.accounting.capped import CappedNoise, Crowds, pair_law
 _POINTS = 96  # the number of values of V in a grid, if the law is smooth
 _FEW_POINTS = 32  # the same for two cells, whose δ takes longer to compute
 _DEVIATIONS = 15  # the window of V, in standard deviations
-_FEW = 60  # with fewer people the law is not smooth, and every V is computed
+_FEW_PEOPLE = 60  # with fewer people the law is not smooth, and every V is computed
 _ROUNDS = (50, 25)  # the largest number of iterations: for a count, and for two buckets
 _HOPELESS = 10.0  # the cost of noise that is not private, as the logarithm of an error
 _RARE = 1e-18
@@ -206,7 +206,7 @@ def _transforms(
     mean = sum(pairs * float(chance) for pairs, chance in free.items())
     variance = sum((pairs - mean) ** 2 * float(chance) for pairs, chance in free.items())
     span = _DEVIATIONS * math.sqrt(people * variance) + reach
-    if people < _FEW or span < points:
+    if people < _FEW_PEOPLE or span < points:
         span = points = 2 * math.ceil(span / 2)
     angles = 2 * np.pi * np.arange(points // 2 + 1) / span
     turns = np.exp(1j * angles)

@@ -55,8 +55,8 @@ from headcount.accounting.dominating import DominatingLaw
 PARTS = 2  # δ is divided into this many parts: one for Σd and one for Σρ
 _ROUNDING = 1e-9  # sums of floats are rounded up by this relative amount
 _ORDERS = [1 + float(f"{10 ** (power / 40):.3g}") for power in range(-120, 361)]
-_UNITS = 1e-15  # differences of probabilities are rounded up by this amount
-_WIDE = 0.01  # if α times an interval's width is smaller, the exact formula loses its precision
+_MARGIN = 1e-15  # differences of probabilities are rounded up by this amount
+_NARROW = 0.01  # if α times an interval's width is smaller, the exact formula loses its precision
 
 
 def best_order(epsilon: float, delta: float) -> float:
@@ -114,10 +114,10 @@ def divergence(law: DominatingLaw, epsilon: float, delta: float, order: float) -
     up, down = (known > 0) & (known < epsilon), known < 0
     above = np.concatenate([[0.0], known[up], [epsilon]])
     below = np.concatenate([known[down], [0.0]])
-    excess = np.maximum(0.0, np.concatenate([middle, law.deltas[up], [delta]]) - delta) + _UNITS
+    excess = np.maximum(0.0, np.concatenate([middle, law.deltas[up], [delta]]) - delta) + _MARGIN
     excess[above >= epsilon] = 0.0
     lack = np.maximum(np.concatenate([law.deltas[down], middle]), delta) + np.expm1(below)
-    lack = np.maximum(0.0, lack) + _UNITS
+    lack = np.maximum(0.0, lack) + _MARGIN
     # Below the first point, the chord starts at k = 0 with the value 0.
     first = lack[0] * (order - 1) * math.exp((order - 1) * below[0])
     total = first + _integral(below, lack, order) + _integral(above, excess, order)
@@ -139,7 +139,7 @@ def _integral(losses: NDArray[np.float64], values: NDArray[np.float64], order: f
         rising = (order * step * np.exp((order - 1) * wide) - growth) / step
         # If the ends are too close for these formulas, the larger of their two weights is a bound.
         most = order * (order - 1) * np.exp(np.maximum(0.0, (order - 2) * wide)) * step / 2
-        close = order * wide < _WIDE
+        close = order * wide < _NARROW
         scale = np.exp((order - 1) * low)
         falling, rising = (np.where(close, most, part) * scale for part in (falling, rising))
         parts = _times(falling, values[:-1]) + _times(rising, values[1:])

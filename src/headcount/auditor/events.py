@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from headcount.auditor.features import Codes, Feature, Outputs, features, same
 
-_TWICE = 2  # an output must occur at least this often to be considered a leak
+_LEAST_TIMES = 2  # an output must occur at least this often to be considered a leak
 
 
 @dataclass(frozen=True)
@@ -113,7 +113,7 @@ def leaks(outputs: Outputs, others: Outputs) -> Leaks:
     codes, counts, swapped, leaked = [], [], [], []
     for number, side in enumerate((outputs, others)):
         seen, first, often = sides[number]
-        alone = (often >= _TWICE) & ~np.isin(seen, sides[1 - number][0])
+        alone = (often >= _LEAST_TIMES) & ~np.isin(seen, sides[1 - number][0])
         codes.append(seen[alone])
         counts.append(often[alone])
         swapped.append(np.full(alone.sum(), number == 1))

@@ -38,8 +38,8 @@ from headcount.core.table import Table, size
 
 Points: TypeAlias = tuple[tuple[float, float], ...]
 
-_FEW = 16  # the number of points of a curve that are computed first
-_CLOSER = 8  # how often the distance between points is halved around the best point
+_FIRST = 16  # the number of points of a curve that are computed first
+_HALVINGS = 8  # how often the distance between points is halved around the best point
 _UP = 2.0**-49  # more than the relative rounding error of every formula here
 _SAME = 1e-12  # two floats within this relative distance count as equal
 _MOST_EXPONENT = 700.0  # up to this x, e^x does not overflow
@@ -368,7 +368,7 @@ def _points(protocol: Protocol, secret: int, chance: float) -> dict[float, float
     last = min(curve.last, _MOST_EXPONENT)
     reach = min(last, promise.epsilon + max(math.log(2), more))
     bends = curve.bends[(curve.bends > 0) & (curve.bends < reach)]
-    look(bends.tolist() if len(bends) <= _FEW else np.linspace(0, reach, _FEW).tolist())
+    look(bends.tolist() if len(bends) <= _FIRST else np.linspace(0, reach, _FIRST).tolist())
     exact = {0.0, promise.epsilon, last}
     look(exact)
     bounds: tuple[Callable[[tuple[float, float]], float], ...] = (
@@ -376,7 +376,7 @@ def _points(protocol: Protocol, secret: int, chance: float) -> dict[float, float
         lambda point: _named(*point, secret),
     )
     for bound in bounds:
-        for _ in range(_CLOSER):
+        for _ in range(_HALVINGS):
             points = sorted(known.items())
             best = min(range(len(points)), key=lambda at: bound(points[at]))
             near = points[max(best - 1, 0) : best + 2]
