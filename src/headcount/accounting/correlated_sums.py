@@ -229,7 +229,7 @@ def _plus_least(law: Law, rate: float) -> Law:
     """The law of X + Y, where Y is the minimum of two NB(1, e^−rate), which is NB(1, e^−2rate)."""
     ratio = math.exp(-2 * rate)
     out = law.plus_geometric(ratio)
-    # The relative error of P(Y = k) is k + ratio/(1 − ratio) times that of the ratio.
+    # The relative error of P(Y = k) is that of the ratio times k + ratio/(1 − ratio).
     most = len(out.mass) - len(law.mass)
     return replace(
         out, slack=out.slack + 8 * ROUNDING * (1 + rate) * (most + 2 / -math.expm1(-2 * rate))

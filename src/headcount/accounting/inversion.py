@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from headcount.accounting.laws import LEAST_FLOAT, ROUNDING
 
 MOST_NOISE = 1e8  # the most lies or messages from the blanket, on average; more only lower δ
-_MOST_FLIPS = 3e13  # the same if people have many bits; with more lies, rounding errors matter
+_MOST_FLIPS = 3e13  # the limit if people have many bits; with more lies, rounding errors matter
 _MOST_BITS = 2**62  # the most bits of the other people; their counts must be 64-bit integers
 _WINDOW = np.arange(-3, 3)  # g(t) is evaluated at these multiples of a stride around its peak
 # `positive_part` adds noise of this scale, divided by θ. The noise raises δ by a relative amount of
@@ -51,7 +51,7 @@ class Flips:
     """
 
     def __init__(self, honest: int, lie: Fraction, epsilon: float, bits: int = 1) -> None:
-        self.bits, self.more = bits, bits - 1  # the victim's bits, and those not being changed
+        self.bits, self.more = bits, bits - 1  # the victim's bits; all but the one that is changed
         self.part = min(epsilon, 700.0) / bits
         factor = math.exp(self.part) * (1 - 4 * ROUNDING)
         self.lie = float(lie)
@@ -144,7 +144,7 @@ class Flips:
     def _rates(self, tilt: float) -> tuple[float, float, float]:
         """Three growth rates at a tilt θ, with t near the largest g(t).
 
-        The first two are the amounts that each zero and each one of the other people add to
+        The first two are the amounts that each bit 0 and each bit 1 of the other people add to
         ln E[e^{θ(W−t)}]. The third is the amount that each of the victim's other bits adds to the
         logarithm of the largest term of κ. For the third, t is near the peak of g when half of the
         victim's bits are changed.

@@ -1,8 +1,8 @@
 """Privacy losses on a grid, and the δ of many independent observations together.
 
 Notation    P and Q are the laws of the view for two values of a person. The loss of an outcome is
-            ln(P/Q). "X + t against X" means that P is the law of X + t and Q that of X. h is the
-            step of the grid and θ is a tilt.
+            ln(P/Q). "X + t against X" means that P is the law of X + t and Q is the law of X. h is
+            the step of the grid and θ is a tilt.
 Grid        Let the loss of an outcome (P, Q) lie between two neighboring points g and g + h of the
             grid. The outcome is split into two outcomes with the losses g and g + h. Their P and Q
             add up to the P and Q of the original outcome. Merging them again undoes the split, so
@@ -67,7 +67,7 @@ Losses = Callable[[Hashable, float, float], "LossLaw"]
 class LossLaw:
     """A law of losses: P has mass[i] at the loss (start + i)·step, and `infinite` at infinity.
 
-    All masses are rounded up. The mass of Q is that of P times e^−loss.
+    All masses are rounded up. At each loss, the mass of Q is the mass of P times e^−loss.
     """
 
     start: int

@@ -136,7 +136,7 @@ class TwoBinomials:
         """The sums over frequencies, rounded up, and bounds on the amounts added."""
         place = np.arange(nodes + 1)[:, None]
         angle = 2 * math.pi / period * place
-        # A frequency and its negative add equal amounts. At half the period, they are the same.
+        # A frequency and its negative add equal amounts. At half the period, the two coincide.
         weight = np.where(place == 0, 1.0, 2.0) * (2 * place < period) + (2 * place == period)
         size, phase = np.zeros(angle.shape), -angle * numbers
         for trials, p in zip(self.trials, self._tilted(tilt), strict=True):

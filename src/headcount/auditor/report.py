@@ -128,7 +128,7 @@ class Fact:
 class PrivacyReport:
     """The meaning of a guarantee for one person.
 
-    Odds never rise by more than the factor `never`; it is None if no such factor is known. All
+    Odds never rise by more than the factor `never`, which is None if no such factor is known. All
     facts follow from the pairs (ε, δ) in `known`.
     """
 

@@ -80,8 +80,8 @@ def promised(protocol: Protocol, view: View, delta: float | None) -> tuple[float
 
 def neighbors(protocol: Protocol, view: View) -> list[tuple[Any, Any]]:
     """Pairs of datasets to try. The datasets of a pair differ in one person's value. The other
-    people all hold the first value, all hold the second value, or all hold a third value. Or half
-    of them hold the first value, and half hold the second.
+    people all hold the first value, all hold the second value, are split evenly between the two, or
+    all hold a third value.
     """
     values = some_values(protocol)
     pairs = [(values[0], other) for other in values[1:]]
