@@ -477,7 +477,7 @@ def test_what_says_nothing_is_not_audited(view: str, batch: bool) -> None:
     [
         (lambda _: [{}], "numbers, words or lists of them"),
         (lambda _: object(), "numbers, words or lists of them"),
-        (lambda _: 10**400, "that a float can hold, got one of 1329 bits"),
+        (lambda _: 10**400, "that a float can hold, got a number of 1329 bits"),
         (lambda _: [1, [10**5000]], "that a float can hold"),
         (lambda _: sys.exit(3), "got SystemExit: 3"),
         (lambda _: 1 / 0, "got ZeroDivisionError"),

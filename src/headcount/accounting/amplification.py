@@ -9,9 +9,9 @@ Binary      Everyone flips their bit with probability q = 1/(1+e^ε₀). Let k o
             W + Bernoulli(q) or W + Bernoulli(1−q). P(W = t) is log-concave in t, so the likelihood
             ratio of the two views is monotone. Their divergence is the largest value of
                 g(t) = (1−q−e^ε q)·P(W = t) − (e^ε−1)·P(W > t),
-            and g first rises, then falls. The opposite direction equals this one with n−1−k zeros.
-            δ is the maximum over k, which is often, but not always, at k = 0 or k = n−1. Let V be
-            the view of k zeros and n−1−k−m ones. The views of k, …, k+m zeros are V plus
+            and g first rises, then falls. The opposite direction at k equals this one at n−1−k.
+            δ is the maximum over k. It is often, but not always, at k = 0 or k = n−1. Let V be the
+            view with k zeros and n−1−k−m ones. The views with k, …, k+m zeros are V plus
             independent noise, so the divergence of V bounds theirs. Blocks of datasets are halved
             until no block's bound exceeds the largest divergence computed so far.
 Unary       (Cheu et al. 2019.) Everyone holds x ∈ {0..r} and sends x ones and r−x zeros. Each bit
@@ -22,15 +22,15 @@ Unary       (Cheu et al. 2019.) Everyone holds x ∈ {0..r} and sends x ones and
             log-concave law, so the likelihood ratio of the two views is monotone. This relation is
             transitive, so it holds for any x < x'. Hence the best event is {V > t} for (x', x) and
             {V ≤ t} for (x, x'). P_x(V > t) rises with x, so P_x'(V > t) − e^ε P_x(V > t) is
-            largest for x' = r and x = 0. Inverting all bits inverts the direction: (0, r) at k is
+            largest for x' = r and x = 0. Inverting all bits swaps the pair: (0, r) at k becomes
             (r, 0) at (n−1)r−k. So δ is the maximum over k and t of
                 g(t) = P_r(V > t) − e^ε P_0(V > t).
             As before, g first rises, then falls, and blocks of k are bounded in the same way.
-Blanket     (Balle, Bell, Gascón, Nissim 2019.) ω(y) = min over x of R_x(y), γ = Σω. Each other
-            person draws from ω/γ with probability γ. The remaining messages are shown to the
+Blanket     (Balle, Bell, Gascón, Nissim 2019.) Let ω(y) = min over x of R_x(y), and γ = Σω. Each
+            other person draws from ω/γ with probability γ. All other messages are shown to the
             adversary. Then, for values x and x' of the victim,
-                δ(ε) ≤ E[(G₁ + … + G_n)₊] / n,
-            where G_i = (R_x − e^ε R_x')(Y)/ω(Y), Y ~ ω/γ, with probability γ, and otherwise 0.
+                δ(ε) ≤ E[(G₁ + … + G_n)₊] / n.
+            With probability γ, G_i is (R_x − e^ε R_x')(Y)/ω(Y) with Y ~ ω/γ. Otherwise it is 0.
 Clones      (Feldman, McMillan, Talwar 2021.) For any R, let C ~ Bin(n−1, e^−ε₀), A ~ Bin(C, ½) and
             D ~ Bernoulli(e^ε₀/(1+e^ε₀)). The divergence of two neighboring views is at most that of
             (A+D, C−A+1−D) and (A+1−D, C−A+D). This is exactly the blanket of two messages that
@@ -62,7 +62,7 @@ _NEGLIGIBLE = 1e-40  # blocks of datasets with a smaller δ are not halved
 MOST_BITS = 2**20  # the largest number of bits that one person may hold
 _MOST_LOCAL = 300.0  # a larger ε₀ protects nobody, and e^(2ε₀) might overflow
 _LEAST_STEP = 1e-15  # the smallest step of a search near 0
-_LOOSE = 2.0**-40  # a randomizer given in floats may exceed ε₀ by this; δ allows for it
+_LOOSE = 2.0**-40  # losses of a randomizer in floats may exceed ε₀ by this; δ allows for it
 
 Classes = tuple[tuple[float, float, float], ...]
 
@@ -71,8 +71,8 @@ Classes = tuple[tuple[float, float, float], ...]
 class Amplification(ABC):
     """How much privacy `honest` people gain when their messages are shuffled.
 
-    The methods compute δ, ε or ε₀ from the other two. Each answer has been verified by evaluating
-    δ, and is rounded toward more privacy loss.
+    The methods compute δ, ε or ε₀ from the other two. Each result has been verified by evaluating
+    δ, and is rounded in the safe direction.
     """
 
     honest: int
@@ -163,8 +163,8 @@ def _search(
     """The point farthest from `private` in the direction of `towards` with bound(point) ≤ delta.
 
     `quick` is a lower bound on `bound`. The search bisects on `quick`. While `bound` is still too
-    large at the result, it repeats this with a smaller target. At last it bisects on `bound`
-    between the result and the last point that was too large.
+    large at the result, the search repeats this with a smaller target. Finally, it bisects on
+    `bound` between the result and the last point at which `bound` was too large.
     """
     target, failed = delta, None
     while True:
@@ -219,8 +219,8 @@ def flip_delta(honest: int, lie: Fraction, epsilon: float, bits: int = 1) -> flo
 
     Each person holds `bits` bits. The result is rounded up; with more than 10,000 bits in all it
     may be too large by about one part in 10,000. The crowd is treated as smaller if more than 10^8
-    lies are expected in it. With r > 1 bits per person, that limit is (50r)² if this is larger, but
-    at most 3·10^13.
+    lies are expected in it. With r > 1 bits per person, this limit is the larger of 10^8 and
+    (50r)², but at most 3·10^13.
     """
     honest, epsilon = _crowd(honest), _at_least_0("epsilon", epsilon)
     bits = checks.whole("bits", bits, low=1, high=MOST_BITS)
@@ -259,7 +259,7 @@ def unary_lie(honest: int, bits: int, epsilon: float, delta: float) -> int | Non
     epsilon, delta = _at_least_0("epsilon", epsilon), _probability("delta", delta)
 
     def weight(bit_epsilon: float) -> int:
-        """The t = 2^64/(1 + e^ε₀) for bits that are ε₀-private each, rounded up and below 2^63."""
+        """The t = 2^64/(1 + e^ε₀), rounded up and below 2^63. It makes each bit ε₀-private."""
         lie = Fraction(1 / (1 + math.exp(bit_epsilon)) * (1 + 8 * ROUNDING))
         return min(math.ceil(lie * 2**64), 2**63 - 1)
 
@@ -285,7 +285,7 @@ def unary_lie(honest: int, bits: int, epsilon: float, delta: float) -> int | Non
 
 @dataclass(frozen=True)
 class Blanket(Amplification):
-    """A randomizer with finitely many messages, bounded by the part that all its laws share.
+    """A bound for a randomizer with finitely many messages, from the part that all its laws share.
 
     `pairs` maps ε₀ to the ordered pairs (x, x') of values to consider. Messages with the same
     ratios R_x/ω and R_x'/ω form a class. A pair is described by its classes: the sum of ω over the
@@ -313,7 +313,7 @@ class Blanket(Amplification):
             omega = 1 / (ratio + (k - 1))
             return [((omega, ratio, 1.0), (omega, 1.0, ratio), ((k - 2) * omega, 1.0, 1.0))]
 
-        # The bound is ε₀ itself: the formula is exactly ε₀-private, although floats round it.
+        # The formula is exactly ε₀-private, although its floats are rounded. So `pure` returns ε₀.
         return cls(honest, pairs, pure=float)
 
     @classmethod
@@ -389,14 +389,14 @@ def _given(rows: object, local_epsilon: float) -> tuple[list[list[Fraction]], fl
         if least < 0 or not private:
             raise InvalidParameter(
                 "`randomizer` must give probabilities that are at least 0, and that differ between "
-                "two values by a factor of at most e^local_epsilon, got others at "
+                "two values by a factor of at most e^local_epsilon, got other numbers at "
                 f"local_epsilon={local_epsilon!r}"
             )
     return table, pure
 
 
 def _matrix(rows: object) -> tuple[list[list[Fraction]], bool]:
-    """The laws as fractions, one row per value; and whether all were given as fractions."""
+    """The laws as fractions, one row per value, and whether all were given as fractions."""
     try:
         given = [list(row) for row in rows]  # type: ignore[attr-defined]
     except TypeError:
@@ -404,7 +404,7 @@ def _matrix(rows: object) -> tuple[list[list[Fraction]], bool]:
             f"`randomizer` must give rows of probabilities, got {type(rows).__name__}"
         ) from None
     if len(given) < 2 or len({len(row) for row in given}) > 1:
-        raise InvalidParameter("`randomizer` must give two rows or more, all of one length")
+        raise InvalidParameter("`randomizer` must give two rows or more, all of the same length")
     exactly = all(isinstance(chance, Rational) for row in given for chance in row)
     table = [
         [

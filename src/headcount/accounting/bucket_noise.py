@@ -1,17 +1,20 @@
 """Truncated geometric noise in every bucket of a histogram.
 
-The noise Z_b of bucket b is `truncated_geometric` on 0, …, T with the rate ε/2. There are d
-buckets. If the total is fixed, the law of the numbers is conditioned on the sum d·T/2. Otherwise
-the numbers are independent.
+The noise Z_b of bucket b has a `truncated_geometric` law on 0, …, T with the rate ε/2. There are d
+buckets. If the total is fixed, the joint law is conditioned on the sum d·T/2. Otherwise the numbers
+Z_b are independent.
 
-A person who moves from bucket i to bucket j changes z to z + e_i − e_j. Both buckets change the
-probability by a factor of at most e^{ε/2}, so the ratio is at most e^ε. Outcomes with Z_i = T or
-Z_j = 0 have no partner, and δ(ε) is their probability. The loss of every other outcome is ε, 0 or
-−ε. Since the total stays the same, all pairs of buckets and all datasets have the same curve.
+If a person moves from bucket i to bucket j, the same observation needs the noise z + e_i − e_j
+instead of z, where e_i is a unit vector. In each of the two buckets, the probability changes by a
+factor of at most e^{ε/2}. So the ratio of the probabilities of z and z + e_i − e_j is at most e^ε.
+If Z_i = T or Z_j = 0, the noise z + e_i − e_j is impossible, and the loss is infinite. δ(ε) is the
+probability of these outcomes. The loss of every other outcome is ε, 0 or −ε. Since a move does not
+change the total, all pairs of buckets and all datasets have the same curve.
 
-With u and v for Z_i − T/2 and Z_j − T/2, P(u, v) = w(u)·w(v)·S_{d−2}(−u−v)/S_d(0), where S_k is the
-k-fold convolution of w. All convolutions are direct sums of positive terms, so small probabilities
-are as accurate as large ones.
+Let w be the law of Z_b − T/2 for independent buckets. Let u = Z_i − T/2 and v = Z_j − T/2. If the
+total is fixed, P(u, v) = w(u)·w(v)·S_{d−2}(−u−v)/S_d(0), where S_k is the k-fold convolution of w.
+All convolutions are direct sums of positive terms, so small probabilities are as accurate as large
+ones.
 """
 
 import math
@@ -31,7 +34,7 @@ from headcount.core.guarantee import PrivacyCurve
 
 _TINY = 1e-250  # smaller probabilities are cut off: they are far too small to matter
 MOST_TOGETHER = 1 << 16  # the largest d·T with a fixed total: longer convolutions take too long
-_STEP = 8  # the first step of the search for T is its starting point divided by this
+_FIRST_STEP = 8  # the first step of the search for T/2 is about this
 
 
 @dataclass(frozen=True)
@@ -49,13 +52,13 @@ class BucketNoise:
 
     @property
     def total(self) -> int:
-        """The number of noise messages. If the total is not fixed, it is their mean."""
+        """The number of noise messages. If the total is not fixed, this is the mean number."""
         return self.buckets * self.most // 2
 
     @cached_property
     def slack(self) -> float:
         """A bound on the relative error of all probabilities here."""
-        # Each convolution has a relative error of the number of its terms times `ROUNDING`.
+        # A convolution of n terms has a relative error of n times `ROUNDING`.
         return 4 * ROUNDING * (self.buckets * (self.most + 8) + 64)
 
     @cached_property
@@ -89,7 +92,8 @@ class BucketNoise:
     @cached_property
     def losses(self) -> tuple[float, float, float, float]:
         """The probabilities that a move has the loss ∞, ε, 0 or −ε. They are rounded up."""
-        # The noise of i grows: this is less likely if u ≥ 0. That of j shrinks: if v ≤ 0.
+        # The noise of bucket i grows, which is less likely if u ≥ 0. The noise of bucket j shrinks,
+        # which is less likely if v ≤ 0.
         half, sums = self.most // 2, np.zeros(3)
         for u in range(self.most):
             row, own = self._row(u), int(u >= half)
@@ -115,8 +119,8 @@ class BucketNoise:
 
     @cached_property
     def rounding(self) -> float:
-        """The largest relative difference between a weight and the law before rounding, taken
-        from the middle outwards. It is rounded up.
+        """The largest relative error of w(k)/w(T/2), compared with the law before rounding. It is
+        rounded up.
         """
         weights, half = self.bucket.weights, self.most // 2
         with localcontext(prec=60):
@@ -130,7 +134,7 @@ class BucketNoise:
 
 def _convolved(mass: NDArray[np.float64], times: int, window: int) -> NDArray[np.float64]:
     """The middle of the `times`-fold convolution of a symmetric law: the `window` masses around 0.
-    Outside of the law's support they are 0.
+    Outside the support, they are 0.
     """
     half = _folded(mass, times // 2)
     other = _folded(mass, times - times // 2)
@@ -165,7 +169,7 @@ def _folded(mass: NDArray[np.float64], times: int) -> NDArray[np.float64]:
 def least_bucket_noise(
     rate: Fraction, buckets: int, delta: float, *, fixed_total: bool
 ) -> BucketNoise | None:
-    """The noise with the least T whose δ is within the budget. None if T would be too large."""
+    """The noise with the least T whose δ is within the budget, or None if T is too large."""
 
     def noise(half: int) -> BucketNoise:
         return BucketNoise(TruncatedGeometric(rate, 2 * half), buckets, fixed_total)
@@ -173,13 +177,13 @@ def least_bucket_noise(
     def delta_at(half: int) -> float:
         return noise(half).unpaired if noise(half).bucket.falls else 1.0
 
-    # Independent buckets have δ = 1 − (1−p_0)². A fixed total makes the ends less likely, but
-    # never below (p_0)².
+    # Let p_0 = P(Z_b = 0). Independent buckets have δ = 1 − (1−p_0)². A fixed total makes the ends
+    # less likely, but their probability is never below (p_0)².
     longest = least_most(rate, 1, -math.expm1(math.log1p(-delta) / 2) * (1 - 2.0**-40))
     if longest is None or (fixed_total and buckets * longest > MOST_TOGETHER):
         return None
     start = max(1, longest // 4 - 2) if fixed_total else max(1, longest // 2 - 1)
-    step = max(1, start // _STEP)
+    step = max(1, start // _FIRST_STEP)
     half = least_private(delta_at, delta, start=start, stop=min(longest, MOST // 2), steps=step)
     return None if half is None else noise(half)
 
@@ -192,7 +196,7 @@ class BucketCurve(PrivacyCurve):
 
     @property
     def _most(self) -> float:
-        """The largest finite loss ε. Twice the rate is exact."""
+        """The largest finite loss ε, which is twice the rate. Doubling a float is exact."""
         return 2 * float(self.noise.bucket.rate)
 
     def _delta(self, epsilon: float) -> float:
@@ -203,7 +207,7 @@ class BucketCurve(PrivacyCurve):
         total = np.full(len(epsilons), infinite)
         for loss, chance in ((self._most, most), (0.0, none), (-self._most, least)):
             total += chance * -np.expm1(np.minimum(epsilons - loss, 0.0))
-        # Rounded weights never have a loss above ε. Below ε, losses are off by their rounding.
+        # With rounded weights, no finite loss exceeds ε. The other losses have rounding errors.
         off = 2 * self.noise.rounding + 8 * ROUNDING
         total = np.where(epsilons < self._most, total * (1 + 8 * ROUNDING) + off, infinite)
         capped: NDArray[np.float64] = np.minimum(total, 1.0)

@@ -2,7 +2,8 @@
 
 The observations of different buckets are independent, and only two buckets change. The observation
 of a bucket has the law `held` if the person is in it, and the law `left` otherwise. So every
-neighboring pair, in both directions, is P = held × left against Q = left × held, and exactly
+neighboring pair, in either direction, is P = held × left and Q = left × held. The divergence is
+exactly
 
     HS_ε(P‖Q) = Σ_i held(i) · HS_{ε − loss(i)}(left‖held),   loss(i) = ln(held(i)/left(i)).
 
@@ -24,10 +25,10 @@ _BENDS = 20_000
 
 @dataclass(frozen=True, eq=False)
 class MovedCurve(PrivacyCurve):
-    """The privacy curve for one person who moves between two buckets. All buckets are alike.
+    """The privacy curve for one person who moves between two buckets with the same laws.
 
-    `leaving` is the pair (held, left), or a pair that is told apart at least as easily. `entering`
-    is such a pair for (left, held).
+    `leaving` is the pair (held, left), or a pair that dominates it. `entering` is the pair
+    (left, held), or a pair that dominates it.
     """
 
     leaving: tuple[Law, Law] = field(repr=False)
@@ -39,7 +40,7 @@ class MovedCurve(PrivacyCurve):
 
     @cached_property
     def _first(self) -> tuple[NDArray[np.float64], NDArray[np.float64], float]:
-        """The bucket that the person leaves: its losses, rounded up, their masses and the tail."""
+        """The losses (rounded up), masses and tail of the bucket that the person leaves."""
         losses, masses, _, blur = PairCurve((self.leaving,)).losses[0]
         return losses + blur, masses, self.leaving[0].tail
 
@@ -61,8 +62,8 @@ class MovedCurve(PrivacyCurve):
     def bends(self) -> NDArray[np.float64]:
         """Points between which δ may be interpolated.
 
-        δ bends at the sums of two losses, which are too many to list. It is convex in e^ε, so
-        straight lines between fewer points lie above it.
+        δ bends at the sums of two losses, and these are too many to list. δ is convex in e^ε, so
+        straight lines between fewer points lie above the curve.
         """
         losses = self._first[0]
         least, most = (

@@ -1,4 +1,4 @@
-"""A search for the smallest amount of noise that is private."""
+"""A search for the smallest amount of noise that makes δ small enough."""
 
 from collections.abc import Callable
 
@@ -8,10 +8,10 @@ def least_private(
 ) -> int | None:
     """The smallest integer amount of noise in [start, stop] with delta_at(noise) ≤ delta.
 
-    δ falls with more noise, but not monotonically, and it may rise again at the end of the range.
-    So the search first walks up from `start`, by one part in `steps` at a time, to the first amount
-    that is private. Then it bisects the last step. The result has been verified to be private. It
-    is None if the walk meets no private amount.
+    δ usually falls as the noise grows, but it is not monotone, and it may rise again at the end of
+    the range. So the search first walks up from `start`. Each step adds a fraction 1/steps of the
+    noise, but at least 1. When δ is small enough, the search bisects the last step. The result has
+    been verified. It is None if δ is never small enough on the walk.
     """
     insufficient, noise = start - 1, start
     while delta_at(noise) > delta:

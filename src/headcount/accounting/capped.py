@@ -1,17 +1,19 @@
-"""The privacy of capped noise: jumps and pairs of at most K − 1 messages a person.
+"""The privacy of capped noise: each person sends a jump and pairs, at most K − 1 messages in all.
 
-Notation    K slots, J = K − 1. A cell is a count, or a bucket of a histogram. About `crowd` honest
-            people have their noise in the cell. A person's jump is +j with probability
-            c·e^{−ε₊j}/(j·crowd) and −j with probability c·e^{−ε₋j}/(j·crowd), j = 1, …, J, both
-            times κ if j = J, and otherwise 0. Then R pairs of +1 and −1 are drawn from 0, …, m with
-            m = ⌊(J − |jump|)/2⌋: 0 or m with probability 0.45 each, and 1 with probability 0.1. If
-            m = 1, R is a fair coin. Without the weight at 1 the sums of all R would lie on a
-            lattice, and an odd jump would be seen.
-View        (x + D + V, V), where D is the sum of all jumps and V the number of messages −1. The
-            noise does not depend on x, so all neighbors differ by a shift of D by 1.
-The law     The number k of people who jump is binomial. The law of (D, V) is the sum over k of the
-            k-fold law of jumps, convolved with the pairs of all others. All sums are direct and
-            have only positive terms, so that even tiny probabilities are accurate.
+Notation    Each person has K slots for messages. J = K − 1 of them are for noise. A cell is a
+            count, or a bucket of a histogram. About `crowd` honest people have their noise in the
+            cell. A person's jump is +j with probability c·e^{−ε₊j}/(j·crowd), and −j with
+            probability c·e^{−ε₋j}/(j·crowd), for j = 1, …, J. For j = J, both probabilities are
+            multiplied by κ. Otherwise the jump is 0. Then the person draws a number R of pairs of
+            +1 and −1. With m = ⌊(J − |jump|)/2⌋, R is 0 or m with probability 0.45 each, and 1 with
+            probability 0.1. If m = 1, R is 0 or 1 with probability ½ each. If R were never 1, the
+            sums of all R would lie on a lattice, and an odd jump would be seen.
+View        The adversary sees (x + D + V, V), where x is the true count, D is the sum of all jumps,
+            and V is the number of messages −1. The noise does not depend on x, so all neighbors
+            differ by a shift of D by 1.
+The law     The number k of people who jump is binomial. The law of (D, V) is a mixture over k. For
+            each k, the law of k people who jump is convolved with the law of all others' pairs. All
+            sums are direct and have only positive terms, so even tiny probabilities are accurate.
 """
 
 import math
@@ -28,16 +30,17 @@ from headcount.accounting import laws
 from headcount.accounting.laws import ROUNDING, Law
 from headcount.core.cached import cached_property
 
-_EDGE, _ONE = Fraction(9, 20), Fraction(1, 10)  # the weights of 0 and m, and of 1
-# Laws are cut off where a probability is below this part of δ: for a count, for two buckets.
+_EDGE, _ONE = Fraction(9, 20), Fraction(1, 10)  # P(R = 0) = P(R = m), and P(R = 1)
+# Laws are cut off where probabilities are below this part of δ: for a count, and for two buckets.
 RARE = (2.0**-40, 2.0**-18)
-_MISSED = 2.0**-12  # the part of δ for numbers of people that are left out, since they are rare
-_BLOCK = 2048  # the number of sums that one product of matrices computes
-_FAR = 2.0**-260  # about the probability outside the window of a binomial law
+_MISSED = 2.0**-12  # the part of δ that covers rare numbers of people, which are left out
+_BLOCK = 2048  # the number of sums that one matrix product computes
+_OUTSIDE = 2.0**-260  # about the probability outside the window of a binomial law
 _RANGES = 8  # the number of ranges into which the numbers of people in a bucket are divided
-_MORE_RANGES = 12  # the same for a bucket with few people, whose number varies more
+_MORE_RANGES = 12  # the same for a bucket with few people, where their number varies more
 _FEW_PEOPLE = 1000
-# The largest size of a law, and the most multiplications to compute it: for a count, for a bucket.
+# The largest size of a law, and the most multiplications to compute it. The first number of each
+# pair is for a count, the second for a bucket.
 _LARGEST_LAW = (6e6, 1.6e6)
 _MOST_WORK = (5e9, 1e9)
 _TILTS = np.geomspace(1e-2, 300, 240)  # the tilts that are tried in Chernoff's bound
@@ -45,9 +48,9 @@ _TILTS = np.geomspace(1e-2, 300, 240)  # the tilts that are tried in Chernoff's 
 
 @dataclass(frozen=True)
 class CappedNoise:
-    """The noise of one person in a cell. The chances of jumps stand for their exact binary values.
+    """The noise of one person in a cell. Each float in `chances` stands for its exact binary value.
 
-    `crowd` is the number of honest people whose noise a cell has, on average.
+    `crowd` is the average number of honest people who have their noise in the cell.
     """
 
     slots: int  # K
@@ -70,7 +73,7 @@ class CappedNoise:
 
     @cached_property
     def chances(self) -> NDArray[np.float64]:
-        """The probability of each jump of `jumps`."""
+        """The probability of each jump in `jumps`."""
         sizes = np.arange(1.0, self.slots)
         factors = np.where(sizes == self.longest, self.last, 1.0) * (self.scale / self.crowd)
         rates = (self.minus_rate, self.plus_rate)
@@ -78,7 +81,7 @@ class CappedNoise:
 
     @cached_property
     def jumping(self) -> Fraction:
-        """The probability θ that a person jumps. The noise is only defined if it is at most 1."""
+        """The probability θ that a person jumps. The noise is only defined if θ ≤ 1."""
         return sum((Fraction(chance) for chance in self.chances.tolist()), Fraction(0))
 
     def most_pairs(self, jump: int) -> int:
@@ -113,7 +116,7 @@ class CappedNoise:
                 yield jump, pairs, chance * part
 
     def jump_law(self, share: Fraction) -> Law:
-        """The law of one person's jump in a cell, if the noise is there with this probability."""
+        """The law of one person's jump in a cell that has the noise with probability `share`."""
         mass = np.zeros(2 * self.longest + 1)
         mass[self.jumps + self.longest] = self.chances * float(share)
         mass[self.longest] = float(1 - self.jumping * share)
@@ -129,7 +132,7 @@ def pair_law(most: int) -> dict[int, Fraction]:
 
 @dataclass(frozen=True, eq=False)
 class CrowdLaw:
-    """The joint law of D and V, row after row: `width` masses for each D."""
+    """The joint law of D and V in one array, row by row. The row of each D has `width` masses."""
 
     law: Law
     width: int
@@ -143,7 +146,7 @@ class CrowdLaw:
 def crowd_law(noise: CappedNoise, people: int, rare: float) -> CrowdLaw:
     """The law of (D, V) for this number of honest people.
 
-    A probability of a few times `rare` is cut off and added to the tail.
+    Outcomes with a total probability of a few times `rare` are cut off and counted in the tail.
     """
     jumpers = laws.binomial(people, noise.jumping).trimmed(rare)
     most = jumpers.stop - 1
@@ -156,10 +159,11 @@ def crowd_law(noise: CappedNoise, people: int, rare: float) -> CrowdLaw:
 
 
 def _jumpers_law(noise: CappedNoise, jumpers: Law, rare: float) -> CrowdLaw:
-    """The law of (D, V) of the most people who may jump. `jumpers` is the law of how many do.
+    """The law of (D, V) for a group of `most` people that contains everybody who jumps.
 
-    With A the law of (jump, number of −1) of a person who jumps, and B that of one who does not, it
-    is Σ_k P(k) A^k B^{most−k}, computed by Horner's rule.
+    `jumpers` is the law P(k) of the number of people who jump. Let A be the law of (jump, number of
+    −1) for a person who jumps, and B the law for a person who does not. The result is
+    Σ_k P(k) A^k B^{most−k}, where products are convolutions. It is computed by Horner's rule.
     """
     most, longest = jumpers.stop - 1, noise.longest
     down, up = (min(_reach(noise, jumpers, rare, sign), most * longest) for sign in (-1, 1))
@@ -185,7 +189,7 @@ def _jumpers_law(noise: CappedNoise, jumpers: Law, rare: float) -> CrowdLaw:
                     grown[j:, :wide] += chances[longest + j - 1] * paired[:-j]
         grown[down, : len(others)] += chance.get(k, 0.0) * others
         total = grown
-    # Each step adds at most 2J + 1 numbers, three times with pairs.
+    # Each step adds up at most 2J + 1 numbers, and drawing pairs adds up at most three.
     slack = jumpers.slack + most * (2 * longest + 12) * ROUNDING
     used = np.flatnonzero(total.sum(axis=0))
     total = np.ascontiguousarray(total[:, : used[-1] + 1])
@@ -193,10 +197,11 @@ def _jumpers_law(noise: CappedNoise, jumpers: Law, rare: float) -> CrowdLaw:
 
 
 def _reach(noise: CappedNoise, jumpers: Law, rare: float, sign: int) -> int:
-    """A number that sums of jumps in one direction exceed with a probability of at most `rare`.
+    """A number that the partial sums of jumps exceed with a probability of at most `rare`.
 
-    This is Chernoff's bound for the sum of all jumps. By Doob's inequality it holds for the largest
-    partial sum, too, for tilts with which the mean of e^{tilt·jump} is at least 1.
+    `sign` is the direction of the sums. Chernoff's bound holds for the sum of all jumps. By Doob's
+    inequality, it also holds for the largest partial sum if the mean of e^{tilt·jump} is at least
+    1. So only such tilts are used.
     """
     theta = float(noise.jumping)
     tilts = _TILTS / noise.longest
@@ -228,15 +233,16 @@ def _floats(law: dict[int, Fraction]) -> NDArray[np.float64]:
 
 @lru_cache(maxsize=32)
 def flood_law(most: int, people: int, rare: float) -> Law:
-    """The law of the number of pairs of this number of people who do not jump."""
+    """The law of the total number of pairs of `people` people who do not jump."""
     if not most or not people:
         return Law(0, np.ones(1))
     if most == 1:
         return laws.binomial(people, Fraction(1, 2)).trimmed(rare)
-    # `ones` people have one pair each. Each of the other M people has `most` pairs or none.
+    # `ones` is the law of the number of people with one pair. Each of the other M people has `most`
+    # pairs or none.
     ones = laws.binomial(people, _ONE).trimmed(rare)
     trials = people - np.arange(ones.start, ones.stop)
-    half = laws.binomial(int(trials[0]), Fraction(1, 2), _FAR)
+    half = laws.binomial(int(trials[0]), Fraction(1, 2), _OUTSIDE)
     spread = math.sqrt(people / 2 * math.log(2 / rare))
     low = max(half.start, math.floor(float(trials[-1]) / 2 - spread))
     high = min(half.stop, math.ceil(float(trials[0]) / 2 + spread) + 1)
@@ -247,7 +253,8 @@ def flood_law(most: int, people: int, rare: float) -> Law:
         mass[i : i + most * len(inside) : most] += chance * inside
         if left:  # P_{M−1}(k) = P_M(k)·2(M−k)/M
             inside *= np.maximum(left - values, 0.0) * (2 / left)
-    # Hoeffding: Bin(M, ½) is further than s from M/2 on one side with probability e^{−2s²/M}.
+    # By Hoeffding's inequality, Bin(M, ½) is at least M/2 + s with a probability of at most
+    # e^{−2s²/M}. The same holds for values up to M/2 − s.
     beyond = np.zeros(len(trials))
     for away, cut in ((trials / 2 - low + 1, low > 0), (high - trials / 2, high <= trials)):
         beyond += np.where(cut, np.exp(-2 * away**2 / np.maximum(trials, 1)), 0.0)
@@ -276,7 +283,7 @@ def _convolved_rows(rows: NDArray[np.float64], other: NDArray[np.float64]) -> ND
 class PeopleRange:
     """A range of numbers of people, with a bound on its probability."""
 
-    people: int  # the lowest number
+    people: int  # the lowest number in the range
     weight: float
 
 
@@ -284,13 +291,14 @@ class PeopleRange:
 class Crowds:
     """How many honest people have their noise in the cells that a person changes.
 
-    Each of `honest` people has it in a cell with probability `share`. If the share is below 1, the
-    adversary is told these numbers of people. They do not depend on data, and fewer people mean a
-    larger δ. So each range of numbers counts with its lowest number.
+    Each of the `honest` people has noise in a cell with probability `share`. If the share is below
+    1, the proof tells the adversary how many people have noise in each of these cells. These
+    numbers do not depend on the data. δ is larger for fewer people, so the lowest number of each
+    range stands for the whole range.
 
-    If there are too many people for the exact law, everyone is secretly marked with probability
-    2^−halvings. People without a mark do not jump, and the adversary is also told all that they
-    send. People with a mark jump 2^halvings times as often.
+    If there are too many people for the exact law, the proof marks everyone at random with
+    probability 2^−halvings. People with a mark jump 2^halvings times as often. People without a
+    mark do not jump, and the proof tells the adversary everything that they send.
     """
 
     honest: int
@@ -321,7 +329,7 @@ class Crowds:
 
     @property
     def exact(self) -> bool:
-        """Whether the adversary is told nothing else than the view."""
+        """Whether the adversary is told nothing but the view."""
         return self.share == 1 and not self.halvings
 
     def thinned(self, noise: CappedNoise) -> CappedNoise:
@@ -330,11 +338,12 @@ class Crowds:
 
     @cached_property
     def ranges(self) -> tuple[PeopleRange, ...]:
-        """The ranges, in rising order. Their weights add up to at most 1."""
+        """The ranges, in ascending order. Their weights add up to at most 1."""
         if self.exact:
             return (PeopleRange(self.honest, 1.0),)
         law = laws.binomial(self.honest, self.share / 2**self.halvings)
-        # The smaller of two numbers is in a range with at most twice the probability of one.
+        # For two cells, the smaller number of people counts. It is below a bound with at most twice
+        # the probability of a single number.
         below = np.cumsum(law.mass) * ((2 if self.moved else 1) * (1 + law.slack + 1e-12))
         below += law.tail
         first = int(np.searchsorted(below, self.missed, side="right"))

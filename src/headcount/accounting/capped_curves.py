@@ -1,4 +1,4 @@
-"""The privacy curve of capped noise: see `capped` for the noise and for what the adversary sees."""
+"""The privacy curve of capped noise. `capped` describes the noise and the adversary's view."""
 
 import math
 from dataclasses import dataclass, field
@@ -13,15 +13,15 @@ from headcount.accounting.laws import ROUNDING, Law
 from headcount.core.cached import cached_property
 from headcount.core.guarantee import PrivacyCurve
 
-_STEPS = 1000  # losses become multiples of ε divided by this
-_LARGEST = 4.0  # losses above this, and above this times ε, count as infinite
+_STEPS = 1000  # losses are rounded to multiples of ε divided by this
+_LARGEST = 4.0  # losses above both this and this times ε count as infinite
 _BENDS = 400
 
 
 def capped_curve(noise: CappedNoise, crowds: Crowds, epsilon: float, delta: float) -> PrivacyCurve:
     """The curve of this noise, computed for a budget of (ε, δ).
 
-    Probabilities far below δ are cut off and added to it.
+    Outcomes with probabilities far below δ are cut off. Their probabilities are added to the curve.
     """
     thin, rare = crowds.thinned(noise), delta * RARE[crowds.moved]
     views = (crowd_law(thin, some.people, rare) for some in crowds.ranges)
@@ -48,25 +48,25 @@ def _moved(view: CrowdLaw, epsilon: float, rare: float) -> PrivacyCurve:
 def _coarse(
     upper: NDArray[np.float64], lower: NDArray[np.float64], law: Law, step: float, rare: float
 ) -> tuple[Law, Law]:
-    """Two laws with fewer outcomes that are told apart at least as easily.
+    """Two laws with fewer outcomes that are at least as easy to tell apart.
 
-    Each outcome is divided into two, whose losses are the next multiples of `step`. Whoever sees
-    only the undivided outcome knows less. Outcomes with tiny masses count as if their loss was
-    infinite.
+    Each outcome is split into two, whose losses are the nearest multiples of `step` below and above
+    its own loss. The split can be undone, so it never makes the laws harder to tell apart. Outcomes
+    with tiny masses count as having an infinite loss.
     """
     likely = np.flatnonzero(upper > rare / len(upper))
     high, low = upper[likely], lower[likely]
     with np.errstate(divide="ignore"):
         losses = np.log(high / low)
-    # The masses have a relative error of `slack`, and the logarithm of a float is at most 800.
+    # The masses have a relative error of `slack`. The logarithm of a float is between −800 and 800.
     losses += 2.1 * law.slack + 2000 * ROUNDING
     most = int(max(_LARGEST, _LARGEST * step * _STEPS) / step)
     infinite = losses > most * step
     before = np.clip(np.floor(losses / step), -most, most - 1)
-    # The share of the outcome that moves to the smaller loss. Both parts keep the sum of Q, too.
+    # The share of an outcome that gets the smaller loss. This share also preserves the sum of Q.
     smaller = np.clip(np.expm1((before + 1) * step - losses) / math.expm1(step), 0.0, 1.0)
     smaller[infinite] = 0.0
-    # One more than `most` stands for an infinite loss.
+    # The grid point most + 1 stands for an infinite loss.
     at = before.astype(np.int64) + most
     at[infinite] = 2 * most
     size = 2 * most + 2
@@ -81,9 +81,9 @@ def _coarse(
 
 @dataclass(frozen=True, eq=False)
 class AverageCurve(PrivacyCurve):
-    """The curve if one of several curves holds, and the adversary is told which.
+    """The curve if one of several curves applies at random, and the adversary is told which one.
 
-    With probability `missed` none of them holds.
+    With probability `missed`, none of them applies.
     """
 
     curves: tuple[PrivacyCurve, ...]
@@ -101,6 +101,6 @@ class AverageCurve(PrivacyCurve):
 
     @cached_property
     def bends(self) -> NDArray[np.float64]:
-        """Points between which δ may be interpolated. It has too many bends to list them."""
+        """Points between which δ may be interpolated. The curve has too many bends to list."""
         ends = [(curve.bends[0], curve.bends[-1]) for curve in self.curves]
         return np.linspace(min(low for low, _ in ends), max(high for _, high in ends), _BENDS)

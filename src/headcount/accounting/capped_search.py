@@ -1,8 +1,9 @@
 """The search for capped noise with the smallest error.
 
-The search computes δ from characteristic functions. This is fast, but proves nothing: what it finds
-is checked by `capped`. The law of (D, V) is computed for every D. If many people send pairs, it is
-smooth in V, and a grid of V is enough.
+The search computes δ from characteristic functions. This is fast, but it proves nothing. So the
+noise that the search finds is checked with its exact curve (see `capped_curves`). `capped` defines
+D and V. The law of (D, V) is computed for every D. If many people send pairs, the law is smooth in
+V, and a grid of values of V is enough.
 """
 
 import math
@@ -17,14 +18,15 @@ from scipy.optimize import minimize
 
 from headcount.accounting.capped import CappedNoise, Crowds, pair_law
 
-_POINTS = 96  # the number of V that is enough if the law is smooth
+_POINTS = 96  # the number of values of V in a grid, if the law is smooth
 _FEW_POINTS = 32  # the same for two cells, whose δ takes longer to compute
 _DEVIATIONS = 15  # the window of V, in standard deviations
-_FEW = 60  # with fewer people the law is not smooth, and every V is computed
-_ROUNDS = (50, 25)  # the rounds of the search: for a count, for two buckets
-_HOPELESS = 10.0  # the logarithm of the error of noise that is not private
+_FEW_PEOPLE = 60  # with fewer people the law is not smooth, and every V is computed
+_ROUNDS = (50, 25)  # the largest number of iterations: for a count, and for two buckets
+_HOPELESS = 10.0  # the cost of noise that is not private, as the logarithm of an error
 _RARE = 1e-18
-# Where the search begins: c and κ by the longest jump times the rate of central noise.
+# The search begins with c from `_SCALES` and κ from `_LASTS`. Both are interpolated in `_LONGEST`,
+# the longest jump times the rate of a curator's noise.
 _LONGEST = [1.0, 2.0, 4.0, 6.0, 8.0, 9.0, 10.0, 11.0, 14.0, 30.0]
 _SCALES = [8.0, 3.0, 1.48, 1.18, 1.07, 1.04, 1.02, 1.008, 1.005, 1.005]
 _LASTS = [1.5, 3.0, 6.8, 10.5, 24.0, 32.0, 36.0, 3.5, 2.0, 1.0]
@@ -32,7 +34,7 @@ _LASTS = [1.5, 3.0, 6.8, 10.5, 24.0, 32.0, 36.0, 3.5, 2.0, 1.0]
 
 @dataclass(frozen=True)
 class Wish:
-    """The privacy that is wanted of noise with this many slots."""
+    """The privacy that noise with this number of slots must have."""
 
     crowds: Crowds
     slots: int
@@ -41,19 +43,19 @@ class Wish:
 
     @property
     def rate(self) -> float:
-        """The rate of central noise in a cell."""
+        """The rate of the geometric noise that a curator would add to a cell."""
         return self.epsilon / 2 if self.crowds.moved else self.epsilon
 
     @property
     def reach(self) -> int:
-        """D is rarely further from 0 than this."""
+        """A distance from 0 that D rarely exceeds."""
         return math.ceil((math.log(1 / self.delta) + 6) / self.rate) + self.slots
 
     def central_variance(self) -> float:
         return 1 / (2 * math.sinh(self.rate / 2) ** 2)
 
     def error_ratio(self, noise: CappedNoise) -> float:
-        """The standard error of the honest people's noise, divided by that of central noise."""
+        """The standard error of the honest people's noise, divided by that of a curator's noise."""
         return math.sqrt(noise.variance / self.central_variance())
 
 
@@ -62,7 +64,7 @@ def best_noise(wish: Wish) -> CappedNoise | None:
     """The noise with the smallest error that the search finds, or None if it finds none."""
     if not wish.crowds.ranges:
         return None
-    # A longest jump is long enough if e^{−rate·J} is far below δ.
+    # The longest jump J is long enough if e^{−rate·J} is far below δ.
     length = (wish.slots - 1) * wish.rate * math.log(1e6) / max(math.log(1 / wish.delta), 1.0)
     start = CappedNoise(
         wish.slots,
@@ -99,7 +101,8 @@ def best_noise(wish: Wish) -> CappedNoise | None:
             best, latest = (log, found), found
         return log
 
-    # A person who moves adds to one cell and takes from another, so one rate for both is best.
+    # A person who moves adds to one cell and takes from another. So equal rates for both signs of
+    # a jump are best.
     rates = 1 if wish.crowds.moved else 2
     first = np.array([*[0.0, -0.01][:rates], math.log(start.last)])
     corners = [first, *(first + step for step in np.diag([*[-0.02, -0.02][:rates], 0.4]))]
@@ -115,18 +118,21 @@ def best_noise(wish: Wish) -> CappedNoise | None:
 
 @dataclass
 class Fit:
-    """Finds the c with which noise has the wanted δ.
+    """Finds the scale c at which noise has the wanted δ.
 
-    ln δ falls as ln c grows. It is nearly linear, except that its slope may change suddenly where
-    the larger one of the two directions changes. So steps of the secant stay within a bracket.
+    ln δ falls as ln c grows. It is nearly linear in ln c, but its slope may jump where the
+    direction with the larger δ changes. So the steps of the secant method stay within a bracket.
     """
 
     delta_of: Callable[[CappedNoise], float]
     delta: float
-    slope: float = -20.0  # the last slope of ln δ in ln c
+    slope: float = -20.0  # the latest slope of ln δ as a function of ln c
 
     def near(self, noise: CappedNoise, close: float = 0.02) -> CappedNoise | None:
-        """The noise with about the wanted δ: one step of the secant from noise that is close."""
+        """Noise with about the wanted δ, or None if the search fails.
+
+        Once ln δ is within `close` of its target, one last secant step gives the result.
+        """
         log = math.log(noise.scale)
         excess = self._excess(noise, log)
         low, high = -math.inf, math.inf  # δ is too large at low, and small enough at high
@@ -139,7 +145,7 @@ class Fit:
             if outside:
                 after = (low + high) / 2
             before, excess = excess, self._excess(noise, after)
-            # With a slope that is too flat, the next step would be too long.
+            # If the slope were too flat, the next step would be too long.
             self.slope = min((excess - before) / (after - log), -1.0)
             log = after
         return None
@@ -153,7 +159,7 @@ class Fit:
 
 
 def quick_delta(wish: Wish, noise: CappedNoise) -> float:
-    """The approximate δ of this noise. It is 1 if the chances of jumps add up to more than 1."""
+    """The approximate δ of this noise. It is 1 if the chances of jumps add up to 1 or more."""
     thin = wish.crowds.thinned(noise)
     if thin.chances.sum() >= 1:
         return 1.0
@@ -175,12 +181,12 @@ def _delta_with(wish: Wish, noise: CappedNoise, people: int) -> float:
 
 
 def _law(noise: CappedNoise, people: int, reach: int, points: int) -> NDArray[np.float64]:
-    """The law of D modulo the number of rows, and of V on a grid."""
+    """The joint law of D (modulo the number of rows) and V (on a grid)."""
     rows, points, free, jumped = _transforms(noise.slots, people, reach, points)
     person = np.zeros((rows, len(free)), dtype=np.complex128)
     person[0] = (1 - noise.chances.sum()) * free
     np.add.at(person, noise.jumps % rows, jumped * noise.chances[:, None])
-    # A sum of independent numbers has the product of their transforms.
+    # The transform of a sum of independent numbers is the product of their transforms.
     crowd = np.exp(people * np.log(np.fft.ifft(person, axis=0, norm="forward")))
     law = np.fft.irfft(np.fft.fft(crowd, axis=0, norm="forward"), points, axis=1)
     return np.maximum(law, 0.0)
@@ -190,14 +196,17 @@ def _law(noise: CappedNoise, people: int, reach: int, points: int) -> NDArray[np
 def _transforms(
     slots: int, people: int, reach: int, points: int
 ) -> tuple[int, int, NDArray[np.complex128], NDArray[np.complex128]]:
-    """The numbers of D and of V, and the transform of a person's V without and with each jump."""
+    """The numbers of values of D and V, and transforms of a person's V.
+
+    The first transform is for a person who does not jump. The others are for each jump.
+    """
     longest = slots - 1
     jumps = [*range(-1, -slots, -1), *range(1, slots)]
     free = pair_law(longest // 2)
     mean = sum(pairs * float(chance) for pairs, chance in free.items())
     variance = sum((pairs - mean) ** 2 * float(chance) for pairs, chance in free.items())
     span = _DEVIATIONS * math.sqrt(people * variance) + reach
-    if people < _FEW or span < points:
+    if people < _FEW_PEOPLE or span < points:
         span = points = 2 * math.ceil(span / 2)
     angles = 2 * np.pi * np.arange(points // 2 + 1) / span
     turns = np.exp(1j * angles)
@@ -216,7 +225,7 @@ def _transforms(
 def _moved_delta(held: NDArray[np.float64], left: NDArray[np.float64], epsilon: float) -> float:
     """Approximately Σ_y held(y)·HS_{ε − ln(held(y)/left(y))}(left‖held)."""
     likely = (held > _RARE) & (left > _RARE)
-    # What only one of the two laws has counts in full.
+    # Outcomes that are too rare under one of the two laws count in full.
     lost = float(held[~likely].sum() + left[~likely].sum())
     held, left = held[likely], left[likely]
     losses = np.log(left / held)

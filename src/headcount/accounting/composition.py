@@ -1,11 +1,10 @@
-"""The privacy curve of several releases about the same people together.
+"""The joint privacy curve of several releases about the same people.
 
 The package dp-accounting convolves privacy loss distributions. This file gives it one dominating
 law for each release (see `dominating`).
 
-The result holds even if questions are chosen in the light of earlier answers, but only if the
-*curves* of the releases are not. If earlier answers decide the next curve, the privacy loss can
-exceed the result; see `privacy_filter`.
+Questions may depend on earlier answers, but the *curves* of the releases must not. If earlier
+answers decide the next curve, the privacy loss can exceed the result; see `privacy_filter`.
 
 Importing dp-accounting takes seconds, so only code that composes releases should import this file.
 """
@@ -29,7 +28,7 @@ except ImportError:
     ) from None
 
 MOST_RELEASES = 10**6  # the largest number of releases with the same law
-# Each convolution of different laws moves this much mass to infinity, to keep their ranges short.
+# Each convolution of different laws moves this much mass to infinity, to keep the result short.
 _TAILS = 1e-15
 
 
@@ -46,7 +45,7 @@ class ComposedCurve:
         """The largest error of the Fourier transforms. It is added to every δ.
 
         Let u be `ROUNDING`. The error of a transform is c·u·log2(N) times the 2-norm, with c < 8.
-        A k-th power multiplies this by k, and a sum over N entries by √N. The 2-norm of
+        A k-th power multiplies the error by k, and a sum over N entries by √N. The 2-norm of
         probabilities is at most 1.
         """
         size = max(2, self.losses.size)
@@ -72,7 +71,7 @@ class ComposedCurve:
     def epsilon(self, delta: float) -> float:
         left = delta - self.numerical_error
         known = float(self.losses.get_epsilon_for_delta(left)) if left > 0 else math.inf
-        # The inverse of dp-accounting walks down a grid and accumulates rounding errors.
+        # The inverse curve of dp-accounting walks down a grid and accumulates rounding errors.
         step = 1e-12
         while self.delta(known) > delta and known < self.pure_epsilon:
             known, step = known + step, 2 * step
@@ -82,9 +81,9 @@ class ComposedCurve:
 def compose(
     releases: Sequence[tuple[PrivacyCurve, int]], *, discretization: float = STEP
 ) -> ComposedCurve:
-    """The curve of all releases together. The number beside a curve says how often it occurs.
+    """The curve of all releases together. Each curve comes with the number of times it occurs.
 
-    Losses are rounded to multiples of `discretization`, so that δ never decreases. A smaller
+    Losses are rounded to multiples of `discretization`. The rounding never decreases δ. A smaller
     `discretization` is more accurate and slower.
     """
     return compose_laws(
@@ -93,11 +92,11 @@ def compose(
 
 
 def compose_laws(releases: Sequence[tuple[DominatingLaw, int]]) -> ComposedCurve:
-    """The same for dominating laws, which must all have the same grid step."""
+    """The curve of all releases together, from laws that must all have the same grid step."""
     if not releases:
         raise InvalidParameter("there must be at least one release to compose, got none")
     if len({law.step for law, _ in releases}) > 1:
-        raise InvalidParameter("laws must have the same grid step to be composed, got several")
+        raise InvalidParameter("composed laws must have the same grid step, got several steps")
     times = [checks.whole("times", count, low=1, high=MOST_RELEASES) for _, count in releases]
     parts = [_losses(law, count) for (law, _), count in zip(releases, times, strict=True)]
     # The two shortest laws are composed first. The index breaks ties between equal sizes.

@@ -7,15 +7,15 @@ Notation    Everybody holds an x in 0..Δ (`levels`) and sends x unless it is 0.
             The atoms are {+1, −1}, and {i, −⌈i/2⌉, −⌊i/2⌋} for |i| ≥ 2, i from −⌈Δ/2⌉ to Δ. The
             elements of an atom add up to 0. The adversary sees how often each value is sent.
             Ghazi, Kumar, Manurangsi, Pagh and Sinha (2021) spend ε* = Δ·rate on the sum and the
-            rest of ε on the flood, γ = 1 − ε*/ε.
-Privacy     x is replaced by x'. The atom of i contains i and otherwise only smaller elements (in
-            absolute value). So one more message i has the same effect as one more atom of i and
-            one message less of each of its other elements. Those messages are replaced in the same
-            way, until only messages ±1 are left (`peeled`). In these coordinates, the view
-            consists of independent parts: the numbers Z_s + t_s for |i| ≥ 2, and the numbers
+            rest, γε = ε − ε*, on the flood.
+Privacy     A person's x is replaced by x'. All elements of the atom of i except i itself are
+            smaller than i in absolute value. So one more message i has the same effect as one more
+            atom of i and one message fewer of each other element. These other messages are replaced
+            in the same way, until only messages ±1 are left (`peeled`). In these coordinates, the
+            view consists of independent parts: the numbers Z_s + t_s for |i| ≥ 2, and the numbers
             (U₊ + Z + α, U₋ + Z + β) of ±1, where Z belongs to {+1, −1}. The integers t, α and β
             depend on x, and only their differences between x and x' matter.
-            For the messages ±1: min(U₊, U₋) is NB(1, a²) and is independent of U₊ − U₋, which is
+            For the messages ±1, min(U₊, U₋) is NB(1, a²) and independent of U₊ − U₋, which is
             two-sided geometric. Let y = (number of +1) − (number of −1) and D = x − x'. The law of
             y is ∝ a^|y−D| for x and ∝ a^|y| for x'. Given y, the number of +1 is X + (y−D)⁺ + α
             for x and X + y⁺ for x', where X = min(U₊, U₋) + Z and α is now the difference. The
@@ -52,7 +52,7 @@ from headcount.core.cached import cached_property
 from headcount.core.guarantee import PrivacyCurve
 
 _MOST_MASSES = 1 << 22  # the largest number of masses in a law
-_LEAST_R = 1e-3  # the search stops here: some budgets need hardly any flood
+_LEAST_R = 1e-3  # the smallest r of a search: some budgets need hardly any flood
 _MOST_R = 1e6
 _MOST_SWEEPS = 6
 _LEAST_DELTA = 1e-18  # a curve has no further points below this δ
@@ -60,7 +60,7 @@ _LAST_EPSILON = 700.0
 _AT_ONCE = 30  # the number of points of a curve that one plan computes
 _COARSE = 2e-3  # the relative error of δ that a grid may cause during a search
 _LEAST_WEIGHT = 1e-300  # smaller probabilities are rounded up to this
-_MOST_PRODUCTS = 10**9  # the most products of masses that adding two laws may take
+_MOST_PRODUCTS = 10**9  # the most products of masses in a convolution
 
 
 @lru_cache(maxsize=256)
@@ -77,7 +77,7 @@ def atoms(levels: int) -> tuple[tuple[int, ...], ...]:
 def peeled(levels: int) -> tuple[tuple[int, ...], ...]:
     """Row x expresses a message x in the coordinates of "Privacy" above.
 
-    It holds the number of each atom, from the second atom on, then the numbers of +1 and of −1.
+    The row holds the number of each atom from the second on, then the numbers of +1 and of −1.
     """
     index = {atom[0]: j for j, atom in enumerate(atoms(levels)) if j}
     rows: dict[int, list[int]] = {0: [0] * (len(index) + 2)}
@@ -95,7 +95,7 @@ def peeled(levels: int) -> tuple[tuple[int, ...], ...]:
 
 @dataclass(frozen=True)
 class CorrelatedSumNoise:
-    """The noise of all honest people together. Its floats stand for their exact binary values.
+    """The noise of all honest people together. Each float stands for its exact binary value.
 
     `floods[j]` describes the number of times that `atoms(levels)[j]` is sent: a sum of independent
     NB(r, e^−rate), given as pairs (r, rate).
@@ -152,7 +152,7 @@ class Accounts:
         return self._laws[atom]
 
     def view(self, held: int, other: int) -> list[tuple[Part, ...]]:
-        """The view of a person who holds `held`, compared with one who holds `other`."""
+        """The observations that tell a holder of `held` from a holder of `other`."""
         rows = peeled(self.noise.levels)
         *moves, plus, _ = (mine - its for mine, its in zip(rows[held], rows[other], strict=True))
         atoms_seen = [((1.0, 0.0, (j, by)),) for j, by in enumerate(moves, start=1) if by]
@@ -192,8 +192,8 @@ class Accounts:
         while True:
             products, delta, _ = products_for(known, self.law, epsilon)
             largest, view = products.worst(self.views, [epsilon])
-            # Another pair may have the largest δ, or its δ is only inaccurate because the plan
-            # does not suit it. In both cases the next plan includes that pair.
+            # If another pair has a larger δ, the plan may not suit that pair, and its δ may be
+            # inaccurate. So the next plan includes that pair.
             if float(largest[0]) <= 1.001 * delta or len(known) > 5:
                 return float(largest[0])
             known.append(view)
@@ -229,7 +229,7 @@ def _plus_least(law: Law, rate: float) -> Law:
     """The law of X + Y, where Y is the minimum of two NB(1, e^−rate), which is NB(1, e^−2rate)."""
     ratio = math.exp(-2 * rate)
     out = law.plus_geometric(ratio)
-    # The relative error of P(Y = k) is k + ratio/(1 − ratio) times that of the ratio.
+    # The relative error of P(Y = k) is that of the ratio times k + ratio/(1 − ratio).
     most = len(out.mass) - len(law.mass)
     return replace(
         out, slack=out.slack + 8 * ROUNDING * (1 + rate) * (most + 2 / -math.expm1(-2 * rate))
@@ -239,13 +239,13 @@ def _plus_least(law: Law, rate: float) -> Law:
 def paper(levels: int, epsilon: float, delta: float, epsilon_star: float) -> CorrelatedSumNoise:
     """The published noise, which is proven (ε, δ)-private for any Δ, without some of its atoms.
 
-    It omits the atoms with i < −⌈Δ/2⌉. This does not change the privacy: each of the messages
-    −Δ, …, −⌈Δ/2⌉ − 1 is in one of these atoms only. So an adversary who sees these messages knows
+    The atoms with i < −⌈Δ/2⌉ are left out. This does not change the privacy. Each of the messages
+    −Δ, …, −⌈Δ/2⌉ − 1 is in only one of these atoms. So an adversary who sees these messages knows
     how often each of these atoms was sent, and can remove all of their messages.
     """
     part = min(1.0, epsilon - epsilon_star) / 2
     rounds = math.ceil(math.log2(levels)) + 1
-    published = 2 * levels - 1  # atoms
+    published = 2 * levels - 1  # the number of published atoms
     r = 3 * (1 + math.log(published / (delta / 2)))
     floods = [((r, 0.1 * part / math.ceil(levels * rounds / abs(i))),) for i, *_ in atoms(levels)]
     ones = (3 * (1 + math.log(1 / (delta / 2))), 0.2 * part / levels)
@@ -261,7 +261,7 @@ class _Shape:
 
     levels: int
     rate: float
-    spare: float  # γε, or less if that is large
+    spare: float  # γε, or less if γε is large
     log_c: float
     log_c0: float
     log_more: float
@@ -345,7 +345,7 @@ def calibrate(
     """
     spare = epsilon - epsilon_star
     if not (epsilon_star > 0 and spare > 0 and 0 < delta < 1):
-        raise ValueError("ε* must be between 0 and ε, δ between 0 and 1")
+        raise ValueError("ε* must be between 0 and ε, and δ between 0 and 1")
     size = math.log2(levels)
     shape = _Shape(
         levels,
@@ -434,7 +434,7 @@ class SumCurve(PrivacyCurve):
         return np.minimum(mirrored, 1.0)
 
     def _epsilon(self, delta: float) -> float:
-        """The smallest ε for this δ, to one part in 10,000 only, because computing δ is slow."""
+        """The smallest ε for this δ, up to one part in 10,000, because computing δ is slow."""
         points, known = self._points
         if known[0] <= delta:
             return 0.0
@@ -442,8 +442,8 @@ class SumCurve(PrivacyCurve):
             return math.inf
         end = int(np.argmax(known <= delta))
         (low, above), (high, below) = ((points[i], known[i]) for i in (end - 1, end))
-        # `sure` is where the line between the two points reaches δ. `near` is where ln δ would
-        # reach it if ln δ were linear in ε.
+        # At `sure`, the line between the two points reaches `delta`. At `near`, the curve would
+        # reach `delta` if ln δ were linear in ε.
         line = math.exp(low) + (above - delta) / (above - below) * (math.exp(high) - math.exp(low))
         sure = min(math.log(line) * (1 + 1e-12) + 1e-15, float(high))
         share = math.log(above / delta) / math.log(above / below)
@@ -480,7 +480,7 @@ class SumCurve(PrivacyCurve):
                 )
                 deltas = Products(plan, accounts.law).deltas(accounts.views, list(ahead))
                 falls = -np.diff(np.log(deltas))
-                # Where δ falls faster than expected, the points must be closer.
+                # Where δ falls faster than expected, the points must be closer together.
                 fine = int(np.argmax(np.append(falls, np.inf) > 0.6))
                 if fine:
                     break

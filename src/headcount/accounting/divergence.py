@@ -1,4 +1,4 @@
-"""The hockey-stick divergence, and the privacy curve of a set of neighboring views.
+"""The hockey-stick divergence, and the privacy curve of a set of pairs of neighboring views.
 
 HS_ε(P‖Q) = Σ (P − e^ε Q)₊ = max over events A of P(A) − e^ε Q(A). A mechanism is (ε, δ)-private if
 HS_ε ≤ δ for every ordered pair of neighbors. All results are rounded up.
@@ -44,7 +44,8 @@ def hockey_stick(upper: Law, lower: Law, epsilon: float) -> float:
     """An upper bound on HS_ε(upper‖lower). Its error is about the slack of the two laws."""
     high, low = _bounds(upper, lower)
     excess = high - _factor(np.array(epsilon)) * low
-    # A sum of n terms has a relative error below n times `ROUNDING`; windows are far below 2^40.
+    # A sum of n terms has a relative error below n times `ROUNDING`. Windows have far fewer than
+    # 2^40 terms.
     total = float(excess[excess > 0].sum()) * (1 + len(excess) * ROUNDING)
     return min(1.0, total * (1 + 8 * ROUNDING) + upper.tail)
 
@@ -65,8 +66,8 @@ class PairCurve(PrivacyCurve):
     def _deltas(self, epsilons: NDArray[np.float64]) -> NDArray[np.float64]:
         worst = np.zeros(len(epsilons))
         for losses, high, low, tail, blur in self._sorted:
-            # `inside` is the number of losses that may exceed ε. They have errors of up to `blur`.
-            # Including a loss that does not exceed ε lowers the sum by at most blur·P.
+            # Losses have errors of up to `blur`. `inside` is the number of losses that may exceed
+            # ε. Including a loss that does not exceed ε lowers the sum by at most blur·P.
             inside = np.searchsorted(-losses, blur - epsilons, side="left")
             sums = high[inside] * (1 + 2 * blur) - _factor(epsilons) * low[inside]
             worst = np.maximum(worst, np.maximum(sums, 0.0) * (1 + 8 * ROUNDING) + tail)
@@ -81,9 +82,9 @@ class PairCurve(PrivacyCurve):
     def losses(
         self,
     ) -> list[tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64], float]]:
-        """For each pair: all losses ln(P/Q), with P rounded up and Q rounded down for each loss.
+        """For each pair: all losses ln(P/Q), their P (rounded up), and their Q (rounded down).
 
-        The last number bounds the error of the losses, which comes from rounded logarithms.
+        The last number bounds the error of the losses. This error comes from rounded logarithms.
         """
         out = []
         for upper, lower in self.pairs:
@@ -100,7 +101,7 @@ class PairCurve(PrivacyCurve):
     def _sorted(
         self,
     ) -> list[tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64], float, float]]:
-        """For each pair: the losses in falling order, and the sums of P and Q over the k largest.
+        """For each pair: the losses in descending order, and the cumulative sums of P and Q.
 
         The last two numbers are the tail of P and the largest error of the losses.
         """
@@ -116,10 +117,10 @@ class PairCurve(PrivacyCurve):
 
 @dataclass(frozen=True, eq=False)
 class PointCurve(PrivacyCurve):
-    """The curve of the worst mechanism that is (ε, δ)-private, if nothing else is known.
+    """The curve of a mechanism about which only one (ε, δ) is known.
 
-    That mechanism reveals everything with probability δ. Otherwise it is binary randomized response
-    with parameter ε.
+    It is the curve of the least private (ε, δ)-private mechanism. That mechanism reveals everything
+    with probability δ. Otherwise it is binary randomized response with parameter ε.
     """
 
     known_epsilon: float
@@ -130,7 +131,7 @@ class PointCurve(PrivacyCurve):
 
     def _deltas(self, epsilons: NDArray[np.float64]) -> NDArray[np.float64]:
         known = self.known_epsilon
-        # (e^known − e^ε)/(1 + e^known), and 1 − e^ε below −known.
+        # `response` is (e^known − e^ε)/(1 + e^known). For ε below −known, 1 − e^ε is larger.
         response = -np.expm1(np.minimum(epsilons - known, 0.0)) / (1 + math.exp(-known))
         spread = np.maximum(response, -np.expm1(np.minimum(epsilons, 0.0)))
         total: NDArray[np.float64] = self.known_delta + (1 - self.known_delta) * spread
@@ -143,13 +144,13 @@ class PointCurve(PrivacyCurve):
 
 @dataclass(frozen=True, eq=False)
 class SymmetricCurve(PrivacyCurve):
-    """The curve of pairs in both directions. It is given for ε ≥ 0.
+    """The curve of a set of pairs that contains both directions of each pair.
 
-    For ε < 0 it follows from HS_{−ε}(P‖Q) = 1 − e^−ε + e^−ε·HS_ε(Q‖P). δ is convex in e^ε, so
-    straight lines between the `bends` lie above it. δ is 0 for ε ≥ `pure_epsilon`. If `steps` is
-    not too large, the losses divide the interval from −pure_epsilon to pure_epsilon into `steps`
-    equal steps, and the bends are these losses. Otherwise the bends only cover the ε at which δ is
-    not negligible.
+    For ε ≥ 0, `delta_at` gives δ. For negative arguments, δ follows from the identity
+    HS_{−ε}(P‖Q) = 1 − e^−ε + e^−ε·HS_ε(Q‖P). δ is convex in e^ε, so straight lines between the
+    `bends` lie above it. δ is 0 for ε ≥ `pure_epsilon`. If `steps` is not too large, the losses
+    divide the interval from −pure_epsilon to pure_epsilon into `steps` equal steps, and the bends
+    are these losses. Otherwise the bends only cover the ε at which δ is not negligible.
     """
 
     delta_at: Callable[[float], float]

@@ -24,7 +24,7 @@ from headcount.core.errors import InvalidParameter
 from headcount.core.guarantee import PrivacyCurve
 
 STEP = 1e-4  # the default step of the grid of losses
-_RARE = 1e-18  # losses with a smaller probability are moved to infinity
+_RARE = 1e-18  # the probability of the largest losses, which are moved to infinity
 _HEADING = struct.Struct("<8sddq")
 _NAME = b"hcloss 1"
 _MOST_BYTES = 1 << 30
@@ -32,7 +32,7 @@ _MOST_BYTES = 1 << 30
 
 @dataclass(frozen=True, eq=False)
 class DominatingLaw:
-    """A privacy curve, given by its δ at ε = grid·step, where `grid` is in rising order.
+    """A privacy curve, given by its δ at ε = grid·step, where `grid` is in ascending order.
 
     Between these points δ is linear in e^ε, and beyond them it is constant. No release that the
     law dominates has a loss above `pure_epsilon`, which may be infinite.
@@ -51,8 +51,8 @@ class DominatingLaw:
 
         δ is convex in e^ε, and it is linear between neighboring losses. So only the grid points
         next to losses are needed: the chords between them lie on the curve or above it. If a curve
-        lists only some of its losses, the law is exact only near these. For each epsilon in
-        `at`, it is also exact at the first grid point that is not below this epsilon.
+        lists only some of its losses, the law is exact only near the listed losses. For each ε in
+        `at`, the law is also exact at the first grid point that is not below this ε.
         """
         if not 1e-7 <= checks.real("discretization", step) <= 1:
             raise InvalidParameter(f"`discretization` must be between 1e-07 and 1, got {step}")
@@ -67,7 +67,7 @@ class DominatingLaw:
         return cls(float(step), curve.epsilon(0.0), grid, deltas)
 
     def delta(self, epsilon: float) -> float:
-        """δ on the chords. ε must not be below all losses."""
+        """δ on the chords. ε must not be below the grid."""
         after = int(np.searchsorted(self.grid * self.step, epsilon, side="left"))
         if after in (0, len(self.grid)):
             return float(self.deltas[min(after, len(self.grid) - 1)])
@@ -99,9 +99,9 @@ class DominatingLaw:
         except (zlib.error, struct.error, TypeError):
             raise ValueError("these bytes are not a privacy loss law") from None
         if not unpacker.eof or unpacker.unused_data or name != _NAME:
-            raise ValueError("these bytes are not a privacy loss law, or are of a later version")
+            raise ValueError("these bytes are not a privacy loss law, or have a later version")
         if count < 1 or len(plain) != _HEADING.size + 16 * count:
-            raise ValueError("these bytes are a privacy loss law that is cut short")
+            raise ValueError("these bytes are a truncated privacy loss law")
         numbers = plain[_HEADING.size :]
         grid = np.frombuffer(numbers, "<i8", count).astype(np.int64)
         deltas = np.frombuffer(numbers, "<f8", count, offset=8 * count).astype(np.float64)

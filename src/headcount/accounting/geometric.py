@@ -2,7 +2,7 @@
 
 P(z) = (1−a)/(1+a)·a^|z| with a = e^−rate. If one person changes the sum by m steps, the neighboring
 law is Q(z) = P(z − m). The loss falls from m·rate at z ≤ 0 to −m·rate at z ≥ m, by 2·rate at each
-step. A person who changes the sum by less has a smaller divergence, because P is log-concave.
+step. A smaller change of the sum has a smaller divergence, because P is log-concave.
 """
 
 import math
@@ -14,13 +14,13 @@ import numpy as np
 from headcount.accounting.divergence import SymmetricCurve
 from headcount.accounting.laws import ROUNDING, Law
 
-_WHOLE = 1 << 300  # probabilities are integers divided by this
+_WHOLE = 1 << 300  # the common denominator of all probabilities
 
 
 def moved_laws(rate: float, steps: int) -> tuple[Law, Law]:
-    """P and Q, with all z ≤ 0 merged into one point, and all z ≥ m into another.
+    """The laws P and Q. All z ≤ 0 are merged into one outcome, and all z ≥ m into another.
 
-    Merging is exact, because the merged outcomes have the same loss.
+    Merging changes no divergence, because the merged outcomes have the same loss.
     """
     inside = np.exp(-rate * np.arange(1, steps)) * math.tanh(rate / 2)
     ends = 1 / (1 + math.exp(-rate)), math.exp(-rate * steps) / (1 + math.exp(-rate))
@@ -33,23 +33,23 @@ def moved_laws(rate: float, steps: int) -> tuple[Law, Law]:
 def moved_delta(rate: float, steps: int, epsilon: float) -> float:
     """HS_ε(P‖Q) for 0 ≤ ε ≤ m·rate, in closed form.
 
-    The best event is z < k, where k is the number of z ≥ 0 whose loss exceeds ε. The excess
-    P − e^ε Q of this event, times 1 + a, is (1 − a^k) + a(1 − e^{ε − rate(m−k)}). For k = 1 it is
-    1 − e^{ε − m·rate}.
+    The event z < k attains it, where k is the number of z ≥ 0 whose loss exceeds ε. The excess
+    P − e^ε Q of this event, times 1 + a, is (1 − a^k) + a(1 − e^{ε − rate(m−k)}). For k = 1 this
+    product is 1 − e^{ε − m·rate}.
     """
     k = math.ceil((steps - epsilon / rate) / 2 * (1 - 4 * ROUNDING))
     if k <= 1:
         excess = -math.expm1(epsilon - rate * steps)
     else:
         excess = -math.expm1(-rate * k) - math.exp(-rate) * math.expm1(epsilon - rate * (steps - k))
-    # If rounding chooses another event than the best, the excess changes by rounding errors only.
+    # If rounding gives a different k, the excess changes only by rounding errors.
     return (
         max(excess, 0.0) / (1 + math.exp(-rate)) * (1 + 16 * ROUNDING) + 8 * ROUNDING * rate * steps
     )
 
 
 def noise_law(rate: float) -> Law:
-    """The law P itself, up to a tail below 2^−80."""
+    """The law P itself. The tails that are cut off have a probability below 2^−80."""
     reach = math.ceil(80 * math.log(2) / rate)
     sizes = rate * np.abs(np.arange(-reach, reach + 1))
     mass = np.exp(-sizes) * math.tanh(rate / 2)
@@ -58,10 +58,10 @@ def noise_law(rate: float) -> Law:
 
 
 def listed_law(at: int, most: int, rate: Fraction) -> dict[int, Fraction]:
-    """The law of the number `at`, between 0 and `most`, plus noise, as fractions with 80 digits.
+    """The law of `at` plus noise, as fractions with 80 digits. `at` is between 0 and `most`.
 
-    All outcomes below 0 count as 0, and all above `most` count as `most`. This is exact for
-    privacy, because the ratios of two of these laws are constant beyond both ends.
+    All outcomes below 0 count as 0, and all outcomes above `most` count as `most`. This does not
+    change the privacy, because the ratio of two such laws is constant beyond each end.
     """
     with localcontext(prec=90):
         step = Decimal(rate.numerator) / Decimal(rate.denominator)
@@ -82,9 +82,9 @@ def moved_curve(rate: float, steps: int) -> SymmetricCurve:
 
 
 def moved_between_curve(epsilon: float) -> SymmetricCurve:
-    """The curve of a person who moves between two sums, each with noise of rate ε/2.
+    """The privacy curve for a person who moves between two sums, each with noise of rate ε/2.
 
-    A loss is ε with probability 1/(1+a)², −ε with probability a²/(1+a)², and otherwise 0, for
+    The loss is ε with probability 1/(1+a)², −ε with probability a²/(1+a)², and otherwise 0, for
     a = e^{−ε/2}. So HS_ε'(P‖Q) = (1 − e^{ε'−ε})/(1+a)² for 0 ≤ ε' ≤ ε.
     """
     likely = 1 / (1 + math.exp(-epsilon / 2)) ** 2 * (1 + 16 * ROUNDING)

@@ -1,10 +1,11 @@
 """Inversion of the generating functions that `amplification` needs, without cancellation.
 
-Numerics    g(t) and E[(ΣG)₊] are both inverted from generating functions on a line Re s = θ > 0,
-                (1/N) Σ_j κ(s_j)·e^{Λ(s_j) − s_j t},  s_j = θ + 2πij/N,
-            where the terms do not cancel, however small δ is. Three errors are bounded and added
-            to the result: values that the period N folds onto t, frequencies left out, and
-            rounding.
+Numerics    `amplification` defines g(t) and the G_i. Both g(t) and E[(ΣG)₊] are computed by
+            inversion of a generating function on a line Re s = θ > 0:
+                (1/N) Σ_j κ(s_j)·e^{Λ(s_j) − s_j t},  s_j = θ + 2πij/N.
+            On this line the terms do not cancel, however small δ is. The sum has period N in t, up
+            to a factor, so values at t + jN are added to the value at t. Bounds on three errors are
+            added to the result: these values, the frequencies left out, and rounding.
 """
 
 import math
@@ -15,12 +16,14 @@ from numpy.typing import NDArray
 
 from headcount.accounting.laws import LEAST_FLOAT, ROUNDING
 
-MOST_NOISE = 1e8  # expected lies, or messages from the blanket; more of them only lower δ
-_MOST_FLIPS = 3e13  # expected lies if everybody has many bits; beyond it rounding would matter
-_MOST_BITS = 2**62  # the other people's bits; counts of them must be 64-bit integers
+MOST_NOISE = 1e8  # the most lies or messages from the blanket, on average; more only lower δ
+_MOST_FLIPS = 3e13  # the limit if people have many bits; with more lies, rounding errors matter
+_MOST_BITS = 2**62  # the most bits of the other people; their counts must be 64-bit integers
 _WINDOW = np.arange(-3, 3)  # g(t) is evaluated at these multiples of a stride around its peak
-_SMOOTHING = 2e-3  # a blanket's δ is too large by a relative amount of half the square of this
-_TILTS = tuple(2.0**-i for i in range(7))  # the h that are tried in Chernoff bounds
+# `positive_part` adds noise of this scale, divided by θ. The noise raises δ by a relative amount of
+# half the square of this scale.
+_SMOOTHING = 2e-3
+_TILTS = tuple(2.0**-i for i in range(7))  # the values of h that are tried in Chernoff bounds
 
 Reals = NDArray[np.float64]
 Integers = NDArray[np.int64]
@@ -29,26 +32,26 @@ Integers = NDArray[np.int64]
 class Flips:
     """The divergences of many datasets at once, rounded up. `amplification` explains the symbols.
 
-    With one bit each, Σ_t g(t) e^{st} = κ(s)·E[e^{sW}] with κ(s) = c − f/(e^s−1), c = 1−q−e^ε q,
-    f = e^ε−1, and E[e^{sW}] = a(s)^k·a(−s)^{n−1−k}, a(s) = 1−q+qe^s. The ratio P(W=t)/P(W=t−1) is
-    near c/(c+f) at the largest g(t). A tilt by e^θ = 1 + f/c therefore moves the middle of the
-    tilted law there.
+    With one bit per person, Σ_t g(t) e^{st} = κ(s)·E[e^{sW}] with κ(s) = c − f/(e^s−1),
+    c = 1−q−e^ε q, f = e^ε−1, E[e^{sW}] = a(s)^k·a(−s)^{n−1−k} and a(s) = 1−q+qe^s. The ratio
+    P(W=t)/P(W=t−1) is near c/(c+f) at the t with the largest g(t). So a tilt by e^θ = 1 + f/c moves
+    the middle of the tilted law to this t.
 
-    With r bits each, the victim's bits are changed one by one. Then g(t) is a sum over i < r of
-    e^{iε/r} times the g(t) of one bit at ε/r, where i of the victim's other bits are zeros and
-    r−1−i are ones. So c and f are those of ε/r, and κ gets an additional factor. With
+    With r bits per person, the victim's bits are changed one by one. Then g(t) is a sum over i < r
+    of e^{iε/r} times the g(t) of one bit at ε/r, where i of the victim's other bits are zeros and
+    r−1−i are ones. So c and f are computed at ε/r, and κ gets an additional factor. With
     x = e^s a(−s), y = e^{ε/r} a(s) and D = ln x − ln y, this factor is
         Σ_i y^i x^{r−1−i} = x^{r−1}·(1 − e^{−rD})/(1 − e^{−D}).
-    D = 0 at the tilt above, and Re D grows with θ and with |Im s|, so |y| never exceeds |x|.
+    At the tilt above, D = 0. Re D grows with θ and with |Im s|, so |y| never exceeds |x|.
 
-    Where g is so flat that rounding hides its fall, it is evaluated in larger strides. Let V be the
-    view with fewer ones. The masses of V fall beyond its mode. As a function of P(V ≤ t), g is
-    concave with slope e^ε minus the likelihood ratio. So if g rises by d in one stride, it rises by
-    at most 4d in the next four strides.
+    If g is so flat that rounding errors hide its fall, g is evaluated at larger strides. Let V be
+    the view with fewer ones. The masses of V fall beyond its mode. As a function of P(V ≤ t), g is
+    concave, and its slope is e^ε minus the likelihood ratio. So if g rises by d in one stride, it
+    rises by at most 4d in the next four strides.
     """
 
     def __init__(self, honest: int, lie: Fraction, epsilon: float, bits: int = 1) -> None:
-        self.bits, self.more = bits, bits - 1  # the victim's bits; those not being changed
+        self.bits, self.more = bits, bits - 1  # the victim's bits; all but the one that is changed
         self.part = min(epsilon, 700.0) / bits
         factor = math.exp(self.part) * (1 - 4 * ROUNDING)
         self.lie = float(lie)
@@ -60,7 +63,7 @@ class Flips:
         # No more people are needed once δ is e^−300, unless the noise is small compared with r.
         fall = -max(self._rates(self.peak)[:2])
         enough = 300 / fall if fall > 0 else math.inf
-        moved = bits * (1 - 2 * self.lie)  # the mean change of the view by the victim
+        moved = bits * (1 - 2 * self.lie)  # the mean change that the victim causes in the view
         if bits > 1:
             enough = max(enough, moved**2 / max(self.lie * (1 - self.lie), 1e-30))
         lies = max(MOST_NOISE, min((50 * moved) ** 2, _MOST_FLIPS))
@@ -72,19 +75,19 @@ class Flips:
         # Without a crowd, each change of a bit adds at most c to g(t).
         turns = math.expm1(self.part * bits) / self.f * (1 + 32 * ROUNDING) if self.f else bits
         self.alone = self.c if bits == 1 else min(1.0, self.c * turns)
-        # By Bernstein's inequality, the view is on the wrong side of the middle with probability
-        # e^−40 at most. Then δ is 1 up to the precision of floats.
+        # If `clear`, the view is on the wrong side of the middle with probability e^−40 at most, by
+        # Bernstein's inequality. Then δ is 1 up to the precision of floats.
         clear = moved > 0 and moved**2 / (8 * variance + 2 * moved) > 40 + epsilon
         self.hopeless = bits > 1 and clear
-        # In two strides, g usually falls by a relative 2(θ·stride)², which is more than rounding
-        # errors. If it does not, larger strides are tried.
+        # In two strides, g usually falls by a relative amount of 2(θ·stride)², which exceeds the
+        # rounding errors. If it falls less, larger strides are tried.
         stride = max(1, int(math.sqrt(5e-13 * variance / theta)))
         self.strides = [stride * 4**i for i in range(4) if i == 0 or stride * 4**i * theta < 0.05]
 
-        # The period adds to g(t) its images e^{θjN} g(t + jN), j ≠ 0. For each of the r changed
-        # bits, |g(t)| is at most (c + f)·min(1, E[e^{zW}] e^{−zt}). The bound uses 1 on the left
-        # and z = (1+h)θ on the right. N is so large that e^{−θN} and e^{−hθN} are negligible
-        # compared with g.
+        # The period N adds the images e^{θjN} g(t + jN), j ≠ 0, to g(t). For each of the r changed
+        # bits, |g(t)| is at most (c + f)·min(1, E[e^{zW}] e^{−zt}). The bound uses 1 for images on
+        # the left, and z = (1+h)θ for images on the right. N is chosen so large that e^{−θN} and
+        # e^{−hθN} are negligible compared with g.
         *rates, own = self._rates(theta)
         left = 50 - self.others * min(rates) - self.more * (own - self.part)
         right, self.h = math.inf, 1.0
@@ -96,8 +99,8 @@ class Flips:
             right, self.h = min((right, self.h), (float(rise) / h, h))
         self.period = 2 * math.ceil(max(left, right) / (2 * theta)) + 1
 
-        # |a(θ+iu)/a(θ)|² = 1 − 2p(1−p)(1−cos u) falls with |u| ≤ π. Frequencies end where its
-        # power is e^−60.
+        # |a(θ+iu)/a(θ)|² = 1 − 2p(1−p)(1−cos u) falls with |u| ≤ π. Frequencies beyond
+        # the point where the power of this ratio is e^−60 are left out.
         fall = min(p * (1 - p) for p in (self._tilted(theta), self._tilted(-theta)))
         fall *= self.others + self.more
         last = math.acos(max(-1.0, 1 - 60 / fall)) if fall else math.pi
@@ -109,7 +112,7 @@ class Flips:
         self._weigh(np.where(angles > 0, 2.0, 1.0) / self.period)
 
     def _weigh(self, share: Reals) -> None:
-        """Sets the weight of each frequency: κ, |κ|, and a bound on the terms that make up κ."""
+        """Sets three weights of each frequency: κ, |κ|, and a bound on the terms that make up κ."""
         distance = np.expm1(self.s)
         kappa = self.c - self.f / distance
         self.weight = (self.c + self.f / np.abs(distance)) * share
@@ -139,11 +142,12 @@ class Flips:
         return self._log(tilt) + log + 1j * phase
 
     def _rates(self, tilt: float) -> tuple[float, float, float]:
-        """How much each zero and each one adds to ln E[e^{θ(W−t)}], with t near the largest g(t).
+        """Three growth rates at a tilt θ, with t near the largest g(t).
 
-        The third number is how much each other bit of the victim adds to the logarithm of the
-        largest term of κ, where t is the value of W near the peak when half of these bits are
-        changed.
+        The first two are the amounts that each bit 0 and each bit 1 of the other people add to
+        ln E[e^{θ(W−t)}]. The third is the amount that each of the victim's other bits adds to the
+        logarithm of the largest term of κ. For the third, t is near the peak of g when half of the
+        victim's bits are changed.
         """
         zero, one = self._tilted(self.peak), 1 - self._tilted(-self.peak)
         return (
@@ -157,7 +161,7 @@ class Flips:
         return float(self.bounds(np.array([0, self.others])).max())
 
     def bounds(self, first: Integers, spared: Integers | int = 0) -> Reals:
-        """For each `first`, an upper bound on the divergences for first to first + spared zeros."""
+        """For each `first`, a bound on the divergences with `first` to `first + spared` zeros."""
         first, last = np.broadcast_arrays(first, self.others - first - spared)
         if self.hopeless:
             return np.full(len(first), self.alone)
@@ -190,11 +194,12 @@ class Flips:
     def _peak(
         self, zeros: Integers, ones: Integers, middle: Reals, stride: int
     ) -> tuple[Reals, NDArray[np.bool_], Reals]:
-        """The largest g(t), rounded up; whether it is certainly near the middle; the next move."""
+        """The largest g(t), rounded up; whether it is surely near the middle; and the next move."""
         values, error, log_unit = self._divergences(zeros, ones, middle, stride)
         before = (values - error)[:, 0]
         values, error = values[:, 1:], error[:, 1:]
-        # g rises, then falls. If it is certainly lower at both ends, it is lower beyond them too.
+        # g first rises, then falls. If g is surely lower at both ends of the window than inside, it
+        # is lower beyond the ends too.
         high, sure = values + error, (values - error).max(axis=1)
         found = high[:, [0, -1]].max(axis=1) < sure
         top = high.max(axis=1)
@@ -203,14 +208,14 @@ class Flips:
             mode = (zeros - ones + self.bits) * self.lie + 2
             found &= middle + stride * _WINDOW[0] > mode
             top = high[:, 0] + 4 * (high[:, 0] - before)
-        with np.errstate(over="ignore"):  # where the peak is not found yet
+        with np.errstate(over="ignore"):  # overflows occur only where no peak is found
             top = top * np.exp(log_unit) * (1 + 8 * ROUNDING)
         return top, found, stride * _WINDOW[1:][values.argmax(axis=1)]
 
     def _divergences(
         self, zeros: Integers, ones: Integers, middle: Reals, stride: int
     ) -> tuple[Reals, Reals, Reals]:
-        """g(t) in a window around the middle, its error, and the logarithm of their scale."""
+        """g(t) in a window around the middle, its error, and the logarithm of their common unit."""
         logs, phases = (
             np.outer(zeros, up) + np.outer(ones, down) - np.outer(middle, s)
             for up, down, s in (
@@ -250,18 +255,19 @@ class Flips:
 
 
 def positive_part(n: int, gain: Reals, mass: Reals) -> float:
-    """E[(G₁ + … + G_n)₊], rounded up. G_i has these gains with these probabilities, or is 0.
+    """E[(G₁ + … + G_n)₊], rounded up.
 
-    Here κ(s) = 1/s², t = 0 and Λ(s) = n ln M(s), M(s) = E[e^{sG}]. A little normal noise is added
-    to the sum to make the series converge. Independent noise of mean zero can only increase the
-    expectation of a convex function. The values that the period folds in are positive, so they too
-    can only increase the result.
+    Each G_i is gain[j] with probability mass[j], and otherwise 0. Here κ(s) = 1/s², t = 0 and
+    Λ(s) = n ln M(s) with M(s) = E[e^{sG}]. A little normal noise is added to the sum to make the
+    series converge. Independent noise of mean zero can only increase the expectation of a convex
+    function. The values that the period adds are positive, so they too can only increase the
+    result.
     """
     theta = _tilt(n, gain, mass)
     if theta * gain.max() > 600:
         return math.inf  # floats cannot represent such rare events
     log_total = _log_total(theta, gain, mass)
-    # Here Chernoff's bound, from (x)₊ ≤ e^{θx}/(eθ), is already below any δ that matters.
+    # Chernoff's bound follows from (x)₊ ≤ e^{θx}/(eθ). Here it is already below any δ that matters.
     if n * log_total < -100:
         return math.exp(n * log_total) / theta
     tilted = mass * np.exp(theta * gain - log_total)
@@ -273,13 +279,14 @@ def positive_part(n: int, gain: Reals, mass: Reals) -> float:
     u = 2 * math.pi / period * np.arange(count + 1)
     # |e^{(noise·s)²/2}/s²|, up to a constant factor.
     share = np.where(u > 0, 2.0, 1.0) * np.exp(-((noise * u) ** 2) / 2) / (theta**2 + u**2)
-    # A bound for the frequencies that are dropped below, and an integral for all j > count.
+    # The first term bounds the frequencies that are dropped below. The second term is an integral
+    # that bounds all j > count.
     left_out = 2 * math.exp(-60) * float(share.sum())
     left_out += 2 * period * math.exp(-12.5) / (25 * math.pi * float(u[-1]))
 
-    # M(θ+iu)/M(θ) = 1 + Σ p(e^{iug} − 1), and the same without the positive gains. A sum without
-    # positive gains is at most 0 and adds nothing, so the noise must not make it count: the
-    # second expression is subtracted.
+    # The first row is M(θ+iu)/M(θ) − 1 = Σ p(e^{iug} − 1). The second row leaves out the positive
+    # gains. A sum without positive gains has the positive part 0. The added noise would
+    # raise it above 0, so the second row's powers are subtracted.
     sine, cosine = np.sin(np.outer(gain / 2, u)), np.cos(np.outer(gain / 2, u))
     real, imaginary = 1 - 2 * sine**2, 2 * sine * cosine
     above = np.where(gain > 0, tilted, 0.0)

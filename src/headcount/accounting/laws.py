@@ -1,9 +1,9 @@
 """Probability laws on consecutive integers, with certified bounds on their errors.
 
-The window of a law is the range of integers for which it stores masses. Each mass is within a
-factor 1 ± slack of the true one, even far out in the tails. The probability of the integers outside
-the window is at most `tail`. Because errors are *relative*, a divergence of 1e-12 is as accurate as
-one of 0.1.
+The window of a law is the range of integers for which the law stores masses. Each mass is within a
+factor 1 ± slack of the true mass, even far out in the tails. The probability of all integers
+outside the window is at most `tail`. Because errors are *relative*, a divergence of 1e-12 is as
+accurate as one of 0.1.
 """
 
 import math
@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 ROUNDING = 2.0**-53  # the relative rounding error of one floating-point operation
-TAIL = 2.0**-80  # the probability outside a window for which the window's size is chosen
+TAIL = 2.0**-80  # the size of a window is chosen so that the probability outside is about this
 _LOG_TAIL = math.log(2 / TAIL)
 LEAST_FLOAT = 5e-324
 LEAST_LOG = -600.0  # masses with a smaller logarithm are cut off: as floats they lose precision
@@ -69,7 +69,7 @@ class Law:
             power = power.plus(power).trimmed(TAIL**2)
 
     def trimmed(self, rare: float) -> "Law":
-        """The law without ends that have at most the probability `rare`."""
+        """The law without its two ends, which together have a probability of at most `rare`."""
         below, above = np.cumsum(self.mass), np.cumsum(self.mass[::-1])
         first = int(np.searchsorted(below, rare / 2))
         last = len(self.mass) - int(np.searchsorted(above, rare / 2))
@@ -91,8 +91,8 @@ class Law:
             mass[step:] += odds * mass[:-step]
             mass /= 1 + odds
             odds *= odds
-        # Squaring gives ratio^(2^j) an error of 2^j times `ROUNDING`, and P(Y = k) one of k times
-        # `ROUNDING`. Each pass adds a few more rounding errors.
+        # Repeated squaring gives ratio^(2^j) a relative error of 2^j times `ROUNDING`. So P(Y = k)
+        # has a relative error of k times `ROUNDING`. Each pass adds a few more rounding errors.
         slack = (1 + self.slack) * (1 + ROUNDING * (2 * (1 << digits) + 16 * digits)) - 1
         return Law(self.start, mass, slack, self.tail + TAIL)
 
@@ -102,7 +102,7 @@ class Law:
         return min(1.0, float(inside.sum()) * (1 + self.slack + len(inside) * ROUNDING) + self.tail)
 
     def central_interval(self, confidence: float) -> tuple[int, int]:
-        """The narrowest [a, b] that leaves at most half of 1 − confidence on either side."""
+        """The narrowest [a, b] with a probability of at most (1 − confidence)/2 on each side."""
         half = (1 - confidence) / 2
         # Probability that may be missing from the window counts as outside the interval.
         spare = max(half - self.tail - self.slack, 0.0)
@@ -114,7 +114,7 @@ class Law:
 
 
 def binomial(trials: int, p: Fraction, beyond: float = TAIL) -> Law:
-    """Bin(trials, p), computed from the mode outwards by the ratios of neighboring masses.
+    """Bin(trials, p), computed from the mode outward by the ratios of neighboring masses.
 
     The probability outside the window is about `beyond`, or less.
 
@@ -125,7 +125,8 @@ def binomial(trials: int, p: Fraction, beyond: float = TAIL) -> Law:
         return Law(trials * int(p), np.ones(1))
     p_float, q_float = float(p), float(1 - p)
     mode, fraction = divmod((trials + 1) * p, 1)
-    # Bernstein: P(|X − mean| ≥ h) ≤ 2 exp(−h²/(2(v + h/3))). It only chooses the window's size.
+    # Bernstein's inequality is P(|X − mean| ≥ h) ≤ 2 exp(−h²/(2(v + h/3))). It only sets the size
+    # of the window.
     log = math.log(2 / beyond)
     reach = log / 3 + math.sqrt(log**2 / 9 + 2 * trials * p_float * q_float * log)
 
@@ -147,11 +148,11 @@ def poisson(mean: Fraction) -> Law:
 def negative_binomial(r: Fraction, p: Fraction) -> Law:
     """NB(r, p), r > 0: P(k) = C(k+r−1, k)(1−p)^r p^k, so P(k)/P(k−1) = p(k−1+r)/k.
 
-    It can be divided into shares: NB(r, p) is the sum of n independent NB(r/n, p).
+    Many people can draw it together: NB(r, p) is the law of the sum of n independent NB(r/n, p).
     """
     r_float, p_float, q_float = float(r), float(p), float(1 - p)
     mode = max(0, math.floor((r - 1) * p / (1 - p)))
-    # The law resembles a gamma law. Its variance is rp/q², and its tail falls by p at each step.
+    # NB(r, p) resembles a gamma law. It has the variance rp/q², and its tail falls like p^k.
     spread = math.sqrt(2 * r_float * p_float * _LOG_TAIL) / q_float
 
     def log_ratio(k: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -170,11 +171,11 @@ def _from_mode(
     most: int | None = None,
     limit: float = 0.0,
 ) -> Law:
-    """The law on 0, …, most with ln(P(k)/P(k−1)) = log_ratio(k), with an error of 8 `ROUNDING`.
+    """The law on 0, …, most with ln(P(k)/P(k−1)) = log_ratio(k).
 
-    The window is from mode − below to mode + above. The ratios approach `limit` < 1 from one side.
-    So outside the window, each mass is at most the previous one times the larger of `limit` and the
-    ratio at the edge.
+    `log_ratio` may have an error of 8 times `ROUNDING`. The window is from mode − below to
+    mode + above. The ratios approach `limit` < 1 from one side. So outside the window, each mass is
+    at most the previous mass times the larger of `limit` and the ratio at the edge.
     """
     low = max(0, mode - math.ceil(below) - 1)
     high = mode + math.ceil(above) + 1
@@ -192,7 +193,7 @@ def _from_mode(
         (down, falling, low > 0, 0.0),
     ):
         if ends:
-            # This is at least the ratio of the first mass outside the window to the last inside.
+            # This is at least the ratio of the first mass outside the window to the last inside it.
             ratio = max(math.exp(logs[min(len(sums), len(logs) - 1)]), limiting)
             last = math.exp(sums[-1]) if len(sums) else 1.0
             tail += max(2 * last * ratio / (1 - ratio) / total, LEAST_FLOAT)

@@ -1,18 +1,19 @@
 """Privacy losses on a grid, and the δ of many independent observations together.
 
 Notation    P and Q are the laws of the view for two values of a person. The loss of an outcome is
-            ln(P/Q). "X + t against X" means that P is the law of X + t and Q that of X. h is the
-            step of the grid and θ is a tilt.
-Grid        An outcome (P, Q) whose loss lies between two neighbors g and g + h of the grid is split
-            into two outcomes that have these losses and whose P and Q add up to its own. Whoever
-            sees the two can merge them again, so the split law dominates the original one. The
-            same holds for products with other laws. Splitting is linear in (P, Q), so all outcomes
-            in a cell of the grid are split together. The price is that the loss varies by up to
-            h more, which changes ln δ by O(h²).
+            ln(P/Q). "X + t against X" means that P is the law of X + t and Q is the law of X. h is
+            the step of the grid and θ is a tilt.
+Grid        Let the loss of an outcome (P, Q) lie between two neighboring points g and g + h of the
+            grid. The outcome is split into two outcomes with the losses g and g + h. Their P and Q
+            add up to the P and Q of the original outcome. Merging them again undoes the split, so
+            the split law dominates the original law. The same holds for products with other laws.
+            Splitting is linear in (P, Q), so all outcomes in a cell of the grid are split together.
+            The price is that the loss varies by up to h more, which changes ln δ by O(h²).
             P is rounded up and Q down, which can only increase losses, so the result still
             dominates. Some outcomes count as having an infinite loss: those that a law cut off,
-            those where Q is unknown, and those too rare to matter. All of their P is added to δ.
-Product     Losses of independent observations add up. With P's masses m(l) and M(θ) = Σ m(l)e^{θl},
+            those where Q is unknown, and those too rare to matter. Their P is added to δ in full.
+Product     Losses of independent observations add up. Let m(l) be the mass of P at the loss l, and
+            let M(θ) = Σ m(l)e^{θl}. Then
 
                 δ(ε) = Σ m(l)(1 − e^{ε−l})₊ = M(θ)e^{−θε} Σ w(l)·K(l − ε),
 
@@ -21,13 +22,14 @@ Product     Losses of independent observations add up. With P's masses m(l) and 
             Fourier transforms is then small relative to δ, however small δ is.
 Numerics    By Parseval's theorem, the sum over w is a sum of products of transforms, whose entries
             are at most 1. Let u be `ROUNDING`. The error of a transform of N terms is at most
-            8u·log2(N) times its Euclidean norm, so each entry errs by at most e = 8u·log2(N)·√N. A
-            product of n transforms errs by at most n(e + 8u). The sum errs by at most that times
-            the norm of K, which is added to δ. Transforms are circular, so losses outside the
-            window reappear inside it. The window begins at or before ε. Losses below it should not
-            count, because K is 0 there; where they reappear, they only add to δ. Losses above it
-            may reappear where K = 0 and be missed. Their P is at most M(θ')e^{−θ'·top} for any θ',
-            and this bound is added to δ.
+            8u·log2(N) times its Euclidean norm. So each entry has an error of at most
+            e = 8u·log2(N)·√N, and a product of n transforms has an error of at most n(e + 8u). The
+            error of the sum is at most n(e + 8u) times the norm of K. This bound is added to δ.
+            Transforms are circular, so losses outside the window reappear inside it. The window
+            begins at or before ε. Losses below the window should not count, because K is 0 there.
+            Where they reappear, they only add to δ. Losses above the window may reappear where
+            K = 0 and be missed. Their P is at most M(θ')e^{−θ'·top} for any θ', where `top` is the
+            end of the window. This bound is added to δ.
 """
 
 import math
@@ -42,14 +44,14 @@ from headcount.accounting.laws import ROUNDING, Law
 from headcount.core.cached import cached_property
 
 _LEAST_MASS = 1e-250  # smaller masses of a law count as cut off
-_ROUGH = 1e-11  # losses that are out of order by less than this are rounded up to be in order
+_ROUGH = 1e-11  # losses out of order by less than this are replaced by their running maximum
 ACCURACY = 2e-4  # the relative error of δ that the grid may cause
-_NEGLIGIBLE = 1e-4  # the relative error of δ that masses cut off may cause
+_NEGLIGIBLE = 1e-4  # the relative error of δ that cutting off masses may cause
 _LEAST_SCALE = 1e-22  # plans do not resolve a smaller δ
 _MOST_POINTS = 1 << 20  # the largest number of points of a grid
 _TILTS = np.concatenate([-np.geomspace(1e4, 0.1, 16), np.geomspace(0.1, 1e5, 43)])
 _LEAST_TILT = 0.2
-_LEAST_SUM = 1e-290  # more than what a sum may lose by underflow
+_LEAST_SUM = 1e-290  # more than a sum may lose by underflow
 
 # One alternative of an observation: its probability under P, the loss of learning that it
 # occurred, and the name of the law that is then observed.
@@ -65,7 +67,7 @@ Losses = Callable[[Hashable, float, float], "LossLaw"]
 class LossLaw:
     """A law of losses: P has mass[i] at the loss (start + i)·step, and `infinite` at infinity.
 
-    All masses are rounded up. The mass of Q is that of P times e^−loss.
+    All masses are rounded up. At each loss, the mass of Q is the mass of P times e^−loss.
     """
 
     start: int
@@ -108,7 +110,7 @@ class MovedLaw:
     ) -> tuple[NDArray[np.float64], NDArray[np.float64], slice]:
         """The masses and losses of all X for which the mass of X + by is known too.
 
-        The rarest X are left out. The slice says where the values X + by stand.
+        The rarest X are left out. The slice gives the positions of the values X + by.
         """
         size = len(self._mass)
         start = max(int(np.searchsorted(self._below, negligible, side="right")), -by, 0)
@@ -122,7 +124,7 @@ class MovedLaw:
         if by == 0:
             return LossLaw(0, step, np.ones(1), 0.0)
         mass, losses, where = self._overlap(by, negligible)
-        # A sum of n terms has a relative error below n times `ROUNDING`; so has a running sum.
+        # A sum or a running sum of n terms has a relative error below n times `ROUNDING`.
         rounding = 4 * ROUNDING * len(self._mass)
         grow = (1 + self._slack) * (1 + rounding)
         start, stop = where.start - by, where.stop - by
@@ -139,10 +141,11 @@ class MovedLaw:
         if gap > _ROUGH:
             order = np.argsort(losses)
             mass, rising, other, gap = mass[order], losses[order], other[order], 0.0
-        # The losses are lifted to those of P rounded up and Q rounded down. `blur` is the error of
-        # a logarithm or of a product with the step. No loss in the cell from g to g + h exceeds
-        # g + h, but some may be below g by 2·blur. Lowering Q by that much lifts them above g. The
-        # mass at g + h may then be clipped to P, because no true loss exceeds g + h.
+        # `lift` raises the losses to those of P rounded up and Q rounded down. `blur` is the error
+        # of a logarithm or of a product with the step. No loss in the cell from g to g + h exceeds
+        # g + h, but some losses may be below g by 2·blur. Lowering Q by a factor 1 − 4·blur raises
+        # them above g. The mass at g + h may then be clipped to P, because no true loss exceeds
+        # g + h.
         blur = gap + 16 * ROUNDING * (8 + self._largest_log)
         lift = 2 * self._slack / (1 - self._slack) + blur
         rising = rising + lift
@@ -166,7 +169,7 @@ class MovedLaw:
 class Plan:
     """The grid on which losses are placed, and their tilt.
 
-    Any plan gives a valid upper bound on δ; a good plan gives an accurate one. A plan cannot be
+    Any plan gives a valid upper bound on δ. A good plan gives an accurate bound. A plan cannot be
     used for an ε below its window.
     """
 
@@ -179,7 +182,7 @@ class Plan:
 
 
 class Products:
-    """Computes δ of views at an ε near the plan's. The function `law` gives laws by their names."""
+    """Computes δ of views near the ε of the plan. The function `law` maps names to laws."""
 
     def __init__(self, plan: Plan, law: Losses) -> None:
         self.plan = plan
@@ -296,9 +299,9 @@ class Products:
     def worst(
         self, views: Sequence[View], epsilons: Sequence[float]
     ) -> tuple[NDArray[np.float64], View]:
-        """The largest δ of all views for each ε, rounded up; and a view that has it at one ε.
+        """The largest δ of all views for each ε, rounded up, and a view that attains it at some ε.
 
-        K is at most κ. So a view with M(θ)e^−θε·κ below the δ of another view is skipped.
+        Let κ be the maximum of K. A view is skipped if M(θ)e^−θε·κ is below the δ of another view.
         """
         plan, tilt = self.plan, self.plan.tilt
         points = np.array(epsilons, dtype=np.float64)
@@ -333,7 +336,8 @@ class Products:
             for parts in view[1:]:
                 product = product * self._observation(parts)
             sums = matrix.real @ product.real - matrix.imag @ product.imag
-            # The errors of the transforms, of K, of the sums over parts and over frequencies.
+            # This covers the errors of the transforms, of K, and of the sums over parts and
+            # frequencies.
             error = (len(view) + 2) * each + 4 * ROUNDING * (sum(map(len, view)) + plan.size)
             sums = np.maximum(sums, 0.0) + error * norms + _LEAST_SUM
             deltas = np.minimum(scales * np.minimum(sums, most) + infinite, 1.0)
@@ -375,15 +379,15 @@ def plan_for(
     at = first + int(np.argmin((logs - _TILTS * (epsilon + reach / 2))[first:-1]))
     at = min(at, max(first, int(np.searchsorted(_TILTS, 4 * slope))))
     tilt = float(_TILTS[at])
-    # At most this much tilted mass may lie outside the window, because mass that wraps around
-    # inflates δ.
+    # `allowed` is the logarithm of the tilted mass that may lie outside the window. More mass would
+    # inflate δ when it wraps around.
     allowed = tilt * epsilon - float(logs[at]) + math.log(_NEGLIGIBLE * scale)
     growth = logs - logs[at] - min(allowed, -1.0)
     tops = growth[at + 1 :] / (_TILTS[at + 1 :] - tilt)
     bottoms = growth[:at] / (_TILTS[:at] - tilt)
     best = int(np.argmin(tops))
     top, bottom = max(float(tops[best]), epsilon + reach), min(float(bottoms.max()), epsilon)
-    # Each split adds up to h²/4 to the variance of the loss, and slope²/2 times that to ln δ.
+    # Each split adds at most h²/4 to the variance of the loss, and slope²/2 times as much to ln δ.
     step = max(math.sqrt(8 * accuracy / number) / slope, (top - bottom) / _MOST_POINTS)
     start = math.floor(bottom / step)
     size = fft.next_fast_len(math.ceil(top / step) - start + 1, real=True)
@@ -399,10 +403,10 @@ def products_for(
     slope: float = 10.0,
     accuracy: float = ACCURACY,
 ) -> tuple[Products, float, float]:
-    """Products with a good plan for these views at ε, then their largest δ and its slope.
+    """Products with a good plan for these views at ε, their largest δ, and the slope of −ln δ.
 
-    `scale` and `slope` are first guesses of δ and its slope. Plans are tried until the guesses fit.
-    The products can also be used for other views whose δ is no larger.
+    `scale` and `slope` are first guesses of δ and of the slope. Plans are tried until the guesses
+    fit. The products can also be used for other views whose δ is no larger.
     """
     for _ in range(20):
         plan = plan_for(views, law, epsilon, scale=scale, slope=slope, accuracy=accuracy)

@@ -1,28 +1,33 @@
-"""Sample and threshold: the privacy of the counts in a random sample, without the small counts.
+"""Sample and threshold: the privacy of counts in a random sample after small counts are removed.
 
-Notation    There are h people, each in one bucket. Each takes part independently with probability
-            p. τ is the threshold, c the number of people in a bucket, F_c(k) = P(Bin(c, p) ≤ k).
+Notation    There are h people, each in one bucket. Each person takes part independently with
+            probability p. τ is the threshold, c is the number of people in a bucket, and
+            F_c(k) = P(Bin(c, p) ≤ k).
 View        For each bucket the adversary sees S ~ Bin(c, p) if S ≥ τ, and nothing otherwise.
 Neighbors   One person moves from a bucket of c people to a bucket of c' other people, with
             c + c' ≤ h. The opposite direction is the pair (c'+1, c−1), so the set of all pairs
             (c, c') contains both directions.
-Leaving     P_c against P_{c−1}: an outcome i ≥ τ has P_{c−1}/P_c = (c−i)/(c(1−p)). The outcome
-            "nothing" has F_{c−1}(τ−1)/F_c(τ−1) ≥ 1. At i = c the loss is infinite.
-Joining     R_c' against R_{c'+1}: the ratio falls with the count, (c'+1−j)/((c'+1)(1−p)) at j ≥ τ.
+Leaving     In the bucket that the person leaves, the law of the outcome changes from P_c to
+            P_{c−1}. The ratio P_{c−1}/P_c is (c−i)/(c(1−p)) for a count i ≥ τ. It is
+            F_{c−1}(τ−1)/F_c(τ−1) ≥ 1 for the outcome "nothing". At i = c the loss is infinite.
+Joining     In the bucket that the person joins, the law of the outcome changes from R_c' to
+            R_{c'+1}. The ratio R_c'/R_{c'+1} falls as the count grows. It is
+            (c'+1−j)/((c'+1)(1−p)) for a count j ≥ τ.
             So D_c'(y) = Σ (R_c' − y·R_{c'+1})₊ is the larger of F_c'(k) − y·F_{c'+1}(k) and 0.
             Here k is the largest j below (c'+1)(1−(1−p)y), but at least τ−1. D_c'(y) is convex,
             and it is 0 for y ≥ 1/(1−p).
 Privacy     δ(ε) = max over (c, c') of Σ_i P_c(i)·D_c'(e^ε P_{c−1}(i)/P_c(i)).
             Bin(c+m, p) is Bin(c, p) plus independent noise, and leaving out small counts is
-            post-processing. So N people without a threshold have at least the δ of N or more
-            people with one. The table of pairs therefore needs only the counts below N, and one
-            more row and column for N. δ is exact if a pair of counts below N attains it.
-            Otherwise it is an upper bound, mostly for ε below 0.03 or p below τ/4000.
-Limits      δ ≥ p^τ, which comes from the infinite loss at c = τ; the two are equal for large ε. δ
-            tends to 0 as τ grows, for every p < 1 and ε > 0, even if p ≥ 1−e^−ε, because losses
+            post-processing. So a bucket of N people without a threshold has at least the δ of any
+            bucket of N or more people with a threshold. The table of pairs therefore needs only the
+            counts below N, and one more row and column for N. δ is exact if a pair of counts below
+            N attains it. Otherwise δ is an upper bound. This happens mostly for ε below 0.03 or p
+            below τ/4000.
+Limits      δ is at least p^τ, because the loss is infinite at i = c = τ. For large ε, δ equals p^τ.
+            δ tends to 0 as τ grows, for every p < 1 and ε > 0, even if p ≥ 1−e^−ε, because losses
             above ε have exponentially small probability. δ never falls as h grows, so h must be
-            the largest possible number of people. Cheaters can raise a count by their number m. To
-            protect against them, release only counts of at least τ + m.
+            the largest possible number of people. With m cheaters, a count may be too large by
+            m. To protect against them, release only counts of at least τ + m.
 """
 
 import math
@@ -45,15 +50,15 @@ from headcount.core.guarantee import PrivacyCurve
 MOST_THRESHOLD = 300  # tables grow with the threshold; useful thresholds are below 100
 _MOST_COUNTS = 2**13  # the largest number of counts in a table
 _MOST_WORK = 10**7  # after this many cells of the table, `worst` returns an upper bound
-_CHORDS, _KNOTS = 192, 512  # the numbers of points for the largest D and for the whole curve
-_CUT = TAIL * 2.0**-20  # the mass that one step may leave out; a δ of 1e-18 keeps nine digits
+_CHORDS, _KNOTS = 192, 512  # the numbers of points of `_largest` and of `_knots`
+_CUT = TAIL * 2.0**-20  # the mass that one step may leave out; a δ of 1e-18 still has nine digits
 
 Array = NDArray[np.float64]
 Counts = NDArray[np.int64]
 
 
 class Worst(NamedTuple):
-    """The largest δ, rounded up; whether it is exact; the worst known pair (c, c')."""
+    """The largest δ (rounded up), whether it is exact, and the worst known pair (c, c')."""
 
     delta: float
     exact: bool
@@ -65,8 +70,8 @@ class Worst(NamedTuple):
 def _binomials(rate: Fraction, counts: int, least: int) -> tuple[Array, Array]:
     """Two tables with P(Bin(c, p) = k) and P(Bin(c, p) ≤ k) in row c and column k."""
     p, q = float(rate), float(1 - rate)
-    # There are enough columns that k > most has a probability below `_CUT`, by Bernstein's
-    # inequality, and that column `least` exists.
+    # The columns end at k = `most`. By Bernstein's inequality, larger k have a probability below
+    # `_CUT`. Column `least` is included.
     log = math.log(1 / _CUT)
     reach = log / 3 + math.sqrt(log**2 / 9 + 2 * counts * p * q * log)
     most = min(counts, max(least, math.ceil(counts * p + reach)))
@@ -81,11 +86,11 @@ def _binomials(rate: Fraction, counts: int, least: int) -> tuple[Array, Array]:
 
 @dataclass(frozen=True, eq=False)
 class ThresholdCurve(PrivacyCurve):
-    """The largest δ(ε) over all pairs. `delta` is exact if `worst` says so.
+    """The largest δ(ε) over all pairs. `worst` says whether `delta` is exact.
 
-    δ is a maximum of convex functions of e^ε, so it is convex too, and chords between any points of
-    it lie above it. `deltas` uses such chords, and their end points are the `bends`. All pairs
-    occur in both directions, so δ(−ε) = 1 − e^−ε + e^−ε·δ(ε).
+    δ is a maximum of convex functions of e^ε, so it is convex too, and its chords lie above it.
+    `deltas` uses such chords, and their end points are the `bends`. All pairs occur in both
+    directions, so δ(−ε) = 1 − e^−ε + e^−ε·δ(ε).
     """
 
     honest: int
@@ -104,8 +109,8 @@ class ThresholdCurve(PrivacyCurve):
     def worst(self, epsilon: float) -> Worst:
         """The largest divergence over all pairs.
 
-        The search visits the c in the order of falling bounds, until no bound exceeds the largest
-        divergence so far.
+        The search visits the values of c in descending order of their upper bounds. It stops when
+        no bound exceeds the largest divergence so far.
         """
         if epsilon != math.inf and checks.real("epsilon", epsilon) < 0:
             raise InvalidParameter(f"`epsilon` must be at least 0, got {epsilon}")
@@ -141,8 +146,8 @@ class ThresholdCurve(PrivacyCurve):
     def _deltas(self, epsilons: Array) -> Array:
         knots, values = self._knots
         size = np.abs(epsilons)
-        # δ falls with ε. Moving the knots up and the points down by more than the rounding errors
-        # keeps the interpolated δ an upper bound.
+        # δ falls as ε grows. So the interpolated δ remains an upper bound if the knots move up, and
+        # the points down, by more than the rounding errors.
         at = np.exp(np.minimum(size, knots[-1])) * (1 - 8 * ROUNDING)
         known = np.interp(at, np.exp(knots) * (1 + 8 * ROUNDING), values)
         known = np.where(epsilons < 0, np.exp(-size) * known - np.expm1(-size), known)
@@ -156,7 +161,7 @@ class ThresholdCurve(PrivacyCurve):
 
     @cached_property
     def _knots(self) -> tuple[Array, Array]:
-        """A list of ε from 0 to where δ has fallen to p^τ, and an upper bound on δ at each."""
+        """Values of ε, and an upper bound on δ at each. At the last ε, δ falls no further."""
         if self.honest < self.threshold:
             return np.zeros(1), np.zeros(1)
 
@@ -192,14 +197,17 @@ class ThresholdCurve(PrivacyCurve):
 
     @cached_property
     def _certain(self) -> float:
-        """p^τ, rounded up to the next float. A budget of exactly δ = p^τ can then be met."""
+        """p^τ, rounded up to the next float.
+
+        There is no further margin, so that a budget of δ = p^τ can be met.
+        """
         exact: Fraction = self.rate**self.threshold
         near = float(exact)
         return near if Fraction(near) >= exact else math.nextafter(near, 1.0)
 
     @cached_property
     def _joining(self) -> Counts:
-        """The c' to consider. With c' < τ−1 nothing is shown, so 0 stands for all of these."""
+        """The values of c' to consider. All c' < τ−1 show nothing, so 0 stands for all of them."""
         listed = np.array([0, *range(max(1, self.threshold - 1), self._end + 1)])
         return listed[listed < self.honest]
 
@@ -219,7 +227,7 @@ class ThresholdCurve(PrivacyCurve):
 
     @cached_property
     def _largest(self) -> tuple[Array, Array]:
-        """A list of y, and the largest D_c'(y) over all c'. By convexity, chords lie above it."""
+        """Values of y, and the largest D_c'(y) over all c'. This maximum is convex in y."""
         dense = np.linspace(
             max(0.0, 1 - 3 * float(self.rate)), (1 + 8 * ROUNDING) / float(1 - self.rate), _CHORDS
         )
@@ -227,7 +235,7 @@ class ThresholdCurve(PrivacyCurve):
         return y, self._divergences(y).max(axis=0)
 
     def _leaving(self, epsilon: float) -> tuple[Counts, Array, Array]:
-        """The c, P_c(i) and y = e^ε P_{c−1}(i)/P_c(i) of all outcomes with y < 1/(1−p)."""
+        """Arrays of c, P_c(i) and y = e^ε P_{c−1}(i)/P_c(i) for all outcomes with y < 1/(1−p)."""
         (mass, below), q, tau = self._laws, float(1 - self.rate), self.threshold
         factor = math.exp(min(epsilon, MOST_EPSILON)) * (1 - 16 * ROUNDING)
         counts = self._joining + 1
@@ -246,11 +254,11 @@ class ThresholdCurve(PrivacyCurve):
         y = np.concatenate([(c - i) / (c * q), 1 / (1 - drop)]) * factor
         kept = (y < 1 / q) & (chance > _CUT / mass.shape[1])
         if factor * q * (1 - 8 * ROUNDING) >= 1:
-            kept &= size != tau  # here c = τ adds only p^τ, for every c'
+            kept &= size != tau  # in this case, c = τ adds only p^τ, for every c'
         return size[kept], chance[kept] * (1 + self._slack), y[kept]
 
     def _bounds(self, outcomes: tuple[Counts, Array, Array]) -> Array:
-        """For each c, an upper bound over all c'. It includes the masses that were left out."""
+        """For each c, an upper bound on the divergence over all c'. It includes masses left out."""
         size, chance, y = outcomes
         weights = chance * np.interp(y * (1 - 8 * ROUNDING), *self._largest) * (1 + self._slack)
         return np.bincount(size, weights, minlength=self._end + 1).astype(np.float64) + 4 * _CUT
@@ -264,8 +272,7 @@ def threshold_delta(honest: int, rate: Fraction, threshold: int, epsilon: float)
 def least_threshold(honest: int, rate: Fraction, epsilon: float, delta: float) -> int | None:
     """The smallest τ with δ(ε) ≤ delta, or None if it is above `MOST_THRESHOLD`.
 
-    The result has been verified. With τ = honest + 1 no bucket is ever shown, so even delta = 0 is
-    met.
+    The result has been verified. With τ = honest + 1, no bucket is ever shown, and δ(ε) = 0.
     """
     if not 0 <= checks.real("delta", delta) <= 1:
         raise InvalidParameter(f"`delta` must be between 0 and 1, got {delta}")
@@ -280,9 +287,9 @@ def least_threshold(honest: int, rate: Fraction, epsilon: float, delta: float) -
 
 
 def closed_form(epsilon: float, delta: float, alpha: float) -> tuple[Fraction, int]:
-    """The (p, τ) of the literature.
+    """The pair (p, τ) that a closed form in the literature gives.
 
-    p = α(1−e^−ε) and τ = ln(1/δ)/(ln(1/α) − 1/(1+α)), for α < 0.51.
+    The formulas are p = α(1−e^−ε) and τ = ln(1/δ)/(ln(1/α) − 1/(1+α)), for α < 0.51.
     """
     given = {"epsilon": epsilon, "delta": delta, "alpha": alpha}
     epsilon, delta, alpha = (checks.real(name, value) for name, value in given.items())

@@ -1,11 +1,12 @@
-"""Smooth distributions, with which papers prove that noise is private.
+"""Smooth distributions, which papers use to prove that noise is private.
 
-A law D on the integers is (ε, δ, k)-smooth if for every 0 < |k'| ≤ k, with probability at least
-1 − δ over Y ~ D, P(Y)/P(Y + k') < e^{|k'|ε}. Adding a 1-smooth D to an integer that one person
-changes by at most 1 is (ε, δ)-private. This proof is loose in two ways. First, a lemma only bounds
-the probability P(loss > ε). Second, it uses this probability where the smaller Σ (P − e^ε Q)₊ would
-be enough. For binomial noise at ε = 1 and δ = 1e-6, the lemma needs 17 times the exact amount of
-noise, the definition only 1.3 times the exact amount.
+A law D on the integers is (ε, δ, k)-smooth if for every k' with 0 < |k'| ≤ k, the inequality
+P(Y)/P(Y + k') < e^{|k'|ε} holds with probability at least 1 − δ over Y ~ D. Let one person change
+an integer by at most 1. Then adding noise from an (ε, δ, 1)-smooth law is (ε, δ)-private. A proof
+by smoothness is loose in two ways. First, a lemma only bounds the probability P(loss > ε). Second,
+smoothness uses this probability where the smaller Σ (P − e^ε Q)₊ would be enough. For binomial
+noise at ε = 1 and δ = 1e-6, the lemma needs 17 times as much noise as the exact divergence. The
+definition itself needs 1.3 times as much.
 """
 
 import math
@@ -21,7 +22,7 @@ def smoothness_delta(law: Law, epsilon: float, distance: int = 1) -> float:
     """The smallest δ for which the law is (ε, δ, distance)-smooth by definition, rounded up."""
     worst = 0.0
     for step in (*range(-distance, 0), *range(1, distance + 1)):
-        # P(Y + step) is zero outside the window. That makes the ratio infinite, which is safe.
+        # Outside the window, P(Y + step) counts as zero. The ratio is then infinite, which is safe.
         ahead = np.zeros_like(law.mass)
         if abs(step) < len(law.mass):
             if step > 0:
@@ -49,7 +50,7 @@ def binomial_lemma(
     mean = gamma * trials
     if distance > alpha * mean / 2:
         raise InvalidParameter(
-            f"the lemma needs `distance` of at most alpha*gamma*trials/2 = "
+            f"the lemma needs a `distance` of at most alpha*gamma*trials/2 = "
             f"{short(alpha * mean / 2)}, got {distance}"
         )
     delta = math.exp(-(alpha**2) * mean / 8) + math.exp(-(alpha**2) * mean / (8 + 2 * alpha))

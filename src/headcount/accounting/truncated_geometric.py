@@ -1,8 +1,8 @@
-"""Two-sided geometric noise on 0, …, T, for noise that can only be added. T is even.
+"""Two-sided geometric noise, truncated to 0, …, T, so that it is never negative. T is even.
 
-P(k) is proportional to a^|k − T/2| with a = e^−rate. Probabilities are integers over 2^128, with
-w(k) = w(T − k). They are rounded so that neighboring integers never differ by more than a factor
-e^rate. If a person moves the noise by m, only the outcomes 0, …, m − 1 have no partner. So
+Up to rounding, P(k) is proportional to a^|k − T/2| with a = e^−rate. P(k) is w(k)/2^128, where the
+weights w(k) are integers with w(k) = w(T − k). The ratio of neighboring weights never exceeds
+e^rate. If a person shifts the noise by m, only the m outcomes at one end have an infinite loss. So
 δ(m·rate) = P(k < m) exactly, in both directions.
 """
 
@@ -31,7 +31,9 @@ _SURE = Decimal("1e-50")  # exceeds all rounding errors of numbers below 2^128 w
 
 @dataclass(frozen=True)
 class TruncatedGeometric:
-    """Noise on 0, …, `most` with mean most/2. Its probability falls by e^−rate per step."""
+    """Noise on 0, …, `most` with mean most/2. At each step away from the mean, P(k) falls by a
+    factor of e^−rate.
+    """
 
     rate: Fraction
     most: int  # T
@@ -47,7 +49,7 @@ class TruncatedGeometric:
 
     @property
     def falls(self) -> bool:
-        """Whether probabilities fall up to both ends. If not, 2^−128 is too coarse for them."""
+        """Whether probabilities fall toward both ends. If not, the unit 2^−128 is too coarse."""
         return self.weights[0] <= self.weights[1]
 
     @cached_property
@@ -65,10 +67,10 @@ class TruncatedGeometric:
 
 @lru_cache(maxsize=64)
 def _weights(rate: Fraction, most: int) -> tuple[int, ...]:
-    """An even w(h) in the middle, and then w(k−1) = ⌈a·w(k)⌉ down to w(0).
+    """The weights w(0), …, w(T).
 
-    So w(k)/w(k−1) ≤ e^rate. Rounding adds at most 1 per step, so the sum stays below 2^128. Both
-    ends get half of what is missing.
+    Let h = T/2. w(h) is even, and w(k−1) = ⌈a·w(k)⌉ for k ≤ h. So w(k)/w(k−1) ≤ e^rate. Rounding
+    adds at most 1 per step, so the sum stays below 2^128. Each end gets half of the missing weight.
     """
     half = most // 2
     with localcontext(prec=_DIGITS):
@@ -83,7 +85,7 @@ def _weights(rate: Fraction, most: int) -> tuple[int, ...]:
 
 
 def least_most(rate: Fraction, steps: int, delta: float) -> int | None:
-    """The least even T with P(k < steps) ≤ δ, or None if it exceeds `MOST`."""
+    """The smallest even T with P(k < steps) ≤ δ, or None if it exceeds `MOST`."""
     step, first = float(rate), max(1, -(-steps // 2))
 
     def before_rounding(half: int) -> float:
@@ -105,11 +107,11 @@ def least_most(rate: Fraction, steps: int, delta: float) -> int | None:
 
 @dataclass(frozen=True, eq=False)
 class ShiftCurve(PrivacyCurve):
-    """The privacy curve of a number with this noise, if a person moves the number by `steps`.
+    """The privacy curve of a number with this noise, if a person changes the number by `steps`.
 
     It is computed in rational numbers, and only the result is rounded. The law is symmetric, so
-    both directions have the same curve. A person who moves the number by less has a smaller δ,
-    because the law is log-concave.
+    both directions have the same curve. A smaller change of the number has a smaller δ, because the
+    law is log-concave.
     """
 
     law: TruncatedGeometric
@@ -127,13 +129,13 @@ class ShiftCurve(PrivacyCurve):
 
     @property
     def bends(self) -> NDArray[np.float64]:
-        """The losses before rounding. Rounded losses are not outside of their range."""
+        """The losses before the weights are rounded. Rounding does not widen their range."""
         return float(self.law.rate) * np.arange(-self.steps, self.steps + 1, 2.0)
 
     @cached_property
     def _sorted(self) -> tuple[Sequence[Fraction], Sequence[int], Sequence[int]]:
-        """The ratios −P/Q of all outcomes with a partner, in rising order, and the sums of P and of
-        Q over the first of them.
+        """The ratios −P/Q of all outcomes with Q > 0, in ascending order, and the cumulative sums
+        of P and of Q in this order.
         """
         weights = self.law.weights
         pairs = sorted(
@@ -145,7 +147,7 @@ class ShiftCurve(PrivacyCurve):
 
 
 def float_above(exact: Fraction) -> float:
-    """The least float that is not below a number."""
+    """The smallest float that is not below `exact`."""
     near = float(exact)
     return near if near >= exact else math.nextafter(near, math.inf)
 

@@ -1,15 +1,16 @@
-"""The tail probabilities of many sums of two binomials at once.
+"""Tail probabilities of many sums of two binomial variables, computed at once.
 
 Notation    N ~ Bin(c, p) + Bin(c', p'), M(s) = E[e^{sN}], m > E[N].
-Numerics    For any θ > 0 and period k, P(N ≥ m) is near
+Numerics    For any θ > 0 and any period k, P(N ≥ m) is about
 
                 (1/k) Σ_j M(s_j) e^{−s_j m}/(1 − e^{−s_j}),  s_j = θ + 2πij/k.
 
-            The period folds in e^{jθk}·P(N ≥ m+jk) for all j ≠ 0. The terms with j < 0 are at most
-            e^{−θk}. Those with j > 0 are at most M((1+h)θ)·e^{−(1+h)θm − hθk}, by Chernoff's bound.
-            Frequencies left out have |M(s)| ≤ M(θ)·e^{−v(1−cos Im s)}, where v is the variance of N
-            tilted by θ. The terms folded in make the sum larger, so it remains an upper bound. The
-            bounds on the frequencies left out and on rounding are added to it.
+            Because of the period, the sum also contains e^{jθk}·P(N ≥ m+jk) for all j ≠ 0. These
+            extra terms are called images. The images with j < 0 are at most e^{−θk}. By Chernoff's
+            bound, the images with j > 0 are at most M((1+h)θ)·e^{−(1+h)θm − hθk} for any h > 0. All
+            images are positive, so the sum remains an upper bound. A frequency s that is left out
+            has |M(s)| ≤ M(θ)·e^{−v(1−cos Im s)}, where v is the variance of N under the tilted law.
+            Bounds on the frequencies left out and on rounding errors are added to the sum.
 """
 
 import math
@@ -24,19 +25,19 @@ from headcount.accounting.inversion import polar
 from headcount.accounting.laws import ROUNDING
 
 Reals: TypeAlias = NDArray[np.float64]
-_SPARE = 16.0  # each error is at most e^−16 of the wanted precision
+_SPARE = 16.0  # each error is at most e^−16 times the wanted precision
 _LARGEST_TILT = 4.0
-_TILTS = 4  # the steps of the search for a good tilt
-_RISES = (1.0, 0.5, 0.25, 0.125)  # the h that are tried
+_TILTS = 4  # the number of steps in the search for a good tilt
+_RISES = (1.0, 0.5, 0.25, 0.125)  # the values of h that are tried
 _BLOCK = 1024  # the number of sums that are computed at a time
 _TINY = 1e-300
 
 
 @dataclass(frozen=True)
 class TwoBinomials:
-    """Many laws of N. Each has its own numbers of trials of two kinds.
+    """Many laws of N. Each law has its own numbers of trials c and c'.
 
-    All laws share the probabilities that a trial of each kind succeeds, and that it fails.
+    All laws share the two probabilities of success p and p', and the two probabilities of failure.
     """
 
     trials: tuple[Reals, Reals]
@@ -70,7 +71,7 @@ class TwoBinomials:
         return TwoBinomials((one[some], two[some]), self.success, self.failure)
 
     def _sum(self, one: Reals | float, two: Reals | float) -> Reals:
-        """The sum over all trials, where each adds `one` or `two`, according to its kind."""
+        """The sum over all trials. Trials of the first kind add `one`, all others add `two`."""
         return self.trials[0] * one + self.trials[1] * two
 
     def _log(self, tilt: Reals) -> Reals:
@@ -86,7 +87,7 @@ class TwoBinomials:
         return one, two
 
     def _tilt(self, numbers: Reals) -> Reals:
-        """A tilt θ that moves the mean to about m, to make all terms about as small as the tail.
+        """A tilt θ that moves the mean to about m. All terms are then about as small as the tail.
 
         The mean is moved by at least two standard deviations. If both kinds have the same
         probability, the first step of the search is already exact.
@@ -104,10 +105,11 @@ class TwoBinomials:
         return tilt
 
     def _beyond(self, numbers: Reals, precision: float) -> tuple[Reals, Reals]:
-        """The tails above the mean, rounded up; and the largest amount added to each."""
+        """The tails for numbers above the mean, rounded up, and bounds on the amounts added."""
         spare = _SPARE - math.log(precision)
         tilt = self._tilt(numbers)
-        bound = self._log(tilt) - tilt * numbers - np.log(-np.expm1(-tilt))  # on ln P(N ≥ m)
+        # An upper bound on ln P(N ≥ m).
+        bound = self._log(tilt) - tilt * numbers - np.log(-np.expm1(-tilt))
         tails = np.full(len(numbers), math.exp(-spare))
         errors = tails.copy()
         likely = (bound > -spare) & (numbers <= self._sum(1.0, 1.0))
@@ -131,10 +133,10 @@ class TwoBinomials:
     def _inverted(
         self, numbers: Reals, tilt: Reals, period: Reals, nodes: float, left_out: float
     ) -> tuple[Reals, Reals]:
-        """The sums over frequencies, rounded up; and the largest amount added to each."""
+        """The sums over frequencies, rounded up, and bounds on the amounts added."""
         place = np.arange(nodes + 1)[:, None]
         angle = 2 * math.pi / period * place
-        # Both signs of a frequency add the same. At half the period there is only one sign.
+        # A frequency and its negative add equal amounts. At half the period, the two coincide.
         weight = np.where(place == 0, 1.0, 2.0) * (2 * place < period) + (2 * place == period)
         size, phase = np.zeros(angle.shape), -angle * numbers
         for trials, p in zip(self.trials, self._tilted(tilt), strict=True):
@@ -150,5 +152,5 @@ class TwoBinomials:
         wrong = (
             ROUNDING * (64 + nodes + 16 * terms) * scale * np.sum(share * np.abs(kernel), axis=0)
         )
-        # The two sides together fold in less than twice `left_out`.
+        # The images on both sides together are less than twice `left_out`.
         return np.clip(total + wrong + left_out, 0.0, 1.0), 2 * wrong + 5 * left_out

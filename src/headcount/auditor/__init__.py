@@ -1,1 +1,1 @@
-"""Audits: they measure the privacy of our own protocols and of any other mechanism."""
+"""Audits, which measure the privacy of Headcount's protocols and of any other mechanism."""

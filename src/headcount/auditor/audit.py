@@ -1,11 +1,12 @@
 """Empirical audits: a mechanism is run many times on two neighboring datasets.
 
-An audit has rounds. The outputs of one round choose an event that is frequent on one side and rare
-on the other. The next round has twice as many runs, and counts the event. The bounds of Clopper and
-Pearson on both chances give a lower bound on ε, which is wrong with a probability of at most
-1 − confidence. Every round has its own share of this probability, so the audit may stop after any
-round. Outputs that only one side gave in the round before are counted, too, since such a leak may
-be rare while other events look better. `power` says how small a violation an audit finds.
+An audit has rounds. The outputs of one round serve to choose an event that is frequent on one side
+and rare on the other. The next round has twice as many runs, and counts the event. The bounds of
+Clopper and Pearson on both chances give a lower bound on ε, which is wrong with a probability of at
+most 1 − confidence. Every round has its own share of this probability, so the audit may stop after
+any round. An audit also counts each output that only one side gave in the round before, because
+such a leak may be rare while other events look better. The module `power` computes the smallest
+violations that an audit finds.
 """
 
 import math
@@ -33,7 +34,7 @@ from headcount.randomness.sources import SecureSource
 
 FIRST_RUNS = 500
 MOST_RUNS = 10**9
-_AT_ONCE = 1 << 17  # runs on each side that are made at a time
+_AT_ONCE = 1 << 17  # the number of runs on each side that are made at a time
 _LEARNED = 1 << 18  # an event is chosen from at most this many runs on each side
 
 
@@ -42,10 +43,10 @@ class Audit:
     """A claimed ε, and a measured lower bound.
 
     With the given confidence, `epsilon` is at most the true ε. A smaller claim is refuted. A larger
-    claim is consistent with the measurement, which does not prove it. With a probability of at
-    least `power`, such an audit finds two kinds of violations on these two datasets. One is a
-    randomized response with ε ≥ `smallest_seen`. The other is an output that one dataset gives with
-    a chance of at least `smallest_leak`, and the other dataset never gives.
+    claim is consistent with the measurement, but the measurement does not prove it. With a
+    probability of at least `power`, such an audit finds two kinds of violations on these two
+    datasets. One is a randomized response with ε ≥ `smallest_seen`. The other is an output that one
+    dataset gives with a chance of at least `smallest_leak`, and the other dataset never gives.
     """
 
     claim: float | None
@@ -145,16 +146,16 @@ def audit(
 ) -> Audit:
     """A certified lower bound on the ε of any mechanism, compared with a claim.
 
-    `datasets` has pairs of neighboring datasets. `target(dataset)` is run up to `runs` times on
-    each dataset of a pair. With `batch=True` it is called as `target(dataset, count)`, and returns
-    `count` outputs at once. With `view="shuffle"` it is called for every value of a dataset, and
-    the audit sees all messages together, without their order. The first round tries all pairs. The
-    other rounds use the pair that showed the largest difference. `parallel=True` runs each side in
-    its own process.
+    `datasets` is a list of pairs of neighboring datasets. `target(dataset)` is run up to `runs`
+    times on each dataset of a pair. With `batch=True`, `target(dataset, count)` is called and must
+    return `count` outputs. With `view="shuffle"`, `target` is called for every value of a dataset,
+    and the audit sees all messages together, without their order. The first round tries all pairs.
+    The other rounds use the pair that showed the largest difference. `parallel=True` runs each side
+    in its own process.
 
-    A protocol has its own claim, view (its trust model) and pairs of datasets. It draws random bits
-    from `source`. The default source is secure. If its shuffler adds noise, `view="shuffler"` is
-    what the shuffler knows once the answer is published.
+    A protocol has its own claim, view (that of its trust model) and pairs of datasets. It draws
+    random bits from `source`. The default source is secure. If the protocol's shuffler adds noise,
+    `view="shuffler"` shows what the shuffler knows once the answer is published.
 
         audit(my_noisy_count, [([0, 0, 1], [0, 1, 1])], claim=1.0)
         audit(protocol("shuffle.zero-exact", Count(), Budget(1, 0.01), Crowd(100)))
@@ -266,7 +267,8 @@ def _audited(
     if silent:
         raise InvalidParameter("a mechanism must give something, got None from every run")
     dataset, neighbor = datasets[at][::-1] if best.swapped else datasets[at]
-    # These are the numbers of the last round. The event and the leaks each have half of its share.
+    # These are the numbers of the last round. The event and the leaks each get half of the round's
+    # share.
     planned = min(sizes[-2], _LEARNED), sizes[-1], shares[-1] / 2
     return Audit(
         claim=claim,
@@ -331,7 +333,7 @@ class _Round:
 
 
 class _Learned:
-    """The outputs of a round that choose the next event."""
+    """The outputs of a round from which the next event is chosen."""
 
     def __init__(self) -> None:
         self._batches: list[tuple[Outputs, Outputs]] = []
@@ -352,8 +354,8 @@ def _joined(batches: list[Outputs]) -> Outputs:
 
 
 def _rounds(runs: int) -> list[int]:
-    """The numbers of runs of all rounds. Each is twice the one before, and the last is half of all
-    runs.
+    """The numbers of runs of all rounds. Each round has twice as many runs as the round before, and
+    the last round has half of all runs.
     """
     sizes = [runs // 2]
     while sizes[0] >= 2 * FIRST_RUNS:
@@ -362,8 +364,9 @@ def _rounds(runs: int) -> list[int]:
 
 
 def _shares(rounds: int) -> list[float]:
-    """The shares of the error probability for all rounds that count. Their sum is at most 1. The
-    last round has the most runs, and gets half. The others get 1/2, 1/6, 1/12, … of the other half.
+    """The shares of the error probability for all rounds except the first, which counts no event.
+    Their sum is at most 1. The last round has the most runs, and gets half. The others get 1/2,
+    1/6, 1/12, … of the other half.
     """
     if rounds == 1:
         return [1.0]

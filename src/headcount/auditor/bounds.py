@@ -20,8 +20,8 @@ def upper_chance(hits: int, runs: int, wrong: float) -> float:
 def lower_epsilon(hits: int, other_hits: int, runs: int, delta: float, wrong: float) -> float:
     """A lower bound on ε. It is wrong with a probability of at most `wrong`.
 
-    If P(E) ≤ e^ε·Q(E) + δ, then ε ≥ ln((P(E) − δ)/Q(E)). Here a lower bound stands for P(E), and an
-    upper bound for Q(E).
+    If P(E) ≤ e^ε·Q(E) + δ, then ε ≥ ln((P(E) − δ)/Q(E)). A lower bound replaces P(E), and an upper
+    bound replaces Q(E).
     """
     above = lower_chance(hits, runs, wrong / 2) - delta
     return (

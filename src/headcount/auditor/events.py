@@ -1,6 +1,6 @@
 """Events that distinguish two datasets.
 
-They are learned from some outputs, and counted in others.
+Events are learned from some outputs, and counted in others.
 """
 
 from collections.abc import Sequence
@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from headcount.auditor.features import Codes, Feature, Outputs, features, same
 
-_TWICE = 2  # an output must occur at least this often to be considered a leak
+_LEAST_TIMES = 2  # an output must occur at least this often to be considered a leak
 
 
 @dataclass(frozen=True)
@@ -24,7 +24,7 @@ class Event:
     feature: Feature
     codes: NDArray[np.int64]
     swapped: bool
-    expected_epsilon: float  # about the ε that the outputs from which it was chosen would show
+    expected_epsilon: float  # an estimate from the outputs that were used to choose the event
 
     def hits(self, outputs: Outputs) -> int:
         return int(np.isin(self.feature.codes_of(outputs), self.codes).sum())
@@ -37,7 +37,7 @@ def best_event(outputs: Outputs, others: Outputs, delta: float) -> Event:
     """The event that is expected to show the largest ε in the same number of runs.
 
     One half of the runs decides which codes belong to an event. The other half decides which event
-    is best. So an output that occurred only once, on one side, does not make an event.
+    is best. So a single occurrence of an output on one side is not enough for an event.
     """
     half = len(outputs) // 2
     learned = [outputs[:half], others[:half]]
@@ -76,7 +76,10 @@ def _event(
 def expected_epsilon(
     hits: NDArray[Any], other_hits: NDArray[Any], runs: int, delta: float
 ) -> NDArray[np.float64]:
-    """About the ε that confidence bounds would show: counts move by three standard deviations."""
+    """An estimate of the ε that confidence bounds would show.
+
+    Counts that are moved by three standard deviations stand in for the confidence bounds.
+    """
     low = (hits - 3 * np.sqrt(hits + 1)) / runs - delta
     high = (other_hits + 3 * np.sqrt(other_hits + 1) + 3) / runs
     shown: NDArray[np.float64] = np.log(np.maximum(low, 1e-300) / high)
@@ -85,10 +88,10 @@ def expected_epsilon(
 
 @dataclass(frozen=True, eq=False)
 class Leaks:
-    """Outputs that one side gave at least twice and the other side never, in the order of codes.
+    """Outputs that one side gave at least twice and the other side never, sorted by code.
 
-    Each has a share of the error probability, in proportion to how often it occurred. The sum of
-    the shares is 1. `swapped` is True for outputs of the other side.
+    Each output has a share of the error probability, in proportion to how often it occurred. The
+    sum of the shares is 1. `swapped` is True for outputs of the other side.
     """
 
     codes: Codes
@@ -110,7 +113,7 @@ def leaks(outputs: Outputs, others: Outputs) -> Leaks:
     codes, counts, swapped, leaked = [], [], [], []
     for number, side in enumerate((outputs, others)):
         seen, first, often = sides[number]
-        alone = (often >= _TWICE) & ~np.isin(seen, sides[1 - number][0])
+        alone = (often >= _LEAST_TIMES) & ~np.isin(seen, sides[1 - number][0])
         codes.append(seen[alone])
         counts.append(often[alone])
         swapped.append(np.full(alone.sum(), number == 1))

@@ -1,8 +1,8 @@
 """Exact audits: all outcomes of a small crowd are listed, for all pairs of neighboring datasets.
 
-A randomizer is given by its laws. For each value, the law is a mapping from the messages that are
-sent, without their order, to their probabilities as fractions. Registered protocols state their
-laws. For your own randomizer, write a function that returns them.
+A randomizer is given by its laws. The law of a value maps each bundle of messages that may be sent,
+without their order, to its probability, a fraction. Registered protocols state their laws. For your
+own randomizer, write a function that returns the law of a value.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -36,7 +36,7 @@ MOST_DATASETS = 4096  # the most datasets if the order of people matters
 _RARE: Bundle = (((-1,), 1),)  # stands for all rare bundles that a law leaves out
 _MOST_RATIO = Fraction(10**9)  # cap on the certified e^ε when a law leaves out rare bundles
 _RELEASED = (View.CENTRAL, View.SHUFFLER)  # views that show a release
-_ROUNDING = 1e-9  # a claim is refuted only if ε exceeds it by more than this share
+_ROUNDING = 1e-9  # a claim is refuted only if ε exceeds it by more than this relative amount
 
 
 @dataclass(frozen=True)
@@ -131,14 +131,14 @@ def exact_audit(
     delta: float | None = None,
     claim: float | None = None,
 ) -> ExactAudit:
-    """The least ε at δ of what an adversary sees, over all neighboring datasets of these values.
+    """The least ε with which a view is (ε, δ)-private for all neighboring datasets of these values.
 
-    In the local view the adversary sees one person's messages. In the shuffle view it sees the
-    messages of `users` people without their order. In the central view it sees the release; then
-    the law is a function of the dataset, a tuple of values. In the shuffler view it is a shuffler
-    that adds noise: it knows its noise and sees the release. A protocol has its own values, number
-    of honest people and trust model, and its own claim if no `claim` is given. Real numbers cannot
-    be listed, so the result holds only for the given `values`.
+    In the local view, the adversary sees one person's messages. In the shuffle view, the adversary
+    sees the messages of `users` people without their order. In the central view, the adversary sees
+    the release; in this case, the law is a function of the dataset, a tuple of values. In the
+    shuffler view, the adversary is a shuffler that knows the noise it added, and sees the release.
+    For a protocol, the values, the number of honest people, the view and the claim have defaults.
+    Real numbers cannot be listed, so the result holds only for the given `values`.
 
         exact_audit(protocol("local.k-ary", Histogram(4), Budget(1), Crowd(5)))
         exact_audit(lambda x: {((x, 1), (1 - x, 1)): Fraction(1)}, [0, 1], users=3, view="shuffle")
@@ -205,8 +205,8 @@ def _listed(values: Any) -> Sequence[Any]:
 def _view(
     target: Protocol | Callable[[Any], Law], values: Sequence[Any], seen: View
 ) -> tuple[Callable[[tuple[Any, ...]], Law], Fraction]:
-    """Two things: a function from a dataset to the law of what is seen, and the largest
-    probability that a person's law leaves out.
+    """A function from a dataset to the law of the view, and the largest probability that a
+    person's law leaves out.
     """
     if isinstance(target, Protocol):
         laws, rare = _stated(target, values)
@@ -235,7 +235,7 @@ def _asked(target: Callable[[Any], Law], value: Any) -> Law:
     exact = all(isinstance(chance, Fraction | int) and chance >= 0 for chance in chances)
     if not exact or sum(chances, Fraction(0)) != 1:
         raise InvalidParameter(
-            f"a law must have fractions that add up to 1, none negative, got {chances}"
+            f"a law must have nonnegative fractions that add up to 1, got {chances}"
         )
     return law
 
@@ -269,8 +269,8 @@ def _stated(protocol: Protocol, values: Sequence[Any]) -> tuple[dict[Any, Law], 
 
 def _certain(law: Law, other: Law, delta: Fraction, rare: Fraction) -> Loss:
     """A lower bound on the loss that holds however the omitted mass is distributed. The laws may
-    leave out outcomes with a probability of at most `rare` on each side. These can change δ by at
-    most rare·(1 + e^ε).
+    leave out outcomes with a probability of at most `rare` on each side. These outcomes can change
+    δ by at most rare·(1 + e^ε).
     """
     loss = least_loss(law, other, delta)
     if not rare:
@@ -327,8 +327,8 @@ class _Crowds:
         self._sent: dict[tuple[Any, ...], dict[Counts, Fraction]] = {(): {self._none: Fraction(1)}}
 
     def view(self, held: tuple[Any, ...]) -> Law:
-        """The law of the messages that a shuffler passes on. It adds its noise, and withholds
-        messages with too few copies.
+        """The law of the messages that a shuffler passes on. The shuffler adds its noise, and
+        withholds messages with too few copies.
         """
         noise = _noise_law(self._shuffler, len(held))
         out: dict[Bundle, Fraction] = {}
@@ -415,7 +415,7 @@ class _Published:
         return out
 
     def _released(self, bundle: Bundle, people: int) -> Law:
-        """The law of the release. Without noise of the analyzer, the release is certain."""
+        """The law of the release. If the analyzer adds no noise, the release is certain."""
         kinds, copies = zip(*bundle, strict=True)
         payload = np.repeat(np.array(kinds, dtype=self._protocol.alphabet.dtype), copies)
         tally = self._protocol.tally(Batch(payload, people))

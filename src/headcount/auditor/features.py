@@ -2,9 +2,10 @@
 
 An audit tries all features that fit, and keeps the one that distinguishes two datasets best. It
 needs no knowledge of the mechanism. The features of a number are its size, its exact value and its
-last bits. The features of several numbers are those of each number, their order, their sum, how
-many there are, all of them together, and their joint odds (see `_of_odds`). A feature is learned
-from some outputs, but it gives every output a code, even a word where it expects a number.
+last bits. The features of several numbers are those of each number, their sum, how many numbers
+there are, all numbers together, all numbers without their order, and their joint odds (see
+`_of_odds`). A feature is learned from some outputs, but it gives every output a code. For example,
+a feature of numbers also gives a code to a word.
 """
 
 import math
@@ -35,8 +36,8 @@ _MINUS_ONE, _NAN = object(), object()
 
 @dataclass(frozen=True)
 class Feature:
-    """`codes_of` returns the code of each output. `in_words` describes some codes; they must be in
-    rising order.
+    """`codes_of` returns the code of each output. `in_words` describes some codes, which must be in
+    ascending order.
     """
 
     name: str
@@ -119,7 +120,7 @@ def _numbers_of(outputs: Outputs) -> NDArray[Any]:
 
 
 def _column(outputs: Outputs, at: int) -> Outputs:
-    """Number `at` of each output, or None if it has no such number."""
+    """Number `at` of each output, or None for an output that has no such number."""
     if isinstance(outputs, np.ndarray):
         return outputs[:, at]
     return [one[at] if _has(one, at) else None for one in outputs]
@@ -149,8 +150,8 @@ def _without_order(outputs: Outputs) -> Codes:
 def _of_numbers(
     prefix: str, listed: Callable[[Outputs], Outputs], both: Outputs
 ) -> Iterator[Feature]:
-    """The features of a number: its size, its exact value, and the last bits of a float. There are
-    none if some outputs are not numbers.
+    """The features of a number: its size, its exact value, and the last bits of a float. If some
+    outputs are not numbers, there are no such features.
     """
     if not _all_numbers(listed(both)):
         return
@@ -246,10 +247,10 @@ def _bits(numbers: NDArray[Any]) -> Codes:
 
 
 def last_bits(numbers: NDArray[Any]) -> Codes:
-    """The exponent of a float's last bit, as a power of two.
+    """For each float, the exponent of the power of two that its last nonzero bit stands for.
 
-    A sum of a value and noise is rounded to multiples that fit the larger of the two. So the last
-    bits may reveal the value (Mironov 2012).
+    A sum of a value and noise is rounded to a precision that depends on the larger of the two. So
+    the last bits may reveal the value (Mironov 2012).
     """
     given = np.where(np.isfinite(numbers), numbers, 0.0).astype(np.float64)
     mantissa, exponent = np.frexp(np.abs(given))
@@ -279,7 +280,7 @@ def _plain(output: Any) -> Any:
         return tuple(map(_plain, output))
     if isinstance(output, int) and output.bit_length() > _MOST_BITS:
         raise InvalidParameter(
-            "a mechanism must give numbers that a float can hold, got one of "
+            "a mechanism must give numbers that a float can hold, got a number of "
             f"{output.bit_length()} bits"
         )
     if output is not None and getattr(type(output), "__hash__", None) is object.__hash__:

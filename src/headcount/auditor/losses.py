@@ -1,4 +1,4 @@
-"""The least ε of two laws at a given δ, and the worst event. Laws are lists of exact fractions."""
+"""The least ε of two laws at a given δ, and the worst event. Probabilities are exact fractions."""
 
 import math
 from collections.abc import Mapping

@@ -1,24 +1,24 @@
 """The smallest violations that an audit finds with a probability of at least `POWER`.
 
 Two kinds of violations are considered. Both are computed for the last round only; earlier rounds
-can only find more. The last round has n runs on each side, and learned from m runs on each side of
-the round before. An audit may miss a violation with a probability of 1 − POWER. This probability is
-divided among the binomial counts below: each count may be too small with its share. The counts of
-the two sides need not be independent.
+can only find more. The last round has n runs on each side. Its events are learned from m runs on
+each side of the round before. An audit may miss a violation with a probability of 1 − POWER. This
+probability is divided among the binomial counts below: each count may be too small with a
+probability of at most its share. The counts of the two sides need not be independent.
 
-Leak        An output has chance x on one side and 0 on the other. If it occurs k ≥ 2 times in the m
-            runs, it is one of the `Leaks`. All leaks together occur at most 2m times, so this one
-            gets at least a share k/2m of the error probability of the leaks. It is counted by
-            itself, so the other outputs of the mechanism do not matter. Half of 1 − POWER is for
-            the case that it occurs fewer than k times. The other half is for the case that it is
-            counted too rarely to refute the claim.
-Response    There are two answers. Each side gives its own answer with chance 1 − q, for
-            q = (1 − δ)/(1 + e^ε). The possible events are one answer, and both together, which show
-            nothing. The first half of the m runs decides which side gives an answer more often. The
-            decision is correct if it is the side with chance 1 − q. The other half decides between
-            the single answer and both together: the event with the larger expected ε is chosen.
-            Then the event is counted in the n runs. Most of 1 − POWER is for this last count, since
-            the two decisions are hardly ever wrong.
+Leak        An output has a chance of x on one side and of 0 on the other. If it occurs k ≥ 2 times
+            in the m runs, it is one of the `Leaks`. All leaks together occur at most 2m times, so
+            this output gets at least a share k/(2m) of the error probability of the leaks. It is
+            counted by itself, so the other outputs of the mechanism do not matter. Half of
+            1 − POWER is for the case that it occurs fewer than k times. The other half is for the
+            case that it occurs too rarely in the n runs to refute the claim.
+Response    There are two answers. Each side gives its own answer with a chance of 1 − q, where
+            q = (1 − δ)/(1 + e^ε). The possible events are a single answer, and both answers
+            together, which show nothing. The first half of the m runs decides which side gives an
+            answer more often. The decision is correct if this is the side with the chance 1 − q.
+            The other half decides between the single answer and both answers together: the event
+            with the larger expected ε is chosen. Then the event is counted in the n runs. Most of
+            1 − POWER is for this last count, since the two decisions are hardly ever wrong.
 """
 
 import math
@@ -32,12 +32,12 @@ from headcount.auditor.events import expected_epsilon
 POWER = 0.9
 _LEFT_OUT = 1 - POWER
 _MOST_EPSILON = 50.0
-_STEPS = 40  # steps of each bisection
+_STEPS = 40  # the number of steps of each bisection
 
 
 @lru_cache(maxsize=256)
 def smallest_leak(claim: float, delta: float, learned: int, runs: int, wrong: float) -> float:
-    """The least chance of a leak that an audit finds, or `inf` if it finds none."""
+    """The smallest chance of a leak that an audit finds, or `inf` if it finds no leak."""
 
     def is_found(chance: float) -> bool:
         seen = _at_least(learned, chance, _LEFT_OUT / 2)
@@ -56,7 +56,7 @@ def smallest_leak(claim: float, delta: float, learned: int, runs: int, wrong: fl
 
 @lru_cache(maxsize=256)
 def smallest_response(claim: float, delta: float, learned: int, runs: int, wrong: float) -> float:
-    """The least ε of a randomized response that an audit finds, or `inf` if it finds none."""
+    """The smallest ε of a randomized response that an audit finds, or `inf` if it finds none."""
     half, rest = learned // 2, learned - learned // 2
 
     def is_found(epsilon: float) -> bool:
@@ -84,12 +84,12 @@ def smallest_response(claim: float, delta: float, learned: int, runs: int, wrong
 
 
 def _at_least(tries: int, chance: float, left_out: float) -> int:
-    """With a probability of at least 1 − `left_out`, there are at least this many hits."""
+    """A number of hits that is reached with a probability of at least 1 − `left_out`."""
     from scipy.special import bdtr  # loaded here, since it is slow to load
 
     if chance >= 1:
         return tries
-    low, high = 0, tries + 1  # P(less than low) ≤ left_out
+    low, high = 0, tries + 1  # P(fewer than `low` hits) ≤ left_out
     while high - low > 1:
         middle = (low + high) // 2
         small = float(bdtr(middle - 1, tries, chance)) <= left_out

@@ -1,25 +1,25 @@
 """A privacy report: the meaning of (ε, δ) for one person, compared with the user's thresholds.
 
 Notation    Two datasets differ in one person's value. P and Q are the laws of what an attacker
-            sees. P(E) ≤ e^ε·Q(E) + δ for all events E, and the same with P and Q exchanged.
-            Mixtures of such laws satisfy this, too. So the bounds hold for any statement about a
-            person: P is the law if the statement is true, and Q if it is false. Every known pair
-            (ε, δ) gives upper bounds, and the report takes the least of them.
+            sees. For all events E, P(E) ≤ e^ε·Q(E) + δ, and the same holds with P and Q exchanged.
+            Mixtures of such laws satisfy the same inequalities. So the bounds hold for any
+            statement about a person: P is the law if the statement is true, and Q is the law if it
+            is false. Every known pair (ε, δ) gives upper bounds, and the report takes the smallest.
 Odds        The odds of a statement grow by the factor P/Q. The event E = {P > e^t·Q} has
             Q(E) ≤ e^−t·P(E), and so P(E) ≤ δ/(1 − e^(ε−t)) for t > ε. (It is a common mistake to
             assume P(E) ≤ δ at t = ε.) With t = ε + ln 2, the odds grow by more than e^t with a
-            chance of at most Y = 2δ. With a whole curve δ(ε), the least such t is the minimum of
+            chance of at most Y = 2δ. With a whole curve δ(ε), the smallest such t is the minimum of
             ε − ln(1 − δ(ε)/Y) over ε. If δ(ε) = 0, the odds never grow by more than e^ε.
-Advantage   This is P(E) − Q(E), detection minus false alarms. The sum of P(E) ≤ e^ε·Q(E) + δ and
-            1 − Q(E) ≤ e^ε·(1 − P(E)) + δ gives P(E) − Q(E) ≤ (e^ε − 1 + 2δ)/(e^ε + 1). At ε = 0
-            this bound is δ(0).
+Advantage   P(E) − Q(E) is the chance of detection minus the chance of a false alarm. The sum of the
+            inequalities P(E) ≤ e^ε·Q(E) + δ and 1 − Q(E) ≤ e^ε·(1 − P(E)) + δ gives
+            P(E) − Q(E) ≤ (e^ε − 1 + 2δ)/(e^ε + 1). At ε = 0 this bound is δ(0).
 Singled out A secret is one of k equally likely values with laws P_i. An attacker guesses value i on
             the event E_i. The guess is correct with the chance s = Σ P_i(E_i)/k. Sum the inequality
-            P_i(E_i) ≤ e^ε·P_j(E_i) + δ over all i ≠ j. The events E_i are a partition, so the sum
-            is (k−1)·ks ≤ e^ε·(k − ks) + k(k−1)δ. Hence s ≤ (e^ε + (k−1)δ)/(e^ε + k − 1).
+            P_i(E_i) ≤ e^ε·P_j(E_i) + δ over all i ≠ j. The events E_i are a partition, so the
+            result is (k−1)·ks ≤ e^ε·(k − ks) + k(k−1)δ. Hence s ≤ (e^ε + (k−1)δ)/(e^ε + k − 1).
 
 Each of the three bounds is a function of e^ε. Since δ is convex in e^ε, each local minimum of a
-bound is its least value.
+bound is a global minimum.
 """
 
 import math
@@ -38,9 +38,9 @@ from headcount.core.table import Table, size
 
 Points: TypeAlias = tuple[tuple[float, float], ...]
 
-_FEW = 16  # points of a curve that are computed first
-_CLOSER = 8  # how often the distance between points is halved around the best point
-_UP = 2.0**-49  # a relative error above the rounding error of every formula here
+_FIRST = 16  # the number of points of a curve that are computed first
+_HALVINGS = 8  # how often the distance between points is halved around the best point
+_UP = 2.0**-49  # more than the relative rounding error of every formula here
 _SAME = 1e-12  # two floats within this relative distance count as equal
 _MOST_EXPONENT = 700.0  # up to this x, e^x does not overflow
 _WORTH_SAYING = 1e6  # factors above this are not mentioned
@@ -50,11 +50,12 @@ _CHANCES = (*(math.sin(math.pi * step / 200) ** 2 for step in range(100)), 1.0)
 
 @dataclass(frozen=True)
 class Thresholds:
-    """The most that a user accepts.
+    """The largest values that a user accepts.
 
     `odds` is the factor by which the odds of any statement about a person may rise. `exception` is
-    the chance that they rise further. `advantage` is the chance that a test detects a value, minus
-    its chance of a false alarm. `singled_out` is the chance that a secret is guessed correctly.
+    the chance that the odds rise further. `advantage` is the chance that a test detects a value,
+    minus the chance of a false alarm. `singled_out` is the chance that a secret is guessed
+    correctly.
     """
 
     odds: float = 10.0
@@ -73,7 +74,7 @@ class Thresholds:
 
     @classmethod
     def of(cls, limits: Mapping[str, float]) -> "Thresholds":
-        """Thresholds by name. Those that are not named have their default."""
+        """The thresholds that are given by name. All others have their default values."""
         if not isinstance(limits, Mapping):
             raise InvalidParameter(
                 f"`limits` must be numbers by name, such as odds=5, got {checks.shown(limits)}"
@@ -96,14 +97,14 @@ _WHO = {
 }
 _SCOPE = (
     "These bounds are for one answer. Every further answer about the same people adds to them.",
-    "They count only what a person's own value adds. What an answer says about people in general "
-    "can be learned without that value.",
+    "They cover only the effect of a person's own value. Facts about people in general can be "
+    "learned without that value.",
 )
 
 
 @dataclass(frozen=True)
 class Fact:
-    """An upper bound (`value`), which is None if there is none.
+    """An upper bound and its threshold. `value` is the bound, or None if there is no bound.
 
     `baseline` is the same quantity for an attacker who sees no answer.
     """
@@ -127,7 +128,7 @@ class Fact:
 class PrivacyReport:
     """The meaning of a guarantee for one person.
 
-    Odds never rise by more than the factor `never`; it is None if no such factor is known. All
+    Odds never rise by more than the factor `never`, which is None if no such factor is known. All
     facts follow from the pairs (ε, δ) in `known`.
     """
 
@@ -165,8 +166,8 @@ class PrivacyReport:
         return least
 
     def belief(self, prior: float) -> float:
-        """The largest posterior belief in a statement, for this prior belief. Both are chances.
-        With the chance `exception`, the posterior belief may be larger.
+        """The largest posterior probability of a statement with this prior probability. With the
+        chance `exception`, the posterior probability may be larger.
         """
         if self.odds.value is None:
             return float(prior > 0)
@@ -174,7 +175,7 @@ class PrivacyReport:
 
     @property
     def points(self) -> dict[str, Points]:
-        """The points of two curves: `detection` by false alarms, and `belief` by prior belief."""
+        """The points of two curves: `detection` by false alarms, and `belief` by the prior."""
         curves = {"detection": self.detection, "belief": self.belief}
         return {name: tuple((at, curve(at)) for at in _CHANCES) for name, curve in curves.items()}
 
@@ -189,7 +190,7 @@ class PrivacyReport:
 
     @property
     def but_for(self) -> str:
-        """The chance that the odds rise further, in words. It is empty if they never do."""
+        """The chance that the odds rise further, in words. Empty if the odds never rise further."""
         left = self.exception.value
         return f"except with a chance of {_one_in(left)}" if left else ""
 
@@ -219,12 +220,13 @@ class PrivacyReport:
     def _guessed(self) -> tuple[str, ...]:
         advantage, named = self.advantage.value or 0.0, self.singled_out.value or 0.0
         return (
-            "An attacker guesses which of two equally likely values a person has with a chance of "
-            f"at most {_percent((1 + advantage) / 2)} (50 % without any answer): a test detects a "
-            f"value at most {_shown(100 * advantage)} percentage points more often than it raises "
-            "a false alarm.",
-            f"A secret with {self.secret:,} equally likely values is guessed with a chance of at "
-            f"most {_percent(named)} ({size(100 / self.secret)} % without any answer).",
+            "If a person has one of two equally likely values, an attacker guesses it correctly "
+            f"with a chance of at most {_percent((1 + advantage) / 2)} (50 % without any answer): "
+            f"a test detects a value at most {_shown(100 * advantage)} percentage points more "
+            "often than it raises a false alarm.",
+            f"A secret with {self.secret:,} equally likely values is guessed correctly with a "
+            f"chance of at most {_percent(named)} ({size(100 / self.secret)} % without any "
+            "answer).",
         )
 
     @property
@@ -232,7 +234,7 @@ class PrivacyReport:
         return f"This relies on {self.relies_on}." if self.relies_on else ""
 
     def table(self) -> Table:
-        """The facts against their thresholds, and the sentences."""
+        """The facts and their thresholds, with the sentences as notes."""
         return Table(
             ("name", "what", "at most", "without answer", "threshold", "within"),
             tuple(
@@ -326,7 +328,7 @@ def privacy_report(
         ),
         singled_out=fact(
             "singled_out",
-            f"chance to name a secret, one of {secret:,}",
+            f"chance of guessing a secret, one of {secret:,}",
             _up(min(_named(*point, secret) for point in points)),
             1 / secret,
         ),
@@ -337,7 +339,9 @@ def privacy_report(
 
 
 def _checked(promise: Guarantee | Budget) -> tuple[float, float]:
-    """ε and δ, checked, since a user may write any numbers into a guarantee. ε may be infinite."""
+    """The ε and δ of a guarantee or budget. They are checked, since a user may write any numbers
+    into a guarantee. ε may be infinite.
+    """
     epsilon, delta = promise.epsilon, checks.real("delta", promise.delta)
     epsilon = epsilon if epsilon == math.inf else checks.real("epsilon", epsilon)
     if epsilon < 0:
@@ -348,8 +352,8 @@ def _checked(promise: Guarantee | Budget) -> tuple[float, float]:
 
 
 def _points(protocol: Protocol, secret: int, chance: float) -> dict[float, float]:
-    """Some pairs (ε, δ) of a protocol. If its curve has few bends, they include all pairs that
-    matter. Otherwise they are close to the best pairs.
+    """Some pairs (ε, δ) of a protocol. If its curve has few bends, these include all pairs that
+    matter. Otherwise some of these are close to the best pairs.
     """
     promise, curve = protocol.guarantee, protocol.curve
     known = {promise.epsilon: promise.delta}
@@ -358,13 +362,13 @@ def _points(protocol: Protocol, secret: int, chance: float) -> dict[float, float
         new = sorted(set(places) - set(known))
         known.update(zip(new, curve.deltas(np.array(new)).tolist(), strict=True))
 
-    # For larger ε, the bounds are worse than those of the guarantee, even with δ = 0.
+    # For ε above `reach`, the bounds are worse than those of the guarantee, even with δ = 0.
     others = (secret - 1) * math.exp(-promise.epsilon)
     more = math.log1p(others * promise.delta) - math.log1p(-promise.delta)
     last = min(curve.last, _MOST_EXPONENT)
     reach = min(last, promise.epsilon + max(math.log(2), more))
     bends = curve.bends[(curve.bends > 0) & (curve.bends < reach)]
-    look(bends.tolist() if len(bends) <= _FEW else np.linspace(0, reach, _FEW).tolist())
+    look(bends.tolist() if len(bends) <= _FIRST else np.linspace(0, reach, _FIRST).tolist())
     exact = {0.0, promise.epsilon, last}
     look(exact)
     bounds: tuple[Callable[[tuple[float, float]], float], ...] = (
@@ -372,18 +376,20 @@ def _points(protocol: Protocol, secret: int, chance: float) -> dict[float, float
         lambda point: _named(*point, secret),
     )
     for bound in bounds:
-        for _ in range(_CLOSER):
+        for _ in range(_HALVINGS):
             points = sorted(known.items())
             best = min(range(len(points)), key=lambda at: bound(points[at]))
             near = points[max(best - 1, 0) : best + 2]
             look((points[best][0] + beside) / 2 for beside, _ in near)
         exact.add(min(known.items(), key=bound)[0])
-    # `deltas` may round up more than `delta`, so the most important ones are computed again.
+    # `deltas` may round up more than `delta`, so `delta` computes the most important points again.
     return known | {epsilon: min(known[epsilon], curve.delta(epsilon)) for epsilon in exact}
 
 
 def _loss(epsilon: float, delta: float, chance: float) -> float:
-    """The logarithm of a factor. Odds rise by more with at most this chance, or never if δ = 0."""
+    """The logarithm of a factor. Odds rise by more than this factor with a chance of at most
+    `chance`, or never if δ = 0.
+    """
     if not delta:
         return epsilon
     share = delta / chance * (1 + _UP) if chance else 1.0

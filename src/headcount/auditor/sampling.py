@@ -1,9 +1,9 @@
 """Runs a mechanism on both datasets of a pair, in this process or in one process for each side.
 
-Two processes may start with the same state of a mechanism's own generator. That does no harm, since
-the two sides need not be independent: each side has its own bounds, and their error probabilities
-are added. But the runs of one side must be independent. So each side stays in one process for all
-of its runs.
+Two processes may start with the same state of a mechanism's random generator. That does no harm,
+since the two sides need not be independent: each side has its own bounds, and their error
+probabilities are added. But the runs of one side must be independent. So each side stays in one
+process for all of its runs.
 """
 
 import multiprocessing
@@ -53,7 +53,7 @@ def apart(work: Callable[[], Any]) -> Any:
 
 
 class _Apart:
-    """A process that calls a function whenever it is asked."""
+    """A process that calls a function on request."""
 
     def __init__(self, function: Callable[..., Any]) -> None:
         context = multiprocessing.get_context("fork")
@@ -103,7 +103,7 @@ def _run(mechanism: Mechanism, dataset: Any, count: int) -> Outputs:
         return mechanism(dataset, count)
     except HeadcountError:
         raise
-    except (Exception, SystemExit) as error:  # a mechanism of somebody else may raise anything
+    except (Exception, SystemExit) as error:  # a user's mechanism may raise anything
         raise InvalidParameter(
             f"a mechanism must give outputs, got {type(error).__name__}: {error}"
         ) from error

@@ -1,14 +1,14 @@
-"""The names of what an adversary may see."""
+"""The names of the views that an adversary may have."""
 
 from enum import StrEnum
 
 
 class View(StrEnum):
-    """What an adversary sees. The first three are named after the trust model whose adversary sees
-    it.
+    """What an adversary sees. Each of the first three views is named after the trust model whose
+    adversary has this view.
     """
 
     LOCAL = "local"  # one person's messages
-    SHUFFLE = "shuffle"  # everyone's messages in no order
+    SHUFFLE = "shuffle"  # everyone's messages without their order
     CENTRAL = "central"  # the release
     SHUFFLER = "shuffler"  # the release, and the noise that the shuffler added

@@ -1,8 +1,8 @@
 """What an adversary sees of a protocol in each run.
 
-In the local view it sees one person's messages. In the shuffle view it sees all messages of a crowd
-without their order. In the central view it sees the release. In the shuffler view it is a shuffler
-that adds noise: it knows its noise, and sees the release.
+In the local view, the adversary sees one person's messages. In the shuffle view, the adversary sees
+all messages of a crowd without their order. In the central view, the adversary sees the release. In
+the shuffler view, the adversary is a shuffler that knows the noise it added, and sees the release.
 """
 
 import math
@@ -58,8 +58,8 @@ def view_of(protocol: Protocol, view: View, source: Source) -> Mechanism:
 
 
 def promised(protocol: Protocol, view: View, delta: float | None) -> tuple[float | None, float]:
-    """The ε and δ that a protocol claims for a view. If `delta` is given, it is the δ. The ε is
-    None if the protocol claims none.
+    """The ε and δ that a protocol claims for a view. If `delta` is given, the claim is for
+    this δ. The ε is None if the protocol claims nothing for the view.
 
     If the view shows no more than the view of the protocol's trust model, the guarantee holds.
     Otherwise the view shows one person's messages, and the claim is the ε of these messages alone.
@@ -79,8 +79,9 @@ def promised(protocol: Protocol, view: View, delta: float | None) -> tuple[float
 
 
 def neighbors(protocol: Protocol, view: View) -> list[tuple[Any, Any]]:
-    """Pairs of datasets to try. One person's value differs. The other people all hold the first
-    value, all hold the second, hold half of each, or all hold a third value.
+    """Pairs of datasets to try. The datasets of a pair differ in one person's value. The other
+    people all hold the first value, all hold the second value, are split evenly between the two, or
+    all hold a third value.
     """
     values = some_values(protocol)
     pairs = [(values[0], other) for other in values[1:]]
@@ -98,8 +99,8 @@ def neighbors(protocol: Protocol, view: View) -> list[tuple[Any, Any]]:
 
 
 def seen_people(protocol: Protocol) -> int:
-    """How many people hide each other in the shuffle view: those who are honest. If the shuffler
-    adds the noise, nobody's honesty matters.
+    """The number of people who hide each other in the shuffle view. Only honest people do so. If
+    the shuffler adds the noise, honesty does not matter, and all people count.
     """
     return protocol.crowd.users if protocol.shuffler.adds else protocol.crowd.honest
 
@@ -134,14 +135,14 @@ def _messages(sent: Any) -> Sequence[Any]:
 
 
 def _mixed(rows: NDArray[Any]) -> NDArray[Any]:
-    """Each row in a random order of its own."""
+    """The same rows, each in its own random order."""
     keys = SecureSource().integers(rows.size, np.uint64).reshape(rows.shape)
     return np.take_along_axis(rows, np.argsort(keys, axis=1), axis=1)
 
 
 def _alone(protocol: Protocol, value: Any, count: int, source: Source) -> Outputs:
-    """One person's messages. If a message is a record, such as a hash and its value, its tally
-    follows.
+    """One person's messages. If a message is a record, such as a hash and its value, the tally of
+    the message is appended.
     """
     sent = protocol.randomize([value] * count, source)
     if protocol.randomizer.fixed_messages == 1:
@@ -157,9 +158,9 @@ def _alone(protocol: Protocol, value: Any, count: int, source: Source) -> Output
 def _shuffled(
     protocol: Protocol, dataset: Sequence[Any], count: int, source: Source
 ) -> NDArray[Any]:
-    """How often each message was passed on, if there are few kinds of messages. If people send
-    several messages, the estimate is added, which may show more than each count alone. If there are
-    many kinds, it is the estimate alone.
+    """The view of the shuffled messages. If there are few kinds of messages, it is the number of
+    copies of each. If people send several messages, the estimate is appended, because it may show
+    more than each number alone. If there are many kinds of messages, the view is the estimate.
     """
     at_once = max(1, _PEOPLE // len(dataset))
     few = math.prod(map(_size, protocol.alphabet.columns)) <= _KINDS
@@ -179,7 +180,7 @@ def _counted(protocol: Protocol, sent: Messages, runs: int, source: Source) -> N
     people = sent.users // runs
     kinds = np.array(list(product(*protocol.alphabet.columns)), dtype=protocol.alphabet.dtype)
     kinds = kinds if sent.payload.ndim > 1 else kinds[:, 0]
-    rows, which = np.unique(copies, axis=0, return_inverse=True)  # small crowds have few
+    rows, which = np.unique(copies, axis=0, return_inverse=True)  # few rows are distinct
     told = [_estimate(protocol, Batch(np.repeat(kinds, row, axis=0), people)) for row in rows]
     return np.hstack([copies, np.array(told)[which]])
 
@@ -190,12 +191,12 @@ def _tallied(protocol: Protocol, sent: Messages, runs: int, source: Source) -> N
 
 
 def _estimate(protocol: Protocol, crowd: Batch) -> NDArray[np.float64]:
-    """The unbiased estimate. It works for any number of people, even fewer than the crowd."""
+    """The unbiased estimate. It works for any number of people, even a part of the crowd."""
     return np.atleast_1d(protocol.estimator.unbiased(protocol.tally(crowd), None))
 
 
 def _size(column: range) -> int:
-    """How many numbers a range has. `len` fails for very long ranges."""
+    """The number of elements of a range. `len` fails for very long ranges."""
     return (column[-1] - column[0]) // column.step + 1
 
 
@@ -217,7 +218,7 @@ def _copies(protocol: Protocol, sent: Messages, runs: int, source: Source) -> ND
 
 
 def _codes(protocol: Protocol, payload: NDArray[Any]) -> NDArray[np.int64]:
-    """The number of each message in the alphabet."""
+    """The position of each message in the alphabet."""
     columns = protocol.alphabet.columns
     code = np.zeros(len(payload), dtype=np.int64)
     for column, values in zip(columns, payload.reshape(len(payload), -1).T, strict=True):
@@ -233,7 +234,7 @@ def _crowds(protocol: Protocol, sent: Messages, runs: int, source: Source) -> It
     for number, (start, stop) in enumerate(pairwise(ends)):
         whose = sent.counts[number * people : (number + 1) * people]
         crowd = Messages(sent.payload[start:stop], people, whose)
-        # A tally does not depend on the order, so messages are not mixed if all are passed on.
+        # A tally does not depend on the order. So unchanged messages need not be shuffled.
         changed = shuffler.withholds or shuffler.adds
         yield shuffle(crowd, source, protocol) if changed else crowd
 
@@ -258,6 +259,6 @@ def _released(
     protocol: Protocol, dataset: Sequence[Any], count: int, source: Source
 ) -> NDArray[np.float64]:
     if protocol.trust is Trust.CENTRAL and protocol.task.whole_answers:
-        tally = collect(protocol, dataset, source)  # nothing random yet
+        tally = collect(protocol, dataset, source)  # this step is not random
         return np.array([protocol.estimate(tally, source).value for _ in range(count)])
     return np.array([run(protocol, dataset, source).value for _ in range(count)])

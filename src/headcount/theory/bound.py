@@ -1,4 +1,4 @@
-"""A lower bound or a rate of an error, with its value."""
+"""A lower bound on an error, or the rate of an error, with its value."""
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
@@ -19,9 +19,9 @@ class Bound:
 
     A "lower bound" is proven with its constants: no protocol has a smaller error. A "rate" is an
     order of magnitude with the constant 1. It says how errors grow, but it is not a bound. A lower
-    bound is `tight` if there are protocols of that order. A rate is `tight` if a lower bound of
-    that order is known. If `messages` is "one", the statement holds only for shuffle protocols in
-    which everybody sends one message.
+    bound is `tight` if some protocol has an error of that order. A rate is `tight` if a lower bound
+    of that order is known. If `messages` is "one", the statement holds only for shuffle protocols
+    in which everybody sends one message.
 
     `measure` says which error `value` is: the root mean squared error of the answer (for a
     histogram, of the worst bucket), the largest error of all buckets at once, or the root of a
@@ -42,7 +42,7 @@ class Bound:
     value: float
 
     def to_dict(self) -> dict[str, Any]:
-        """The bound for JSON."""
+        """The bound as a dictionary for JSON."""
         return {**asdict(self), "trust": str(self.trust)}
 
     @classmethod

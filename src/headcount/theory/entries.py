@@ -1,6 +1,6 @@
 """The table of all known lower bounds and rates, and the search for those that apply.
 
-An entry stands for one or more tasks. In formulas, n is the number of people, h the number of
+An entry applies to one or more tasks. In formulas, n is the number of people, h the number of
 honest people among them, d the number of buckets, and β the smoothness.
 """
 
@@ -65,7 +65,7 @@ def _one_message(at: Setting) -> bool:
 def _negligible_noise(people: Callable[[Setting], float]) -> Callable[[Setting], bool]:
     """The condition that noise of 1/ε in each bin is below the sampling error.
 
-    The number of bins is the best one without noise.
+    The number of bins is the one that would be best without noise.
     """
 
     def holds(at: Setting) -> bool:
@@ -124,7 +124,8 @@ _LOCAL_MINIMAX = (
     "Duchi, Jordan, Wainwright 2018, Minimax Optimal Procedures for Locally Private Estimation"
 )
 _BEST_T = "the best t from 1 to {people}; κ = δₜ + (1−δₜ)·tanh²(tε/2), δₜ = δ(e^{{tε}}−1)/(e^ε−1)"
-# The noise of a shuffler hides people whether others are honest or not, like that of a curator.
+# Like a curator's noise, a shuffler's noise protects people even if all others are dishonest. So
+# some bounds do not hold if the shuffler adds noise.
 _MIXES = "the shuffler adds no noise"
 
 ENTRIES = (
@@ -134,7 +135,7 @@ ENTRIES = (
         _COUNTS,
         "lower bound",
         "max (t/2)·√(1/κ − 1); with δ = 0 that is 1/(2·sinh(ε/2)), near 1/ε",
-        "No unbiased answer that hides one person's value has a smaller error for all data.",
+        "No unbiased private answer has a smaller worst-case error.",
         "unbiased; " + _BEST_T.format(people="n"),
         _TWO_POINTS,
         _always,
@@ -146,7 +147,7 @@ ENTRIES = (
         _COUNTS,
         "lower bound",
         "max (t/2)·√(1 − κ), near 0.66/ε",
-        "No answer that hides one person's value has a smaller error for all data, biased or not.",
+        "No private answer, biased or not, has a smaller worst-case error.",
         "biased answers too; " + _BEST_T.format(people="n"),
         _TWO_POINTS,
         _always,
@@ -158,8 +159,8 @@ ENTRIES = (
         _NUMBERS,
         "lower bound",
         "counts: √(2b)/(1−b); real numbers: √((b(1+b)/2)^(2/3) + b)/(1−b); b = e^−ε",
-        "No noise that is the same for all data is smaller than geometric noise for counts, or "
-        "staircase noise for other numbers.",
+        "No noise that does not depend on the data is smaller than geometric noise for counts, or "
+        "than staircase noise for other numbers.",
         "δ = 0; noise that does not depend on the data; integer noise for sums of whole numbers",
         "Ghosh, Roughgarden, Sundararajan 2012, Universally Utility-Maximizing Privacy Mechanisms; "
         "Geng, Viswanath 2014, The Optimal Mechanism in Differential Privacy",
@@ -172,7 +173,7 @@ ENTRIES = (
         ("histogram",),
         "lower bound",
         "√((d−1)²(w+(d−w)b)²/(d²·w(d−w)(1−b)²) − (d−1)/d²), near 2/ε; b = e^−ε",
-        "No unbiased counts of all buckets have a smaller error in the worst of them.",
+        "No unbiased counts of all buckets have a smaller error in the worst bucket.",
         "δ = 0; unbiased; the w from 1 to d−1 with the smallest value",
         _EIGENVALUES,
         _pure,
@@ -240,7 +241,7 @@ ENTRIES = (
         _COUNTS,
         "lower bound",
         "max (t/2)·√(1 − κ), near 0.66/ε",
-        "No answer that hides one person's value has a smaller error for all data, biased or not.",
+        "No private answer, biased or not, has a smaller worst-case error.",
         "biased answers too; any number of messages; " + _BEST_T.format(people="n"),
         _TWO_POINTS,
         _always,
@@ -252,7 +253,7 @@ ENTRIES = (
         ("histogram",),
         "lower bound",
         "√⌊n/h⌋ · √((d−1)²(w+(d−w)b)²/(d²·w(d−w)(1−b)²) − (d−1)/d²); b = e^−ε",
-        "No unbiased shuffled counts of all buckets have a smaller error in the worst of them.",
+        "No unbiased shuffled counts of all buckets have a smaller error in the worst bucket.",
         f"δ = 0; unbiased; no shared randomness; {_MIXES}; the w from 1 to d−1 with the smallest "
         "value",
         _EIGENVALUES + ", for each of ⌊n/h⌋ crowds of h people",
@@ -279,7 +280,7 @@ ENTRIES = (
         "rate",
         "√(n/h)/ε",
         "With more than one message per person, errors are near those of a curator. 1 + o(1) "
-        "messages are enough.",
+        "messages per person are enough.",
         "1/h ≤ ε ≤ 1, 0 < δ ≤ ε/4; more than one message per person, and maybe many for d buckets "
         "or real numbers",
         "Ghazi, Kumar, Manurangsi, Pagh 2020, Private Counting from Anonymous Messages (ICML); "
@@ -372,7 +373,7 @@ ENTRIES = (
         _COUNTS,
         "lower bound",
         "(√n/2)·√(1/κ − 1); with δ = 0 that is √n/(2·sinh(ε/2)), near √n/ε",
-        "No unbiased answer has a smaller error. Randomized response attains it for counts.",
+        "No unbiased answer has a smaller error. Randomized response has this error for counts.",
         "unbiased; everybody sends one message, independently; κ = δ + (1−δ)·tanh²(ε/2)",
         _TWO_POINTS + ", for each person",
         _always,
@@ -384,7 +385,7 @@ ENTRIES = (
         _COUNTS,
         "lower bound",
         "max √(n(1−κ)(1−c)/4 + n²(1−κ)²/(nI+J)), near √n/ε if nε² is large",
-        "No answer has a smaller error for all data, biased or not.",
+        "No answer, biased or not, has a smaller worst-case error.",
         "biased answers too; everybody sends one message, which may depend on earlier messages; "
         "κ = δ + (1−δ)·T, T = tanh²(ε/2); "
         "the best w below 1; c = w²(1/3 − 2/π²), I = 4δ/(1−w²) + 4(1−δ)T/(1−Tw²), J = 4π²/w²",
@@ -398,7 +399,7 @@ ENTRIES = (
         ("histogram",),
         "lower bound",
         "√n · √((d−1)²(w+(d−w)b)²/(d²·w(d−w)(1−b)²) − (d−1)/d²), near 2√n/ε; b = e^−ε",
-        "No unbiased counts of all buckets have a smaller error in the worst of them.",
+        "No unbiased counts of all buckets have a smaller error in the worst bucket.",
         "δ = 0; unbiased; everybody sends one message, independently; the w from 1 to d−1 with "
         "the smallest value",
         _EIGENVALUES,

@@ -1,7 +1,7 @@
 """One entry of the table of bounds, and the numbers at which it is evaluated.
 
-The value of an entry is that of a count, or of a sum of numbers in [0, 1]. For other sums, for
-means and for densities it is multiplied by a scale.
+The value of an entry is the error of a count, or of a sum of numbers in [0, 1]. For other sums, for
+means and for densities, the value is multiplied by a scale.
 """
 
 import math
@@ -61,7 +61,7 @@ class Setting:
 
     @property
     def noise(self) -> float:
-        """The factor √(n/h): the noise of h people must be enough, but n people add noise."""
+        """The factor √(n/h): the noise of h people must be enough, but all n people add noise."""
         return math.sqrt(self.users / self.honest)
 
 

@@ -1,10 +1,10 @@
 """Lower bounds with their constants, as variances of a count or of a sum of numbers in [0, 1].
 
-All proofs use two facts. First, no (ε, δ)-private answer to the question "x or x'?" reveals more
-than this mechanism: the truth with probability δ, and otherwise randomized response with ε
-(Kairouz, Oh, Viswanath 2015). It explains the share κ = δ + (1−δ)·tanh²(ε/2) of the truth's
-variance. Second, if t people's values are replaced, the answer is (tε, δₜ)-private with
-δₜ = δ(e^{tε}−1)/(e^ε−1).
+All proofs use two facts. First, one mechanism reveals as much as any (ε, δ)-private answer to the
+question "x or x'?". This mechanism tells the truth with probability δ, and otherwise uses
+randomized response with ε (Kairouz, Oh, Viswanath 2015). Its answer explains the share
+κ = δ + (1−δ)·tanh²(ε/2) of the variance of the truth. Second, if the values of t people are
+replaced, the answer is (tε, δₜ)-private with δₜ = δ(e^{tε}−1)/(e^ε−1).
 """
 
 import math
@@ -12,12 +12,12 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-_STEPS = 400  # the number of t that are tried; each gives a valid bound, and the best is used
-_FAR = 600.0  # the largest tε that is tried; e^{tε}/ε does not overflow, and the bound is near 0
+_STEPS = 400  # the number of values of t that are tried; the best bound is used
+_FAR = 600.0  # the largest tε that is tried: e^{tε}/ε does not overflow, and the bound is near 0
 
 
 def _groups(epsilon: float, delta: float, people: int) -> tuple[NDArray[np.float64], ...]:
-    """Numbers t of people, and κₜ and 1 − κₜ for replacing t people (without cancellation)."""
+    """Numbers t of people, with κₜ and 1 − κₜ. Both are computed without cancellation."""
     most = max(1.0, min(people, math.floor(_FAR / epsilon)))
     groups = np.unique(np.round(np.geomspace(1, most, _STEPS)))
     deltas = np.minimum(1.0, delta * np.expm1(groups * epsilon) / math.expm1(epsilon))
@@ -27,32 +27,36 @@ def _groups(epsilon: float, delta: float, people: int) -> tuple[NDArray[np.float
 
 
 def unbiased(epsilon: float, delta: float, people: int) -> float:
-    """The smallest variance of unbiased answers about `people` people: max (t²/4)(1/κₜ − 1).
+    """A lower bound on the variance of unbiased answers about `people` people.
 
-    Let P and Q be laws of an answer with means 0 and t. By the Cauchy-Schwarz inequality, the mean
-    of their variances is at least t²/(2D) − t²/4 with D = Σ (P−Q)²/(P+Q), and D ≤ 2κₜ.
+    It is the largest value of (t²/4)(1/κₜ − 1) for t ≤ people. Let P and Q be laws of an answer
+    with means 0 and t. By the Cauchy-Schwarz inequality, the mean of their variances is at least
+    t²/(2D) − t²/4 with D = Σ (P−Q)²/(P+Q), and D ≤ 2κₜ.
     """
     groups, told, lost = _groups(epsilon, delta, people)
     return float((groups**2 / 4 * lost / told).max())
 
 
 def any_answer(epsilon: float, delta: float, people: int) -> float:
-    """The smallest mean squared error of all answers, also biased ones: max (t²/4)(1 − κₜ).
+    """A lower bound on the mean squared error of all answers about `people` people.
 
-    This bounds the Bayes risk (t²/2)·Σ PQ/(P+Q) if the count is 0 or t with equal probability.
+    It also holds for biased answers. It is the largest value of (t²/4)(1 − κₜ) for t ≤ people. This
+    value is a lower bound on the Bayes risk (t²/2)·Σ PQ/(P+Q) for a count that is 0 or t with equal
+    probability.
     """
     groups, _, lost = _groups(epsilon, delta, people)
     return float((groups**2 / 4 * lost).max())
 
 
 def any_local_answer(epsilon: float, delta: float, people: int) -> float:
-    """The smallest mean squared error of any count from messages that are each private.
+    """A lower bound on the mean squared error of any count from messages that are each private.
 
     It holds for biased counts too. Let each person say yes with probability (1+u)/2, where u is
-    random with density cos²(πu/2w)/w on [−w, w]. Given the messages and u, the count has a mean
-    variance of at least n(1−κ)(1−E[u²])/4. By van Trees' inequality, the uncertainty about u adds
-    at least n²(1−κ)²/(nI + J). I is the Fisher information of a message about (1+u)/2, and
-    J = 4π²/w² that of the prior. Each w gives a valid bound, and the best is used.
+    random with density cos²(πu/2w)/w on [−w, w]. Given the messages and u, the variance of the
+    count is at least n(1−κ)(1−E[u²])/4 on average. By van Trees' inequality, the uncertainty about
+    u adds at least n²(1−κ)²/(nI + J). Here I is the Fisher information of a message about (1+u)/2,
+    and J = 4π²/w² is the Fisher information of the prior. Each w gives a valid bound, and the best
+    is used.
     """
     width = np.linspace(0.002, 0.998, 499)
     far = math.exp(-epsilon)
@@ -66,14 +70,14 @@ def any_local_answer(epsilon: float, delta: float, people: int) -> float:
 
 
 def all_buckets(epsilon: float, buckets: int) -> float:
-    """The smallest mean variance, over all buckets, of unbiased counts from one message.
+    """A lower bound on the variance of unbiased counts from one message, averaged over all buckets.
 
-    The message is ε-private with δ = 0. Let each person's bucket be uniform. Let Q be the law of
-    the message given the bucket, m the mean of this law over buckets, and λ the eigenvalues of
+    The message is ε-private with δ = 0. Let the person's bucket be uniform. Let Q be the law of the
+    message given the bucket, m the mean of this law over buckets, and λ the eigenvalues of
     K = Q·diag(1/m)·Qᵀ. The variances of the d buckets add up to Σ 1/λ − 1. One eigenvalue is d, and
     the other d−1 add up to tr K − d. By convexity, this sum gives a lower bound on Σ 1/λ. The trace
     is largest if each message is e^ε times as likely for w buckets as for the others:
-    tr K − d ≤ d·w(d−w)(1−b)²/(w+(d−w)b)² with b = e^−ε. This grows with w up to w = db/(1+b).
+    tr K − d ≤ d·w(d−w)(1−b)²/(w+(d−w)b)² with b = e^−ε. The right side grows up to w = db/(1+b).
     """
     far, near = math.exp(-epsilon), -math.expm1(-epsilon)
     turn = math.floor(buckets * far / (1 + far))
@@ -82,26 +86,28 @@ def all_buckets(epsilon: float, buckets: int) -> float:
         return size * (buckets - size) / (size + (buckets - size) * far) ** 2
 
     size = max((min(max(1, size), buckets - 1) for size in (turn, turn + 1)), key=gain)
-    if size == 1:  # the general formula would cancel for a small b
+    if size == 1:  # the general formula would lose precision for a small b
         return (buckets - 1) / buckets * far * (2 + (buckets - 2) * far) / near**2
     return ((buckets - 1) ** 2 / (gain(size) * near**2) - (buckets - 1)) / buckets**2
 
 
 def added_real(epsilon: float) -> float:
-    """The smallest variance of real noise that hides a change by up to 1.
+    """The smallest variance of real-valued noise that is ε-private for changes of up to 1.
 
-    It is that of the staircase mechanism (Geng, Viswanath 2014).
+    The staircase mechanism has this variance (Geng, Viswanath 2014).
     """
     far = math.exp(-epsilon)
     return (math.pow(far * (1 + far) / 2, 2 / 3) + far) / math.expm1(-epsilon) ** 2
 
 
 def added_whole(epsilon: float, span: int) -> float:
-    """The smallest variance of integer noise that hides a change by up to `span`, over span².
+    """The smallest variance of integer noise that is ε-private for changes of up to `span`.
 
-    It is that of the discrete staircase: P(z) = a·b^⌊|z|/span⌋, times b if |z| mod span ≥ r. For
-    span 1 this is the two-sided geometric law with the variance 2b/(1−b)². As a function of r, the
-    variance is a convex function divided by a linear one, so it first falls and then rises.
+    The result is divided by span². The best law is the discrete staircase. With b = e^−ε and a
+    constant a, its P(z) is a·b^⌊|z|/span⌋, times b if |z| mod span ≥ r. For span 1, this is the
+    two-sided geometric law with the variance 2b/(1−b)². As a function of r, the variance is a
+    convex function divided by a linear function. So it first falls and then rises, and the search
+    finds the best r.
     """
     far, near = math.exp(-epsilon), -math.expm1(-epsilon)
 
