@@ -1,0 +1,109 @@
+"""Comparisons of two crowds. Only privacy noise makes their difference uncertain.
+
+Notation    A and B are the quantities of two crowds, such as shares, and Â and B̂ their estimates.
+            X = Â − A and Y = B̂ − B are independent errors whose laws are known. 1 − α is the
+            confidence.
+Difference  Â − B̂ has the error X − Y. The margin is the least c with P(|X − Y| > c) ≤ α.
+Test        If A = B, the difference is at least as large as the observed d with probability
+            P(|X − Y| ≥ |d|). Ties count. The probability is exact.
+Ratio       If A = ρB, then Â − ρB̂ = X − ρY. The interval has all ρ that the test of A = ρB does not
+            reject (Fieller 1954), with the exact law in place of a normal one. It is computed in
+            the angle atan ρ. So an end may be infinite.
+"""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from headcount.core.lattice import LatticeLaw
+
+_TIE = 1e-11  # numbers that differ by less than this part of their size count as equal
+_ANGLES = 2048  # the number of angles that are tried
+_HALVINGS = 60
+
+
+@dataclass(frozen=True, eq=False)
+class TwoErrors:
+    """The laws of the independent errors X and Y."""
+
+    first: LatticeLaw
+    second: LatticeLaw
+
+    def reached(self, distance: float, weights: tuple[float, float] = (1.0, 1.0)) -> float:
+        """P(|u·X − v·Y| ≥ distance) for the weights u and v ≥ 0, rounded up."""
+        u, v = weights[0], max(weights[1], 1e-200)
+        one, other = self.first, self.second
+        near = distance - _TIE * (distance + u * one.step + v * other.step)
+        near -= u * one.blur + v * other.blur
+        if near <= 0:
+            return 1.0
+        x = u * one.values
+        tails = other.at_most((x - near) / v) + other.at_least((x + near) / v)
+        return min(1.0, float(one.mass @ tails) + one.missing + other.missing)
+
+    def margin(self, wrong: float) -> float:
+        """The least c with P(|X − Y| > c) ≤ `wrong`, up to rounding errors."""
+        low, high = 0.0, self.first.step + self.second.step
+        while self.reached(high) > wrong:
+            low, high = high, 2 * high
+        for _ in range(_HALVINGS):
+            middle = (low + high) / 2
+            low, high = (middle, high) if self.reached(middle) > wrong else (low, middle)
+        return high
+
+    def same_ratio(self, angle: float, first: float, second: float) -> float:
+        """The p-value of A = ρB for ρ = tan(angle), if the estimates are `first` and `second`."""
+        u, v = math.cos(angle), math.sin(angle)
+        return self.reached(abs(u * first - v * second), (u, v))
+
+
+def square_and_add(
+    first: tuple[float, float, float],
+    second: tuple[float, float, float],
+    weights: tuple[float, float] = (1.0, 1.0),
+) -> tuple[float, float]:
+    """An interval of u·A − v·B, for weights u and v, from (low, estimate, high) of A and of B.
+
+    The squared distances from the estimates to the ends are added (Newcombe 1998; Zou and Donner
+    2008).
+    """
+    low, value, high = (weights[0] * number for number in first)
+    least, other, most = (weights[1] * number for number in second)
+    middle = value - other
+    return (
+        middle - math.hypot(value - low, most - other),
+        middle + math.hypot(high - value, other - least),
+    )
+
+
+def ratios(possible: Callable[[float], bool], likely: float) -> tuple[float, float]:
+    """The least and the largest ratio whose angle is possible.
+
+    `likely` is the angle of the estimates. Angles are tried from both ends, 0 and π/2, up to the
+    first that is possible. If none is, the interval is the ratio of the nearest angle.
+    """
+    end = math.pi / 2
+    likely = min(max(likely, 0.0), end)
+    angles = np.union1d(np.linspace(0.0, end, _ANGLES), [likely]).tolist()
+    inside = next((at for at, angle in enumerate(angles) if possible(angle)), None)
+    if inside is None:
+        return _ratio(likely), _ratio(likely)
+    last = next(at for at in range(len(angles) - 1, -1, -1) if possible(angles[at]))
+    low = _edge(possible, angles[inside - 1], angles[inside]) if inside else 0.0
+    beyond = angles[last + 1] if last + 1 < len(angles) else None
+    high = end if beyond is None else _edge(possible, beyond, angles[last])
+    return _ratio(low), _ratio(high)
+
+
+def _edge(possible: Callable[[float], bool], outside: float, inside: float) -> float:
+    """An angle that is not possible, right beside one that is."""
+    for _ in range(_HALVINGS):
+        middle = (outside + inside) / 2
+        outside, inside = (outside, middle) if possible(middle) else (middle, inside)
+    return outside
+
+
+def _ratio(angle: float) -> float:
+    return math.inf if angle >= math.pi / 2 else math.tan(angle)
