@@ -126,7 +126,7 @@ class LatticeLaw:
         return replace(fine._with(coarse), mass=_convolved(fine.mass, mass))
 
     def _with(self, other: "LatticeLaw") -> "LatticeLaw":
-        """This law with the start and the errors of the sum of both."""
+        """The law with the start and the errors of the sum of both."""
         return replace(
             self,
             start=self.start + other.start,

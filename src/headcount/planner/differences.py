@@ -82,7 +82,7 @@ class Detection:
 
     def __str__(self) -> str:
         low, high = (f"{100 * share:.4g} %" for share in self.shares)
-        return f"{low} and {high} with a power of {100 * self.power:g} %"
+        return f"{low} and {high} apart with a power of {100 * self.power:g} %"
 
 
 @dataclass(frozen=True)

@@ -46,8 +46,9 @@ def contrast(
     *,
     same_people: bool = False,
     names: tuple[str, str] = ("first", "second"),
+    covering: Guarantee | None = None,
 ) -> "Contrast":
-    """The difference or the ratio of two estimates with these names."""
+    """The difference or the ratio of two estimates: see `Contrast`."""
     for name, one in (("first", first), ("second", second)):
         checks.instance(name, one, Estimate)
         _check_one(one)
@@ -58,7 +59,8 @@ def contrast(
         raise InvalidParameter(
             f"a ratio must be of means that are never negative, got a lower bound of {short(least)}"
         )
-    return Contrast(kind, first, second, checks.flag("same_people", same_people), names)
+    same_people = checks.flag("same_people", same_people)
+    return Contrast(kind, first, second, same_people, names, covering)
 
 
 def _check_one(estimate: Estimate) -> None:
@@ -105,6 +107,7 @@ class Contrast:
     second: Estimate
     same_people: bool = False
     names: tuple[str, str] = ("first", "second")
+    covering: Guarantee | None = None  # a guarantee that is known to cover both releases
 
     @cached_property
     def _pairs(self) -> Pairs:
@@ -202,9 +205,9 @@ class Contrast:
     @property
     def guarantee(self) -> Guarantee:
         """What both releases promise together. If no person is in both, it is the weaker of both
-        guarantees. Otherwise both add up.
+        guarantees. Otherwise both add up. Groups of one grouped estimate have a joint guarantee.
         """
-        return joint_guarantee(
+        return self.covering or joint_guarantee(
             self.first.guarantee, self.second.guarantee, same_people=self.same_people
         )
 
