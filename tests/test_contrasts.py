@@ -174,11 +174,11 @@ def test_the_interval_covers_the_difference_of_reports(yes: int) -> None:
     for ones in law:
         share = (ones - users * lie) / (1 - 2 * lie)
         ends[ones] = estimate(share, users, epsilon, "local.randomized-response")
-    likely = [ones for ones in law if law[ones] > 1e-4]
+    likely = [ones for ones in law if law[ones] > 1e-5]
     for one, two in product(likely, repeat=2):
         found = ends[one] - replace(ends[two], error_law=copy(ends[two].error_law))
         covered += law[one] * law[two] * (0.0 in found.interval(0.95))
-    assert covered >= 0.945
+    assert covered >= 0.95
     assert "approximate" in found.method
 
 
@@ -203,11 +203,15 @@ def test_the_difference_of_two_shares() -> None:
     found = estimate(80, 500, 1) - estimate(50, 500, 1)
     interval = found.interval(0.95, sampling=True)
     assert interval.low == pytest.approx(0.0163412, rel=4e-6)
-    assert interval.high == pytest.approx(0.103698, rel=4e-6)
+    assert interval.high == pytest.approx(0.103698, rel=5e-6)
     assert found.population_p_value == pytest.approx(0.00655252, rel=2e-6)
-    one, other = (statistic_tail(500, 1, 80, 50, share) for share in (0.13, 0.0001))
-    assert one == pytest.approx(0.00549987, rel=2e-6)
-    assert other < one < found.population_p_value - 0.001
+    assert statistic_tail(500, 1, 80, 50, 0.13) == pytest.approx(0.00549987, rel=2e-6)
+    # Without dividing by the standard error, the p-value would depend on the share far more.
+    for share, chance in ((0.13, 0.00636130), (0.5, 0.0639528)):
+        law = plus(binomial(500, share), geometric(1))
+        assert reached(law, 1, law, 1, 30) == pytest.approx(chance, rel=2e-6)
+    ignoring = 2 * NormalDist().cdf(-0.06 / math.sqrt(2 * 0.13 * 0.87 / 500))
+    assert ignoring == pytest.approx(0.00478869, rel=2e-6)
 
 
 def statistic_tail(users: int, epsilon: float, yes: int, no: int, share: float) -> float:
@@ -284,7 +288,8 @@ def test_normal_tests_reject_too_often(
     values, chances = values[kept], chances[kept]
     noise = 2 * math.exp(-epsilon) / (1 - math.exp(-epsilon)) ** 2
     x, y = values[:, None], values[None, :]
-    mean = np.clip((x + y) / (2 * users), 0, 1)
+    # The common share is at least half a person, so that there is some variance.
+    mean = np.clip((x + y) / (2 * users), 1 / (4 * users), 1)
     z = NormalDist().inv_cdf(0.975)
     for variance, expected in ((0.0, ignoring), (noise, added)):
         spread = 2 * mean * (1 - mean) / users + 2 * variance / users**2
@@ -307,10 +312,27 @@ def rejections(users: int, epsilon: float, shares: list[float], level: float = 0
     return total
 
 
+@pytest.mark.slow
 def test_our_test_is_valid_in_small_crowds() -> None:
     found = rejections(12, 2, [0.05, 0.3, 0.5])
     assert max(found) <= 0.05
     assert max(found) > 0.01
+
+
+@pytest.mark.parametrize("seen", [(9, 3), (4, -2), (14, 9)])
+def test_the_p_value_is_the_largest_of_all_shares(seen: tuple[int, int]) -> None:
+    """All shares count that an exact interval of 99.9 % for the common share contains."""
+    users, epsilon = 12, 2
+    found = estimate(seen[0], users, epsilon) - estimate(seen[1], users, epsilon)
+    both = plus(geometric(epsilon), geometric(epsilon))
+    largest = 0.0
+    for share in np.linspace(0, 1, 201):
+        values, chances = arrays(plus(binomial(2 * users, share), both))
+        tails = chances[values >= sum(seen)].sum(), chances[values <= sum(seen)].sum()
+        if min(tails) > 0.0005:
+            largest = max(largest, statistic_tail(users, epsilon, *seen, share))
+    assert found.population_p_value == pytest.approx(0.001 + largest, rel=0.03)
+    assert found.population_p_value >= 0.001 + largest * (1 - 1e-5)
 
 
 @pytest.mark.slow
@@ -537,6 +559,7 @@ def test_the_people_that_protocols_need() -> None:
         hc.needed_groups(0.1, hc.Budget(1), share=0.95)
 
 
+@pytest.mark.slow
 def test_a_crowd_that_a_protocol_can_protect() -> None:
     """If a protocol refuses the small crowd that the test needs, it needs a larger one."""
     found = hc.needed_groups(0.9, hc.Budget(1, 1e-6), trust="shuffle")
@@ -569,12 +592,20 @@ def test_contrasts_on_the_command_line(headcount: Headcount, arms: Path, tmp_pat
     shown = headcount(*both).out
     assert "A − B" in shown
     assert "corrected for 2 comparisons" in shown
-    for ending in ("json", "html", "parquet"):
+    for ending in ("json", "parquet"):
         headcount(*both, "--out", str(tmp_path / f"saved.{ending}"))
     assert json.loads((tmp_path / "saved.json").read_text())["contrasts"][0]["first"] == "A"
-    assert "<h2>Comparisons</h2>" in (tmp_path / "saved.html").read_text()
     metadata = pyarrow.parquet.read_schema(tmp_path / "saved.parquet").metadata[b"headcount"]
     assert json.loads(metadata)["contrasts"][1]["second"] == "A"
+
+
+@pytest.mark.slow
+def test_contrasts_on_a_page(headcount: Headcount, arms: Path, tmp_path: Path) -> None:
+    asked = ["estimate", str(arms), "--column", "yes", "--epsilon", "1", "--group", "arm"]
+    headcount(*asked, "--contrast", "A,B", "--out", str(tmp_path / "saved.html"))
+    page = (tmp_path / "saved.html").read_text()
+    assert "<h2>Comparisons</h2>" in page
+    assert "difference of shares (95 % intervals)" in page
 
 
 def test_rows_of_one_person_are_not_independent(headcount: Headcount, arms: Path) -> None:

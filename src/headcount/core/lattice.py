@@ -185,6 +185,18 @@ class Reports:
         law = counted.plus(others).plus(self.noise)
         return law.moved(-mean).scaled(1 / (self.users * self.slope))
 
+    def near(self, share: float, reach: float) -> LatticeLaw:
+        """The widest law of the error if c/n is at most `reach` away from this share.
+
+        The variance is linear in c. The points of the lattice depend on c, too, so they are known
+        only up to half a step.
+        """
+        grows = self.own * (1 - self.own) > self.other * (1 - self.other)
+        falls = self.own * (1 - self.own) < self.other * (1 - self.other)
+        widest = min(max(share + reach * (grows - falls), 0.0), 1.0)
+        law = self.crowd(round(widest * self.users))
+        return replace(law, blur=law.blur + law.step / 2) if self.responding else law
+
     def population(self, share: float) -> LatticeLaw:
         """The law of S if each person is counted with this probability, independently."""
         chance = min(max(self.other + self.slope * share, 0.0), 1.0)

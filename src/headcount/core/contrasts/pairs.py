@@ -74,7 +74,7 @@ class Pairs:
             return "approximate: square-and-add of both intervals"
         reports = (self.first.reports, self.second.reports)
         if any(one is not None and one.responding for one in reports):
-            return "law of the reports, approximate: true counts are taken to equal the estimates"
+            return "law of the reports, approximate: the widest for true counts near the estimates"
         if not all(law.exact for law in (self._errors[0].first, self._errors[0].second)):
             return "law of the noise, approximate: rounding is treated as normal"
         return "exact law of the noise"

@@ -27,7 +27,7 @@ GAMMA = 1e-3
 _TIE = 1e-9  # numbers that differ by less than this count as equal
 _HALVINGS = 48
 _SHARES = 64  # the number of shares that are tried
-_NARROWINGS = 24
+_NARROWINGS = 14
 
 
 @dataclass(frozen=True, eq=False)

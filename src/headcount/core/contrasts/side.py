@@ -20,6 +20,8 @@ from headcount.core.lattice import LatticeLaw, ReportedLaw, Reports, WholeLaw
 
 Ends: TypeAlias = tuple[float, float, float]  # the low end, the estimate and the high end
 
+_FAR = 3.3  # true counts are nearly always within so many standard errors of the estimate
+
 # What is compared, for each task whose estimates can be compared.
 QUANTITIES = {"count": "share", "histogram": "share", "mean": "mean"}
 
@@ -73,12 +75,12 @@ class Side:
     def law(self, at: int) -> LatticeLaw | None:
         """The law of an error; None if it is not known.
 
-        If people respond at random, it is the law for a true count equal to the estimate.
+        If people respond at random, the law depends on the true count. Then it is the widest law
+        of all counts near the estimate.
         """
         if self.reports is None or not self.reports.responding:
             return self._noise
-        users = self.reports.users
-        return self.reports.crowd(round(min(max(self.values[at], 0.0), 1.0) * users))
+        return self.reports.near(self.values[at], _FAR * self.standard_errors[at])
 
     @property
     def samples(self) -> list[Sample]:
