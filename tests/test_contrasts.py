@@ -519,7 +519,7 @@ def test_many_comparisons() -> None:
         hc.contrasts(estimates, [("a", "e")])
     with pytest.raises(InvalidParameter, match="two names"):
         hc.contrasts(estimates, ["abc"])  # type: ignore[list-item]
-    with pytest.raises(InvalidParameter, match="at least two estimates"):
+    with pytest.raises(InvalidParameter, match="at least one pair to compare, got 1 estimates"):
         hc.contrasts({"a": estimates["a"]})
 
 

@@ -107,12 +107,15 @@ class AnswerOptions:
             names = [name.strip() for name in text.split(",")]
             if len(names) != 2 or names[0] == names[1]:
                 raise InvalidParameter(
-                    f"--contrast must name two groups, such as north,south, got {text!r}"
+                    "--contrast must name two groups, such as north,south, got "
+                    f"{checks.shown(text)}"
                 )
             for name in names:
                 if name not in known:
-                    among = checks.few([*known])
-                    raise InvalidParameter(f"--contrast must name groups of {among}, got {name!r}")
+                    raise InvalidParameter(
+                        f"--contrast must name groups of {checks.few([*known])}, "
+                        f"got {checks.shown(name)}"
+                    )
             found.append((known[names[0]], known[names[1]]))
         withholding = [one for one in ready.release.protocols if one.shuffler.withholds]
         if found and withholding:

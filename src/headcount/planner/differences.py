@@ -178,6 +178,11 @@ def needed_groups(
     """
     checks.instance("budget", budget, Budget)
     wanted = Detection(difference, share, power, confidence)
+    least = wanted.needed(lambda n: 0.0)
+    if least > MOST_PEOPLE:
+        raise InvalidParameter(
+            f"`difference` must be found by {short(MOST_PEOPLE)} people, got {short(difference)}"
+        )
     results = []
     names = protocol_names(Count(), trust_of(trust))
     for done, name in enumerate(names):
@@ -186,7 +191,7 @@ def needed_groups(
     answers = [result for result in results if isinstance(result, GroupNeed)]
     answers.sort(key=lambda need: (need.users, need.candidate.standard_error))
     refused = tuple(result for result in results if isinstance(result, Refusal))
-    return GroupNeeds(wanted, budget, wanted.needed(lambda n: 0.0), tuple(answers), refused)
+    return GroupNeeds(wanted, budget, least, tuple(answers), refused)
 
 
 def _needed(name: str, wanted: Detection, budget: Budget, dishonest: float) -> GroupNeed | Refusal:

@@ -14,6 +14,7 @@ Ratio       If A = ρB, then Â − ρB̂ = X − ρY. The interval has all ρ t
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 
@@ -43,20 +44,22 @@ class TwoErrors:
         tails = other.at_most((x - near) / v) + other.at_least((x + near) / v)
         return min(1.0, float(one.mass @ tails) + one.missing + other.missing)
 
-    def margin(self, wrong: float) -> float:
-        """The least c with P(|X − Y| > c) ≤ `wrong`, up to rounding errors."""
-        low, high = 0.0, self.first.step + self.second.step
-        while self.reached(high) > wrong:
-            low, high = high, 2 * high
-        for _ in range(_HALVINGS):
-            middle = (low + high) / 2
-            low, high = (middle, high) if self.reached(middle) > wrong else (low, middle)
-        return high
-
     def same_ratio(self, angle: float, first: float, second: float) -> float:
         """The p-value of A = ρB for ρ = tan(angle), if the estimates are `first` and `second`."""
         u, v = math.cos(angle), math.sin(angle)
         return self.reached(abs(u * first - v * second), (u, v))
+
+
+@lru_cache(maxsize=64)  # buckets often share their laws
+def margin(errors: TwoErrors, wrong: float) -> float:
+    """The least c with P(|X − Y| > c) ≤ `wrong`, up to rounding errors."""
+    low, high = 0.0, errors.first.step + errors.second.step
+    while errors.reached(high) > wrong:
+        low, high = high, 2 * high
+    while high - low > _TIE * high:
+        middle = (low + high) / 2
+        low, high = (middle, high) if errors.reached(middle) > wrong else (low, middle)
+    return high
 
 
 def square_and_add(

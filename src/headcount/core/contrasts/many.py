@@ -35,11 +35,15 @@ def contrasts(
     """
     checks.instance("estimates", estimates, Mapping)
     checks.choice("kind", kind, ("difference", "ratio"))
-    chosen = list(combinations(estimates, 2) if pairs is None else pairs)
-    if not chosen:
+    try:
+        chosen = list(combinations(estimates, 2) if pairs is None else pairs)
+    except TypeError:
         raise InvalidParameter(
-            f"there must be at least two estimates to compare, got {len(estimates)}"
-        )
+            f"`pairs` must be pairs of names, got {checks.shown(pairs)}"
+        ) from None
+    if not chosen:
+        given = f"{len(estimates)} estimates" if pairs is None else "no pairs"
+        raise InvalidParameter(f"there must be at least one pair to compare, got {given}")
     found: dict[tuple[Any, Any], Contrast] = {}
     for pair in chosen:
         if not isinstance(pair, tuple | list) or len(pair) != 2:

@@ -8,7 +8,7 @@ from typing import Literal, TypeAlias
 import numpy as np
 
 from headcount.core.cached import cached_property
-from headcount.core.contrasts.crowds import TwoErrors, ratios, square_and_add
+from headcount.core.contrasts.crowds import TwoErrors, margin, ratios, square_and_add
 from headcount.core.contrasts.populations import equal_shares
 from headcount.core.contrasts.side import Ends, Side
 
@@ -40,13 +40,14 @@ class Pairs:
     @cached_property
     def _errors(self) -> list[TwoErrors] | None:
         """The laws of both errors, for each pair; None if they are not known."""
-        found = [
-            TwoErrors(one, other)
-            for at in range(len(self.values))
-            if (one := self.first.law(at)) is not None
-            and (other := self.second.law(at)) is not None
-        ]
-        return found if len(found) == len(self.values) else None
+        made: dict[tuple[int, int], TwoErrors] = {}  # by the laws, which buckets often share
+        found = []
+        for at in range(len(self.values)):
+            one, other = self.first.law(at), self.second.law(at)
+            if one is None or other is None:
+                return None
+            found.append(made.setdefault((id(one), id(other)), TwoErrors(one, other)))
+        return found
 
     def crowd_intervals(self, kind: Kind, confidence: float) -> list[Bounds]:
         """An interval for the two crowds, for each pair."""
@@ -120,8 +121,8 @@ class Pairs:
 
 def _from_laws(kind: Kind, errors: TwoErrors, one: float, other: float, wrong: float) -> Bounds:
     if kind == "difference":
-        margin = errors.margin(wrong)
-        return one - other - margin, one - other + margin
+        by = margin(errors, wrong)
+        return one - other - by, one - other + by
     return ratios(
         lambda angle: errors.same_ratio(angle, one, other) > wrong, math.atan2(one, other)
     )
