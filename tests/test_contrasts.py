@@ -22,6 +22,7 @@ from scipy import stats
 import headcount as hc
 from commands import Headcount
 from headcount.core.errors import InvalidParameter, UnknownName
+from headcount.core.estimate import NormalError
 from headcount.core.lattice import LatticeLaw, ReportedLaw, WholeLaw
 
 Law = dict[int, float]
@@ -163,23 +164,57 @@ def test_ratios_may_be_unbounded_or_unknown() -> None:
     assert (nothing.interval().low, nothing.interval().high) == (0, math.inf)
 
 
-@pytest.mark.parametrize("yes", [3, 15])
-def test_the_interval_covers_the_difference_of_reports(yes: int) -> None:
-    """With random responses the law depends on the truth. Coverage is listed for two crowds."""
-    users, epsilon, lie = 30, 1, 1 / (1 + math.e)
-    own, other = binomial(yes, 1 - lie), binomial(users - yes, lie)
-    law = plus(own, other)
-    covered = 0.0
-    ends = {}
-    for ones in law:
-        share = (ones - users * lie) / (1 - 2 * lie)
-        ends[ones] = estimate(share, users, epsilon, "local.randomized-response")
+def reported_coverage(protocol: hc.Protocol, own: float, other: float, yes: int) -> float:
+    """The coverage if `yes` people in both crowds hold the first bucket, by listing all reports."""
+    users = protocol.crowd.users
+    law = plus(binomial(yes, own), binomial(users - yes, other))
     likely = [ones for ones in law if law[ones] > 1e-5]
+    found = {}
+    for ones in likely:
+        count = (ones - users * other) / (own - other)
+        value: Any = count if protocol.task.buckets is None else np.array([count, 0.0, 0.0])
+        error = protocol.estimator.error_law(users, value)
+        found[ones] = replace(answered(protocol), value=value, error_law=error)
+    covered = 0.0
     for one, two in product(likely, repeat=2):
-        found = ends[one] - replace(ends[two], error_law=copy(ends[two].error_law))
-        covered += law[one] * law[two] * (0.0 in found.interval(0.95))
-    assert covered >= 0.95
-    assert "approximate" in found.method
+        second = replace(found[two], error_law=copy(found[two].error_law))
+        interval = (found[one] - second).interval(0.95)
+        inside = np.atleast_1d(interval.low)[0] <= 0 <= np.atleast_1d(interval.high)[0]
+        covered += law[one] * law[two] * bool(inside)
+    return covered
+
+
+def test_the_interval_covers_the_difference_of_reports() -> None:
+    """With random responses the law depends on the truth."""
+    protocol, lie = built("local.randomized-response", 15, 1), 1 / (1 + math.e)
+    assert reported_coverage(protocol, 1 - lie, lie, 3) >= 0.95
+    second = estimate(3, 15, 1, "local.randomized-response")
+    assert "approximate" in (answered(protocol) - second).method
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("yes", [0, 2, 15, 30])
+def test_the_interval_covers_the_difference_in_every_crowd(yes: int) -> None:
+    protocol, lie = built("local.randomized-response", 30, 1), 1 / (1 + math.e)
+    assert reported_coverage(protocol, 1 - lie, lie, yes) >= 0.95
+    # Here the variance of a report depends on its owner's bucket.
+    protocol, lie = built("local.k-ary", 30, 2, hc.Histogram(3)), 1 / (2 + math.e**2)
+    assert reported_coverage(protocol, 1 - 2 * lie, lie, yes) >= 0.95
+
+
+def test_laws_that_are_not_known_are_taken_as_normal() -> None:
+    one, other = (
+        replace(estimate(value, 1000, 1), error_law=NormalError(10.0)) for value in (300, 330)
+    )
+    found = one - other
+    spread = math.sqrt(2) * 0.01
+    assert found.interval(0.9).high == pytest.approx(-0.03 + 1.644854 * spread, rel=1e-6)
+    assert found.p_value == pytest.approx(2 * NormalDist().cdf(-0.03 / spread), rel=1e-6)
+    assert found.method.startswith("approximate")
+    wide = found.interval(0.9, sampling=True)
+    spread = math.hypot(spread, math.sqrt((0.3 * 0.7 + 0.33 * 0.67) / 1000))
+    assert wide.high == pytest.approx(-0.03 + 1.644854 * spread, rel=0.01)
+    assert found.population_p_value == pytest.approx(2 * NormalDist().cdf(-0.03 / spread), rel=0.02)
 
 
 # Populations --------------------------------------------------------------------------------------

@@ -45,6 +45,9 @@ class Side:
 
     @property
     def standard_errors(self) -> list[float]:
+        """The standard errors of the unbiased estimates."""
+        if self._noise is not None:
+            return [math.sqrt(self._noise.variance)] * len(self.values)
         return self._listed(self.estimate.standard_error)
 
     @property
