@@ -12,7 +12,7 @@ Ratio       If A = ρB, then Â − ρB̂ = X − ρY. The interval has all ρ t
 """
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -21,8 +21,9 @@ import numpy as np
 from headcount.core.lattice import LatticeLaw
 
 _TIE = 1e-11  # numbers that differ by less than this part of their size count as equal
-_ANGLES = 2048  # the number of angles that are tried
-_HALVINGS = 60
+_ANGLES = 256  # the number of angles that are tried
+_FINER = 64  # the number of angles that are tried between two of them
+_HALVINGS = 50
 
 
 @dataclass(frozen=True, eq=False)
@@ -90,18 +91,22 @@ def ratios(possible: Callable[[float], bool], likely: float) -> tuple[float, flo
     end = math.pi / 2
     likely = min(max(likely, 0.0), end)
     angles = np.union1d(np.linspace(0.0, end, _ANGLES), [likely]).tolist()
-    inside = next((at for at, angle in enumerate(angles) if possible(angle)), None)
-    if inside is None:
-        return _ratio(likely), _ratio(likely)
-    last = next(at for at in range(len(angles) - 1, -1, -1) if possible(angles[at]))
-    low = _edge(possible, angles[inside - 1], angles[inside]) if inside else 0.0
-    beyond = angles[last + 1] if last + 1 < len(angles) else None
-    high = end if beyond is None else _edge(possible, beyond, angles[last])
+    low = _first(possible, angles)
+    high = _first(possible, angles[::-1])
+    if low is None or high is None:
+        low = high = likely
     return _ratio(low), _ratio(high)
 
 
-def _edge(possible: Callable[[float], bool], outside: float, inside: float) -> float:
-    """An angle that is not possible, right beside one that is."""
+def _first(possible: Callable[[float], bool], angles: Sequence[float]) -> float | None:
+    """The first angle that is possible, or one right before it; None if no angle is possible."""
+    at = next((at for at, angle in enumerate(angles) if possible(angle)), None)
+    if not at:
+        return None if at is None else angles[0]
+    # Laws have steps, so that an angle may be possible although the next one is not.
+    finer = np.linspace(angles[at - 1], angles[at], _FINER + 1).tolist()
+    at = next(at for at, angle in enumerate(finer) if at and (at == _FINER or possible(angle)))
+    outside, inside = finer[at - 1], finer[at]
     for _ in range(_HALVINGS):
         middle = (outside + inside) / 2
         outside, inside = (outside, middle) if possible(middle) else (middle, inside)
