@@ -114,6 +114,11 @@ def test_margins_of_unequal_crowds(
         assert found.p_value == pytest.approx(exact, rel=1e-9)
 
 
+def test_a_confidence_that_no_law_can_reach() -> None:
+    found = (estimate(40, 100, 1) - estimate(40, 100, 1)).interval(1 - 2**-53)
+    assert (found.low, found.high) == (-1, 1)
+
+
 def test_other_noise_than_geometric() -> None:
     """The zero-exact count misses Bin(n, q) messages; fake users add Poisson(μ) messages."""
     name, users = "shuffle.zero-exact", 400

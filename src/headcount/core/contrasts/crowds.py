@@ -51,9 +51,13 @@ class TwoErrors:
         return self.reached(abs(u * first - v * second), (u, v))
 
 
-@lru_cache(maxsize=64)  # buckets often share their laws
+@lru_cache(maxsize=8)  # buckets often share their laws
 def margin(errors: TwoErrors, wrong: float) -> float:
-    """The least c with P(|X − Y| > c) ≤ `wrong`, up to rounding errors."""
+    """The least c with P(|X − Y| > c) ≤ `wrong`, up to rounding errors. It is infinite if `wrong`
+    is below the precision of the laws.
+    """
+    if errors.first.missing + errors.second.missing >= wrong:
+        return math.inf
     low, high = 0.0, errors.first.step + errors.second.step
     while errors.reached(high) > wrong:
         low, high = high, 2 * high
@@ -105,7 +109,7 @@ def _first(possible: Callable[[float], bool], angles: Sequence[float]) -> float 
         return None if at is None else angles[0]
     # Laws have steps, so that an angle may be possible although the next one is not.
     finer = np.linspace(angles[at - 1], angles[at], _FINER + 1).tolist()
-    at = next(at for at, angle in enumerate(finer) if at and (at == _FINER or possible(angle)))
+    at = next((at for at in range(1, _FINER) if possible(finer[at])), _FINER)
     outside, inside = finer[at - 1], finer[at]
     for _ in range(_HALVINGS):
         middle = (outside + inside) / 2
