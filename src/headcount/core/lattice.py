@@ -67,7 +67,7 @@ class LatticeLaw:
     @property
     def values(self) -> NDArray[np.float64]:
         """The points of the lattice, one for each mass."""
-        return self.start + self.step * np.arange(len(self.mass))
+        return self.start + self.step * np.arange(len(self.mass), dtype=np.float64)
 
     @cached_property
     def variance(self) -> float:
@@ -84,12 +84,14 @@ class LatticeLaw:
     def at_most(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
         """P(X ≤ v) for each v, without what is missing."""
         points = np.floor((values - self.start) / self.step) + 1
-        return self._sums[0][np.clip(points, 0, len(self.mass)).astype(np.int64)]
+        below, _ = self._sums
+        return below[np.clip(points, 0, len(self.mass)).astype(np.int64)]
 
     def at_least(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
         """P(X ≥ v) for each v, without what is missing."""
         points = np.ceil((values - self.start) / self.step)
-        return self._sums[1][np.clip(points, 0, len(self.mass)).astype(np.int64)]
+        _, above = self._sums
+        return above[np.clip(points, 0, len(self.mass)).astype(np.int64)]
 
     def moved(self, by: float) -> "LatticeLaw":
         """The law of X + by."""

@@ -217,12 +217,13 @@ def _needed(name: str, wanted: Detection, budget: Budget, dishonest: float) -> G
             power = math.log(variance / before[1]) / math.log(users / before[0])
         before = (users, variance)
         following = wanted.needed(_power_law(users, variance, power))
-        if following == users or (following < users and isinstance(assessed(following), Refusal)):
-            return GroupNeed(name, result.trust, users, result)
         if following > MOST_PEOPLE:
             return Refusal(name, result.trust, f"it needs more than {short(MOST_PEOPLE)} people")
+        if following == users or (following < users and isinstance(assessed(following), Refusal)):
+            break
         users = following
-    return GroupNeed(name, result.trust, users, result)
+    final = assessed(users)
+    return final if isinstance(final, Refusal) else GroupNeed(name, final.trust, users, final)
 
 
 def _power_law(users: int, variance: float, power: float) -> Callable[[float], float]:

@@ -108,7 +108,7 @@ def _first(possible: Callable[[float], bool], angles: Sequence[float]) -> float 
     if not at:
         return None if at is None else angles[0]
     # Laws have steps, so that an angle may be possible although the next one is not.
-    finer = np.linspace(angles[at - 1], angles[at], _FINER + 1).tolist()
+    finer: list[float] = np.linspace(angles[at - 1], angles[at], _FINER + 1).tolist()
     at = next((at for at in range(1, _FINER) if possible(finer[at])), _FINER)
     outside, inside = finer[at - 1], finer[at]
     for _ in range(_HALVINGS):

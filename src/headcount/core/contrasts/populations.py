@@ -112,13 +112,13 @@ class _Test:
 
     @property
     def _variance(self) -> tuple[float, float, float]:
-        terms = np.zeros(3)
+        v0 = v1 = v2 = 0.0
         for one in (self.first, self.second):
             n, q, slope = one.users, one.other, one.slope
-            noise = one.noise.variance / n
-            parts = (q * (1 - q) + noise, slope * (1 - 2 * q), slope**2)
-            terms += np.array(parts) / (n * slope**2)
-        return tuple(terms.tolist())
+            v0 += (q * (1 - q) + one.noise.variance / n) / (n * slope**2)
+            v1 += (1 - 2 * q) / (n * slope)
+            v2 += 1 / n
+        return v0, v1, v2
 
     @property
     def _weight(self) -> float:

@@ -72,8 +72,9 @@ class Side:
         law = self.estimate.error_law
         if self.reports is not None:
             return None if self.reports.responding else self.reports.crowd(0)
-        known = isinstance(law, WholeLaw) and not isinstance(law, ReportedLaw)
-        return law.lattice().scaled(1 / self.divisor) if known else None
+        if isinstance(law, ReportedLaw) or not isinstance(law, WholeLaw):
+            return None
+        return law.lattice().scaled(1 / self.divisor)
 
     def law(self, at: int) -> LatticeLaw | None:
         """The law of an error; None if it is not known.
@@ -126,7 +127,8 @@ class Side:
     def _listed(self, numbers: Answer) -> list[float]:
         """One number for each quantity, divided by the divisor."""
         size = np.size(self.estimate.unbiased_value)
-        return (np.broadcast_to(numbers, size) / self.divisor).tolist()
+        listed: list[float] = (np.broadcast_to(numbers, size) / self.divisor).tolist()
+        return listed
 
 
 def population_share(estimate: Estimate, confidence: float = 0.95) -> Interval:
