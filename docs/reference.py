@@ -26,7 +26,7 @@ PAGES = {
         "Planning",
         "Which protocol to use, how accurate it will be, and how many people it needs.",
         "plan Plan Candidate Refusal best_protocol Margin needed_crowd needed_epsilon Needs "
-        "dishonest_plans price_of_trust compare Comparison",
+        "needed_groups GroupNeeds dishonest_plans price_of_trust compare Comparison",
     ),
     "protocols": (
         "Protocols and their roles",
@@ -41,6 +41,11 @@ PAGES = {
         "Estimating",
         "Private answers about a table, and what an answer says about its own error.",
         "estimate prepare Prepared Estimate Interval GroupedEstimate",
+    ),
+    "comparing": (
+        "Comparing",
+        "Differences and ratios of estimates, with intervals and tests.",
+        "difference ratio contrasts Contrast Contrasts population_share",
     ),
     "auditing": (
         "Auditing",

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from headcount.accounting.laws import ROUNDING
 from headcount.accounting.truncated_geometric import TruncatedGeometric
+from headcount.core.lattice import LatticeLaw
 
 _MOST_MASSES = 1 << 20  # a longer law is rounded to a coarser grid
 _TRANSFORMED = 1e-13  # exceeds the errors of Fourier transforms in a tail
@@ -40,6 +41,12 @@ class TruncatedError:
         half = (1 - confidence) / 2 * (1 + 1e-12)
         margin = float(step * np.argmax(beyond <= half))
         return margin, margin
+
+    def lattice(self) -> LatticeLaw:
+        step, tails = _tails(self.places)
+        blur = float(step) if step > 1 else 0.0
+        start = -step * (len(tails) // 2 - 1)
+        return LatticeLaw(float(start), -np.diff(tails), float(step), _TRANSFORMED, blur)
 
 
 @lru_cache(maxsize=64)
