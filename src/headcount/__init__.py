@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from headcount.core.guarantee import Guarantee, PrivacyCurve
     from headcount.core.messages import Alphabet, Batch, Messages
     from headcount.core.protocol import Protocol
+    from headcount.core.shares import share
     from headcount.core.source import Source
     from headcount.core.tally import Tally
     from headcount.core.task import Task
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
     from headcount.core.tasks.count import Count
     from headcount.core.tasks.density import Density
     from headcount.core.tasks.histogram import Histogram
+    from headcount.core.tasks.table import Table
     from headcount.data.estimate import Prepared, estimate, prepare
     from headcount.data.grouped import GroupedEstimate
     from headcount.ledger.ledger import Ledger
@@ -106,6 +108,8 @@ __all__ = [
     "SeededSource",
     "Source",
     "Sum",
+    "Table",
+    "TableEstimate",
     "Tally",
     "Task",
     "Thresholds",
@@ -134,6 +138,7 @@ __all__ = [
     "ratio",
     "register",
     "run",
+    "share",
     "shuffle",
     "survey_worth",
 ]
@@ -178,6 +183,7 @@ _PLACES = {
     "SecureSource": "headcount.randomness.sources",
     "SeededSource": "headcount.randomness.sources",
     "Source": "headcount.core.source",
+    "TableEstimate": "headcount.core.two_way",
     "Tally": "headcount.core.tally",
     "Task": "headcount.core.task",
     "Thresholds": "headcount.auditor.report",
@@ -206,6 +212,7 @@ _PLACES = {
     "ratio": "headcount.core.contrasts.contrast",
     "register": "headcount.protocols.registry",
     "run": "headcount.road.road",
+    "share": "headcount.core.shares",
     "shuffle": "headcount.road.shuffler",
     "survey_worth": "headcount.theory",
 }

@@ -11,6 +11,7 @@ TASKS = {
     "sum": "headcount.core.tasks.bounded:Sum",
     "mean": "headcount.core.tasks.bounded:Mean",
     "histogram": "headcount.core.tasks.histogram:Histogram",
+    "table": "headcount.core.tasks.table:Table",
     "density": "headcount.core.tasks.density:Density",
 }
 

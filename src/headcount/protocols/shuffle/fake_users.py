@@ -26,6 +26,7 @@ from numpy.typing import NDArray
 from headcount.accounting import laws
 from headcount.accounting.buckets import MovedCurve
 from headcount.accounting.calibration import least_private
+from headcount.core.bucket_sums import Part, Weights, independent_parts, lattice_of
 from headcount.core.budget import Budget, Trust
 from headcount.core.bundles import RESERVED
 from headcount.core.cached import cached_property
@@ -133,6 +134,9 @@ class PoissonError:
 
     def lattice(self) -> LatticeLaw:
         return laws.poisson(self.mean).lattice(self.mean)
+
+    def weighted(self, weights: Weights) -> list[Part] | None:
+        return independent_parts(lattice_of(self), weights)
 
 
 @dataclass(frozen=True)

@@ -53,6 +53,7 @@ from numpy.typing import NDArray
 
 from headcount.accounting import laws
 from headcount.core import checks
+from headcount.core.bucket_sums import Weights
 from headcount.core.budget import Budget, Crowd
 from headcount.core.bundles import MOST_SLOTS
 from headcount.core.cached import cached_property
@@ -172,6 +173,10 @@ class MatchError(PoissonError):
 
     def reports(self) -> Reports:
         return Reports(self.users, 1.0, 1 / self.cells, self.lattice())
+
+    def weighted(self, weights: Weights) -> None:
+        """Nothing: one message may match several buckets."""
+        return
 
 
 @dataclass(frozen=True, eq=False)
