@@ -85,7 +85,8 @@ class LatticeLaw:
         """P(X ≤ v) for each v, without what is missing."""
         points = np.floor((values - self.start) / self.step) + 1
         below, _ = self._sums
-        return below[np.clip(points, 0, len(self.mass)).astype(np.int64)]
+        chances: NDArray[np.float64] = below[np.clip(points, 0, len(self.mass)).astype(np.int64)]
+        return chances
 
     def at_least(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
         """P(X ≥ v) for each v, without what is missing."""
