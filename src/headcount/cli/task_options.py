@@ -49,6 +49,14 @@ class TaskOptions:
         bool,
         typer.Option("--open", help="People may also hold values that are in none of the buckets."),
     ] = False
+    rows: Annotated[
+        str | None,
+        typer.Option(help="Rows of a table: a number, or labels, such as north,south."),
+    ] = None
+    columns: Annotated[
+        str | None,
+        typer.Option(help="Columns of a table: a number, or labels, such as yes,no."),
+    ] = None
     low: Annotated[
         float | None, typer.Option(help="Smallest possible value, for a sum, mean or density.")
     ] = None
@@ -67,8 +75,8 @@ class TaskOptions:
     ] = None
 
     def task(self, name: str | None, *, clamp: bool = False) -> Task:
-        """The task with this name. Without one, buckets make a histogram, bounds a mean, and
-        smoothness a density.
+        """The task with this name. Without one, buckets make a histogram, rows and columns a table,
+        bounds a mean, and smoothness a density.
         """
         meant = checks.choice("task", name or self._likely(), list(TASKS))
         settings = self._settings(clamp)
@@ -88,7 +96,9 @@ class TaskOptions:
 
     def task_of(self, protocol: str) -> Task:
         """The task of a protocol: the first of its tasks, unless an option says which one."""
-        given = (self.buckets, self.low, self.high, self.smoothness)
+        given = (
+            self.buckets, self.rows, self.columns, self.low, self.high, self.smoothness,
+        )  # fmt: skip
         if all(one is None for one in given):
             return self.task(protocol_class(protocol).tasks[0].name)
         return self.task(only_task(protocol))
@@ -96,6 +106,8 @@ class TaskOptions:
     def _likely(self) -> str:
         if self.buckets is not None:
             return "histogram"
+        if self.rows is not None or self.columns is not None:
+            return "table"
         if self.smoothness is not None:
             return "density"
         return "count" if self.low is None and self.high is None else "mean"
@@ -103,7 +115,9 @@ class TaskOptions:
     def _settings(self, clamp: bool) -> dict[str, Any]:
         """The settings that were given, by the names that tasks have for them."""
         given = {
-            "buckets": self._buckets(),
+            "buckets": self._labels("buckets", self.buckets),
+            "rows": self._labels("rows", self.rows),
+            "columns": self._labels("columns", self.columns),
             "open": self.open_buckets or None,
             "low": self.low,
             "high": self.high,
@@ -113,12 +127,13 @@ class TaskOptions:
         }
         return {name: value for name, value in given.items() if value is not None}
 
-    def _buckets(self) -> int | list[Any] | None:
-        if self.buckets is None:
+    def _labels(self, name: str, text: str | None) -> int | list[Any] | None:
+        """A number of labels, or the labels themselves."""
+        if text is None:
             return None
-        if self.buckets.strip().isdecimal() and not self.open_buckets:
-            return whole_number("buckets", self.buckets)
-        return labels_of("buckets", self.buckets)
+        if text.strip().isdecimal() and not self.open_buckets:
+            return whole_number(name, text)
+        return labels_of(name, text)
 
 
 def _parameters(task: str) -> Mapping[str, inspect.Parameter]:

@@ -42,6 +42,11 @@ class Share:
     interval: Interval
     method: str
 
+    def __str__(self) -> str:
+        low, high = (100 * end for end in (self.interval.low, self.interval.high))
+        value = "–" if math.isnan(self.value) else f"{100 * self.value:.1f} %"
+        return f"{value} ({low:.1f} to {high:.1f})"
+
     def to_dict(self) -> dict[str, Any]:
         """The share for JSON. The value is null if there is none."""
         value = None if math.isnan(self.value) else self.value

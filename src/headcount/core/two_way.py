@@ -75,7 +75,8 @@ class TableEstimate(Estimate):
     """An estimated table of counts. `value` has its cells row by row, in the order of `buckets`."""
 
     @property
-    def _names(self) -> Cells:
+    def names(self) -> Cells:
+        """The labels of rows and columns."""
         assert isinstance(self.buckets, Cells)
         return self.buckets
 
@@ -95,7 +96,7 @@ class TableEstimate(Estimate):
         return self._totals("columns")
 
     def _totals(self, side: Side) -> Estimate:
-        names = self._names
+        names = self.names
         marks = np.eye(len(self)).reshape(-1, len(names.rows), len(names.columns))
         weights = marks.sum(axis=2 if side == "rows" else 1).T
         return Estimate(
@@ -115,7 +116,7 @@ class TableEstimate(Estimate):
         )
 
     def __len__(self) -> int:
-        return len(self._names)
+        return len(self.names)
 
     def share(
         self,
@@ -139,7 +140,7 @@ class TableEstimate(Estimate):
                 "`given_row` or `given_column` must be given, and not both, got "
                 f"{checks.shown(given_row)} and {checks.shown(given_column)}"
             )
-        names = self._names
+        names = self.names
         if given_row is not None:
             _check_label("given_row", given_row, names.rows)
             _check_label("label", label, names.columns)
@@ -158,7 +159,7 @@ class TableEstimate(Estimate):
     ) -> list[list[Share]]:
         """All shares within each row or within each column, as a matrix."""
         checks.choice("within", within, ("rows", "columns"))
-        names = self._names
+        names = self.names
         kind: dict[str, Any] = {"confidence": confidence, "sampling": sampling}
         return [
             [
@@ -171,14 +172,14 @@ class TableEstimate(Estimate):
         ]
 
     def _matrix(self, numbers: Answer) -> NDArray[np.float64]:
-        names = self._names
+        names = self.names
         return np.asarray(numbers).reshape(len(names.rows), len(names.columns))
 
     def table(
         self, confidence: float = 0.95, *, sampling: bool = False, simultaneous: bool = False
     ) -> Table:
         """The cells and totals as a matrix, with intervals. A large table is a list of cells."""
-        names = self._names
+        names = self.names
         if len(names.rows) > _MOST_ROWS or len(names.columns) > _MOST_COLUMNS:
             return super().table(confidence, sampling=sampling, simultaneous=simultaneous)
         kind = {"sampling": sampling, "simultaneous": simultaneous}
@@ -198,24 +199,6 @@ class TableEstimate(Estimate):
                 ("all", *down, f"{self.users:,}"),
             ),
             notes=(*([warning] if warning else []), note),
-        )
-
-    def share_table(
-        self, within: Side = "rows", confidence: float = 0.95, *, sampling: bool = False
-    ) -> Table:
-        """All shares within each row or within each column, with intervals."""
-        names, found = self._names, self.shares(within, confidence, sampling=sampling)
-        of = "the population" if sampling else "the people"
-        return Table(
-            ("", *map(str, names.columns)),
-            tuple(
-                (str(label), *(_percent(one) for one in line))
-                for label, line in zip(names.rows, found, strict=True)
-            ),
-            notes=(
-                f"shares within {within}, of {of}, with {100 * confidence:.10g} % intervals "
-                f"({found[0][0].method})",
-            ),
         )
 
     def to_dict(
@@ -244,9 +227,3 @@ def _with_intervals(estimate: Estimate, confidence: float, kind: dict[str, bool]
         f"{number(value)} ({number(low)} to {number(high)})"
         for value, low, high in zip(estimate.value, interval.low, interval.high, strict=True)
     ]
-
-
-def _percent(one: Share) -> str:
-    low, high = one.interval.low, one.interval.high
-    value = "–" if np.isnan(one.value) else f"{100 * one.value:.1f} %"
-    return f"{value} ({100 * low:.1f} to {100 * high:.1f})"
