@@ -1,5 +1,6 @@
 """A two-way table as a heat map. Each cell shows its estimate and its interval."""
 
+from collections.abc import Sequence
 from typing import Any
 
 from headcount.core.errors import InvalidParameter
@@ -12,26 +13,30 @@ from headcount.plot.style import INK, TEXT_SIZE, WIDTH, Figure, finish, load_alt
 _MOST_ROWS, _MOST_COLUMNS = 40, 12  # a larger table cannot be read
 _CELL = 52  # the height of a cell, and about the least width, in pixels
 _DARK = 0.6  # from this share of the largest count on, the text of a cell is white
-_ALL = "all"
+
+
+def can_be_read(estimate: Estimate) -> bool:
+    """Whether a heat map can show the estimate."""
+    if not isinstance(estimate, TableEstimate):
+        return False
+    return len(estimate.names.rows) <= _MOST_ROWS and len(estimate.names.columns) <= _MOST_COLUMNS
 
 
 def table_figure(
     estimate: Estimate, confidence: float, *, sampling: bool = False, simultaneous: bool = False
 ) -> Figure:
     """A table of counts as a heat map. The totals of rows and columns are at its ends."""
-    if not isinstance(estimate, TableEstimate):
-        raise InvalidParameter(f"a heat map must show a table, got a {estimate.task}")
-    names = estimate.names
-    if len(names.rows) > _MOST_ROWS or len(names.columns) > _MOST_COLUMNS:
+    if not isinstance(estimate, TableEstimate) or not can_be_read(estimate):
         raise InvalidParameter(
-            f"a heat map must have at most {_MOST_ROWS} rows and {_MOST_COLUMNS} columns, "
-            f"got {len(names.rows)} and {len(names.columns)}"
+            f"a heat map must show a table with at most {_MOST_ROWS} rows and {_MOST_COLUMNS} "
+            f"columns, got a {estimate.task} of {len(estimate.buckets or ())} numbers"
         )
+    names = estimate.names
     alt = load_altair()
     cells = _cells(estimate, confidence, {"sampling": sampling, "simultaneous": simultaneous})
     largest = max([float(estimate.value.max()), 1.0])
-    sort_rows = [*map(str, names.rows), _ALL]
-    sort_columns = [*map(str, names.columns), _ALL]
+    sort_rows = [*map(str, names.rows), _total(names.rows)]
+    sort_columns = [*map(str, names.columns), _total(names.columns)]
     place: dict[str, Any] = {
         "x": alt.X(
             "column", type="nominal", title=None, sort=sort_columns,
@@ -52,26 +57,27 @@ def table_figure(
     shades = ["#FFFFFF", trust_color(estimate.guarantee.trust)]
     counted = data.transform_filter("datum.cell")
     ink = alt.condition(f"datum.people > {_DARK * largest}", alt.value("white"), alt.value(INK))
+    shown, between = (alt.Text(field, type="nominal") for field in ("shown", "between"))
     wide = max(_CELL, min(150, WIDTH // len(sort_columns)))
     chart = alt.layer(
         counted.mark_rect(stroke="white", strokeWidth=2).encode(
             **place,
             color=alt.Color(
                 "shade", type="quantitative", legend=None,
-                scale=alt.Scale(domain=[0, largest], range=shades),
+                scale=alt.Scale(domain=[0, largest], range=shades, interpolate="rgb"),
             ),
             tooltip=told,
         ),
-        counted.mark_text(dy=-8, fontSize=TEXT_SIZE).encode(**place, text="shown", color=ink),
+        counted.mark_text(dy=-8, fontSize=TEXT_SIZE).encode(**place, text=shown, color=ink),
         counted.mark_text(dy=10, fontSize=TEXT_SIZE - 3).encode(
-            **place, text="between", color=ink
+            **place, text=between, color=ink
         ),
         data.transform_filter("!datum.cell")
         .mark_text(dy=-8, fontSize=TEXT_SIZE, color=INK)
-        .encode(**place, text="shown"),
+        .encode(**place, text=shown),
         data.transform_filter("!datum.cell")
         .mark_text(dy=10, fontSize=TEXT_SIZE - 3, color=INK)
-        .encode(**place, text="between"),
+        .encode(**place, text=between),
     ).properties(width=wide * len(sort_columns), height=_CELL * len(sort_rows))  # fmt: skip
     kept = ", all cells at once" * simultaneous
     trust = f"{estimate.guarantee.trust} trust" if estimate.guarantee.secure else "not private"
@@ -86,10 +92,11 @@ def _cells(
     """All cells and totals, each with its interval."""
     names = estimate.names
     labels = [(str(row), str(column)) for row in names.rows for column in names.columns]
+    right, below = _total(names.columns), _total(names.rows)
     parts = (
         (estimate, labels),
-        (estimate.rows, [(str(row), _ALL) for row in names.rows]),
-        (estimate.columns, [(_ALL, str(column)) for column in names.columns]),
+        (estimate.rows, [(str(row), right) for row in names.rows]),
+        (estimate.columns, [(below, str(column)) for column in names.columns]),
     )
     found: list[dict[str, Any]] = []
     for part, where in parts:
@@ -110,6 +117,11 @@ def _cells(
             )
     everyone = number(float(estimate.users))
     found.append(
-        {"row": _ALL, "column": _ALL, "cell": False, "shown": everyone, "between": "known"}
+        {"row": below, "column": right, "cell": False, "shown": everyone, "between": "known"}
     )
     return found
+
+
+def _total(labels: Sequence[int | str]) -> str:
+    """A label for the totals that no row or column has."""
+    return "all" if "all" not in labels else "all together"

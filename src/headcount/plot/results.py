@@ -16,6 +16,7 @@ from headcount.core.table import counted_people
 from headcount.core.writing import check_writable, json_text, write_file
 from headcount.data.grouped import GroupedEstimate
 from headcount.plot import figures
+from headcount.plot.heat_map import can_be_read
 from headcount.plot.page import drawing, page
 
 DRAWN = (".png", ".svg", ".pdf")
@@ -137,5 +138,7 @@ def _page(
 
 
 def _figure(estimate: Estimate, confidence: float, kind: dict[str, bool]) -> figures.Figure:
-    drawn = {"density": figures.density_figure, "table": figures.table_figure}
-    return drawn.get(estimate.task, figures.histogram_figure)(estimate, confidence, **kind)
+    draw = figures.density_figure if estimate.task == "density" else figures.histogram_figure
+    if can_be_read(estimate):
+        draw = figures.table_figure
+    return draw(estimate, confidence, **kind)
