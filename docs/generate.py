@@ -68,6 +68,12 @@ QUESTIONS = {
         hc.Histogram(50),
         "of one of 50 buckets",
     ),
+    "table": Question(
+        'hc.Table(["north", "south"], ["yes", "no"])',
+        '[("north south".split()[i % 2], "yes no no".split()[i % 3]) for i in range(1000)]',
+        hc.Table(5, 10),
+        "of one of 50 cells",
+    ),
     "density": Question(
         "hc.Density(0, 120, smoothness=1)",
         "[18 + i * 37 % 73 for i in range(1000)]",

@@ -155,12 +155,18 @@ def asked_pairs(only: str | None, *, enumerated: bool) -> list[Pair]:
     return [pair for pair in pairs if not (enumerated and pair[0] in JUDGED_ELSEWHERE)]
 
 
+# A table is a histogram of pairs. tests/test_tables.py checks that protocols do the same for both.
+ASKED_AS_ANOTHER = ("table",)
+
+
 @cache
 def small_tasks() -> list[hc.Task]:
     """A task of each registered kind."""
     given = {task.name: task for task in SMALL_TASKS}
     found = []
     for name in tasks.TASKS:
+        if name in ASKED_AS_ANOTHER:
+            continue
         try:
             found.append(given[name] if name in given else tasks.task_class(name)())
         except TypeError:
