@@ -326,7 +326,7 @@ def test_wrong_conditions_are_refused() -> None:
     assert isinstance(answer, hc.TableEstimate)
     for given in ({}, {"given_row": "north", "given_column": "yes"}, {"given_row": "yes"}):
         with pytest.raises(hc.InvalidParameter):
-            answer.share("no", **given)  # type: ignore[arg-type]
+            answer.share("no", **given)
     with pytest.raises(hc.InvalidParameter):
         answer.share("north", given_row="north")
     one, other = answer.share("no", given_row="south"), answer.share("south", given_column="no")

@@ -3,7 +3,7 @@
 All are computed from one release of the cells. So they cost nothing beyond its guarantee.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias, overload
 
@@ -52,14 +52,23 @@ class Cells(Sequence[str]):
 
 @dataclass(frozen=True, eq=False)
 class TotalsError:
-    """The errors of the totals of rows or columns. Each row of `weights` is one total."""
+    """The errors of the totals of all rows, of all columns, or of both, one after the other."""
 
     cells: ErrorLaw
-    weights: NDArray[np.float64]
+    shape: tuple[int, int]
+    sides: tuple[Side, ...]
 
     @cached_property
     def _sums(self) -> list[SumError]:
-        return [sum_error(self.cells, one) for one in self.weights]
+        return [sum_error(self.cells, weights) for weights in self._weights()]
+
+    def _weights(self) -> Iterator[NDArray[np.float64]]:
+        """For each total, 1 for each of its cells."""
+        for side in self.sides:
+            for at in range(self.shape[0 if side == "rows" else 1]):
+                marked = np.zeros(self.shape)
+                marked[(at, slice(None)) if side == "rows" else (slice(None), at)] = 1.0
+                yield marked.ravel()
 
     @property
     def standard_error(self) -> Answer:
@@ -81,6 +90,11 @@ class TableEstimate(Estimate):
         return self.buckets
 
     @property
+    def shape(self) -> tuple[int, int]:
+        """The number of rows and of columns."""
+        return len(self.names.rows), len(self.names.columns)
+
+    @property
     def cells(self) -> NDArray[np.float64]:
         """The estimated counts as a matrix."""
         return self._matrix(self.value)
@@ -96,27 +110,22 @@ class TableEstimate(Estimate):
         return self._totals("columns")
 
     def _totals(self, side: Side) -> Estimate:
-        names = self.names
-        marks = np.eye(len(self)).reshape(-1, len(names.rows), len(names.columns))
-        weights = marks.sum(axis=2 if side == "rows" else 1).T
+        names, across = self.names, 1 if side == "rows" else 0
         return Estimate(
             task="histogram",
             protocol=self.protocol,
-            value=weights @ self.value,
+            value=self._matrix(self.value).sum(axis=across),
             users=self.users,
             guarantee=self.guarantee,
             answer_range=self.answer_range,
             whole=self.whole,
-            error_law=TotalsError(self.error_law, weights),
+            error_law=TotalsError(self.error_law, self.shape, (side,)),
             buckets=names.rows if side == "rows" else names.columns,
             total=self.total,
             postprocessing=self.postprocessing,
-            unbiased_value=weights @ self.unbiased_value,
+            unbiased_value=self._matrix(self.unbiased_value).sum(axis=across),
             way=self.way,
         )
-
-    def __len__(self) -> int:
-        return len(self.names)
 
     def share(
         self,
@@ -172,8 +181,7 @@ class TableEstimate(Estimate):
         ]
 
     def _matrix(self, numbers: Answer) -> NDArray[np.float64]:
-        names = self.names
-        return np.asarray(numbers).reshape(len(names.rows), len(names.columns))
+        return np.asarray(numbers).reshape(self.shape)
 
     def table(
         self, confidence: float = 0.95, *, sampling: bool = False, simultaneous: bool = False

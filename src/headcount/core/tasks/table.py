@@ -14,7 +14,7 @@ from headcount.core.tasks.histogram import Histogram
 from headcount.core.two_way import BETWEEN, Cells, TableEstimate
 from headcount.core.values import array_of_counts
 
-MOST_CELLS = 2**20
+MOST_CELLS = 2**16
 
 
 @dataclass(frozen=True, init=False)
