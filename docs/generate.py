@@ -74,6 +74,12 @@ QUESTIONS = {
         hc.Table(5, 10),
         "of one of 50 cells",
     ),
+    "margins": Question(
+        'hc.Margins(["north", "south"], ["yes", "no"])',
+        '[("north south".split()[i % 2], "yes no no".split()[i % 3]) for i in range(1000)]',
+        hc.Margins(5, 10),
+        "of the totals of a table with 5 rows and 10 columns",
+    ),
     "density": Question(
         "hc.Density(0, 120, smoothness=1)",
         "[18 + i * 37 % 73 for i in range(1000)]",

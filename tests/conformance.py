@@ -30,6 +30,7 @@ ALARM = 1e-6
 # Small tasks with settings. A registered task that needs no settings is tried without a line here.
 SMALL_TASKS: list[hc.Task] = [
     hc.Histogram(3),
+    hc.Margins(2, 2),
     hc.Sum(-1, 1, whole=True),
     hc.Mean(-0.5, 1),
     hc.Density(-0.5, 1, points=6),

@@ -32,6 +32,7 @@ SLOW_RUNS = {
 NOTHING_ALONE = {
     "central.geometric",
     "central.laplace",
+    "central.margins",
     "shuffle.correlated",
     "shuffle.correlated-histogram",
     "shuffle.correlated-sum",

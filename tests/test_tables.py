@@ -302,12 +302,13 @@ def test_values_are_pairs_or_names_of_cells() -> None:
     assert TASK.encode([("south", "no"), ["north", "none"]]).tolist() == [4, 2]
     assert TASK.encode(np.array([["south", "no"]])).tolist() == [4]
     assert TASK.encode(["south × no"]).tolist() == [4]
+    assert TASK.encode([4, 0]).tolist() == [4, 0]
     numbered = hc.Table(2, 3)
     assert numbered.encode(np.array([[1, 2], [0, 1]])).tolist() == [5, 1]
     assert numbered.encode([(1, 0)]).tolist() == [3]
     assert TASK.answer(TASK.holding(COUNTS)).tolist() == COUNTS.ravel().tolist()
     assert str(TASK) == "Table of 2 rows and 3 columns"
-    for values in ([("north", "maybe")], ["north"], [("north",)], [("a", "b", "c")], [], [3]):
+    for values in ([("north", "maybe")], ["north"], [("north",)], [("a", "b", "c")], [], [6]):
         with pytest.raises(hc.InvalidValue):
             TASK.encode(values)
 

@@ -50,6 +50,7 @@ def test_every_task_is_found_by_its_name(name: str) -> None:
         hc.Histogram(5),
         hc.Histogram(["a", "b"], open=True),
         hc.Table(["a", "b"], 3),
+        hc.Margins(3, ["a", "b"]),
         hc.Density(0, 1, 2.0, points=16),
         TASK,
     ],

@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from headcount.core.tasks.count import Count
     from headcount.core.tasks.density import Density
     from headcount.core.tasks.histogram import Histogram
+    from headcount.core.tasks.margins import Margins
     from headcount.core.tasks.table import Table
     from headcount.data.estimate import Prepared, estimate, prepare
     from headcount.data.grouped import GroupedEstimate
@@ -93,6 +94,7 @@ __all__ = [
     "InvalidValue",
     "Ledger",
     "Margin",
+    "Margins",
     "MatrixProtocol",
     "Mean",
     "Messages",

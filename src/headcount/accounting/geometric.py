@@ -89,3 +89,26 @@ def moved_between_curve(epsilon: float) -> SymmetricCurve:
     """
     likely = 1 / (1 + math.exp(-epsilon / 2)) ** 2 * (1 + 16 * ROUNDING)
     return SymmetricCurve(lambda smaller: -math.expm1(smaller - epsilon) * likely, epsilon, 2)
+
+
+def moved_counts_curve(epsilon: float, counts: int) -> SymmetricCurve:
+    """The privacy curve for a person who moves this many counts by 1, with rate ε/counts each.
+
+    The loss of each count is r = ε/counts with probability p = 1/(1+e^−r), and −r otherwise. So
+    j of them are negative with a binomial probability, and HS_ε'(P‖Q) is the sum of these
+    probabilities times (1 − e^{ε' − (counts − 2j)r})₊.
+    """
+    rate = epsilon / counts
+    likely, unlikely = 1 / (1 + math.exp(-rate)), 1 / (1 + math.exp(rate))
+
+    def delta(smaller: float) -> float:
+        terms = (
+            math.comb(counts, j)
+            * likely ** (counts - j)
+            * unlikely**j
+            * max(0.0, -math.expm1(smaller - (counts - 2 * j) * rate))
+            for j in range(counts + 1)
+        )
+        return math.fsum(terms) * (1 + 64 * ROUNDING) + 8 * ROUNDING * epsilon
+
+    return SymmetricCurve(delta, epsilon * (1 + 4 * ROUNDING), counts)

@@ -25,6 +25,7 @@ _CLASSES = {
     "central.density:GeometricDensity",
     "central.laplace": "central.laplace:Laplace central.laplace:LaplaceHistogram "
     "central.density:LaplaceDensity",
+    "central.margins": "central.margins:CentralMargins",
     "local.randomized-response": "local.randomized_response:RandomizedResponse",
     "local.k-ary": "local.k_ary:KAry",
     "local.unary-symmetric": "local.unary:UnarySymmetric",

@@ -12,6 +12,7 @@ TASKS = {
     "mean": "headcount.core.tasks.bounded:Mean",
     "histogram": "headcount.core.tasks.histogram:Histogram",
     "table": "headcount.core.tasks.table:Table",
+    "margins": "headcount.core.tasks.margins:Margins",
     "density": "headcount.core.tasks.density:Density",
 }
 

@@ -23,8 +23,8 @@ class Table(Histogram):
 
     `Table(["north", "south"], ["yes", "no"])` has two rows and two columns. `Table(2, 3)` has the
     rows 0 and 1 and the columns 0, 1 and 2. A person's value is a pair, such as `("north", "yes")`,
-    or the name of a cell, such as `"north × yes"`. This is a histogram whose buckets are the cells.
-    So each protocol for histograms answers it.
+    or the name of a cell, such as `"north × yes"`, or its number, which is 0 for the first cell.
+    This is a histogram whose buckets are the cells. So each protocol for histograms answers it.
     """
 
     rows: tuple[int | str, ...] | int
@@ -69,6 +69,8 @@ class Table(Histogram):
         """The number of each person's cell."""
         pairs = _pairs(values)
         if pairs is None:
+            if _are_numbers(values):
+                return Histogram(self.domain).encode(values, first=first)
             return super().encode(values, first=first)
         rows, columns = (
             side.encode(_plain(pairs[:, at]), first=first).astype(np.int64)
@@ -111,3 +113,10 @@ def _pairs(values: ArrayLike) -> NDArray[Any] | None:
 def _plain(column: NDArray[Any]) -> Any:
     """A column of objects as a list, whose type NumPy finds out by itself."""
     return column.tolist() if column.dtype == object else column
+
+
+def _are_numbers(values: ArrayLike) -> bool:
+    try:
+        return np.asarray(values).dtype.kind in "biuf"
+    except (ValueError, TypeError, OverflowError):
+        return False
