@@ -3,10 +3,12 @@
 import itertools
 import json
 import math
+from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import mpmath
 import numpy as np
 import pyarrow
 import pytest
@@ -16,20 +18,24 @@ from scipy import stats
 
 import headcount as hc
 from commands import Headcount
+from enumeration import log_likelihood_ratio
 from headcount.core.share_tables import ShareTable
+from headcount.protocols.geometric_error import GeometricError
 
+ALARM = 1e-6
 REGIONS, ANSWERS = ["north", "south"], ["yes", "no", "none"]
 TASK = hc.Table(REGIONS, ANSWERS)
 COUNTS = np.array([[120, 300, 40], [90, 400, 50]])
 
 
 def released(epsilon: float, counts: list[float], task: hc.Task | None = None) -> hc.Estimate:
-    """A central answer with these numbers."""
+    """A central answer with these numbers, and with independent geometric noise of rate ε/2."""
     protocol = hc.protocol(
         "central.geometric", task or hc.Histogram(len(counts)), hc.Budget(epsilon), hc.Crowd(10**6)
     )
     made = protocol.estimate(protocol.simulate(protocol.task.example(10**6), hc.SeededSource(1)))
-    return replace(made, value=np.array(counts, dtype=np.float64))
+    law = GeometricError(epsilon / 2)
+    return replace(made, value=np.array(counts, dtype=np.float64), error_law=law)
 
 
 def noise(rate: float, reach: int) -> NDArray[np.float64]:
@@ -192,11 +198,11 @@ def test_population_share_without_noise_is_that_of_a_sample() -> None:
 @pytest.mark.parametrize("protocol", ["central.geometric", "shuffle.fake-users", "local.k-ary"])
 @pytest.mark.parametrize("sampling", [False, True])
 def test_conditional_shares_cover(protocol: str, sampling: bool) -> None:
-    """5,000 runs in central trust, and 1,000 with slower laws."""
+    """In simulated crowds. The tests above enumerate the noise of small ones."""
     users, chances = 2000, np.array([0.02, 0.05, 0.13, 0.2, 0.3, 0.3])
     built = hc.protocol(protocol, TASK, hc.Budget(1, 1e-6), hc.Crowd(users))
     generator, source = np.random.default_rng(5), hc.SeededSource(8)
-    runs = 5000 if protocol == "central.geometric" and not sampling else 1000
+    runs = 300 if sampling and protocol != "local.k-ary" else 2000
     held, hits = generator.multinomial(users, chances), 0
     truth = held[0] / held[:3].sum()
     for _ in range(runs):
@@ -271,13 +277,83 @@ def test_changed_tables_keep_their_totals() -> None:
     assert clipped.rows.postprocessing == ("clip",)
 
 
+# Margins -----------------------------------------------------------------------------------------
+
+
+def margins(epsilon: float, shape: tuple[int, int], **options: Any) -> hc.Protocol:
+    return hc.protocol(
+        "central.margins", hc.Margins(*shape), hc.Budget(epsilon), hc.Crowd(30), **options
+    )
+
+
+@pytest.mark.parametrize(
+    ("shape", "counts", "error"),
+    [
+        ((2, 3), "totals", 5.64215),
+        ((2, 3), "cells", 2.79918 * math.sqrt(3)),
+        ((4, 2), None, 2.79918 * 2),  # cells
+        ((5, 2), None, 5.64215),  # totals
+    ],
+)
+def test_margins_have_the_smaller_error(
+    shape: tuple[int, int], counts: str | None, error: float
+) -> None:
+    """Cells are at least as good up to 4cosh²(ε/8) columns, which is 4.06 for ε = 1."""
+    built = margins(1.0, shape, counts=counts)
+    assert built.standard_error() == pytest.approx(error, rel=2e-6)
+    noisy = built.parameters["noisy_counts"]
+    assert noisy == (sum(shape) if counts == "totals" or shape == (5, 2) else math.prod(shape))
+
+
+@pytest.mark.parametrize(("counts", "rate"), [("totals", 0.4), ("cells", 0.8)])
+def test_margins_have_independent_geometric_noise(counts: str, rate: float) -> None:
+    """The noise of a total is that of the total itself, or the sum of its cells' noise."""
+    built, source, runs = margins(1.6, (2, 2), counts=counts), hc.SeededSource(5), 1500
+    tally = built.tally(built.randomize([(0, 0)] * 20 + [(1, 0)] * 10, source))
+    assert tally.counts.tolist() == [20, 0, 10, 0]
+    noise_seen = np.array([built.estimate(tally, source).value for _ in range(runs)])
+    noise_seen -= [20, 10, 30, 0]
+    law = noise(rate, 80)
+    law = np.convolve(law, law) if counts == "cells" else law
+    expected = dict(enumerate(law.tolist(), start=-(len(law) // 2)))
+    for total in range(4):
+        seen = Counter(noise_seen[:, total].astype(int).tolist())
+        assert log_likelihood_ratio(seen, expected)[1] > ALARM
+    both = np.corrcoef(noise_seen.T)
+    # A row and a column have one cell of their two in common.
+    assert abs(both[0, 1]) < 0.1
+    assert abs(both[0, 2] - (0.5 if counts == "cells" else 0)) < 0.1
+
+
+@pytest.mark.parametrize(("counts", "moved"), [("totals", 4), ("cells", 2)])
+@pytest.mark.parametrize("at", [0.0, 0.3, 0.8, 1.2, 1.6])
+def test_curve_of_margins(counts: str, moved: int, at: float) -> None:
+    """By all outcomes of the numbers that a person changes. Each has two different ratios."""
+    rate = mpmath.mpf("1.6") / moved
+    likely = 1 / (1 + mpmath.exp(-rate))
+    truth = mpmath.mpf(0)
+    for outcome in itertools.product((1, -1), repeat=moved):
+        chance = mpmath.fprod(likely if sign > 0 else 1 - likely for sign in outcome)
+        truth += chance * max(0, 1 - mpmath.exp(at - rate * sum(outcome)))
+    stated = margins(1.6, (2, 3), counts=counts).curve.delta(at)
+    assert truth - mpmath.mpf(10) ** -15 <= stated <= truth * (1 + 1e-9) + 1e-14
+
+
+def test_margins_are_asked_about_two_columns() -> None:
+    found = asked(hc.Margins(REGIONS, ANSWERS), ["region", "smokes"])
+    assert found.value.tolist() == [460, 540, 210, 700, 90]
+    assert found.buckets[:3] == ("row north", "row south", "column yes")
+
+
 # The task ----------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
     "name",
     [
-        pytest.param(name, marks=[pytest.mark.slow] if name == "shuffle.k-ary" else [])
+        pytest.param(
+            name, marks=[pytest.mark.slow] if name in ("shuffle.k-ary", "shuffle.amplified") else []
+        )
         for name in hc.protocol_names(hc.Histogram(6))
     ],
 )

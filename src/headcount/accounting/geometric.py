@@ -106,9 +106,9 @@ def moved_counts_curve(epsilon: float, counts: int) -> SymmetricCurve:
             math.comb(counts, j)
             * likely ** (counts - j)
             * unlikely**j
-            * max(0.0, -math.expm1(smaller - (counts - 2 * j) * rate))
+            * -math.expm1(min(0.0, smaller - (counts - 2 * j) * rate))
             for j in range(counts + 1)
         )
         return math.fsum(terms) * (1 + 64 * ROUNDING) + 8 * ROUNDING * epsilon
 
-    return SymmetricCurve(delta, epsilon * (1 + 4 * ROUNDING), counts)
+    return SymmetricCurve(delta, epsilon, counts)
