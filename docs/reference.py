@@ -40,7 +40,7 @@ PAGES = {
     "estimating": (
         "Estimating",
         "Private answers about a table, and what an answer says about its own error.",
-        "estimate prepare Prepared Estimate Interval GroupedEstimate",
+        "estimate prepare Prepared Estimate Interval GroupedEstimate TableEstimate share",
     ),
     "comparing": (
         "Comparing",

@@ -33,6 +33,7 @@ NOTHING_ALONE = {
     "central.geometric",
     "central.laplace",
     "central.margins",
+    "central.summed-cells",
     "shuffle.correlated",
     "shuffle.correlated-histogram",
     "shuffle.correlated-sum",

@@ -23,6 +23,8 @@ from headcount.core.share_tables import ShareTable
 from headcount.protocols.geometric_error import GeometricError
 
 ALARM = 1e-6
+TOTALS, CELLS = "central.margins", "central.summed-cells"
+LATE = ("shuffle.k-ary", "shuffle.amplified")  # their calibration takes long
 REGIONS, ANSWERS = ["north", "south"], ["yes", "no", "none"]
 TASK = hc.Table(REGIONS, ANSWERS)
 COUNTS = np.array([[120, 300, 40], [90, 400, 50]])
@@ -280,41 +282,33 @@ def test_changed_tables_keep_their_totals() -> None:
 # Margins -----------------------------------------------------------------------------------------
 
 
-def margins(epsilon: float, shape: tuple[int, int], **options: Any) -> hc.Protocol:
-    return hc.protocol(
-        "central.margins", hc.Margins(*shape), hc.Budget(epsilon), hc.Crowd(30), **options
-    )
+def margins(epsilon: float, shape: tuple[int, int], name: str) -> hc.Protocol:
+    return hc.protocol(name, hc.Margins(*shape), hc.Budget(epsilon), hc.Crowd(30))
 
 
 @pytest.mark.parametrize(
-    ("shape", "counts", "error"),
-    [
-        ((2, 3), "totals", 5.64215),
-        ((2, 3), "cells", 2.79918 * math.sqrt(3)),
-        ((4, 2), None, 2.79918 * 2),  # cells
-        ((5, 2), None, 5.64215),  # totals
-    ],
+    ("shape", "best"),
+    [((2, 3), CELLS), ((4, 2), CELLS), ((5, 2), TOTALS)],
 )
-def test_margins_have_the_smaller_error(
-    shape: tuple[int, int], counts: str | None, error: float
-) -> None:
+def test_plan_says_whether_cells_or_totals_get_noise(shape: tuple[int, int], best: str) -> None:
     """Cells are at least as good up to 4cosh²(ε/8) columns, which is 4.06 for ε = 1."""
-    built = margins(1.0, shape, counts=counts)
-    assert built.standard_error() == pytest.approx(error, rel=2e-6)
-    noisy = built.parameters["noisy_counts"]
-    assert noisy == (sum(shape) if counts == "totals" or shape == (5, 2) else math.prod(shape))
+    found = hc.plan(hc.Margins(*shape), hc.Budget(1), hc.Crowd(1000), trust="central")
+    errors = {one.protocol: one.standard_error for one in found.candidates}
+    assert errors[TOTALS] == pytest.approx(5.64215, rel=2e-6)
+    assert errors[CELLS] == pytest.approx(2.79918 * math.sqrt(max(shape)), rel=2e-6)
+    assert found.best.protocol == best
 
 
-@pytest.mark.parametrize(("counts", "rate"), [("totals", 0.4), ("cells", 0.8)])
-def test_margins_have_independent_geometric_noise(counts: str, rate: float) -> None:
+@pytest.mark.parametrize(("name", "rate"), [(TOTALS, 0.4), (CELLS, 0.8)])
+def test_margins_have_independent_geometric_noise(name: str, rate: float) -> None:
     """The noise of a total is that of the total itself, or the sum of its cells' noise."""
-    built, source, runs = margins(1.6, (2, 2), counts=counts), hc.SeededSource(5), 1500
+    built, source, runs = margins(1.6, (2, 2), name), hc.SeededSource(5), 1500
     tally = built.tally(built.randomize([(0, 0)] * 20 + [(1, 0)] * 10, source))
     assert tally.counts.tolist() == [20, 0, 10, 0]
     noise_seen = np.array([built.estimate(tally, source).value for _ in range(runs)])
     noise_seen -= [20, 10, 30, 0]
     law = noise(rate, 80)
-    law = np.convolve(law, law) if counts == "cells" else law
+    law = np.convolve(law, law) if name == CELLS else law
     expected = dict(enumerate(law.tolist(), start=-(len(law) // 2)))
     for total in range(4):
         seen = Counter(noise_seen[:, total].astype(int).tolist())
@@ -322,12 +316,12 @@ def test_margins_have_independent_geometric_noise(counts: str, rate: float) -> N
     both = np.corrcoef(noise_seen.T)
     # A row and a column have one cell of their two in common.
     assert abs(both[0, 1]) < 0.1
-    assert abs(both[0, 2] - (0.5 if counts == "cells" else 0)) < 0.1
+    assert abs(both[0, 2] - (0.5 if name == CELLS else 0)) < 0.1
 
 
-@pytest.mark.parametrize(("counts", "moved"), [("totals", 4), ("cells", 2)])
+@pytest.mark.parametrize(("name", "moved"), [(TOTALS, 4), (CELLS, 2)])
 @pytest.mark.parametrize("at", [0.0, 0.3, 0.8, 1.2, 1.6])
-def test_curve_of_margins(counts: str, moved: int, at: float) -> None:
+def test_curve_of_margins(name: str, moved: int, at: float) -> None:
     """By all outcomes of the numbers that a person changes. Each has two different ratios."""
     rate = mpmath.mpf("1.6") / moved
     likely = 1 / (1 + mpmath.exp(-rate))
@@ -335,7 +329,7 @@ def test_curve_of_margins(counts: str, moved: int, at: float) -> None:
     for outcome in itertools.product((1, -1), repeat=moved):
         chance = mpmath.fprod(likely if sign > 0 else 1 - likely for sign in outcome)
         truth += chance * max(0, 1 - mpmath.exp(at - rate * sum(outcome)))
-    stated = margins(1.6, (2, 3), counts=counts).curve.delta(at)
+    stated = margins(1.6, (2, 3), name).curve.delta(at)
     assert truth - mpmath.mpf(10) ** -15 <= stated <= truth * (1 + 1e-9) + 1e-14
 
 
@@ -351,9 +345,7 @@ def test_margins_are_asked_about_two_columns() -> None:
 @pytest.mark.parametrize(
     "name",
     [
-        pytest.param(
-            name, marks=[pytest.mark.slow] if name in ("shuffle.k-ary", "shuffle.amplified") else []
-        )
+        pytest.param(name, marks=[pytest.mark.slow] if name in LATE else [])
         for name in hc.protocol_names(hc.Histogram(6))
     ],
 )

@@ -10,6 +10,7 @@ from headcount.cli.texts import labels_of, listed, number_of
 from headcount.cli.usage import check_matters
 from headcount.core.errors import InvalidParameter
 from headcount.core.task import Task
+from headcount.core.tasks.table import sides_of
 from headcount.core.writing import check_apart
 from headcount.data.folders import belongs_to
 from headcount.data.pair_cleaning import cleaning_of
@@ -107,8 +108,7 @@ class DataOptions:
 
     def _named(self, given: Task | None) -> str | list[str] | None:
         """The column or, for a table, both columns. A single one holds names of cells."""
-        pairs = given is not None and given.sides is not None
-        if self.column is None or not pairs or "," not in self.column:
+        if self.column is None or sides_of(given) is None or "," not in self.column:
             return self.column
         return listed(self.column)
 

@@ -96,11 +96,6 @@ class Task(ABC):
         return None
 
     @property
-    def sides(self) -> "tuple[Task, Task] | None":
-        """The two tasks whose pairs of values people hold. None if values are not pairs."""
-        return None
-
-    @property
     def numbered(self) -> bool:
         """Whether encoded values are the numbers 0, …, domain − 1."""
         return False

@@ -10,6 +10,8 @@ from numpy.typing import NDArray
 from headcount.core import checks
 from headcount.core.errors import InvalidParameter
 from headcount.core.task import Task
+from headcount.core.tasks.histogram import Histogram
+from headcount.core.tasks.table import sides_of
 from headcount.core.two_way import BETWEEN
 from headcount.data.cleaning import Cleaned, Cleaning, Fill, cleaning
 from headcount.data.rows import Kind
@@ -62,7 +64,7 @@ def cleaning_of(
     If there are two columns and `missing` is a value to fill in, it must be a label of the rows or
     of the columns. It is filled in where it is a label.
     """
-    sides = None if task is None else task.sides
+    sides = sides_of(task)
     if isinstance(column, str) or sides is None or task is None:
         if not isinstance(column, str):
             raise InvalidParameter(
@@ -80,10 +82,12 @@ def cleaning_of(
     return _pair(names, task, sides, missing)
 
 
-def _pair(names: list[str], task: Task, tasks: tuple[Task, Task], missing: Fill) -> PairCleaning:
+def _pair(
+    names: list[str], task: Task, tasks: tuple[Histogram, Histogram], missing: Fill
+) -> PairCleaning:
     sides = []
     for column, side in zip(names, tasks, strict=True):
-        fills = missing in ("error", "drop") or missing in (side.buckets or ())
+        fills = missing in ("error", "drop") or missing in side.buckets
         sides.append(cleaning(column, side, missing=missing if fills else "error"))
     if missing != "error" and all(side.missing == "error" for side in sides):
         raise InvalidParameter(

@@ -26,6 +26,7 @@ _CLASSES = {
     "central.laplace": "central.laplace:Laplace central.laplace:LaplaceHistogram "
     "central.density:LaplaceDensity",
     "central.margins": "central.margins:CentralMargins",
+    "central.summed-cells": "central.margins:SummedCells",
     "local.randomized-response": "local.randomized_response:RandomizedResponse",
     "local.k-ary": "local.k_ary:KAry",
     "local.unary-symmetric": "local.unary:UnarySymmetric",

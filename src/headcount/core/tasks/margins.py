@@ -29,10 +29,6 @@ class Margins(Task):
     whole_answers = True
     numbered = True
     example_words = Table.example_words
-    ranking_note = (
-        "A protocol may add noise to the totals or to the cells of the table. It does what gives "
-        "the smaller error, and its parameters say how many numbers have noise."
-    )
 
     def __init__(self, rows: int | Iterable[int | str], columns: int | Iterable[int | str]) -> None:
         table = Table(rows, columns)

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -120,3 +120,16 @@ def _are_numbers(values: ArrayLike) -> bool:
         return np.asarray(values).dtype.kind in "biuf"
     except (ValueError, TypeError, OverflowError):
         return False
+
+
+@runtime_checkable
+class OfPairs(Protocol):
+    """A task whose values are pairs, one value of each side."""
+
+    @property
+    def sides(self) -> tuple[Histogram, Histogram]: ...
+
+
+def sides_of(task: object) -> tuple[Histogram, Histogram] | None:
+    """The rows and the columns of a task. None if its values are not pairs."""
+    return task.sides if isinstance(task, OfPairs) else None

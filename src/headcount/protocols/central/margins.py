@@ -3,9 +3,9 @@
 Notation    n people, each in one cell of a table with d rows and e columns. r is the rate of the
             noise, P(Z = z) = (1−a)/(1+a)·a^|z| with a = e^{−r}.
 Randomizer  None: people send their cell to the curator.
-Analyzer    With `counts="totals"`, each total + Z with r = ε/4. With `counts="cells"`, each cell
-            + Z with r = ε/2, and the totals are sums of noisy cells. Z is drawn exactly, with r as
-            a rational number. By default, the better of the two.
+Analyzer    `central.margins`: each total + Z with r = ε/4. `central.summed-cells`: each cell + Z
+            with r = ε/2, and the totals are sums of noisy cells. Z is drawn exactly, with r as a
+            rational number.
 Privacy     Totals: replacing one value changes two rows and two columns by 1 each, so the guarantee
             is pure ε. Its curve is that of four numbers that are moved by 1. Cells: two cells
             change. The release is that of all noisy cells.
@@ -20,13 +20,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import product
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from headcount.accounting.geometric import listed_law, moved_counts_curve
-from headcount.core import checks
 from headcount.core.budget import Trust
 from headcount.core.cached import cached_property
 from headcount.core.estimate import Answer, ErrorLaw
@@ -102,39 +101,21 @@ class CentralMargins(Protocol):
     tasks: ClassVar[tuple[type[Task], ...]] = (Margins,)
 
     task: Margins
-    # Which counts get noise. By default those that give the smaller error of the worst total.
-    counts: Literal["totals", "cells"] | None = None
-
-    def check_options(self) -> None:
-        if self.counts is not None:
-            checks.choice("counts", self.counts, ("totals", "cells"))
-
-    @cached_property
-    def noisy_cells(self) -> bool:
-        """Whether the cells have the noise."""
-        if self.counts is not None:
-            return self.counts == "cells"
-        # max(d, e)·sd(ε/2)² ≤ sd(ε/4)²
-        return max(self.task.shape) <= 4 * math.cosh(self.budget.epsilon / 8) ** 2
+    cells: ClassVar[bool] = False  # whether the cells have the noise
+    moved: ClassVar[int] = 4  # how many noisy numbers a replaced value changes
 
     @cached_property
     def randomizer(self) -> Disclosure:
         return Disclosure(Alphabet.numbers(self.task.domain))
 
-    @property
-    def moved(self) -> int:
-        """How many noisy numbers a replaced value changes."""
-        return 2 if self.noisy_cells else 4
-
     @cached_property
     def estimator(self) -> CuratedMargins:
         rate = Fraction(self.budget.epsilon) / self.moved
-        return CuratedMargins(self.task, rate, self.noisy_cells)
+        return CuratedMargins(self.task, rate, self.cells)
 
     @property
     def parameters(self) -> Mapping[str, float]:
-        noisy = self.task.domain if self.noisy_cells else sum(self.task.shape)
-        return {"scale": self.moved / self.budget.epsilon, "noisy_counts": noisy}
+        return {"scale": self.moved / self.budget.epsilon}
 
     @cached_property
     def curve(self) -> PrivacyCurve:
@@ -147,3 +128,10 @@ class CentralMargins(Protocol):
     @property
     def local_epsilon(self) -> float:
         return math.inf
+
+
+@dataclass(frozen=True)
+class SummedCells(CentralMargins):
+    name = "central.summed-cells"
+    cells = True
+    moved = 2
