@@ -58,6 +58,7 @@ class Margins(Task):
 
     @property
     def sides(self) -> tuple[Histogram, Histogram]:
+        """The rows and the columns, each as a histogram."""
         return self.table.sides
 
     @property
