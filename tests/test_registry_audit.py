@@ -40,6 +40,7 @@ NOTHING_ALONE = {
     "shuffle.density-histogram",
     "shuffle.fake-users",
     "shuffle.hashed-histogram",
+    "shuffle.margins",
     "shuffle.noisy-shuffler",
     "shuffle.sample-threshold",
     "shuffle.split-and-mix",

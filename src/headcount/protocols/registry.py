@@ -51,6 +51,7 @@ _CLASSES = {
     "shuffle.fake-users": "shuffle.fake_users:FakeUsers",
     "shuffle.zero-exact-histogram": "shuffle.zero_exact_histogram:ZeroExactHistogram",
     "shuffle.sample-threshold": "shuffle.sample_threshold:SampleThreshold",
+    "shuffle.margins": "shuffle.margins:ShuffledMargins",
     "shuffle.hashed-histogram": "shuffle.hashed_histogram:HashedHistogram",
     "shuffle.k-ary": "shuffle.k_ary:ShuffledKAry",
     "shuffle.density-histogram": "shuffle.density_histogram:ShuffledDensityHistogram",
