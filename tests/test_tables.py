@@ -333,6 +333,80 @@ def test_curve_of_margins(name: str, moved: int, at: float) -> None:
     assert truth - mpmath.mpf(10) ** -15 <= stated <= truth * (1 + 1e-9) + 1e-14
 
 
+def shuffled(epsilon: float, delta: float, users: int, honest: int | None = None) -> hc.Protocol:
+    crowd = hc.Crowd(users, honest or users)
+    return hc.protocol("shuffle.margins", hc.Margins(2, 2), hc.Budget(epsilon, delta), crowd)
+
+
+@pytest.mark.parametrize(("epsilon", "noise"), [(1, 75.1434), (2, 24.4533), (4, 14.5199)])
+def test_shuffled_margins_have_the_least_noise(epsilon: float, noise: float) -> None:
+    """It is a little more than the least noise, since a thousandth of δ is kept for bundles."""
+    built = shuffled(epsilon, 1e-6, 10_000)
+    assert noise <= built.parameters["noise_per_total"] <= 1.0003 * noise
+    assert built.standard_error() == pytest.approx(math.sqrt(noise), rel=2e-4)
+
+
+@pytest.mark.parametrize(("epsilon", "delta"), [(2.0, 0.05), (1.0, 0.3), (8.0, 0.3)])
+def test_shuffled_margins_are_as_private_as_stated(epsilon: float, delta: float) -> None:
+    """All outcomes of the two rows and two columns between which a person moves, in both
+    directions, by the law of the honest people's noise.
+    """
+    built = shuffled(epsilon, delta, 8, 6)
+    noise = stats.poisson.pmf(np.arange(60), built.parameters["noise_per_total"])
+    stays, comes = np.append(noise, 0.0), np.insert(noise, 0, 0.0)
+    pair, moved = np.outer(comes, stays).ravel(), np.outer(stays, comes).ravel()
+    likely = pair + moved > 1e-12
+    pair, moved = pair[likely], moved[likely]
+    for at in (0.0, epsilon / 2, epsilon):
+        truths = []
+        for one, other in ((pair, moved), (moved, pair)):
+            left = np.multiply.outer(one, one) - math.exp(at) * np.multiply.outer(other, other)
+            truths.append(float(np.maximum(left, 0).sum()))
+        assert truths[0] == pytest.approx(truths[1], rel=1e-9)
+        assert truths[0] - 1e-9 <= built.curve.delta(at) <= 1.0005 * truths[0] + 1e-9
+    assert delta * 0.998 <= built.guarantee.delta <= delta
+    assert built.guarantee.honest == 6
+
+
+def test_shuffled_margins_have_poisson_noise() -> None:
+    """In every total, whether messages are made or the tally is drawn at once."""
+    built, source = shuffled(4.0, 0.05, 12, 8), hc.SeededSource(7)
+    values, totals = [(0, 0)] * 6 + [(0, 1)] * 4 + [(1, 1)] * 2, [10, 2, 6, 6]
+    mean = built.parameters["noise_per_total"] * 12 / 8
+    law = dict(enumerate(stats.poisson.pmf(np.arange(40), mean).tolist()))
+    made = [built.tally(built.randomize(values, source)) for _ in range(800)]
+    drawn = [built.simulate([6, 4, 0, 2], source) for _ in range(3000)]
+    for tallies in (made, drawn):
+        seen = np.array([tally.counts for tally in tallies]) - totals
+        for at in range(4):
+            assert log_likelihood_ratio(Counter(seen[:, at].tolist()), law)[1] > ALARM
+            wrong = stats.poisson.pmf(np.arange(40), 1.3 * mean).tolist()
+            assert (
+                log_likelihood_ratio(Counter(seen[:, at].tolist()), dict(enumerate(wrong)))[1]
+                < ALARM
+            )
+        assert np.abs(np.corrcoef(seen.T) - np.eye(4)).max() < 0.16
+    answer = built.estimate(drawn[0])
+    assert answer.value == pytest.approx(drawn[0].counts - mean)
+    below, above = answer.error_law.margins(0.95)
+    assert stats.poisson.cdf(mean + above, mean) - stats.poisson.cdf(mean - below - 1, mean) >= 0.95
+
+
+def test_law_of_a_bundle_of_margins() -> None:
+    """The row and the column are in every bundle, and each other message is uniform."""
+    built = shuffled(16.0, 0.3, 5)
+    law = built.law(2)  # the second row and the first column
+    assert law is not None
+    assert float(sum(law.values())) == pytest.approx(1, abs=1e-9)
+    mean = built.parameters["noise_per_total"] / 5
+    for message, own in enumerate((0, 1, 1, 0)):
+        expected = sum(
+            float(chance) * dict(bundle).get(message, 0) for bundle, chance in law.items()
+        )
+        assert expected == pytest.approx(own + mean, rel=1e-6)
+    assert all(dict(bundle).get(1, 0) and dict(bundle).get(2, 0) for bundle in law)
+
+
 def test_margins_are_asked_about_two_columns() -> None:
     found = asked(hc.Margins(REGIONS, ANSWERS), ["region", "smokes"])
     assert found.value.tolist() == [460, 540, 210, 700, 90]
