@@ -20,6 +20,7 @@ import headcount as hc
 from commands import Headcount
 from enumeration import log_likelihood_ratio
 from headcount.core.share_tables import ShareTable
+from headcount.protocols.central.fitted_table import Fit
 from headcount.protocols.geometric_error import GeometricError
 
 ALARM = 1e-6
@@ -405,6 +406,81 @@ def test_law_of_a_bundle_of_margins() -> None:
         )
         assert expected == pytest.approx(own + mean, rel=1e-6)
     assert all(dict(bundle).get(1, 0) and dict(bundle).get(2, 0) for bundle in law)
+
+
+# Fitted tables -----------------------------------------------------------------------------------
+
+
+def fitted(epsilon: float, shape: tuple[int, int], margins: float = 0.5) -> hc.Protocol:
+    task, crowd = hc.Table(*shape), hc.Crowd(2)
+    return hc.protocol("central.fitted-table", task, hc.Budget(epsilon), crowd, margins=margins)
+
+
+def deviation(rate: float) -> float:
+    return 1 / (math.sqrt(2) * math.sinh(rate / 2))
+
+
+def test_fitted_table_is_the_least_squares_estimate() -> None:
+    """By the normal equations, with the known total as a weighty equation."""
+    rows, columns, users = 3, 4, 100
+    cell_rate, margin_rate = 0.4, 0.7
+    generator = np.random.default_rng(3)
+    cells = generator.normal(8, 5, rows * columns)
+    across, down = generator.normal(30, 9, rows), generator.normal(25, 9, columns)
+    every = np.eye(rows * columns)
+    totals = every.reshape(-1, rows, columns)
+    design = np.vstack([every, totals.sum(axis=2).T, totals.sum(axis=1).T, np.ones(len(every))])
+    errors = [deviation(cell_rate)] * 12 + [deviation(margin_rate)] * 7 + [1e-7]
+    seen = np.concatenate([cells, across, down, [users]])
+    weights = 1 / np.array(errors)
+    expected = np.linalg.lstsq(design * weights[:, None], seen * weights, rcond=None)[0]
+    found = Fit((rows, columns), cell_rate, margin_rate).cells(users, cells, across, down)
+    assert found == pytest.approx(expected, abs=1e-5)
+
+
+@pytest.mark.parametrize(("shape", "share"), [((2, 3), 0.5), ((4, 2), 0.2), ((3, 5), 0.9)])
+def test_errors_of_a_fitted_table(shape: tuple[int, int], share: float) -> None:
+    """The variance of a row's total is (1 − 1/d)/(1/(eσ²) + 1/ρ²)."""
+    built = fitted(1.0, shape, share)
+    tally = built.simulate(np.ones(math.prod(shape), dtype=int), hc.SeededSource(1))
+    found = built.estimate(tally, hc.SeededSource(2))
+    assert isinstance(found, hc.TableEstimate)
+    cell, total = deviation((1 - share) / 2) ** 2, deviation(share / 4) ** 2
+    for totals, here, there in ((found.rows, *shape), (found.columns, *shape[::-1])):
+        variance = (1 - 1 / here) / (1 / (there * cell) + 1 / total)
+        assert totals.standard_error == pytest.approx(math.sqrt(variance), rel=1e-6)
+    assert found.value.sum() == pytest.approx(tally.users)
+
+
+@pytest.mark.slow
+def test_fitted_tables_are_unbiased_and_cover() -> None:
+    counts, source, runs = np.array([5, 0, 3, 1, 0, 2]), hc.SeededSource(6), 1500
+    built = hc.protocol("central.fitted-table", TASK, hc.Budget(2), hc.Crowd(11))
+    tally = built.simulate(counts, source)
+    found = [built.estimate(tally, source) for _ in range(runs)]
+    errors = np.array([one.value for one in found]) - counts
+    stated = found[0].standard_error[0]
+    assert np.abs(errors.mean(axis=0)).max() < 5 * stated / math.sqrt(runs)
+    assert errors.std(axis=0) == pytest.approx(stated, rel=0.12)
+    below, above = found[0].error_law.margins(0.9)
+    hits = ((-below <= errors) & (errors <= above)).sum(axis=0)
+    assert (stats.binom.cdf(hits, runs, 0.9) > ALARM).all()
+    assert hits.max() < 0.94 * runs
+
+
+@pytest.mark.parametrize("at", [0.0, 0.4, 1.1, 1.6])
+def test_curve_of_a_fitted_table(at: float) -> None:
+    rates = [mpmath.mpf("0.8") * 1.2 / 2] * 2 + [mpmath.mpf("0.2") * 1.2 / 4] * 4
+    truth = mpmath.mpf(0)
+    for outcome in itertools.product((1, -1), repeat=6):
+        loss = mpmath.fsum(sign * rate for sign, rate in zip(outcome, rates, strict=True))
+        chance = mpmath.fprod(
+            1 / (1 + mpmath.exp(-sign * rate)) for sign, rate in zip(outcome, rates, strict=True)
+        )
+        truth += chance * max(0, 1 - mpmath.exp(at - loss))
+    built = fitted(1.2, (2, 3), 0.2)
+    assert truth - mpmath.mpf(10) ** -15 <= built.curve.delta(at) <= truth * (1 + 1e-9) + 1e-14
+    assert (built.guarantee.epsilon, built.guarantee.delta) == (1.2, 0)
 
 
 def test_margins_are_asked_about_two_columns() -> None:

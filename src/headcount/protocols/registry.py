@@ -25,6 +25,7 @@ _CLASSES = {
     "central.density:GeometricDensity",
     "central.laplace": "central.laplace:Laplace central.laplace:LaplaceHistogram "
     "central.density:LaplaceDensity",
+    "central.fitted-table": "central.fitted_table:FittedTable",
     "central.margins": "central.margins:CentralMargins",
     "central.summed-cells": "central.margins:SummedCells",
     "local.randomized-response": "local.randomized_response:RandomizedResponse",

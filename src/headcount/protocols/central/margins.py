@@ -119,7 +119,8 @@ class CentralMargins(Protocol):
 
     @cached_property
     def curve(self) -> PrivacyCurve:
-        return moved_counts_curve(self.budget.epsilon, self.moved)
+        epsilon = self.budget.epsilon
+        return moved_counts_curve(epsilon, [epsilon / self.moved] * self.moved)
 
     @property
     def guarantee(self) -> Guarantee:
