@@ -28,6 +28,7 @@ Part: TypeAlias = tuple[float, LatticeLaw]  # a factor f and the law of X, for t
 
 _RARE = 1e-17  # the probability of the far tails that are cut off on each side
 _COARSE = 128  # a standard deviation of one error has at most about twice as many points
+_MOST_POINTS = 1 << 18  # the most points of the lattice of a sum
 _FINE = 1024  # the number of lattice points in a standard deviation of a sum of several parts
 
 
@@ -125,7 +126,8 @@ class KnownSum(SumError):
             return LatticeLaw.none()
         if len(self.parts) == 1:
             return _multiplied(*self.parts[0])
-        step = self.standard_error / self.fine
+        span = sum(abs(factor) * law.step * len(law.mass) for factor, law in self.parts)
+        step = max(self.standard_error / self.fine, span / _MOST_POINTS)
         laws = [_moved_to_lattice(factor, law, step) for factor, law in self.parts]
         total = laws[0]
         for law in laws[1:]:
