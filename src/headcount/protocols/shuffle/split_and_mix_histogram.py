@@ -236,8 +236,8 @@ class SplitAndMixHistogram(SecretSharing):
         if buckets * self.shares > _MOST_NUMBERS:
             other = "; sharing='buckets' needs fewer" if self.sharing == "vectors" else ""
             raise Infeasible(
-                f"{self.name} needs {buckets * self.shares} shares per person for {buckets} buckets "
-                f"and sharing={self.sharing!r}, which is more than {_MOST_NUMBERS}{other}"
+                f"{self.name} needs {buckets * self.shares} shares per person for {buckets} "
+                f"buckets and sharing={self.sharing!r}, which is more than {_MOST_NUMBERS}{other}"
             )
         check_curve(self)
         kind = VectorShares if self.sharing == "vectors" else BucketShares
