@@ -6,7 +6,7 @@ Notation    x ∈ {0, …, d−1} is a person's bucket, and d ≤ 2^m. H(x) = �
             is flipped. If g is a power of two, g = 2^l and H(x) = v. For other g, l is so large
             that the g intervals of numbers v with the same hash are nearly equally long.
 Guards      The first row of M is a guard, which is a row that is never 0. If g is odd, the second
-            row is a guard too. So no hash H is the same for all buckets. Proof: the bit of a guard
+            row is a guard too. So no H gives all buckets the same hash. Proof: the bit of a guard
             is 0 for some buckets and 1 for others. The first bit of v tells whether v is in the
             lower or in the upper half. If g is even, no interval reaches into both halves. If g is
             odd, only the middle interval does. In the middle interval, the first two bits of v are
@@ -24,8 +24,8 @@ Error       κ is the probability that two given buckets have the same hash, and
             probability that three have. Both are computed exactly, and are a little smaller than
             without guards. The q of `frequency_oracle` is κp + (1−κ)t/2^64. Its r and s are
             computed from κ and κ' too. For many buckets κ is near 1/g, and the variance per person
-            for a rare bucket is near (e^ε+g−1)²/((g−1)(e^ε−1)²). By default g is the integer that
-            minimizes this variance, which is near e^ε + 1.
+            for a rare bucket is near (e^ε+g−1)²/((g−1)(e^ε−1)²). By default, g is
+            the integer near e^ε + 1 that minimizes this variance.
 Messages    1 message, which consists of l(m+1) bits for the hash and of one of g values.
 """
 
@@ -67,7 +67,7 @@ _TRANSFORM = 32  # one term of the transform takes as long as this many hashes
 
 @dataclass(frozen=True)
 class Hashes:
-    """The hashes that map buckets to g values. No hash is the same for all buckets."""
+    """The hashes that map buckets to g values. No H gives all buckets the same hash."""
 
     buckets: int
     values: int  # g

@@ -20,7 +20,7 @@ Error       The variance for level j is
             size, for which 1−β is near 1−e^{−ε/2}, and α = 0 up to ε = 0.61. On [−1, 1] with ε = 1,
             the variance is 4.29 with the paper's window, 4.27 with the best window, and 4.68 with
             one bit.
-Messages    1 message. It is the bit 0 or 1, or it is 2 + an output.
+Messages    1 message: the bit 0 or 1, or an output plus 2.
 """
 
 from collections.abc import Mapping

@@ -14,9 +14,9 @@ Sampler     If there are few buckets, choose from a list of all sets. Otherwise 
 Analyzer    A report supports the buckets in it (see `frequency_oracle`).
 Privacy     Pure: all sets that contain x are equally likely, and so are all others. So
             ε' = ln(p(d−w)/((1−p)w)) ≤ ε.
-Error       The error of `frequency_oracle` with q = (p(w−1) + (1−p)w)/(d−1). w is the integer that
-            minimizes the variance of a rare bucket. It is near d/(e^ε+1). No oracle has a smaller
-            variance if all buckets are rare.
+Error       The error of `frequency_oracle` with q = (p(w−1) + (1−p)w)/(d−1). w is the integer near
+            d/(e^ε+1) that minimizes the variance of a rare bucket. No oracle has a smaller variance
+            if all buckets are rare.
 Messages    1 message of d bits.
 """
 
@@ -49,7 +49,7 @@ from headcount.randomness.draws import WHOLE, bernoulli, packed_bernoulli, unifo
 
 _LISTED = 20  # with at most this many buckets, all sets are listed
 _PEOPLE = 1 << 16  # the number of people whose sets are made at a time
-_DIGITS = 12  # the probability of the bits that are drawn first has fewer binary digits
+_DIGITS = 12  # the probability of the bits that are drawn first has fewer binary digits than this
 # The times to draw one more set and to add one more bucket, in units of one random byte.
 _ROW, _STEP = 25, 25
 

@@ -8,7 +8,7 @@ Randomizer  Send d independent bits. Symmetric: flip each bit of the one-hot vec
             q = t/2^64 is near 1/(1+e^ε). In both cases, t is the smallest integer with
             ((1−q)p)/(q(1−p)) ≤ e^ε.
 Analyzer    A report supports the buckets whose bits are 1 (see `frequency_oracle`).
-Privacy     Pure: for two different buckets x, only two bits have different laws. So
+Privacy     Pure: for two different values of x, only two bits have different laws. So
             ε' = ln(p(1−q)/(q(1−p))) ≤ ε.
 Error       Symmetric: the variance per person is e^{ε/2}/(e^{ε/2}−1)² for all data. Optimized: for
             a rare bucket, the variance per person is 4e^ε/(e^ε−1)², which is smaller. For a bucket

@@ -5,8 +5,8 @@ Randomizer  The randomizer of the local protocol for ε0.
 Analyzer    The analyzer of the local protocol.
 Privacy     The best bound that is proven for the randomizer (see `accounting.amplification`). For
             binary response, it is the exact maximum over datasets. For other randomizers with few
-            values and few messages, it is the privacy blanket. For all others, it is the bound by
-            clones. ε0 is as large as the budget allows.
+            values and few messages, it is the privacy blanket. For all others, it is the clones
+            bound of Feldman, McMillan, Talwar 2021. ε0 is as large as the budget allows.
             Paper: the closed form of Feldman, McMillan, Talwar 2021.
 Error       The error of the local protocol for ε0.
 Messages    The messages of the local protocol. If the shuffler and the analyzer collude, the
@@ -86,7 +86,7 @@ def _rows(kind: type[Protocol], task: Task, local_epsilon: float) -> list[list[A
 def _calibrate(
     amplification: Amplification, budget: Budget, calibration: Calibration
 ) -> float | None:
-    """The largest ε0 within the budget, which is at least ε; None if the paper has none."""
+    """The largest ε0 within the budget, which is at least ε; None if the closed form gives none."""
     if calibration == "exact":
         return min(amplification.local_epsilon(budget.epsilon, budget.delta), MOST_EPSILON)
     if not budget.delta:
@@ -126,7 +126,7 @@ class Amplified(Protocol):
 
     @cached_property
     def _kind(self) -> type[Protocol]:
-        """The class of the local protocol. Finding it takes longer than a point of the curve."""
+        """The class of the local protocol. Finding it takes longer than computing a δ."""
         return protocol_class(self.local or own_names(self.task, Trust.LOCAL)[0], self.task)
 
     @cached_property

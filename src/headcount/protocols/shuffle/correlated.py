@@ -9,9 +9,9 @@ Randomizer  Send x messages +1. Also send noise messages +1 and −1, which most
 Analyzer    (number of +1) − (number of −1), minus the mean of the noise.
 Privacy     With f = NB(1, ab) + NB(r, p), δ = (1−b)/(1−ab)·HS_{ε−ε₋}(f ‖ f moved by 1) in one
             direction. In the other direction δ is 0 for ε ≥ ε₊, whatever the flood. So ε₊ = ε. Only
-            ε₋ must be less than ε, to leave a part of ε for the flood. It is the option `epsilon1`.
-            All neighbors have the same pair of views up to a shift, and δ is computed exactly.
-            Paper (the lemma of Ghazi, Kumar, Manurangsi, Pagh, Sinha 2021): ε₊ = ε₋,
+            ε₋, which is the option `epsilon1`, must be less than ε, to leave a part of ε for the
+            flood. All neighbors have the same pair of views up to a shift, and δ is computed
+            exactly. Paper (the lemma of Ghazi, Kumar, Manurangsi, Pagh, Sinha 2021): ε₊ = ε₋,
             r = 3(1 + ln(1/δ)), p = e^{−0.2(ε−ε₋)}.
 Error       The variance is (n/h)(b/(1−b)² + a/(1−a)²). If ε₊ = ε₋ and everybody is honest, the
             error is two-sided geometric noise.
@@ -201,7 +201,7 @@ def _calibrate(
 
 
 def _plus_rate(epsilon: float) -> float:
-    """The rate ε₊ of the noise of +1 in a count. It is ε, minus a margin for rounding errors."""
+    """The rate ε₊ of the noise messages +1 in a count: ε minus a margin for rounding errors."""
     return epsilon * (1 - _ROOM)
 
 

@@ -96,7 +96,7 @@ class Codes:
 
 
 def _kinds(noise: CorrelatedSumNoise) -> Iterator[tuple[tuple[int, ...], float, float]]:
-    """The independent kinds of noise as (elements, r, rate). r is that of all honest people."""
+    """The independent kinds of noise as (elements, r, rate). r is for all honest people."""
     yield (1,), 1.0, noise.rate
     yield (-1,), 1.0, noise.rate
     for atom, flood in zip(atoms(noise.levels), noise.floods, strict=True):

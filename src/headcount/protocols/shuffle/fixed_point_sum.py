@@ -9,9 +9,9 @@ Privacy     The privacy of k-ary response with a shuffler. The privacy blanket i
             δ. For k = 1, δ is exact (see `accounting.amplification`).
             Paper: γ = (k+1)·max(14 ln(2/δ)/ε², 27/ε)/(h−1).
 Error       The variance for level j is γ(k(k+2)/12 + (1−γ)(j−k/2)²)/(1−γ)². With more levels,
-            rounding adds less error, but more messages must be uniform. k minimizes the sum of both
-            errors. It is about (n/c)^{1/3} with c = hγ/k. The error then grows like n^{1/6}, which
-            is the best rate for one message per person.
+            rounding adds less error, but more messages must be uniform. By default k minimizes the
+            sum of both errors, and k is about (n/c)^{1/3} with c = hγ/k. The error then grows like
+            n^{1/6}, which is the best rate for one message per person.
 Messages    1 message, which is one of k + 1 levels. If the shuffler and the analyzer collude, the
             privacy loss is ε0.
 """
@@ -40,12 +40,12 @@ from headcount.protocols.level_responses import CountedLevels
 from headcount.protocols.levels import MOST_SUM, Rounding, bounded, check_levels
 from headcount.protocols.registry import protocol
 
-_STEPS = 6  # the most steps of the search for the best number of levels
+_STEPS = 6  # the largest number of steps of the search for the best number of levels
 _FEW = 64  # with at most this many levels, one level more or less matters
 
 
 def _variances(levels: int, blind: float) -> NDArray[np.float64]:
-    """The variance of every level, for γ = `blind`."""
+    """The variance for every level, with γ = `blind`."""
     away = np.square(np.arange(levels + 1) - levels / 2)
     noise: NDArray[np.float64] = levels * (levels + 2) / 12 + (1 - blind) * away
     return noise * (blind / (1 - blind) ** 2)
@@ -83,7 +83,7 @@ class FixedPointSum(Protocol):
     trust = Trust.SHUFFLE
     tasks: ClassVar[tuple[type[Task], ...]] = (Sum, Mean)
 
-    levels: int | None = None  # the number of levels; by default that with the smallest error
+    levels: int | None = None  # the number of levels; by default the one with the least error
 
     def check_options(self) -> None:
         check_levels(self, "levels", MOST_BUCKETS - 1)

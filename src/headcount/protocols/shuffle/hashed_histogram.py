@@ -12,17 +12,17 @@ Analyzer    m is the number of messages that match the key of a bucket. A dummy 
             estimate is (m − nμ/h − n/b)/(1 − 1/b).
 Hash        If u and v are uniform, all pairs (H(x), H(x')) are equally likely for x ≠ x'
             (Dietzfelbinger 1996). The reason: v makes H(x) uniform. u makes the first l bits of
-            u(x − x') uniform, because at most w − 1 factors 2 divide x − x', and 2^64 = 2^(w−1) b.
-            The formulas for errors treat the words of seeds as uniform. If the words were 2^64
-            random pairs, the share κ of seeds with H(x) = H(x') would differ from 1/b by about
-            2^−32/√b.
+            u(x − x') uniform, because x − x' is divisible by 2 at most w − 1 times, and
+            2^64 = 2^(w−1) b. The formulas for errors treat the words of seeds as uniform. If the
+            words were 2^64 random pairs, the share κ of seeds with H(x) = H(x') would differ from
+            1/b by about 2^−32/√b.
 Cheating    With words of their own choice, such as u = 0, people could match all buckets at once.
             With seeds, it takes about b^(t−1) trials to find a message that matches t given
             buckets.
 Keys        If the buckets are declared, the key is the bucket's number after a bijection of w bits.
             If they are open, the key is the first w ≥ 40 bits of the value after a bijection of 64
-            bits. Two values then share a key with probability 2^−w. This does not harm privacy. It
-            adds on average at most n·2^−w to the count of a candidate.
+            bits. Two values then share a key with probability 2^−w. Shared keys do not harm
+            privacy. On average, they add at most n·2^−w to the count of a candidate.
 Privacy     Assume that the adversary knows all messages of the others except dummies. Let M be the
             number of messages in a view that match x. If a person sends a message for x, the view
             is M/μ times as likely as with dummies only, because the message has the law of a dummy
@@ -35,9 +35,10 @@ Privacy     Assume that the adversary knows all messages of the others except du
             where C' is independent of C and has the same law. The right side is the δ of
             `shuffle.fake-users` with this μ, for any b and any κ, and so for any hash that is
             derived from seeds. Proof of the inequality: replace C by C and C' in small steps.
-            In each step, the expectation of a convex f(Y) changes in proportion to that of
-            f(Y+1) + f(Y−e^ε) − f(Y) − f(Y+1−e^ε). This is not negative, because the last two
-            arguments lie between the first two and have the same sum. (At κ = 1/128, ε = 1 and
+            Let Y be the difference in parentheses, and f a convex function. In each step, E f(Y)
+            changes in proportion to the mean of f(Y+1) + f(Y−e^ε) − f(Y) − f(Y+1−e^ε). This is not
+            negative, because the last two arguments lie between the first two and have the same
+            sum. (At κ = 1/128, ε = 1 and
             δ = 1e-6 the bound is 6 % above HS_ε.)
             Paper: μ = (32/ε²) ln(2/δ).
 Error       With the true count c, m = c + Poisson(nμ/h) + Bin(n−c, 1/b). The variance of the
@@ -165,7 +166,7 @@ class MatchError(PoissonError):
     def margins(self, confidence: float) -> tuple[float, float]:
         """The margins for c = 0, which has the widest law, plus one step.
 
-        The step is added because the possible errors for another c lie between those for c = 0.
+        The step is added because the possible errors for other c lie between those for c = 0.
         Computations for many laws confirm that these margins cover every c, but there is no proof.
         """
         p = Fraction(1, self.cells)
@@ -177,7 +178,7 @@ class MatchError(PoissonError):
 
 @dataclass(frozen=True, eq=False)
 class MatchedBuckets(Estimator):
-    """Counts the messages that match each bucket's key, minus the expected false matches."""
+    """Counts the messages that match each bucket's key. Subtracts the expected false matches."""
 
     cells: int
     noise: Fraction  # μ/h, because one in b of a person's bμ/h dummies matches

@@ -27,5 +27,5 @@ class ShuffledKAry(Amplified):
     name = "shuffle.k-ary"
     tasks = (Histogram,)
 
-    # The name of the local protocol. There is no other choice.
+    # The name of the local protocol, which is always local.k-ary.
     local: Literal["local.k-ary"] = "local.k-ary"

@@ -215,7 +215,10 @@ class DigitCurve(PrivacyCurve):
 
 
 def _kinds(law: TruncatedGeometric) -> tuple[NDArray[Any], NDArray[Any]]:
-    """The probabilities P and Q of the outcomes with a partner, up to and above the middle."""
+    """The probabilities of outcomes with a partner, up to and above the middle.
+
+    They are given for Z_j and for Z_j shifted by 1.
+    """
     half, weights = law.most // 2, law.weights
     sides = (slice(1, half + 1), slice(half + 1, None)), (slice(0, half), slice(half, -1))
     own, moved = ([sum(weights[side]) / TOTAL for side in both] for both in sides)

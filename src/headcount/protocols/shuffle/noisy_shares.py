@@ -2,9 +2,9 @@
 
 Notation    The levels are 0, …, L (see `fixed_point`). A share is a number modulo q = 2^b.
 Randomizer  Send m shares that add up to the person's level, without noise (see `secret_sharing`).
-Shuffler    Add m shares for each of k dummy people. The number of one dummy person is the noise Z,
-            and those of all others are 0. Z is drawn exactly, with P(Z = z) = (1−a)/(1+a)·a^|z| and
-            a = e^{−ε/L}.
+Shuffler    Add m shares for each of k dummy people. The number of the first dummy person is the
+            noise Z. The numbers of all others are 0. Z is drawn exactly, with
+            P(Z = z) = (1−a)/(1+a)·a^|z| and a = e^{−ε/L}.
 Analyzer    The sum of all shares modulo q.
 Privacy     One honest person and the dummy people are N = 1 + k people who send shares. Their
             messages are within total variation 2^−σ of messages that depend only on the sum of

@@ -1,17 +1,18 @@
 """A count, a histogram or a density whose noise is added by the shuffler.
 
 This is the augmented shuffle model (Murakami, Sei, Eriguchi 2025), with noise that can be drawn
-exactly and has no larger error than that of a trusted curator.
+exactly and whose error is no larger than that of a trusted curator.
 
 Notation    n people each hold one of d values; a count has d = 2. Z_b is the number of dummies with
-            the value b that the shuffler adds. It is from 0 to T, and T is even.
-Randomizer  Send the value itself, sealed for the analyzer. With `response_epsilon`, k-ary
-            randomized response comes first.
-Shuffler    Add the dummies, and mix all messages. With a = e^{−ε/2}, P(z) is proportional to
-            a^{Σ|z_b − T/2|} for all z that add up to d·T/2. For a count, the dummies are Z ones and
-            T − Z zeros, where Z is two-sided geometric of rate ε around T/2, cut off at 0 and T.
-            For many buckets, the numbers Z_b are independent (`total="free"`). If δ = 0, the
-            shuffler sometimes throws away the messages of all people (see `protocols.dummies`).
+            the value b that the shuffler adds, and 0 ≤ Z_b ≤ T. T is even.
+Randomizer  Send the value itself, sealed for the analyzer. With `response_epsilon`, apply k-ary
+            randomized response to the value first.
+Shuffler    Add the dummies, and mix all messages. With a = e^{−ε/2}, the probability that the
+            numbers Z_b are z_b is proportional to a^{Σ|z_b − T/2|} for all z_b that add up to
+            d·T/2. For a count, the dummies are Z ones and T − Z zeros, where Z is two-sided
+            geometric of rate ε around T/2, cut off at 0 and T. For many buckets, the numbers Z_b
+            are independent (`total="free"`). If δ = 0, the shuffler sometimes throws away the
+            messages of all people (see `protocols.dummies`).
 Analyzer    Subtract T/2 from the number of messages with each value.
 Privacy     Only the dummies hide people. So the guarantee needs no honest people, and holds against
             the analyzer and all other people together. δ is the probability that the number of

@@ -318,7 +318,7 @@ class NoisyShufflerSum(Protocol):
             self,
             methods[self.sent_as],
             delta=self.curve.delta(self.budget.epsilon),
-            # If there are levels that nobody can hold, perhaps no two others differ in all digits.
+            # If some levels cannot be held, there may be no two levels whose digits all differ.
             exact=self.sent_as == "bits" or (self.sent_as == "digits" and self.grid.full),
             honest=1,
             relies_on=SHUFFLER_KNOWS,

@@ -5,7 +5,7 @@ Notation    x ∈ {0, …, d−1} is a person's bucket. n is the number of peopl
             messages of bucket b.
 Randomizer  With probability p send x, and otherwise nothing. Each person decides independently,
             because a sample of fixed size would not be private.
-Shuffler    Passes on only messages that have at least τ + m copies, and at most one message of each
+Shuffler    Pass on only messages that have at least τ + m copies, and at most one message of each
             person. The m is needed because m cheaters could lift a small bucket over τ.
 Analyzer    The answer is S_b/p, or 0 for a bucket that was withheld.
 Privacy     A person is hidden because nobody knows who was sampled. δ is the maximum over all

@@ -17,8 +17,8 @@ Privacy     Replacing one value changes two sums by 1 each. Each sum has a curat
             (see `secret_sharing`). With `vectors`, Q = q^d and each person has one secret, so
             δ = (1 + e^ε)·2^−σ. With `buckets`, Q = q, and only the two buckets that change matter,
             so δ = (1 + e^ε)·2·2^−σ. All other buckets are independent of these two and have the
-            same law for both neighbors. The total variation of the tables of noise of two buckets
-            is added to 2^−σ.
+            same law for both neighbors. The noise is drawn from tables. The total variation between
+            the tables of two buckets and the exact laws is added to 2^−σ.
 Error       In each bucket, geometric noise of rate ε/2, as in central trust, if everyone is honest.
             Otherwise the variance is n/h times as large. The errors of different buckets are
             independent. A bucket with its noise exceeds the range of q with probability below

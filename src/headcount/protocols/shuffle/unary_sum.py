@@ -8,11 +8,11 @@ Analyzer    The estimate of the sum of all levels is S = (Σy − qnr)/(1−2q) 
 Privacy     Bits have no labels, so the view is the number of ones among hr bits. The worst
             neighbors are the levels 0 and r, whatever levels the others hold. δ is the largest
             divergence over all sums of the others' levels and over both directions (see
-            `accounting.amplification`). Paper: the composition of r separate bits with ε' = ε/√(8r
-            ln(2/δ)) and δ' = δ/(2r) each.
-Error       The variance of S is nrq(1−q)/(1−2q)² for all data. Rounding adds to it. With the
-            default r = ⌈ε√n⌉, the error is about that of a count by `shuffle.randomized-response`,
-            for any n.
+            `accounting.amplification`). Paper: the composition of r separate bits with
+            ε' = ε/√(8r ln(2/δ)) and δ' = δ/(2r) each.
+Error       The variance of S is nrq(1−q)/(1−2q)² for all data. Rounding adds to this variance. With
+            the default r = ⌈ε√n⌉, the error is about that of a count by
+            `shuffle.randomized-response`, for any n.
 Messages    r messages of 1 bit. If the shuffler and the analyzer collude, the privacy loss is
             r·ln((1−q)/q).
 """

@@ -2,7 +2,7 @@
 
 Notation    x ∈ {0,1} is a person's value. n is the number of people; h of them are honest. c = Σx
             is the true count. p = 1 − t/2^64 is the probability of a noise message, and q = 1 − p.
-Randomizer  Send x + Bernoulli(p) messages. All messages are the same.
+Randomizer  Send x + Bernoulli(p) messages. All messages are identical.
 Analyzer    |y| is the number of messages. The `unbiased` answer is ĉ = |y| − np. The `zero-exact`
             answer is ĉ if |y| > n, and 0 otherwise. So it is certainly 0 if the true count is 0.
 Privacy     The view is only |y| = c + Bin(n, p), so neighboring views differ by a shift of 1. δ is
@@ -10,9 +10,9 @@ Privacy     The view is only |y| = c + Bin(n, p), so neighboring views differ by
             that gives the larger value. It is computed exactly. Paper: q = (50/(ε²h)) ln(2/δ) for
             h ≥ (100/ε²) ln(2/δ).
 Error       Unbiased: the variance is npq for all data. Zero-exact: let M ~ Bin(n, q) be the number
-            of noise messages that are not sent. The mean squared error is E[(nq−M)²;
-            M < c] + c² P(M ≥ c). It depends on c, so an estimate states the largest error over all
-            c that are possible with |y| messages.
+            of noise messages that are not sent. The mean squared error is
+            E[(nq−M)²; M < c] + c² P(M ≥ c). It depends on c, so an estimate states the largest
+            error over all c that are possible with |y| messages.
 Messages    x + p messages on average, without content. Whoever can count one person's messages can
             learn x, so the local ε is infinite.
 """
@@ -141,9 +141,9 @@ class ThresholdedErrors:
 
     def worst(self, low: NDArray[np.int64], high: NDArray[np.int64]) -> NDArray[np.float64]:
         """For each pair of `low` and `high`, the largest error of all counts between them."""
-        # The window has the values of M in its law. For counts below the window the error is c²,
-        # and for counts above the window it is the variance of M. So the largest error is at
-        # `low`, at `high`, or in the window.
+        # The window is the range of values of M. For counts below the window the error is c², and
+        # for counts above the window it is the variance of M. So the largest error is at `low`, at
+        # `high`, or in the window.
         window = np.append(self._law.values, self._law.stop)
         errors = self.of(window)
         first, last = (np.clip(ends - window[0], 0, len(window)) for ends in (low, high + 1))
