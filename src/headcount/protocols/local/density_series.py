@@ -362,7 +362,7 @@ class DensitySeries(Protocol):
     def guarantee(self) -> Guarantee:
         return promise(
             self,
-            "largest ratio of the law given the rounded waves",
+            "largest ratio of probabilities, given the rounded waves",
             epsilon=min(self.budget.epsilon, self.local_epsilon),
             exact=False,
         )
