@@ -1,17 +1,19 @@
 """A histogram with correlated noise in every bucket (Ghazi, Kumar, Manurangsi, Pagh 2020).
 
-Notation    x ∈ {0, …, d−1} is a person's bucket, n the number of people; h of them are honest.
-            ε1 = −ln a.
-Randomizer  Send +1 of bucket x, and for every bucket noise of +1 and −1 that mostly cancels (see
-            `correlated_noise`).
+Notation    x ∈ {0, …, d−1} is a person's bucket. n is the number of people; h of them are honest.
+            ε1 = −ln a is the rate of the noise.
+Randomizer  Send the message +1 of bucket x. For every bucket, also send noise messages +1 and −1,
+            which mostly cancel (see `correlated_noise`).
 Analyzer    (number of +1) − (number of −1), in every bucket.
-Privacy     A person who moves changes two buckets, which are independent. δ is the exact divergence
-            of these two buckets. Paper: two counts of (ε/2, δ/2) each.
-Error       Two-sided geometric noise of ε1 < ε/2 in each bucket if everyone is honest, for any d.
-            Central noise is that of ε/2.
+Privacy     A person who moves to another bucket changes two buckets, whose noise is independent. δ
+            is the exact divergence of the views of these two buckets. Paper: two counts with
+            (ε/2, δ/2) each.
+Error       In each bucket, two-sided geometric noise of rate ε1 < ε/2 if everyone is honest, for
+            any d. In central trust, the rate is ε/2.
 Bundles     With `max_slots=K`, or with `minimize="slots"`, nobody ever has more than K messages. A
-            person then has noise in one secret bucket alone: see `capped_noise`.
-Messages    1 + 2d(a/(1−a) + rp/(1−p))/h, each a bucket and a sign. The local ε is infinite.
+            person then sends noise for only one bucket, which is secret (see `capped_noise`).
+Messages    1 + 2d(a/(1−a) + rp/(1−p))/h messages, each with a bucket and a sign. The local ε is
+            infinite.
 """
 
 from collections import Counter
@@ -46,7 +48,7 @@ def signed_buckets(buckets: int) -> Alphabet:
 
 @dataclass(frozen=True)
 class HistogramRandomizer(Randomizer):
-    """Sends +1 of a person's bucket, and noise of +1 and −1 of every bucket."""
+    """Sends +1 of a person's bucket, and noise messages +1 and −1 of every bucket."""
 
     buckets: int
     noise: CorrelatedNoise
@@ -63,7 +65,7 @@ class HistogramRandomizer(Randomizer):
         own = Messages.one_each(self._plus(encoded))
         touched, copies = self.noise.draw(source, len(encoded) * self.buckets)
         people, buckets = np.divmod(touched, self.buckets)
-        # For each bucket that has noise, its +1 and then its −1.
+        # For each bucket that has noise, its messages +1 come before its messages −1.
         plus = self._plus(buckets)
         codes = np.stack([plus, plus + 1], axis=1).ravel()
         return own.plus(np.repeat(people, copies.sum(axis=1)), np.repeat(codes, copies.ravel()))
@@ -75,7 +77,7 @@ class HistogramRandomizer(Randomizer):
         return codes
 
     def law(self, value: int) -> BundleLaw | None:
-        return None  # it is a product over all buckets, too long to list
+        return None  # the law is a product over all buckets, which is too long to list
 
     def overflow(self, slots: int) -> float:
         return self._noise_messages.above(slots - 1)
@@ -103,7 +105,8 @@ class CappedHistogramRandomizer(Randomizer):
     def send(self, encoded: NDArray[Any], source: Source) -> Messages:
         users = len(encoded)
         entries = self.noise.table.sample(source, users)
-        # For each person their own +1, and then the +1 and the −1 of the bucket with noise.
+        # Each person's own message comes first. Then come the messages +1 and −1 of the bucket
+        # with noise.
         codes = np.empty((users, 3), dtype=self.alphabet.dtype)
         codes[:, 0] = encoded
         codes[:, 1] = uniform(source, users, self.buckets)

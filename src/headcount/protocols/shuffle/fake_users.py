@@ -1,15 +1,16 @@
 """A histogram with fake users: balls in bins (Luo, Wang, Yi 2022; Cheu, Zhilyaev 2022).
 
-Notation    x ∈ {0, …, d−1} is a person's bucket, n the number of people; h of them are honest. μ is
-            the expected noise per bucket.
+Notation    x ∈ {0, …, d−1} is a person's bucket. n is the number of people; h of them are honest. μ
+            is the expected number of noise messages per bucket.
 Randomizer  Send x, and Poisson(dμ/h) more messages, each a uniform bucket.
 Analyzer    In every bucket, the number of messages minus the mean nμ/h of the noise.
 Privacy     The noise of the honest people is Poisson(μ) in every bucket, independently. A person
-            who moves changes two buckets. δ is the exact divergence of these two buckets: (N+1, N')
-            against (N, N'+1). Paper: μ = (32/ε²) ln(2/δ).
-Error       Poisson(nμ/h) minus its mean in each bucket, for any d and all data.
-Messages    1 + dμ/h, each a bucket. Their number does not depend on x, but x is one of them. So the
-            local ε is infinite.
+            who moves to another bucket changes two buckets. Let N and N' be the noise of these two
+            buckets. δ is the exact divergence of (N+1, N') and (N, N'+1). Paper:
+            μ = (32/ε²) ln(2/δ).
+Error       In each bucket, a Poisson(nμ/h) variable minus its mean, for any d and all data.
+Messages    1 + dμ/h messages on average, each with a bucket. Their number does not depend on x, but
+            one of them is x. So the local ε is infinite.
 """
 
 import math
@@ -50,7 +51,7 @@ from headcount.randomness.totals import poisson
 
 _GRAIN = 1 << 16  # μ is a multiple of 1/_GRAIN
 _MOST_NOISE = 10**8  # the largest expected number of noise messages per bucket
-_MOST_MESSAGES = 2.0**20
+_MOST_MESSAGES = 2.0**20  # the largest expected number of noise messages per person
 
 
 # Randomizer -----------------------------------------------------------------------------------
@@ -58,7 +59,7 @@ _MOST_MESSAGES = 2.0**20
 
 @dataclass(frozen=True)
 class PoissonNoise(Randomizer):
-    """Sends one message and a Poisson number of noise messages, each of a uniform cell.
+    """Sends one message and a Poisson number of noise messages, each with a uniform cell.
 
     A subclass defines the messages.
     """
@@ -103,8 +104,8 @@ class BucketRandomizer(PoissonNoise):
         for number, chance in numbers.items():
             for others in combinations_with_replacement(range(buckets), number):
                 copies = [others.count(bucket) for bucket in range(buckets)]
-                # There are buckets^number equally likely sequences of messages. This is the number
-                # of sequences with these copies.
+                # There are buckets^number equally likely sequences of messages. `rows` is the
+                # number of sequences with these copies.
                 rows = math.factorial(number) // math.prod(map(math.factorial, copies))
                 copies[value] += 1
                 bundle = tuple(pair for pair in enumerate(copies) if pair[1])
@@ -205,16 +206,16 @@ class FakeUsers(Protocol):
         noise = least_noise(self.budget, self.calibration)
         if noise is None:
             raise Infeasible(
-                f"the paper's noise for {self.name} does not keep {setting}; the exact one does"
+                f"the paper's noise for {self.name} does not keep {setting}; the exact noise does"
                 if self.calibration == "paper"
-                else f"{self.name} needs more than {_MOST_NOISE} noise messages for {setting}"
+                else f"{self.name} needs more than {_MOST_NOISE} messages per bucket for {setting}"
             )
         noise_messages = self._cells_for(self.crowd.users) * noise
         if noise_messages > _MOST_MESSAGES * self.crowd.honest:
             raise Infeasible(
-                f"{self.name} must take at most {_MOST_MESSAGES:.0f} messages per person, got "
-                f"{short(float(noise_messages / self.crowd.honest), 3)} for {setting} with "
-                f"{self.crowd.honest} honest people",
+                f"{self.name} needs {short(float(noise_messages / self.crowd.honest), 3)} messages "
+                f"per person for {setting} with {self.crowd.honest} honest people, which is more "
+                f"than {_MOST_MESSAGES:.0f}",
                 nearest={"honest": self._enough(noise)},
             )
         return noise
@@ -229,7 +230,7 @@ class FakeUsers(Protocol):
         return people
 
     def _cells_for(self, users: int) -> int:
-        """The number of cells among which a noise message is uniform, for this many people."""
+        """The number of cells from which noise messages are drawn, for this many people."""
         return self.task.domain
 
     @cached_property

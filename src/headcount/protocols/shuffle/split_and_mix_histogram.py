@@ -1,27 +1,32 @@
-"""Split and mix of a histogram: everybody shares a count of 0 or 1 for every bucket.
+"""Split and mix for a histogram: everybody shares a count of 0 or 1 for every bucket.
 
-Notation    x ∈ {0, …, d−1} is a person's bucket, n the number of people; h of them are honest. A
-            person's counts are 1 for x and 0 for all other buckets. Shares are modulo q = 2^b.
-Randomizer  Add a share Z1 − Z2 of geometric noise to each count, Z1, Z2 ~ NB(1/h, a) with
-            a = e^{−ε/2}. With `vectors`, the d results are one secret: send m vectors of d numbers
-            modulo q that add up to it and are otherwise uniform. With `buckets`, each result is a
-            secret of its own: send, for each bucket, m pairs of the bucket and a share.
-Analyzer    The sum of all shares of each bucket modulo q, read as a number between about −q/2 + n/2
-            and q/2 + n/2.
-Privacy     Replacing one value changes two sums by 1 each. Each sum has the noise of a curator, of
-            ε/2, so the sums alone are ε-private. The shares of a secret of Q elements are within
-            2^−σ of messages that depend only on its sum, if h ≥ 19 and
-            m ≥ 2 + (2σ + log2 Q)/(log2 h − log2 e) (see `secret_sharing`). With `vectors`, Q = q^d
-            and there is one secret, so δ = (1 + e^ε)·2^−σ. With `buckets`, Q = q and the two
-            buckets that change count, so δ = (1 + e^ε)·2·2^−σ: all other buckets are independent of
-            these and have the same law for both neighbors. The total variation of the tables of
-            noise of two buckets is added to 2^−σ.
-Error       Geometric noise of ε/2 in each bucket if everyone is honest, as in central trust, and
-            otherwise n/h times its variance. Buckets are independent. A bucket with its noise
-            exceeds the range of q with probability below 2^−99.
-Messages    `vectors`: m messages of d·b bits, where m grows with d. `buckets`: d·m messages of b
-            bits and a bucket. All messages of one person together reveal the value, apart from a
-            little noise. So the local ε is infinite. If one message is lost, the answer is refused.
+Notation    x ∈ {0, …, d−1} is a person's bucket. n is the number of people; h of them are honest. A
+            person's counts are 1 for x and 0 for all other buckets. Shares are numbers modulo
+            q = 2^b.
+Randomizer  Add a share Z1 − Z2 of geometric noise to each count, where Z1 and Z2 are independent
+            and have the law NB(1/h, a) with a = e^{−ε/2}. With `vectors`, the d results are one
+            secret: send m vectors of d numbers modulo q that add up to the secret and are otherwise
+            uniform. With `buckets`, each result is a secret of its own: for each bucket, send m
+            pairs of the bucket and a share.
+Analyzer    The estimate of each bucket is the sum of all shares of this bucket modulo q, read as a
+            number between about −q/2 + n/2 and q/2 + n/2.
+Privacy     Replacing one value changes two sums by 1 each. Each sum has a curator's noise of rate
+            ε/2, so the sums alone are ε-private. A secret is an element of a group of Q elements.
+            The shares of the honest people are within total variation 2^−σ of messages that depend
+            only on the sum of their secrets, if h ≥ 19 and m ≥ 2 + (2σ + log2 Q)/(log2 h − log2 e)
+            (see `secret_sharing`). With `vectors`, Q = q^d and each person has one secret, so
+            δ = (1 + e^ε)·2^−σ. With `buckets`, Q = q, and only the two buckets that change matter,
+            so δ = (1 + e^ε)·2·2^−σ. All other buckets are independent of these two and have the
+            same law for both neighbors. The noise is drawn from tables. The total variation between
+            the tables of two buckets and the exact laws is added to 2^−σ.
+Error       In each bucket, geometric noise of rate ε/2, as in central trust, if everyone is honest.
+            Otherwise the variance is n/h times as large. The errors of different buckets are
+            independent. A bucket with its noise exceeds the range of q with probability below
+            2^−99.
+Messages    `vectors`: m messages of d·b bits, where m grows with d. `buckets`: d·m messages, each
+            with a bucket and a share of b bits. All messages of one person together reveal the
+            value, apart from a little noise. So the local ε is infinite. If one message is lost,
+            the analyzer gives no answer.
 """
 
 from abc import abstractmethod
@@ -72,7 +77,7 @@ class BucketSecrets(Randomizer):
 
     @abstractmethod
     def messages(self, shares: NDArray[np.unsignedinteger]) -> NDArray[np.unsignedinteger]:
-        """The messages of everybody. Entry (i, j, b) of `shares` is share j of bucket b."""
+        """The messages of everybody. `shares` has share j of person i for bucket b at (i, j, b)."""
 
     def send(self, encoded: NDArray[Any], source: Source) -> Messages:
         users = len(encoded)
@@ -83,7 +88,7 @@ class BucketSecrets(Randomizer):
         return Messages(payload, users, np.broadcast_to(np.int64(len(payload) // users), users))
 
     def law(self, value: int) -> BundleLaw | None:
-        return None  # shares are too many to list
+        return None  # there are too many shares to list
 
 
 @dataclass(frozen=True)
@@ -155,7 +160,7 @@ class BucketSums(Estimator):
         return self._modulo(totals)
 
     def _modulo(self, totals: NDArray[np.uint64]) -> NDArray[np.int64]:
-        # Numbers modulo 2^64, and q divides 2^64.
+        # Totals are computed modulo 2^64, and q divides 2^64.
         return (totals % np.uint64(self.modulus)).astype(np.int64)
 
     def simulate(self, held: Holding, source: Source) -> NDArray[np.int64]:
@@ -166,8 +171,8 @@ class BucketSums(Estimator):
         return read(tally.counts, self.modulus, tally.users).astype(np.float64)
 
     def shifts(self, users: int, alphabet: Alphabet) -> Shifts:
-        # One share changes the sum of a bucket to any number modulo q. Everybody sends a share of
-        # every bucket, so one person can change all of them.
+        # One share can change the sum of a bucket to any number modulo q. Everybody sends a share
+        # of every bucket, so one person can change all sums.
         most = (users + self.modulus) // 2
         answers = (float(most + 1 - self.modulus), float(most))
         return Shifts(0.0, 0.0, everywhere=True, answers=answers)
@@ -190,7 +195,8 @@ class SplitAndMixHistogram(SecretSharing):
     levels = 1
     changed = 2
 
-    # vectors sends the fewest messages. buckets sends more messages, but fewer bits.
+    # With vectors, people send the fewest messages. With buckets, they send more messages, but
+    # fewer bits.
     sharing: Literal["vectors", "buckets"] = "vectors"
 
     @classmethod
@@ -230,8 +236,8 @@ class SplitAndMixHistogram(SecretSharing):
         if buckets * self.shares > _MOST_NUMBERS:
             other = "; sharing='buckets' needs fewer" if self.sharing == "vectors" else ""
             raise Infeasible(
-                f"{self.name} must take at most {_MOST_NUMBERS} shares per person, got "
-                f"{buckets * self.shares} for {buckets} buckets and sharing={self.sharing!r}{other}"
+                f"{self.name} needs {buckets * self.shares} shares per person for {buckets} "
+                f"buckets and sharing={self.sharing!r}, which is more than {_MOST_NUMBERS}{other}"
             )
         check_curve(self)
         kind = VectorShares if self.sharing == "vectors" else BucketShares

@@ -1,17 +1,17 @@
 """The zero-exact histogram (Balcer, Cheu 2020): the zero-exact count in every bucket.
 
-Notation    x ∈ {0, …, d−1} is a person's bucket, n the number of people; h of them are honest. c_b
-            is the true count of bucket b, p = 1 − t/2^64 the probability of a noise message,
-            q = 1 − p.
-Randomizer  Send x. Also send, for each bucket and with probability p, a noise message.
+Notation    x ∈ {0, …, d−1} is a person's bucket. n is the number of people; h of them are honest.
+            c_b is the true count of bucket b. p = 1 − t/2^64 is the probability of a noise message,
+            and q = 1 − p.
+Randomizer  Send x. For each bucket, also send a noise message with probability p.
 Analyzer    The analyzer of the zero-exact count in every bucket (see `zero_exact`). With
             `zero-exact`, the answer for an empty bucket is certainly 0.
-Privacy     The adversary sees c_b + Bin(n, p) messages of each bucket, independently. A person who
-            moves changes two buckets. δ is the exact divergence of these two buckets. Paper: two
-            counts of (ε/2, δ/2) each.
+Privacy     The adversary sees c_b + Bin(n, p) messages of each bucket b, independently. A person
+            who moves to another bucket changes two buckets. δ is the exact divergence of the views
+            of these two buckets. Paper: two counts with (ε/2, δ/2) each.
 Error       The error of the zero-exact count in each bucket, for any d.
-Messages    1 + dp, each a bucket; at most d + 1. If a person sends a bucket twice, it is x. So the
-            local ε is infinite.
+Messages    1 + dp messages on average and at most d + 1, each with a bucket. If a person sends a
+            bucket twice, this bucket is x. So the local ε is infinite.
 """
 
 from dataclasses import dataclass
@@ -39,7 +39,7 @@ from headcount.randomness.draws import WHOLE, bernoulli
 
 @dataclass(frozen=True)
 class HistogramRandomizer(Randomizer):
-    """Sends x, and for each bucket with probability p = 1 − t/2^64 a noise message."""
+    """Sends x, and for each bucket a noise message with probability p = 1 − t/2^64."""
 
     buckets: int
     weight: int  # t
@@ -60,7 +60,7 @@ class HistogramRandomizer(Randomizer):
     def send(self, encoded: NDArray[Any], source: Source) -> Messages:
         dtype = self.alphabet.dtype
         noise = bernoulli(source, len(encoded) * self.buckets, WHOLE - self.weight)
-        # There is a row for each person: first their own message, then the noise of each bucket.
+        # Each person has a row: first their own message, then the noise message of each bucket.
         sent = np.ones((len(encoded), self.buckets + 1), dtype=np.bool_)
         sent[:, 1:] = noise.reshape(len(encoded), self.buckets)
         every = np.empty(sent.shape, dtype=dtype)
