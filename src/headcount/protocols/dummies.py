@@ -101,7 +101,7 @@ class Dummies(ABC):
     @property
     @abstractmethod
     def likeliest_end(self) -> Fraction:
-        """The probability p of the privacy section above, or an upper bound on p."""
+        """The largest probability p of an outcome that is impossible for a neighbor, or a bound."""
 
     # Pure privacy -------------------------------------------------------------------------------
 

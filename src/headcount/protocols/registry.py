@@ -104,7 +104,7 @@ def _classes(name: str) -> list[type[Protocol]]:
 
 
 def likely_name(wrong: object) -> str:
-    """A hint that names the most similar protocol name. It is empty if no name is similar."""
+    """A hint that suggests the most similar protocol name. It is empty if no name is similar."""
     known = protocol_names()
     near = get_close_matches(wrong[:100], known, n=1) if isinstance(wrong, str) else []
     return f"did you mean {near[0]}?" if near else ""
@@ -155,5 +155,5 @@ def protocol(name: str, task: Task, budget: Budget, crowd: Crowd, /, **options: 
     for option in options:
         if option not in option_names(chosen):
             known = ", ".join(option_names(chosen))
-            raise UnknownName(f"{name} takes the options {known}, got {option!r}")
+            raise UnknownName(f"{name} takes the options {known}, but got {option!r}")
     return chosen(task, budget, crowd, **options)
