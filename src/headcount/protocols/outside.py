@@ -38,7 +38,7 @@ class _Thread(threading.local):
 
 
 class Outside:
-    """The registered classes, in order. Adding a class needs a lock; reading the classes does not."""
+    """The registered classes, in order. Adding a class needs a lock, but reading needs none."""
 
     def __init__(self, reserved: Container[str]) -> None:
         self._reserved = reserved  # names that no class from outside may have

@@ -87,9 +87,8 @@ def column_sums(rows: NDArray[np.uint8], bits: int) -> NDArray[np.int64]:
             for digit in alike:
                 _add(halved, digit[:block], place)
                 _add(halved, digit[block : 2 * block], place)
-                total += (
-                    _sum(digit[2 * block :]) << place
-                )  # the last row, if the number of rows is odd
+                # If the number of rows is odd, one row is left.
+                total += _sum(digit[2 * block :]) << place
         digits = halved
     for place, alike in enumerate(digits):
         for digit in alike:
