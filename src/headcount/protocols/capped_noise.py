@@ -1,15 +1,16 @@
 """Noise of single messages and of pairs that cancel, with at most K messages per person.
 
-Notation    Each person has K slots, and so sends at most K messages. A person's noise is a jump and
-            some pairs of +1 and −1. `accounting.capped` defines their law. In a histogram of d
-            buckets, each person's noise is in one secret bucket, which is drawn uniformly.
-Randomizer  A table of at most K² entries lists all jumps with all numbers R of pairs. Draw one
-            entry. Send max(jump, 0) + R messages +1 and max(−jump, 0) + R messages −1. Together
-            with the person's own message, these are at most K messages, so noise never has to be
-            drawn again.
+Notation    Each person has K slots, and so sends at most K messages. A person's noise consists of a
+            jump, which shifts the answer, and of pairs of +1 and −1, which cancel.
+            `accounting.capped` defines the law of both. In a histogram of d buckets, each person's
+            noise is in one secret bucket, which is drawn uniformly.
+Randomizer  A table of at most K² entries lists all combinations of a jump and a number R of pairs.
+            Draw one entry. Send max(jump, 0) + R messages +1 and max(−jump, 0) + R messages −1.
+            Together with the person's own message, these are at most K messages, so noise never has
+            to be drawn again.
 Analyzer    (number of +1) − (number of −1) − (mean of the noise).
-Privacy     The δ of a count is exact. The δ of a histogram is an upper bound. The reason is that
-            the adversary is assumed to know how many people have noise in each bucket.
+Privacy     The δ of a count is exact. The δ of a histogram is an upper bound, because the adversary
+            is assumed to know how many people have noise in each bucket.
 Error       The sum of all people's independent jumps, minus its mean.
 """
 
@@ -46,7 +47,7 @@ _FEWER = 3  # if the search fails, this many smaller numbers of slots are tried
 _RATIOS, _NEEDED = [1.01, 1.02, 1.05, 1.1, 1.2, 1.5, 2.0], [11.0, 10.0, 9.0, 8.0, 6.0, 4.0, 2.0]
 _TRIES = 5  # how often the scale c is corrected to bring the exact δ within the budget
 _CLOSE = 1e-3  # the relative error of δ at which c is close enough
-# Each of these has one number for a count, and one for the two buckets of a moving person.
+# The first number is for a count, and the second for the two buckets that a person may change.
 _UNUSED = (6e-3, 3e-2)  # the part of δ that may be left unused
 _QUICK = (1e-3, 6e-3)  # about the relative error of `quick_delta`
 
@@ -177,7 +178,7 @@ def wish_of(honest: int, cells: int, slots: int, budget: Budget) -> Wish:
 
 @lru_cache(maxsize=64)
 def calibrated(honest: int, cells: int, slots: int, budget: Budget) -> CappedShares | None:
-    """The noise with the smallest error that the search finds and the exact δ confirms, or None."""
+    """The noise with the smallest error found whose exact δ is within the budget, or None."""
     wish, allowed = wish_of(honest, cells, slots, budget), budget.delta * (1 - RESERVED)
     crowds = wish.crowds
     noise = best_noise(wish)
@@ -240,7 +241,7 @@ class SlotSearch:
         return min(found, key=self.error_ratio)
 
     def _as_hoped(self, shares: CappedShares | None, slots: int) -> bool:
-        """Whether the exact calibration confirms nearly the error that the search found."""
+        """Whether the calibrated error is nearly as small as the error that the search found."""
         wish = self._wish(slots)
         noise = best_noise(wish)
         if shares is None or noise is None:

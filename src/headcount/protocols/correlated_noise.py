@@ -7,16 +7,16 @@ Randomizer  For each cell, draw Z1 ~ NB(1/h, b), Z2 ~ NB(1/h, a) and Z3 ~ NB(r/h
             messages +1 and Z2 + Z3 messages −1 for that cell.
 Analyzer    (number of +1) − (number of −1) − (n/h)(b/(1−b) − a/(1−a)). The Z3 pairs of +1 and −1
             cancel.
-Privacy     Summed over the honest people, D = ΣZ1 − ΣZ2 has the law P(D = d) =
-            (1−a)(1−b)/(1−ab)·b^d for d ≥ 0, and the same with a^−d in place of b^d for d ≤ 0. D is
-            independent of M = min(ΣZ1, ΣZ2) + ΣZ3 ~ f = NB(1, ab) + NB(r, p). The view is (x + D, M
-            + max(0, −D)). Compare x people in the cell with x + 1. The event that the first
-            coordinate exceeds x has the probability b(1−a)/(1−ab) for x people and (1−a)/(1−ab) for
-            x + 1. All outcomes in this event have the same privacy loss, so the event counts as one
-            point. Outside this event, subtract x from the first coordinate, and then add the first
-            coordinate to the second. The second coordinate then has the law (1−b)/(1−ab)·f for x
-            people and (1−b)/(1−ab)·a·f(· − 1) for x + 1. All divergences are computed from these
-            two laws on the integers and one additional point.
+Privacy     All sums are over the honest people. D = ΣZ1 − ΣZ2 has the law
+            P(D = d) = (1−a)(1−b)/(1−ab)·b^d for d ≥ 0, and the same with a^−d in place of b^d for
+            d ≤ 0. D is independent of M = min(ΣZ1, ΣZ2) + ΣZ3 ~ f = NB(1, ab) + NB(r, p). The view
+            is (x + D, M + max(0, −D)). Compare x people in the cell with x + 1. The event that the
+            first coordinate exceeds x has the probability b(1−a)/(1−ab) for x people and
+            (1−a)/(1−ab) for x + 1. All outcomes in this event have the same privacy loss, so the
+            event counts as one point. Outside this event, subtract x from the first coordinate, and
+            then add the first coordinate to the second. The second coordinate then has the law
+            (1−b)/(1−ab)·f for x people and (1−b)/(1−ab)·a·f(· − 1) for x + 1. All divergences are
+            computed from these two laws on the integers and one additional point.
 Error       The difference between NB(n/h, b) and NB(n/h, a), minus its mean. If b = a and everyone
             is honest, the error is two-sided geometric noise.
 """
@@ -109,7 +109,7 @@ class CorrelatedNoise:
         return without, with_one
 
     def delta(self, epsilon: float, moved: bool) -> float:
-        """The δ of the ideal law. It does not include the rounding of tables."""
+        """The δ of the ideal law, without the rounding of tables."""
         return self._ideal_curve(moved).delta(epsilon)
 
     def curve(self, cells: int) -> PrivacyCurve:
@@ -152,7 +152,7 @@ class CorrelatedNoise:
         positive = tuple(_positive_part(share) for share in self._shares)
         weight = round((1 - zeros[0] * zeros[1] * zeros[2]) * FINE)
         if not weight:
-            patterns[-1] = Fraction(1)  # nothing is ever drawn from it
+            patterns[-1] = Fraction(1)  # arbitrary, because the table is never used
         return weight, ThresholdTable.fine(patterns), positive
 
     @cached_property
@@ -222,7 +222,7 @@ def _positive_part(share: ThresholdTable) -> ThresholdTable:
     """The law of a share, given that it is not 0."""
     rest = 1 - share.law.get(0, Fraction(0))
     if not rest:
-        return ThresholdTable([FINE], start=1)  # nothing is ever drawn from it
+        return ThresholdTable([FINE], start=1)  # arbitrary, because the table is never used
     largest = max(share.law)
     masses = [share.law.get(k, Fraction(0)) / rest for k in range(1, largest + 1)]
     return ThresholdTable.fine(masses, start=1)

@@ -3,7 +3,7 @@
 Notation    A part ε1 of ε is spent on noise in the answer itself, such as a trusted curator would
             add. The rest of ε is spent on a flood of messages that cancel each other and hide this
             noise. In a count, only the noise that lowers the answer is calibrated to ε1. The noise
-            that raises the answer is calibrated to all of ε. n is the number of people, and h of
+            that raises the answer is calibrated to the whole ε. n is the number of people, and h of
             them are honest. A person changes the answer by at most k units.
 Options     If ε1 is near ε, the error is near that of central noise, but people send more messages.
             A caller may state the ratio of the error to that of central noise (`error_ratio`), the
@@ -47,7 +47,8 @@ class NoiseFamily(Generic[Noise]):
     # Whether only the −1 noise is calibrated to ε1. The +1 noise is then that of the curator.
     one_sided: bool = False
     usual_ratio: float = 1.05  # the default ratio of the error to the smallest possible error
-    least_spare: float = 2e-3  # if less of ε is left for the flood, its laws are too long
+    # The smallest part of ε that must be left for the flood. With less, its laws are too long.
+    least_spare: float = 2e-3
 
     @property
     def largest_epsilon1(self) -> float:
@@ -55,9 +56,9 @@ class NoiseFamily(Generic[Noise]):
 
     @property
     def dishonesty(self) -> float:
-        """The factor √(n/h) in the error.
+        """The factor √(n/h) by which the error grows because all n people add noise.
 
-        All n people add noise, though the noise of h people would be enough for privacy.
+        The noise of h people would be enough for privacy.
         """
         return math.sqrt(self.crowd.users / self.crowd.honest)
 
@@ -174,8 +175,8 @@ class CorrelatedProtocol(Protocol, Generic[Noise]):
             if self.epsilon1 > largest:
                 raise Infeasible(
                     f"{self.name} needs epsilon1 of at most {short(largest)}, "
-                    f"got {short(self.epsilon1)}: for epsilon1 near {short(most)}, the laws of its "
-                    "noise are too long to compute",
+                    f"got {short(self.epsilon1)}: for epsilon1 near {short(most)}, the law of its "
+                    "noise has too many values",
                     nearest={"epsilon1": min(0.99 * most, largest)},
                 )
             return self.epsilon1

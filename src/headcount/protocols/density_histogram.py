@@ -2,8 +2,8 @@
 
 Notation    n people hold numbers in [low, high]. There are K bins of equal width, and ĉ(b) is the
             unbiased estimate of the number of people in bin b. β is the smoothness of the density,
-            and r = ⌈β⌉. If people are spread evenly over the bins, V is the variance of ĉ(b) due to
-            privacy noise.
+            and r = ⌈β⌉. V is the variance of ĉ(b) due to privacy noise when people are spread
+            evenly over the bins.
 Randomizer  The randomizer of the histogram protocol, applied to the bin of a person's number. The
             number `high` belongs to the last bin.
 Analyzer    At a point t, take the r nearest bins. Take the polynomial of degree r − 1 whose average
@@ -300,7 +300,7 @@ class BinnedDensity(Estimator):
         return 0.0, self.bins.number / float(self.task.span)
 
     def squared_error(self, users: int, periods: int) -> float:
-        """The mean squared error for a range scaled to [0,1], by the formula of this module.
+        """The mean squared error for a range scaled to [0,1], as the module's docstring states it.
 
         The density of the population is assumed to rise and fall `periods` times over the range.
         """
@@ -363,8 +363,8 @@ class DensityHistogram(Protocol):
 
     def best_bins(self) -> int:
         """The number K of bins with the smallest error."""
-        # As K grows, the error falls until the best K and then rises. Some protocols take long to
-        # calibrate for a large K, so large numbers are tried only if smaller ones are not enough.
+        # As K grows, the error falls up to the best K and then rises. Some protocols take a long
+        # time to calibrate for a large K. So large K are tried only if smaller K are not enough.
         low = high = self.least_bins
         while high < MOST_BINS and not self._enough(high):
             low, high = high + 1, min(2 * high, MOST_BINS)
@@ -415,7 +415,7 @@ class DensityHistogram(Protocol):
 
 
 def check_histogram(name: str, trust: Trust) -> None:
-    """Raise an error unless `name` is one of Headcount's own histogram protocols for this trust.
+    """Raise an error unless Headcount has a histogram protocol of this name and trust model.
 
     The error of a density depends on the correlations between the errors of bins. Protocols from
     outside Headcount do not state these correlations.

@@ -3,14 +3,14 @@
 Notation    n people each send one of d messages. The shuffler adds Z_b dummies of message b. T is
             the largest possible value of Z_b, and T/2 is the mean of Z_b.
 Shuffler    Draw the numbers Z_b and add the dummies. For pure privacy, throw away the messages of
-            all people with probability η, and send only dummies. The total number of messages stays
-            the same, and every possible division of this number among the d messages is equally
-            likely.
+            all people with probability η, and send only dummies in this case. The total number of
+            messages stays the same, and every possible division of this number among the d messages
+            is equally likely.
 Privacy     If η = 0, some outcomes at the ends of the range of the noise are impossible after one
             value is replaced. δ is the probability of these outcomes. Let p be the largest
             probability of a single such outcome, and C the number of all possible views. If η > 0,
-            every view has a probability of at least η/C. The largest ratio of probabilities is 1 +
-            (1−η)p·C/η, which is e^ε for η = 1/(1 + (e^ε−1)/(C·p)).
+            every view has a probability of at least η/C. The largest ratio of probabilities,
+            1 + (1−η)p·C/η, is e^ε for η = 1/(1 + (e^ε−1)/(C·p)).
 """
 
 import math
@@ -101,7 +101,7 @@ class Dummies(ABC):
     @property
     @abstractmethod
     def likeliest_end(self) -> Fraction:
-        """The largest probability p of an outcome that is impossible for a neighbor, or a bound."""
+        """An upper bound on p, the largest probability of an outcome impossible for a neighbor."""
 
     # Pure privacy -------------------------------------------------------------------------------
 
@@ -217,7 +217,8 @@ class BucketDummies(Dummies):
     def likeliest_end(self) -> Fraction:
         # If Z_i = T, the other numbers add up to T/2 less than their means. So the absolute
         # deviations of all numbers from their means add up to at least T. Up to rounding, this
-        # gives P ≤ a^T·w(T/2)^d/S_d(0), where a = e^−rate. `accounting.bucket_noise` has w and S.
+        # gives P ≤ a^T·w(T/2)^d/S_d(0), where a = e^−rate. See `accounting.bucket_noise` for w
+        # and S.
         noise, size = self.noise, float(self.noise.bucket.rate) * self.most
         if noise.rounding > _ROUNDED or not noise.middle:
             return Fraction(1)  # the smallest weights are rounded too coarsely

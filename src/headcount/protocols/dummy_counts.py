@@ -3,13 +3,14 @@
 Notation    n people each send one of d messages, and c of them send a given message. y is the
             number of copies of this message, including dummies, and m is the mean number of its
             dummies. η is the probability that the messages of all people are thrown away. If people
-            respond at random, p is the probability of the truth and q is the probability of each
-            lie.
-Analyzer    r = (y − m − ηn/d)/(1 − η) is an unbiased estimate of c. If people respond at random, r
-            estimates the number of responses, and (r − nq)/(p − q) estimates the number of people.
+            use randomized response, p is the probability of the truth and q is the probability of
+            each lie.
+Analyzer    r = (y − m − ηn/d)/(1 − η) is an unbiased estimate of c. If people use randomized
+            response, r estimates the number of responses, and (r − nq)/(p − q) estimates the number
+            of people who hold the value.
 Error       Let V be the variance of the number of dummies of a message, and N the number of all
-            messages. If people's messages are thrown away, the variance of y is U =
-            N(N+d)(d−1)/(d²(d+1)). The variance of r is ((1−η)V + ηU + η(1−η)(c − n/d)²)/(1−η)².
+            messages. If people's messages are thrown away, y has the variance
+            U = N(N+d)(d−1)/(d²(d+1)). The variance of r is ((1−η)V + ηU + η(1−η)(c − n/d)²)/(1−η)².
             Noise that the analyzer adds increases the variance further.
 """
 
@@ -168,7 +169,7 @@ class DummyError:
         """The margins at a confidence level.
 
         With probability 1 − η, no messages are thrown away, and the law of the noise is known. If
-        people respond at random, the law depends on the true count.
+        people use randomized response, the law depends on the true count.
         """
         kept = 1 - self._dropped
         if confidence >= kept:

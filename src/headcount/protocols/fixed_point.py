@@ -1,15 +1,15 @@
-"""Rounding of numbers to levels, and the error of sums of levels, for all protocols for sums.
+"""Rounding of numbers to levels, and the error of the sum. All protocols for sums use this module.
 
 Notation    x ∈ [low, high] is a person's number, n is the number of people, L is the number of
             levels above 0, and u = (high−low)/L is the distance between levels. t = (x−low)/u is
             the place of x among the levels 0, …, L.
 Randomizer  Round t at random, and without bias, to the level below or above it. If t is itself a
             level, it does not change. Then the protocol randomizes the level.
-Analyzer    Let S be an unbiased estimate of the sum of all levels. The estimate of the sum is n·low
-            + u·S, and the estimate of the mean is this number divided by n.
-Error       The variance of the sum is u²·(variance of S + Σ f(1−f)), where f = t − ⌊t⌋ for each
-            person. Rounding adds at most u²·n/4. If all numbers are whole and each of them is a
-            level, rounding adds nothing.
+Analyzer    Let S be an unbiased estimate of the sum of all levels. The sum of all numbers is
+            estimated by n·low + u·S, and the mean by this estimate divided by n.
+Error       The variance of the estimated sum is u²·(variance of S + Σ f(1−f)), where f = t − ⌊t⌋
+            for each person. Rounding adds at most u²·n/4. If all numbers are whole and each of them
+            is a level, rounding adds nothing.
 """
 
 import math

@@ -57,7 +57,7 @@ class FlipRandomizer(Randomizer):
 
 @dataclass(frozen=True)
 class FlipError:
-    """The error of the estimate ĉ: Σy is Bin(c, 1−q) + Bin(n−c, q)."""
+    """The error of the estimate ĉ. Σy has the law Bin(c, 1−q) + Bin(n−c, q)."""
 
     users: int
     lie: Fraction
@@ -74,7 +74,7 @@ class FlipError:
         return math.sqrt(self.users * self.lie * (1 - self.lie) / self._slope**2)
 
     def margins(self, confidence: float) -> tuple[float, float]:
-        from headcount.protocols.supported_counts import supported_counts  # loads SciPy
+        from headcount.protocols.supported_counts import supported_counts  # slow: loads SciPy
 
         ones = round(Fraction(self.value) * self._slope + self.users * self.lie)
         low, high = supported_counts(

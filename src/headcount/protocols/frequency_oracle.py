@@ -12,9 +12,9 @@ Privacy     A report supports both, one or neither of two buckets x and x'. Its 
             owner in x and for an owner in x' differ only if it supports exactly one of the two
             buckets. So each report is ε'-private with ε' = ln((p−s)/(q−s)), where p, q and s are
             exact rational numbers.
-Error       Unbiased. The estimate for a bucket of c people has the variance (cp(1−p) +
-            (n−c)q(1−q))/(p−q)². The covariance of N and N' for two buckets of c and c' people is
-            (n−c−c')(r−q²) + (c+c')(s−pq).
+Error       Unbiased. The estimate for a bucket of c people has the variance
+            (cp(1−p) + (n−c)q(1−q))/(p−q)². The covariance of N and N' for two buckets of c and c'
+            people is (n−c−c')(r−q²) + (c+c')(s−pq).
 Messages    1 per person.
 """
 
@@ -114,7 +114,7 @@ class SupportError:
         return self._spread(self._likely)
 
     def combined(self, weights: NDArray[np.float64]) -> NDArray[np.float64]:
-        """The standard errors of weighted sums of all buckets. Each row of `weights` is one sum."""
+        """The standard errors of weighted sums of all counts. Each row of `weights` is one sum."""
         p, q = self.support.own, self.support.other
         apart = float(self.support.two_others - q * q)
         near = float(self.support.own_and_other - p * q) - apart
@@ -128,7 +128,7 @@ class SupportError:
         return spread
 
     def margins(self, confidence: float) -> tuple[Answer, Answer]:
-        from headcount.protocols.supported_counts import supported_counts  # loads SciPy
+        from headcount.protocols.supported_counts import supported_counts  # slow: loads SciPy
 
         expected = self.users * float(self.support.other)
         reports = np.rint(self.value * self._slope + expected).astype(np.int64)
@@ -154,7 +154,7 @@ class SupportSets:
 
     @classmethod
     def of(cls, rows: NDArray[np.bool_]) -> "SupportSets | None":
-        """The distinct sets, if each row is the set of one report. None if there are too many."""
+        """The distinct sets among the rows, one row per report. None if there are too many."""
         sets, reports = np.unique(rows, axis=0, return_counts=True)
         return cls(sets, reports) if sets.size <= MOST_DRAWS else None
 

@@ -1,4 +1,4 @@
-"""The error of geometric noise: the difference between independent NB(t, b) and NB(t, a).
+"""The error of geometric noise: the difference between independent variables NB(t, b) and NB(t, a).
 
 NB is the negative binomial law. If t = 1 and b = a, the difference is two-sided geometric:
 P(z) = (1−a)/(1+a)·a^|z|. This is the law of central noise, and also the law of the sum of the
@@ -28,7 +28,7 @@ class GeometricError:
 
     @property
     def standard_error(self) -> float:
-        # √(2a)/(1−a) = 1/(√2·sinh(rate/2)). The second form keeps its digits for small rates.
+        # √(2a)/(1−a) = 1/(√2·sinh(rate/2)). The second form is accurate for small rates.
         return math.sqrt(self.times / 2) / math.sinh(self.rate / 2)
 
     def tail(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -65,7 +65,7 @@ class UnequalError:
 
     @property
     def mean(self) -> float:
-        """The mean of the difference before it is subtracted."""
+        """The mean of NB(t, e^−plus_rate) minus the mean of NB(t, e^−minus_rate)."""
         plus, minus = (1 / math.expm1(rate) for rate in (self.plus_rate, self.minus_rate))
         return float(self.times) * (plus - minus)
 
@@ -104,7 +104,7 @@ def _tails(times: Fraction, rate: float) -> NDArray[np.float64]:
     law = laws.negative_binomial(times, Fraction(math.exp(-rate)))
     size = 1 << (2 * len(law.mass)).bit_length()
     mass = np.fft.irfft(np.abs(np.fft.rfft(law.mass, size)) ** 2, size)[: size // 2]
-    # Fourier transforms have an error of about 1e-16 per entry. The last term covers their sum.
+    # Fourier transforms have an error of about 1e-16 per entry. 1e-13 covers the sum of errors.
     tails: NDArray[np.float64] = np.cumsum(np.maximum(mass, 0.0)[::-1])[::-1][1:] + 1e-13
     # Beyond the table, there is only the mass that was cut off from the law.
     return np.append(tails, 2 * law.tail)

@@ -9,18 +9,18 @@ Randomizer  A person who holds x draws one message from row x. Probabilities are
             In that case, a share of μ is mixed into all rows, which makes them more alike and so
             more private. The share is the smallest of 2^−60, 2^−56, …, 2^−20 that is enough.
             Messages have exactly the resulting law.
-Analyzer    ĉ(j) = n/k + Σ a(j,y)·N(y) is the least-squares estimate with weights 1/μ(y). Let C(x,y)
-            = (R(x,y)−μ(y))/√μ(y), and let C⁺ be the pseudoinverse of C. Then a(j,y) =
-            C⁺(y,j)/√μ(y). The matrix is refused if the rank of C is below k−1, because different
-            crowds would then send the same messages on average.
+Analyzer    ĉ(j) = n/k + Σ a(j,y)·N(y) is the least-squares estimate with weights 1/μ(y). Let
+            C(x,y) = (R(x,y)−μ(y))/√μ(y), and let C⁺ be the pseudoinverse of C. Then
+            a(j,y) = C⁺(y,j)/√μ(y). The matrix is refused if the rank of C is below k−1, because
+            different crowds would then send the same messages on average.
 Privacy     Each message is private by itself. The guarantee is pure if no ratio R(x,y)/R(x',y)
             exceeds e^ε. Otherwise δ must be at least the largest divergence between two rows at ε.
-Error       The estimate is unbiased. The variance of ĉ(j) is Σ c(x)·V(x,j), where V(x,j) = Σ
-            R(x,y)·a(j,y)² − (1[x=j]−1/k)². Intervals have at least the stated coverage. The error
-            is a sum of independent parts, one for each person. There are two bounds on its tails:
-            Bennett's inequality, and the normal law plus the error bound of Berry and Esseen
-            (constant 0.56, Shevtsova 2010). Both assume the worst values of the other people, and
-            the smaller bound is used.
+Error       The estimate is unbiased. The variance of ĉ(j) is Σ c(x)·V(x,j), where
+            V(x,j) = Σ R(x,y)·a(j,y)² − (1[x=j]−1/k)². Intervals have at least the stated coverage.
+            The error is a sum of independent parts, one for each person. There are two bounds on
+            its tails: Bennett's inequality, and the normal law plus the error bound of Berry and
+            Esseen (constant 0.56, Shevtsova 2010). Both assume the worst values of the other
+            people, and the smaller bound is used.
 Messages    Each person sends 1 of m messages.
 """
 
@@ -107,7 +107,7 @@ class MatrixRandomizer(Randomizer):
     def local_epsilon(self) -> float:
         """The logarithm of the largest ratio of two probabilities in a column.
 
-        It is infinite if a column has some, but not only, zeros.
+        It is infinite if some, but not all, probabilities in a column are 0.
         """
         ends = [(min(column), max(column)) for column in zip(*self.weights, strict=True)]
         if any(least == 0 < most for least, most in ends):
@@ -156,8 +156,9 @@ def laws_of(matrix: Matrix, values: int) -> list[list[Fraction]]:
     lengths = {len(row) for row in rows}
     if len(rows) != values or len(lengths) != 1 or not 2 <= min(lengths) <= MOST_BUNDLES:
         raise InvalidParameter(
-            f"`matrix` must have a row for each of {values} values, each with 2 to {MOST_BUNDLES} "
-            f"probabilities, got {len(rows)} rows with {checks.few(sorted(lengths))} probabilities"
+            f"`matrix` must have a row for each of {values} values, and 2 to {MOST_BUNDLES} "
+            f"probabilities in each row, got {len(rows)} rows with "
+            f"{checks.few(sorted(lengths))} probabilities"
         )
     if len(rows) * min(lengths) > MOST_CELLS:
         raise InvalidParameter(
@@ -237,9 +238,10 @@ class MatrixError:
         return np.where(possible, end, far)
 
     def _tail(self, seen: Reals, count: Reals) -> Reals:
-        """An upper bound on the probability that the estimate is beyond `seen` if `count` is true.
+        """An upper bound on the probability of `seen`, or of an estimate beyond `seen`.
 
-        Beyond means at least as far from `count`, on the same side.
+        The true count is `count`. An estimate is beyond `seen` if it is farther from `count`, on
+        the same side.
         """
         from scipy import special  # takes a while to load
 
@@ -415,7 +417,7 @@ class MatrixProtocol(Protocol):
                 return next(randomizer for randomizer in tried if randomizer.keeps(aim))
         raise Infeasible(
             f"the matrix of {self.name} does not satisfy epsilon={short(self.budget.epsilon)}, "
-            f"delta={short(self.budget.delta)}: its largest ratio is "
+            f"delta={short(self.budget.delta)}: the largest ratio of its probabilities is "
             f"e^{short(rounded(laws, shares[0]).local_epsilon)}"
         )
 

@@ -115,7 +115,7 @@ def _add(digits: list[list[NDArray[np.uint8]]], digit: NDArray[np.uint8], place:
 
 
 def _sum(rows: NDArray[np.uint8]) -> NDArray[np.int64]:
-    """The same sums as in `column_sums`, computed bit by bit, which is meant for few rows."""
+    """The same sums as in `column_sums`, computed bit by bit. This is meant for few rows."""
     total = np.zeros(8 * rows.shape[1], dtype=np.int64)
     for start in range(0, len(rows), 255):  # the sum of 255 bits fits into a byte
         bits = np.unpackbits(rows[start : start + 255], axis=1, bitorder="little")

@@ -1,4 +1,4 @@
-"""Secret sharing: people divide their secrets into shares. All split-and-mix protocols use this.
+"""Secret sharing for all split-and-mix protocols: people divide their secrets into shares.
 
 Notation    A secret is a number modulo q = 2^b, or a vector of d such numbers. So secrets form a
             group of Q elements, with Q = q or Q = q^d. h people are honest, and each of them sends
@@ -249,7 +249,7 @@ class SecretSharing(Protocol):
     @property
     @abstractmethod
     def numbers(self) -> int:
-        """The number d of numbers that are shared together."""
+        """The number d of numbers in one secret."""
 
     @property
     @abstractmethod
@@ -292,7 +292,7 @@ class SecretSharing(Protocol):
 
     @property
     def sigma(self) -> float:
-        """The security σ of the shares of one secret."""
+        """The security parameter σ of the shares of one secret."""
         return security(self.crowd.honest, self._group_bits, self.shares)
 
     @cached_property

@@ -6,8 +6,8 @@ Notation    c ∈ {0, …, n} is the count. A report supports the count with pro
             is counted, and with probability q < p otherwise. N ~ Bin(c, p) + Bin(n−c, q) is the
             number of supporting reports, and m is its observed value. 1 − α is the confidence.
 Interval    The interval contains all c with P(N ≥ m) > αu(c) and P(N ≤ m) > α(1−u(c)). So it misses
-            each true c with probability at most α. As c grows, P(N ≥ m) grows and u falls. So the
-            first condition holds from some c on, and the second condition holds up to some c.
+            the true count with probability at most α. As c grows, P(N ≥ m) grows and u falls. So
+            the first condition holds from some c on, and the second condition holds up to some c.
 Shares      u(c) divides α between the two sides in the same way as for a normal estimate (Feldman,
             Cousins 1998). It is ½ if c is far from both bounds. It is 1 at c = 0 and 0 at c = n,
             where the estimate can err on one side only. Let Φ be the normal distribution function,
@@ -44,7 +44,7 @@ def supported_counts(
     success, failure = (float(own), float(other)), (float(1 - own), float(1 - other))
     law = _Support(users, success, failure, float(own - other))
     # The number of people who are not counted is a second count. A report supports the second
-    # count exactly if it does not support the first.
+    # count if and only if it does not support the first.
     turned = _Support(users, failure[::-1], success[::-1], law.slope)
     wrong = 1 - confidence
     step = law.step(reports)
@@ -97,7 +97,7 @@ class _Support:
         """The smallest c with P(N ≥ m) > αu(c), or a slightly smaller number."""
         seen, where = np.unique(reports, return_inverse=True)
         likely = self._likely(seen)
-        # The condition never holds at `low` and always holds at `high`: at first, because u(n) = 0.
+        # The condition never holds at `low` and always holds at `high`. It holds at n, where u = 0.
         low, high = np.full(len(seen), -1), np.full(len(seen), self.users)
         fine = np.maximum(self._deviation(likely) / _FINE, 1.0)
         guess = likely + special.ndtri(wrong / 2) * self._deviation(likely)

@@ -20,7 +20,7 @@ _TRANSFORMED = 1e-13  # an upper bound on the error of a tail due to Fourier tra
 
 @dataclass(frozen=True)
 class TruncatedError:
-    """The sum of 2^j times the centered noise of place j. Its law is symmetric."""
+    """The sum over all j of 2^j times the centered noise of place j. Its law is symmetric."""
 
     places: tuple[TruncatedGeometric, ...]
 

@@ -49,7 +49,7 @@ def window_variances(
 
 
 def enough_windows(task: Bounded, users: int, epsilon: float) -> int:
-    """A number of levels that makes the variance of rounding negligible, if the limit permits.
+    """A number of levels that makes the variance of rounding negligible, up to a maximum.
 
     For whole numbers it is at most the span high − low, which makes every number a level.
     """
