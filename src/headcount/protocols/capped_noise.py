@@ -302,7 +302,7 @@ class SlotSearch:
         return wish_of(self.crowd.honest, self.cells, slots, self.budget)
 
     def _infeasible(self, slots: int) -> Infeasible:
-        """The exception for a number of slots that is too small, with a near setting that works."""
+        """The exception for too few slots, with the nearest setting that is known to work."""
         buckets = "" if self.cells == 1 else f" in {self.cells} buckets"
         refusal = (
             f"{self.name} finds no noise with {slots} slots for epsilon="

@@ -5,8 +5,8 @@ Notation    A cell is a count, or a bucket of a histogram, and x people are in i
             shares NB(r/h, p) add up to NB(r, p).
 Randomizer  For each cell, draw Z1 ~ NB(1/h, b), Z2 ~ NB(1/h, a) and Z3 ~ NB(r/h, p). Send Z1 + Z3
             messages +1 and Z2 + Z3 messages −1 for that cell.
-Analyzer    (number of +1) − (number of −1) − (n/h)(b/(1−b) − a/(1−a)). The Z3 pairs of +1 and −1
-            cancel.
+Analyzer    (number of +1) − (number of −1) − (n/h)(b/(1−b) − a/(1−a)). The Z3 pairs of +1 and −1,
+            which are called the flood, cancel.
 Privacy     All sums are over the honest people. D = ΣZ1 − ΣZ2 has the law
             P(D = d) = (1−a)(1−b)/(1−ab)·b^d for d ≥ 0, and the same with a^−d in place of b^d for
             d ≤ 0. D is independent of M = min(ΣZ1, ΣZ2) + ΣZ3 ~ f = NB(1, ab) + NB(r, p). The view

@@ -9,8 +9,8 @@ Shuffler    Draw the numbers Z_b and add the dummies. For pure privacy, throw aw
 Privacy     If η = 0, some outcomes at the ends of the range of the noise are impossible after one
             value is replaced. δ is the probability of these outcomes. Let p be the largest
             probability of a single such outcome, and C the number of all possible views. If η > 0,
-            every view has a probability of at least η/C. The largest ratio of probabilities,
-            1 + (1−η)p·C/η, is e^ε for η = 1/(1 + (e^ε−1)/(C·p)).
+            every view has a probability of at least η/C. The largest ratio of probabilities equals
+            1 + (1−η)p·C/η, which is e^ε for η = 1/(1 + (e^ε−1)/(C·p)).
 """
 
 import math

@@ -44,7 +44,7 @@ from headcount.protocols.responses import responded
 from headcount.randomness.discrete_laplace import discrete_laplace
 from headcount.randomness.sources import SecureSource
 
-_LISTED = 128  # in larger crowds, the law of responses is computed for this many counts
+_LISTED = 128  # in larger crowds, the law of responses is computed only for this many counts
 
 
 @dataclass(frozen=True)

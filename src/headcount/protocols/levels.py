@@ -81,7 +81,7 @@ class LevelEstimator(Estimator):
 
     @abstractmethod
     def variance(self, users: int, held: Holding | None) -> float:
-        """The variance of S plus that of rounding. Without `held`, the largest possible value."""
+        """The variance of S plus that of rounding. If `held` is None, the largest possible one."""
 
     @abstractmethod
     def simulate_levels(self, held: Holding, source: Source) -> NDArray[np.int64]:

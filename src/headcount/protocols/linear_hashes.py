@@ -1,4 +1,4 @@
-"""Linear hashes x ↦ Mx + b over the field of two elements, which allow fast Walsh transforms.
+"""Linear hashes x ↦ Mx + b over the field of two elements, tallied by fast Walsh transforms.
 
 Notation    x < 2^m is a bucket. M is a matrix with l rows of m bits, and b is a vector of l bits.
             ⟨a, x⟩ is the parity of the bits that are set in both a and x. A *word* is a row of M
@@ -48,7 +48,7 @@ def guard_triple(log_size: int) -> tuple[Fraction, Fraction]:
 
 
 def walsh(numbers: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Σ_a numbers[a]·(−1)^⟨a, x⟩ for every x. There must be 2^m numbers; they are overwritten."""
+    """The Walsh transform Σ_a numbers[a]·(−1)^⟨a, x⟩ for every x. It overwrites the 2^m numbers."""
     half = 1
     while half < len(numbers):
         pairs = numbers.reshape(-1, 2, half)

@@ -323,13 +323,13 @@ class MatrixEstimator(Estimator):
 
     @cached_property
     def _parts(self) -> Reals:
-        """The part of the error of ĉ(j) from a person who holds x and sends y, by x, j and y."""
+        """The part of the error of ĉ(j) from a person who holds x and sends y, indexed by x, j and y."""
         own = np.eye(len(self.weights))[:, self._estimated] - 1 / len(self.weights)
         return self._scores[None, :, :] - own[:, :, None]
 
     @cached_property
     def _moments(self) -> tuple[Reals, Reals]:
-        """The moments V(x,j) and E|part|³, by x and j."""
+        """The moments V(x,j) and E|part|³, indexed by x and j."""
         second, third = (
             np.einsum("xjy,xy->xj", np.abs(self._parts) ** power, self._chances) for power in (2, 3)
         )

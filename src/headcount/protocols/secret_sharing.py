@@ -159,7 +159,7 @@ class ShareRandomizer(Randomizer):
 
 @dataclass(frozen=True)
 class SharedSum(NoisySum):
-    """Adds up all shares modulo q. The result is the sum of all levels and of all noise."""
+    """Adds up all shares modulo q. The result is the sum of all levels plus all noise."""
 
     modulus: int  # q
 
