@@ -323,7 +323,7 @@ class MatrixEstimator(Estimator):
 
     @cached_property
     def _parts(self) -> Reals:
-        """The part of the error of ĉ(j) from a person who holds x and sends y, indexed by x, j and y."""
+        """The error of ĉ(j) from a person who holds x and sends y, indexed by x, j and y."""
         own = np.eye(len(self.weights))[:, self._estimated] - 1 / len(self.weights)
         return self._scores[None, :, :] - own[:, :, None]
 
