@@ -50,7 +50,7 @@ _LEAST_R = 1e-3  # the search stops below this r, since some budgets need hardly
 class CorrelatedNoise:
     """The noise of one cell, divided into shares for `honest` people.
 
-    The floats b, a, r and p stand for their exact binary values.
+    The floats b, a, r and p represent their exact binary values.
     """
 
     honest: int

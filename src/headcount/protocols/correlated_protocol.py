@@ -44,7 +44,7 @@ class NoiseFamily(Generic[Noise]):
     calibrate: Callable[[float], Noise | None]  # the private noise with this ε1, if there is any
     messages: Callable[[Noise], float]  # the expected number of messages for the worst value
     units: int = 1  # k
-    # Whether only the −1 noise is calibrated to ε1. The +1 noise is then that of the curator.
+    # Whether only the −1 noise is calibrated to ε1. The +1 noise is then the same as the curator's.
     one_sided: bool = False
     usual_ratio: float = 1.05  # the default ratio of the error to the smallest possible error
     # The smallest part of ε that must be left for the flood. With less, its laws are too long.

@@ -81,7 +81,7 @@ class LevelEstimator(Estimator):
 
     @abstractmethod
     def variance(self, users: int, held: Holding | None) -> float:
-        """The variance of S plus that of rounding. If `held` is None, the largest possible one."""
+        """The variance of S plus that of rounding. If `held` is None, the maximum over all data."""
 
     @abstractmethod
     def simulate_levels(self, held: Holding, source: Source) -> NDArray[np.int64]:

@@ -81,7 +81,7 @@ def is_outside(name: object) -> bool:
 
 
 def protocol_class(name: str, task: Task | None = None) -> type[Protocol]:
-    """The class with this name. If several classes share it, the one that answers the task."""
+    """The class with this name. If several classes have the name, the one for this task."""
     classes = _classes(name)
     fitting = (kind for kind in classes if task is not None and kind.answers(task))
     return next(fitting, classes[0])

@@ -72,7 +72,7 @@ def _convolved(one: NDArray[np.float64], other: NDArray[np.float64]) -> NDArray[
 def _coarser(masses: NDArray[np.float64]) -> NDArray[np.float64]:
     """The masses at the even numbers, after the mass at each odd number moves up by one.
 
-    `masses` are those at −r, …, r.
+    The entries of `masses` are the masses at −r, …, r.
     """
     half = len(masses) // 2
     if half % 2:
