@@ -101,7 +101,7 @@ class Grid:
         return Holding(np.array(list(levels), dtype=np.int64), np.array(list(levels.values())))
 
     def variance(self, users: int, held: Holding | None) -> float:
-        """The variance Σ f(1−f) that rounding adds. If `held` is None, the maximum over all data."""
+        """The variance Σ f(1−f) that rounding adds. If `held` is None, its maximum for all data."""
         if held is not None:
             places = [self.place(value) % 1 for value in held.values.tolist()]
             shares = np.array([float(place * (1 - place)) for place in places])
