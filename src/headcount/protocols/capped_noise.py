@@ -1,13 +1,16 @@
-"""Noise in pairs that cancel, with at most K messages for everybody.
+"""Noise of single messages and of pairs that cancel, with at most K messages per person.
 
-Notation    K slots. `accounting.capped` has the law of a person's jump and pairs. In a histogram of
-            d buckets each person has noise in one secret bucket, drawn uniformly.
-Randomizer  One table of at most K² entries has all jumps with all numbers R of pairs. Draw from it
-            once. Send max(jump, 0) + R messages +1 and max(−jump, 0) + R messages −1. With the
-            person's own message, that is never more than K, so nothing is ever drawn again.
+Notation    Each person has K slots, and so sends at most K messages. A person's noise consists of a
+            jump, which shifts the answer, and of pairs of +1 and −1, which cancel.
+            `accounting.capped` defines the law of both. In a histogram of d buckets, each person's
+            noise is in one secret bucket, which is drawn uniformly.
+Randomizer  A table of at most K² entries lists all combinations of a jump and a number R of pairs.
+            Draw one entry. Send max(jump, 0) + R messages +1 and max(−jump, 0) + R messages −1.
+            Together with the person's own message, these are at most K messages, so noise never has
+            to be drawn again.
 Analyzer    (number of +1) − (number of −1) − (mean of the noise).
-Privacy     δ of a count is exact. δ of a histogram is an upper bound, since the number of people
-            with noise in each bucket is told to the adversary.
+Privacy     The δ of a count is exact. The δ of a histogram is an upper bound, because the adversary
+            is assumed to know how many people have noise in each bucket.
 Error       The sum of all people's independent jumps, minus its mean.
 """
 
@@ -35,21 +38,23 @@ from headcount.randomness.totals import multinomial
 
 LEAST_SLOTS = 2
 MOST_SLOTS = 32
-_LEAST_EPSILON = (0.1, 0.4)  # for a count, a histogram; below, the laws of D are too long
-_USUAL_RATIO = 1.05
+# The smallest ε for a count and for a histogram. For a smaller ε, the laws are too long to compute.
+_LEAST_EPSILON = (0.1, 0.4)
+_USUAL_RATIO = 1.05  # the default ratio of the error to that of central noise
 _TINY = 50  # the largest number of honest people in a crowd that counts as tiny
 _FEWER = 3  # if the search fails, this many smaller numbers of slots are tried
-# About the longest jump, times the rate of its noise, that is needed for these ratios of the error.
+# For each ratio of the error, about the longest jump that is needed, times the rate of the noise.
 _RATIOS, _NEEDED = [1.01, 1.02, 1.05, 1.1, 1.2, 1.5, 2.0], [11.0, 10.0, 9.0, 8.0, 6.0, 4.0, 2.0]
-_TRIES = 5  # how often c is corrected until the exact δ is within the budget
+_TRIES = 5  # how often the scale c is corrected to bring the exact δ within the budget
 _CLOSE = 1e-3  # the relative error of δ at which c is close enough
-_UNUSED = (6e-3, 3e-2)  # the part of δ that may be left unused: for a count, for two buckets
-_QUICK = (1e-3, 6e-3)  # about the relative error of `quick_delta`: for a count, for two buckets
+# The first number is for a count, and the second for the two buckets that a person may change.
+_UNUSED = (6e-3, 3e-2)  # the part of δ that may be left unused
+_QUICK = (1e-3, 6e-3)  # about the relative error of `quick_delta`
 
 
 @dataclass(frozen=True)
 class CappedError:
-    """The error in a cell: all people's jumps, minus their mean."""
+    """The error in a cell: the sum of all people's jumps, minus its mean."""
 
     noise: CappedNoise
     users: int
@@ -74,7 +79,7 @@ def _total(error: CappedError) -> Law:
 
 @dataclass(frozen=True)
 class CappedShares:
-    """The noise that each person sends, and the honest people who hide each other by it."""
+    """The noise that each person sends, and how many honest people have noise in each cell."""
 
     noise: CappedNoise
     crowds: Crowds
@@ -85,7 +90,7 @@ class CappedShares:
 
     @property
     def mean(self) -> Fraction:
-        """The mean of (number of +1) − (number of −1) that one person adds to a cell."""
+        """The mean of (number of +1) − (number of −1) in one person's noise in a cell."""
         return self.noise.mean * self.crowds.share
 
     def error(self, users: int) -> CappedError:
@@ -98,21 +103,21 @@ class CappedShares:
         return 1 + float(self._chances @ (self.plus + self.minus))
 
     def above(self, number: int) -> float:
-        """An upper bound on the probability of more noise messages than this."""
+        """An upper bound on the probability that a person sends more noise messages than this."""
         more = (self.plus + self.minus) > number
         return min(1.0, float(self._chances[more].sum()) * (1 + 2 * len(more) * ROUNDING))
 
     # Privacy ------------------------------------------------------------------------------------
 
     def curve(self, budget: Budget) -> PrivacyCurve:
-        """The privacy curve, with the rounding of the table included."""
+        """The privacy curve, including the effect of rounding the table."""
         return _curve(self, budget)
 
     # Sampling -----------------------------------------------------------------------------------
 
     @cached_property
     def _outcomes(self) -> list[tuple[int, int, Fraction]]:
-        """All (number of +1, number of −1), with their probabilities before rounding."""
+        """All pairs (number of +1, number of −1), with their probabilities before rounding."""
         return [
             (max(jump, 0) + pairs, max(-jump, 0) + pairs, chance)
             for jump, pairs, chance in self.noise.outcomes()
@@ -138,7 +143,7 @@ class CappedShares:
         return np.array([float(law.get(entry, 0)) for entry in range(len(self._outcomes))])
 
     def law(self) -> dict[tuple[int, int], Fraction]:
-        """The exact law of the numbers (of +1, of −1) that one person draws."""
+        """The exact joint law of the numbers of +1 and −1 that one person draws."""
         out: dict[tuple[int, int], Fraction] = {}
         for entry, chance in self.table.law.items():
             key = (int(self.plus[entry]), int(self.minus[entry]))
@@ -146,7 +151,7 @@ class CappedShares:
         return out
 
     def totals(self, users: int, cells: int, source: Source) -> NDArray[np.int64]:
-        """The sum of all people's noise: for each cell a row with the numbers of +1 and of −1."""
+        """The noise of all people together: for each cell, a row with the numbers of +1 and −1."""
         law = self.table.law
         weights = [int(law.get(entry, 0) * FINE) for entry in range(len(self._outcomes))]
         copies = np.stack([self.plus, self.minus], axis=1).astype(np.int64)
@@ -165,7 +170,7 @@ def _curve(shares: CappedShares, budget: Budget) -> PrivacyCurve:
 
 
 def wish_of(honest: int, cells: int, slots: int, budget: Budget) -> Wish:
-    """What the search looks for, a little below the allowed δ."""
+    """The target of the search, with a δ that is a little below the allowed δ."""
     crowds = Crowds.of(honest, cells, slots, budget.epsilon / min(cells, 2), budget.delta)
     allowed = budget.delta * (1 - RESERVED)
     return Wish(crowds, slots, budget.epsilon, allowed * (1 - _QUICK[crowds.moved]))
@@ -173,7 +178,7 @@ def wish_of(honest: int, cells: int, slots: int, budget: Budget) -> Wish:
 
 @lru_cache(maxsize=64)
 def calibrated(honest: int, cells: int, slots: int, budget: Budget) -> CappedShares | None:
-    """The noise with the smallest error that the search finds and the exact δ confirms, or None."""
+    """The noise with the smallest error found whose exact δ is within the budget, or None."""
     wish, allowed = wish_of(honest, cells, slots, budget), budget.delta * (1 - RESERVED)
     crowds = wish.crowds
     noise = best_noise(wish)
@@ -192,7 +197,7 @@ def calibrated(honest: int, cells: int, slots: int, budget: Budget) -> CappedSha
             best = shares
         if allowed * (1 - _UNUSED[crowds.moved]) < exact <= allowed:
             break
-        # ln δ is nearly linear in ln c: a step of the secant.
+        # ln δ is nearly linear in ln c, so this is a step of the secant method.
         point = (math.log(noise.scale), math.log(max(exact, 1e-300) / allowed))
         if before != (0.0, 0.0) and point[0] != before[0]:
             slope = min((point[1] - before[1]) / (point[0] - before[0]), -1.0)
@@ -204,7 +209,7 @@ def calibrated(honest: int, cells: int, slots: int, budget: Budget) -> CappedSha
 
 @dataclass(frozen=True)
 class SlotSearch:
-    """Finds capped noise for the options of a protocol, or refuses."""
+    """Finds capped noise for the options of a protocol, or raises `Infeasible`."""
 
     name: str
     budget: Budget
@@ -219,8 +224,9 @@ class SlotSearch:
     def within(self, slots: int) -> CappedShares:
         """The noise with the smallest error that is found for at most this number of slots.
 
-        More slots make the error smaller, except in tiny crowds, in which all numbers are tried.
-        For some numbers the search fails or does badly. Then smaller numbers are tried, too.
+        More slots make the error smaller, except in tiny crowds. In tiny crowds, all numbers of
+        slots are tried. For some numbers of slots, the search fails or finds too large an error.
+        Then a few smaller numbers are tried, too.
         """
         self._check_epsilon()
         tiny, found = self.crowd.honest <= _TINY, list[CappedShares]()
@@ -235,7 +241,7 @@ class SlotSearch:
         return min(found, key=self.error_ratio)
 
     def _as_hoped(self, shares: CappedShares | None, slots: int) -> bool:
-        """Whether the exact calibration confirms nearly the error that the search found."""
+        """Whether the calibrated error is nearly as small as the error that the search found."""
         wish = self._wish(slots)
         noise = best_noise(wish)
         if shares is None or noise is None:
@@ -243,13 +249,13 @@ class SlotSearch:
         return shares.noise.variance <= 1.01 * noise.variance
 
     def least(self, error_ratio: float | None, most: int | None) -> CappedShares:
-        """The noise with the least number of slots, up to `most`, for this error."""
+        """The noise with the fewest slots, up to `most`, that reaches this ratio of the error."""
         self._check_epsilon()
         dishonesty = math.sqrt(self.crowd.users / self.crowd.honest)
         wanted, most = error_ratio or _USUAL_RATIO * dishonesty, most or MOST_SLOTS
 
         def enough(slots: int) -> bool:
-            """Whether the search finds a small enough error. It is not checked exactly yet."""
+            """Whether the search finds a small enough error. Its exact δ is not checked here."""
             wish = self._wish(slots)
             noise = best_noise(wish)
             return noise is not None and wish.error_ratio(noise) * dishonesty <= wanted
@@ -296,7 +302,7 @@ class SlotSearch:
         return wish_of(self.crowd.honest, self.cells, slots, self.budget)
 
     def _infeasible(self, slots: int) -> Infeasible:
-        """The refusal of a number of slots, with the nearest setting that is known."""
+        """The exception for too few slots, with the nearest setting that is known to work."""
         buckets = "" if self.cells == 1 else f" in {self.cells} buckets"
         refusal = (
             f"{self.name} finds no noise with {slots} slots for epsilon="
@@ -313,7 +319,7 @@ class SlotSearch:
         return Infeasible(refusal)
 
     def _too_exact(self, wanted: float, most: int) -> Infeasible:
-        """The refusal of an error that no number of slots has."""
+        """The exception for a ratio of the error that no allowed number of slots reaches."""
         wish = self._wish(most)
         noise = best_noise(wish)
         if noise is None:

@@ -1,7 +1,8 @@
-"""The error of geometric noise, which is the difference of NB(t, b) and an independent NB(t, a).
+"""The error of geometric noise: the difference between independent variables NB(t, b) and NB(t, a).
 
-With t = 1 and b = a it is two-sided geometric, P(z) = (1−a)/(1+a)·a^|z|. This is the law of central
-noise, and of the shares of all h honest people together. If n > h people add shares, t = n/h.
+NB is the negative binomial law. If t = 1 and b = a, the difference is two-sided geometric:
+P(z) = (1−a)/(1+a)·a^|z|. This is the law of central noise, and also the law of the sum of the
+shares of all h honest people. If n > h people add shares, t = n/h.
 """
 
 import math
@@ -20,14 +21,14 @@ _FINEST = 2.0**-12  # the smallest rate for which a law is tabulated
 
 @dataclass(frozen=True)
 class GeometricError:
-    """The difference of two independent NB(t, e^−rate)."""
+    """The difference between two independent variables with the law NB(t, e^−rate)."""
 
     rate: float
     times: Fraction = Fraction(1)
 
     @property
     def standard_error(self) -> float:
-        # √(2a)/(1−a) = 1/(√2·sinh(rate/2)), which does not cancel for small rates.
+        # √(2a)/(1−a) = 1/(√2·sinh(rate/2)). The second form is accurate for small rates.
         return math.sqrt(self.times / 2) / math.sinh(self.rate / 2)
 
     def tail(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -37,10 +38,10 @@ class GeometricError:
             return np.where(values >= 0, inside, 1 - inside)
         step = math.ceil(_FINEST / self.rate)
         beyond = _tails(self.times, self.rate * step)
-        # If a step has several units, one more step covers the integers between the steps.
+        # If a step is longer than 1, one more step covers the integers between the steps.
         at = np.floor(np.abs(values + 0.5) / step).astype(np.int64)
         known = beyond[np.clip(at - (step > 1), 0, len(beyond) - 1)]
-        known = np.where(at < (step > 1), 0.5, known)  # by symmetry, for z ≥ 0
+        known = np.where(at < (step > 1), 0.5, known)  # by symmetry, an upper bound for z ≥ 0
         return np.where(values >= 0, known, 1.0 if step > 1 else 1 - known)
 
     def margins(self, confidence: float) -> tuple[float, float]:
@@ -50,7 +51,7 @@ class GeometricError:
 
 @dataclass(frozen=True)
 class UnequalError:
-    """The difference of NB(t, e^−plus_rate) and NB(t, e^−minus_rate), minus its mean."""
+    """The difference between NB(t, e^−plus_rate) and NB(t, e^−minus_rate), minus its mean."""
 
     plus_rate: float
     minus_rate: float
@@ -64,7 +65,7 @@ class UnequalError:
 
     @property
     def mean(self) -> float:
-        """The mean of the difference."""
+        """The mean of NB(t, e^−plus_rate) minus the mean of NB(t, e^−minus_rate)."""
         plus, minus = (1 / math.expm1(rate) for rate in (self.plus_rate, self.minus_rate))
         return float(self.times) * (plus - minus)
 
@@ -103,7 +104,7 @@ def _tails(times: Fraction, rate: float) -> NDArray[np.float64]:
     law = laws.negative_binomial(times, Fraction(math.exp(-rate)))
     size = 1 << (2 * len(law.mass)).bit_length()
     mass = np.fft.irfft(np.abs(np.fft.rfft(law.mass, size)) ** 2, size)[: size // 2]
-    # Transforms have an error of about 1e-16 per entry. The sum of these errors is added.
+    # Fourier transforms have an error of about 1e-16 per entry. 1e-13 covers the sum of errors.
     tails: NDArray[np.float64] = np.cumsum(np.maximum(mass, 0.0)[::-1])[::-1][1:] + 1e-13
-    # Beyond the table, there is only the mass that the law cut off.
+    # Beyond the table, there is only the mass that was cut off from the law.
     return np.append(tails, 2 * law.tail)

@@ -1,12 +1,14 @@
-"""A density from bins. A trusted curator adds noise to their counts (Wasserman, Zhou 2010).
+"""A density from the counts of bins, to which a trusted curator adds noise (Wasserman, Zhou 2010).
 
 Notation    See `protocols.density_histogram`.
-Randomizer  None: people send the bin of their number to the curator.
-Analyzer    The histogram with geometric or Laplace noise in every bin, and the polynomials of
-            `protocols.density_histogram`.
-Privacy     The privacy of the histogram, pure ε.
-Error       V is near 8/ε² for any number of people, as in `shuffle.density-histogram`.
-Messages    1, to a curator who must be trusted: the local ε is infinite.
+Randomizer  None. People send the bin of their number to the curator.
+Analyzer    The curator adds geometric or Laplace noise to the count of every bin, and computes the
+            polynomials of `protocols.density_histogram` from the noisy counts.
+Privacy     The privacy of the histogram, which is pure ε-differential privacy.
+Error       The variance V of the noise in a bin is near 8/ε² for any number of people, as in
+            `shuffle.density-histogram`.
+Messages    1 per person. The curator who receives it must be trusted, because the local ε is
+            infinite.
 """
 
 from dataclasses import dataclass

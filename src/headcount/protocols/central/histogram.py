@@ -1,14 +1,16 @@
 """Two-sided geometric noise on every bucket of a histogram.
 
-Notation    n people, each in one bucket. The noise has m steps per person (here m = 1), and
-            a = e^{−ε/(2m)}.
-Randomizer  None: people send their bucket to the curator.
-Analyzer    Each count + Z/m, with P(Z = z) = (1−a)/(1+a)·a^|z|. Z is drawn exactly, with ε/(2m) as
-            a rational number.
-Privacy     Replacing one value changes two counts by 1 each, so the guarantee is pure ε.
-            `accounting.buckets` computes the privacy curve of these two buckets.
+Notation    There are n people, each in one bucket. The noise is a multiple of 1/m, where m = 1 for
+            geometric noise and m = 1024 for Laplace noise, and a = e^{−ε/(2m)}.
+Randomizer  None. People send their bucket to the curator.
+Analyzer    Each count plus Z/m, where P(Z = z) = (1−a)/(1+a)·a^|z|. Z is sampled exactly, with
+            ε/(2m) as a rational number.
+Privacy     Replacing one value changes two counts by 1 each, so the guarantee is pure
+            ε-differential privacy. `accounting.buckets` computes the privacy curve of these two
+            buckets.
 Error       Unbiased. The variance of each bucket is 2a/(m(1−a))² for all data.
-Messages    1, to a curator who must be trusted: the local ε is infinite.
+Messages    1 per person. The curator who receives it must be trusted, because the local ε is
+            infinite.
 """
 
 import math
@@ -46,7 +48,7 @@ from headcount.randomness.sources import SecureSource
 
 @dataclass(frozen=True)
 class CuratedBuckets(Estimator):
-    """Counts buckets, and adds noise to every count."""
+    """Counts the people in each bucket, and adds noise to every count."""
 
     rate: Fraction  # ε/(2m)
     steps: int  # m
@@ -64,7 +66,8 @@ class CuratedBuckets(Estimator):
         return (tally.counts * self.steps + noise).astype(np.float64) / self.steps
 
     def shifts(self, users: int, alphabet: Alphabet) -> Shifts:
-        return Shifts(most=1.0, least=0.0)  # the noise is the curator's
+        # The curator's noise does not depend on the messages.
+        return Shifts(most=1.0, least=0.0)
 
     def release_law(self, tally: Tally) -> Mapping[Any, Fraction] | None:
         most = tally.users * self.steps
