@@ -134,6 +134,11 @@ class CappedShares:
         return np.array([minus for _, minus, _ in self._outcomes], dtype=np.uint8)
 
     @cached_property
+    def copies(self) -> NDArray[np.uint16]:
+        """The numbers of +1 and of −1 for each entry of the table, in two bytes."""
+        return np.stack([self.plus, self.minus], axis=1).view(np.uint16).ravel()
+
+    @cached_property
     def table(self) -> ThresholdTable:
         return ThresholdTable.fine([chance for _, _, chance in self._outcomes])
 

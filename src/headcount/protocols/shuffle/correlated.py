@@ -56,6 +56,8 @@ from headcount.protocols.correlated_noise import CorrelatedNoise, cheapest_flood
 from headcount.protocols.correlated_protocol import WISHES, CorrelatedProtocol, NoiseFamily
 
 _ROOM = 2.0**-24  # a margin above the relative rounding error of all laws
+_PEOPLE = 1 << 15  # messages are made for this many people at a time, so that caches hold them
+_SIGNS = np.tile(np.array([1, -1], dtype=np.int8), _PEOPLE)
 
 
 # Randomizer -----------------------------------------------------------------------------------
@@ -109,15 +111,18 @@ class CappedCountRandomizer(Randomizer):
         return self.noise.messages_per_user
 
     def send(self, encoded: NDArray[np.uint8], source: Source) -> Messages:
-        entries = self.noise.table.sample(source, len(encoded))
-        # For each person, the messages +1 come before the messages −1.
-        copies = np.empty((len(encoded), 2), dtype=np.uint8)
-        copies[:, 0] = self.noise.plus[entries]
-        copies[:, 0] += encoded
-        copies[:, 1] = self.noise.minus[entries]
-        signs = np.tile(np.array([1, -1], dtype=np.int8), len(encoded))
-        payload = np.repeat(signs, copies.ravel())
-        return Messages(payload, len(encoded), copies.sum(axis=1, dtype=np.uint8))
+        counts = np.empty(len(encoded), dtype=np.uint8)
+        payload = [np.zeros(0, dtype=np.int8)]
+        for start in range(0, len(encoded), _PEOPLE):
+            people = slice(start, start + _PEOPLE)
+            held = encoded[people]
+            copies = self.noise.copies[self.noise.table.sample(source, len(held))]
+            # For each person, the messages +1 come before the messages −1.
+            each = copies.view(np.uint8).reshape(-1, 2)
+            each[:, 0] += held
+            np.add(each[:, 0], each[:, 1], out=counts[people])
+            payload.append(np.repeat(_SIGNS[: each.size], each.ravel()))
+        return Messages(np.concatenate(payload), len(encoded), counts)
 
     def law(self, value: int) -> BundleLaw:
         return _bundles(self.noise.law(), value)
