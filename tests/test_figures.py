@@ -374,7 +374,7 @@ def test_a_figure_of_nothing_is_refused() -> None:
         lambda: figures.rate_figure("Rate", {"panel": {"a": [(10.0, 0.0)]}}),
     ]
     for make in empty:
-        with pytest.raises(InvalidParameter, match="must have something"):
+        with pytest.raises(InvalidParameter, match="numbers to show, got none"):
             make()
 
 
