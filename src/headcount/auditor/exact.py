@@ -53,7 +53,7 @@ class ExactAudit:
 
     @property
     def epsilon(self) -> float:
-        """The least ε at this δ; `inf` if none is enough."""
+        """The least ε at this δ. It is `inf` if no ε is enough."""
         return self.loss.epsilon
 
     @property
@@ -131,14 +131,14 @@ def exact_audit(
     delta: float | None = None,
     claim: float | None = None,
 ) -> ExactAudit:
-    """The least ε at δ of what an adversary sees, over all neighboring datasets of these values.
+    """The least ε at δ for the view of an adversary, over all neighboring datasets of these values.
 
     In the local view the adversary sees one person's messages. In the shuffle view it sees the
-    messages of `users` people without their order. In the central view it sees the release; then
-    the law is a function of the dataset, a tuple of values. In the shuffler view it is a shuffler
-    that adds noise: it knows its noise and sees the release. A protocol has its own values, number
-    of honest people and trust model, and its own claim if no `claim` is given. Real numbers cannot
-    be listed, so the result holds only for the given `values`.
+    messages of `users` people without their order. In the central view it sees the release. The law
+    is then a function of the dataset, a tuple of values. In the shuffler view the adversary is a
+    shuffler that adds noise. It knows this noise and sees the release. A protocol has its own
+    values, number of honest people and trust model, and its own claim if no `claim` is given. Real
+    numbers cannot be listed, so the result holds only for the given `values`.
 
         exact_audit(protocol("local.k-ary", Histogram(4), Budget(1), Crowd(5)))
         exact_audit(lambda x: {((x, 1), (1 - x, 1)): Fraction(1)}, [0, 1], users=3, view="shuffle")

@@ -50,7 +50,7 @@ _CHANCES = (*(math.sin(math.pi * step / 200) ** 2 for step in range(100)), 1.0)
 
 @dataclass(frozen=True)
 class Thresholds:
-    """The most that a user accepts.
+    """The largest values that a user accepts.
 
     `odds` is the factor by which the odds of any statement about a person may rise. `exception` is
     the chance that they rise further. `advantage` is the chance that a test detects a value, minus
@@ -174,7 +174,9 @@ class PrivacyReport:
 
     @property
     def points(self) -> dict[str, Points]:
-        """The points of two curves: `detection` by false alarms, and `belief` by prior belief."""
+        """The points of two curves: `detection` against false alarms, and `belief` against prior
+        belief.
+        """
         curves = {"detection": self.detection, "belief": self.belief}
         return {name: tuple((at, curve(at)) for at in _CHANCES) for name, curve in curves.items()}
 
