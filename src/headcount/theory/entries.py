@@ -112,7 +112,7 @@ def _local_density(at: Setting) -> float:
 
 
 _PAIR = "Kairouz, Oh, Viswanath 2015, The Composition Theorem for Differential Privacy"
-_TWO_POINTS = f"two-point argument (derived in headcount.theory.limits) on {_PAIR}"
+_TWO_POINTS = f"two-point argument (derived in headcount.theory.limits), based on {_PAIR}"
 _EIGENVALUES = (
     "eigenvalues of a private channel (derived in headcount.theory.limits), as in Ye, Barg 2018, "
     "Optimal Schemes for Discrete Distribution Estimation under Locally Differential Privacy"
@@ -123,7 +123,7 @@ _SEPARATING = (
 _LOCAL_MINIMAX = (
     "Duchi, Jordan, Wainwright 2018, Minimax Optimal Procedures for Locally Private Estimation"
 )
-_BEST_T = "the best t from 1 to {people}; κ = δₜ + (1−δₜ)·tanh²(tε/2), δₜ = δ(e^{{tε}}−1)/(e^ε−1)"
+_BEST_T = "the maximum is over t from 1 to {people}; κ = δₜ + (1−δₜ)·tanh²(tε/2), δₜ = δ(e^{{tε}}−1)/(e^ε−1)"
 # The noise of a shuffler hides people whether others are honest or not, like that of a curator.
 _MIXES = "the shuffler adds no noise"
 
@@ -147,7 +147,7 @@ ENTRIES = (
         "lower bound",
         "max (t/2)·√(1 − κ), near 0.66/ε",
         "No answer that hides one person's value has a smaller error for all data, biased or not.",
-        "biased answers too; " + _BEST_T.format(people="n"),
+        "holds for biased answers, too; " + _BEST_T.format(people="n"),
         _TWO_POINTS,
         _always,
         lambda at: math.sqrt(limits.any_answer(at.epsilon, at.delta, at.users)),
@@ -173,7 +173,7 @@ ENTRIES = (
         "lower bound",
         "√((d−1)²(w+(d−w)b)²/(d²·w(d−w)(1−b)²) − (d−1)/d²), near 2/ε; b = e^−ε",
         "No unbiased counts of all buckets have a smaller error in the worst of them.",
-        "δ = 0; unbiased; the w from 1 to d−1 with the smallest value",
+        "δ = 0; unbiased; w from 1 to d−1 minimizes the bound",
         _EIGENVALUES,
         _pure,
         lambda at: math.sqrt(limits.all_buckets(at.epsilon, at.buckets)),
@@ -241,7 +241,7 @@ ENTRIES = (
         "lower bound",
         "max (t/2)·√(1 − κ), near 0.66/ε",
         "No answer that hides one person's value has a smaller error for all data, biased or not.",
-        "biased answers too; any number of messages; " + _BEST_T.format(people="n"),
+        "holds for biased answers, too; any number of messages; " + _BEST_T.format(people="n"),
         _TWO_POINTS,
         _always,
         lambda at: math.sqrt(limits.any_answer(at.epsilon, at.delta, at.users)),
@@ -266,8 +266,8 @@ ENTRIES = (
         "lower bound",
         "√n/(2·sinh(ε/2))",
         "With one message per person and δ = 0, shuffling does not help: the local bound holds.",
-        f"δ = 0; one message per person, from the same randomizer for all; {_MIXES}; unbiased",
-        f"{_SEPARATING}; then local.*.lower",
+        f"δ = 0; one message per person, with the same randomizer for everybody; {_MIXES}; unbiased",
+        f"{_SEPARATING}; combined with local.*.lower",
         _pure,
         _local_lower,
         messages="one",
@@ -280,7 +280,7 @@ ENTRIES = (
         "√(n/h)/ε",
         "With more than one message per person, errors are near those of a curator. 1 + o(1) "
         "messages are enough.",
-        "1/h ≤ ε ≤ 1, 0 < δ ≤ ε/4; more than one message per person, and maybe many for d buckets "
+        "1/h ≤ ε ≤ 1, 0 < δ ≤ ε/4; more than one message per person, and possibly many for d buckets "
         "or real numbers",
         "Ghazi, Kumar, Manurangsi, Pagh 2020, Private Counting from Anonymous Messages (ICML); "
         "Ghazi, Kumar, Manurangsi, Pagh, Sinha 2021, Differentially Private Aggregation in the "
@@ -341,7 +341,7 @@ ENTRIES = (
         "min(n^(1/4), √d)",
         "With one message per person, the largest error of all buckets grows with their number.",
         "ln(1/δ) ≤ hε², ε ≤ 1, 0 < δ < 1/n; one message per person; "
-        f"{_MIXES}; up to logarithms and powers of ε",
+        f"{_MIXES}; up to logarithmic factors and powers of ε",
         "Ghazi, Golowich, Kumar, Pagh, Velingker 2021, On the Power of Multiple Anonymous Messages "
         "(EUROCRYPT)",
         _one_message,
@@ -385,10 +385,10 @@ ENTRIES = (
         "lower bound",
         "max √(n(1−κ)(1−c)/4 + n²(1−κ)²/(nI+J)), near √n/ε if nε² is large",
         "No answer has a smaller error for all data, biased or not.",
-        "biased answers too; everybody sends one message, which may depend on earlier messages; "
+        "holds for biased answers, too; everybody sends one message, which may depend on earlier messages; "
         "κ = δ + (1−δ)·T, T = tanh²(ε/2); "
-        "the best w below 1; c = w²(1/3 − 2/π²), I = 4δ/(1−w²) + 4(1−δ)T/(1−Tw²), J = 4π²/w²",
-        f"van Trees' inequality (derived in headcount.theory.limits) on {_PAIR}",
+        "the maximum is over w below 1; c = w²(1/3 − 2/π²), I = 4δ/(1−w²) + 4(1−δ)T/(1−Tw²), J = 4π²/w²",
+        f"van Trees' inequality (derived in headcount.theory.limits), based on {_PAIR}",
         _always,
         lambda at: math.sqrt(limits.any_local_answer(at.epsilon, at.delta, at.users)),
     ),
