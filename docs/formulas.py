@@ -200,7 +200,7 @@ class _Parser:
         self.at = self.spaces()
         if self.at == start:
             if self.peek() in "|[" and self.depth and self.text[start - 1] not in "^1":
-                raise _NoFormula  # a closing bracket begins no factor
+                raise _NoFormula  # this bracket closes
             return " " + self.factor()
         begin = self.at
         tex = self.factor()

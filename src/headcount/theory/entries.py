@@ -123,7 +123,10 @@ _SEPARATING = (
 _LOCAL_MINIMAX = (
     "Duchi, Jordan, Wainwright 2018, Minimax Optimal Procedures for Locally Private Estimation"
 )
-_BEST_T = "the maximum is over t from 1 to {people}; κ = δₜ + (1−δₜ)·tanh²(tε/2), δₜ = δ(e^{{tε}}−1)/(e^ε−1)"
+_BEST_T = (
+    "the maximum is over t from 1 to {people}; κ = δₜ + (1−δₜ)·tanh²(tε/2), "
+    "δₜ = δ(e^{{tε}}−1)/(e^ε−1)"
+)
 # The noise of a shuffler hides people whether others are honest or not, like that of a curator.
 _MIXES = "the shuffler adds no noise"
 
