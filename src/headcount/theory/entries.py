@@ -269,7 +269,8 @@ ENTRIES = (
         "lower bound",
         "√n/(2·sinh(ε/2))",
         "With one message per person and δ = 0, shuffling does not help: the local bound holds.",
-        f"δ = 0; one message per person, with the same randomizer for everybody; {_MIXES}; unbiased",
+        "δ = 0; one message per person, with the same randomizer for everybody; "
+        f"{_MIXES}; unbiased",
         f"{_SEPARATING}; combined with local.*.lower",
         _pure,
         _local_lower,
@@ -283,8 +284,8 @@ ENTRIES = (
         "√(n/h)/ε",
         "With more than one message per person, errors are near those of a curator. 1 + o(1) "
         "messages are enough.",
-        "1/h ≤ ε ≤ 1, 0 < δ ≤ ε/4; more than one message per person, and possibly many for d buckets "
-        "or real numbers",
+        "1/h ≤ ε ≤ 1, 0 < δ ≤ ε/4; more than one message per person, and possibly many for d "
+        "buckets or real numbers",
         "Ghazi, Kumar, Manurangsi, Pagh 2020, Private Counting from Anonymous Messages (ICML); "
         "Ghazi, Kumar, Manurangsi, Pagh, Sinha 2021, Differentially Private Aggregation in the "
         "Shuffle Model (ICML); lower bound: shuffle.*.lower",
@@ -388,9 +389,9 @@ ENTRIES = (
         "lower bound",
         "max √(n(1−κ)(1−c)/4 + n²(1−κ)²/(nI+J)), near √n/ε if nε² is large",
         "No answer has a smaller error for all data, biased or not.",
-        "holds for biased answers, too; everybody sends one message, which may depend on earlier messages; "
-        "κ = δ + (1−δ)·T, T = tanh²(ε/2); "
-        "the maximum is over w below 1; c = w²(1/3 − 2/π²), I = 4δ/(1−w²) + 4(1−δ)T/(1−Tw²), J = 4π²/w²",
+        "holds for biased answers, too; everybody sends one message, which may depend on earlier "
+        "messages; κ = δ + (1−δ)·T, T = tanh²(ε/2); the maximum is over w below 1; "
+        "c = w²(1/3 − 2/π²), I = 4δ/(1−w²) + 4(1−δ)T/(1−Tw²), J = 4π²/w²",
         f"van Trees' inequality (derived in headcount.theory.limits), based on {_PAIR}",
         _always,
         lambda at: math.sqrt(limits.any_local_answer(at.epsilon, at.delta, at.users)),
