@@ -256,8 +256,7 @@ ENTRIES = (
         "lower bound",
         "√⌊n/h⌋ · √((d−1)²(w+(d−w)b)²/(d²·w(d−w)(1−b)²) − (d−1)/d²); b = e^−ε",
         "No unbiased shuffled counts of all buckets have a smaller error in the worst of them.",
-        f"δ = 0; unbiased; no shared randomness; {_MIXES}; the w from 1 to d−1 with the smallest "
-        "value",
+        f"δ = 0; unbiased; no shared randomness; {_MIXES}; w from 1 to d−1 minimizes the bound",
         _EIGENVALUES + ", for each of ⌊n/h⌋ crowds of h people",
         _pure,
         _shuffle_buckets,
@@ -403,8 +402,8 @@ ENTRIES = (
         "lower bound",
         "√n · √((d−1)²(w+(d−w)b)²/(d²·w(d−w)(1−b)²) − (d−1)/d²), near 2√n/ε; b = e^−ε",
         "No unbiased counts of all buckets have a smaller error in the worst of them.",
-        "δ = 0; unbiased; everybody sends one message, independently; the w from 1 to d−1 with "
-        "the smallest value",
+        "δ = 0; unbiased; everybody sends one message, independently; w from 1 to d−1 minimizes "
+        "the bound",
         _EIGENVALUES,
         _pure,
         lambda at: math.sqrt(at.users * limits.all_buckets(at.epsilon, at.buckets)),
