@@ -53,7 +53,7 @@ PAGES = {
     ),
     "theory": (
         "Theory",
-        "Known bounds that hold for all protocols.",
+        "Known lower bounds and rates for all protocols.",
         "bounds Bound survey_worth",
     ),
     "errors": (

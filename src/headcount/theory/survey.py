@@ -8,7 +8,7 @@ from headcount.core.tasks.histogram import MOST_BUCKETS
 
 
 def survey_worth(users: int, epsilon: float, buckets: int = 2) -> float:
-    """The number of respondents without privacy whose answers are worth `users` private answers.
+    """The number of answers without privacy that are worth as much as `users` private answers.
 
     In local trust it is nε²/d up to a constant, for the shares of d buckets and ε ≤ 1 (Duchi,
     Jordan, Wainwright 2018, Minimax Optimal Procedures for Locally Private Estimation). For a
