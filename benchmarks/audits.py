@@ -28,21 +28,24 @@ _HEADINGS = (
 _INTRODUCTION = """\
 # Audits of peers
 
-Written by `make bench`, or by `python -m benchmarks.audits` alone; do not edit.
+`make bench`, or `python -m benchmarks.audits` alone, writes this page. Do not edit it.
 
 [`hc.audit`](auditing.md) uses only the outputs of other libraries. "Consistent" means that the runs
 showed no violation at a confidence of {confidence:g}. A "refuted" claim was refuted twice. The
-second audit used new runs and a confidence of 1 − 1e-9; its result is shown. *Event* says which
-outputs were counted, and how often each dataset gave one of them. For instance, "everything
-one of 4: 0.748 against 0" means that the whole output was one of four specific outputs. "Last bits"
-is the value of the lowest set bit of a float. *Why* was found by reading the code. The measured ε
-is a lower bound: the true ε may be far larger, or infinite. Plain sums of floats reveal values by
-their last bits. This is known for all such libraries, and it is not a fault of their formulas.
+second audit used new runs and a confidence of 1 − 1e-9, and its result is shown. *Event* says which
+outputs were counted, and what share of the runs on each dataset gave one of these outputs. For
+instance, "everything one of 4: 0.748 against 0" means that the whole output was one of four
+specific outputs in 0.748 of the runs on one dataset, and in no run on the other. "Last bits" is the
+value of the lowest set bit of a float. *Why* is an explanation from the code of the library. The
+measured ε is a lower bound: the true ε may be far larger, or infinite. Plain sums of floats reveal
+values through their last bits. This problem is known for all such libraries, and it is not a fault
+of their formulas.
 
-- pure-ldp and multi-freq-ldpy are audited in the local view: one person's report as the client
-  returns it. A hashed report is reduced to what a server uses: which of two values it supports.
-- diffprivlib and OpenDP are audited in the central view: what a curator releases.
-- The claim is the requested ε. For OpenDP it is the ε that `map` states.
+- pure-ldp and multi-freq-ldpy are audited in the local view, which is one person's report as the
+  client returns it. A hashed report is reduced to the part that a server uses: which of two values
+  it supports.
+- diffprivlib and OpenDP are audited in the central view, which is the release of a curator.
+- The claim is the requested ε. For OpenDP, it is the ε that `map` states.
 """
 
 

@@ -69,7 +69,7 @@ def test_queries(headcount: Headcount, tmp_path: Path) -> None:
     answer = asked(headcount, "--query", query, *SURE)
     assert answer["value"] == people[people.age >= 50].smoker.sum()
     for arguments, says in (
-        (["town.parquet", "--query", query], "a file or --query must be given, and not both"),
+        (["town.parquet", "--query", query], "a file or --query must be given, but not both"),
         (["--query", "SELECT nothing FROM nowhere"], "unreadable-data: the query must be readable"),
         (["--query", "DROP TABLE x"], "`query` must be the text of one SELECT, got 'DROP"),
         (["--query", "SELECT * FROM 'town.parquet'"], "`column` must name one of the columns"),

@@ -118,7 +118,7 @@ def _claimed(epsilon: float | None, delta: float) -> Budget:
 
 
 def _quiet() -> AbstractContextManager[Any]:
-    """What a function prints goes to standard error, and only the answer to standard output."""
+    """Sends everything that a function prints to standard error. Standard output has the answer."""
     return redirect_stdout(sys.stderr)
 
 

@@ -40,7 +40,7 @@ class RunOptions:
         bool,
         typer.Option(
             "--batch",
-            help="The function takes (dataset, count) and returns the results of that many runs.",
+            help="The function takes (dataset, count) and returns the results of `count` runs.",
         ),
     ] = False
     runs: Annotated[int, typer.Option(help="Maximum number of runs on each dataset.")] = 100_000
@@ -71,15 +71,15 @@ class ListOptions:
         bool,
         typer.Option(
             "--exact",
-            help="Compute the exact epsilon of a small crowd: list all outcomes of all neighboring "
-            "datasets, in fractions. A function must return the distribution of one person's "
-            "messages: {((message, copies), …): Fraction}.",
+            help="Compute the exact epsilon of a small crowd. All outcomes of all neighboring "
+            "datasets are listed, with fractions as probabilities. A function must return the "
+            "distribution of one person's messages: {((message, copies), …): Fraction}.",
         ),
     ] = False
     values: Annotated[
         str | None,
         typer.Option(
-            help="Values that people may hold, as JSON, for --exact. [default: those of the "
+            help="Values that people may hold, as JSON, for --exact. [default: the values of the "
             "protocol]"
         ),
     ] = None
@@ -120,7 +120,7 @@ class ReportOptions:
 
 
 def check_usage(given: dict[str, Any], *, of_protocol: bool) -> None:
-    """Refuse options that would change nothing."""
+    """Refuse options that would have no effect."""
     exact, report = "--exact" in given, "--report" in given
     if exact and report:
         raise InvalidParameter("--exact and --report must not come together, got both")

@@ -54,18 +54,18 @@ def compare(
     delta: Delta = 1e-6,
     dishonest: Annotated[
         str | None,
-        typer.Option(help="Share of people who may not follow the protocol, such as 10%."),
+        typer.Option(help="Share of people who might not follow the protocol, such as 10%."),
     ] = None,
     question: TaskOptions,
     calibration: Annotated[
         str,
         typer.Option(
             help="How the noise is calibrated: exact computes the privacy loss, paper uses the "
-            "published formula, both compares them."
+            "published formula, and both compares the two."
         ),
     ] = "exact",
     runs: Annotated[
-        int, typer.Option(help="Number of simulated runs at every point, with made-up people.")
+        int, typer.Option(help="Number of simulated runs with made-up people at every point.")
     ] = 0,
     seed: Annotated[
         int | None, typer.Option(help="Seed of the simulation, which makes it repeatable.")

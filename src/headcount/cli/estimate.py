@@ -47,8 +47,8 @@ def estimate(
         str | None,
         typer.Option(
             help=f"What to estimate: {', '.join(TASKS)}. [default: histogram if --buckets is "
-            "given, density if --smoothness is, mean if --low or --high is; otherwise count, the "
-            "number of values equal to 1]",
+            "given, density if --smoothness is given, mean if only --low or --high is given; "
+            "otherwise count, the number of values equal to 1]",
             autocompletion=complete_task,
         ),
     ] = None,
@@ -57,13 +57,13 @@ def estimate(
     ledger: Annotated[
         str | None,
         typer.Option(
-            help="Ledger, a file or postgresql://…, that records the spent budget before the "
-            "answer is released. Nothing is released beyond its limit."
+            help="Ledger that records the spent budget before the answer is released: a file, or "
+            "postgresql://… for a database. A release that exceeds its limit is refused."
         ),
     ] = None,
     dataset: Annotated[
         str | None,
-        typer.Option(help="Which of the ledger's datasets to charge. [default: the only one]"),
+        typer.Option(help="Dataset of the ledger to charge. [default: the only dataset]"),
     ] = None,
     trust: Annotated[
         Trust | None,
@@ -76,8 +76,8 @@ def estimate(
         str | None,
         typer.Option(
             "--protocol",
-            help="Name of the protocol. --calibration and --option need it. [default: the one with "
-            "the least worst-case error under --trust]",
+            help="Name of the protocol. It is required with --calibration and --option. [default: "
+            "the protocol with the smallest worst-case error under --trust]",
             autocompletion=complete_protocol,
         ),
     ] = None,
@@ -85,7 +85,9 @@ def estimate(
     stated: AnswerOptions,
     seed: Annotated[
         int | None,
-        typer.Option(help="Seed that makes the noise repeatable, for tests. Needs --not-private."),
+        typer.Option(
+            help="Seed that makes the noise repeatable, for tests. Requires --not-private."
+        ),
     ] = None,
     not_private: Annotated[
         bool,
@@ -105,7 +107,7 @@ def estimate(
     book = None if ledger is None else Ledger.open(ledger)
     checks.confidence(stated.confidence)
     options = calibrated.named()
-    wanted: Task | None = None  # bins make it
+    wanted: Task | None = None  # stays None if --bins defines the task
     budget: Budget | None = None
     planned: Plan | None = None
     if plan is not None:

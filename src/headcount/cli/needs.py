@@ -1,4 +1,4 @@
-"""The inverse questions of `headcount plan`: which epsilon or how many people a margin needs."""
+"""The inverse questions of `headcount plan`: which epsilon, or how many people, a margin needs."""
 
 from dataclasses import dataclass
 
@@ -12,7 +12,7 @@ from headcount.planner.margin import Margin
 
 @dataclass(frozen=True)
 class Needed:
-    """What a margin needs."""
+    """Finds the epsilon or the number of people that a margin needs."""
 
     task: Task
     margin: Margin | None

@@ -29,7 +29,7 @@ class CrowdOptions:
     dishonest: Annotated[
         str | None,
         typer.Option(
-            help="Share of people who may not follow the protocol, such as 10%, instead of "
+            help="Share of people who might not follow the protocol, such as 10%, instead of "
             "--honest. Several shares, such as 0%,10%,50%, are compared."
         ),
     ] = None
@@ -52,14 +52,14 @@ class CrowdOptions:
 
 @dataclass(frozen=True)
 class MarginOptions:
-    """How far off the answer may be."""
+    """How large the error of the answer may be."""
 
     margin: Annotated[
         str | None,
         typer.Option(
             help="Maximum margin of error: a number, or a share of the crowd or range, such as 1%. "
-            "Without --users, the number of people needed is computed; without --epsilon, the "
-            "epsilon needed."
+            "Without --users, the required number of people is computed. Without --epsilon, the "
+            "required epsilon is computed."
         ),
     ] = None
     confidence: Confidence = 0.95
@@ -80,16 +80,16 @@ class MarginOptions:
 
 @dataclass(frozen=True)
 class LimitOptions:
-    """What a protocol may cost, and what the plan is for."""
+    """The limits on the cost of a protocol, and the purpose of the plan."""
 
     purpose: Annotated[
         Purpose,
         typer.Option(
             "--for",
-            help="Rank all protocols (accuracy), or only those that can collect data from real "
-            f"people (collection): not central, with at most {FEW_SLOTS} slots and {FEW_BYTES:,} "
-            f"bytes per person and an influence of at most {FEW_ERRORS} standard errors, unless "
-            "other limits are given.",
+            help="Rank all protocols (accuracy), or only protocols that can collect data from real "
+            "people (collection). The latter are not central. Unless you set other limits, they "
+            f"have at most {FEW_SLOTS} slots and {FEW_BYTES:,} bytes per person, and one person's "
+            f"influence is at most {FEW_ERRORS} standard errors.",
         ),
     ] = Purpose.ACCURACY
     max_messages: Annotated[
@@ -101,7 +101,7 @@ class LimitOptions:
     ] = None
     max_bytes: Annotated[
         int | None,
-        typer.Option(help="Maximum number of bytes per person, with each message sealed."),
+        typer.Option(help="Maximum number of bytes per person, if each message is encrypted."),
     ] = None
     max_influence: Annotated[
         float | None,
@@ -128,7 +128,7 @@ class SavedOptions:
         str | None,
         typer.Option(
             "--protocol",
-            help="Protocol that the saved plan runs. [default: the best]",
+            help="Protocol that the saved plan runs. [default: the best protocol]",
             autocompletion=complete_protocol,
         ),
     ] = None
@@ -141,16 +141,18 @@ class SavedOptions:
         if self.out is None:
             return
         if self.out.suffix != ".json":
-            raise InvalidParameter(f"a plan must end in .json, got {self.out.name!r}")
+            raise InvalidParameter(
+                f"the file name of a plan must end in .json, got {self.out.name!r}"
+            )
         if trust is None and self.name is None and purpose is Purpose.ACCURACY:
             raise InvalidParameter(
                 "--out must come with --trust or --protocol, or with --for collection: otherwise "
-                "the plan would always run a central protocol, which has the least error"
+                "the plan would always run a central protocol, which has the smallest error"
             )
 
 
 def check_usage(given: dict[str, Any], shares: int) -> None:
-    """Refuse options that would change nothing."""
+    """Refuse options that would have no effect."""
     one_plan = "--users" in given and "--epsilon" in given
     check_matters(
         given,

@@ -16,7 +16,7 @@ from headcount.protocols.registry import protocol_class
 
 
 def complete_task(incomplete: str) -> list[str]:
-    """For the shell: the tasks whose names begin with this."""
+    """The tasks whose names begin with this text, for shell completion."""
     return [name for name in TASKS if name.startswith(incomplete)]
 
 
@@ -36,7 +36,7 @@ Clamp = Annotated[
 
 @dataclass(frozen=True)
 class TaskOptions:
-    """What a task needs besides its name."""
+    """The settings that a task needs besides its name."""
 
     buckets: Annotated[
         str | None,
@@ -67,8 +67,8 @@ class TaskOptions:
     ] = None
 
     def task(self, name: str | None, *, clamp: bool = False) -> Task:
-        """The task with this name. Without one, buckets make a histogram, bounds a mean, and
-        smoothness a density.
+        """The task with this name. Without a name, buckets mean a histogram, smoothness means a
+        density, and bounds alone mean the task `mean`.
         """
         meant = checks.choice("task", name or self._likely(), list(TASKS))
         settings = self._settings(clamp)
@@ -101,7 +101,7 @@ class TaskOptions:
         return "count" if self.low is None and self.high is None else "mean"
 
     def _settings(self, clamp: bool) -> dict[str, Any]:
-        """The settings that were given, by the names that tasks have for them."""
+        """The given settings, under the names of the tasks' parameters."""
         given = {
             "buckets": self._buckets(),
             "open": self.open_buckets or None,
@@ -122,7 +122,7 @@ class TaskOptions:
 
 
 def _parameters(task: str) -> Mapping[str, inspect.Parameter]:
-    """What a task is made with."""
+    """The parameters of a task's constructor."""
     return inspect.signature(task_class(task)).parameters
 
 

@@ -31,7 +31,7 @@ class Trust(StrEnum):
 
 @dataclass(frozen=True)
 class Budget:
-    """The most privacy that one question may cost: (epsilon, delta)-differential privacy.
+    """The maximum privacy loss of one question: (epsilon, delta)-differential privacy.
 
     Take any event, and let q be its probability. If one person's value is replaced by any other,
     the event's new probability is at most e^epsilon·q + delta. The default, delta = 0, is the

@@ -103,8 +103,8 @@ class Infeasible(HeadcountError):
 class BudgetExhausted(HeadcountError):
     """A release does not fit within the limit of its dataset.
 
-    It was not charged, and must not be made. `limit` is what may be spent in all. `remaining` is a
-    pair (ε, δ) that still fits. If possible, its δ is the δ that was asked for. Both are mappings
+    It was not charged, and must not be made. `limit` is the total that may be spent. `remaining` is
+    a pair (ε, δ) that still fits. If possible, its δ is the δ that was asked for. Both are mappings
     by parameter name.
     """
 

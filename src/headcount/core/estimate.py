@@ -150,7 +150,7 @@ class Estimate:
 
     @property
     def sampling_error(self) -> Answer:
-        """The standard deviation that comes from drawing people from a population, independently.
+        """The standard deviation that comes from sampling people independently from a population.
 
         For a mean, it is an upper bound: numbers in [low, high] with mean m have a variance of at
         most (m−low)(high−m). For a density, it is an approximation, and compares the smoothed
@@ -173,9 +173,9 @@ class Estimate:
 
         With several buckets, this holds for each bucket separately, or with `simultaneous=True` for
         all buckets at once. The probability is at least `confidence` if the law of the error is
-        known exactly. It is close to it if the law is assumed to be normal. The interval is cut to
-        possible answers: it stays within the range, and its ends are whole if answers are. Cutting
-        costs no coverage.
+        known exactly. It is close to `confidence` if the law is assumed to be normal. The interval
+        is cut to possible answers: it stays within the range, and its ends are whole if answers
+        are. Cutting costs no coverage.
 
         The true answer is the answer for the people who took part. With `sampling=True` it is the
         answer for the population from which they were drawn at random. The spread of the values is

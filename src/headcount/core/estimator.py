@@ -51,7 +51,7 @@ class Estimator(ABC):
         return MOST_USERS
 
     def count(self, payload: NDArray[Any]) -> NDArray[np.int64]:
-        """What these checked messages add to a tally: by default, the count of each message."""
+        """The tally of these checked messages. By default, it has the count of each message."""
         if self.tally_size == 2:  # many times faster than counting both
             ones = np.count_nonzero(payload)
             return np.array([len(payload) - ones, ones])
@@ -74,9 +74,9 @@ class Estimator(ABC):
 
     @abstractmethod
     def unbiased(self, tally: Tally, source: Source | None = None) -> Answer:
-        """The unbiased estimate. In central trust the curator's noise is added here, and elsewhere
-        the analyzer's noise if `adds_noise`. It is drawn from `source`, or from a secure source if
-        that is None.
+        """The unbiased estimate. In central trust, the curator's noise is added here. In other
+        trust models, the analyzer's noise is added here if `adds_noise` is True. The noise is drawn
+        from `source`, or from a secure source if `source` is None.
         """
 
     @property
@@ -89,8 +89,8 @@ class Estimator(ABC):
     def answer(self, users: int, unbiased: Answer) -> Answer:
         """The answer to the task for an unbiased estimate. By default, the estimate itself.
 
-        It differs if the protocol counts something other than what the task asks for. For
-        example, it counts bins for a density.
+        The answer differs from the estimate if the protocol estimates something else than the task
+        asks for. For example, some protocols count bins for a density.
         """
         return unbiased
 
@@ -109,7 +109,7 @@ class Estimator(ABC):
     # Influence ----------------------------------------------------------------------------------
 
     def shifts(self, users: int, alphabet: Alphabet) -> Shifts:
-        """What single messages add to the answer of `users` people.
+        """How much single messages add to the answer of `users` people.
 
         By default, every message is tried. This is right if the answer is linear in the tally. A
         subclass must state the shifts if the answer is not linear, if the analyzer adds noise, if

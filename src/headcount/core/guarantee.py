@@ -50,12 +50,12 @@ class Guarantee:
 
     @property
     def relies_as_usual(self) -> bool:
-        """Whether the guarantee relies only on what is usual for its trust model."""
+        """Whether the guarantee has only the usual assumptions of its trust model."""
         return self.relies_on == usual_reliance(self.trust, self.honest)
 
     @property
     def warning(self) -> str:
-        """Why the guarantee does not hold. It is empty if it holds."""
+        """Why the guarantee does not hold. It is empty if the guarantee holds."""
         return "" if self.secure else _INSECURE
 
     def to_dict(self) -> dict[str, Any]:

@@ -54,8 +54,8 @@ class Alphabet:
 
     @property
     def bits(self) -> int:
-        """The number of bits that distinguish messages. It is at least 1, since sending a message
-        at all says something.
+        """The number of bits that distinguish messages. It is at least 1, since even the presence
+        of a message carries information.
         """
         return max(1, sum(((c[-1] - c[0]) // c.step).bit_length() for c in self.columns))
 
@@ -112,12 +112,13 @@ class Alphabet:
 
 @dataclass(frozen=True, eq=False)
 class Batch:
-    """Messages of `users` people, as the analyzer gets them. They do not say who sent which.
+    """Messages of `users` people, as the analyzer gets them. They do not say who sent which
+    message.
 
     `secure` says whether all random bits for the messages were secure. For messages that arrive as
-    bytes this is unknown, and it is assumed. `bundled` says whether people may have drawn their
-    messages again until they fitted into a bundle. This is assumed for messages that arrive as
-    bytes.
+    bytes, this is unknown, and they are assumed to be secure. `bundled` says whether people may
+    have drawn their messages again until they fitted into a bundle. This is assumed for messages
+    that arrive as bytes.
     """
 
     payload: NDArray[Any] = field(repr=False)
@@ -151,7 +152,7 @@ class Messages(Batch):
 
     @classmethod
     def one_each(cls, payload: NDArray[Any]) -> "Messages":
-        """Messages of people who sent one each."""
+        """Messages of people who sent one message each."""
         # A broadcast 1 takes no memory, even for a large crowd.
         return cls(payload, len(payload), np.broadcast_to(np.int64(1), len(payload)))
 

@@ -85,12 +85,12 @@ class Protocol(ABC):
     @property
     @abstractmethod
     def randomizer(self) -> Randomizer:
-        """What each person runs. `Infeasible` if the budget cannot be met."""
+        """The part that each person runs. Raises `Infeasible` if the budget cannot be met."""
 
     @property
     @abstractmethod
     def estimator(self) -> Estimator:
-        """What the analyzer runs."""
+        """The part that the analyzer runs."""
 
     @property
     def shuffler(self) -> Shuffler:
@@ -115,7 +115,9 @@ class Protocol(ABC):
     @property
     @abstractmethod
     def local_epsilon(self) -> float:
-        """The ε that is left if shuffler and analyzer collude; `inf` if none is left."""
+        """The ε that is left if the shuffler and the analyzer collude. It is `inf` if there is
+        none.
+        """
 
     @classmethod
     def settings_within(
@@ -133,7 +135,7 @@ class Protocol(ABC):
 
     @classmethod
     def answers(cls, task: Task) -> bool:
-        """Whether the protocol can answer such a task."""
+        """Whether the protocol can answer this task."""
         return isinstance(task, cls.tasks) and (cls.open_buckets or not task.open_values)
 
     @property
@@ -155,7 +157,7 @@ class Protocol(ABC):
         return self.shuffler.duties if self.trust is Trust.SHUFFLE else "none"
 
     def law(self, value: Any) -> BundleLaw | None:
-        """The exact law of one person's messages, by the encoded value: see `Randomizer.law`."""
+        """The exact law of one person's messages for an encoded value: see `Randomizer.law`."""
         return self.randomizer.law(value)
 
     @cached_property
@@ -171,7 +173,7 @@ class Protocol(ABC):
 
     @property
     def sealed_bytes(self) -> int:
-        """The number of bytes that a person sends if each message of a bundle is sealed."""
+        """The number of bytes that a person sends if each message of a bundle is encrypted."""
         return self.slots * sealed_size(self.alphabet)
 
     @cached_property
@@ -187,7 +189,7 @@ class Protocol(ABC):
 
     @cached_property
     def influence(self) -> Influence:
-        """By how much one dishonest person can shift the answer for the built crowd.
+        """How far one dishonest person can shift the answer of the protocol's crowd.
 
         If people send different numbers of messages, this is for bundles of the least size.
         """
@@ -203,7 +205,7 @@ class Protocol(ABC):
     def bundle(
         self, value: Any, source: Source | None = None, *, slots: int | None = None
     ) -> Messages:
-        """One person's messages, filled up with dummies to hide their number.
+        """One person's messages, padded with dummies to hide their number.
 
         The bundles of all people must have the same size. It is `slots`, or by default the least
         size that the budget allows. A `source` of random bits must be given.
@@ -237,8 +239,8 @@ class Protocol(ABC):
     def estimate(self, tally: Tally, source: Source | None = None) -> Estimate:
         """The private answer.
 
-        Only central trust and analyzers who add noise use `source`, since the noise is added now.
-        There every call is a new release. The default source is secure.
+        `source` is used only in central trust and by analyzers that add noise, since the noise is
+        added now. In these cases, every call is a new release. The default source is secure.
         """
         checks.instance("tally", tally, Tally)
         if source is not None:
@@ -267,9 +269,10 @@ class Protocol(ABC):
     def simulate(self, counts: Counts, source: Source) -> Tally:
         """A random tally for a crowd with these values, without making the messages.
 
-        `counts[v]` people hold value v. For numbers it is a mapping {value: people}. The tally has
-        the same law as a tally of messages, up to a negligible total variation: see
-        `randomness.totals`. The shuffler has withheld and added what the protocol asks for.
+        `counts[v]` people hold value v. For numbers, `counts` is a mapping {value: people}. The
+        tally has the same law as a tally of messages, up to a negligible total variation: see
+        `randomness.totals`. The messages that the shuffler withholds or adds are taken into
+        account.
         """
         held = self.task.holding(counts)
         drawn = self.estimator.simulate(held, _checked(source))
@@ -279,10 +282,10 @@ class Protocol(ABC):
     def standard_error(self, counts: Counts | None = None) -> float:
         """The root mean squared error of the estimate, due to privacy noise.
 
-        Everybody is assumed to follow the protocol. `counts[v]` people hold value v; for numbers it
-        is a mapping {value: people}. Without counts, it is the error for the worst data of
-        `crowd.users` people. For a histogram it is the error of the worst bucket. Random rounding
-        of numbers is included.
+        Everybody is assumed to follow the protocol. `counts[v]` people hold value v. For numbers,
+        `counts` is a mapping {value: people}. Without `counts`, the result is the error for the
+        worst data of `crowd.users` people. For a histogram, it is the error of the worst bucket.
+        Random rounding of numbers is included.
         """
         if counts is None:
             return self.estimator.standard_error(self.crowd.users, None)

@@ -33,7 +33,7 @@ def bundle_of(copies: Iterable[tuple[Message, int]]) -> Bundle:
 class Randomizer(ABC):
     """Turns people's values into messages. It holds calibrated numbers and is never changed.
 
-    All methods take encoded values, as `Task.encode` returns them.
+    All methods take the encoded values that `Task.encode` returns.
     """
 
     @property
@@ -69,7 +69,7 @@ class Randomizer(ABC):
         """
 
     def fewer_messages(self, encoded: NDArray[Any]) -> int:
-        """How many messages fewer this value has than the value with the most messages.
+        """How many fewer messages this value has than the value with the most messages.
 
         Noise is not counted. `encoded` is one person's value. A person's number of messages plus
         this number must have the same law for every value.
@@ -83,7 +83,9 @@ class Randomizer(ABC):
         return 1.0 if self.fixed_messages is None else float(slots < self.fixed_messages)
 
     def send_fitting(self, encoded: NDArray[Any], source: Source, slots: int) -> Messages:
-        """One person's messages, drawn again until their noise would fit beside any value."""
+        """One person's messages, drawn again until their noise would fit into the bundle of any
+        value.
+        """
         most = slots - self.fewer_messages(encoded)
         messages = self.send(encoded, source)
         while len(messages.payload) > most:

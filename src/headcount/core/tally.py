@@ -12,12 +12,14 @@ from headcount.core.table import counted
 
 @dataclass(frozen=True, eq=False)
 class Tally:
-    """Counts over the messages of `users` people. The tally of several crowds is the sum of theirs.
+    """Counts of the messages of `users` people. The tally of several crowds is the sum of their
+    tallies.
 
     If messages are shares modulo some number up to 2^63, this number is the `modulus`, and counts
     are added modulo it. Otherwise counts are plain numbers. `secure` and `bundled` have the same
-    meaning as in a `Batch`. `noises` says how often a shuffler has added noise messages, and
-    `noised_users` to the messages of how many people. By default these are all people.
+    meaning as in a `Batch`. `noises` says how often a shuffler has added noise messages.
+    `noised_users` is the number of people to whose messages noise was added. By default, it is the
+    number of all people.
     """
 
     counts: NDArray[np.int64]
@@ -58,7 +60,7 @@ class Tally:
         )
 
     def noised(self, added: NDArray[np.int64], *, alone: bool, secure: bool) -> "Tally":
-        """The tally with a shuffler's noise. If `alone`, the messages of people are thrown away."""
+        """The tally with a shuffler's noise. If `alone`, the messages of people are discarded."""
         counts = added if alone else self._plus(added)
         return replace(
             self,

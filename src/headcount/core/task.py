@@ -43,9 +43,10 @@ class Holding:
 class Task(ABC):
     """A question about a crowd. Protocols see people's values only after `encode`.
 
-    If protocols smooth the answer, `smoothness` says how often the answer can be differentiated.
-    The errors that protocols state are then those of privacy noise, and they differ from point to
-    point. `postprocessing` names the steps of `core.postprocessing` that make sense for the answer.
+    If protocols smooth the answer, `smoothness` says how many times the answer can be
+    differentiated. The errors that protocols state are then those of privacy noise, and they differ
+    from point to point. `postprocessing` names the steps of `core.postprocessing` that make sense
+    for the answer.
     """
 
     name: ClassVar[str]
@@ -68,7 +69,7 @@ class Task(ABC):
         """
 
     def fits(self, values: NDArray[Any]) -> NDArray[np.bool_]:
-        """Which of these values a person may hold. By default, this tries to encode each alone."""
+        """Which of these values a person may hold. By default, each value is encoded alone."""
 
         def alone(value: NDArray[Any]) -> bool:
             try:
@@ -103,7 +104,7 @@ class Task(ABC):
     def encoded_dtype(self) -> np.dtype[Any]:
         """The type of encoded values.
 
-        By default it is the smallest integer type if they are numbered, or else float64.
+        By default, it is the smallest integer type if values are numbered, and float64 otherwise.
         """
         return np.min_scalar_type(self.domain - 1) if self.numbered else np.dtype(np.float64)
 

@@ -56,7 +56,7 @@ def estimate(
     trust     central, local or shuffle. The default is central.
     protocol  the name of a protocol, with its `options`, or a protocol object. The default is the
               protocol with the least error.
-    honest    how many people in the table surely follow the protocol. The default is everybody. The
+    honest    how many people in the table are certain to follow the protocol. By default, all. The
               dishonest people may all be in one group. Without `person`, `honest` may be a mapping
               with a number for each group. In shuffle trust, guarantees rely on honest people
               alone.
@@ -64,7 +64,7 @@ def estimate(
               to fill in.
     outside   "error", "clamp" (for numbers and bins), or "other" (one more bucket).
     person    the column that names the person of each row. At most `rows_per_person` rows of each
-              person count. They are chosen at random, and they are protected together. Without
+              person are used. They are chosen at random and protected together. Without
               `person`, each row is a person.
     group     a column of groups. The question is answered for each group: for those in `groups`, or
               for all groups in the table. The names of the groups and their numbers of people are
@@ -131,7 +131,7 @@ class Prepared:
     def answer(self) -> Estimate | GroupedEstimate:
         """Make the release. This works only once, since a second answer is a second release.
 
-        If it fails, nothing is released. Then it can be called again, so that what was paid for is
+        If it fails, nothing is released. Then it can be called again, so that the spent budget is
         not lost.
         """
         if self._answered:

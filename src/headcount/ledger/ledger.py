@@ -95,12 +95,11 @@ class Ledger:
     def create_dataset(self, name: str, limit: Budget, *, rule: str = Rule.COMPOSED) -> None:
         """Add a dataset. Its limit and its rule can never be changed.
 
-        composed  allows the most. It holds if the sequence of privacy curves (protocol, budget,
+        composed  allows the most. It is valid if the sequence of privacy curves (protocol, budget,
                   crowd and options of each release) was fixed before the first answer.
-        adaptive  holds even if each release, its curve included, is chosen in the light of
-                  earlier answers.
+        adaptive  is valid even if each release, including its curve, depends on earlier answers.
 
-        If the limit has δ = 0, both rules are plain sums, which hold in either case.
+        If the limit has δ = 0, both rules are plain sums, which are valid in either case.
         """
         words("name", name, least=1)
         checks.instance("limit", limit, Budget)

@@ -42,7 +42,7 @@ class Spending:
     def of(
         cls, dataset: str, terms: Terms, account: Account, entries: tuple[Entry, ...]
     ) -> "Spending":
-        """What an account and its entries come to."""
+        """The spending of an account with these entries."""
         try:
             composed = account.is_composed
         except MissingPackage:  # plain sums are correct too, but they allow less

@@ -49,12 +49,12 @@ class Shift:
 
 @dataclass(frozen=True)
 class Candidate:
-    """What a protocol costs.
+    """The errors and costs of a protocol.
 
     The errors are those of privacy noise alone, for the worst data. `margin` is half the length of
     an interval. Plans order candidates by `expected_error`: see `Estimator.ranking_error`. `slots`
-    is the size of a person's bundle, and `sealed_bytes` the size of the bundle if each message is
-    sealed. Both are None if no size of bundles is within the budget. `influence` is None if the
+    is the size of a person's bundle, and `sealed_bytes` is its size in bytes if each message is
+    encrypted. Both are None if no size of bundles is within the budget. `influence` is None if the
     protocol does not state it, and `shuffler_duties` is None if there is no shuffler.
     """
 
@@ -114,7 +114,9 @@ class Candidate:
 
     @property
     def relies_on_honest_people(self) -> bool:
-        """Whether the guarantee relies on several honest people, so that others cost privacy."""
+        """Whether the guarantee relies on several honest people, so that dishonest people weaken
+        it.
+        """
         return self.trust is Trust.SHUFFLE and self.guarantee.honest > 1
 
     @property
@@ -127,7 +129,7 @@ class Candidate:
 class Refusal:
     """Why a protocol is refused. `feasible` names settings with which it would not be refused.
 
-    If `missed`, the protocol could run, but it does not fulfill what was asked for.
+    If `missed`, the protocol could run, but it does not meet the requirements.
     """
 
     protocol: str
@@ -146,7 +148,7 @@ class Refusal:
 
     @classmethod
     def from_dict(cls, document: Mapping[str, Any]) -> "Refusal":
-        """What `to_dict` wrote."""
+        """The refusal that `to_dict` wrote."""
         for key, value in document["feasible"].items():
             checks.real(key, value)
         checks.flag("missed", document["missed"])

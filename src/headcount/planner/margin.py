@@ -10,11 +10,11 @@ from headcount.core.task import Task
 
 @dataclass(frozen=True)
 class Margin:
-    """How far off an answer may be: half the length of an interval with this confidence.
+    """How large the error of an answer may be: half the length of an interval with this confidence.
 
     With `share=True`, `size` is a share: for a count or a bucket it is a share of the crowd, for a
     sum a share of the crowd times the range, for a mean a share of the range, and for a density a
-    share of the even density over the range.
+    share of the uniform density over the range.
     """
 
     size: float

@@ -49,7 +49,7 @@ class Need:
 
 @dataclass(frozen=True)
 class Needs:
-    """The answer to an inverse question. Protocols that need least come first."""
+    """The answer to an inverse question. Protocols with the smallest need come first."""
 
     task: Task
     margin: Margin
@@ -59,7 +59,7 @@ class Needs:
     refused: tuple[Refusal, ...]
 
     def table(self) -> Table:
-        """A table of what each protocol needs. Protocols that need least come first."""
+        """The needs of the protocols as a table. Protocols with the smallest need come first."""
         what = "smallest epsilon" if self.asked == "epsilon" else "smallest crowd"
         return Table(
             title=f"{self.task}: {what} for {self.margin} with {100 * self.margin.confidence:g} % "
@@ -179,7 +179,7 @@ def needed_crowd(
 ) -> Needs:
     """The smallest crowd with which each protocol stays within a margin.
 
-    `dishonest` is the share of people who may not follow the protocol. If the error of a count or
+    `dishonest` is the share of people who might not follow the protocol. If the error of a count or
     sum grows with the crowd, the largest crowd within the margin is found, too.
 
         needed_crowd(Count(), Budget(1, 1e-6), Margin(0.01, share=True))
@@ -413,7 +413,7 @@ def dishonest_plans(
     trust: Trust | str | None = None,
     progress: Progress = lambda name, share: None,
 ) -> dict[float, Plan]:
-    """A plan for each share of people who may not follow the protocol."""
+    """A plan for each share of people who might not follow the protocol."""
     plans = {}
     for share in shares:
         crowd = crowd_with(users, share)

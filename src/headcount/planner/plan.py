@@ -39,8 +39,8 @@ class Plan:
 
     The best candidate has the least expected error among those that send at most 100 messages per
     person. If all candidates send more, the best has the least expected error of all. A protocol
-    that relies on more than is usual for its trust model is chosen only if no other fits. For
-    a collection, the best candidate has the least expected error of all.
+    whose guarantee has more assumptions than is usual for its trust model is chosen only if no
+    other protocol fits. For a collection, the best candidate has the least expected error of all.
     """
 
     task: Task
@@ -292,19 +292,19 @@ def plan(
 
     - `max_messages`: the expected number of messages per person
     - `max_slots`: the size of a person's bundle, which hides the number of messages
-    - `max_bytes`: the bytes of a bundle if each message is sealed
-    - `max_influence`: by how much one dishonest person can shift the answer, up or down
+    - `max_bytes`: the bytes of a bundle if each message is encrypted
+    - `max_influence`: how far one dishonest person can shift the answer, up or down
 
-    A protocol that can trade messages or slots for error uses as many as are allowed. Protocols are
-    also refused if they miss the `margin`, and, with `exact=True`, if their guarantee is only an
-    upper bound.
+    A protocol that can trade messages or slots for accuracy uses as many as the limits allow.
+    Protocols are also refused if they miss the `margin`, and, with `exact=True`, if their guarantee
+    is only an upper bound.
 
-    `purpose="collection"` ranks what can be collected from real people. It leaves out central
-    trust, and protocols that need more than 64 slots or 16,000 bytes per person or let one person
-    shift the answer by more than ten standard errors. The rest is ranked by error. Limits that are
-    given take the place of these.
+    `purpose="collection"` ranks the protocols that can collect data from real people. It leaves out
+    central trust, and protocols that need more than 64 slots or 16,000 bytes per person or let one
+    person shift the answer by more than ten standard errors. The other protocols are ranked by
+    error. Limits that you give replace these defaults.
 
-    Answers are kept on disk, except those of protocols from outside, so that asking again takes no
+    Results are cached on disk, except for third-party protocols, so that asking again takes no
     time. `keep` is called with each protocol that is built.
 
         found = plan(Mean(0, 120), Budget(1, 1e-6), Crowd(20_000))

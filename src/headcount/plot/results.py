@@ -1,4 +1,4 @@
-"""Answers as files: JSON, a Parquet table, a page of HTML, or a figure."""
+"""Answers as files: JSON, a Parquet table, an HTML page, or a figure."""
 
 import json
 from dataclasses import replace
@@ -27,7 +27,7 @@ def check_path(path: Path) -> None:
         figures.check_path(path)
     else:
         kinds = ", ".join(dict.fromkeys((".json", ".parquet", ".html", *DRAWN)))
-        raise InvalidParameter(f"a result must end in {kinds}, got {path.name!r}")
+        raise InvalidParameter(f"the file name of a result must end in {kinds}, got {path.name!r}")
 
 
 def save(
@@ -38,7 +38,7 @@ def save(
     sampling: bool = False,
     simultaneous: bool = False,
 ) -> None:
-    """Write a result to a file. The ending of the file's name decides the format."""
+    """Write a result to a file. The file extension determines the format."""
     check_path(path)
     kind = {"sampling": sampling, "simultaneous": simultaneous}
     ending = path.suffix.lower()

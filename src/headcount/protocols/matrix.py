@@ -447,7 +447,7 @@ class MatrixProtocol(Protocol):
 
     @cached_property
     def guarantee(self) -> Guarantee:
-        """Pure privacy if the largest ratio allows it, else the exact δ at the budget's ε."""
+        """Pure privacy if the largest ratio allows it, otherwise the exact δ at the budget's ε."""
         if self.randomizer.keeps(Budget(self.budget.epsilon)):
             return promise_alone(self)
         delta = self.curve.delta(self.budget.epsilon)

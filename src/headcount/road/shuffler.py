@@ -25,9 +25,9 @@ def shuffle(
 ) -> Batch:
     """All messages in a uniformly random order, without the boundaries between people.
 
-    Give the `protocol`, so that the shuffler does what it asks for: it may have to withhold rare
-    messages, or to add noise messages. Without a protocol, messages with fewer than `least_copies`
-    copies are withheld, and dummies with the message `dummy` are removed.
+    Give the `protocol`, so that the shuffler does what the protocol requires: it may have to
+    withhold rare messages, or to add noise messages. Without a protocol, messages with fewer than
+    `least_copies` copies are withheld, and dummies with the message `dummy` are removed.
     """
     checks.instance("messages", messages, Messages)
     checks.instance("source", source, Source)

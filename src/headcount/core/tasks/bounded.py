@@ -69,7 +69,9 @@ class Bounded(Task):
 
     @property
     def domain(self) -> int:
-        """The number of whole numbers within the bounds, or the most levels of real numbers."""
+        """The number of whole numbers within the bounds, or the maximum number of levels of
+        reals.
+        """
         return int(self.high) - int(self.low) + 1 if self.whole else MOST_LEVELS
 
     @property
@@ -147,7 +149,7 @@ class Bounded(Task):
 
 @dataclass(frozen=True, init=False)
 class Sum(Bounded):
-    """What is the sum of people's numbers? Its bounds must be given: `Sum(0, 120)`."""
+    """What is the sum of people's numbers? Their bounds must be given: `Sum(0, 120)`."""
 
     name = "sum"
 
@@ -164,7 +166,7 @@ class Sum(Bounded):
 
 @dataclass(frozen=True, init=False)
 class Mean(Bounded):
-    """What is the mean of people's numbers? Its bounds must be given: `Mean(0, 120)`."""
+    """What is the mean of people's numbers? Their bounds must be given: `Mean(0, 120)`."""
 
     name = "mean"
     whole_answers = False

@@ -24,12 +24,12 @@ _SPREAD = 1024  # a made-up crowd holds at most this many different numbers
 
 @dataclass(frozen=True, init=False)
 class Density(Bounded):
-    """How are people's numbers spread? The people are a sample of a population with a density.
+    """How are people's numbers distributed? The people are a sample of a population with a density.
 
     `smoothness` is β, the number of times that the density can be differentiated, in the sense of
     Hölder or Sobolev. It need not be whole. Together with the crowd and the budget, it decides how
-    finely a protocol divides the range. The data never do. The answer is the density in the middles
-    of `points` equal steps from low to high.
+    finely a protocol divides the range. This never depends on the data. The answer is the density
+    at the midpoints of `points` equal steps from low to high.
     """
 
     smoothness: float
@@ -83,7 +83,7 @@ class Density(Bounded):
         return tuple(self.grid.tolist())
 
     def places(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Where values lie in the range. It is 0 at the low end and 1 at the high end."""
+        """The position of each value in the range, from 0 at the low end to 1 at the high end."""
         return np.clip((values - self.low) / float(self.span), 0.0, 1.0)
 
     def example(self, users: int) -> Counts:
@@ -98,11 +98,11 @@ class Density(Bounded):
         return counts / held.users * self.points / float(self.span)
 
     def answer_range(self, users: int) -> tuple[float, float]:
-        """All real numbers. A density is not negative, but it may become so by smoothing."""
+        """All real numbers. A density is not negative, but smoothing may make it so."""
         return -math.inf, math.inf
 
     def answer_size(self, users: int) -> float:
-        """The even density over the range, since there is no largest density."""
+        """The uniform density over the range, since there is no largest density."""
         return 1 / float(self.span)
 
     def total(self, users: int) -> float | None:

@@ -77,7 +77,9 @@ class Histogram(Task):
 
     @property
     def domain(self) -> int:
-        """The number of buckets. If the histogram is open, all other values count as one more."""
+        """The number of buckets. If the histogram is open, all other values form one more
+        bucket.
+        """
         return len(self.buckets) + self.open
 
     @property
@@ -125,7 +127,7 @@ class Histogram(Task):
         return {label: index for index, label in enumerate(self.buckets)}
 
     def encode(self, values: ArrayLike, *, first: int = 0) -> NDArray[Any]:
-        """The index of each person's bucket, or a 64-bit key of the value if it is open."""
+        """The index of each person's bucket, or a 64-bit key of the value if the task is open."""
         if self._of_words:
             return self._encode_words(words(values), first)
         array = vector(values)
