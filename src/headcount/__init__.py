@@ -1,7 +1,7 @@
 """Headcount: count a crowd without looking at anyone.
 
-Counts, sums, means, histograms and densities with differential privacy, in the central, local and
-shuffle trust models. Start with `plan(...)`, `protocol(...)` and `run(...)`.
+Headcount estimates counts, sums, means, histograms and densities with differential privacy, in the
+central, local and shuffle trust models. Start with `plan(...)`, `protocol(...)` and `run(...)`.
 """
 
 from importlib import import_module
@@ -126,8 +126,8 @@ __all__ = [
     "survey_worth",
 ]
 
-# Each name loads its module when it is first used. So the command line starts with almost nothing
-# loaded, and can answer Ctrl-C at once. Tasks have a registry of their own.
+# A module is loaded when one of its names is first used. So the command line starts with almost
+# nothing loaded, and reacts to Ctrl-C at once. Tasks are listed in a registry of their own.
 _PLACES = {
     "Alphabet": "headcount.core.messages",
     "Audit": "headcount.auditor.audit",
