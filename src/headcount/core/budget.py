@@ -21,8 +21,8 @@ LEAST_DELTA = 1e-18
 class Trust(StrEnum):
     """Whom people trust.
 
-    In central trust the curator sees raw values. In shuffle trust nobody sees them, but people
-    trust the shuffler to mix messages. In local trust people trust nobody.
+    In central trust, the curator sees raw values. In shuffle trust, nobody sees them, but people
+    trust the shuffler to mix messages. In local trust, people trust nobody.
     """
 
     CENTRAL = "central"  # a curator sees all values and adds noise to the answer
@@ -67,7 +67,7 @@ class Budget:
 class Crowd:
     """At least `users` people take part, and at least `honest` of them follow the protocol.
 
-    Guarantees are computed from the noise of honest people alone. By default everybody is honest.
+    Guarantees are computed from the noise of honest people alone. By default, everybody is honest.
     """
 
     users: int

@@ -1,5 +1,7 @@
-"""Checks of parameters, shared by many classes. Most of them return the value as a plain Python
-type.
+"""Checks of parameters, shared by many classes.
+
+The docstring of a check says which values are accepted. Most checks return the accepted value as a
+plain Python type.
 """
 
 import math

@@ -61,7 +61,7 @@ class InvalidValue(HeadcountError, ValueError):
 
 
 class UnknownName(HeadcountError, KeyError):
-    """There is no protocol, option or dataset with this name."""
+    """The name of a protocol, an option, a dataset, … is unknown."""
 
     code = "unknown-name"
 

@@ -63,7 +63,7 @@ class DensityError:
     noise: ErrorLaw
     sampling_error: Answer
     numbers: int  # how many different values the grid has, for simultaneous intervals
-    sampling_skew: Answer = 0.0  # the third moment of the sampling error over its variance
+    sampling_skew: Answer = 0.0  # the sampling error's third moment divided by its variance
 
     @property
     def standard_error(self) -> Answer:

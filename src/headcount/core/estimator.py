@@ -105,7 +105,7 @@ class Estimator(ABC):
         return None
 
     def release_law(self, tally: Tally) -> Mapping[Any, Fraction] | None:
-        """In central trust, the law of the release for this tally, to 60 digits or more.
+        """In central trust, the law of the release for this tally, computed to 60 digits or more.
 
         Two outcomes may be merged if the ratio of their probabilities is the same for all tallies
         of this number of people. The law is None if it is unknown or too long to list.
@@ -136,8 +136,8 @@ class Estimator(ABC):
 
     @property
     def worst_is_attained(self) -> bool:
-        """Whether the standard error for the worst data is attained by some data. If not, it is
-        only an upper bound.
+        """Whether the standard error for the worst data is attained by some data. If not, the
+        stated error is only an upper bound.
         """
         return True
 

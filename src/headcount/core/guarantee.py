@@ -50,7 +50,7 @@ class Guarantee:
 
     @property
     def relies_as_usual(self) -> bool:
-        """Whether the guarantee relies only on what is usual for its trust model."""
+        """Whether the guarantee relies only on the usual assumptions of its trust model."""
         return self.relies_on == usual_reliance(self.trust, self.honest)
 
     @property
@@ -99,12 +99,12 @@ class Guarantee:
     def __str__(self) -> str:
         promised = f"({rounded_up(self.epsilon)}, {rounded_up(self.delta)})-DP, {self.trust} trust"
         if not self.secure:
-            return f"not private; with secure random bits {promised}"
+            return f"not private; with secure random bits it would be {promised}"
         return f"{promised}, {'exact' if self.exact else 'upper bound'}"
 
 
 def usual_reliance(trust: Trust, honest: int) -> str:
-    """What a guarantee of this trust model usually relies on, in words."""
+    """Whom a guarantee of this trust model usually relies on, in words."""
     return {
         Trust.CENTRAL: "the curator, who sees all values and adds the noise",
         Trust.SHUFFLE: f"the shuffler, and on {counted_people(honest)} to follow the protocol",
@@ -314,7 +314,7 @@ class NearCurve(ChangedCurve):
 class FittedCurve(ChangedCurve):
     """The curve of a mechanism that is run again until its noise fits (see `bundles`).
 
-    Let F be the event that the noise of all honest people fits. It has the same probability f for
+    Let F be the event that the noise of all honest people fits. F has the same probability f for
     all data, with 1 − f ≤ `redrawn`. Let P and Q be the laws of neighboring views, and let P(y, F)
     and Q(y, F) be the probabilities of the view y together with F. The divergence of the views
     given F is

@@ -288,7 +288,8 @@ class Influence:
         everywhere = " in all buckets at once" if self.all_at_once else ""
         sent = "" if self.messages == 1 else f" with {counted_messages(self.messages)}"
         return (
-            f"one dishonest person can add {size(self.down)} to {size(self.up)}{everywhere}{sent}"
+            f"one dishonest person can shift the answer by {size(self.down)} to {size(self.up)}"
+            f"{everywhere}{sent}"
         )
 
 

@@ -37,7 +37,7 @@ def promise_alone(protocol: Protocol) -> Guarantee:
 
 
 def paper_is_not_private(protocol: Protocol) -> Infeasible:
-    """The error for parameters of a paper that exceed the budget."""
+    """The error for a protocol if the parameters of its paper exceed the budget."""
     return Infeasible(
         f"the paper's parameters for {protocol.name} do not satisfy epsilon="
         f"{short(protocol.budget.epsilon)}, delta={short(protocol.budget.delta)} with "

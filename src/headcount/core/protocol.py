@@ -140,7 +140,7 @@ class Protocol(ABC):
 
     @property
     def alphabet(self) -> Alphabet:
-        """The messages that people send."""
+        """The possible messages."""
         return self.randomizer.alphabet
 
     @property
@@ -181,7 +181,7 @@ class Protocol(ABC):
     @cached_property
     def bundled_guarantee(self) -> Guarantee:
         """The guarantee if people send bundles of the smallest size. Estimates from bundles state
-        it.
+        this guarantee.
 
         Messages that do not fit into a bundle are drawn again, which changes their law a little.
         """
@@ -298,7 +298,7 @@ class Protocol(ABC):
         return self.estimator.standard_error(held.users, held)
 
     def margin(self, confidence: float = 0.95) -> float:
-        """The "plus or minus": half the length of an interval, for the worst data.
+        """The "plus or minus": half the length of the interval for the worst data.
 
         Everybody is assumed to follow the protocol. The margin is at most half of the possible
         range. For a density, it includes privacy noise alone.
@@ -326,7 +326,7 @@ def tally_of(
     secure: bool,
     bundled: bool = False,
 ) -> Tally:
-    """Counts as a tally of this protocol."""
+    """A tally of this protocol with these counts."""
     return Tally(counts, users, protocol.name, protocol.estimator.tally_modulus, secure, bundled)
 
 
@@ -419,7 +419,7 @@ def _checked(source: Source | None) -> Source:
 def _check_tally(protocol: Protocol, tally: Tally) -> None:
     name, estimator = protocol.name, protocol.estimator
     if tally.protocol != name:
-        raise InvalidValue(f"a tally must be of {name}, got one of {tally.protocol}")
+        raise InvalidValue(f"a tally must come from {name}, got a tally from {tally.protocol}")
     if tally.modulus != estimator.tally_modulus:
         raise InvalidValue(
             f"a tally of {name} must be modulo {estimator.tally_modulus}, got {tally.modulus}"

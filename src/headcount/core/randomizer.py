@@ -18,7 +18,7 @@ Message: TypeAlias = int | tuple[int, ...]
 Bundle: TypeAlias = tuple[tuple[Message, int], ...]
 BundleLaw: TypeAlias = Mapping[Bundle, Fraction]
 RARE = Fraction(1, 2**50)  # a law may leave out bundles with a smaller probability
-MOST_BUNDLES = 10_000  # a law lists no more bundles than this
+MOST_BUNDLES = 10_000  # a law lists at most this many bundles
 # Messages are made for at most this many people at a time, in about this much memory. If these
 # numbers change, the same seed gives different messages.
 MOST_AT_ONCE = 2**20

@@ -1,4 +1,4 @@
-"""Tables for people: rows with a title and notes, as text or as HTML.
+"""Tables for human readers: rows with a title and notes, as text or as HTML.
 
 The method `table()` of a result decides what the result shows. A terminal, a notebook and `print`
 all show this table.

@@ -158,12 +158,12 @@ class Task(ABC):
 
     @abstractmethod
     def answer_range(self, users: int) -> tuple[float, float]:
-        """The least and the largest answer that `users` people can have."""
+        """The least and the largest possible answer for `users` people."""
 
     def answer_size(self, users: int) -> float:
         """The size that counts as 100 % if an error is stated as a percentage.
 
-        By default it is the length of the answer's range.
+        By default, it is the length of the answer's range.
         """
         low, high = self.answer_range(users)
         return high - low
@@ -222,5 +222,5 @@ def task_from(document: object) -> Task:
         return kind(**settings)
     except TypeError:
         raise InvalidParameter(
-            f"a {kind.name} must have the settings of its kind, got {', '.join(settings) or 'none'}"
+            f"the settings must fit a {kind.name}, got {', '.join(settings) or 'none'}"
         ) from None

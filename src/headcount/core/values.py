@@ -36,7 +36,7 @@ def array_of_counts(counts: object) -> NDArray[Any]:
     try:
         return np.asarray(counts)
     except ValueError:
-        return np.empty(0)  # lists of different lengths are not counts
+        return np.empty(0)  # nested lists of different lengths are not counts
 
 
 def evenly(users: int, among: int) -> NDArray[np.int64]:

@@ -57,7 +57,7 @@ def write_file(path: Path, contents: str | bytes) -> None:
                 file.flush()
                 os.fsync(file.fileno())
             if before is not None:
-                with suppress(OSError):  # only root can give a file to somebody else
+                with suppress(OSError):  # only root can change the owner of a file
                     os.chown(temporary, before.st_uid, before.st_gid)
                 temporary.chmod(stat.S_IMODE(before.st_mode))
             temporary.replace(place)

@@ -50,5 +50,5 @@ def discrete_laplace(source: Source, epsilon: Fraction) -> int:
         magnitude = geometric(source, epsilon)
         negative = uniform_below(source, 2) == 1
         if negative and magnitude == 0:
-            continue  # otherwise zero would be twice as likely
+            continue  # otherwise zero would be twice as likely as it should be
         return -magnitude if negative else magnitude

@@ -35,7 +35,7 @@ def rounded(
     up = np.ceil(left)
     out = up.astype(np.int64)
     # `left` becomes the signed distance from the middle between two integers. If it is near ±½,
-    # rounding errors may have changed the result. The uniform has an error of 2^−52, and the
+    # rounding errors may have changed the result. The uniform number has an error of 2^−52, and the
     # differences have rounding errors, which are less than `error`.
     left -= up
     left += 0.5

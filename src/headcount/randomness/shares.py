@@ -94,9 +94,10 @@ class NegativeBinomialShare:
     def variation(self) -> float:
         """An upper bound on the total variation between a drawn share and its ideal law.
 
-        It is TV(N) + E[N]·TV(size), because two sums are equal if their numbers of clusters and all
-        sizes are equal. TV(N) includes the errors of the table of N, of the table of N given N ≥ 1,
-        and of the mean, which is correct to at least 50 digits.
+        With TV for the total variation of a draw, it is TV(N) + E[N]·TV(size), because two sums are
+        equal if their numbers of clusters and all sizes are equal. TV(N) includes the errors of the
+        table of N, of the table of N given N ≥ 1, and of the mean, which is correct to at least 50
+        digits.
         """
         mean = float(self._mean)
         drawn_number = self._table.total_variation + self._several.total_variation + mean * 1e-50
@@ -180,12 +181,12 @@ def _poisson_above_zero(mean: Fraction) -> ThresholdTable:
 class _Clusters:
     """The logarithmic law: sizes k ≥ 1 with P(k) = a^k/(kL), a = e^−γ and L = −ln(1−a).
 
-    Small sizes have a table, with one more outcome for all larger sizes. Larger sizes are drawn by
-    rejection. Proposals come from an envelope of a^k/k in pieces. As long as γs < 1, the envelope
-    is a^s/s for k from s to 2s−1. From the last s on, it is a^k/s. In each piece, at least a fourth
-    of the proposals are accepted. The accepted fraction is at least ln 2/e in all pieces but the
-    last, and at least a half in the last piece, where proposals exceed s by at most 1/γ ≤ s on
-    average.
+    Small sizes are drawn from a table, which has one more outcome for all larger sizes. Larger
+    sizes are drawn by rejection. Proposals come from an envelope of a^k/k in pieces, whose starts s
+    double. As long as γs < 1, the envelope is a^s/s for k from s to 2s−1. From the last s on, it is
+    a^k/s. In each piece, at least a fourth of the proposals are accepted. The accepted fraction is
+    at least ln 2/e in all pieces but the last, and at least a half in the last piece, where
+    proposals exceed s by at most 1/γ ≤ s on average.
     """
 
     def __init__(self, gamma: Fraction):

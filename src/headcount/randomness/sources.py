@@ -113,7 +113,7 @@ class _Shared:
 
 
 class SeededSource(_Keystream):
-    """Repeatable bits, for tests and simulations. NOT private: the seed reveals all of them.
+    """Repeatable bits, for tests and simulations. NOT private: the seed reveals all bits.
 
     A forked child continues the stream where its parent was. If another thread of the parent was
     drawing at that moment, the stream's lock stays locked in the child. Then the child starts the

@@ -83,8 +83,9 @@ class ThresholdTable:
         total_variation: float,
         exact: list[int] | None = None,
     ) -> None:
-        # outcomes[j] belongs to the uniforms from firsts[j] up to firsts[j+1]. If thresholds have
-        # 128 bits, `firsts` holds the first 64 bits of each, and `exact` holds all.
+        # outcomes[j] belongs to the uniform numbers from firsts[j] up to firsts[j+1] − 1. If
+        # thresholds have 128 bits, `firsts` holds the first 64 bits of each threshold, and `exact`
+        # holds all bits.
         self._outcomes = outcomes
         self._firsts = firsts
         self._exact = exact

@@ -1,8 +1,9 @@
 """The total noise of a whole crowd in one draw, for `simulate`.
 
-The total is drawn from a table of its law, which has at most about 20·√n entries. Once the table is
-made, a draw for a billion people takes as long as a draw for a thousand. The table differs from the
-law by a small total variation. Where this distance matters for privacy, `Owing` adds it up.
+The total is drawn from a table of its law, which has at most about 20·√n entries for n people. Once
+the table is made, a draw for a billion people takes as long as a draw for a thousand. The table
+differs from the law by a small total variation. Where this distance matters for privacy, `Owing`
+adds it up.
 """
 
 import math
@@ -58,7 +59,8 @@ def long_negative_binomial(
 def binomial(source: Source, trials: int, p: Fraction, count: int = 1) -> NDArray[np.int64]:
     """`count` independent draws from Bin(trials, p).
 
-    If a table would be too large, the draw is a sum over parts of the trials. Errors add up.
+    If a table would be too large, the draw is a sum over parts of the trials. The errors of the
+    parts add up.
     """
     part = trials
     while part * p * (1 - p) > _LARGEST_VARIANCE:

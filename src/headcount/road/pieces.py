@@ -54,7 +54,7 @@ def tally_of_part(protocol: Protocol, encoded: NDArray[Any], source: Source) -> 
 
 
 def collected(pieces: Iterable[tuple[_Key, Piece]], workers: int) -> dict[_Key, Tally]:
-    """The sum of the tallies of all pieces with the same key. Each worker processes a piece at a
+    """The sum of the tallies of all pieces with the same key. Each worker processes one piece at a
     time.
     """
     waiting: deque[tuple[_Key, Future[Tally]]] = deque()

@@ -64,7 +64,7 @@ class Bits(NamedTuple):
 def run(protocol: Protocol, values: ArrayLike, source: Source | None = None) -> Estimate:
     """Randomize, shuffle (in shuffle trust), tally and estimate.
 
-    Without a `source`, the randomness is secure.
+    By default, the source is secure.
     """
     checks.instance("protocol", protocol, Protocol)
     source = SecureSource() if source is None else source

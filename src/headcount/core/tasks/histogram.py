@@ -23,9 +23,9 @@ class Histogram(Task):
     """How many people hold each of several values?
 
     `Histogram(20)` has the buckets 0 to 19, and `Histogram(["red", "green"])` has these labels as
-    buckets. People may not hold any other value. With `open=True` they may hold any string, or any
-    whole number from 0 to 2^64 − 1, and `buckets` are the candidates to be counted. Few protocols
-    answer an open histogram.
+    buckets. People may not hold any other value. With `open=True`, people may hold any string, or
+    any whole number from 0 to 2^64 − 1, and `buckets` are the candidates to be counted. Few
+    protocols answer an open histogram.
     """
 
     labels: tuple[int | str, ...] | int
@@ -62,7 +62,7 @@ class Histogram(Task):
                 "`buckets` of an open histogram must be between 0 and 2^64 − 1, got other numbers"
             )
         if self.domain < 2:
-            raise InvalidParameter(f"`buckets` must be at least 2, got {list(self.buckets)}")
+            raise InvalidParameter(f"`buckets` must be at least 2 labels, got {list(self.buckets)}")
 
     def __str__(self) -> str:
         noun = "candidate" if self.open else "bucket"
