@@ -69,7 +69,7 @@ def test_clamped_values_and_populations(headcount: Headcount) -> None:
     narrow, broad = (json.loads(found.out)["interval"] for found in (plain, wide))
     assert json.loads(plain.out)["task"] == "mean"  # bounds mean a mean
     assert broad["high"] - broad["low"] > 3 * (narrow["high"] - narrow["low"])
-    assert "of the population" in headcount(*arguments, "--clamp", "--sampling").out
+    assert "for the population" in headcount(*arguments, "--clamp", "--sampling").out
     count = headcount(
         "estimate", "people.csv", "--column", "smoker", "--epsilon", "1", "--sampling"
     )
@@ -120,7 +120,7 @@ def test_simultaneous_and_postprocessed_histograms(headcount: Headcount) -> None
     widths = [sum(i["high"]) - sum(i["low"]) for i in (alone, together)]
     assert widths[1] > 1.3 * widths[0]
     shown = headcount(*arguments, "--simultaneous", "--postprocess", "norm-sub")
-    assert "all at once" in shown.out
+    assert "simultaneous 95 % interval" in shown.out
     assert "norm-sub" in shown.out
     answer = json.loads(headcount(*arguments, "--postprocess", "simplex", "--json").out)
     assert sum(answer["value"]) == pytest.approx(2000)

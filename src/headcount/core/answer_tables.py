@@ -29,7 +29,7 @@ def answer_table(
 def _number(estimate: "Estimate", confidence: float, sampling: bool) -> Table:
     interval, guarantee = estimate.interval(confidence, sampling=sampling), estimate.guarantee
     error = estimate.standard_error
-    between = f"{100 * confidence:.10g} % interval{' of the population' * sampling}"
+    between = f"{100 * confidence:.10g} % interval{' for the population' * sampling}"
     note = f"sampling error: {number(*[estimate.sampling_error] * 2)} at most" if sampling else ""
     return Table(
         ("trust", "estimate", between, "standard error", "epsilon", "delta"),
@@ -50,7 +50,7 @@ def _histogram(estimate: "Estimate", confidence: float, simultaneous: bool) -> T
     """A row for each bucket in order. If there are many buckets, only the largest are shown."""
     interval = estimate.interval(confidence, simultaneous=simultaneous)
     place = {bucket: at for at, bucket in enumerate(estimate.buckets or ())}
-    between = f"{100 * confidence:.10g} % interval{', all at once' * simultaneous}"
+    between = f"{'simultaneous ' * simultaneous}{100 * confidence:.10g} % interval"
     left = len(place) - MOST_ROWS
     everything = zip(place, estimate.value, strict=True)
     shown = estimate.largest(MOST_ROWS) if left > 0 else everything
@@ -85,8 +85,8 @@ def _density(estimate: "Estimate", confidence: float, sampling: bool, simultaneo
     places = [(2 * row + 1) * len(grid) // (2 * lines) for row in range(lines)]
     notes = []
     if sampling or simultaneous:
-        where = "everywhere at once" if simultaneous else "at each point"
-        notes.append(f"intervals{' of the population' * sampling}, {where}")
+        kind = "simultaneous intervals" if simultaneous else "intervals at each point"
+        notes.append(f"{kind}{' for the population' * sampling}")
     if len(grid) > lines:
         notes.append(f"{lines} of {len(grid)} points; `--json` and `value` have all of them")
     return Table(

@@ -244,8 +244,8 @@ class Protocol(ABC):
     def estimate(self, tally: Tally, source: Source | None = None) -> Estimate:
         """The private answer.
 
-        The source is used only in central trust and by analyzers that add noise. They draw the
-        noise here, so every call is a new release. By default, the source is secure.
+        The source is used only in central trust and by analyzers that add noise. In these cases,
+        the noise is drawn here, and every call is a new release. By default, the source is secure.
         """
         checks.instance("tally", tally, Tally)
         if source is not None:

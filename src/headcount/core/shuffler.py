@@ -18,7 +18,9 @@ from headcount.core.source import Source
 
 
 class Noise(NamedTuple):
-    """The messages that a shuffler adds. If `alone`, it discards the messages of all people."""
+    """The messages that a shuffler adds. If `alone`, the shuffler discards the messages of all
+    people.
+    """
 
     messages: Any  # a payload if the noise was drawn, or a `Bundle` in a `NoiseLaw`
     alone: bool = False

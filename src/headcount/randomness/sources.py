@@ -1,7 +1,7 @@
 """The two sources of random bits: keystreams of AES-256 in counter mode.
 
 `SecureSource` takes its keys from the operating system. Each thread has its own key, and takes a
-new one after every gibibyte and in every forked child. So no two processes or threads ever share a
+new key after every gibibyte and in every forked child. So no two processes or threads ever share a
 keystream. `SeededSource` uses the same cipher with a key that everyone can know. It makes a run
 repeatable, but not private. So it is used only if a caller asks for it.
 """
