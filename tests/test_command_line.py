@@ -225,7 +225,7 @@ GOOD = {"file": "people.parquet", "--column": "smoker", "--epsilon": "1"}
         ({"--delta": "1"}, 2, "invalid-parameter", "`delta` must be at least 0 and below 1"),
         ({"--delta": "-0.5"}, 2, "invalid-parameter", "`delta` must be at least 0 and below 1"),
         ({"--honest": "3000"}, 2, "invalid-parameter", "`honest` must be between 1 and 2000"),
-        ({"--confidence": "95"}, 2, "invalid-parameter", "`confidence` must lie"),
+        ({"--confidence": "95"}, 2, "invalid-parameter", "`confidence` must be strictly"),
         ({"--task": "vote"}, 2, "invalid-parameter", "`task` must be one of count"),
         ({"--trust": "blind"}, 2, "usage", "'blind' is not one of"),
         ({"--protocol": "magic"}, 2, "unknown-name", "`protocol` must be one of"),

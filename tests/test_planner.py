@@ -333,7 +333,7 @@ def test_filters_say_why() -> None:
         ({"budget": 1}, "`budget` must be a Budget"),
         ({"crowd": 10}, "`crowd` must be a Crowd"),
         ({"trust": "nobody"}, "`trust` must be one of central, shuffle, local"),
-        ({"confidence": 1}, "strictly in"),
+        ({"confidence": 1}, "strictly between"),
     ],
 )
 def test_bad_questions_are_refused(setting: dict[str, Any], message: str) -> None:
