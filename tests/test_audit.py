@@ -546,7 +546,7 @@ def test_estimates_are_seen_beside_messages() -> None:
         ({"claim": -1.0}, "ε ≥ 0"),
         ({"claim": 1.0, "delta": 1.0}, "δ in"),
         ({"claim": 1.0, "runs": 10}, "`runs` must be between"),
-        ({"claim": 1.0, "confidence": 1.0}, "strictly in"),
+        ({"claim": 1.0, "confidence": 1.0}, "strictly between"),
         ({"claim": 1.0, "datasets": []}, "pairs of neighbors"),
         ({"claim": 1.0, "datasets": [0, 1]}, "pairs of neighbors"),
         ({"claim": 1.0, "datasets": 5}, "pairs of neighbors"),

@@ -69,7 +69,7 @@ def test_clamped_values_and_populations(headcount: Headcount) -> None:
     narrow, broad = (json.loads(found.out)["interval"] for found in (plain, wide))
     assert json.loads(plain.out)["task"] == "mean"  # bounds mean a mean
     assert broad["high"] - broad["low"] > 3 * (narrow["high"] - narrow["low"])
-    assert "of the population" in headcount(*arguments, "--clamp", "--sampling").out
+    assert "for the population" in headcount(*arguments, "--clamp", "--sampling").out
     count = headcount(
         "estimate", "people.csv", "--column", "smoker", "--epsilon", "1", "--sampling"
     )
@@ -120,7 +120,7 @@ def test_simultaneous_and_postprocessed_histograms(headcount: Headcount) -> None
     widths = [sum(i["high"]) - sum(i["low"]) for i in (alone, together)]
     assert widths[1] > 1.3 * widths[0]
     shown = headcount(*arguments, "--simultaneous", "--postprocess", "norm-sub")
-    assert "all at once" in shown.out
+    assert "simultaneous 95 % interval" in shown.out
     assert "norm-sub" in shown.out
     answer = json.loads(headcount(*arguments, "--postprocess", "simplex", "--json").out)
     assert sum(answer["value"]) == pytest.approx(2000)
@@ -225,7 +225,7 @@ GOOD = {"file": "people.parquet", "--column": "smoker", "--epsilon": "1"}
         ({"--delta": "1"}, 2, "invalid-parameter", "`delta` must be at least 0 and below 1"),
         ({"--delta": "-0.5"}, 2, "invalid-parameter", "`delta` must be at least 0 and below 1"),
         ({"--honest": "3000"}, 2, "invalid-parameter", "`honest` must be between 1 and 2000"),
-        ({"--confidence": "95"}, 2, "invalid-parameter", "`confidence` must lie"),
+        ({"--confidence": "95"}, 2, "invalid-parameter", "`confidence` must be strictly"),
         ({"--task": "vote"}, 2, "invalid-parameter", "`task` must be one of count"),
         ({"--trust": "blind"}, 2, "usage", "'blind' is not one of"),
         ({"--protocol": "magic"}, 2, "unknown-name", "`protocol` must be one of"),

@@ -70,7 +70,7 @@ def test_influence_is_told_in_words_and_numbers(name: str, task: hc.Task) -> Non
     document = json.loads(json.dumps(influence.to_dict()))
     assert document["up"] == influence.up
     assert "dishonest person" in str(influence)
-    assert "against honesty" in str(influence.table())
+    assert "compared with honesty" in str(influence.table())
     nobody, all_people = influence.of_share(0), influence.of_share(1)
     assert (nobody.people, nobody.up, nobody.down) == (0, 0, 0)
     assert all_people.people == 200

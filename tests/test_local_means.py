@@ -487,7 +487,7 @@ def test_more_people_than_a_tally_holds_are_refused(name: str, epsilon: float) -
     largest = protocol.alphabet.columns[0][-1]
     assert int(protocol.estimator.most_users) * largest < 2**61
     if protocol.estimator.most_users < MOST_USERS:  # else there is no such crowd
-        with pytest.raises(hc.CrowdMismatch, match="holds at most"):
+        with pytest.raises(hc.CrowdMismatch, match="can handle at most"):
             build(name, epsilon, users=protocol.estimator.most_users + 1)
 
 

@@ -163,7 +163,7 @@ def test_plans_are_saved_and_run(headcount: Headcount, tmp_path: Path) -> None:
         (["plan", "mean", "--users", "5", "--epsilon", "1"], 2, "must have --low and --high"),
         ([*COUNT, "--margin", "much"], 2, "`margin` must be a number or a share, got 'much'"),
         ([*COUNT, "--margin", "-3"], 2, "`margin` must be positive"),
-        ([*COUNT, "--confidence", "2"], 2, "`confidence` must lie strictly in (0, 1)"),
+        ([*COUNT, "--confidence", "2"], 2, "`confidence` must be strictly between 0 and 1"),
         ([*COUNT, "--dishonest", "most"], 2, "`dishonest` must be a share like 10% or 0.1"),
         ([*COUNT, "--dishonest", "100%"], 2, "`dishonest` must be a share, at least 0 and below 1"),
         ([*COUNT, "--dishonest", "1%", "--honest", "5"], 2, "--honest and --dishonest"),

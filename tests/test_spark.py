@@ -681,7 +681,7 @@ def test_crowds_and_trusts_that_do_not_fit_store_nothing(
     with pytest.raises(hc.CrowdMismatch, match="built for at least 4 people, got 3"):
         randomized(frame, local, "value", missing="drop")
     rare = some("shuffle.sample-threshold", hc.Histogram(2), 3)
-    with pytest.raises(hc.CrowdMismatch, match="built for 3 people, got 4"):
+    with pytest.raises(hc.CrowdMismatch, match="built for at most 3 people, got 4"):
         randomized(frame, rare, "value", missing=0)
 
     def nowhere(frame: ClassicFrame, eager: bool = True) -> None:

@@ -117,7 +117,7 @@ def test_a_new_task_is_found_like_all_others() -> None:
     vars(hc).pop("Multiples")
     with pytest.raises(hc.InvalidParameter, match=r"one of the names .*count, .*multiples, got"):
         task_from({"name": "nothing"})
-    with pytest.raises(hc.InvalidParameter, match="must have the settings of its kind, got a"):
+    with pytest.raises(hc.InvalidParameter, match="the settings must fit a multiples, got a"):
         task_from({"name": "multiples", "above": 3})
     with pytest.raises(hc.InvalidParameter, match="`of` must be between 2 and"):
         task_from({"name": "multiples", "of": 1})

@@ -1,7 +1,7 @@
 """Headcount: count a crowd without looking at anyone.
 
-Counts, sums, means, histograms and densities with differential privacy, in the central, local and
-shuffle trust models. Start with `plan(...)`, `protocol(...)` and `run(...)`.
+Headcount estimates counts, sums, means, histograms and densities with differential privacy, in the
+central, local and shuffle trust models. Start with `plan(...)`, `protocol(...)` and `run(...)`.
 """
 
 from importlib import import_module
@@ -126,9 +126,9 @@ __all__ = [
     "survey_worth",
 ]
 
-# Each name loads its module when it is first used. So the command line starts with almost nothing
-# loaded, and can answer Ctrl-C at once. Tasks have a registry of their own.
-_PLACES = {
+# A module is loaded when one of its names is first used. So the command line starts with almost
+# nothing loaded, and reacts to Ctrl-C at once. Tasks are listed in a registry of their own.
+_MODULES = {
     "Alphabet": "headcount.core.messages",
     "Audit": "headcount.auditor.audit",
     "Batch": "headcount.core.messages",
@@ -192,10 +192,10 @@ _PLACES = {
 
 
 def __getattr__(name: str) -> Any:
-    place = _PLACES.get(name) or task_modules().get(name)
-    if place is None:
+    module = _MODULES.get(name) or task_modules().get(name)
+    if module is None:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    found = getattr(import_module(place), name)
+    found = getattr(import_module(module), name)
     globals()[name] = found
     return found
 

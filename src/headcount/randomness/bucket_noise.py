@@ -12,10 +12,11 @@ from headcount.randomness.table import ThresholdTable
 
 
 def with_total(source: Source, weights: Sequence[int], count: int, total: int) -> NDArray[np.int64]:
-    """`count` independent numbers from 0, …, len(weights) − 1, given that they add up to `total`.
+    """`count` independent numbers from 0 to len(weights) − 1, given that they add up to `total`.
 
-    All but the last are drawn. The last is what is missing, and all are kept with a probability
-    proportional to its weight. Otherwise all are drawn anew.
+    The probability of i is proportional to weights[i]. All numbers but the last are drawn, and the
+    last number is chosen so that the total is correct. The draw is accepted with a probability
+    proportional to the weight of the last number. Otherwise, it is repeated.
     """
     table, most = ThresholdTable(weights), max(weights)
     while True:
@@ -28,7 +29,8 @@ def with_total(source: Source, weights: Sequence[int], count: int, total: int) -
 def composition(source: Source, total: int, parts: int) -> NDArray[np.int64]:
     """A uniform choice among all ways to write `total` as a sum of `parts` whole numbers ≥ 0.
 
-    It is a uniform set of parts − 1 bars among total + parts − 1 places (Floyd's algorithm).
+    The choice is a uniform set of parts − 1 bars among total + parts − 1 places (stars and bars).
+    The set is drawn by Floyd's algorithm.
     """
     places = total + parts - 1
     bars: set[int] = set()

@@ -1,9 +1,9 @@
 """Two-sided geometric noise, drawn exactly (Canonne, Kamath, Steinke 2020, algorithms 1 and 2).
 
-P(z) = (1−a)/(1+a)·a^|z| with a = e^−ε, for any rational ε. Every coin has a rational bias, and a
-coin of bias e^−γ is made from such coins. OpenDP has a sampler of the same law. This one exists so
-that the seeded source can be used with it, and the core needs no other package. The time of a draw
-depends on the noise; see SECURITY.md.
+P(z) = (1−a)/(1+a)·a^|z| with a = e^−ε, for any rational ε. Every coin that is tossed has a rational
+bias. A coin of bias e^−γ is made from such coins. OpenDP has a sampler of the same law. The sampler
+in this file can also use the seeded source, and it spares the core a dependency. The time that a
+draw takes depends on the noise; see SECURITY.md.
 """
 
 from fractions import Fraction
@@ -20,8 +20,8 @@ def coin(source: Source, p: Fraction) -> bool:
 def exponential_coin(source: Source, gamma: Fraction) -> bool:
     """True with probability e^−γ, for γ in [0, 1].
 
-    Toss coins of bias γ/1, γ/2, γ/3, … and let K be the number of the first coin that fails. Then
-    P(K > k) = γ^k/k!, so P(K odd) = Σ (−γ)^k/k! = e^−γ.
+    Toss coins of bias γ/1, γ/2, γ/3, … and let K be the number of the first coin that shows tails.
+    Then P(K > k) = γ^k/k!, so P(K odd) = Σ (−γ)^k/k! = e^−γ.
     """
     k = 1
     while coin(source, gamma / k):
@@ -50,5 +50,5 @@ def discrete_laplace(source: Source, epsilon: Fraction) -> int:
         magnitude = geometric(source, epsilon)
         negative = uniform_below(source, 2) == 1
         if negative and magnitude == 0:
-            continue  # otherwise zero would be twice as likely
+            continue  # otherwise zero would be twice as likely as it should be
         return -magnitude if negative else magnitude

@@ -1,4 +1,4 @@
-"""All tasks by their names. Each has one line, and is loaded when it is used."""
+"""All tasks by name. Each task has one line, and its module is loaded when it is first used."""
 
 from importlib import import_module
 from typing import TYPE_CHECKING
