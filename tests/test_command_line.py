@@ -280,7 +280,7 @@ GOOD = {"file": "people.parquet", "--column": "smoker", "--epsilon": "1"}
             {"--protocol": "central.geometric", "--trust": "local"},
             2,
             "invalid-parameter",
-            "`trust` must be central with central.geometric, got local",
+            "`trust` must be central for the protocol central.geometric, got local",
         ),
         ({"--protocol": "shuffle.zero-exact"}, 3, "infeasible", "needs delta above 0"),
         (

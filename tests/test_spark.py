@@ -390,7 +390,7 @@ def test_refusals_show_values_to_a_curator_alone(
             marks=slow,
         ),
         ({}, "`column` must be named"),
-        ({"column": "smoker", "query": "SELECT 1"}, "`query` must be asked of the local engine"),
+        ({"column": "smoker", "query": "SELECT 1"}, "`query` must come with the local engine"),
     ],
 )
 def test_bad_data_are_refused_in_one_line(

@@ -13,12 +13,12 @@ from headcount.data.engine import Survey
 from headcount.data.question import Question
 from headcount.road.people import Group
 
-_MOST_CELLS = 2**26  # the most numbers of a survey: groups times values
+_MOST_CELLS = 2**26  # the most counts in a survey, which has one for each group and value
 
 
 @dataclass(eq=False)
 class Counting:
-    """The number of people in each group. If values are few, people are counted by value, too."""
+    """Counts the people in each group. If the task has few values, it counts them by value, too."""
 
     question: Question
     groups: Numbering
@@ -49,7 +49,9 @@ class Counting:
         self.counts[: len(new)] += new
 
     def surveys(self) -> dict[Group, Survey]:
-        """The survey of each group that has people or was declared, in order."""
+        """The survey of each group that has people or was declared, in the order of groups. There
+        are no surveys if there are no people.
+        """
         grouped = self.question.group is not None
         numbers: Mapping[Group, int] = self.groups.numbers if grouped else {None: 0}
         by_group = self.counts.reshape(-1, self._values)
