@@ -246,7 +246,7 @@ BAD: dict[str, tuple[Any, str]] = {
     "no columns": (pandas.DataFrame(), "`column` must name one of the columns"),
     "two columns": (
         {"a": [1], "b": [0]},
-        "must name one of the columns of the data .a, b., got none",
+        "`column` must name one of the columns of the data (a, b), got none",
     ),
     "dates": ([datetime.date(2020, 1, 1)], "must hold numbers, true/false or text, got date32"),
     "times": (

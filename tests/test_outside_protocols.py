@@ -341,7 +341,7 @@ def test_faults_of_other_code_spoil_no_plan() -> None:
     found = hc.plan(hc.Count(), BUDGET, CROWD)
     reasons = {one.protocol: one.reason for one in found.refused}
     assert reasons["local.broken"] == "its code fails with KeyError: 'sides'"
-    assert "its guarantee is beyond the budget" in reasons["local.boasting"]
+    assert "its guarantee exceeds the budget" in reasons["local.boasting"]
     assert "does not keep epsilon=1, delta=0" in reasons["local.coin"]
     with pytest.raises(hc.Infeasible, match="must keep a local epsilon of"):
         hc.protocol(

@@ -453,7 +453,7 @@ def test_only_planned_protocols_are_chosen() -> None:
     plan = hc.plan(hc.Count(), hc.Budget(1), CROWD)
     with pytest.raises(hc.Infeasible, match="needs delta above 0"):
         plan.choose("shuffle.zero-exact")
-    with pytest.raises(hc.InvalidParameter, match="must be one that was planned for"):
+    with pytest.raises(hc.InvalidParameter, match="must be a protocol of the plan"):
         plan.choose("local.k-ary")
 
 

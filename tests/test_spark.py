@@ -389,7 +389,7 @@ def test_refusals_show_values_to_a_curator_alone(
             "every group must be one of",
             marks=slow,
         ),
-        ({}, "`column` must be named"),
+        ({}, "`column` must be given"),
         ({"column": "smoker", "query": "SELECT 1"}, "`query` must come with the local engine"),
     ],
 )
@@ -433,7 +433,7 @@ def test_only_sources_that_executors_can_have(spark: SparkSession) -> None:
 
 
 def test_other_data_are_not_for_this_engine() -> None:
-    with pytest.raises(hc.InvalidParameter, match="data must be a DataFrame of Spark"):
+    with pytest.raises(hc.InvalidParameter, match="data must be a Spark DataFrame"):
         hc.estimate([0, 1], hc.Count(), column="x", budget=hc.Budget(1), engine="spark")
 
 
