@@ -119,7 +119,7 @@ class Candidate:
 
     @property
     def bits_per_user(self) -> float:
-        """The expected number of bits that a person sends, for the value with most messages."""
+        """The expected number of bits that a person sends, for the value with the most."""
         return self.messages_per_user * self.bits_per_message
 
 
