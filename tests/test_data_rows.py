@@ -233,9 +233,9 @@ def test_hive_folders_are_columns(tmp_path: Path) -> None:
 
 LONG = 2**70
 BAD: dict[str, tuple[Any, str]] = {
-    "nothing": (None, "data must be a frame"),
-    "number": (5, "data must be a frame"),
-    "bytes": (b"01", "data must be a frame"),
+    "nothing": (None, "data must be a data frame"),
+    "number": (5, "data must be a data frame"),
+    "bytes": (b"01", "data must be a data frame"),
     "matrix": (np.zeros((2, 2)), "arrays must be flat"),
     "lengths": ({"a": [1, 2], "b": [1]}, "arrays must be one-dimensional and equally long"),
     "mixed": ([1, "one", 0], "the data must be readable, got"),

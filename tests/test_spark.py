@@ -376,12 +376,12 @@ def test_refusals_show_values_to_a_curator_alone(
         ),
         pytest.param(
             {"column": "smoker", "group": "gap"},
-            "every row must have a 'gap', got none",
+            "every row must have a value in column 'gap', got none",
             marks=slow,
         ),
         pytest.param(
             {"column": "smoker", "person": "gap"},
-            "every row must have a 'gap', got none",
+            "every row must have a value in column 'gap', got none",
             marks=slow,
         ),
         pytest.param(
@@ -665,7 +665,7 @@ def test_stored_messages_must_be_those_of_the_protocol(spark: SparkSession) -> N
 
 @slow
 def test_how_many_people_sent_messages_must_be_said(spark: SparkSession) -> None:
-    with pytest.raises(hc.InvalidParameter, match="`users` must say how many people"):
+    with pytest.raises(hc.InvalidParameter, match="`users` must be the number of people"):
         tallied(frame_of(spark, {"message": [1, -1, 1]}), ALPHABETS["signs"]())
 
 

@@ -29,12 +29,12 @@ if TYPE_CHECKING:
 Fill: TypeAlias = str | int | float | bool
 OUTSIDE = ("error", "clamp", "other")
 OTHER = "other"  # the bucket for values that are in no other bucket
-_FEW_VALUES = 2**22  # with at most this many possible values, one pass counts the people with each
+_FEW_VALUES = 2**22  # up to this many possible values, one pass counts the people by value
 
 
 @dataclass(frozen=True, eq=False)
 class Cleaned:
-    """The encoded values of a batch. `kept` marks the rows that have a value; None means all."""
+    """The encoded values of a batch. `kept` marks rows that have a value; None means all rows."""
 
     codes: NDArray[Any]
     kept: NDArray[np.bool_] | None
@@ -59,7 +59,7 @@ class Cleaning:
 
     @property
     def few_values(self) -> bool:
-        """Whether the task has few possible values, so that counts by value describe a crowd."""
+        """Whether the task has few enough possible values to count people by value."""
         return self.task.numbered and self.task.domain <= _FEW_VALUES
 
     @property

@@ -13,7 +13,7 @@ from headcount.data.engine import Survey
 from headcount.data.question import Question
 from headcount.road.people import Group
 
-_MOST_CELLS = 2**26  # the most counts in a survey, which has one for each group and value
+_MOST_CELLS = 2**26  # the largest number of counts in a survey: groups times values
 
 
 @dataclass(eq=False)
@@ -32,7 +32,7 @@ class Counting:
         groups = max(1, len(self.groups.numbers))
         if groups * self._values > _MOST_CELLS:
             raise InvalidValue(
-                f"groups times buckets must be at most {_MOST_CELLS:,}, "
+                f"the number of groups times buckets must be at most {_MOST_CELLS:,}, "
                 f"got {groups:,} times {self._values:,}"
             )
         if self._values == 1 and rows.groups is None:

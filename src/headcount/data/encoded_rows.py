@@ -23,7 +23,7 @@ MOST_GROUPS = 10_000
 
 @dataclass(frozen=True, eq=False)
 class EncodedRows:
-    """Encoded values of some rows. If the question has persons or groups, each row also has the
+    """The encoded values of rows. If the question has persons or groups, each row also has the
     number of its person or group.
     """
 
@@ -132,7 +132,7 @@ class EncodedTable:
         return kinds | dict.fromkeys(self.question.public, "text")
 
     def _encoded(self, batch: "pyarrow.RecordBatch", first: int) -> tuple[EncodedRows, Problems]:
-        """The rows of a batch that count, and the batch's problems. `first` is the number of rows
+        """The rows that count in a batch, and the batch's problems. `first` is the number of rows
         before the batch.
         """
         question = self.question
@@ -165,7 +165,9 @@ class EncodedTable:
             there: NDArray[np.bool_] = column.is_valid().to_numpy(zero_copy_only=False)
             if not self.question.cleaning.dropping:
                 at = first + int(np.argmin(there)) + 1
-                raise InvalidValue(f"every row must have a {name!r}, got none in row {at}")
+                raise InvalidValue(
+                    f"every row must have a value in column {name!r}, got none in row {at}"
+                )
             here = there if here is None else here & there
         return here
 

@@ -3,11 +3,11 @@
 There are two steps, since a protocol is built for a crowd of known size:
 
 1. `Engine.survey` reads the rows once. It refuses rows that do not fit the question. It counts the
-   people in each group, and if the task has few values, the people with each value. Surveys of
-   separate rows can be added.
-2. `Crowds.tallies` randomizes every row and counts the messages, if the task has many values.
+   people in each group. If the task has few values, it also counts the people with each value.
+   Surveys of separate rows can be added.
+2. If the task has many values, `Crowds.tallies` randomizes every row and counts the messages.
    Tallies of separate rows can be added, too. If the task has few values, the counts of the survey
-   are enough: rows are not read again, and `data.estimate` makes the messages from the counts.
+   are enough. Then rows are not read again, and `data.estimate` makes messages from the counts.
 
 The local engine (`data.local`) is the default. An engine on a cluster cleans rows with the
 same `Question`, and the rows can stay on the cluster.
@@ -51,7 +51,7 @@ def check_same(
     wanted: Iterable[Group],
     name: str,
 ) -> None:
-    """Refuse tallies whose number of people differs from the survey, since the rows changed."""
+    """Refuse tallies whose number of people differs from the survey. Then the rows have changed."""
     for group in wanted:
         seen, again = surveys[group].users, tallies[group].users if group in tallies else 0
         if seen != again:

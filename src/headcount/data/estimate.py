@@ -44,8 +44,8 @@ def estimate(
         estimate(query="SELECT smoker FROM 'people.csv'", task=Count(), budget=Budget(1))
 
     data      a data frame of pandas, polars or Spark, any Arrow data, NumPy arrays, an iterable, a
-              DuckDB relation, the text of an SQL query (or pass it as `query`), or the path of a
-              file, of a folder or of a pattern of files (CSV, Parquet, JSON lines).
+              DuckDB relation, an SQL query, the path of a file or folder, or a pattern of
+              paths (CSV, Parquet, JSON lines). A query can also be passed as `query`.
     task      the question. Leave it out if you give `bins`, the edges of buckets for numbers.
     ledger    a ledger, or the path or URL of one. Before the release is made, it is charged to
               `dataset` in this ledger. It is refused if it would exceed the dataset's limit.
@@ -91,7 +91,7 @@ def estimate(
 def prepare(data: Any = None, task: Task | None = None, **settings: Unpack[Settings]) -> "Prepared":
     """Prepare an estimate: read the rows and calibrate the protocols, but release nothing.
 
-    The parameters are those of `estimate`, without the ledger.
+    The parameters are those of `estimate`, without `ledger` and `dataset`.
 
         ready = prepare(frame, Count(), column="smoker", budget=Budget(1))
         ready.release.guarantee  # what will be spent
@@ -132,14 +132,14 @@ class Prepared:
         )  # fmt: skip
 
     def answer(self) -> Estimate | GroupedEstimate:
-        """Make the release. This works only once, since a second answer is a second release.
+        """Make the release. This works only once, since a second answer would be a second release.
 
         If a call fails, nothing is released. Then `answer` can be called again, so the budget that
         was charged is not lost.
         """
         if self._answered:
             raise InvalidParameter(
-                "an answer must be drawn only once, got a second call of `answer`",
+                "an answer must be drawn only once, got a second call to `answer`",
                 hint="prepare another estimate, and charge it to the ledger",
             )
         self._answered = True
@@ -179,7 +179,7 @@ def _check_secure(source: Source | None) -> None:
 
 
 def _planned(request: Request, honesty: Honesty) -> dict[Group, tuple[Route, Release]]:
-    """The route and the release of every group. An error message names the group."""
+    """The `Route` and the `Release` of every group. An error message names its group."""
     plans: dict[Group, tuple[Route, Release]] = {}
     for group, users in honesty.crowds.users.items():
         try:

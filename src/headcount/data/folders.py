@@ -21,7 +21,7 @@ ENDINGS = (".csv", ".parquet", ".jsonl", ".ndjson", ".json", ".pq")
 
 
 def ending(file: Path) -> str:
-    """The suffix of a file's name, without a suffix of compression. It is "" if unknown."""
+    """The suffix for the format of a file, without a suffix for compression, or "" if unknown."""
     inner = file.with_suffix("") if file.suffix.lower() in PACKED else file
     suffix = inner.suffix.lower()
     return suffix if suffix in (*CSV, *JSON) or (inner is file and suffix in PARQUET) else ""
@@ -56,7 +56,9 @@ def belongs_to(file: Path, place: Path | str) -> bool:
 
 
 def _files(path: Path, above: tuple[Path, ...]) -> Iterator[Path]:
-    """The file at a path, or all files in this folder. `above` has the folders that contain it."""
+    """The file at a path, or all files in the folder at the path. `above` has the folders that
+    contain this path.
+    """
     try:
         mode = path.stat().st_mode
     except OSError as error:
@@ -77,7 +79,7 @@ def _files(path: Path, above: tuple[Path, ...]) -> Iterator[Path]:
     elif not ending(path):
         raise UnreadableData(
             f"a file must end in {' or '.join(ENDINGS)}, got {str(path)!r}",
-            hint="in a folder, names that begin with . or _ are left out" if above else "",
+            hint="in a folder, files whose names begin with . or _ are skipped" if above else "",
         )
     else:
         yield path
@@ -124,7 +126,7 @@ def _matches(pattern: str) -> list[Path]:
 
 
 def _check_different(files: list[Path]) -> None:
-    """Refuse a file that has two names here, since everybody in it would count twice."""
+    """Refuse a file that is listed under two names, since its people would count twice."""
     names: dict[Path, Path] = {}
     for file in files:
         other = names.setdefault(file.resolve(), file)

@@ -176,5 +176,6 @@ def iterable_rows(data: Any) -> Rows:
 
 def unknown(data: Any) -> UnreadableData:
     return UnreadableData(
-        f"data must be a frame, an array, an iterable, a file or a query, got {type(data).__name__}"
+        f"data must be a data frame, an array, an iterable, a file or a query, "
+        f"got {type(data).__name__}"
     )

@@ -1,4 +1,4 @@
-"""Describes a release before it is made. A ledger records this description when it is charged."""
+"""Describes a release before it is made, so that a ledger can record its cost."""
 
 import math
 from collections.abc import Mapping
@@ -67,7 +67,7 @@ def release(protocol: Protocol, question: Question, reserve: float) -> Release:
 
 
 def joint(releases: Mapping[Group, Release], crowds: Crowds, question: Question) -> Release:
-    """One release for all groups. Each value is in one group, so the weakest guarantee holds."""
+    """One release for all groups. Each value is in one group, so the weakest guarantee counts."""
     every = list(releases.values())
     first = every[0]
     if question.group is None:

@@ -84,7 +84,7 @@ class Request:
 
     @classmethod
     def of(cls, data: Any, task: Task | None, settings: Mapping[str, Any]) -> "Request":
-        """A request with these settings. They are checked."""
+        """A request with these settings, after checking them."""
         known = {field.name for field in fields(cls)} - {"data", "task"}
         for name in settings:
             if name not in known:
@@ -232,5 +232,5 @@ class Request:
 
 
 def _is_number(name: object) -> bool:
-    """Whether a name is a whole number of at most 64 bits, as columns store it."""
+    """Whether a name is a whole number that fits into 64 bits, as in a column."""
     return isinstance(name, int) and abs(name) < 2**64

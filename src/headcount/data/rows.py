@@ -41,7 +41,7 @@ class Rows(ABC):
 
     @property
     def holder(self) -> str:
-        """The name that error messages use for the data that have the columns."""
+        """The name of the data in error messages about columns."""
         return self.name
 
     def batches(self, columns: Sequence[str], kinds: Kinds) -> Iterator[Batch]:
@@ -70,7 +70,8 @@ def check_column(column: str, names: Sequence[str], holder: str) -> None:
         return
     near = get_close_matches(column, names, n=1)
     raise UnreadableData(
-        f"{holder} must have a column {column!r}, got {'it twice' if copies else _listed(names)}",
+        f"{holder} must have a column {column!r}, "
+        f"got {f'{copies} columns with this name' if copies else _listed(names)}",
         hint=f"did you mean {near[0]!r}?" if near and not copies else "",
     )
 

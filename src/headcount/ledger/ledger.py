@@ -7,7 +7,7 @@
 
 Charge first, then release. When `charge` returns, the charge is on disk and survives a crash of the
 process or the machine. A crash may waste budget, but it never overspends. The decision and the
-record are one transaction, so any number of processes and machines can share a ledger.
+record are made in one transaction, so any number of processes and machines can share a ledger.
 
 When a ledger is opened, a chain of hashes over all rows is checked. A damaged ledger is refused.
 A ledger does not protect against people who may write to its file or database. They can change rows
@@ -249,7 +249,7 @@ def _half_charged(entry: Entry, error: UnreadableData) -> UnreadableData:
     """The error for a commit that failed although the charge was recorded.
 
     A disk or a connection may fail after everything is written, but before the commit is confirmed.
-    Then nothing is released, since a power cut could still undo the charge.
+    Then nothing is released, since a power failure could still undo the charge.
     """
     return UnreadableData(
         f"{error.message}; nothing was released, but the charge is recorded as entry "
@@ -262,12 +262,13 @@ def _exhausted(name: str, account: Account, asked: Charge) -> BudgetExhausted:
     room, delta = account.room(asked.delta), asked.delta
     if not room:
         room, delta = account.room(0.0), 0.0
-    often = f" {asked.times:,} times" if asked.times > 1 else ""
+    pair = f"epsilon={rounded_up(asked.epsilon)}, delta={rounded_up(asked.delta)}"
+    many = f"{asked.times:,} releases of {pair} were" if asked.times > 1 else f"{pair} was"
     limit = account.limit
     return BudgetExhausted(
-        f"epsilon={rounded_up(asked.epsilon)}, delta={rounded_up(asked.delta)} was asked for{often}"
-        f" on dataset {name!r}, but epsilon={exact(room)} at delta={exact(delta)} is left of its "
-        f"limit epsilon={exact(limit.epsilon)}, delta={exact(limit.delta)}",
+        f"{many} asked for on dataset {name!r}, but epsilon={exact(room)} at "
+        f"delta={exact(delta)} is left of its limit "
+        f"epsilon={exact(limit.epsilon)}, delta={exact(limit.delta)}",
         remaining={"epsilon": room, "delta": delta},
         limit=asdict(limit),
     )

@@ -25,9 +25,7 @@ from urllib.parse import urlsplit
 from headcount.core.errors import MissingPackage, UnreadableData
 from headcount.ledger.store import Run, one_line
 
-_ONE_CREATOR = (
-    0x6865616463  # the number of the advisory lock that allows only one creator at a time
-)
+_ONE_CREATOR = 0x6865616463  # the advisory lock that allows only one creator at a time
 _IDLE = 600  # seconds after which the server drops a silent client and releases its lock
 _GRACE = 3  # additional seconds in which the server can report that a wait for a lock failed
 _PROBES = 3  # how many times a silent connection is probed before it counts as lost

@@ -21,8 +21,8 @@ from headcount.core.errors import UnreadableData
 from headcount.ledger.store import Run, one_line
 
 _WRONG = {
-    "SQLITE_CANTOPEN": "must be a file that can be opened, but it is not",
-    "SQLITE_READONLY": "must be writable, but the place is read-only",
+    "SQLITE_CANTOPEN": "must be a file that can be opened, but opening it failed",
+    "SQLITE_READONLY": "must be writable, but the file or its folder is read-only",
     "SQLITE_NOTADB": "must be a ledger, got another kind of file",
     "SQLITE_FULL": "must have room on its disk, but the disk is full",
 }

@@ -43,6 +43,6 @@ class Store(Protocol):
 
 
 def one_line(error: Exception) -> str:
-    """The first line of a database's error, without characters that cannot be shown."""
+    """The first line of a database error, without unprintable characters."""
     first = str(error).strip().partition("\n")[0]
     return "".join(letter for letter in first if letter.isprintable()) or type(error).__name__

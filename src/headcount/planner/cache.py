@@ -63,10 +63,8 @@ def folder() -> Path:
 def _code() -> str:
     """A digest of the code that computes the answers, and of the versions of its libraries."""
     hashed = hashlib.sha256()
-    for library in (
-        "numpy",
-        "scipy",
-    ):  # versions are read from files, since importing SciPy is slow
+    # Versions are read from files, since importing SciPy is slow.
+    for library in ("numpy", "scipy"):
         spec = find_spec(library)
         if spec and spec.origin:
             hashed.update(Path(spec.origin).with_name("version.py").read_bytes())

@@ -119,7 +119,7 @@ class Candidate:
 
     @property
     def bits_per_user(self) -> float:
-        """The expected number of bits that a person sends, for the value with the most."""
+        """The expected number of a person's bits, for the value with the most messages."""
         return self.messages_per_user * self.bits_per_message
 
 
@@ -164,7 +164,7 @@ def assess(
 ) -> Candidate | Refusal:
     """The errors and costs of a protocol, or its refusal. The result may come from the cache.
 
-    If it does not, `keep` is called with the protocol that was built. Results of protocols from
+    Otherwise, `keep` is called with the protocol that was built. Results of protocols from
     outside Headcount are never cached, because the cache cannot notice changes in their code.
     """
     if any(map(is_outside, (name, *options.values()))):

@@ -1,8 +1,8 @@
 """Compares the errors of protocols for several numbers of people, buckets, messages or slots, or
 for several values of ε.
 
-The values of the crowd are the example of the task. Errors for this crowd are computed by formula.
-They can also be measured in simulations of the same crowd.
+The crowd holds the example values of the task. Its errors are computed by formula. They can also be
+measured in simulations of the same crowd.
 """
 
 import math
@@ -56,9 +56,8 @@ class Point:
     at: float  # the position on the axis
     standard_error: float
     measured: float | None = None
-    low: float | None = (
-        None  # `low` and `high` are the ends of an interval of about 95 % around `measured`
-    )
+    # An interval of about 95 % around `measured` goes from `low` to `high`.
+    low: float | None = None
     high: float | None = None
 
 
@@ -174,11 +173,11 @@ def compare(
 ) -> Comparison:
     """The errors of protocols along an axis: users, epsilon, buckets, messages or slots per person.
 
-    `over` names the axis, and `values` are the positions on it. Numbers of messages and slots are
-    limits. Within each limit, each protocol uses the options with the least error. Without
-    `protocols`, the best protocol of each trust model is compared. `calibration="both"` compares
-    the parameters of the papers with the exact parameters. If `runs` is above 0, this many runs are
-    simulated for each point, with randomness from `source`.
+    `over` names the axis, and `values` are the positions on it. On the axes of messages and slots,
+    positions are limits. Within each limit, each protocol uses the options with the least error.
+    Without `protocols`, the best protocol of each trust model is compared. `calibration="both"`
+    compares the parameters of the papers with the exact parameters. If `runs` is above 0, this many
+    runs are simulated for each point, with randomness from `source`.
 
         compare(Count(), Budget(1, 1e-6), Crowd(100_000), over="epsilon", runs=200)
     """

@@ -207,7 +207,7 @@ def needed_crowd(
                 break  # more people do not help
         if excess(people) > 1:
             return _refusal(
-                assess_with(people), margin, f"a crowd of more than {short(people)} does not help"
+                assess_with(people), margin, f"more than {short(people)} people would not help"
             )
         users = round(people if people == 1 else _least(excess, people / 10, people, integers=True))
         candidate = assess_with(users)
@@ -247,7 +247,7 @@ def _check(task: Task, margin: Margin) -> None:
 
 
 def _excess(result: Candidate | Refusal, allowed: float) -> float:
-    """A candidate's margin divided by the allowed margin. It is infinite after a refusal."""
+    """A candidate's margin divided by the allowed margin, or infinity for a refusal."""
     return result.margin / allowed if isinstance(result, Candidate) else math.inf
 
 
@@ -293,13 +293,13 @@ def _around(excess: Callable[[float], float], start: float) -> tuple[float, floa
 def _least(
     excess: Callable[[float], float], low: float, high: float, *, integers: bool = False
 ) -> float:
-    """The least x with excess(x) ≤ 1, up to a factor of 1.005. It must hold that excess(high) ≤ 1.
+    """The least x with excess(x) ≤ 1, up to a factor of 1.005. The excess of `high` must be ≤ 1.
 
     On logarithmic scales, the excess is nearly a straight line. The search guesses where the line
     reaches 1. It tries an x a little above this guess, and then an x a little below. Every third
     try is the geometric mean of `low` and `high`, so that the search also ends if the guesses are
-    bad. The excess may not be monotonic, so the search is repeated if x reduced by 1 % also has an
-    excess of at most 1.
+    bad. The excess may not be monotonic. So if an x that is 1 % smaller also has an excess of at
+    most 1, the search is repeated below it.
     """
     below, above = excess(low), excess(high)
     if below <= 1:

@@ -2,8 +2,8 @@
 
 A plan is immutable and can be saved. Its file holds the question, the budget, the crowd, and the
 chosen protocol with its options and calibrated parameters. Both sides of a collection build the
-same protocol from this file. If the code of one side calibrates the protocol differently, it
-refuses the plan. A digest of the whole content identifies the plan and shows whether the file was
+same protocol from this file. A side refuses the plan if its code calibrates the protocol
+differently. A digest of the whole content identifies the plan and shows whether the file was
 changed.
 """
 
@@ -109,7 +109,7 @@ class Plan:
     # For people -------------------------------------------------------------------------------
 
     def table(self) -> Table:
-        """A table of the candidates, best first. Notes give reasons for refusals, and bounds."""
+        """A table of the candidates, best first. Notes give refusals and bounds from theory."""
         collects = self.purpose is Purpose.COLLECTION
         rows = [_collection_cells(one) if collects else _cells(one) for one in self.candidates]
         left, right = _COLLECTION_COLUMNS if collects else _COLUMNS
@@ -157,7 +157,7 @@ class Plan:
             yield from self._collection_notes()
         else:
             yield from self._notes_on_others(best)
-        yield "Standard errors are those of privacy noise, for the worst possible data."
+        yield "Standard errors are due to privacy noise, for worst-case data."
         if self.task.ranking_note:
             yield self.task.ranking_note
 
@@ -303,7 +303,7 @@ def plan(
     `purpose="collection"` ranks the protocols that can collect values from real people. It leaves
     out central trust. It also refuses protocols that need more than 64 slots or 16,000 bytes per
     person, or that let one person shift the answer by more than ten standard errors. The others are
-    ranked by error. Limits that are given replace these limits.
+    ranked by error. Limits that are given replace these defaults.
 
     Results are cached on disk, so that planning again takes no time. Results of protocols from
     outside Headcount are not cached. `keep` is called with each protocol that is built.

@@ -44,10 +44,8 @@ class Miss:
     """One wish that a candidate does not fulfill."""
 
     reason: str
-    times: float  # the candidate's number divided by the limit; infinite if no limit would do
-    enough: tuple[str, float] | None = (
-        None  # the name and value of a limit that the candidate would meet
-    )
+    times: float  # the candidate's number divided by the limit, or infinity if no limit would do
+    enough: tuple[str, float] | None = None  # the name and value of a limit that would do
 
 
 @dataclass(frozen=True)
@@ -186,9 +184,8 @@ def margin_miss(candidate: Candidate, margin: Margin | None, task: Task, users: 
     if margin is None or candidate.margin <= margin.allowed(task, users):
         return []
     reason = f"its margin is ±{short(candidate.margin, 4)}, but {margin} was asked for"
-    return [
-        Miss(reason, 1.0)
-    ]  # the factor is 1 for every margin, so the candidate with the least error is nearest
+    # All misses of a margin have the factor 1, so the candidate with the least error is nearest.
+    return [Miss(reason, 1.0)]
 
 
 def _rounded_up(number: float) -> float:

@@ -73,7 +73,7 @@ def _best(results: list[Candidate | Refusal], wishes: Wishes) -> Candidate | Non
 def _other_settings(
     budget: Budget, crowd: Crowd
 ) -> Iterator[tuple[dict[str, float], tuple[Budget, Crowd]]]:
-    """Settings that may be feasible. First, one number at a time is changed, then all together."""
+    """Settings that may be feasible. First, one number is changed at a time, then all at once."""
     others = [
         *({"epsilon": epsilon} for epsilon in (0.01, 0.1, 1.0) if epsilon > budget.epsilon),
         *({"epsilon": epsilon} for epsilon in (8.0, 2.0) if 4 * epsilon < budget.epsilon),

@@ -1,4 +1,4 @@
-"""The steps that an executor runs on one partition of a data frame, most of which return totals.
+"""The steps that an executor runs on one partition of a data frame.
 
 A step is an immutable object. The driver sends the step to the executors, and each executor calls
 it with the record batches of a partition. No secure random bits are sent: every Spark task creates

@@ -77,7 +77,8 @@ def tallied(frame: Any, protocol: Protocol, *, users: int | None = None) -> Tall
     if users is None:
         if not each or protocol.shuffler.adds:
             raise InvalidParameter(
-                f"`users` must say how many people sent messages with {protocol.name}, got none"
+                f"`users` must be the number of people who sent messages with {protocol.name}, "
+                "got none"
             )
         users = -(-sent // each)
     people = checks.whole("users", users, low=0, high=2**63 - 1)
