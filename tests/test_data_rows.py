@@ -236,7 +236,7 @@ BAD: dict[str, tuple[Any, str]] = {
     "nothing": (None, "data must be a data frame"),
     "number": (5, "data must be a data frame"),
     "bytes": (b"01", "data must be a data frame"),
-    "matrix": (np.zeros((2, 2)), "arrays must be flat"),
+    "matrix": (np.zeros((2, 2)), "arrays must be one-dimensional"),
     "lengths": ({"a": [1, 2], "b": [1]}, "arrays must be one-dimensional and equally long"),
     "mixed": ([1, "one", 0], "the data must be readable, got"),
     "mixed frame": (pandas.DataFrame({"a": [1, "one"]}), "the data must be readable, got"),

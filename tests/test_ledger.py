@@ -293,7 +293,7 @@ def test_a_curve_worse_than_its_guarantee_is_refused(tmp_path: Path) -> None:
         ({"times": 1.5}, "`times` must be a whole number"),
         ({"users": -1}, "`users` must be between"),
         ({"protocol": "two\nlines"}, "`protocol` must have only printable"),
-        ({"task": None}, "`task` must be a text"),
+        ({"task": None}, "`task` must be text"),
     ],
 )  # fmt: skip
 def test_bad_charges(tmp_path: Path, arguments: dict[str, Any], wanted: str) -> None:

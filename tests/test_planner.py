@@ -400,7 +400,7 @@ def test_changed_plans_are_refused(tmp_path: Path) -> None:
         ({"crowd": {"users": -1}}, "complete and valid"),
         ({"confidence": "0.95"}, "complete and valid"),
         ({"confidence": 10**400}, "complete and valid"),
-        ({"privacy": {"epsilon": 0.1}}, "the digest that is saved with it"),
+        ({"privacy": {"epsilon": 0.1}}, "the digest that was saved with it"),
     ):
         changed(**parts)
         with pytest.raises(hc.UnreadableData, match=message):

@@ -367,7 +367,7 @@ class Price:
         times = size(self.times)
         factor = "about as many as" if times == "1" else f"{times} times as many as"
         return (
-            f"{how}, the same margin ({100 * self.share:.3g} % of what is possible) needs "
+            f"{how}, the same relative margin of {100 * self.share:.3g} % needs "
             f"{counted_people(self.users)} with {self.protocol}, {factor} planned"
         )
 

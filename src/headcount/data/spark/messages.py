@@ -39,7 +39,7 @@ def randomized(
 ) -> "DataFrame":
     """The messages that people send about a column, as a table with the single column `message`.
 
-    In local trust, each row belongs to one person. In shuffle trust, each row is one message, and
+    In local trust, each row is one person's message. In shuffle trust, each row is one message, and
     the rows are in random order. If the protocol requires it, rare messages are withheld or noise
     messages are added. In central trust, nothing is randomized, so a central protocol is refused.
 
