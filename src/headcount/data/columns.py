@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def plain(column: "pyarrow.Array") -> "pyarrow.Array":
-    """The same values in a layout that Arrow can search: no views, runs or extension types."""
+    """The same values in a layout that Arrow can search, without views, runs or extension types."""
     import pyarrow
     from pyarrow import compute, types
 

@@ -114,7 +114,7 @@ def arrow_rows(data: Any) -> Rows:
 
 
 def numpy_rows(data: Any) -> Rows:
-    """Rows of a vector, of a vector of records, or of a mapping from names to vectors."""
+    """Rows of a one-dimensional array, a structured array, or a mapping from names to arrays."""
     import pyarrow
 
     if isinstance(data, np.ndarray) and data.dtype.names:

@@ -1,4 +1,4 @@
-"""Group privacy: protects a person with up to k rows by a protocol that protects one row.
+"""Group privacy: protects a person with up to k rows with a protocol that protects one row.
 
 If a protocol is (η, δ')-private for replacing one row, it is (kη, δ' Σ_{i<k} e^{iη})-private for
 replacing k rows. So if a person has the budget (ε, δ), each row has the budget η = ε/k and

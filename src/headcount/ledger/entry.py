@@ -1,4 +1,4 @@
-"""An entry of a ledger, which describes a release and its cost."""
+"""An entry of a ledger. It describes releases and their cost."""
 
 import json
 import math

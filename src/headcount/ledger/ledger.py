@@ -49,7 +49,7 @@ WAIT = 120.0  # the default number of seconds to wait for a locked ledger
 
 @dataclass(frozen=True)
 class Ledger:
-    """Datasets with limits, and the charges to each. Use `Ledger.open` or `Ledger.create`."""
+    """Datasets, their limits, and the charges to them. Use `Ledger.open` or `Ledger.create`."""
 
     store: Store
     _known: dict[str, Record] = field(default_factory=dict, init=False, repr=False, compare=False)
