@@ -202,7 +202,7 @@ GOOD = {"file": "people.parquet", "--column": "smoker", "--epsilon": "1"}
         ({"file": "broken.parquet"}, 2, "unreadable-data", "must be a readable .parquet file"),
         ({"file": "nothing.csv"}, 2, "unreadable-data", "must be a readable .csv file"),
         ({"file": "empty.csv"}, 2, "invalid-value", "at least one row"),
-        ({"file": "twice.csv"}, 2, "unreadable-data", "got it twice"),
+        ({"file": "twice.csv"}, 2, "unreadable-data", "got 2 columns with this name"),
         ({"--column": "smokes"}, 2, "unreadable-data", "must have a column 'smokes', got smoker"),
         ({"--column": "age"}, 2, "invalid-value", "must be 0 or 1, got 2 from person 3, and"),
         (
@@ -280,7 +280,7 @@ GOOD = {"file": "people.parquet", "--column": "smoker", "--epsilon": "1"}
             {"--protocol": "central.geometric", "--trust": "local"},
             2,
             "invalid-parameter",
-            "`trust` must be central with central.geometric, got local",
+            "`trust` must be central for the protocol central.geometric, got local",
         ),
         ({"--protocol": "shuffle.zero-exact"}, 3, "infeasible", "needs delta above 0"),
         (

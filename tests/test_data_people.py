@@ -101,7 +101,9 @@ def test_person_settings_are_checked() -> None:
         with pytest.raises(hc.HeadcountError, match=says):
             hc.estimate(data, hc.Count(), column="v", budget=hc.Budget(1), **settings)
     gone: dict[str, list[Any]] = {"v": [1, 0, 1], "who": [1, None, 2]}
-    with pytest.raises(hc.InvalidValue, match="every row must have a 'who', got none in row 2"):
+    with pytest.raises(
+        hc.InvalidValue, match="every row must have a value in column 'who', got none in row 2"
+    ):
         hc.estimate([*rows(gone)], hc.Count(), column="v", person="who", budget=hc.Budget(1))
     left = hc.estimate(
         [*rows(gone)], hc.Count(), column="v", person="who", missing="drop", budget=hc.Budget(500)

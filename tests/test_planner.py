@@ -400,7 +400,7 @@ def test_changed_plans_are_refused(tmp_path: Path) -> None:
         ({"crowd": {"users": -1}}, "complete and valid"),
         ({"confidence": "0.95"}, "complete and valid"),
         ({"confidence": 10**400}, "complete and valid"),
-        ({"privacy": {"epsilon": 0.1}}, "the digest that is saved with it"),
+        ({"privacy": {"epsilon": 0.1}}, "the digest that was saved with it"),
     ):
         changed(**parts)
         with pytest.raises(hc.UnreadableData, match=message):
@@ -453,7 +453,7 @@ def test_only_planned_protocols_are_chosen() -> None:
     plan = hc.plan(hc.Count(), hc.Budget(1), CROWD)
     with pytest.raises(hc.Infeasible, match="needs delta above 0"):
         plan.choose("shuffle.zero-exact")
-    with pytest.raises(hc.InvalidParameter, match="must be one that was planned for"):
+    with pytest.raises(hc.InvalidParameter, match="must be a protocol of the plan"):
         plan.choose("local.k-ary")
 
 

@@ -92,7 +92,7 @@ def test_plans_for_a_collection(headcount: Headcount, tmp_path: Path) -> None:
     heading = done.out.splitlines()[2].split()
     assert heading[-4:] == ["slots", "bytes", "influence", "shuffler"]
     assert "central." not in done.out
-    assert "privacy relies on honest people with: shuffle." in done.out
+    assert "these protocols rely on honest people for privacy: shuffle." in done.out
     plan = hc.Plan.load(tmp_path / "plan.json")
     assert plan.purpose == "collection"
     assert f"saved: plan.json (runs {plan.chosen}" in done.out
@@ -185,7 +185,7 @@ def test_plans_are_saved_and_run(headcount: Headcount, tmp_path: Path) -> None:
         ([*COUNT, "--dishonest", ","], 2, "`dishonest` must be a share"),
         (["compare", "count", "--values", ""], 2, "`values` must be numbers separated by commas"),
         ([*COUNT, "--trust", "local", "--out", "none/plan.json"], 2, "must be a place to write to"),
-        ([*COUNT, "--protocol", "local.k-ary"], 2, "must be one that was planned for"),
+        ([*COUNT, "--protocol", "local.k-ary"], 2, "must be a protocol of the plan"),
         ([*COUNT, "--margin", "0.5"], 3, "was asked for"),
         ([*MEAN, "--users", "9", "--margin", "1e-9"], 3, "was asked for"),
         (["plan", "count", "--epsilon", "1", "--margin", "3", "--exact"], 2, "must come with --us"),
