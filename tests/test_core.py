@@ -303,7 +303,7 @@ def test_tallies_add_up_only_if_alike() -> None:
         hc.Tally(np.array([5, 6]), 7, "x", modulus=9),
     ]
     for other in others:
-        with pytest.raises(hc.InvalidValue, match="of one protocol"):
+        with pytest.raises(hc.InvalidValue, match="the same protocol"):
             total + other
     with pytest.raises(hc.InvalidValue, match="vector of int64"):
         hc.Tally(np.array([1.0]), 3, "x")
