@@ -128,7 +128,7 @@ def test_persons_and_groups(headcount: Headcount, tmp_path: Path) -> None:
     assert re.search(r"^Bonn +\d+ +central", shown, flags=re.MULTILINE)
     assert "2 groups, 900 people" in shown
     assert "spent for all groups together: (1, 0)-DP" in shown
-    for groups, says in (("Ulm", "every group must be one of"), ("Ulm,Ulm", "each once")):
+    for groups, says in (("Ulm", "every group must be one of"), ("Ulm,Ulm", "distinct words")):
         refused = headcount(
             "estimate", *smoker, "--group", "city", "--groups", groups, "--epsilon", "1"
         )

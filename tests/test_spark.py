@@ -638,7 +638,7 @@ def test_every_alphabet_is_stored_and_read_as_it_is(
     [
         ("bits", [0, 2], "every message must be in range"),
         ("bits", [0, -256], "every message must be of type uint8, got values from -256 to 0"),
-        ("bits", [0, None], "none of them missing"),
+        ("bits", [0, None], "none may be missing"),
         ("bits", ["0", "1"], "every message must be 1 whole number"),
         ("bits", [[0], [1]], "every message must be 1 whole number"),
         ("rows of bits", [0, 1], "every message must be 3 whole numbers"),
