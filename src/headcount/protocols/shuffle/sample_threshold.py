@@ -275,7 +275,7 @@ class SampleThreshold(Protocol):
         if self.rate is not None:
             rate = checks.real("rate", self.rate)
             if not 0 < rate < 1:
-                raise InvalidParameter(f"`rate` must lie strictly in (0, 1), got {rate}")
+                raise InvalidParameter(f"`rate` must be strictly between 0 and 1, got {rate}")
             object.__setattr__(self, "rate", rate)
 
     @cached_property
