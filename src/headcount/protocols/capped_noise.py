@@ -297,10 +297,10 @@ class SlotSearch:
     def _check_epsilon(self) -> None:
         least = _LEAST_EPSILON[self._touched - 1]
         if self.budget.epsilon < least:
+            # No nearest setting is stated, since this crowd may be too small for that ε.
             raise Infeasible(
                 f"{self.name} with slots needs epsilon of at least {least}, "
-                f"got {short(self.budget.epsilon)}",
-                nearest={"epsilon": least},
+                f"got {short(self.budget.epsilon)}"
             )
 
     def _wish(self, slots: int) -> Wish:
