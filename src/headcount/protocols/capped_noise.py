@@ -42,6 +42,9 @@ MOST_SLOTS = 32
 _LEAST_EPSILON = (0.1, 0.4)
 _USUAL_RATIO = 1.05  # the default ratio of the error to that of central noise
 _TINY = 50  # the largest number of honest people in a crowd that counts as tiny
+# If ε times the number of honest people is smaller, no nearest setting is looked for. It would take
+# minutes, since nearly everybody has noise.
+_LEAST_PRODUCT = 50
 _FEWER = 3  # if the search fails, this many smaller numbers of slots are tried
 # For each ratio of the error, about the longest jump that is needed, times the rate of the noise.
 _RATIOS, _NEEDED = [1.01, 1.02, 1.05, 1.1, 1.2, 1.5, 2.0], [11.0, 10.0, 9.0, 8.0, 6.0, 4.0, 2.0]
@@ -314,6 +317,8 @@ class SlotSearch:
             f"{short(self.budget.epsilon)}, delta={short(self.budget.delta)} and "
             f"{self.crowd.honest} honest people{buckets}"
         )
+        if self.budget.epsilon * self.crowd.honest < _LEAST_PRODUCT:
+            return Infeasible(refusal)
         for more in (slots + 2, slots + 6):
             if more <= MOST_SLOTS and self._calibrated(more) is not None:
                 return Infeasible(refusal, nearest={"max_slots": more})
