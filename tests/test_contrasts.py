@@ -602,7 +602,7 @@ def test_many_comparisons() -> None:
         hc.contrasts(estimates, [("a", "e")])
     with pytest.raises(InvalidParameter, match="two names"):
         hc.contrasts(estimates, ["abc"])  # type: ignore[list-item]
-    with pytest.raises(InvalidParameter, match="at least one pair to compare, got 1 estimates"):
+    with pytest.raises(InvalidParameter, match="at least one pair to compare, got 1 estimate"):
         hc.contrasts({"a": estimates["a"]})
 
 
