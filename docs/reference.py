@@ -25,7 +25,7 @@ PAGES = {
         "Planning",
         "Which protocol to use, how accurate it will be, and how many people it needs.",
         "plan Plan Candidate Refusal best_protocol Margin needed_crowd needed_epsilon Needs "
-        "dishonest_plans price_of_trust compare Comparison",
+        "needed_groups GroupNeeds dishonest_plans price_of_trust compare Comparison",
     ),
     "protocols": (
         "Protocols and their roles",
@@ -40,6 +40,11 @@ PAGES = {
         "Estimating",
         "Private answers about a table, with their errors and intervals.",
         "estimate prepare Prepared Estimate Interval GroupedEstimate",
+    ),
+    "comparing": (
+        "Comparing",
+        "Differences and ratios of estimates, with intervals and tests.",
+        "difference ratio contrasts Contrast Contrasts population_share",
     ),
     "auditing": (
         "Auditing",

@@ -65,6 +65,11 @@ def trusts() -> figures.Figure:
     return figures.trust_figure("Who?", 500, answers, errors)
 
 
+def contrasts() -> figures.Figure:
+    groups = {name: asked("central.geometric", hc.Count(), np.arange(500) % 2) for name in "AB"}
+    return figures.contrast_figure(hc.contrasts(groups), 0.9)
+
+
 FIGURES: dict[str, tuple[Callable[[], figures.Figure], str]] = {
     "curve": (
         lambda: figures.curve_figure("Curves", {"one": [(0.0, 0.1), (2.0, 1e-9)], "two": [(1, 1)]}),
@@ -83,6 +88,11 @@ FIGURES: dict[str, tuple[Callable[[], figures.Figure], str]] = {
     "trust": (
         trusts,
         "Who?|truth: 500|central|shuffle|local|standard error of the count (people)",
+    ),
+    "contrast": (
+        contrasts,
+        "Comparison of shares, central trust|A − B|crowds|populations|"
+        "difference of shares (90 % intervals)",
     ),
     "comparison": (
         lambda: compare(subtitle="simulated"),

@@ -26,6 +26,9 @@ LOCAL = hc.protocol("local.k-ary", hc.Histogram(3), hc.Budget(1), hc.Crowd(5))
 CENTRAL = hc.protocol("central.laplace", hc.Mean(0, 5), hc.Budget(1), hc.Crowd(3))
 SHUFFLED = hc.protocol("shuffle.zero-exact", COUNT, BUDGET, CROWD)
 ESTIMATE = hc.run(CENTRAL, [1.0, 2.0, 3.0], SOURCE)
+OTHER = hc.run(CENTRAL, [3.0, 2.0, 3.0], SOURCE)
+COUNTED = hc.run(SHUFFLED, [0, 1] * 15, SOURCE)
+CONTRAST = COUNTED - hc.run(SHUFFLED, [0] * 30, SOURCE)
 MESSAGES = LOCAL.randomize([0, 1, 2, 0, 1], SOURCE)
 PLANNED: dict[str, Any] = {"task": COUNT, "budget": BUDGET, "crowd": CROWD}
 MARGIN = hc.Margin(0.3, share=True)
@@ -37,6 +40,10 @@ def half(_: float) -> Any:
 
 def built(name: Any, task: Any, budget: Any, crowd: Any, **options: Any) -> Any:
     return hc.protocol(name, task, budget, crowd, **options)
+
+
+def needed(difference: Any, share: Any, power: Any) -> Any:
+    return hc.needed_groups(difference, hc.Budget(1), share=share, power=power, trust="local")
 
 
 def post(step: Any) -> Any:
@@ -81,6 +88,21 @@ CALLS: list[tuple[Callable[..., Any], dict[str, Any]]] = [
     (CENTRAL.curve.delta, {"epsilon": 1.0}),
     (ESTIMATE.interval, {"confidence": 0.9}),
     (post, {"step": "clip"}),
+    (hc.difference, {"first": ESTIMATE, "second": OTHER, "same_people": False}),
+    (hc.ratio, {"first": ESTIMATE, "second": OTHER, "same_people": True}),
+    (
+        hc.contrasts,
+        {
+            "estimates": {"a": ESTIMATE, "b": OTHER},
+            "pairs": [("a", "b")],
+            "kind": "ratio",
+            "same_people": False,
+        },
+    ),
+    (CONTRAST.interval, {"confidence": 0.9, "sampling": False}),
+    (CONTRAST.to_dict, {"confidence": 0.9}),
+    (hc.population_share, {"estimate": COUNTED, "confidence": 0.9}),
+    (needed, {"difference": 0.5, "share": 0.1, "power": 0.5}),
     (hc.Tally, {"counts": np.array([1, 2]), "users": 3, "protocol": "local.k-ary"}),
     (hc.Batch, {"payload": np.array([1, 2]), "users": 2}),
     (hc.Messages, {"payload": np.array([1, 2]), "users": 2, "counts": np.array([1, 1])}),

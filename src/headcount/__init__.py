@@ -14,6 +14,9 @@ if TYPE_CHECKING:
     from headcount.auditor.exact import ExactAudit, exact_audit
     from headcount.auditor.report import PrivacyReport, Thresholds, privacy_report
     from headcount.core.budget import Budget, Crowd, Trust
+    from headcount.core.contrasts.contrast import Contrast, difference, ratio
+    from headcount.core.contrasts.many import Contrasts, contrasts
+    from headcount.core.contrasts.side import population_share
     from headcount.core.errors import (
         BudgetExhausted,
         CrowdMismatch,
@@ -41,6 +44,7 @@ if TYPE_CHECKING:
     from headcount.ledger.ledger import Ledger
     from headcount.planner.candidate import Candidate, Refusal
     from headcount.planner.comparison import Comparison, compare
+    from headcount.planner.differences import GroupNeeds, needed_groups
     from headcount.planner.margin import Margin
     from headcount.planner.needs import (
         Needs,
@@ -68,12 +72,15 @@ __all__ = [
     "BudgetExhausted",
     "Candidate",
     "Comparison",
+    "Contrast",
+    "Contrasts",
     "Count",
     "Crowd",
     "CrowdMismatch",
     "Density",
     "Estimate",
     "ExactAudit",
+    "GroupNeeds",
     "GroupedEstimate",
     "Guarantee",
     "HeadcountError",
@@ -109,17 +116,22 @@ __all__ = [
     "best_protocol",
     "bounds",
     "compare",
+    "contrasts",
+    "difference",
     "dishonest_plans",
     "estimate",
     "exact_audit",
     "needed_crowd",
     "needed_epsilon",
+    "needed_groups",
     "plan",
+    "population_share",
     "prepare",
     "price_of_trust",
     "privacy_report",
     "protocol",
     "protocol_names",
+    "ratio",
     "register",
     "run",
     "shuffle",
@@ -137,10 +149,13 @@ _MODULES = {
     "BudgetExhausted": "headcount.core.errors",
     "Candidate": "headcount.planner.candidate",
     "Comparison": "headcount.planner.comparison",
+    "Contrast": "headcount.core.contrasts.contrast",
+    "Contrasts": "headcount.core.contrasts.many",
     "Crowd": "headcount.core.budget",
     "CrowdMismatch": "headcount.core.errors",
     "Estimate": "headcount.core.estimate",
     "ExactAudit": "headcount.auditor.exact",
+    "GroupNeeds": "headcount.planner.differences",
     "GroupedEstimate": "headcount.data.grouped",
     "Guarantee": "headcount.core.guarantee",
     "HeadcountError": "headcount.core.errors",
@@ -173,17 +188,22 @@ _MODULES = {
     "best_protocol": "headcount.planner.plan",
     "bounds": "headcount.theory",
     "compare": "headcount.planner.comparison",
+    "contrasts": "headcount.core.contrasts.many",
+    "difference": "headcount.core.contrasts.contrast",
     "dishonest_plans": "headcount.planner.needs",
     "estimate": "headcount.data.estimate",
     "exact_audit": "headcount.auditor.exact",
     "needed_crowd": "headcount.planner.needs",
     "needed_epsilon": "headcount.planner.needs",
+    "needed_groups": "headcount.planner.differences",
     "plan": "headcount.planner.plan",
+    "population_share": "headcount.core.contrasts.side",
     "prepare": "headcount.data.estimate",
     "price_of_trust": "headcount.planner.needs",
     "privacy_report": "headcount.auditor.report",
     "protocol": "headcount.protocols.registry",
     "protocol_names": "headcount.protocols.registry",
+    "ratio": "headcount.core.contrasts.contrast",
     "register": "headcount.protocols.registry",
     "run": "headcount.road.road",
     "shuffle": "headcount.road.shuffler",

@@ -134,6 +134,10 @@ PLAUSIBLE: dict[str, tuple[str, ...]] = {
     "person": ("who",),
     "group": ("city", "color"),
     "groups": ("Ulm,Bonn", "red,green,blue", "Ulm"),
+    "contrast": ("Ulm,Bonn", "red,green", "Ulm"),
+    "difference": ("5%", "0.2"),
+    "lower_share": ("30%", "0", "0.5"),
+    "power": ("80%", "0.9"),
     "epsilon": ("0.1", "0.5", "1", "1.0", "2", "8", "500"),
     "delta": ("0", "1e-9", "1e-6", "1e-3", "0.01"),
     "users": ("1", "2", "3", "8", "50", "240", "2000"),
@@ -262,6 +266,7 @@ RECIPES = (
     Recipe("plan", (("density",),), {**_BUDGET, "--users": "240", "--low": "0", "--high": "1"}, 1),
     Recipe("plan", (("count",),), {"--margin": ("5%", "20"), "--epsilon": "1", "--delta": "1e-6"}),
     Recipe("plan", (("count",),), {"--margin": ("5%", "20"), "--users": "2000"}),
+    Recipe("plan", (("count",),), {"--difference": ("5%", "0.2"), "--epsilon": ("0.5", "1")}),
     Recipe("plan", (("count",),), {**_BUDGET, "--users": "240", "--dishonest": "0%,10%"}, 1),
     Recipe("plan", (("count",),), {**_BUDGET, "--users": "240", "--prices": None}, 1),
     Recipe(
@@ -277,6 +282,7 @@ RECIPES = (
     Recipe("estimate", (_FILES,), {**_SMOKERS, "--ledger": "tight.db"}, 1),
     Recipe("estimate", (_FILES,), {**_SMOKERS, "--trust": ("local", "shuffle"), "--delta": "1e-6"}),
     Recipe("estimate", (_FILES,), {**_SMOKERS, "--group": "city", "--ledger": _LEDGERS}, 3),
+    Recipe("estimate", (_FILES,), {**_SMOKERS, "--group": "city", "--contrast": "Ulm,Bonn"}),
     Recipe("estimate", (_FILES,), {**_SMOKERS, "--person": "who", "--rows-per-person": ("1", "3")}),
     Recipe(
         "estimate",

@@ -14,6 +14,8 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import NDArray
 
+from headcount.core.lattice import LatticeLaw
+
 ROUNDING = 2.0**-53  # the relative rounding error of one floating-point operation
 TAIL = 2.0**-80  # the size of a window is chosen so that the probability outside is about this
 _LOG_TAIL = math.log(2 / TAIL)
@@ -95,6 +97,10 @@ class Law:
         # has a relative error of k times `ROUNDING`. Each pass adds a few more rounding errors.
         slack = (1 + self.slack) * (1 + ROUNDING * (2 * (1 << digits) + 16 * digits)) - 1
         return Law(self.start, mass, slack, self.tail + TAIL)
+
+    def lattice(self, mean: Fraction | float) -> LatticeLaw:
+        """The law of X − mean, for statistics."""
+        return LatticeLaw(float(self.start - mean), self.mass, missing=self.slack + self.tail)
 
     def above(self, value: int) -> float:
         """P(X > value), rounded up."""

@@ -10,15 +10,19 @@ import typer
 from headcount.cli.arguments import Confidence
 from headcount.cli.output import console, deliver, facts, print_table
 from headcount.core import checks
+from headcount.core.contrasts.many import Contrasts
+from headcount.core.contrasts.side import QUANTITIES
 from headcount.core.errors import InvalidParameter
 from headcount.core.estimate import Estimate
 from headcount.core.guarantee import PLAIN_NEIGHBORS
 from headcount.core.postprocessing import STEPS, check_step
 from headcount.core.table import counted_people, short
 from headcount.core.task import Task
+from headcount.data.estimate import Prepared
 from headcount.data.grouped import GroupedEstimate
 from headcount.data.release import Release
 from headcount.plot import results
+from headcount.road.people import Group
 
 
 @dataclass(frozen=True)
@@ -43,6 +47,14 @@ class AnswerOptions:
     ] = False
     postprocess: Annotated[
         str | None, typer.Option(help=f"Post-processing of the estimate: {', '.join(STEPS)}.")
+    ] = None
+    contrast: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Two groups to compare, such as north,south: the difference of their shares or "
+            "means, with intervals and p-values. Can be given several times; p-values are then "
+            "corrected for the number of comparisons."
+        ),
     ] = None
     out: Annotated[
         Path | None,
@@ -71,6 +83,7 @@ class AnswerOptions:
         if self.postprocess is not None:
             check_step(self.postprocess, task.name)
         for flag, present, kinds in (
+            ("--contrast", bool(self.contrast), tuple(QUANTITIES)),
             ("--sampling", self.sampling, ("mean", "density")),
             ("--simultaneous", self.simultaneous, ("histogram", "density")),
             (f"--out {self.out}", self.drawn, ("density",)),
@@ -83,6 +96,35 @@ class AnswerOptions:
         if self.drawn and group is not None:
             raise InvalidParameter(f"a figure must show one group, got --group {group}; try .html")
 
+    def pairs(self, ready: Prepared) -> list[tuple[Group, Group]]:
+        """The groups that are compared. What cannot be compared is refused before it is paid for.
+
+        Groups go by their text, since a table may hold numbers.
+        """
+        known = {str(group): group for group in ready.groups}
+        found = []
+        for text in self.contrast or []:
+            names = [name.strip() for name in text.split(",")]
+            if len(names) != 2 or names[0] == names[1]:
+                raise InvalidParameter(
+                    "--contrast must name two groups, such as north,south, got "
+                    f"{checks.shown(text)}"
+                )
+            for name in names:
+                if name not in known:
+                    raise InvalidParameter(
+                        f"--contrast must name groups of {checks.few([*known])}, "
+                        f"got {checks.shown(name)}"
+                    )
+            found.append((known[names[0]], known[names[1]]))
+        withholding = [one for one in ready.release.protocols if one.shuffler.withholds]
+        if found and withholding:
+            raise InvalidParameter(
+                f"--contrast must come with unbiased estimates, got {withholding[0].name}, which "
+                "withholds rare values"
+            )
+        return found
+
 
 @dataclass(frozen=True)
 class Answer:
@@ -92,6 +134,7 @@ class Answer:
     release: Release
     options: AnswerOptions
     remarks: dict[str, str]
+    compared: Contrasts | None = None
 
     def deliver(self, *, as_json: bool) -> None:
         deliver(
@@ -99,7 +142,9 @@ class Answer:
             self._show,
             as_json=as_json,
             out=self.options.out,
-            save=lambda place: results.save(self.found, place, **self.options.interval),
+            save=lambda place: results.save(
+                self.found, place, **self.options.interval, contrasts=self.compared
+            ),
             paid=True,
         )
 
@@ -107,6 +152,7 @@ class Answer:
         promise = self.found.guarantee
         return {
             **self.found.to_dict(**self.options.interval),
+            **({} if self.compared is None else self.compared.to_dict(self.options.confidence)),
             **(facts(self.release.protocols[0]) if isinstance(self.found, Estimate) else {}),
             **({} if promise.secure else {"not_private": promise.warning}),
             **self.remarks,
@@ -115,6 +161,9 @@ class Answer:
     def _show(self, saved: Path | None) -> None:
         print_table(self.found.table(**self.options.interval))
         console.print()
+        if self.compared is not None:
+            print_table(self.compared.table(self.options.confidence))
+            console.print()
         told = (self._run(), self._way(), *self._cost(), *self._explanation())
         for line in (*told, *self._remarks(saved)):
             console.print(line, soft_wrap=True)

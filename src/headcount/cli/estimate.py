@@ -15,11 +15,13 @@ from headcount.cli.task_options import Clamp, TaskOptions, complete_task, only_t
 from headcount.cli.usage import given_options
 from headcount.core import checks
 from headcount.core.budget import Budget, Trust
+from headcount.core.contrasts.many import contrasts
 from headcount.core.errors import InvalidParameter
 from headcount.core.protocol import Protocol
 from headcount.core.task import Task
 from headcount.core.tasks.registry import TASKS
 from headcount.data.estimate import prepare
+from headcount.data.grouped import GroupedEstimate
 from headcount.ledger.ledger import Ledger
 from headcount.planner.plan import Plan
 from headcount.randomness.sources import SecureSource, SeededSource
@@ -134,13 +136,18 @@ def estimate(
                 protocol=protocol, honest=calibrated.honest, options=options, source=source,
                 progress=step,
             )  # fmt: skip
+            pairs = stated.pairs(ready)
             if book is not None:
                 begin()
                 ready.charge(book, dataset)
             found = ready.answer()
         if stated.postprocess is not None:
             found = found.postprocess(stated.postprocess)
-        Answer(found, ready.release, stated, remarks).deliver(as_json=as_json)
+        compared = None
+        if isinstance(found, GroupedEstimate) and pairs:
+            # If several rows of a person count, they may be in different groups.
+            compared = contrasts(found, pairs, same_people=data.rows_per_person > 1)
+        Answer(found, ready.release, stated, remarks, compared).deliver(as_json=as_json)
 
 
 def _budget(

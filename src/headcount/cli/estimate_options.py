@@ -152,7 +152,7 @@ def check_usage(given: dict[str, Any]) -> None:
             (not bins, _NOT_OF_BINS, "come without --bins"),
             (not bins or task == "histogram", ["--task"], "be a histogram with --bins"),
             ("--person" in given, ["--rows-per-person"], "come with --person"),
-            ("--group" in given, ["--groups"], "come with --group"),
+            ("--group" in given, ["--groups", "--contrast"], "come with --group"),
             ("--ledger" in given, ["--dataset"], "come with a ledger"),
             (
                 "--seed" not in given,

@@ -1,4 +1,4 @@
-"""The inverse questions of `headcount plan`: which epsilon, or how many people, a margin needs."""
+"""The inverse questions of `headcount plan`: which epsilon or how many people are needed."""
 
 from dataclasses import dataclass
 
@@ -7,6 +7,7 @@ from headcount.core.budget import Budget, Trust
 from headcount.core.errors import Infeasible, InvalidParameter
 from headcount.core.task import Task
 from headcount.planner import needs
+from headcount.planner.differences import Detection, needed_groups
 from headcount.planner.margin import Margin
 
 
@@ -48,3 +49,28 @@ class Needed:
                     progress=step,
                 )  # fmt: skip
         raise InvalidParameter("--users and --epsilon must be given, or --margin with one of them")
+
+
+def deliver_groups(
+    wanted: Detection,
+    epsilon: float | None,
+    delta: float,
+    dishonest: float,
+    trust: Trust | None,
+    *,
+    as_json: bool,
+) -> None:
+    """Search for the number of people that each of two groups needs."""
+    if epsilon is None:
+        raise InvalidParameter("--difference must come with --epsilon, got none")
+    with progress("searching") as step:
+        found = needed_groups(
+            wanted.difference, Budget(epsilon, delta), share=wanted.share, power=wanted.power,
+            confidence=wanted.confidence, dishonest=dishonest, trust=trust, progress=step,
+        )  # fmt: skip
+    deliver(
+        found.to_dict,
+        lambda saved: print_table(found.table()),
+        as_json=as_json,
+        refusal=None if found.answers else Infeasible(f"no protocol fits: {found.refused[0]}"),
+    )

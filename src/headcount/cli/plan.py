@@ -7,10 +7,11 @@ import typer
 
 from headcount.cli.arguments import AsJson, Delta, OptionalEpsilon
 from headcount.cli.honesty import Honesty
-from headcount.cli.needs import Needed
+from headcount.cli.needs import Needed, deliver_groups
 from headcount.cli.output import console, deliver, print_table, progress
 from headcount.cli.plan_options import (
     CrowdOptions,
+    DifferenceOptions,
     LimitOptions,
     MarginOptions,
     SavedOptions,
@@ -33,6 +34,7 @@ def plan(
     epsilon: OptionalEpsilon = None,
     delta: Delta = 0.0,
     accuracy: MarginOptions,
+    groups: DifferenceOptions,
     question: TaskOptions,
     clamp: Clamp = False,
     trust: Annotated[
@@ -59,13 +61,19 @@ def plan(
     """Rank protocols by their error, before any budget is spent.
 
     With --for collection, rank only protocols that can collect data from real people. With
-    --margin, find the epsilon or the number of people that a margin of error requires.
+    --margin, find the epsilon or the number of people that a margin of error requires. With
+    --difference, find how many people two groups need, so that a test finds a difference.
     """
     asked = question.task(task, clamp=clamp)
     margin = accuracy.wanted()
     shares = crowd.shares()
     saving.check(trust, limits.purpose)
     check_usage(given_options(context), len(shares))
+    detection = groups.wanted(accuracy.confidence)
+    if detection is not None:
+        dishonest = shares[0] if shares else 0.0
+        deliver_groups(detection, epsilon, delta, dishonest, trust, as_json=as_json)
+        return
     if crowd.users is None or epsilon is None:
         needed = Needed(asked, margin, delta, shares[0] if shares else 0.0, trust)
         needed.deliver(crowd.users, epsilon, as_json=as_json)

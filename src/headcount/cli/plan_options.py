@@ -12,6 +12,7 @@ from headcount.cli.texts import listed, share
 from headcount.cli.usage import check_matters
 from headcount.core.budget import Crowd, Trust
 from headcount.core.errors import InvalidParameter
+from headcount.planner.differences import Detection
 from headcount.planner.margin import Margin
 from headcount.planner.needs import crowd_with
 from headcount.planner.wishes import FEW_BYTES, FEW_ERRORS, FEW_SLOTS, Limiting, Purpose
@@ -76,6 +77,38 @@ class MarginOptions:
                 f"`margin` must be a number or a share, got {self.margin!r}"
             ) from None
         return Margin(number, self.confidence)
+
+
+@dataclass(frozen=True)
+class DifferenceOptions:
+    """Which difference between two groups a test is to find."""
+
+    difference: Annotated[
+        str | None,
+        typer.Option(
+            help="For a count: the difference between the shares of two groups that a test is to "
+            "find, such as 5%. The number of people needed in each group is computed."
+        ),
+    ] = None
+    lower_share: Annotated[
+        str | None,
+        typer.Option(
+            "--share",
+            help="The lower of the two shares, such as 30%. [default: the share that needs the "
+            "most people, near one half]",
+        ),
+    ] = None
+    power: Annotated[
+        str,
+        typer.Option(help="Probability that the test finds the difference, such as 80%."),
+    ] = "80%"
+
+    def wanted(self, confidence: float) -> Detection | None:
+        if self.difference is None:
+            return None
+        lower = None if self.lower_share is None else share("share", self.lower_share)
+        found = share("difference", self.difference)
+        return Detection(found, lower, share("power", self.power), confidence)
 
 
 @dataclass(frozen=True)
@@ -154,9 +187,13 @@ class SavedOptions:
 def check_usage(given: dict[str, Any], shares: int) -> None:
     """Refuse options that would have no effect."""
     one_plan = "--users" in given and "--epsilon" in given
+    found = "--difference" in given
     check_matters(
         given,
         [
+            (found, ["--share", "--power"], "come with --difference"),
+            (not found, ["--users", "--margin"], "come without --difference"),
+            (given.get("task") == "count", ["--difference"], "come with a count"),
             (one_plan, [*_OF_ONE_PLAN, "--honest"], "come with --users and --epsilon"),
             (
                 one_plan or shares <= 1,

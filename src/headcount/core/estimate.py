@@ -4,7 +4,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from statistics import NormalDist
-from typing import Any, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 import numpy as np
 
@@ -14,6 +14,9 @@ from headcount.core.errors import InvalidParameter
 from headcount.core.guarantee import Guarantee
 from headcount.core.postprocessing import postprocessed
 from headcount.core.table import Table, counted_people
+
+if TYPE_CHECKING:
+    from headcount.core.contrasts.contrast import Contrast
 
 # An answer is a number. For a histogram or a density, it is a vector with a number for each bucket
 # or grid point.
@@ -264,6 +267,18 @@ class Estimate:
     def changed(self, name: str, change: Callable[[Answer], Answer]) -> "Estimate":
         """The same estimate with a changed value. `name` is the name of the change."""
         return replace(self, value=change(self.value), postprocessing=(*self.postprocessing, name))
+
+    def __sub__(self, other: "Estimate") -> "Contrast":
+        """The difference to an estimate about other people: see `difference`."""
+        from headcount.core.contrasts.contrast import difference
+
+        return difference(self, other) if isinstance(other, Estimate) else NotImplemented
+
+    def __truediv__(self, other: "Estimate") -> "Contrast":
+        """The ratio to an estimate about other people: see `ratio`."""
+        from headcount.core.contrasts.contrast import ratio
+
+        return ratio(self, other) if isinstance(other, Estimate) else NotImplemented
 
     def table(
         self, confidence: float = 0.95, *, sampling: bool = False, simultaneous: bool = False

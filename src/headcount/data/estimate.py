@@ -121,6 +121,11 @@ class Prepared:
         releases = {group: one for group, (_, one) in plans.items()}
         self.release = joint(releases, people, request.question)
 
+    @property
+    def groups(self) -> list[Group]:
+        """The names of the groups. Without groups, it is the name None alone."""
+        return [*self._legs]
+
     def charge(self, ledger: Ledger, dataset: str | None = None) -> None:
         """Charge the release to a ledger. `BudgetExhausted` is raised if the limit forbids it."""
         _check_secure(self._request.source)

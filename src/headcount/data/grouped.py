@@ -16,7 +16,7 @@ class GroupedEstimate(Mapping[Group, Estimate]):
 
     Each person's value is in only one group. So `guarantee`, which covers all estimates together,
     is the weakest of their guarantees. The names of the groups and the number of people in each
-    group are public.
+    group are public. `contrasts` compares the groups.
     """
 
     group: str

@@ -5,6 +5,10 @@ from collections.abc import Mapping, Sequence
 from itertools import chain
 from typing import Any
 
+import numpy as np
+
+from headcount.core.contrasts.contrast import Contrast
+from headcount.core.contrasts.many import Contrasts
 from headcount.core.estimate import Estimate, Interval
 from headcount.core.table import counted_people, number
 from headcount.planner.comparison import AXIS_TITLES, Comparison
@@ -36,6 +40,7 @@ __all__ = [
     "Figure",
     "check_path",
     "comparison_figure",
+    "contrast_figure",
     "curve_figure",
     "density_figure",
     "error_figure",
@@ -287,6 +292,95 @@ def _histogram_remarks(
         estimates = "1 estimate lies" if outside == 1 else f"{outside:,} estimates lie"
         remarks.append(f"{estimates} outside the possible range; a bar ends within its interval")
     return remarks
+
+
+def contrast_figure(contrasts: Contrasts, confidence: float = 0.95) -> Figure:
+    """Comparisons with their intervals, one below the other. A dashed line marks equality.
+
+    Thick lines are the intervals of the crowds, and thin lines those of the populations. If there
+    are very many comparisons, only the first are shown.
+    """
+    alt = load_altair()
+    every = list(contrasts.values())
+    first = every[0]
+    marks = [mark for one in every for mark in _contrast_marks(one, confidence)]
+    shown = list(dict.fromkeys(mark["label"] for mark in marks))[:MOST_BARS]
+    marks = [mark for mark in marks if mark["label"] in shown]
+    equal = 0.0 if first.kind == "difference" else 1.0
+    numbers = [mark[key] for mark in marks for key in ("value", "low", "high")]
+    x = Axis.of(
+        f"{first.kind} of {first.quantity}s ({100 * confidence:.10g} % intervals)",
+        [equal, *(number for number in numbers if math.isfinite(number))],
+        log=False,
+    )
+    # An infinite end is drawn to the end of the axis.
+    data = alt.Chart(
+        rows(
+            {
+                **mark,
+                **_finite(value=mark["value"], high=mark["high"]),
+                "end": min(mark["high"], x.high),
+            }
+            for mark in marks
+        )
+    )
+    row = alt.Y("label", type="nominal", title=None, sort=shown, axis=alt.Axis(grid=False))
+    kinds = list(dict.fromkeys(mark["of"] for mark in marks))
+    trust = first.guarantee.trust
+    told = [
+        alt.Tooltip("label", type="nominal", title=" "),
+        alt.Tooltip("of", type="nominal", title="interval of"),
+        x.tooltip("value", first.kind),
+        x.tooltip("low", "from"),
+        x.tooltip("high", "to"),
+    ]
+
+    def by_kind(channel: type[Any], range_: list[Any], shown_legend: Any) -> Any:
+        scale = alt.Scale(domain=kinds, range=range_[: len(kinds)])
+        return channel("of", type="nominal", scale=scale, legend=shown_legend)
+
+    line = alt.Chart(rows([{"equal": equal}])).mark_rule(
+        color=GRAY, strokeDash=[5, 4], strokeWidth=1.5, clip=True
+    )
+    chart = alt.layer(
+        line.encode(x=x.channel("x", "equal")).add_params(zoom("zoom")),
+        data.mark_rule(clip=True).encode(
+            x=x.channel("x", "low"),
+            x2="end",
+            y=row,
+            color=by_kind(alt.Color, [trust_color(trust), INK], legend(kinds, WIDTH)),
+            strokeWidth=by_kind(alt.StrokeWidth, [6, 1.5], None),
+            tooltip=told,
+        ),
+        data.mark_point(filled=True, size=90, opacity=1, color=INK, clip=True).encode(
+            x=x.channel("x", "value"), y=row, tooltip=told
+        ),
+    ).properties(width=WIDTH, height=max(120, 36 * len(shown)))
+    kept = f"{trust} trust" if all(one.guarantee.secure for one in every) else "not private"
+    left = sum(len(one.labels) for one in every) - len(shown)
+    return finish(
+        chart,
+        f"Comparison of {first.quantity}s, {kept}",
+        f"the first {len(shown)} of {len(shown) + left:,} comparisons" if left else "",
+    )
+
+
+def _contrast_marks(contrast: Contrast, confidence: float) -> list[dict[str, Any]]:
+    """The intervals of a comparison, of the crowds and of the populations."""
+    intervals = {"crowds": contrast.interval(confidence)}
+    if not contrast.same_people:
+        intervals["populations"] = contrast.interval(confidence, sampling=True)
+    return [
+        {"label": label, "of": of, "value": float(value), "low": float(low), "high": float(high)}
+        for of, interval in intervals.items()
+        for label, value, low, high in zip(
+            contrast.labels,
+            np.atleast_1d(contrast.value),
+            np.atleast_1d(interval.low),
+            np.atleast_1d(interval.high),
+            strict=True,
+        )
+    ]
 
 
 def _title(kind: str, estimate: Estimate) -> str:

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from headcount.core.contrasts.many import Contrasts
 from headcount.core.errors import InvalidParameter, MissingPackage
 from headcount.core.estimate import Estimate
 from headcount.core.table import counted_people
@@ -37,8 +38,11 @@ def save(
     *,
     sampling: bool = False,
     simultaneous: bool = False,
+    contrasts: Contrasts | None = None,
 ) -> None:
-    """Write a result to a file. The file extension determines the format."""
+    """Write a result to a file, with comparisons of its groups if there are any. The file extension
+    determines the format.
+    """
     check_path(path)
     kind = {"sampling": sampling, "simultaneous": simultaneous}
     ending = path.suffix.lower()
@@ -47,20 +51,26 @@ def save(
             raise InvalidParameter("a figure must show one estimate, got several groups")
         figures.save(figures.density_figure(result, confidence, **kind), path)
         return
+    compared = {} if contrasts is None else contrasts.to_dict(confidence)
     if ending == ".json":
-        write_file(path, json_text(result.to_dict(confidence, **kind)) + "\n")
+        write_file(path, json_text({**result.to_dict(confidence, **kind), **compared}) + "\n")
     elif ending == ".html":
-        write_file(path, _page(result, confidence, kind))
+        write_file(path, _page(result, confidence, kind, contrasts))
     else:
-        write_file(path, _parquet(result, confidence, kind))
+        write_file(path, _parquet(result, confidence, kind, compared))
 
 
 def _estimates(result: Estimate | GroupedEstimate) -> list[tuple[Any, Estimate]]:
     return [(None, result)] if isinstance(result, Estimate) else [*result.items()]
 
 
-def _parquet(result: Estimate | GroupedEstimate, confidence: float, kind: dict[str, bool]) -> bytes:
-    """A table with a row for each number. The guarantee is in its metadata."""
+def _parquet(
+    result: Estimate | GroupedEstimate,
+    confidence: float,
+    kind: dict[str, bool],
+    compared: dict[str, Any],
+) -> bytes:
+    """A table with a row for each number. The guarantee and comparisons are in its metadata."""
     try:
         import pyarrow
         from pyarrow import parquet
@@ -92,6 +102,7 @@ def _parquet(result: Estimate | GroupedEstimate, confidence: float, kind: dict[s
         "confidence": confidence,
         **{name: chosen for name, chosen in kind.items() if chosen},
         "guarantee": result.guarantee.to_dict(),
+        **compared,
     }
     table = pyarrow.concat_tables(tables).replace_schema_metadata({"headcount": json.dumps(about)})
     out = BytesIO()
@@ -99,7 +110,12 @@ def _parquet(result: Estimate | GroupedEstimate, confidence: float, kind: dict[s
     return out.getvalue()
 
 
-def _page(result: Estimate | GroupedEstimate, confidence: float, kind: dict[str, bool]) -> str:
+def _page(
+    result: Estimate | GroupedEstimate,
+    confidence: float,
+    kind: dict[str, bool],
+    contrasts: Contrasts | None,
+) -> str:
     table = replace(result.table(confidence, **kind), title="").html()
     promised = f"<h2>What is promised</h2>\n{result.guarantee.table().html()}"
     drawn = [
@@ -107,8 +123,12 @@ def _page(result: Estimate | GroupedEstimate, confidence: float, kind: dict[str,
         for group, estimate in _estimates(result)
         if estimate.buckets is not None
     ]
+    compared = []
+    if contrasts is not None:
+        forest = drawing(figures.contrast_figure(contrasts, confidence))
+        compared = ["<h2>Comparisons</h2>", contrasts.table(confidence).html(), forest]
     title = f"A {result.task} of {counted_people(result.users)}"
-    return page(title, "\n".join([table, promised, *drawn]))
+    return page(title, "\n".join([table, *compared, promised, *drawn]))
 
 
 def _figure(estimate: Estimate, confidence: float, kind: dict[str, bool]) -> figures.Figure:

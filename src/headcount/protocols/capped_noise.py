@@ -31,6 +31,7 @@ from headcount.core.bundles import RESERVED
 from headcount.core.cached import cached_property
 from headcount.core.errors import Infeasible
 from headcount.core.guarantee import NearCurve, PrivacyCurve
+from headcount.core.lattice import LatticeLaw
 from headcount.core.source import Source
 from headcount.core.table import short
 from headcount.randomness.table import FINE, ThresholdTable
@@ -72,6 +73,9 @@ class CappedError:
         low, high = _total(self).central_interval(confidence)
         mean = float(self.users * self.noise.mean * self.share)
         return mean - low, high - mean
+
+    def lattice(self) -> LatticeLaw:
+        return _total(self).lattice(self.users * self.noise.mean * self.share)
 
 
 @lru_cache(maxsize=64)

@@ -32,6 +32,7 @@ from headcount.core.cached import cached_property
 from headcount.core.estimate import Answer
 from headcount.core.estimator import Estimator
 from headcount.core.influence import Shifts
+from headcount.core.lattice import Reports
 from headcount.core.messages import Alphabet
 from headcount.core.randomizer import MOST_BUNDLES
 from headcount.core.source import Source
@@ -195,6 +196,14 @@ class DummyError:
         sides = mean - ends.low, ends.high - mean
         below, above = (np.maximum(side[after - 1], side[after]) for side in sides)
         return (shift + below) / (kept * self._slope), (shift + above) / (kept * self._slope)
+
+    def reports(self) -> Reports | None:
+        if self._dropped:
+            return None
+        own, other = (1.0, 0.0)
+        if self.response is not None:
+            own, other = float(self.response.own), float(self.response.other)
+        return Reports(self.users, own, other, self.noise.law.lattice(0))
 
     @property
     def _buckets(self) -> int:

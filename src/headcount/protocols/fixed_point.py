@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 from scipy import special
 
 from headcount.core.cached import cached_property
+from headcount.core.lattice import LatticeLaw
 from headcount.core.source import Source
 from headcount.core.task import Holding
 from headcount.core.tasks.bounded import Bounded
@@ -124,6 +125,8 @@ class LevelNoise(Protocol):
 
     def margins(self, confidence: float) -> tuple[float, float]: ...
 
+    def lattice(self) -> LatticeLaw: ...
+
 
 @dataclass(frozen=True)
 class RoundedError:
@@ -149,6 +152,12 @@ class RoundedError:
             return self.unit * above, self.unit * below
         margin = self.unit * _margin(self, (1 - confidence) / 2)
         return margin, margin
+
+    def lattice(self) -> LatticeLaw:
+        law = self.noise.lattice()
+        if self.variance:
+            law = law.plus(LatticeLaw.normal(math.sqrt(self.variance), law.step))
+        return law.scaled(self.unit)
 
     def tail(self, margin: float) -> float:
         """An upper bound on P(error > margin) and on P(error < −margin), in levels."""

@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headcount.core.estimator import Estimator
+from headcount.core.lattice import LatticeLaw, Reports
 from headcount.core.messages import Alphabet, Messages
 from headcount.core.randomizer import BundleLaw, Randomizer
 from headcount.core.source import Source
@@ -81,6 +82,9 @@ class FlipError:
             self.users, 1 - self.lie, self.lie, np.array([ones]), confidence
         )
         return float(high[0] - self.value), float(self.value - low[0])
+
+    def reports(self) -> Reports:
+        return Reports(self.users, float(1 - self.lie), float(self.lie), LatticeLaw.none())
 
 
 @dataclass(frozen=True)

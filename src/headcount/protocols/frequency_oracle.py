@@ -35,6 +35,7 @@ from headcount.core.estimate import Answer
 from headcount.core.estimator import Estimator
 from headcount.core.guarantee import Guarantee
 from headcount.core.influence import Shifts
+from headcount.core.lattice import LatticeLaw, Reports
 from headcount.core.messages import Alphabet
 from headcount.core.promise import promise_alone
 from headcount.core.protocol import Protocol
@@ -136,6 +137,10 @@ class SupportError:
             self.users, self.support.own, self.support.other, reports, confidence
         )
         return high - self.value, self.value - low
+
+    def reports(self) -> Reports:
+        own, other = float(self.support.own), float(self.support.other)
+        return Reports(self.users, own, other, LatticeLaw.none())
 
     def _spread(self, count: Answer) -> Answer:
         return np.sqrt(self._variance(count)) / self._slope

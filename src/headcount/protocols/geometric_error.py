@@ -15,8 +15,10 @@ from numpy.typing import NDArray
 
 from headcount.accounting import laws
 from headcount.accounting.laws import Law
+from headcount.core.lattice import MOST_MASSES, LatticeLaw
 
 _FINEST = 2.0**-12  # the smallest rate for which a law is tabulated
+_REACH = 45.0  # P(|Z| > _REACH/rate) is below 1e-19
 
 
 @dataclass(frozen=True)
@@ -48,6 +50,22 @@ class GeometricError:
         margin = float(_quantile(self, (1 - confidence) / 2))
         return margin, margin
 
+    def lattice(self) -> LatticeLaw:
+        if self.times == 1:
+            # If there are too many integers, an odd number of them becomes one point.
+            reach = math.ceil(_REACH / self.rate)
+            aside = reach // MOST_MASSES
+            step = 2 * aside + 1
+            points = step * np.arange(-math.ceil(reach / step), math.ceil(reach / step) + 1.0)
+            tails = self.tail(np.append(points - aside - 1, points[-1] + aside))
+            return LatticeLaw(points[0], -np.diff(tails), float(step), 1e-15, float(aside))
+        step = math.ceil(_FINEST / self.rate)
+        beyond = _tails(self.times, self.rate * step)
+        upper = -np.diff(beyond)
+        mass = np.concatenate([upper[::-1], [1 - 2 * beyond[0]], upper])
+        blur = float(step) if step > 1 else 0.0
+        return LatticeLaw(-step * len(upper), mass, float(step), 1e-12, blur)
+
 
 @dataclass(frozen=True)
 class UnequalError:
@@ -72,6 +90,9 @@ class UnequalError:
     def margins(self, confidence: float) -> tuple[float, float]:
         low, high = _difference(self).central_interval(confidence)
         return self.mean - low, high - self.mean
+
+    def lattice(self) -> LatticeLaw:
+        return _difference(self).lattice(self.mean)
 
 
 @lru_cache(maxsize=64)

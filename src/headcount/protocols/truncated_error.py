@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from headcount.accounting.laws import ROUNDING
 from headcount.accounting.truncated_geometric import TruncatedGeometric
+from headcount.core.lattice import LatticeLaw
 
 _MOST_MASSES = 1 << 20  # a law with more masses is rounded to a coarser grid
 _TRANSFORMED = 1e-13  # an upper bound on the error of a tail due to Fourier transforms
@@ -41,6 +42,12 @@ class TruncatedError:
         half = (1 - confidence) / 2 * (1 + 1e-12)
         margin = float(step * np.argmax(beyond <= half))
         return margin, margin
+
+    def lattice(self) -> LatticeLaw:
+        step, tails = _tails(self.places)
+        blur = float(step) if step > 1 else 0.0
+        start = -step * (len(tails) // 2 - 1)
+        return LatticeLaw(float(start), -np.diff(tails), float(step), _TRANSFORMED, blur)
 
 
 @lru_cache(maxsize=64)

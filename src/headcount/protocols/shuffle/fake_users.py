@@ -35,6 +35,7 @@ from headcount.core.estimate import Answer
 from headcount.core.estimator import Estimator
 from headcount.core.guarantee import Guarantee, NearCurve, PrivacyCurve
 from headcount.core.influence import Shifts
+from headcount.core.lattice import LatticeLaw
 from headcount.core.messages import Alphabet, Messages
 from headcount.core.promise import check_curve, promise
 from headcount.core.protocol import Calibration, Protocol
@@ -130,6 +131,9 @@ class PoissonError:
     def margins(self, confidence: float) -> tuple[float, float]:
         low, high = laws.poisson(self.mean).central_interval(confidence)
         return float(self.mean - low), float(high - self.mean)
+
+    def lattice(self) -> LatticeLaw:
+        return laws.poisson(self.mean).lattice(self.mean)
 
 
 @dataclass(frozen=True)

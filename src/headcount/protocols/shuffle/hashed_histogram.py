@@ -67,6 +67,7 @@ from headcount.core.estimate import Answer
 from headcount.core.estimator import Estimator
 from headcount.core.guarantee import Guarantee
 from headcount.core.influence import Shifts
+from headcount.core.lattice import Reports
 from headcount.core.limits import Limits
 from headcount.core.messages import Alphabet, Messages
 from headcount.core.randomizer import BundleLaw
@@ -174,6 +175,9 @@ class MatchError(PoissonError):
         low, high = law.central_interval(confidence)
         mean = self.mean + self.users * p
         return float((mean - low + 1) / (1 - p)), float((high + 1 - mean) / (1 - p))
+
+    def reports(self) -> Reports:
+        return Reports(self.users, 1.0, 1 / self.cells, self.lattice())
 
 
 @dataclass(frozen=True, eq=False)

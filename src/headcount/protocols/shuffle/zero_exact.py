@@ -39,6 +39,7 @@ from headcount.core.estimate import Answer
 from headcount.core.estimator import Estimator
 from headcount.core.guarantee import Guarantee, PrivacyCurve
 from headcount.core.influence import Shifts
+from headcount.core.lattice import LatticeLaw
 from headcount.core.messages import Alphabet, Messages
 from headcount.core.promise import promise
 from headcount.core.protocol import Calibration, Protocol
@@ -116,6 +117,10 @@ class MissingNoise:
         low, high = _missing(self.users, self.weight).central_interval(confidence)
         mean = float(self.users * Fraction(self.weight, WHOLE))
         return high - mean, mean - low
+
+    def lattice(self) -> LatticeLaw:
+        missing = _missing(self.users, self.weight)
+        return missing.mirror().lattice(-self.users * Fraction(self.weight, WHOLE))
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,123 @@
+"""Comparisons of two crowds. Only privacy noise makes their difference uncertain.
+
+Notation    A and B are the quantities of two crowds, such as shares, and Â and B̂ their estimates.
+            X = Â − A and Y = B̂ − B are independent errors whose laws are known. 1 − α is the
+            confidence.
+Difference  Â − B̂ has the error X − Y. The margin is the least c with P(|X − Y| > c) ≤ α.
+Test        If A = B, the difference is at least as large as the observed d with probability
+            P(|X − Y| ≥ |d|). Ties count. The probability is exact.
+Ratio       If A = ρB, then Â − ρB̂ = X − ρY. The interval has all ρ that the test of A = ρB does not
+            reject (Fieller 1954), with the exact law in place of a normal one. It is computed in
+            the angle atan ρ. So an end may be infinite.
+"""
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+
+from headcount.core.lattice import LatticeLaw
+
+_TIE = 1e-7  # numbers that differ by less than this part of a step count as equal
+_CLOSE = 1e-11  # a margin is found up to this part of its size
+_ANGLES = 256  # the number of angles that are tried
+_FINER = 64  # the number of angles that are tried between two of them
+_HALVINGS = 50
+
+
+@dataclass(frozen=True, eq=False)
+class TwoErrors:
+    """The laws of the independent errors X and Y."""
+
+    first: LatticeLaw
+    second: LatticeLaw
+
+    def reached(self, distance: float, weights: tuple[float, float] = (1.0, 1.0)) -> float:
+        """P(|u·X − v·Y| ≥ distance) for the weights u and v ≥ 0, rounded up."""
+        u, v = weights[0], max(weights[1], 1e-200)
+        one, other = self.first, self.second
+        near = distance - _TIE * (u * one.step + v * other.step)
+        near -= u * one.blur + v * other.blur
+        if near <= 0:
+            return 1.0
+        x = u * one.values
+        tails = other.at_most((x - near) / v) + other.at_least((x + near) / v)
+        return min(1.0, float(one.mass @ tails) + one.missing + other.missing)
+
+    def same_ratio(self, angle: float, first: float, second: float) -> float:
+        """The p-value of A = ρB for ρ = tan(angle), if the estimates are `first` and `second`."""
+        u, v = math.cos(angle), math.sin(angle)
+        return self.reached(abs(u * first - v * second), (u, v))
+
+
+@lru_cache(maxsize=8)  # buckets often share their laws
+def margin(errors: TwoErrors, wrong: float) -> float:
+    """The least c with P(|X − Y| > c) ≤ `wrong`, up to rounding errors. It is infinite if `wrong`
+    is below the precision of the laws.
+    """
+    if errors.first.missing + errors.second.missing >= wrong:
+        return math.inf
+    low, high = 0.0, errors.first.step + errors.second.step
+    while errors.reached(high) > wrong:
+        low, high = high, 2 * high
+    while high - low > _CLOSE * high:
+        middle = (low + high) / 2
+        low, high = (middle, high) if errors.reached(middle) > wrong else (low, middle)
+    # A tie with the margin counts as beyond it, so the search ends a little above the margin.
+    return high - 0.99 * _TIE * (errors.first.step + errors.second.step)
+
+
+def square_and_add(
+    first: tuple[float, float, float],
+    second: tuple[float, float, float],
+    weights: tuple[float, float] = (1.0, 1.0),
+) -> tuple[float, float]:
+    """An interval of u·A − v·B, for weights u and v, from (low, estimate, high) of A and of B.
+
+    The squared distances from the estimates to the ends are added (Newcombe 1998; Zou and Donner
+    2008).
+    """
+    low, value, high = (weights[0] * number for number in first)
+    least, other, most = (weights[1] * number for number in second)
+    middle = value - other
+    return (
+        middle - math.hypot(value - low, most - other),
+        middle + math.hypot(high - value, other - least),
+    )
+
+
+def ratios(possible: Callable[[float], bool], likely: float) -> tuple[float, float]:
+    """The least and the largest ratio whose angle is possible.
+
+    `likely` is the angle of the estimates. Angles are tried from both ends, 0 and π/2, up to the
+    first that is possible. If none is, the interval is the ratio of the nearest angle.
+    """
+    end = math.pi / 2
+    likely = min(max(likely, 0.0), end)
+    angles = np.union1d(np.linspace(0.0, end, _ANGLES), [likely]).tolist()
+    low = _first(possible, angles)
+    high = _first(possible, angles[::-1])
+    if low is None or high is None:
+        low = high = likely
+    return _ratio(low), _ratio(high)
+
+
+def _first(possible: Callable[[float], bool], angles: Sequence[float]) -> float | None:
+    """The first angle that is possible, or one right before it; None if no angle is possible."""
+    at = next((at for at, angle in enumerate(angles) if possible(angle)), None)
+    if not at:
+        return None if at is None else angles[0]
+    # Laws have steps, so that an angle may be possible although the next one is not.
+    finer: list[float] = np.linspace(angles[at - 1], angles[at], _FINER + 1).tolist()
+    at = next((at for at in range(1, _FINER) if possible(finer[at])), _FINER)
+    outside, inside = finer[at - 1], finer[at]
+    for _ in range(_HALVINGS):
+        middle = (outside + inside) / 2
+        outside, inside = (outside, middle) if possible(middle) else (middle, inside)
+    return outside
+
+
+def _ratio(angle: float) -> float:
+    return math.inf if angle >= math.pi / 2 else math.tan(angle)

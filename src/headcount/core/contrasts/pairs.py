@@ -1,0 +1,143 @@
+"""Intervals and tests of two sides, number by number."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+import numpy as np
+
+from headcount.core.cached import cached_property
+from headcount.core.contrasts.crowds import TwoErrors, margin, ratios, square_and_add
+from headcount.core.contrasts.populations import equal_shares
+from headcount.core.contrasts.side import Ends, Side
+
+Kind: TypeAlias = Literal["difference", "ratio"]
+Bounds: TypeAlias = tuple[float, float]
+_LEAST_P = 1e-12  # a smaller p-value is not computed from intervals
+_HALVINGS = 30
+
+
+@dataclass(frozen=True, eq=False)
+class Pairs:
+    """The numbers of two estimates that are compared: one pair, or one for each bucket."""
+
+    first: Side
+    second: Side
+
+    @property
+    def values(self) -> list[tuple[float, float]]:
+        """The estimates of both sides."""
+        return list(zip(self.first.values, self.second.values, strict=True))
+
+    @property
+    def standard_errors(self) -> list[tuple[float, float]]:
+        """The standard errors of both sides."""
+        return list(zip(self.first.standard_errors, self.second.standard_errors, strict=True))
+
+    # Crowds -------------------------------------------------------------------------------------
+
+    @cached_property
+    def _errors(self) -> list[TwoErrors] | None:
+        """The laws of both errors, for each pair; None if they are not known."""
+        made: dict[tuple[int, int], TwoErrors] = {}  # by the laws, which buckets often share
+        found = []
+        for at in range(len(self.values)):
+            one, other = self.first.law(at), self.second.law(at)
+            if one is None or other is None:
+                return None
+            found.append(made.setdefault((id(one), id(other)), TwoErrors(one, other)))
+        return found
+
+    def crowd_intervals(self, kind: Kind, confidence: float) -> list[Bounds]:
+        """An interval for the two crowds, for each pair."""
+        if self._errors is None:
+            ends = (side.crowd_ends(confidence) for side in (self.first, self.second))
+            return _from_ends(kind, *ends)
+        return [
+            _from_laws(kind, errors, one, other, 1 - confidence)
+            for errors, (one, other) in zip(self._errors, self.values, strict=True)
+        ]
+
+    def crowd_chances(self) -> list[float]:
+        """The p-value of equal crowds, for each pair."""
+        if self._errors is None:
+            return self._inverted(sampling=False)
+        return [
+            errors.reached(abs(one - other))
+            for errors, (one, other) in zip(self._errors, self.values, strict=True)
+        ]
+
+    @property
+    def crowd_method(self) -> str:
+        """How the crowds are compared, in words."""
+        if self._errors is None:
+            return "approximate: square-and-add of both intervals"
+        reports = (self.first.reports, self.second.reports)
+        if any(one is not None and one.responding for one in reports):
+            return "law of the reports, approximate: the widest for true counts near the estimates"
+        if not all(law.exact for law in (self._errors[0].first, self._errors[0].second)):
+            return "law of the noise, approximate: rounding is treated as normal"
+        return "exact law of the noise"
+
+    # Populations --------------------------------------------------------------------------------
+
+    def population_intervals(self, kind: Kind, confidence: float) -> list[Bounds]:
+        """An interval for the two populations, for each pair."""
+        ends = (side.population_ends(confidence) for side in (self.first, self.second))
+        return _from_ends(kind, *ends)
+
+    def population_chances(self) -> list[float]:
+        """The p-value of equal populations, for each pair."""
+        if not self._sampled:
+            return self._inverted(sampling=True)
+        samples = zip(self.first.samples, self.second.samples, strict=True)
+        return [equal_shares(one, other) for one, other in samples]
+
+    @property
+    def _sampled(self) -> bool:
+        """Whether both sides are shares with a known law."""
+        return self.first.reports is not None and self.second.reports is not None
+
+    @property
+    def population_method(self) -> str:
+        """How the populations are compared, in words."""
+        if not self._sampled:
+            return "approximate: square-and-add of both intervals"
+        return "square-and-add of two exact intervals; the p-value is valid for all shares"
+
+    def _inverted(self, *, sampling: bool) -> list[float]:
+        """The largest α for which the interval of the difference contains 0, for each pair."""
+        least, most = np.full(len(self.values), math.log(_LEAST_P)), np.zeros(len(self.values))
+        intervals = self.population_intervals if sampling else self.crowd_intervals
+        for _ in range(_HALVINGS):
+            middle = (least + most) / 2
+            for at, log in enumerate(middle.tolist()):
+                low, high = intervals("difference", -math.expm1(log))[at]
+                (least if low <= 0 <= high else most)[at] = log
+        chances: list[float] = np.exp(most).tolist()
+        return chances
+
+
+def _from_laws(kind: Kind, errors: TwoErrors, one: float, other: float, wrong: float) -> Bounds:
+    if kind == "difference":
+        by = margin(errors, wrong)
+        return one - other - by, one - other + by
+    return ratios(
+        lambda angle: errors.same_ratio(angle, one, other) > wrong, math.atan2(one, other)
+    )
+
+
+def _from_ends(kind: Kind, first: Sequence[Ends], second: Sequence[Ends]) -> list[Bounds]:
+    combined = square_and_add if kind == "difference" else _ratio_ends
+    return [combined(one, other) for one, other in zip(first, second, strict=True)]
+
+
+def _ratio_ends(first: Ends, second: Ends) -> Bounds:
+    """All ratios ρ for which square-and-add does not exclude that A − ρB is 0."""
+
+    def possible(angle: float) -> bool:
+        low, high = square_and_add(first, second, (math.cos(angle), math.sin(angle)))
+        return low <= 0 <= high
+
+    return ratios(possible, math.atan2(first[1], second[1]))

@@ -1,0 +1,149 @@
+"""One side of a comparison: an estimate, and what is known about its errors.
+
+Counts and buckets are divided by the number of people. So they become shares, and crowds of
+different sizes can be compared.
+"""
+
+import math
+from dataclasses import dataclass
+from statistics import NormalDist
+from typing import TypeAlias
+
+import numpy as np
+
+from headcount.core import checks
+from headcount.core.cached import cached_property
+from headcount.core.contrasts.populations import Sample
+from headcount.core.errors import InvalidParameter
+from headcount.core.estimate import Answer, Estimate, Interval
+from headcount.core.lattice import LatticeLaw, ReportedLaw, Reports, WholeLaw
+
+Ends: TypeAlias = tuple[float, float, float]  # the low end, the estimate and the high end
+
+_FAR = 3.3  # true counts are nearly always within so many standard errors of the estimate
+
+# What is compared, for each task whose estimates can be compared.
+QUANTITIES = {"count": "share", "histogram": "share", "mean": "mean"}
+
+
+@dataclass(frozen=True, eq=False)
+class Side:
+    """An estimate whose numbers are compared one by one with those of another estimate."""
+
+    estimate: Estimate
+
+    @property
+    def divisor(self) -> float:
+        """By what an answer is divided to make it the quantity that is compared."""
+        shares = QUANTITIES[self.estimate.task] == "share"
+        return float(self.estimate.users) if shares else 1.0
+
+    @property
+    def values(self) -> list[float]:
+        """The unbiased estimates."""
+        return self._listed(self.estimate.unbiased_value)
+
+    @property
+    def standard_errors(self) -> list[float]:
+        """The standard errors of the unbiased estimates."""
+        if self._noise is not None:
+            return [math.sqrt(self._noise.variance)] * len(self.values)
+        return self._listed(self.estimate.standard_error)
+
+    @property
+    def limits(self) -> tuple[float, float]:
+        """The least and the largest possible quantity."""
+        least, most = self.estimate.answer_range
+        return least / self.divisor, most / self.divisor
+
+    @cached_property
+    def reports(self) -> Reports | None:
+        """What shares are computed from; None if their law is not known, or if there are none."""
+        law, users = self.estimate.error_law, self.estimate.users
+        if QUANTITIES[self.estimate.task] != "share":
+            return None
+        if isinstance(law, ReportedLaw):
+            return law.reports()
+        return Reports(users, 1.0, 0.0, law.lattice()) if isinstance(law, WholeLaw) else None
+
+    @cached_property
+    def _noise(self) -> LatticeLaw | None:
+        """The law of the error if it is the same for all data."""
+        law = self.estimate.error_law
+        if self.reports is not None:
+            return None if self.reports.responding else self.reports.crowd(0)
+        if isinstance(law, ReportedLaw) or not isinstance(law, WholeLaw):
+            return None
+        return law.lattice().scaled(1 / self.divisor)
+
+    def law(self, at: int) -> LatticeLaw | None:
+        """The law of an error; None if it is not known.
+
+        If people respond at random, the law depends on the true count. Then it is the widest law
+        of all counts near the estimate.
+        """
+        if self.reports is None or not self.reports.responding:
+            return self._noise
+        return self.reports.near(self.values[at], _FAR * self.standard_errors[at])
+
+    @property
+    def samples(self) -> list[Sample]:
+        """Each share as that of a sample from a population. There are none without reports."""
+        reports = self.reports
+        return [] if reports is None else [Sample(reports, value) for value in self.values]
+
+    def crowd_ends(self, confidence: float) -> list[Ends]:
+        """An interval of each quantity of the crowd, from the margins of the estimate."""
+        below, above = self.estimate.error_law.margins(confidence)
+        sides = zip(self._listed(above), self.values, self._listed(below), strict=True)
+        return [(value - a, value, value + b) for a, value, b in sides]
+
+    def population_ends(self, confidence: float) -> list[Ends]:
+        """An interval of each quantity of the population, with the estimate limited to it."""
+        if self.reports is not None:
+            found = [one.ends(1 - confidence) for one in self.samples]
+        elif QUANTITIES[self.estimate.task] == "share":
+            found = [self._with_sampling(ends, confidence) for ends in self.crowd_ends(confidence)]
+        else:
+            interval = self.estimate.interval(confidence, sampling=True)
+            found = [(float(interval.low), float(interval.high))]
+        return [
+            (low, min(max(value, low), high), high)
+            for (low, high), value in zip(found, self.values, strict=True)
+        ]
+
+    def _with_sampling(self, ends: Ends, confidence: float) -> tuple[float, float]:
+        """The ends after the error of drawing people is added (Wilson 1927). It is approximate."""
+        low, value, high = ends
+        square = NormalDist().inv_cdf((1 - confidence) / 2) ** 2 / self.estimate.users
+        share = min(max(value, 0.0), 1.0)
+        middle, spread = share + square / 2, math.sqrt(square * (share * (1 - share) + square / 4))
+        least, most = ((middle + sign * spread) / (1 + square) for sign in (-1, 1))
+        return (
+            max(share - math.hypot(value - low, share - least), 0.0),
+            min(share + math.hypot(high - value, most - share), 1.0),
+        )
+
+    def _listed(self, numbers: Answer) -> list[float]:
+        """One number for each quantity, divided by the divisor."""
+        size = np.size(self.estimate.unbiased_value)
+        listed: list[float] = (np.broadcast_to(numbers, size) / self.divisor).tolist()
+        return listed
+
+
+def population_share(estimate: Estimate, confidence: float = 0.95) -> Interval:
+    """An interval of the share of the population, for a count or for each bucket of a histogram.
+
+    The people who took part are a random sample of the population. If the law of the noise is
+    known, the interval covers the share with probability `confidence` at least.
+    """
+    checks.instance("estimate", estimate, Estimate)
+    if QUANTITIES.get(estimate.task) != "share":
+        raise InvalidParameter(
+            f"a share must be that of a count or a histogram, got a {estimate.task}"
+        )
+    found = Side(estimate).population_ends(checks.confidence(confidence))
+    low, _, high = (np.array(ends) for ends in zip(*found, strict=True))
+    if np.ndim(estimate.value) == 0:
+        return Interval(float(low[0]), float(high[0]), confidence)
+    return Interval(low, high, confidence)
