@@ -124,7 +124,7 @@ class Prepared:
     @property
     def groups(self) -> list[Group]:
         """The names of the groups. Without groups, it is the name None alone."""
-        return [*self._legs]
+        return [*self._plans]
 
     def charge(self, ledger: Ledger, dataset: str | None = None) -> None:
         """Charge the release to a ledger. `BudgetExhausted` is raised if the limit forbids it."""
