@@ -49,7 +49,7 @@ class DominatingLaw:
     ) -> "DominatingLaw":
         """A law whose curve lies nowhere below the given one ("connect the dots").
 
-        δ is convex in e^ε, and it is linear between neighboring losses. So only the grid points
+        δ is convex in e^ε, and it is linear between adjacent losses. So only the grid points
         next to losses are needed: the chords between them lie on the curve or above it. If a curve
         lists only some of its losses, the law is exact only near the listed losses. For each ε in
         `at`, the law is also exact at the first grid point that is not below this ε.

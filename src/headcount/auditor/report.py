@@ -77,7 +77,8 @@ class Thresholds:
         """The thresholds that are given by name. All others have their default values."""
         if not isinstance(limits, Mapping):
             raise InvalidParameter(
-                f"`limits` must be numbers by name, such as odds=5, got {checks.shown(limits)}"
+                '`limits` must map names to numbers, such as {"odds": 5}, '
+                f"got {checks.shown(limits)}"
             )
         names = [entry.name for entry in fields(cls)]
         for name in limits:
