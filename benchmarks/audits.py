@@ -36,10 +36,10 @@ second audit used new runs and a confidence of 1 − 1e-9, and its result is sho
 outputs were counted, and what share of the runs on each dataset gave one of these outputs. For
 instance, "whole output: one of 4 values; 0.748 against 0" means that the whole output was one of
 four specific values in 0.748 of the runs on one dataset, and in no run on the other. "Last bits" is
-the value of the lowest set bit of a float. *Why* is an explanation from the code of the library. The
-measured ε is a lower bound: the true ε may be far larger, or infinite. Plain sums of floats reveal
-values through their last bits. This problem is known for all such libraries, and it is not a fault
-of their formulas.
+the value of the lowest set bit of a float. *Why* is an explanation from the code of the library.
+The measured ε is a lower bound: the true ε may be far larger, or infinite. Plain sums of floats
+reveal values through their last bits. This problem is known for all such libraries, and it is not a
+fault of their formulas.
 
 - pure-ldp and multi-freq-ldpy are audited in the local view, which is one person's report as the
   client returns it. A hashed report is reduced to the part that a server uses: which of two values

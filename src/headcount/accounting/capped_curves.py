@@ -48,7 +48,7 @@ def _moved(view: CrowdLaw, epsilon: float, rare: float) -> PrivacyCurve:
 def _coarse(
     upper: NDArray[np.float64], lower: NDArray[np.float64], law: Law, step: float, rare: float
 ) -> tuple[Law, Law]:
-    """Two laws with fewer outcomes that are at least as easy to tell apart.
+    """Two laws that have fewer outcomes, and that are at least as easy to tell apart.
 
     Each outcome is split into two, whose losses are the nearest multiples of `step` below and above
     its own loss. The split can be undone, so it never makes the laws harder to tell apart. Outcomes

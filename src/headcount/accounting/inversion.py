@@ -26,8 +26,8 @@ MOST_NOISE = 1e8
 _MOST_FLIPS = 3e13  # the same if people have many bits; with more flips, rounding errors matter
 _MOST_BITS = 2**62  # the most bits of the other people, because bits are counted in 64 bits
 _WINDOW = np.arange(-3, 3)  # g(t) is evaluated at these multiples of a stride around its peak
-# `positive_part` adds noise of this scale, divided by θ. The noise raises δ by a relative amount of
-# half the square of this scale.
+# `positive_part` adds noise whose standard deviation is this number, divided by θ. The noise raises
+# δ by a relative amount of half the square of this number.
 _SMOOTHING = 2e-3
 # Chernoff bounds at the tilt (1+h)θ are tried for these values of h.
 _TILTS = tuple(2.0**-i for i in range(7))
@@ -51,10 +51,11 @@ class Flips:
         Σ_i y^i x^{r−1−i} = x^{r−1}·(1 − e^{−rD})/(1 − e^{−D}).
     At the tilt above, D = 0. Re D grows with θ and with |Im s|, so |y| never exceeds |x|.
 
-    If g is so flat that rounding errors hide its fall, g is evaluated at larger strides. Let V be
-    the view with fewer ones. The masses of V fall beyond its mode. As a function of P(V ≤ t), g is
-    concave, and its slope is e^ε minus the likelihood ratio. So if g rises by d in one stride, it
-    rises by at most 4d in the next four strides.
+    If g is so flat that rounding errors hide its fall, g is evaluated at points that are farther
+    apart (at larger strides). Of the two views, let V be the one with fewer ones. The masses of V
+    fall beyond its mode. As a function of P(V ≤ t), g is concave, and its slope is e^ε minus the
+    likelihood ratio. So if g rises by d in one stride, it rises by at most 4d in the next four
+    strides.
     """
 
     def __init__(self, honest: int, lie: Fraction, epsilon: float, bits: int = 1) -> None:
@@ -79,7 +80,7 @@ class Flips:
         # Any tilt is valid, but a smaller tilt needs a longer period.
         variance = (self.others + self.more) * self.lie * (1 - self.lie)
         self.theta = theta = max(self.peak, 1 / math.sqrt(variance + 1))
-        # Without a crowd, each change of a bit adds at most c to g(t).
+        # Without a crowd, the change of bit number i < r adds at most c·e^{iε/r} to g(t).
         turns = math.expm1(self.part * bits) / self.f * (1 + 32 * ROUNDING) if self.f else bits
         self.alone = self.c if bits == 1 else min(1.0, self.c * turns)
         # Consider the midpoint between the view's means for the victim's two extreme values. If
@@ -170,7 +171,7 @@ class Flips:
         return float(self.bounds(np.array([0, self.others])).max())
 
     def bounds(self, first: Integers, spared: Integers | int = 0) -> Reals:
-        """For each `first`, a bound on the divergences with `first` to `first + spared` zeros."""
+        """For each `first`, a bound on the divergences at k = first, …, first + spared."""
         first, last = np.broadcast_arrays(first, self.others - first - spared)
         if self.hopeless:
             return np.full(len(first), self.alone)
@@ -203,7 +204,9 @@ class Flips:
     def _peak(
         self, zeros: Integers, ones: Integers, middle: Reals, stride: int
     ) -> tuple[Reals, NDArray[np.bool_], Reals]:
-        """The largest g(t), rounded up; whether it is surely near the middle; and the next move."""
+        """The largest g(t), rounded up; whether it is surely in the window around `middle`; and if
+        not, how far to move the window.
+        """
         values, error, log_unit = self._divergences(zeros, ones, middle, stride)
         before = (values - error)[:, 0]
         values, error = values[:, 1:], error[:, 1:]
@@ -224,7 +227,7 @@ class Flips:
     def _divergences(
         self, zeros: Integers, ones: Integers, middle: Reals, stride: int
     ) -> tuple[Reals, Reals, Reals]:
-        """g(t) in a window around the middle, its error, and the logarithm of their common unit."""
+        """g(t) in a window around `middle`, its error, and the logarithm of their common unit."""
         logs, phases = (
             np.outer(zeros, up) + np.outer(ones, down) - np.outer(middle, s)
             for up, down, s in (
@@ -294,8 +297,8 @@ def positive_part(n: int, gain: Reals, mass: Reals) -> float:
     left_out += 2 * period * math.exp(-12.5) / (25 * math.pi * float(u[-1]))
 
     # The first row is M(θ+iu)/M(θ) − 1 = Σ_j tilted[j]·(e^{iu·gain[j]} − 1). The second row leaves
-    # out the positive gains. A sum without positive gains has the positive part 0. The added noise would
-    # raise it above 0, so the second row's powers are subtracted.
+    # out the positive gains. A sum without positive gains has the positive part 0. The added noise
+    # would raise it above 0, so the second row's powers are subtracted.
     sine, cosine = np.sin(np.outer(gain / 2, u)), np.cos(np.outer(gain / 2, u))
     real, imaginary = 1 - 2 * sine**2, 2 * sine * cosine
     above = np.where(gain > 0, tilted, 0.0)

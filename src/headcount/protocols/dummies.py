@@ -217,7 +217,7 @@ class BucketDummies(Dummies):
     def likeliest_end(self) -> Fraction:
         # If Z_i = T, the sum of the other numbers is T/2 below its mean. So the absolute
         # deviations of all numbers from their means add up to at least T. Up to rounding, this
-        # gives P ≤ a^T·w(T/2)^d/S_d(0), where a = e^−rate. See `accounting.bucket_noise` for w
+        # gives P ≤ a^T·w(0)^d/S_d(0), where a = e^−rate. See `accounting.bucket_noise` for w
         # and S.
         noise, size = self.noise, float(self.noise.bucket.rate) * self.most
         if noise.rounding > _ROUNDED or not noise.middle:
