@@ -1,7 +1,8 @@
 """Compares the errors of protocols for several numbers of people, buckets, messages or slots, or
 for several values of ε.
 
-The crowd holds the example values of the task. Its errors are computed by formula. They can also be
+Slots are the number of messages in a person's bundle, including dummies. The crowd holds the
+example values of the task. The errors for this crowd are computed by formula. They can also be
 measured in simulations of the same crowd.
 """
 

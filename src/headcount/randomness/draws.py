@@ -103,8 +103,8 @@ def packed_bernoulli(source: Source, size: int, weight: int) -> NDArray[np.uint8
 
 
 def _compared(digit: int, drawn: NDArray[Any], equal: Any, below: NDArray[np.uint64]) -> Any:
-    """Compare one more digit. This updates `below` in place, and returns the bits of the numbers
-    that are still equal to the threshold.
+    """Compare one more digit. This updates `below` in place, and returns a mask: its ones are the
+    numbers that are still equal to the threshold.
 
     A random digit is fair, so its meaning may be chosen. Here, a drawn 1 means that the digit
     equals the threshold's digit.

@@ -3,7 +3,7 @@
 A share is mostly zero, with a long and light tail. Probability masses are computed to 50 digits and
 rounded to multiples of 2^−128. So even for 2^50 people, the total variation between all shares and
 their law is smaller than any allowed δ. If the tail is too long for a table, a share is drawn as a
-sum of clusters.
+sum of clusters (see `NegativeBinomialShare`).
 """
 
 from collections.abc import Iterator
@@ -28,7 +28,7 @@ from headcount.randomness.table import FINE, ThresholdTable
 _DIGITS = 60
 _NEGLIGIBLE = Decimal(1) / (FINE << 8)
 _LARGEST_CLUSTER = 1 << 12  # all larger clusters share one entry of the table
-LEAST_GAMMA = Fraction(1, 2**40)  # with a smaller γ, a cluster might exceed 2^63
+LEAST_GAMMA = Fraction(1, 2**40)  # the least γ: with a smaller γ, a cluster might exceed 2^63
 _LARGEST_GAMMA = 2**10
 _LARGEST_SIZE = 1000  # the largest r; the table of the number of clusters has about 30·r entries
 

@@ -17,7 +17,7 @@ from headcount.randomness.draws import WHOLE
 
 FINE = 1 << 128  # weights add up to this number or to 2^64
 _UNDECIDED = -1
-_FEW = 4096  # with fewer draws, making the guide would take longer than it saves
+_FEW = 4096  # with fewer draws, making `_guide` would take longer than it saves
 
 
 class ThresholdTable:
