@@ -5,7 +5,7 @@ Notation    n honest people send one message each through a shuffler. Their rand
             multiset of the n messages. The victim is the person whose value the adversary wants
             to learn. The divergence of laws P and Q at ε is Σ (P − e^ε Q)₊. Shuffling never weakens
             local privacy: δ(ε) = 0 for ε ≥ ε₀.
-Binary      Everyone flips their bit with probability q = 1/(1+e^ε₀). Let k of the other n−1
+Binary      Everyone flips their bit (lies) with probability q = 1/(1+e^ε₀). Let k of the other n−1
             people hold a zero, and let W = Bin(k, q) − Bin(n−1−k, q). Up to a shift, the view is
             W + Bernoulli(q) or W + Bernoulli(1−q). P(W = t) is log-concave in t, so the likelihood
             ratio of the two views is monotone. Their divergence is the largest value of
@@ -36,8 +36,8 @@ Blanket     (Balle, Bell, Gascón, Nissim 2019.) Let ω(y) = min over x of R_x(y
             With probability γ, G_i is (R_x − e^ε R_x')(Y)/ω(Y) with Y ~ ω/γ. Otherwise it is 0.
 Clones      (Feldman, McMillan, Talwar 2021.) For any R, let C ~ Bin(n−1, e^−ε₀), A ~ Bin(C, ½) and
             D ~ Bernoulli(e^ε₀/(1+e^ε₀)). The divergence of two neighboring views is at most that of
-            (A+D, C−A+1−D) and (A+1−D, C−A+D). This pair is exactly the blanket of a randomizer with
-            two messages that have ω = e^−ε₀/2 each. See `inversion` for the numerics.
+            (A+D, C−A+1−D) and (A+1−D, C−A+D). This is exactly the blanket bound of a randomizer
+            with two messages, which have ω = e^−ε₀/2 each. See `inversion` for the numerics.
 """
 
 import math

@@ -117,7 +117,9 @@ class CappedNoise:
                 yield jump, pairs, chance * part
 
     def jump_law(self, share: Fraction) -> Law:
-        """The law of one person's jump in a cell that has the noise with probability `share`."""
+        """The law of a person's jump in a cell that has this person's noise with probability
+        `share`.
+        """
         mass = np.zeros(2 * self.longest + 1)
         mass[self.jumps + self.longest] = self.chances * float(share)
         mass[self.longest] = float(1 - self.jumping * share)

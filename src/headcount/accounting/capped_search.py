@@ -20,7 +20,7 @@ from headcount.accounting.capped import CappedNoise, Crowds, pair_law
 
 _POINTS = 96  # the number of values of V in a grid, if the law is smooth
 _FEW_POINTS = 32  # the same for two cells, whose δ takes longer to compute
-_DEVIATIONS = 15  # the window of V, in standard deviations
+_DEVIATIONS = 15  # the width of the window of V, in standard deviations
 _FEW_PEOPLE = 60  # with fewer people the law is not smooth, and every V is computed
 _ROUNDS = (50, 25)  # the largest number of iterations: for a count, and for two buckets
 _HOPELESS = 10.0  # the cost of noise that is not private, as the logarithm of an error

@@ -1,8 +1,9 @@
 """Dominating laws: privacy losses that dominate those of all neighboring pairs of a release.
 
-A release has many neighboring pairs. The pair and the direction that are worst in one release need
-not be worst in the next. So the law of a release dominates the *pointwise maximum* of the curves of
-all pairs. Composing such laws then covers every combination of neighbors and directions.
+A law dominates a pair if its δ(ε) is nowhere smaller than that of the pair. A release has many
+neighboring pairs. The pair and the direction that are worst in one release need not be worst in the
+next. So the law of a release dominates the *pointwise maximum* of the curves of all pairs.
+Composing such laws then covers every combination of neighbors and directions.
 
 A law can be stored. Its bytes hold exact integers and the exact bits of floats, so every process
 and every version that reads it gets the same composition.
@@ -67,7 +68,7 @@ class DominatingLaw:
         return cls(float(step), curve.epsilon(0.0), grid, deltas)
 
     def delta(self, epsilon: float) -> float:
-        """δ on the chords. ε must not be below the grid."""
+        """δ on the chords. ε must not be below the first grid point."""
         after = int(np.searchsorted(self.grid * self.step, epsilon, side="left"))
         if after in (0, len(self.grid)):
             return float(self.deltas[min(after, len(self.grid) - 1)])

@@ -31,8 +31,8 @@ _SURE = Decimal("1e-50")  # exceeds all rounding errors of numbers below 2^128 w
 
 @dataclass(frozen=True)
 class TruncatedGeometric:
-    """Noise on 0, …, `most` with mean most/2. At each step away from the mean, P(k) falls by a
-    factor of e^−rate.
+    """Noise on 0, …, `most` with mean most/2. Up to rounding, each step away from the mean
+    multiplies P(k) by e^−rate.
     """
 
     rate: Fraction

@@ -59,7 +59,7 @@ class Audit:
     other_chance: float  # the measured chance of the event for `neighbor`
     dataset: Any
     neighbor: Any
-    smallest_seen: float | None  # None without a claim, like `smallest_leak`
+    smallest_seen: float | None  # without a claim, this and the next are None
     smallest_leak: float | None
     power: float = POWER
 

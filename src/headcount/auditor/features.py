@@ -3,9 +3,9 @@
 An audit tries all features that fit, and keeps the one that distinguishes two datasets best. It
 needs no knowledge of the mechanism. The features of a number are its size, its exact value and its
 last bits. The features of several numbers are those of each number, their sum, how many numbers
-there are, all numbers together, all numbers without their order, and their joint odds (see
-`_of_odds`). A feature is learned from some outputs, but it gives every output a code. For example,
-a feature of numbers also gives a code to a word.
+there are, the whole output, the output without the order of its numbers, and the joint odds of the
+numbers (see `_of_odds`). A feature is learned from some outputs, but it gives every output a code.
+For example, a feature of numbers also gives a code to a word.
 """
 
 import math

@@ -36,8 +36,8 @@ class Store(Protocol):
         """
 
     def creating(self) -> AbstractContextManager[Run]:
-        """Like `writing`, but the database may still be empty, and other
-        transactions of this kind wait.
+        """Like `writing`, but the database may still be empty, and other transactions of this kind
+        wait.
         """
 
     def tables(self, run: Run) -> set[str]:

@@ -54,11 +54,11 @@ class Candidate:
     The errors are those for worst-case data. `standard_error` and `margin` include privacy noise
     alone. `margin` is half the length of a confidence interval. Plans rank candidates by
     `expected_error`. This is the standard error, except for a density, where it also includes
-    sampling and smoothing: see `Estimator.ranking_error`. A bundle is a person's messages, filled
-    up with dummies to a fixed number, `slots`. `sealed_bytes` is the size of the bundle in bytes if
-    each message is sealed (encrypted). `slots` and `sealed_bytes` are None if no bundle fits the
-    budget. `influence` is None if the protocol does not state it. `shuffler_duties` is None if
-    there is no shuffler.
+    sampling and smoothing: see `Estimator.ranking_error`. A person's bundle has a fixed number of
+    slots, each for one message or dummy. `sealed_bytes` is the size of the bundle in bytes if each
+    message is sealed (encrypted). `slots` and `sealed_bytes` are None if no bundle fits the budget.
+    `influence` is None if the protocol does not state it. `shuffler_duties` is None if there is no
+    shuffler.
     """
 
     protocol: str
@@ -252,7 +252,7 @@ def _assess_outside(
 
 
 def _slots(built: Protocol) -> int | None:
-    """The number of messages in a person's bundle, or None if no bundle fits the budget."""
+    """The number of slots in a person's bundle, or None if no bundle fits the budget."""
     try:
         return built.slots
     except Infeasible:

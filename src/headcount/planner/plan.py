@@ -293,7 +293,7 @@ def plan(
     the following limits are refused. A limit is given as a keyword argument:
 
     - `max_messages`: the expected number of messages per person
-    - `max_slots`: the number of messages in a person's bundle, including dummies
+    - `max_slots`: the number of slots in a person's bundle, each for one message or dummy
     - `max_bytes`: the size of a bundle in bytes if each message is sealed (encrypted)
     - `max_influence`: how far one dishonest person can shift the answer, up or down
 
@@ -303,8 +303,8 @@ def plan(
 
     `purpose="collection"` ranks the protocols that can collect values from real people. It leaves
     out central trust. It also refuses protocols that need more than 64 slots or 16,000 bytes per
-    person, or that let one person shift the answer by more than ten standard errors. The others are
-    ranked by error. Limits that are given replace these defaults.
+    person, or that let one person shift the answer by more than ten standard errors. The remaining
+    protocols are ranked by error. Limits that are given replace these defaults.
 
     Results are cached on disk, so that planning again takes no time. Results of protocols from
     outside Headcount are not cached. `keep` is called with each protocol that is built.
@@ -450,7 +450,7 @@ def _included(names: list[str], task: Task, wishes: Wishes) -> list[str]:
 _COLUMNS = (("protocol", "trust"), ("messages", "bits", "local ε", "guarantee"))
 _SPARE = ("trust", "bits", "local ε", "guarantee")
 _COLLECTION_COLUMNS = (("protocol",), ("slots", "bytes", "influence", "shuffler"))
-_COLLECTION_SPARE = ("bytes", "shuffler")  # dropped after the margin
+_COLLECTION_SPARE = ("bytes", "shuffler")  # dropped after the margin if the table is too wide
 _Cells: TypeAlias = tuple[tuple[str, ...], tuple[str, ...]]  # the cells before and after the errors
 
 

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from headcount.core.errors import InvalidParameter
 from headcount.core.source import Source
 
-WHOLE = 1 << 64  # a probability is an integer divided by this number
+WHOLE = 1 << 64  # a probability is an integer divided by this, unless `bits` is given
 _CHUNK = 1 << 18
 _WORDS = 1 << 14  # the number of 64-bit words that are packed at a time
 _FIRST = 10  # after this many binary digits, few words have an undecided bit

@@ -42,7 +42,7 @@ def any_answer(epsilon: float, delta: float, people: int) -> float:
 
     It also holds for biased answers. It is the largest value of (t²/4)(1 − κₜ) for t ≤ people. This
     value is a lower bound on the Bayes risk (t²/2)·Σ PQ/(P+Q) for a count that is 0 or t with equal
-    probability.
+    probability. P and Q are the laws of the answer for these two counts.
     """
     groups, _, lost = _groups(epsilon, delta, people)
     return float((groups**2 / 4 * lost).max())
