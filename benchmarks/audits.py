@@ -34,12 +34,12 @@ _INTRODUCTION = """\
 showed no violation at a confidence of {confidence:g}. A "refuted" claim was refuted twice. The
 second audit used new runs and a confidence of 1 − 1e-9, and its result is shown. *Event* says which
 outputs were counted, and what share of the runs on each dataset gave one of these outputs. For
-instance, "everything one of 4: 0.748 against 0" means that the whole output was one of four
-specific outputs in 0.748 of the runs on one dataset, and in no run on the other. "Last bits" is the
-value of the lowest set bit of a float. *Why* is an explanation from the code of the library. The
-measured ε is a lower bound: the true ε may be far larger, or infinite. Plain sums of floats reveal
-values through their last bits. This problem is known for all such libraries, and it is not a fault
-of their formulas.
+instance, "whole output: one of 4 values; 0.748 against 0" means that the whole output was one of
+four specific values in 0.748 of the runs on one dataset, and in no run on the other. "Last bits" is
+the value of the lowest set bit of a float. *Why* is an explanation from the code of the library.
+The measured ε is a lower bound: the true ε may be far larger, or infinite. Plain sums of floats
+reveal values through their last bits. This problem is known for all such libraries, and it is not a
+fault of their formulas.
 
 - pure-ldp and multi-freq-ldpy are audited in the local view, which is one person's report as the
   client returns it. A hashed report is reduced to the part that a server uses: which of two values
@@ -86,7 +86,7 @@ def line(case: Audited, found: hc.Audit) -> tuple[str, ...]:
         case.relation,
         f"{found.epsilon:.3f}",
         f"{found.runs:,}",
-        f"{found.event}: {found.chance:.3g} against {found.other_chance:.3g}",
+        f"{found.event}; {found.chance:.3g} against {found.other_chance:.3g}",
         case.reason if found.refuted else "",
     )
 

@@ -3,6 +3,7 @@
 P(z) = (1−a)/(1+a)·a^|z| with a = e^−rate. If one person changes the sum by m steps, the neighboring
 law is Q(z) = P(z − m). The loss falls from m·rate at z ≤ 0 to −m·rate at z ≥ m, by 2·rate at each
 step. A smaller change of the sum has a smaller divergence, because P is log-concave.
+HS_ε is the hockey-stick divergence of `divergence`.
 """
 
 import math

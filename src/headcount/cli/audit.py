@@ -118,7 +118,9 @@ def _claimed(epsilon: float | None, delta: float) -> Budget:
 
 
 def _quiet() -> AbstractContextManager[Any]:
-    """Sends everything that a function prints to standard error. Standard output has the answer."""
+    """Redirects a function's printed output to standard error, because standard output is for the
+    answer.
+    """
     return redirect_stdout(sys.stderr)
 
 

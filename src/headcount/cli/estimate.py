@@ -60,7 +60,8 @@ def estimate(
         str | None,
         typer.Option(
             help="Ledger that records the spent budget before the answer is released: a file, or "
-            "postgresql://… for a database. A release that exceeds its limit is refused."
+            "postgresql://… for a database. A release that would exceed the dataset's limit is "
+            "refused."
         ),
     ] = None,
     dataset: Annotated[

@@ -65,8 +65,8 @@ def deliver(
 
     An answer is printed even if it cannot be saved, and the error is raised afterwards. An answer
     that can be neither saved nor printed goes to standard error as JSON, if it was to be saved or
-    was paid for. It is no error if a reader stops early, as `head` does, and nothing is lost. A
-    `refusal` that belongs to the answer is raised after the answer is printed.
+    was paid for. If a reader stops early, as `head` does, this is an error only if the answer would
+    be lost. A `refusal` that belongs to the answer is raised after the answer is printed.
     """
     failure: BaseException | None = refusal
     saved = None

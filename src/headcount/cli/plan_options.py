@@ -200,7 +200,11 @@ def check_usage(given: dict[str, Any], shares: int) -> None:
                 ["--dishonest"],
                 "be a single share if --users or --epsilon is missing",
             ),
-            (shares <= 1, [*_OF_ONE_PLAN, "--margin"], "come with a single share in --dishonest"),
+            (
+                shares <= 1,
+                [*_OF_ONE_PLAN, "--margin"],
+                "not come with several shares in --dishonest",
+            ),
             ("--trust" not in given, ["--prices"], "come without --trust"),
             (
                 given.get("--for") != Purpose.COLLECTION,

@@ -80,8 +80,8 @@ class Shuffler:
         raise NotImplementedError(f"{type(self).__name__} adds no messages")
 
     def noise_law(self, users: int) -> NoiseLaw | None:
-        """The exact law of `noise`, whose outcomes are pairs of messages and `Noise.alone`. It is
-        None if the law is too long to list.
+        """The exact law of `noise`, or None if the law is too long to list. Each outcome is a pair
+        (messages, alone), as in `Noise`.
         """
         return {((), False): Fraction(1)}
 

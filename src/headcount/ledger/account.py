@@ -24,9 +24,9 @@ from headcount.accounting.dominating import STEP, DominatingLaw
 from headcount.core.budget import Budget
 from headcount.core.cached import cached_property
 
-# A curve may lie above a guarantee by the first share of ε and by the second share of δ, but by at
-# most the third number in δ. The first two are shares, so that a charge of zero never pays for a
-# release that has a cost.
+# Tolerances when a curve is compared with a guarantee: ε may be larger by the share _MORE_EPSILON
+# of itself, and δ by the share _SHARE of itself, but by at most _MORE_DELTA. Shares of zero are
+# zero, so a charge of zero never pays for a release that has a cost.
 _MORE_EPSILON, _SHARE, _MORE_DELTA = 1e-11, 1e-8, 1e-15
 
 
@@ -43,7 +43,10 @@ class Charge:
 
     @property
     def is_sound(self) -> bool:
-        """Whether `law` satisfies (epsilon, delta). The pair alone is no proof.
+        """Whether `law` satisfies (epsilon, delta).
+
+        The stated pair may be smaller than `law` allows, so it is checked. Without a law, nothing
+        is checked.
 
         Distributions round up more than curves do: they round ε up to the next point of the grid,
         and they compute δ for many ε at once. So the check allows for more rounding.

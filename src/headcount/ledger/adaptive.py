@@ -2,7 +2,7 @@
 
 Charges fit if two conditions hold. First, Σδ is at most half of the limit's δ. Second, either Σε is
 at most the limit's ε, or the sum of Rényi divergences is at most its own limit. The other half of
-the limit's δ pays for the divergences. Their order is fixed when the limit is set.
+the limit's δ pays for the divergences. The order of the divergences is fixed when the limit is set.
 `accounting.privacy_filter` has the proof.
 """
 

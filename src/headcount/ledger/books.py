@@ -1,11 +1,11 @@
 """Writes, reads and checks the tables of a ledger. All stores use the same tables.
 
-Amounts are stored as decimal text, and times are in UTC. The rows of all datasets form a chain of
-hashes (`chain`). The entries of each dataset form another chain, which begins with the hash of the
-dataset. The last hash of a chain and the number of its rows are stored in another table. All chains
-are checked when a ledger is opened. After that, only new entries are read. Only checked rows are
-added up. If a row does not fit its chain or cannot be read, `UnreadableData` is raised. Then
-nothing more is charged.
+Amounts are stored as decimal text, and times are in UTC. The rows of the table `datasets` form a
+chain of hashes (see `chain`). The entries of each dataset form another chain, which begins with the
+hash of the dataset. The last hash of a chain and the number of its rows are stored in another
+table. All chains are checked when a ledger is opened. After that, only new entries are read. Only
+checked rows are added up. If a row does not fit its chain or cannot be read, `UnreadableData` is
+raised. Then nothing more is charged.
 """
 
 from collections import Counter

@@ -49,7 +49,9 @@ class ComposedAccount(Account):
 
     @property
     def _may_fit(self) -> bool:
-        """Whether the charges may fit by composition, since no single release exceeds the limit."""
+        """Whether composition may allow the charges. It cannot do so if the limit has δ = 0, if a
+        release has no privacy-loss distribution, or if a single release exceeds the limit.
+        """
         return self.limit.delta > 0 and not any(
             one.law is None or one.law.delta(self.limit.epsilon) > self.limit.delta
             for one in self.charges

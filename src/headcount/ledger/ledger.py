@@ -66,7 +66,8 @@ class Ledger:
     def open(cls, place: str | PathLike[str], *, wait: float = WAIT) -> "Ledger":
         """The ledger in a file, or at a postgresql://… address.
 
-        If others keep the ledger locked for longer than `wait` seconds, an error is raised.
+        If another process keeps the ledger locked for longer than `wait` seconds, an error is
+        raised.
         """
         ledger = cls(_store(place, wait))
         if isinstance(ledger.store, SqliteStore) and not ledger.store.path.exists():

@@ -6,10 +6,10 @@ everything that was committed before. When a commit returns, the changes are on 
 (synchronous_commit). There are two exceptions. A server may be configured not to sync its files
 (fsync = off), or it may fail over to a replica that lags behind. Such servers may lose a charge.
 
-A server may stop answering while a connection is made or in the middle of a statement. Then its own
-timeouts do not help. So every statement also has a deadline on the side of the client. After the
-deadline, the connection is shut down. If a commit is never answered, the charge is refused,
-although the server may have recorded it. In that case, budget is wasted.
+A server may stop answering while a connection is made or in the middle of a statement. Then the
+server's own timeouts do not help. So every statement also has a deadline on the side of the client.
+After the deadline, the connection is shut down. If a commit is never answered, the charge is
+refused, although the server may have recorded it. In that case, budget is wasted.
 """
 
 import math
@@ -35,7 +35,7 @@ _PROBES = 3  # how many times a silent connection is probed before it counts as 
 class PostgresStore:
     """A ledger on a PostgreSQL server.
 
-    `wait` is a time limit in seconds. It applies to a dataset that others keep locked, and to each
+    `wait` is a time limit in seconds. It applies to the wait for a locked dataset, and to each
     answer from the server.
     """
 
@@ -121,7 +121,8 @@ class PostgresStore:
             raise self._silent() from None
         except psycopg.errors.LockNotAvailable:
             raise UnreadableData(
-                f"{self.shown} must be free within {self.wait:g} s, but others keep it locked"
+                f"{self.shown} must be free within {self.wait:g} s, but another process keeps it "
+                "locked"
             ) from None
         except (
             psycopg.errors.InsufficientPrivilege,

@@ -30,7 +30,7 @@ _WRONG = {
 
 @dataclass(frozen=True)
 class SqliteStore:
-    """A ledger in a file. `wait` is how many seconds to wait for a file that others keep locked."""
+    """A ledger in a file. `wait` is the longest time, in seconds, to wait for a locked file."""
 
     path: Path
     wait: float
@@ -77,11 +77,11 @@ class SqliteStore:
                 # An exception closes the connection, and closing it rolls the transaction back.
                 yield lambda statement, values: connection.execute(statement, values).fetchall()
                 connection.execute("COMMIT")
-        except (sqlite3.Error, UnicodeDecodeError) as error:  # damaged text raises the second
+        except (sqlite3.Error, UnicodeDecodeError) as error:  # the second is for damaged text
             raise UnreadableData(f"{self.shown} {self._wrong(error)}") from None
 
     def _wrong(self, error: Exception) -> str:
         name = "_".join(getattr(error, "sqlite_errorname", "").split("_")[:2])
         if name in ("SQLITE_BUSY", "SQLITE_LOCKED"):
-            return f"must be free within {self.wait:g} s, but others keep it locked"
+            return f"must be free within {self.wait:g} s, but another process keeps it locked"
         return _WRONG.get(name, f"must be a ledger that can be read: {one_line(error)}")

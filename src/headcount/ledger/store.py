@@ -36,7 +36,9 @@ class Store(Protocol):
         """
 
     def creating(self) -> AbstractContextManager[Run]:
-        """Like `writing`, but the database may still be empty, and other creators must wait."""
+        """Like `writing`, but the database may still be empty, and other transactions of this kind
+        wait.
+        """
 
     def tables(self, run: Run) -> set[str]:
         """The names of the tables in the database."""

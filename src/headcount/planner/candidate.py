@@ -51,11 +51,14 @@ class Shift:
 class Candidate:
     """The errors and costs of a protocol.
 
-    The errors are due to privacy noise alone, for worst-case data. `margin` is half the length of a
-    confidence interval. Plans rank candidates by `expected_error`: see `Estimator.ranking_error`.
-    `slots` is the number of slots in a person's bundle. `sealed_bytes` is the size of the bundle in
-    bytes if each message is sealed. Both are None if no bundle fits the budget. `influence` is None
-    if the protocol does not state it. `shuffler_duties` is None if there is no shuffler.
+    The errors are those for worst-case data. `standard_error` and `margin` include privacy noise
+    alone. `margin` is half the length of a confidence interval. Plans rank candidates by
+    `expected_error`. This is the standard error, except for a density, where it also includes
+    sampling and smoothing: see `Estimator.ranking_error`. A person's bundle has a fixed number of
+    slots, each for one message or dummy. `sealed_bytes` is the size of the bundle in bytes if each
+    message is sealed (encrypted). `slots` and `sealed_bytes` are None if no bundle fits the budget.
+    `influence` is None if the protocol does not state it. `shuffler_duties` is None if there is no
+    shuffler.
     """
 
     protocol: str

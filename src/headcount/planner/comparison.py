@@ -1,7 +1,8 @@
 """Compares the errors of protocols for several numbers of people, buckets, messages or slots, or
 for several values of ε.
 
-The crowd holds the example values of the task. Its errors are computed by formula. They can also be
+A person's bundle has a fixed number of slots, each for one message or dummy. The crowd holds the
+example values of the task. The errors for this crowd are computed by formula. They can also be
 measured in simulations of the same crowd.
 """
 

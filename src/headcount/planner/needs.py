@@ -426,7 +426,7 @@ def dishonest_plans(
 
 
 def crowd_with(users: int, dishonest: float) -> Crowd:
-    """A crowd in which the share `dishonest` may not follow the protocol."""
+    """A crowd in which the share `dishonest` might not follow the protocol."""
     if not 0 <= checks.real("dishonest", dishonest) < 1:
         raise InvalidParameter(
             f"`dishonest` must be a share, at least 0 and below 1, got {dishonest}"

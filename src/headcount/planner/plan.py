@@ -1,10 +1,10 @@
 """A plan ranks all protocols that answer a question, and has all settings to run one of them.
 
 A plan is immutable and can be saved. Its file holds the question, the budget, the crowd, and the
-chosen protocol with its options and calibrated parameters. Both sides of a collection build the
-same protocol from this file. A side refuses the plan if its code calibrates the protocol
-differently. A digest of the whole content identifies the plan and shows whether the file was
-changed.
+chosen protocol with its options and calibrated parameters. Both sides of a collection (the devices
+and the analyzer) build the same protocol from this file. A side refuses the plan if its code
+calibrates the protocol differently. A digest of the whole content identifies the plan and shows
+whether the file was changed.
 """
 
 import json
@@ -39,9 +39,10 @@ class Plan:
     """The candidates, best first, and the refused protocols. `chosen` names the protocol to run.
 
     The best candidate has the least expected error among those that send at most 100 messages per
-    person. If all candidates send more, the best has the least expected error of all. A protocol
-    that relies on more than is usual for its trust model is chosen only if no other fits. For a
-    collection, the best candidate always has the least expected error of all.
+    person. If all candidates send more, the best has the least expected error of all. Among those
+    that send at most 100 messages, one that relies on more than is usual for its trust model is
+    chosen only if there is no other. For a collection, the best candidate always has the least
+    expected error of all.
     """
 
     task: Task
@@ -288,12 +289,12 @@ def plan(
 ) -> Plan:
     """Rank every protocol for a task, a budget and a crowd by its expected error.
 
-    If `trust` is given, protocols of other trust models are left out. These limits may be given as
-    keyword arguments. Protocols that exceed a limit are refused:
+    If `trust` is given, protocols of other trust models are left out. Protocols that exceed one of
+    the following limits are refused. A limit is given as a keyword argument:
 
     - `max_messages`: the expected number of messages per person
-    - `max_slots`: the size of a person's bundle, which hides the number of messages
-    - `max_bytes`: the size of a bundle in bytes if each message is sealed
+    - `max_slots`: the number of slots in a person's bundle, each for one message or dummy
+    - `max_bytes`: the size of a bundle in bytes if each message is sealed (encrypted)
     - `max_influence`: how far one dishonest person can shift the answer, up or down
 
     A protocol that can trade messages or slots for error uses the options with the least error
@@ -302,8 +303,8 @@ def plan(
 
     `purpose="collection"` ranks the protocols that can collect values from real people. It leaves
     out central trust. It also refuses protocols that need more than 64 slots or 16,000 bytes per
-    person, or that let one person shift the answer by more than ten standard errors. The others are
-    ranked by error. Limits that are given replace these defaults.
+    person, or that let one person shift the answer by more than ten standard errors. The remaining
+    protocols are ranked by error. Limits that are given replace these defaults.
 
     Results are cached on disk, so that planning again takes no time. Results of protocols from
     outside Headcount are not cached. `keep` is called with each protocol that is built.
@@ -449,7 +450,7 @@ def _included(names: list[str], task: Task, wishes: Wishes) -> list[str]:
 _COLUMNS = (("protocol", "trust"), ("messages", "bits", "local ε", "guarantee"))
 _SPARE = ("trust", "bits", "local ε", "guarantee")
 _COLLECTION_COLUMNS = (("protocol",), ("slots", "bytes", "influence", "shuffler"))
-_COLLECTION_SPARE = ("bytes", "shuffler")  # dropped after the margin
+_COLLECTION_SPARE = ("bytes", "shuffler")  # dropped after the margin if the table is too wide
 _Cells: TypeAlias = tuple[tuple[str, ...], tuple[str, ...]]  # the cells before and after the errors
 
 

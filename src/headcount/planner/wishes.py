@@ -52,9 +52,11 @@ class Miss:
 class Wishes:
     """The requirements on a protocol.
 
-    The limits on messages, slots and bytes are for each person. Influence is the largest amount by
-    which one dishonest person can shift the answer, up or down. A collection has default limits on
-    slots, bytes and influence, which apply if no other limits are given.
+    The limits on messages, slots and bytes are for each person. A person's bundle has a fixed
+    number of slots, each for one message or dummy. Its size in bytes is that of the sealed
+    (encrypted) messages. Influence is the largest amount by which one dishonest person can shift
+    the answer, up or down. A collection has default limits on slots, bytes and influence, which
+    apply if no other limits are given.
     """
 
     purpose: Purpose = Purpose.ACCURACY

@@ -3,9 +3,9 @@
 Notation    n people each send one of d messages. The shuffler adds Z_b dummies of message b. T is
             the largest possible value of Z_b, and T/2 is the mean of Z_b.
 Shuffler    Draw the numbers Z_b and add the dummies. For pure privacy, throw away the messages of
-            all people with probability η, and send only dummies in this case. The total number of
-            messages stays the same, and every possible division of this number among the d messages
-            is equally likely.
+            all people with probability η, and send only dummies. In this case, the total number of
+            messages is the same as otherwise, and all divisions of this total among the d possible
+            messages are equally likely.
 Privacy     If η = 0, some outcomes at the ends of the range of the noise are impossible after one
             value is replaced. δ is the probability of these outcomes. Let p be the largest
             probability of a single such outcome, and C the number of all possible views. If η > 0,
@@ -215,9 +215,9 @@ class BucketDummies(Dummies):
 
     @cached_property
     def likeliest_end(self) -> Fraction:
-        # If Z_i = T, the other numbers add up to T/2 less than their means. So the absolute
+        # If Z_i = T, the sum of the other numbers is T/2 below its mean. So the absolute
         # deviations of all numbers from their means add up to at least T. Up to rounding, this
-        # gives P ≤ a^T·w(T/2)^d/S_d(0), where a = e^−rate. See `accounting.bucket_noise` for w
+        # gives P ≤ a^T·w(0)^d/S_d(0), where a = e^−rate. See `accounting.bucket_noise` for w
         # and S.
         noise, size = self.noise, float(self.noise.bucket.rate) * self.most
         if noise.rounding > _ROUNDED or not noise.middle:

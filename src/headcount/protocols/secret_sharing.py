@@ -336,7 +336,7 @@ class SecretSharing(Protocol):
                 nearest={"honest": LEAST_SHARERS},
             )
         if self.rate < LEAST_GAMMA:
-            raise self._too_little_noise()
+            raise self._too_small_rate()
         if 2 * self._room > MOST_MODULUS:
             raise Infeasible(
                 f"{self.name} needs a modulus above 2^63 for {self.crowd.users} people, "
@@ -344,5 +344,5 @@ class SecretSharing(Protocol):
             )
 
     @abstractmethod
-    def _too_little_noise(self) -> Infeasible:
+    def _too_small_rate(self) -> Infeasible:
         """The exception to raise if the rate is below `LEAST_GAMMA`."""

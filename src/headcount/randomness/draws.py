@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from headcount.core.errors import InvalidParameter
 from headcount.core.source import Source
 
-WHOLE = 1 << 64  # a probability is an integer divided by this number
+WHOLE = 1 << 64  # a probability is an integer divided by this, unless `bits` is given
 _CHUNK = 1 << 18
 _WORDS = 1 << 14  # the number of 64-bit words that are packed at a time
 _FIRST = 10  # after this many binary digits, few words have an undecided bit
@@ -139,8 +139,8 @@ def packed_bernoulli(source: Source, size: int, weight: int) -> NDArray[np.uint8
 
 
 def _compared(digit: int, drawn: NDArray[Any], equal: Any, below: NDArray[np.uint64]) -> Any:
-    """Compare one more digit. This updates `below` in place, and returns the bits of the numbers
-    that are still equal to the threshold.
+    """Compare one more digit. This updates `below` in place, and returns a mask: its ones are the
+    numbers that are still equal to the threshold.
 
     A random digit is fair, so its meaning may be chosen. Here, a drawn 1 means that the digit
     equals the threshold's digit.

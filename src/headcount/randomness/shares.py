@@ -3,7 +3,7 @@
 A share is mostly zero, with a long and light tail. Probability masses are computed to 50 digits and
 rounded to multiples of 2^−128. So even for 2^50 people, the total variation between all shares and
 their law is smaller than any allowed δ. If the tail is too long for a table, a share is drawn as a
-sum of clusters.
+sum of clusters (see `NegativeBinomialShare`).
 """
 
 from collections.abc import Iterator
@@ -28,7 +28,7 @@ from headcount.randomness.table import FINE, ThresholdTable
 _DIGITS = 60
 _NEGLIGIBLE = Decimal(1) / (FINE << 8)
 _LARGEST_CLUSTER = 1 << 12  # all larger clusters share one entry of the table
-LEAST_GAMMA = Fraction(1, 2**40)  # with a smaller γ, a cluster might exceed 2^63
+LEAST_GAMMA = Fraction(1, 2**40)  # the least γ: with a smaller γ, a cluster might exceed 2^63
 _LARGEST_GAMMA = 2**10
 _LARGEST_SIZE = 1000  # the largest r; the table of the number of clusters has about 30·r entries
 
@@ -169,7 +169,7 @@ def _check(name: str, value: object, low: Fraction, high: int) -> None:
 
 @lru_cache(maxsize=64)
 def _poisson_above_zero(mean: Fraction) -> ThresholdTable:
-    """The law of `poisson_share`, given that it is not 0."""
+    """The law of `poisson_share`, given that the drawn number is not 0."""
     chances = [(k, chance) for k, chance in poisson_share(mean).law.items() if k]
     if not chances:  # a positive number is too rare for the table
         return ThresholdTable.fine([Fraction(1)], start=1)
@@ -182,11 +182,11 @@ class _Clusters:
     """The logarithmic law: sizes k ≥ 1 with P(k) = a^k/(kL), a = e^−γ and L = −ln(1−a).
 
     Small sizes are drawn from a table, which has one more outcome for all larger sizes. Larger
-    sizes are drawn by rejection. Proposals come from an envelope of a^k/k in pieces, whose starts s
-    double. As long as γs < 1, the envelope is a^s/s for k from s to 2s−1. From the last s on, it is
-    a^k/s. In each piece, at least a fourth of the proposals are accepted. The accepted fraction is
-    at least ln 2/e in all pieces but the last, and at least a half in the last piece, where
-    proposals exceed s by at most 1/γ ≤ s on average.
+    sizes are drawn by rejection. Proposals come from an envelope of a^k/k in pieces. The start s of
+    each piece is twice the start of the previous piece. As long as γs < 1, the envelope is a^s/s
+    for k from s to 2s−1. From the last s on, it is a^k/s. In each piece, at least a fourth of the
+    proposals are accepted. The accepted fraction is at least ln 2/e in all pieces but the last, and
+    at least a half in the last piece, where proposals exceed s by at most 1/γ ≤ s on average.
     """
 
     def __init__(self, gamma: Fraction):

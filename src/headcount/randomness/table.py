@@ -17,7 +17,7 @@ from headcount.randomness.draws import WHOLE
 
 FINE = 1 << 128  # weights add up to this number or to 2^64
 _UNDECIDED = -1
-_FEW = 4096  # with fewer draws, making the guide would take longer than it saves
+_FEW = 4096  # with fewer draws, making `_guide` would take longer than it saves
 
 
 class ThresholdTable:
@@ -48,7 +48,7 @@ class ThresholdTable:
     def of(cls, law: Law) -> "ThresholdTable":
         """The table of a law. Masses are rounded down to multiples of 2^−64.
 
-        The rest is added to the largest mass.
+        The missing probability is added to the largest mass.
         """
         shares = np.minimum(law.mass / law.mass.sum(), 1 - ROUNDING)
         weights = np.ldexp(shares, 64).astype(np.uint64)
@@ -69,7 +69,7 @@ class ThresholdTable:
     def fine(cls, masses: Sequence[Decimal | Fraction], start: int = 0) -> "ThresholdTable":
         """The table of masses with at least 45 digits, rounded down to multiples of 2^−128.
 
-        The rest is added to the largest mass, so that the sum is 1.
+        The missing probability is added to the largest mass, so that the sum is 1.
         """
         weights = [int(mass * FINE) for mass in masses]
         left = FINE - sum(weights)

@@ -1,7 +1,7 @@
 """The messages of many people, made and counted in pieces, on all cores.
 
-A piece is a group of people whose messages are made at once. Each piece has its own source. So the
-same seed gives the same tally for any batches of rows and any number of threads.
+A piece is a group of people whose messages are made at once. Each piece has its own source of
+randomness. So the same seed gives the same tally for any batches of rows and any number of threads.
 """
 
 from collections import deque

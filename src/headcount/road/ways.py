@@ -24,7 +24,7 @@ class Way(StrEnum):
 _WORDS = {
     Way.MESSAGES: "messages were made from each person's value, one by one",
     Way.FROM_COUNTS: "messages were made one by one, from counts of people by value",
-    Way.AT_ONCE: "the tally was drawn in a single step, from counts of people by value, or from "
-    "messages if the reserved part of δ does not cover the draw",
+    Way.AT_ONCE: "the tally was drawn in a single step, from counts of people by value; or it was "
+    "made from messages, if the reserved part of δ does not cover this draw",
     Way.COUNTED: "the curator counted people by value",
 }

@@ -1,8 +1,8 @@
 """The results that executors return to the driver.
 
-A result has a row for each group, with the number of people and the counts of the group. If rows
-are refused, a result has one row instead, which says why. An executor adds up the results of all
-partitions, so the driver never sees the result of a single partition.
+A result has a row for each group, with the number of people and the counts of the group. If any
+row of the data is refused, the result is instead a single row with the reason. An executor adds up
+the results of all partitions, so the driver never sees the result of a single partition.
 """
 
 import json

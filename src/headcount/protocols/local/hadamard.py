@@ -10,7 +10,7 @@ Analyzer    A report (j, b) supports the buckets with ⟨j, x⟩ = b (see `frequ
             transform computes the number N of reports that support each bucket:
             N = (n + Σ_j (zeros_j − ones_j)(−1)^⟨j, x⟩)/2. Here zeros_j and ones_j are the numbers
             of reports (j, 0) and (j, 1).
-Privacy     Pure: the privacy of the bit, because j does not depend on x.
+Privacy     Pure ε-privacy. Only the bit reveals anything about x, because j does not depend on x.
 Error       A report supports the owner's bucket with probability p = 1 − t/2^64. It supports any
             other bucket with probability q = αp + (1−α)(1−p), where α = (D/2 − 1)/(D − 1) (see
             `linear_hashes`). For many buckets, α is near ½, and the variance per person for a rare

@@ -143,7 +143,7 @@ class SplitAndMix(SecretSharing):
         """The rate ε/L of the noise."""
         return Fraction(self.budget.epsilon) / self.levels
 
-    def _too_little_noise(self) -> Infeasible:
+    def _too_small_rate(self) -> Infeasible:
         most = int(self.budget.epsilon / LEAST_GAMMA)
         return Infeasible(
             f"{self.name} needs fewer than {self.levels} levels for epsilon="

@@ -222,7 +222,7 @@ class SplitAndMixHistogram(SecretSharing):
     def changed_secrets(self) -> int:
         return 1 if self.sharing == "vectors" else 2
 
-    def _too_little_noise(self) -> Infeasible:
+    def _too_small_rate(self) -> Infeasible:
         least = float(2 * LEAST_GAMMA)
         return Infeasible(
             f"{self.name} needs an epsilon of at least {short(least)} for a histogram, "
