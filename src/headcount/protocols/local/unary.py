@@ -2,7 +2,7 @@
 Erlingsson, Pihur, Korolova 2014; optimized by Wang, Blocki, Li, Jha 2017).
 
 Notation    x ∈ {0, …, d−1} is a person's bucket. p is the probability that the bit of x is 1, and q
-            is the probability that another bit is 1.
+            is the probability that a given other bit is 1.
 Randomizer  Send d independent bits. Symmetric: flip each bit of the one-hot vector of x with
             probability q = t/2^64 = 1 − p, which is near 1/(1+e^{ε/2}). Optimized: p = ½, and
             q = t/2^64 is near 1/(1+e^ε). In both cases, t is the smallest integer with
