@@ -156,14 +156,15 @@ class ThresholdedErrors:
 class ThresholdedNoise(MissingNoise):
     """The error of the zero-exact answer, given the unbiased count of each bucket.
 
-    Intervals are those of the unbiased count. They are valid for both answers.
+    Intervals are those of the unbiased count. They are valid for the unbiased and for the
+    zero-exact answer.
     """
 
     unbiased: Answer
 
     @property
     def standard_error(self) -> Answer:
-        """The largest root mean squared error of all true counts that are possible."""
+        """The largest root mean squared error over all true counts that are possible."""
         law = _missing(self.users, self.weight)
         mean = float(self.users * Fraction(self.weight, WHOLE))
         # |y| − n = ĉ − nq, and c = |y| − n + M.
