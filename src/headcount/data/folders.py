@@ -1,7 +1,7 @@
-"""Lists the files at a path. No rows are lost silently: an unknown file is refused by name.
+"""Lists the files at a path. No rows are lost silently: a file of another format is refused.
 
-Only files and folders whose names begin with `.` or `_` are skipped, since they are never data. One
-exception is a folder `_name=value`, which is read.
+Only files and folders whose names begin with `.` or `_` are skipped, since they are not data. The
+exception is a folder `_name=value`, which may hold data.
 """
 
 import os

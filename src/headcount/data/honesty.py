@@ -23,7 +23,7 @@ from headcount.data.question import Question
 from headcount.road.people import Group
 
 # How many people are honest: one number for the table, or a number for each group. None means that
-# everybody is.
+# everybody is honest.
 Honest: TypeAlias = int | Mapping[Group, int] | None
 _LISTED = 5  # if there are more groups than this, they are not listed
 
@@ -110,8 +110,8 @@ class Honesty:
         enough = people - (rows - 1) // self.question.rows_per_person
         may_map = self.question.group is not None and self.question.person is None
         return Infeasible(
-            f"{people - self._number(self.said):,} of {people:,} people may be dishonest, and all "
-            f"{rows:,} of this crowd may be among them; `honest` must be at least {enough:,}"
+            f"{people - self._number(self.said):,} of {people:,} people may be dishonest, and the "
+            f"whole crowd of {rows:,} may be among them; `honest` must be at least {enough:,}"
             + ", or give a number for each group: honest={group: people}"
             * may_map
         )

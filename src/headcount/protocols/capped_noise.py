@@ -186,8 +186,9 @@ def wish_of(honest: int, cells: int, slots: int, budget: Budget) -> Wish:
 
 @lru_cache(maxsize=64)
 def calibrated(honest: int, cells: int, slots: int, budget: Budget) -> CappedShares | None:
-    """The noise with the smallest error among the noise that is tried and has an exact δ within the
-    budget, or None if there is no such noise.
+    """The noise with the smallest error that is found and whose exact δ is within the budget.
+
+    The result is None if no such noise is found.
     """
     wish, allowed = wish_of(honest, cells, slots, budget), budget.delta * (1 - RESERVED)
     crowds = wish.crowds
@@ -232,7 +233,7 @@ class SlotSearch:
         return min(self.cells, 2)
 
     def within(self, slots: int) -> CappedShares:
-        """The noise with the smallest error that is found for at most this number of slots.
+        """The noise with the smallest error that is found for at most `slots` slots.
 
         More slots make the error smaller, except in tiny crowds. In tiny crowds, all numbers of
         slots are tried. For some numbers of slots, the search fails or finds too large an error.

@@ -10,8 +10,9 @@ Shuffler    Draw the numbers Z_b and add the dummies. For pure privacy, there is
 Privacy     If η = 0, some outcomes at the ends of the range of the noise are impossible after one
             value is replaced. δ is the probability of these outcomes. Let p be the largest
             probability of a single such outcome, and C the number of all possible views. If η > 0,
-            every view has a probability of at least η/C. The largest ratio of probabilities equals
-            1 + (1−η)p·C/η, which is e^ε for η = 1/(1 + (e^ε−1)/(C·p)).
+            every view has a probability of at least η/C. The largest ratio of a view's
+            probabilities for two neighbors equals 1 + (1−η)p·C/η, which is e^ε for
+            η = 1/(1 + (e^ε−1)/(C·p)).
 """
 
 import math
@@ -102,7 +103,10 @@ class Dummies(ABC):
     @property
     @abstractmethod
     def likeliest_end(self) -> Fraction:
-        """An upper bound on p, the largest probability of an outcome that a neighbor rules out."""
+        """An upper bound on p.
+
+        p is the largest probability of an outcome of the noise that is impossible for a neighbor.
+        """
 
     # Pure privacy -------------------------------------------------------------------------------
 

@@ -7,7 +7,7 @@ Notation    n people each send one of d messages, and c of them send a given mes
             each lie.
 Analyzer    r = (y − m − ηn/d)/(1 − η) is an unbiased estimate of c. If people use randomized
             response, r estimates the number of people who respond with the message, and
-            (r − nq)/(p − q) estimates the number of people whose true value it is.
+            (r − nq)/(p − q) estimates the number of people who hold this value.
 Error       Let V be the variance of the number of dummies of a message, and N the number of all
             messages, including dummies. If people's messages are thrown away, y has the variance
             U = N(N+d)(d−1)/(d²(d+1)). The variance of r is ((1−η)V + ηU + η(1−η)(c − n/d)²)/(1−η)².

@@ -9,10 +9,11 @@ Randomizer  A person who holds x draws one message from row x. Probabilities are
             matrix has floats. In that case, a share of μ is mixed into all rows, which makes them
             more alike and so more private. The share is the smallest of 2^−60, 2^−56, …, 2^−20 that
             is enough. Messages have exactly the resulting law.
-Analyzer    ĉ(j) = n/k + Σ a(j,y)·N(y) is the least-squares estimate with weights 1/μ(y). Let
-            C(x,y) = (R(x,y)−μ(y))/√μ(y), and let C⁺ be the pseudoinverse of C. Then
-            a(j,y) = C⁺(y,j)/√μ(y). The matrix is refused if the rank of C is below k−1, because
-            different crowds would then send the same messages on average.
+Analyzer    The estimate of c(j) is ĉ(j) = n/k + Σ a(j,y)·N(y), where the sum is over all y. This is
+            the least-squares estimate with weights 1/μ(y). Let C(x,y) = (R(x,y)−μ(y))/√μ(y), and
+            let C⁺ be the pseudoinverse of C. Then a(j,y) = C⁺(y,j)/√μ(y). The matrix is refused if
+            the rank of C is below k−1, because different crowds would then send the same messages
+            on average.
 Privacy     Each message is private by itself. The guarantee is pure if no ratio R(x,y)/R(x',y)
             exceeds e^ε. Otherwise δ must be at least the largest divergence between two rows at ε.
 Error       The estimate is unbiased. The variance of ĉ(j) is Σ c(x)·V(x,j), where

@@ -67,7 +67,7 @@ from headcount.randomness.totals import geometric_sum
 
 _FINENESS = 16  # the default number of levels for each unit of ε
 _REACH = 45  # C divided by L/ε
-_MOST_EPSILON = 30.0  # a larger ε gets the noise for this ε: probabilities have only 128 bits
+_MOST_EPSILON = 30.0  # a larger ε gets the noise for this ε, as probabilities have 128 bits
 _LONGEST = 2**18  # the longest table of noise; it limits the size of messages too
 _FEW = 1000  # with more people, the law of the noise is treated as normal
 
@@ -189,7 +189,8 @@ class LaplaceEstimator(NoisySum):
         return np.array([level_sum(held) + held.users * self.reach + up - down])
 
     def noise_error(self, users: int) -> GeometricError:
-        # The noise of n people together is the difference of two NB(n, a) variables.
+        # The noise of n people together is the difference of two negative binomial variables
+        # NB(n, a).
         return GeometricError(self.rate, Fraction(users))
 
     def error_law(self, users: int, unbiased: float) -> ErrorLaw:

@@ -67,7 +67,7 @@ def every_set(buckets: int, size: int) -> NDArray[np.uint32]:
 
 @dataclass(frozen=True)
 class SubsetRandomizer(Randomizer):
-    """Sends a uniform set of w buckets that contains x or, with probability t/2^64, does not."""
+    """Sends a uniform set of w buckets. It contains x, except with probability t/2^64."""
 
     buckets: int
     size: int  # w
@@ -129,8 +129,8 @@ class SubsetRandomizer(Randomizer):
     def _first(self) -> tuple[int, float]:
         """The weight of the bits that are drawn first, and the probability of fewer than w ones.
 
-        A bit is 1 with probability weight/2^64. Sets have the right law for every weight. This
-        weight minimizes the time to draw the bits and to add the missing buckets.
+        A bit is 1 with probability weight/2^64. Sets have the right law for every weight. The
+        chosen weight minimizes the time to draw the bits and to add the missing buckets.
         """
         buckets, size = self.buckets, self.size
         spread = math.sqrt(size * (1 - size / buckets))

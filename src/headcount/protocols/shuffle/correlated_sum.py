@@ -96,7 +96,10 @@ class Codes:
 
 
 def _kinds(noise: CorrelatedSumNoise) -> Iterator[tuple[tuple[int, ...], float, float]]:
-    """The independent kinds of noise as (elements, r, rate). All honest people together have r."""
+    """The independent kinds of noise as (elements, r, rate).
+
+    All honest people together send NB(r, e^−rate) copies of the elements.
+    """
     yield (1,), 1.0, noise.rate
     yield (-1,), 1.0, noise.rate
     for atom, flood in zip(atoms(noise.levels), noise.floods, strict=True):

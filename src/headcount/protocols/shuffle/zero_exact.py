@@ -51,7 +51,7 @@ from headcount.core.tasks.count import Count
 from headcount.randomness.draws import WHOLE, bernoulli
 from headcount.randomness.totals import binomial
 
-_SMALL = 100  # with at most this many people, q is searched finely, since ½ may not be best
+_SMALL = 100  # with at most this many people, q is searched finely, since q = ½ may not be best
 _MOST_NOISE = 10**9
 
 
