@@ -315,7 +315,7 @@ class CorrelatedSum(CorrelatedProtocol[CorrelatedSumNoise]):
         if noise is not None and noise.messages > _MOST_NOISE and self._by_paper:
             raise Infeasible(
                 f"{self.name} needs {short(noise.messages, 3)} noise messages for {levels} "
-                f"levels according to its paper, which is more than {_MOST_NOISE}",
+                f"levels according to its paper, but at most {_MOST_NOISE} are allowed",
                 nearest={"levels": min(levels - 1, _MOST_EXACT_LEVELS)},
             )
         return noise

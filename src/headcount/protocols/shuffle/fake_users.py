@@ -214,8 +214,8 @@ class FakeUsers(Protocol):
         if noise_messages > _MOST_MESSAGES * self.crowd.honest:
             raise Infeasible(
                 f"{self.name} needs {short(float(noise_messages / self.crowd.honest), 3)} messages "
-                f"per person for {setting} with {self.crowd.honest} honest people, which is more "
-                f"than {_MOST_MESSAGES:.0f}",
+                f"per person for {setting} with {self.crowd.honest} honest people, but at most "
+                f"{_MOST_MESSAGES:.0f} are allowed",
                 nearest={"honest": self._enough(noise)},
             )
         return noise

@@ -237,7 +237,8 @@ class SplitAndMixHistogram(SecretSharing):
             other = "; sharing='buckets' needs fewer" if self.sharing == "vectors" else ""
             raise Infeasible(
                 f"{self.name} needs {buckets * self.shares} shares per person for {buckets} "
-                f"buckets and sharing={self.sharing!r}, which is more than {_MOST_NUMBERS}{other}"
+                f"buckets and sharing={self.sharing!r}, but at most {_MOST_NUMBERS} are allowed"
+                f"{other}"
             )
         check_curve(self)
         kind = VectorShares if self.sharing == "vectors" else BucketShares
