@@ -181,7 +181,7 @@ def test_all_rows_of_a_person_are_protected_together(
     assert promise.delta <= budget.delta
     assert not promise.exact
     assert promise.neighbors == (
-        "replace all rows (up to 3) of one person; how many they have is not hidden"
+        "replace all rows (up to 3) of one person; the number of these rows is not hidden"
     )
     worst = Fraction(0)
     shown = (0.0, budget.epsilon / 2, promise.epsilon)

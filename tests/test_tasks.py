@@ -134,8 +134,8 @@ def test_a_column_is_cleaned_for_a_new_task() -> None:
         ([3, 0.5, 6], {}, "every value must be a whole number, got 0.5 from person 2"),
         (["x", "y"], {}, "must hold numbers or true/false, got text like 'x'"),
         ([3], {"missing": 0.5}, "`missing` must be error, drop, or a whole number, got 0.5"),
-        ([3], {"outside": "clamp"}, "clamp must come with a sum, a mean, a density or bins"),
-        ([3], {"outside": "other"}, "other must come with a histogram that is not open, got a mul"),
+        ([3], {"outside": "clamp"}, "clamp only with a sum, a mean, a density or bins"),
+        ([3], {"outside": "other"}, "other only with a histogram that is not open, got a mul"),
     ]
     for values, settings, said in wrong:
         with pytest.raises(hc.HeadcountError) as refused:

@@ -231,7 +231,7 @@ def cleaning(
     if outside == "clamp":
         if "clamp" not in task.settings:
             raise InvalidParameter(
-                f"`outside` clamp must come with a sum, a mean, a density or bins, "
+                f"`outside` may be clamp only with a sum, a mean, a density or bins, "
                 f"got a {task.name}"
             )
         task = task.changed(clamp=True)
@@ -239,7 +239,7 @@ def cleaning(
     if outside == "other":
         if "buckets" not in task.settings or task.buckets is None or task.open_values:
             raise InvalidParameter(
-                f"`outside` other must come with a histogram that is not open, got a {task.name}"
+                f"`outside` may be other only with a histogram that is not open, got a {task.name}"
             )
         labels = [str(bucket) for bucket in task.buckets]
         if OTHER in labels:

@@ -51,7 +51,7 @@ def check_same(
     wanted: Iterable[Group],
     name: str,
 ) -> None:
-    """Refuse tallies whose number of people differs from the survey. Then the rows have changed."""
+    """Refuse tallies with another number of people than the survey, since the rows have changed."""
     for group in wanted:
         seen, again = surveys[group].users, tallies[group].users if group in tallies else 0
         if seen != again:

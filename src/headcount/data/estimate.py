@@ -184,7 +184,7 @@ def _check_secure(source: Source | None) -> None:
 
 
 def _planned(request: Request, honesty: Honesty) -> dict[Group, tuple[Route, Release]]:
-    """The `Route` and the `Release` of every group. An error message names its group."""
+    """The `Route` and the `Release` of every group. The error message for a group names it."""
     plans: dict[Group, tuple[Route, Release]] = {}
     for group, users in honesty.crowds.users.items():
         try:
@@ -210,8 +210,8 @@ def _route_and_release(request: Request, crowd: Crowd) -> tuple[Route, Release]:
     check_crowd(protocol, crowd)  # before anything is charged
     reserve = 0.0
     if request.built is None and drawn_at_once(protocol, question, crowd.users):
-        # A small share of δ is set aside. The best protocol for the rest of the budget may be
-        # another one, so a protocol is built again.
+        # A small share of δ is set aside for drawing all messages in a single step. The best
+        # protocol for the rest of the budget may be another one, so a protocol is built again.
         reserve = SHARE * budget.delta
         rest = replace(budget, delta=budget.delta - reserve * (1 + 1e-12))
         less = request.build(rest, crowd)

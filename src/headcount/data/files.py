@@ -97,7 +97,7 @@ class ParquetRows(DatasetRows):
 
     def _batches(self, columns: Sequence[str], kinds: Kinds) -> Iterator[Batch]:
         """The batches of the dataset. A file that lacks a column is refused, since Arrow would read
-        nulls from it.
+        nulls for this column.
         """
         from pyarrow import dataset
 

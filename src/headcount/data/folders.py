@@ -1,6 +1,7 @@
-"""Lists the files at a path. Every file is read or refused by name, so no rows are lost silently.
+"""Lists the files at a path. No rows are lost silently: a file of another format is refused.
 
-Only files whose names begin with `.` or `_` are skipped, since they are never data.
+Only files and folders whose names begin with `.` or `_` are skipped, since they are not data. The
+exception is a folder `_name=value`, which may hold data.
 """
 
 import os
@@ -96,7 +97,7 @@ def _names(folder: Path) -> list[str]:
 def _is_left_out(name: str) -> bool:
     """Whether a file or folder with this name is skipped. Spark and Arrow skip the same names.
 
-    A folder `_name=value` is a partition of a dataset, so it is read.
+    A folder `_name=value` is a partition of a dataset, so it is not skipped.
     """
     return name.startswith(".") or (name.startswith("_") and "=" not in name)
 

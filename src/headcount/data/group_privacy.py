@@ -1,4 +1,4 @@
-"""Group privacy: protects a person with up to k rows with a protocol that protects one row.
+"""Group privacy: a protocol that protects one row also protects a person with up to k rows.
 
 If a protocol is (η, δ')-private for replacing one row, it is (kη, δ' Σ_{i<k} e^{iη})-private for
 replacing k rows. So if a person has the budget (ε, δ), each row has the budget η = ε/k and
@@ -42,7 +42,7 @@ def person_guarantee(guarantee: Guarantee, rows: int) -> Guarantee:
         exact=False,
         method=f"{guarantee.method}; group privacy for {rows} rows of a person",
         neighbors=f"replace all rows (up to {rows}) of one person; "
-        "how many they have is not hidden",
+        "the number of these rows is not hidden",
     )
 
 

@@ -3,8 +3,8 @@
 `honest` is the number of honest people in the whole table. It includes people without a value,
 whose rows are left out. In the worst case, all dishonest people have a value and are in the same
 group. So if D people may be dishonest and nobody has more than k rows, a group of n rows has at
-least n − kD honest rows. Conversely, if a group relies on h of its n rows, its guarantee holds as
-long as at most (n − h)/k people are dishonest.
+least n − kD honest rows. Conversely, if the guarantee of a group relies on h honest rows among its
+n rows, the guarantee holds as long as at most (n − h)/k people are dishonest.
 
 This matters only in shuffle trust. In central and local trust, nobody relies on other people's
 noise.
@@ -23,7 +23,7 @@ from headcount.data.question import Question
 from headcount.road.people import Group
 
 # How many people are honest: one number for the table, or a number for each group. None means that
-# everybody is.
+# everybody is honest.
 Honest: TypeAlias = int | Mapping[Group, int] | None
 _LISTED = 5  # if there are more groups than this, they are not listed
 
@@ -110,8 +110,8 @@ class Honesty:
         enough = people - (rows - 1) // self.question.rows_per_person
         may_map = self.question.group is not None and self.question.person is None
         return Infeasible(
-            f"{people - self._number(self.said):,} of {people:,} people may be dishonest, and all "
-            f"{rows:,} here may be among them; `honest` must be at least {enough:,}"
+            f"{people - self._number(self.said):,} of {people:,} people may be dishonest, and the "
+            f"whole crowd of {rows:,} may be among them; `honest` must be at least {enough:,}"
             + ", or give a number for each group: honest={group: people}"
             * may_map
         )

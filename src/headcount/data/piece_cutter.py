@@ -1,4 +1,4 @@
-"""Cuts the encoded values of each group into pieces of equal size from batches of any size."""
+"""Joins and cuts batches of any size, so that each group's values come in pieces of equal size."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any

@@ -1,13 +1,14 @@
 """Noise of single messages and of pairs that cancel, with at most K messages per person.
 
-Notation    Each person has K slots, and so sends at most K messages. A person's noise consists of a
-            jump, which shifts the answer, and of pairs of +1 and −1, which cancel.
-            `accounting.capped` defines the law of both. In a histogram of d buckets, each person's
-            noise is in one secret bucket, which is drawn uniformly.
+Notation    Each person has K slots, and so sends at most K messages. Each message is +1 or −1 for
+            one cell, which is the count itself or one bucket of a histogram. A person's noise
+            consists of a jump, which shifts the answer, and of pairs of +1 and −1, which cancel.
+            `accounting.capped` defines the law of both, and the scale c of the jumps. In a
+            histogram, each person's noise is in one secret bucket, which is drawn uniformly.
 Randomizer  A table of at most K² entries lists all combinations of a jump and a number R of pairs.
             Draw one entry. Send max(jump, 0) + R messages +1 and max(−jump, 0) + R messages −1.
-            Together with the person's own message, these are at most K messages, so noise never has
-            to be drawn again.
+            Together with the message for the person's value, these are at most K messages, so no
+            draw ever has to be rejected.
 Analyzer    (number of +1) − (number of −1) − (mean of the noise).
 Privacy     The δ of a count is exact. The δ of a histogram is an upper bound, because the adversary
             is assumed to know how many people have noise in each bucket.
@@ -47,11 +48,13 @@ _TINY = 50  # the largest number of honest people in a crowd that counts as tiny
 # minutes, since nearly everybody has noise.
 _LEAST_PRODUCT = 50
 _FEWER = 3  # if the search fails, this many smaller numbers of slots are tried
-# For each ratio of the error, about the longest jump that is needed, times the rate of the noise.
+# For each ratio of the error, about the longest jump that is needed, times the rate of central
+# noise. The rate is ε for a count and ε/2 for a histogram.
 _RATIOS, _NEEDED = [1.01, 1.02, 1.05, 1.1, 1.2, 1.5, 2.0], [11.0, 10.0, 9.0, 8.0, 6.0, 4.0, 2.0]
 _TRIES = 5  # how often the scale c is corrected to bring the exact δ within the budget
 _CLOSE = 1e-3  # the relative error of δ at which c is close enough
-# The first number is for a count, and the second for the two buckets that a person may change.
+# In each pair, the first number is for a count, and the second for a histogram, where a person may
+# change two buckets.
 _UNUSED = (6e-3, 3e-2)  # the part of δ that may be left unused
 _QUICK = (1e-3, 6e-3)  # about the relative error of `quick_delta`
 
@@ -106,11 +109,11 @@ class CappedShares:
 
     @property
     def messages_per_user(self) -> float:
-        """The expected number of messages of a person, including their own message."""
+        """The expected number of messages of a person, including the one for the value."""
         return 1 + float(self._chances @ (self.plus + self.minus))
 
     def above(self, number: int) -> float:
-        """An upper bound on the probability that a person sends more noise messages than this."""
+        """A bound on the probability that a person sends more than `number` noise messages."""
         more = (self.plus + self.minus) > number
         return min(1.0, float(self._chances[more].sum()) * (1 + 2 * len(more) * ROUNDING))
 
@@ -190,7 +193,10 @@ def wish_of(honest: int, cells: int, slots: int, budget: Budget) -> Wish:
 
 @lru_cache(maxsize=64)
 def calibrated(honest: int, cells: int, slots: int, budget: Budget) -> CappedShares | None:
-    """The noise with the smallest error found whose exact δ is within the budget, or None."""
+    """The noise with the smallest error that is found and whose exact δ is within the budget.
+
+    The result is None if no such noise is found.
+    """
     wish, allowed = wish_of(honest, cells, slots, budget), budget.delta * (1 - RESERVED)
     crowds = wish.crowds
     noise = best_noise(wish)
@@ -209,7 +215,7 @@ def calibrated(honest: int, cells: int, slots: int, budget: Budget) -> CappedSha
             best = shares
         if allowed * (1 - _UNUSED[crowds.moved]) < exact <= allowed:
             break
-        # ln δ is nearly linear in ln c, so this is a step of the secant method.
+        # ln δ is nearly linear in ln c, where c is `scale`. So this is a step of the secant method.
         point = (math.log(noise.scale), math.log(max(exact, 1e-300) / allowed))
         if before != (0.0, 0.0) and point[0] != before[0]:
             slope = min((point[1] - before[1]) / (point[0] - before[0]), -1.0)
@@ -234,7 +240,7 @@ class SlotSearch:
         return min(self.cells, 2)
 
     def within(self, slots: int) -> CappedShares:
-        """The noise with the smallest error that is found for at most this number of slots.
+        """The noise with the smallest error that is found for at most `slots` slots.
 
         More slots make the error smaller, except in tiny crowds. In tiny crowds, all numbers of
         slots are tried. For some numbers of slots, the search fails or finds too large an error.
@@ -261,13 +267,16 @@ class SlotSearch:
         return shares.noise.variance <= 1.01 * noise.variance
 
     def least(self, error_ratio: float | None, most: int | None) -> CappedShares:
-        """The noise with the fewest slots, up to `most`, that reaches this ratio of the error."""
+        """The noise with the fewest slots, up to `most`, whose error is small enough.
+
+        The error is small enough if its ratio to that of central noise is at most `error_ratio`.
+        """
         self._check_epsilon()
         dishonesty = math.sqrt(self.crowd.users / self.crowd.honest)
         wanted, most = error_ratio or _USUAL_RATIO * dishonesty, most or MOST_SLOTS
 
         def enough(slots: int) -> bool:
-            """Whether the search finds a small enough error. Its exact δ is not checked here."""
+            """Whether the search finds a small enough error. The exact δ is not checked here."""
             wish = self._wish(slots)
             noise = best_noise(wish)
             return noise is not None and wish.error_ratio(noise) * dishonesty <= wanted
@@ -304,7 +313,7 @@ class SlotSearch:
     def _check_epsilon(self) -> None:
         least = _LEAST_EPSILON[self._touched - 1]
         if self.budget.epsilon < least:
-            # No nearest setting is stated, since this crowd may be too small for that ε.
+            # No nearest setting is stated, since this crowd may be too small for the least ε.
             raise Infeasible(
                 f"{self.name} with slots needs epsilon of at least {least}, "
                 f"got {short(self.budget.epsilon)}"

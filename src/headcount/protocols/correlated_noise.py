@@ -1,24 +1,28 @@
 """Noise of single messages and of pairs that cancel, for the correlated count and histogram.
 
 Notation    A cell is a count, or a bucket of a histogram, and x people are in it. n people take
-            part, and h of them are honest. NB(r, p) is the negative binomial law, and h independent
-            shares NB(r/h, p) add up to NB(r, p).
+            part, and h of them are honest. NB(r, p) is the negative binomial law, under which k has
+            a probability proportional to binom(k+r−1, k)·p^k. The sum of h independent shares
+            NB(r/h, p) has the law NB(r, p). The parameters a, b, p and r are calibrated.
 Randomizer  For each cell, draw Z1 ~ NB(1/h, b), Z2 ~ NB(1/h, a) and Z3 ~ NB(r/h, p). Send Z1 + Z3
             messages +1 and Z2 + Z3 messages −1 for that cell.
 Analyzer    (number of +1) − (number of −1) − (n/h)(b/(1−b) − a/(1−a)). The Z3 pairs of +1 and −1,
             which are called the flood, cancel.
 Privacy     All sums are over the honest people. D = ΣZ1 − ΣZ2 has the law
             P(D = d) = (1−a)(1−b)/(1−ab)·b^d for d ≥ 0, and the same with a^−d in place of b^d for
-            d ≤ 0. D is independent of M = min(ΣZ1, ΣZ2) + ΣZ3 ~ f = NB(1, ab) + NB(r, p). The view
-            is (x + D, M + max(0, −D)). Compare x people in the cell with x + 1. The event that the
-            first coordinate exceeds x has the probability b(1−a)/(1−ab) for x people and
+            d ≤ 0. D is independent of M = min(ΣZ1, ΣZ2) + ΣZ3, whose law f is that of a sum of
+            independent variables NB(1, ab) and NB(r, p). The view of the cell consists of
+            (number of +1) − (number of −1), which is x + D, and of the number of −1, which is
+            M + max(0, −D). Compare x people in the cell with x + 1. The event that the first
+            coordinate of the view exceeds x has the probability b(1−a)/(1−ab) for x people and
             (1−a)/(1−ab) for x + 1. All outcomes in this event have the same privacy loss, so the
             event counts as one point. Outside this event, subtract x from the first coordinate, and
-            then add the first coordinate to the second. The second coordinate then has the law
+            then add the first coordinate to the second. Then the first coordinate tells nothing
+            more, and the part of the second coordinate's law outside the event is
             (1−b)/(1−ab)·f for x people and (1−b)/(1−ab)·a·f(· − 1) for x + 1. All divergences are
             computed from these two laws on the integers and one additional point.
-Error       The difference between NB(n/h, b) and NB(n/h, a), minus its mean. If b = a and everyone
-            is honest, the error is two-sided geometric noise.
+Error       The difference between independent variables NB(n/h, b) and NB(n/h, a), minus its mean.
+            If b = a and everyone is honest, the error is two-sided geometric noise.
 """
 
 import math
@@ -109,7 +113,10 @@ class CorrelatedNoise:
         return without, with_one
 
     def delta(self, epsilon: float, moved: bool) -> float:
-        """The δ of the ideal law, without the rounding of tables."""
+        """The δ of the ideal law, without the rounding of tables.
+
+        If `moved`, a person moves between two cells. Otherwise a person joins or leaves one cell.
+        """
         return self._ideal_curve(moved).delta(epsilon)
 
     def curve(self, cells: int) -> PrivacyCurve:
@@ -157,7 +164,7 @@ class CorrelatedNoise:
 
     @cached_property
     def variation(self) -> float:
-        """A bound on the total variation between one person's noise in a cell and its ideal law."""
+        """A bound on the total variation between the real and ideal laws of a person's noise."""
         _, patterns, positive = self._sampler
         tables = (*self._shares, patterns, *positive)
         return sum(table.total_variation for table in tables) + 1 / FINE

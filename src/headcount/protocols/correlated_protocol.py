@@ -8,7 +8,7 @@ Notation    A part ε1 of ε is spent on noise in the answer itself, such as a t
 Options     If ε1 is near ε, the error is near that of central noise, but people send more messages.
             A caller may state the ratio of the error to that of central noise (`error_ratio`), the
             largest number of messages (`max_messages`), or `epsilon1`. For each ε1, the protocol
-            uses the private flood with the fewest messages.
+            uses the flood with the fewest messages that is enough for privacy.
 """
 
 import math
@@ -44,10 +44,11 @@ class NoiseFamily(Generic[Noise]):
     calibrate: Callable[[float], Noise | None]  # the private noise with this ε1, if there is any
     messages: Callable[[Noise], float]  # the expected number of messages for the worst value
     units: int = 1  # k
-    # Whether only the −1 noise is calibrated to ε1. The +1 noise is then the same as the curator's.
+    # Whether only the noise that lowers the answer is calibrated to ε1. The noise that raises the
+    # answer is then the same as the curator's.
     one_sided: bool = False
     usual_ratio: float = 1.05  # the default ratio of the error to the smallest possible error
-    # The smallest part of ε that must be left for the flood. With less, its laws are too long.
+    # The least part of ε that must be left for the flood. With less, the flood's laws are too long.
     least_spare: float = 2e-3
 
     @property
@@ -166,7 +167,7 @@ class CorrelatedProtocol(Protocol, Generic[Noise]):
         return noise
 
     def _wanted_epsilon1(self, family: NoiseFamily[Noise]) -> float:
-        """The ε1 that the caller stated, or the ε1 that has the stated or the default error.
+        """The ε1 that the caller stated, or the ε1 for the stated or default ratio of the error.
 
         The result is at most `family.largest_epsilon1`.
         """

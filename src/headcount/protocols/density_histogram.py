@@ -132,8 +132,8 @@ class Reconstruction:
         """The weights at these points of [0, 1], for polynomials with `order` coefficients."""
         scaled = places * bins
         first = np.clip(np.floor(scaled - order / 2 + 0.5), 0, bins - order).astype(np.int64)
-        # The edges of the r bins, measured from the middle of all r, and the averages of 1, x, x²,
-        # and so on over each bin.
+        # These are the edges of the r bins, measured from the middle of all r bins, and the
+        # averages of 1, x, x², and so on over each bin.
         edges = np.arange(order + 1) - order / 2
         powers = np.arange(1, order + 1)
         averages = np.diff(edges[:, None] ** powers, axis=0) / powers
@@ -174,9 +174,9 @@ def spread(law: ErrorLaw, weights: Any) -> NDArray[np.float64]:
 class BinnedError:
     """The error that privacy noise causes in a density that was reconstructed from bins.
 
-    A margin is a multiple of the standard error. The multiple is the largest one that any of the
-    bins needs, and at least the multiple of the normal law. This choice is safe, because sums over
-    bins have lighter tails than single bins.
+    A margin is a multiple of the standard error. The multiple at a point is the largest one that
+    any of the r bins for this point needs, and at least the multiple of the normal law. This choice
+    is safe, because sums over bins have lighter tails than single bins.
     """
 
     bins: ErrorLaw  # the error of the counts in the bins

@@ -1,16 +1,18 @@
 """Dummies: noise messages that a shuffler adds to people's messages.
 
 Notation    n people each send one of d messages. The shuffler adds Z_b dummies of message b. T is
-            the largest possible value of Z_b, and T/2 is the mean of Z_b.
-Shuffler    Draw the numbers Z_b and add the dummies. For pure privacy, throw away the messages of
-            all people with probability η, and send only dummies. In this case, the total number of
-            messages is the same as otherwise, and all divisions of this total among the d possible
-            messages are equally likely.
+            the largest possible value of Z_b, and T/2 is the mean of Z_b. A view states how many
+            copies of each of the d messages there are, including dummies.
+Shuffler    Draw the numbers Z_b and add the dummies. For pure privacy, there is an exception with
+            probability η: throw away the messages of all people, and send only dummies. In this
+            case, the total number of messages is the same as otherwise, and every possible division
+            of this number among the d messages is equally likely.
 Privacy     If η = 0, some outcomes at the ends of the range of the noise are impossible after one
             value is replaced. δ is the probability of these outcomes. Let p be the largest
             probability of a single such outcome, and C the number of all possible views. If η > 0,
-            every view has a probability of at least η/C. The largest ratio of probabilities equals
-            1 + (1−η)p·C/η, which is e^ε for η = 1/(1 + (e^ε−1)/(C·p)).
+            every view has a probability of at least η/C. The largest ratio of a view's
+            probabilities for two neighbors equals 1 + (1−η)p·C/η, which is e^ε for
+            η = 1/(1 + (e^ε−1)/(C·p)).
 """
 
 import math
@@ -90,7 +92,7 @@ class Dummies(ABC):
 
     @property
     def covariance(self) -> float:
-        """The covariance of the numbers of dummies of two messages."""
+        """The covariance of the numbers of dummies of two different messages."""
         return -self.variance / (self.buckets - 1) if self.fixed_total else 0.0
 
     @property
@@ -101,15 +103,15 @@ class Dummies(ABC):
     @property
     @abstractmethod
     def likeliest_end(self) -> Fraction:
-        """An upper bound on p, the largest probability of an outcome impossible for a neighbor."""
+        """An upper bound on p.
+
+        p is the largest probability of an outcome of the noise that is impossible for a neighbor.
+        """
 
     # Pure privacy -------------------------------------------------------------------------------
 
     def views(self, users: int) -> int:
-        """The number C of possible views.
-
-        A view says how many copies of each of the d messages there are, including dummies.
-        """
+        """The number C of possible views."""
         return math.comb(users + self.total + self.buckets - 1, self.buckets - 1)
 
     def thrown_away(self, users: int, epsilon: float) -> Fraction:
@@ -121,7 +123,7 @@ class Dummies(ABC):
     def pure_curve(self, users: int, epsilon: float) -> PrivacyCurve:
         """The privacy curve if people's messages are thrown away with probability η.
 
-        δ is convex in e^ε, so it is below its chord from ε = 0 to the largest loss.
+        δ is convex in e^ε, so it is below its chord from ε = 0 to the largest loss, at which δ = 0.
         """
         kept = float(1 - self.thrown_away(users, epsilon))
 
@@ -175,7 +177,8 @@ class CountDummies(Dummies):
 class BucketDummies(Dummies):
     """The dummies of a histogram.
 
-    Their numbers in all buckets are independent, or are conditioned on the fixed total d·T/2.
+    The numbers of dummies in the buckets are independent. If the total is fixed, they are instead
+    independent numbers conditioned on the total d·T/2.
     """
 
     noise: BucketNoise

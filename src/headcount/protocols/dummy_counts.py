@@ -6,12 +6,12 @@ Notation    n people each send one of d messages, and c of them send a given mes
             use randomized response, p is the probability of the truth and q is the probability of
             each lie.
 Analyzer    r = (y − m − ηn/d)/(1 − η) is an unbiased estimate of c. If people use randomized
-            response, r estimates the number of responses, and (r − nq)/(p − q) estimates the number
-            of people who hold the value.
+            response, r estimates the number of people who respond with the message, and
+            (r − nq)/(p − q) estimates the number of people who hold this value.
 Error       Let V be the variance of the number of dummies of a message, and N the number of all
-            messages. If people's messages are thrown away, y has the variance
+            messages, including dummies. If people's messages are thrown away, y has the variance
             U = N(N+d)(d−1)/(d²(d+1)). The variance of r is ((1−η)V + ηU + η(1−η)(c − n/d)²)/(1−η)².
-            Noise that the analyzer adds increases the variance further.
+            Randomized response and noise that the analyzer adds increase the variance further.
 """
 
 import math
@@ -73,8 +73,8 @@ class AddedNoise:
 
     @cached_property
     def law(self) -> Law:
-        """The law of the total noise of a message, minus its mean, if no messages are thrown
-        away.
+        """The law of the total noise of a message, minus its mean, if people's messages are
+        not thrown away.
         """
         one = self.shuffler.dummies.one
         law = one
@@ -115,7 +115,10 @@ class DummyError:
         return np.sqrt(self._variance(self._likely))
 
     def _responses(self, counts: Answer) -> tuple[Answer, Answer]:
-        """The mean and the variance of the number of responses."""
+        """The mean and the variance of the number of people who respond with each message.
+
+        `counts` are the numbers of people with each true value.
+        """
         if self.response is None:
             return counts, 0.0
         own, other = self.response.variances
@@ -130,7 +133,7 @@ class DummyError:
         return (noise + spread) / self._slope**2
 
     def _apart(self, responses: Answer) -> Answer:
-        """The difference between the number of responses and n/d."""
+        """The difference between the number of people who respond with a message and n/d."""
         return responses - self.users / self._buckets
 
     def _mixed(self, kept: Answer, thrown: Answer, away: Answer) -> Answer:

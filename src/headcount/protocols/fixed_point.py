@@ -102,14 +102,15 @@ class Grid:
         return Holding(np.array(list(levels), dtype=np.int64), np.array(list(levels.values())))
 
     def variance(self, users: int, held: Holding | None) -> float:
-        """The variance Σ f(1−f) that rounding adds. If `held` is None, its maximum for all data."""
+        """The variance Σ f(1−f) that rounding adds, or its maximum if `held` is None."""
         if held is not None:
             places = [self.place(value) % 1 for value in held.values.tolist()]
             shares = np.array([float(place * (1 - place)) for place in places])
             return float(held.counts @ shares)
         if not self.task.whole:
             return users / 4
-        # Places are the multiples of L/(high−low), so f can be any multiple of 1/steps.
+        # The places of whole numbers are multiples of L/(high−low), so f can be any multiple of
+        # 1/steps.
         steps = self.unit.numerator
         return float(users * Fraction(steps // 2 * (steps - steps // 2), steps * steps))
 

@@ -1,9 +1,9 @@
 """Binary randomized response, for the local protocol and for the shuffle protocol.
 
-Notation    x ∈ {0,1} is a person's value, n is the number of people, and q = t/2^64 < ½ is the
-            probability of a lie.
+Notation    x ∈ {0,1} is a person's value, n is the number of people, and c is the number of people
+            with the value 1. q = t/2^64 < ½ is the probability of a lie.
 Randomizer  Report x or, with probability q, its opposite.
-Analyzer    ĉ = (Σy − qn)/(1−2q), where the sum is over all reports y.
+Analyzer    c is estimated by ĉ = (Σy − qn)/(1−2q), where the sum is over all reports y.
 Error       Unbiased. The variance is nq(1−q)/(1−2q)² for all data.
 Messages    1 message of 1 bit per person. The local privacy loss of a report is ln((1−q)/q).
 """

@@ -2,7 +2,7 @@
 
 Notation    x ∈ {0, …, d−1} is a person's bucket, and n is the number of people. c is the true count
             of a bucket, and N is the number of reports that support this bucket. A report supports
-            its owner's bucket with probability p, and any other bucket with probability q. It
+            its owner's bucket with probability p, and a given other bucket with probability q. It
             supports both its owner's bucket and a given other bucket with probability s. It
             supports two given other buckets with probability r.
 Randomizer  Each oracle has its own randomizer. The probability of a report depends on its owner's
@@ -47,7 +47,9 @@ from headcount.core.tasks.histogram import Histogram
 from headcount.protocols.responses import ratio_epsilon
 from headcount.randomness.totals import binomial, groups, multinomial
 
-MOST_DRAWS = 512  # a simulation draws the reports of every set if it needs at most this many draws
+# A simulation draws the number of reports for every set of supported buckets if it needs at most
+# this many draws.
+MOST_DRAWS = 512
 
 
 @dataclass(frozen=True)
@@ -75,8 +77,8 @@ class Support:
 
     @property
     def cells(self) -> tuple[Fraction, Fraction, Fraction, Fraction]:
-        """The probabilities that a report supports only the owner's bucket, only another, both, or
-        neither.
+        """The probabilities that a report supports only the owner's bucket, only a given other
+        bucket, both, or neither.
         """
         own, other = self.own - self.own_and_other, self.other - self.own_and_other
         return own, other, self.own_and_other, 1 - self.own - other

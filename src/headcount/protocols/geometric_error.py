@@ -1,8 +1,10 @@
 """The error of geometric noise: the difference between independent variables NB(t, b) and NB(t, a).
 
-NB is the negative binomial law. If t = 1 and b = a, the difference is two-sided geometric:
-P(z) = (1−a)/(1+a)·a^|z|. This is the law of central noise, and also the law of the sum of the
-shares of all h honest people. If n > h people add shares, t = n/h.
+NB(t, a) is the negative binomial law, under which k has a probability proportional to
+binom(k+t−1, k)·a^k. If t = 1 and b = a, the difference is two-sided geometric:
+P(z) = (1−a)/(1+a)·a^|z|. This is the law of central noise of rate −ln a. In some protocols, each
+person adds a share of noise with t = 1/h, where h is the number of honest people. Then the sum of
+the shares of h people has t = 1, and the sum of the shares of all n people has t = n/h.
 """
 
 import math
@@ -26,7 +28,7 @@ class GeometricError:
     """The difference between two independent variables with the law NB(t, e^−rate)."""
 
     rate: float
-    times: Fraction = Fraction(1)
+    times: Fraction = Fraction(1)  # t
 
     @property
     def standard_error(self) -> float:
@@ -73,7 +75,7 @@ class UnequalError:
 
     plus_rate: float
     minus_rate: float
-    times: Fraction = Fraction(1)
+    times: Fraction = Fraction(1)  # t
 
     @property
     def standard_error(self) -> float:

@@ -152,7 +152,8 @@ def level_sum(held: Holding) -> int:
 
 
 def enough_levels(task: Bounded, users: int, epsilon: float, share: float) -> int:
-    """The number of levels for which rounding adds at most this share of the central variance.
+    """The number of levels for which rounding adds at most `share` times the variance of central
+    noise, as far as the largest allowed number of levels permits.
 
     For L levels, the variance of central noise is 2L²/ε², in squared levels. Whole numbers are
     themselves the levels, unless there are too many of them.

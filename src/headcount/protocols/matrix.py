@@ -5,22 +5,23 @@ Notation    x ∈ {0, …, k−1} is a person's value, and y ∈ {0, …, m−1}
             x. Of n people, c(x) hold x and N(y) send y.
 Randomizer  A person who holds x draws one message from row x. Probabilities are multiples of 2^−64.
             In each row, all probabilities except the largest are rounded up, and the largest gets
-            the rest. The rounded rows may exceed ε slightly, for example if the matrix has floats.
-            In that case, a share of μ is mixed into all rows, which makes them more alike and so
-            more private. The share is the smallest of 2^−60, 2^−56, …, 2^−20 that is enough.
-            Messages have exactly the resulting law.
-Analyzer    ĉ(j) = n/k + Σ a(j,y)·N(y) is the least-squares estimate with weights 1/μ(y). Let
-            C(x,y) = (R(x,y)−μ(y))/√μ(y), and let C⁺ be the pseudoinverse of C. Then
-            a(j,y) = C⁺(y,j)/√μ(y). The matrix is refused if the rank of C is below k−1, because
-            different crowds would then send the same messages on average.
+            the rest. The privacy loss of the rounded rows may exceed ε slightly, for example if the
+            matrix has floats. In that case, a share of μ is mixed into all rows, which makes them
+            more alike and so more private. The share is the smallest of 2^−60, 2^−56, …, 2^−20 that
+            is enough. Messages have exactly the resulting law.
+Analyzer    The estimate of c(j) is ĉ(j) = n/k + Σ a(j,y)·N(y), where the sum is over all y. This is
+            the least-squares estimate with weights 1/μ(y). Let C(x,y) = (R(x,y)−μ(y))/√μ(y), and
+            let C⁺ be the pseudoinverse of C. Then a(j,y) = C⁺(y,j)/√μ(y). The matrix is refused if
+            the rank of C is below k−1, because different crowds would then send the same messages
+            on average.
 Privacy     Each message is private by itself. The guarantee is pure if no ratio R(x,y)/R(x',y)
             exceeds e^ε. Otherwise δ must be at least the largest divergence between two rows at ε.
 Error       The estimate is unbiased. The variance of ĉ(j) is Σ c(x)·V(x,j), where
             V(x,j) = Σ R(x,y)·a(j,y)² − (1[x=j]−1/k)². Intervals have at least the stated coverage.
             The error is a sum of independent parts, one for each person. There are two bounds on
             its tails: Bennett's inequality, and the normal law plus the error bound of Berry and
-            Esseen (constant 0.56, Shevtsova 2010). Both assume the worst values of the other
-            people, and the smaller bound is used.
+            Esseen (constant 0.56, Shevtsova 2010). Both assume the worst values of the people
+            who do not hold j, and the smaller bound is used.
 Messages    Each person sends 1 of m messages.
 """
 

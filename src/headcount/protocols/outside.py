@@ -32,7 +32,7 @@ def is_name(text: str) -> bool:
 
 
 class _Thread(threading.local):
-    """Says whether this thread is loading packages. A package may itself ask for names."""
+    """Says whether this thread is loading packages, which may themselves ask for names."""
 
     loading = False
 

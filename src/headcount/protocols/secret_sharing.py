@@ -5,21 +5,23 @@ Notation    A secret is a number modulo q = 2^b, or a vector of d such numbers. 
             m shares.
 Randomizer  Send m elements of the group that add up to the secret and are otherwise uniform. The
             secret is the person's value plus, for each number, a share Z1 − Z2 of geometric noise,
-            where Z1, Z2 ~ NB(1/h, e^−rate).
+            where Z1, Z2 ~ NB(1/h, e^−rate). NB is the negative binomial law (see
+            `geometric_error`).
 Analyzer    Add up all messages modulo q. Read each total as a number between about −q/2 + s/2 and
             q/2 + s/2, where s is the largest possible sum without noise.
 Privacy     If m ≥ 2 + (2σ + log2 Q)/(log2 h − log2 e) and h ≥ 19, the messages of the honest people
             are within total variation 2^−σ of messages that depend only on the sum of their
             secrets. Balle, Bell, Gascón and Nissim (2020) prove this for numbers modulo q. (The
-            same bound with 1 in place of the first 2 is wrong, as tests show.) The bound holds for
+            same bound with 1 + … instead of 2 + … is wrong, as tests show.) The bound holds for
             every group, because the following proof depends on the group only through Q. Suppose
             that, for each j, the j-th shares of all people are mixed only with each other. This
-            reveals more. Compare the view with uniform messages of the same sum. The χ² divergence
-            is at most E[Q^{C−1}] − 1, where C is the number of orbits of m − 1 random permutations
-            of h people. The reason is that two ways of mixing agree on a view if the shares add up
-            correctly on each of the C components of a graph. E[Q^C] is the sum of 1/M^{m−2} over
-            all multinomial coefficients M = h!/(h_1!⋯h_Q!). Q of these coefficients are 1, and the
-            others contribute less than Q²(e/h)^{m−2} = Q·2^{−2σ}. Tests compute these sums.
+            reveals more. The view is the list of all messages after mixing. Compare it with uniform
+            messages of the same sum. The χ² divergence is at most E[Q^{C−1}] − 1, where C is the
+            number of orbits of m − 1 random permutations of h people. The reason is that two ways
+            of mixing agree on a view if the shares add up correctly on each of the C orbits. E[Q^C]
+            is the sum of 1/M^{m−2} over all multinomial coefficients M = h!/(h_1!⋯h_Q!). Q of these
+            coefficients are 1, and the others contribute less than Q²(e/h)^{m−2} = Q·2^{−2σ}. Tests
+            compute these sums.
 Error       The sum of all noise is geometric noise, as in central trust. The probability that the
             noisy sum leaves the range of the analyzer is below 2^−99.
 """
@@ -202,7 +204,8 @@ class SharedNoise:
 
         Each person adds between 0 and `levels`. Let z be the `reach` of the noise. ΣZ1 exceeds z
         with probability below 2^−100, and so does ΣZ2. The reason is that
-        E[a^{−Z/2}] = (1 + √a)^t ≤ 2^t for Z ~ NB(t, a), so P(Z > z) ≤ 2^t·a^{z/2}.
+        E[a^{−Z/2}] = (1 + √a)^t ≤ 2^t for Z ~ NB(t, a), so P(Z > z) ≤ 2^t·a^{z/2}. Here t is
+        `users`/`honest` and a is e^−rate.
         """
         times = users / self.honest
         reach = math.ceil(2 * math.log(2) * (RARE_BITS + times) / float(self.rate)) + 1

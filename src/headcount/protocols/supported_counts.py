@@ -5,16 +5,17 @@ The coverage of an interval is at least the stated confidence.
 Notation    c ∈ {0, …, n} is the count. A report supports the count with probability p if its owner
             is counted, and with probability q < p otherwise. N ~ Bin(c, p) + Bin(n−c, q) is the
             number of supporting reports, and m is its observed value. 1 − α is the confidence.
-Interval    The interval contains all c with P(N ≥ m) > αu(c) and P(N ≤ m) > α(1−u(c)). So it misses
-            the true count with probability at most α. As c grows, P(N ≥ m) grows and u falls. So
-            the first condition holds from some c on, and the second condition holds up to some c.
+Interval    The interval contains all c with P(N ≥ m) > αu(c) and P(N ≤ m) > α(1−u(c)), where u(c)
+            is a number from 0 to 1 (see Shares below). So it misses the true count with probability
+            at most α. As c grows, P(N ≥ m) grows and u falls. So the first condition holds from
+            some c on, and the second condition holds up to some c.
 Shares      u(c) divides α between the two sides in the same way as for a normal estimate (Feldman,
-            Cousins 1998). It is ½ if c is far from both bounds. It is 1 at c = 0 and 0 at c = n,
-            where the estimate can err on one side only. Let Φ be the normal distribution function,
-            and Φ(−z) = α/2. For a count that is μ < z standard deviations above 0, find b with
-            Φ(−b) + Φ(−(μ²+b²)/2μ) = α. The interval then contains the count if the estimate is at
-            most b standard deviations above it and at most (μ²+b²)/2μ standard deviations below it.
-            So u = Φ(−b)/α.
+            Cousins 1998). It is ½ if c is far from the bounds 0 and n. It is 1 at c = 0 and 0 at
+            c = n, where the estimate can err on one side only. Let Φ be the normal distribution
+            function, and Φ(−z) = α/2. For a count that is μ < z standard deviations above 0, find b
+            with Φ(−b) + Φ(−(μ²+b²)/2μ) = α. The interval then contains the count if the estimate is
+            at most b standard deviations above it and at most (μ²+b²)/2μ standard deviations below
+            it. So u = Φ(−b)/α.
 Speed       The ends of the interval rise with m. If the standard deviation of N is in the hundreds,
             the ends are computed only for some m. They are rounded outward, by a small fraction of
             a standard deviation.

@@ -36,7 +36,7 @@ class TruncatedError:
         return tails[np.clip(at, 0, len(tails) - 1)]
 
     def margins(self, confidence: float) -> tuple[float, float]:
-        """The smallest multiple z ≥ 0 of the step with P(error > z) ≤ (1 − confidence)/2."""
+        """The smallest z ≥ 0 with P(error > z) ≤ (1 − confidence)/2, on the grid of `_tails`."""
         step, tails = _tails(self.places)
         beyond = tails[len(tails) // 2 :]  # P(error > 0), P(error > step), …
         half = (1 - confidence) / 2 * (1 + 1e-12)
@@ -52,7 +52,7 @@ class TruncatedError:
 
 @lru_cache(maxsize=64)
 def _tails(places: tuple[TruncatedGeometric, ...]) -> tuple[int, NDArray[np.float64]]:
-    """A step, and P(error ≥ i·step) for i = −r, …, r + 1. The last probability is 0.
+    """A step, and P(error ≥ i·step) for i = −r, …, r + 1, where r·step is the largest error.
 
     If the step is not 1, the error of the lower places is rounded up to a multiple of the step.
     """

@@ -65,7 +65,8 @@ def randomized(
 
 def tallied(frame: Any, protocol: Protocol, *, users: int | None = None) -> Tally:
     """The tally of stored messages. `users` is the number of people who sent the messages. It can
-    be left out if everybody sends the same number of messages, as in local trust.
+    be left out if everybody sends the same number of messages and the shuffler adds no messages, as
+    in local trust.
     """
     rows = needed(frame, [MESSAGE])
     kinds: dict[Group, tuple[str, int | None]]

@@ -16,16 +16,18 @@ Randomizer  Draw a hash H. Report H, and report H(x) by k-ary randomized respons
             the truth with probability p, and each other value with probability t/2^64.
 Analyzer    A report (H, y) supports the buckets with H(x) = y (see `frequency_oracle`). For each
             report, all buckets are hashed to find those that it supports. If there are many
-            buckets, one fast transform counts the reports instead. Let c_u be the coefficients with
-            1[⌊vg/2^l⌋ = y] = 2^−l Σ_u c_u (−1)^⟨u, Mx + b⟩. Then the number of reports that support
-            x is 2^−l Σ_u Σ_reports c_u (−1)^⟨u, b⟩ (−1)^⟨uM, x⟩.
-Privacy     Pure: the privacy of k-ary response among g values, for every hash.
+            buckets, one fast transform counts the reports instead. For all vectors u of l
+            bits, let c_u be the coefficients with 1[⌊vg/2^l⌋ = y] = 2^−l Σ_u c_u (−1)^⟨u, Mx + b⟩.
+            Then the number of reports that support x is 2^−l Σ_u Σ_reports c_u (−1)^⟨u, b⟩
+            (−1)^⟨uM, x⟩.
+Privacy     Pure: for every hash H, the report of H(x) has the privacy of k-ary response among g
+            values.
 Error       κ is the probability that two given buckets have the same hash, and κ' is the
-            probability that three have. Both are computed exactly, and are a little smaller than
-            without guards. The q of `frequency_oracle` is κp + (1−κ)t/2^64. Its r and s are
-            computed from κ and κ' too. For many buckets κ is near 1/g, and the variance per person
-            for a rare bucket is near (e^ε+g−1)²/((g−1)(e^ε−1)²). By default, g is
-            the integer near e^ε + 1 that minimizes this variance.
+            probability that three given buckets have. Both are computed exactly, and are a little
+            smaller than without guards. The q of `frequency_oracle` is κp + (1−κ)t/2^64. Its r and
+            s are computed from κ and κ' too. For many buckets κ is near 1/g, and the variance per
+            person for a rare bucket is near (e^ε+g−1)²/((g−1)(e^ε−1)²). By default, g is the
+            integer near e^ε + 1 that minimizes this variance.
 Messages    1 message, which consists of l(m+1) bits for the hash and of one of g values.
 """
 
@@ -113,7 +115,7 @@ class Hashes:
 
     @cached_property
     def collisions(self) -> tuple[Fraction, Fraction]:
-        """The probability κ that two buckets have the same hash, and κ' that three have."""
+        """The probabilities κ that two buckets have the same hash, and κ' that three have."""
         guards, free = self.guards, self.bits - self.guards
         linear = np.arange(1 << self.bits)
         cells = (self.places(linear) * self.values >> self.bits) << guards | linear >> free

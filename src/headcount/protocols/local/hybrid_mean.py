@@ -1,8 +1,9 @@
 """The hybrid mechanism for numbers (Wang, Xiao, Yang, Zhao, Hui, Shin, Shin, Yu 2019).
 
-Notation    The levels are 0, …, L (see `fixed_point`). n is the number of people. β is defined in
-            `local.piecewise-mean`. α is the probability of a piecewise response. q = t/2^64 is the
-            probability that a bit is flipped. t is the smallest integer with (1−q)/q ≤ e^ε.
+Notation    The levels are 0, …, L (see `fixed_point`). n is the number of people. Windows and β
+            are defined in `local.piecewise-mean`. α is the probability of a piecewise response.
+            q = t/2^64 is the probability that a bit is flipped. t is the smallest integer with
+            (1−q)/q ≤ e^ε.
 Randomizer  With probability α, send the output of `local.piecewise-mean` for the person's level j.
             Otherwise send one bit, which is 1 with probability j/L and is then flipped with
             probability q. The message shows which of the two responses it is.

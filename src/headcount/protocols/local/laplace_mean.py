@@ -14,8 +14,8 @@ Privacy     Pure: ε' ≤ ε is the largest logarithm of the ratio of a message'
 Error       The variance per person is 2a/(1−a)² for all data, about 2(L/ε)². Rounding adds at most
             ¼, which with L = 16ε levels is one part in two thousand. C is 45·L/ε, so a result is
             replaced with probability at most e^−45. The bias and the variance from such
-            replacements are negligible in any crowd. The mean of numbers in [−M, M] has the
-            variance 8M²/(nε²).
+            replacements are negligible in any crowd. The estimated mean of numbers in [−M, M]
+            has the variance 8M²/(nε²).
 Messages    1 message, y + C, which is one of L + 2C + 1 numbers.
 """
 
@@ -67,7 +67,7 @@ from headcount.randomness.totals import geometric_sum
 
 _FINENESS = 16  # the default number of levels for each unit of ε
 _REACH = 45  # C divided by L/ε
-_MOST_EPSILON = 30.0  # a larger ε gets the noise for this ε: probabilities have only 128 bits
+_MOST_EPSILON = 30.0  # a larger ε gets the noise for this ε, as probabilities have 128 bits
 _LONGEST = 2**18  # the longest table of noise; it limits the size of messages too
 _FEW = 1000  # with more people, the law of the noise is treated as normal
 
@@ -112,8 +112,8 @@ class Noise:
         """The local privacy loss ε'.
 
         Probabilities fall as |z| grows, so the probabilities of a message differ most for the
-        levels 0 and L. Their ratio is P(z)/P(z + L). At the ends of the range of messages, it is
-        the ratio of the tails from z and from z + L.
+        levels 0 and L. The ratio of these two probabilities is P(z)/P(z + L). For a message at an
+        end of the range, it is the ratio of the tails from z and from z + L.
         """
         last = len(self.weights) - 1
         tails = list(accumulate(reversed(self.weights)))[: self.levels + 1]
@@ -179,7 +179,8 @@ class LaplaceEstimator(NoisySum):
         return int(tally.counts[0]) - tally.users * self.reach
 
     def shifts(self, users: int, alphabet: Alphabet) -> Shifts:
-        # A message adds between −C/L and 1 + C/L of the range, because any noise is admitted.
+        # A message adds between −C/L and 1 + C/L of the range to the sum, because any noise is
+        # allowed.
         return linear_shifts(self, users, end_messages(alphabet))
 
     def simulate_levels(self, held: Holding, source: Source) -> NDArray[np.int64]:
@@ -188,7 +189,8 @@ class LaplaceEstimator(NoisySum):
         return np.array([level_sum(held) + held.users * self.reach + up - down])
 
     def noise_error(self, users: int) -> GeometricError:
-        # The noise of n people together is the difference of two NB(n, a) variables.
+        # The noise of n people together is the difference of two negative binomial variables
+        # NB(n, a).
         return GeometricError(self.rate, Fraction(users))
 
     def error_law(self, users: int, unbiased: float) -> ErrorLaw:
@@ -236,7 +238,7 @@ class LaplaceMean(Protocol):
         levels, epsilon = self.grid.levels, self.budget.epsilon
         reach = math.ceil(_REACH * levels / min(epsilon, _MOST_EPSILON))
         if 2 * (levels + reach) >= _LONGEST:
-            # With this ε, 2L(1 + 45/ε) + 2 is below the length of the longest table.
+            # With ε = `least`, 2L(1 + 45/ε) + 2 is below the length of the longest table.
             least = 2 * _REACH * levels / (_LONGEST - 2 * levels - 4)
             raise Infeasible(
                 f"{self.name} needs too long a table of noise for epsilon={short(epsilon)} "

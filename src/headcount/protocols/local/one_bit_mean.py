@@ -6,7 +6,7 @@ Analyzer    The mean is low + (high−low)·(share of high). The share of people
             rounded to high is estimated as in randomized response.
 Privacy     The privacy of `local.randomized-response`: each report is ε-private.
 Error       Let γ be half of (e^ε−1)/(e^ε+1), and f = (x−low)/(high−low). The variance per person is
-            (high−low)² times (¼−γ²)/(4γ²) + f(1−f). It is largest for f = ½, where it is
+            (high−low)²·((¼−γ²)/(4γ²) + f(1−f)). It is largest for f = ½, where it is
             (high−low)²/(16γ²).
 Messages    1 message of 1 bit.
 """

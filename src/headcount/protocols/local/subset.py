@@ -50,7 +50,8 @@ from headcount.randomness.draws import WHOLE, bernoulli, packed_bernoulli, unifo
 _LISTED = 20  # with at most this many buckets, all sets are listed
 _PEOPLE = 1 << 16  # the number of people whose sets are made at a time
 _DIGITS = 12  # the probability of the bits that are drawn first has fewer binary digits than this
-# The times to draw one more set and to add one more bucket, in units of one random byte.
+# The times to draw one more set and to add one more bucket, in multiples of the time to draw one
+# random byte.
 _ROW, _STEP = 25, 25
 
 
@@ -66,7 +67,7 @@ def every_set(buckets: int, size: int) -> NDArray[np.uint32]:
 
 @dataclass(frozen=True)
 class SubsetRandomizer(Randomizer):
-    """Sends a uniform set of w buckets with x, or with probability t/2^64 one without x."""
+    """Sends a uniform set of w buckets. It contains x, except with probability t/2^64."""
 
     buckets: int
     size: int  # w
@@ -128,8 +129,8 @@ class SubsetRandomizer(Randomizer):
     def _first(self) -> tuple[int, float]:
         """The weight of the bits that are drawn first, and the probability of fewer than w ones.
 
-        A bit is 1 with probability weight/2^64. Sets have the right law for every weight. This
-        weight minimizes the time to draw the bits and to add the missing buckets.
+        A bit is 1 with probability weight/2^64. Sets have the right law for every weight. The
+        chosen weight minimizes the time to draw the bits and to add the missing buckets.
         """
         buckets, size = self.buckets, self.size
         spread = math.sqrt(size * (1 - size / buckets))

@@ -2,7 +2,7 @@
 Erlingsson, Pihur, Korolova 2014; optimized by Wang, Blocki, Li, Jha 2017).
 
 Notation    x ∈ {0, …, d−1} is a person's bucket. p is the probability that the bit of x is 1, and q
-            is the probability that another bit is 1.
+            is the probability that a given other bit is 1.
 Randomizer  Send d independent bits. Symmetric: flip each bit of the one-hot vector of x with
             probability q = t/2^64 = 1 − p, which is near 1/(1+e^{ε/2}). Optimized: p = ½, and
             q = t/2^64 is near 1/(1+e^ε). In both cases, t is the smallest integer with
@@ -12,8 +12,8 @@ Privacy     Pure: for two different values of x, only two bits have different la
             ε' = ln(p(1−q)/(q(1−p))) ≤ ε.
 Error       Symmetric: the variance per person is e^{ε/2}/(e^{ε/2}−1)² for all data. Optimized: for
             a rare bucket, the variance per person is 4e^ε/(e^ε−1)², which is smaller. For a bucket
-            that holds all people, it is larger by 1. The errors of different buckets are
-            independent.
+            that holds all people, the variance is larger by 1 than for a rare bucket. The errors
+            of different buckets are independent.
 Messages    1 message of d bits.
 """
 

@@ -150,8 +150,8 @@ class Amplified(Protocol):
     def _from_outside(self, local_epsilon: float) -> Protocol:
         """The local protocol, if its code is not Headcount's own. Bounds require that it is pure.
 
-        The ε that it guarantees may be smaller than ε0. If its randomizer is the same for both, it
-        is built for the smaller one.
+        The ε that the local protocol guarantees may be smaller than ε0. If its randomizer is the
+        same for both, the protocol is built for the smaller ε.
         """
         name, honest = self._kind.name, self.crowd.honest
         try:

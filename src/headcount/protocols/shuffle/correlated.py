@@ -2,21 +2,24 @@
 
 Notation    x ∈ {0,1} is a person's value. n is the number of people; h of them are honest.
             ε₊ = −ln b is the rate of the noise messages +1, and ε₋ = −ln a is that of the noise
-            messages −1. The noise also has NB(r, p) pairs of +1 and −1, which are called the flood.
-            HS is the hockey-stick divergence.
+            messages −1. The noise also has NB(r, p) pairs of +1 and −1, which are called the flood
+            (see `correlated_noise`). HS is the hockey-stick divergence.
 Randomizer  Send x messages +1. Also send noise messages +1 and −1, which mostly cancel (see
             `correlated_noise`).
 Analyzer    (number of +1) − (number of −1), minus the mean of the noise.
-Privacy     With f = NB(1, ab) + NB(r, p), δ = (1−b)/(1−ab)·HS_{ε−ε₋}(f ‖ f moved by 1) in one
-            direction. In the other direction δ is 0 for ε ≥ ε₊, whatever the flood. So ε₊ = ε. Only
-            ε₋, which is the option `epsilon1`, must be less than ε, to leave a part of ε for the
-            flood. All neighbors have the same pair of views up to a shift, and δ is computed
-            exactly. Paper (the lemma of Ghazi, Kumar, Manurangsi, Pagh, Sinha 2021): ε₊ = ε₋,
-            r = 3(1 + ln(1/δ)), p = e^{−0.2(ε−ε₋)}.
+Privacy     Let f be the law of the sum of independent variables NB(1, ab) and NB(r, p). Then
+            δ = (1−b)/(1−ab)·HS_{ε−ε₋}(f ‖ f moved by 1) in one direction. In the other direction δ
+            is 0 for ε ≥ ε₊, whatever the flood is. So the protocol uses ε₊ = ε. Only ε₋, which is
+            the option `epsilon1`, must be less than ε, to leave a part of ε for the flood. All
+            neighbors have the same pair of views up to a shift, and δ is computed exactly. Paper
+            (the lemma of Ghazi, Kumar, Manurangsi, Pagh, Sinha 2021): ε₊ = ε₋, r = 3(1 + ln(1/δ)),
+            p = e^{−0.2(ε−ε₋)}.
 Error       The variance is (n/h)(b/(1−b)² + a/(1−a)²). If ε₊ = ε₋ and everybody is honest, the
             error is two-sided geometric noise.
-Bundles     With `max_slots=K`, or with `minimize="slots"`, nobody ever has more than K messages.
-            The noise of these options is described in `capped_noise`.
+Bundles     A bundle holds all messages of one person, each in its own slot. With `max_slots=K`,
+            nobody ever has more than K messages. With `minimize="slots"`, K is the smallest number
+            that reaches the wanted error. The noise of these options is described in
+            `capped_noise`.
 Messages    x + (b/(1−b) + a/(1−a) + 2rp/(1−p))/h messages of 1 bit on average. Whoever sees one
             person's messages can tell x, so the local ε is infinite. The options of
             `correlated_protocol` trade messages for error.

@@ -1,7 +1,8 @@
 """A histogram with correlated noise in every bucket (Ghazi, Kumar, Manurangsi, Pagh 2020).
 
 Notation    x ∈ {0, …, d−1} is a person's bucket. n is the number of people; h of them are honest.
-            ε1 = −ln a is the rate of the noise.
+            ε1 = −ln a is the rate of the noise. r and p are the parameters of the noise pairs that
+            cancel (see `correlated_noise`).
 Randomizer  Send the message +1 of bucket x. For every bucket, also send noise messages +1 and −1,
             which mostly cancel (see `correlated_noise`).
 Analyzer    (number of +1) − (number of −1), in every bucket.
@@ -10,8 +11,9 @@ Privacy     A person who moves to another bucket changes two buckets, whose nois
             (ε/2, δ/2) each.
 Error       In each bucket, two-sided geometric noise of rate ε1 < ε/2 if everyone is honest, for
             any d. In central trust, the rate is ε/2.
-Bundles     With `max_slots=K`, or with `minimize="slots"`, nobody ever has more than K messages. A
-            person then sends noise for only one bucket, which is secret (see `capped_noise`).
+Bundles     With `max_slots=K`, nobody ever has more than K messages. With `minimize="slots"`, K is
+            the smallest number that reaches the wanted error. With either option, each person sends
+            noise for only one bucket, which is secret (see `capped_noise`).
 Messages    1 + 2d(a/(1−a) + rp/(1−p))/h messages, each with a bucket and a sign. The local ε is
             infinite.
 """

@@ -1,15 +1,15 @@
 """Sums with correlated noise (Ghazi, Kumar, Manurangsi, Pagh, Sinha 2021).
 
 Notation    The levels are 0, …, Δ (see `fixed_point`). n is the number of people; h of them are
-            honest. ε1 is the ε* of the paper, and a = e^{−ε1/Δ}. An atom is a set of numbers that
-            add up to 0. The atoms are {1, −1}, and {i, −⌈i/2⌉, −⌊i/2⌋} for all i from −⌈Δ/2⌉ to Δ
-            with |i| ≥ 2.
+            honest. ε1 is the ε* of the paper, and a = e^{−ε1/Δ}. NB is the negative binomial law
+            (see `geometric_error`). An atom is a set of numbers that add up to 0. The atoms are
+            {1, −1}, and {i, −⌈i/2⌉, −⌊i/2⌋} for all i from −⌈Δ/2⌉ to Δ with |i| ≥ 2.
 Randomizer  Send the person's level unless it is 0. Send NB(1/h, a) messages +1, and independently
             NB(1/h, a) messages −1. Send NB(r/h, e^−rate) copies of each atom, where r and the rate
             depend on the atom. To send a copy is to send all elements of the atom.
 Analyzer    The sum of all messages. The elements of atoms cancel.
 Privacy     The adversary sees how often each number is sent. δ is computed for all ordered pairs of
-            levels (see `accounting.correlated_sums`). With the paper's noise, and for more than 64
+            levels (see `accounting.correlated_sums`). With the paper's noise, or for more than 64
             levels, δ is the upper bound of the paper's theorem, with logarithms to base 2.
 Error       If everyone is honest, two-sided geometric noise of rate ε1/Δ, plus rounding. Otherwise
             the variance of the noise is n/h times as large.
@@ -57,9 +57,9 @@ from headcount.randomness.shares import NegativeBinomialShare
 from headcount.randomness.totals import long_negative_binomial
 
 _MOST_EXACT_LEVELS = 64  # the largest number of levels for which δ is computed exactly
-_MOST_NOISE = 2**27  # the largest number of noise messages
-_USUAL_LEVELS = 16  # the largest default if numbers are rounded; more levels cost many messages
-_MANY_LEVELS = 32  # the largest default if whole numbers are not rounded
+_MOST_NOISE = 2**27  # the largest expected number of noise messages of all honest people
+_USUAL_LEVELS = 16  # the largest default number of levels if numbers are rounded
+_MANY_LEVELS = 32  # the largest default number of levels if whole numbers are not rounded
 _FEW_LEVELS = 8  # with at most this many levels, an error near the best needs few messages
 _ROUNDING_SHARE = 0.05  # the share of the variance that rounding adds, if enough levels are allowed
 _TILTS = 400  # the number of tilts that are tried in Chernoff's bound
@@ -96,7 +96,10 @@ class Codes:
 
 
 def _kinds(noise: CorrelatedSumNoise) -> Iterator[tuple[tuple[int, ...], float, float]]:
-    """The independent kinds of noise as (elements, r, rate). r is for all honest people."""
+    """The independent kinds of noise as (elements, r, rate).
+
+    All honest people together send NB(r, e^−rate) copies of the elements.
+    """
     yield (1,), 1.0, noise.rate
     yield (-1,), 1.0, noise.rate
     for atom, flood in zip(atoms(noise.levels), noise.floods, strict=True):
@@ -135,7 +138,7 @@ class LevelRandomizer(Randomizer):
 
     @property
     def variation(self) -> float:
-        """A bound on the total variation between one person's noise and its ideal law."""
+        """A bound on the total variation between the real and ideal laws of a person's noise."""
         return sum(share.variation for _, share in self._shares)
 
     def send(self, encoded: NDArray[np.integer], source: Source) -> Messages:
@@ -161,9 +164,10 @@ class LevelRandomizer(Randomizer):
         return int(encoded[0] == 0)
 
     def overflow(self, slots: int) -> float:
-        """Chernoff's bound, with E[e^{θN}] = Π ((1−p)/(1−p·e^{θ|s|}))^{r/h} over all kinds.
+        """Chernoff's bound on P(N ≥ slots), where N is the number of a person's noise messages.
 
-        N is the number of noise messages. s are the elements of a kind of noise, and p = e^−rate.
+        E[e^{θN}] = Π ((1−p)/(1−p·e^{θ|s|}))^{r/h} for every tilt θ. The product is over all kinds
+        of noise. |s| is the number of elements of a kind, and p = e^−rate.
         """
         kinds = [(len(elements), r, rate) for elements, r, rate in _kinds(self.noise)]
         most = min(rate / size for size, _, rate in kinds)
@@ -311,7 +315,7 @@ class CorrelatedSum(CorrelatedProtocol[CorrelatedSumNoise]):
         if noise is not None and noise.messages > _MOST_NOISE and self._by_paper:
             raise Infeasible(
                 f"{self.name} needs {short(noise.messages, 3)} noise messages for {levels} "
-                f"levels according to its paper, which is more than {_MOST_NOISE}",
+                f"levels according to its paper, but at most {_MOST_NOISE} are allowed",
                 nearest={"levels": min(levels - 1, _MOST_EXACT_LEVELS)},
             )
         return noise

@@ -183,7 +183,7 @@ def least_noise(budget: Budget, calibration: Calibration) -> Fraction | None:
         noise = math.ceil(32 / budget.epsilon**2 * math.log(2 / budget.delta) * _GRAIN)
         within = noise <= _MOST_NOISE * _GRAIN and delta_at(noise) <= allowed
         return Fraction(noise, _GRAIN) if within else None
-    # More noise is more private, because it is less noise plus independent Poisson noise.
+    # A larger μ is more private, because it means additional, independent Poisson noise.
     least = least_private(delta_at, allowed, start=1, stop=_MOST_NOISE * _GRAIN, steps=1)
     return None if least is None else Fraction(least, _GRAIN)
 
@@ -218,8 +218,8 @@ class FakeUsers(Protocol):
         if noise_messages > _MOST_MESSAGES * self.crowd.honest:
             raise Infeasible(
                 f"{self.name} needs {short(float(noise_messages / self.crowd.honest), 3)} messages "
-                f"per person for {setting} with {self.crowd.honest} honest people, which is more "
-                f"than {_MOST_MESSAGES:.0f}",
+                f"per person for {setting} with {self.crowd.honest} honest people, but at most "
+                f"{_MOST_MESSAGES:.0f} are allowed",
                 nearest={"honest": self._enough(noise)},
             )
         return noise

@@ -5,8 +5,8 @@ Notation    The levels are 0, …, k (see `fixed_point`). n is the number of peo
 Randomizer  Report the person's level, or with probability γ a uniform level among all k + 1. This
             is k-ary randomized response with ε0 = ln(1 + (1−γ)(k+1)/γ).
 Analyzer    The estimate of the sum of all levels is S = (Σy − nγk/2)/(1−γ) over the reports y.
-Privacy     The privacy of k-ary response with a shuffler. The privacy blanket is an upper bound on
-            δ. For k = 1, δ is exact (see `accounting.amplification`).
+Privacy     The privacy of k-ary response with a shuffler. The privacy blanket gives an upper bound
+            on δ. For k = 1, δ is exact (see `accounting.amplification`).
             Paper: γ = (k+1)·max(14 ln(2/δ)/ε², 27/ε)/(h−1).
 Error       The variance for level j is γ(k(k+2)/12 + (1−γ)(j−k/2)²)/(1−γ)². With more levels,
             rounding adds less error, but more messages must be uniform. By default k minimizes the

@@ -1,8 +1,9 @@
 """A histogram over any domain, with public hashes (Luo, Wang, Yi 2022).
 
-Notation    x < 2^w is a person's key. n is the number of people; h of them are honest. μ is the
-            expected number of noise messages per bucket. There are b = 2^l cells, and w = 65 − l. A
-            seed is a number below 2^64, and two words u and v are derived from it (see `seeds`).
+Notation    x < 2^w is a person's key, which stands for the person's bucket (see Keys below). n is
+            the number of people; h of them are honest. μ is the expected number of noise messages
+            per bucket. There are b = 2^l cells, and w = 65 − l. A seed is a number below 2^64, and
+            two words u and v are derived from it (see `seeds`).
             H(x) = ((ux + v) mod 2^64) ≫ (64 − l) is the cell of x under the seed's hash. A message
             (seed, cell) *matches* x if cell = H(x).
 Randomizer  Draw a uniform seed, and send (seed, H(x)). Also send Poisson(bμ/h) dummies, each with a
@@ -22,25 +23,26 @@ Cheating    With words of their own choice, such as u = 0, people could match al
 Keys        If the buckets are declared, the key is the bucket's number after a bijection of w bits.
             If they are open, the key is the first w ≥ 40 bits of the value after a bijection of 64
             bits. Two values then share a key with probability 2^−w. Shared keys do not harm
-            privacy. On average, they add at most n·2^−w to the count of a candidate.
-Privacy     Assume that the adversary knows all messages of the others except dummies. Let M be the
-            number of messages in a view that match x. If a person sends a message for x, the view
-            is M/μ times as likely as with dummies only, because the message has the law of a dummy
-            that matches x. For keys x and x', M = A + C and M' = B + C, where C messages match both
-            keys. A and B ~ Poisson(μ(1−κ)) and C ~ Poisson(μκ) are independent. So the hockey-stick
-            divergence is
+            privacy. On average, they add at most n·2^−w to the count of a bucket.
+Privacy     Assume that, of everybody except one person, the adversary knows all messages that are
+            not dummies. The view consists of the remaining messages: all dummies, and that person's
+            message. Let M be the number of messages in the view that match x. If the person's key
+            is x, the view is M/μ times as likely as if all of its messages were dummies, because
+            the person's message has the law of a dummy that matches x. For keys x and x', M = A + C
+            and M' = B + C, where C messages match both keys. If all messages are dummies, A and
+            B ~ Poisson(μ(1−κ)) and C ~ Poisson(μκ) are independent. So the hockey-stick divergence
+            is
 
                 HS_ε = E(A + C − e^ε(B + C))₊/μ ≤ E(A + C − e^ε(B + C'))₊/μ,
 
             where C' is independent of C and has the same law. The right side is the δ of
             `shuffle.fake-users` with this μ, for any b and any κ, and so for any hash that is
-            derived from seeds. Proof of the inequality: replace C by C and C' in small steps.
-            Let Y be the difference in parentheses, and f a convex function. In each step, E f(Y)
-            changes in proportion to the mean of f(Y+1) + f(Y−e^ε) − f(Y) − f(Y+1−e^ε). This is not
-            negative, because the last two arguments lie between the first two and have the same
-            sum. (At κ = 1/128, ε = 1 and
-            δ = 1e-6 the bound is 6 % above HS_ε.)
-            Paper: μ = (32/ε²) ln(2/δ).
+            derived from seeds. Proof of the inequality: replace the common C by the independent C
+            and C' in small steps. Let Y be the difference in parentheses, and f a convex function.
+            In each step, E f(Y) changes in proportion to the mean of
+            f(Y+1) + f(Y−e^ε) − f(Y) − f(Y+1−e^ε). This is not negative, because the last two
+            arguments lie between the first two and have the same sum. (At κ = 1/128, ε = 1 and
+            δ = 1e-6, the bound is 6 % above HS_ε.) Paper: μ = (32/ε²) ln(2/δ).
 Error       With the true count c, m = c + Poisson(nμ/h) + Bin(n−c, 1/b). The variance of the
             estimate is (nμ/h + (n−c)(1−1/b)/b)/(1−1/b)². It is largest for c = 0, and it does not
             depend on the size of the domain.
@@ -165,7 +167,7 @@ class MatchError(PoissonError):
         return np.sqrt(float(self.mean) + others * p * (1 - p)) / (1 - p)
 
     def margins(self, confidence: float) -> tuple[float, float]:
-        """The margins for c = 0, which has the widest law, plus one step.
+        """The margins for c = 0, which has the widest law, plus one step of 1/(1 − 1/b).
 
         The step is added because the possible errors for other c lie between those for c = 0.
         Computations for many laws confirm that these margins cover every c, but there is no proof.

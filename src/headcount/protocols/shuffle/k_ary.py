@@ -6,7 +6,7 @@ Notation    x ∈ {0, …, k−1} is a person's bucket. n is the number of peopl
 Randomizer  The randomizer of `local.k-ary` for ε0: report x, or with some probability another
             bucket.
 Analyzer    The analyzer of `local.k-ary`.
-Privacy     The privacy blanket is an upper bound on δ. For two buckets, δ is exact. For more
+Privacy     The privacy blanket gives an upper bound on δ. For two buckets, δ is exact. For more
             buckets, it is not enough to consider the counts of the victim's two possible buckets.
             For ε near ε0, everybody holds the victim's value in the worst crowd. For k ≥ 4, the
             other buckets reveal something too.

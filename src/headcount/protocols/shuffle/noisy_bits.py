@@ -178,7 +178,7 @@ class DigitCurve(PrivacyCurve):
     it is impossible after the shift. Outcomes up to the middle have the loss ε_j, and those
     above the middle have the loss −ε_j. So δ(ε) = 1 − Π(1 − P(Z_j = 0)) for ε ≥ Σ ε_j, exactly. If
     fewer digits change, δ is smaller. The law of every Z_j is symmetric, so it does not matter
-    which digits grow.
+    which digits change from 0 to 1, and which from 1 to 0.
     """
 
     places: tuple[TruncatedGeometric, ...]

@@ -2,14 +2,15 @@
 
 Notation    The levels are 0, …, L (see `fixed_point`). A share is a number modulo q = 2^b.
 Randomizer  Send m shares that add up to the person's level, without noise (see `secret_sharing`).
-Shuffler    Add m shares for each of k dummy people. The number of the first dummy person is the
-            noise Z. The numbers of all others are 0. Z is drawn exactly, with
+Shuffler    Add m shares for each of k dummy people. The first dummy person shares the noise Z, and
+            all other dummy people share the number 0. Z is drawn exactly, with
             P(Z = z) = (1−a)/(1+a)·a^|z| and a = e^{−ε/L}.
 Analyzer    The sum of all shares modulo q.
 Privacy     One honest person and the dummy people are N = 1 + k people who send shares. Their
             messages are within total variation 2^−σ of messages that depend only on the sum of
-            their numbers. So δ(ε') is at most the δ of geometric noise shifted by L, plus
-            (1 + e^ε')·2^−σ. Other people do not matter: the adversary may know all of their shares.
+            the numbers that they share. So δ(ε') is at most the δ of geometric noise shifted by L,
+            plus (1 + e^ε')·2^−σ. Other people do not matter: the adversary may know all of their
+            shares.
 """
 
 import math
@@ -80,7 +81,7 @@ class ShareSum(SharedSum):
 
 
 def noise_room(rate: Fraction) -> int:
-    """The number of values that the noise takes, except with probability 2^−100 on either side.
+    """The number of values that the noise takes, except with probability 2^−100 on each side.
 
     P(Z > z) = a^{z+1}/(1 + a) ≤ e^{−rate·z}.
     """

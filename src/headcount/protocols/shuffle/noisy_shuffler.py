@@ -5,7 +5,7 @@ exactly and whose error is no larger than that of a trusted curator.
 
 Notation    n people each hold one of d values; a count has d = 2. Z_b is the number of dummies with
             the value b that the shuffler adds, and 0 ≤ Z_b ≤ T. T is even.
-Randomizer  Send the value itself, sealed for the analyzer. With `response_epsilon`, apply k-ary
+Randomizer  Send the value itself, encrypted for the analyzer. With `response_epsilon`, apply k-ary
             randomized response to the value first.
 Shuffler    Add the dummies, and mix all messages. With a = e^{−ε/2}, the probability that the
             numbers Z_b are z_b is proportional to a^{Σ|z_b − T/2|} for all z_b that add up to
@@ -15,19 +15,20 @@ Shuffler    Add the dummies, and mix all messages. With a = e^{−ε/2}, the pro
             messages of all people (see `protocols.dummies`).
 Analyzer    Subtract T/2 from the number of messages with each value.
 Privacy     Only the dummies hide people. So the guarantee needs no honest people, and holds against
-            the analyzer and all other people together. δ is the probability that the number of
-            dummies of one value is at an end of its range. T is the least even number with which δ
-            is within the budget. If δ = 0, T is the least even number with which throwing messages
-            away adds at most 0.8 % to the error.
+            the analyzer and all other people together. Replacing one value changes the numbers
+            of messages with two values. δ is the probability that the dummies cannot make up for
+            this change, because the number of dummies with one of the two values is at an end of
+            its range. T is the least even number with which δ is within the budget. If δ = 0, T is
+            the least even number with which throwing messages away adds at most 0.8 % to the error.
             The shuffler knows Z. It learns the exact answer once the noisy answer is published.
             With `publish_noise`, the analyzer adds two-sided geometric noise to the answer before
             publishing it, and the shuffler learns no more than ε allows. With several `shufflers`,
             each adds its own dummies, and the guarantee holds against the analyzer and all
             shufflers but one.
-Error       Unbiased. The variance is that of Z_b for all data, and two buckets have the covariance
-            −Var/(d−1). The variance is at most that of a curator's noise. It is smaller for few
-            buckets, because the number of people is known. With s shufflers, the error is √s times
-            as large.
+Error       Unbiased. The variance is that of Z_b for all data. If the total number of dummies is
+            fixed, two buckets have the covariance −Var/(d−1). The variance is at most that of a
+            curator's noise. It is smaller for few buckets, because the number of people is known.
+            With s shufflers, the error is √s times as large.
 Messages    1 message per person, and d·T/2 dummies in all. If the shuffler and the analyzer
             collude, only the randomized responses of `response_epsilon` protect people.
 """
@@ -70,7 +71,7 @@ from headcount.randomness.draws import WHOLE
 
 _MOST_SHUFFLERS = 64
 _MOST_FIXED = 300  # with more buckets, a fixed total would make the error smaller by less than 1 %
-_WORSE = 0.008  # the largest relative increase of the error by throwing messages away
+_WORSE = 0.008  # the largest relative increase of the error that throwing messages away may cause
 SHUFFLER_KNOWS = (
     "the shuffler, which adds the noise. It knows the noise, and learns the exact answer once the "
     "noisy answer is published"
@@ -144,11 +145,11 @@ class DummyProtocol(Protocol):
     @property
     @abstractmethod
     def rate(self) -> Fraction:
-        """The rate of the noise of one value, if the noise of no other value changes."""
+        """The rate of the noise on one number of messages, before the total is fixed."""
 
     @abstractmethod
     def least_dummies(self, epsilon: float) -> Dummies | None:
-        """The fewest dummies that keep the budget's δ with this ε; None if there are too many."""
+        """The fewest dummies that keep the budget's δ with this ε; None if these are too many."""
 
     @cached_property
     def dummies(self) -> Dummies:

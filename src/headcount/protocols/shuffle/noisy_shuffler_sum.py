@@ -20,9 +20,9 @@ Privacy     The shuffler adds the noise, so one honest person is enough: all oth
             shuffler learns it once the answer is published.
 Error       Unbiased. As bits and as shares: the error of a curator who adds geometric noise of rate
             ε/L, plus rounding. As digits: about twice as large.
-Messages    L bits, b digits or m shares. A lost bit costs at most one level, and a lost digit at
-            most 2^j levels. A lost share would make the sum meaningless, so a tally with a wrong
-            number of messages is refused. If the shuffler and the analyzer collude, nothing
+Messages    L bits, b digits or m shares. A lost bit costs at most one level, and a lost digit of
+            place j at most 2^j levels. A lost share would make the sum meaningless, so a tally with
+            a wrong number of messages is refused. If the shuffler and the analyzer collude, nothing
             protects a value: the local ε is infinite.
 """
 

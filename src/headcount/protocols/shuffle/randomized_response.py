@@ -4,13 +4,15 @@ Notation    x ∈ {0,1} is a person's value. n is the number of people; h of the
             q = λ/(2h) = t/2^64 is the probability of a lie.
 Randomizer  With probability λ/h report a fair coin flip, and otherwise x. This flips x with
             probability q.
-Analyzer    The analyzer of `flipped_bits`: n/(n−λ)·(Σy − λ/2) if everyone is honest.
-Privacy     The view is the number of ones among the reports. Let k of the other h−1 honest people
-            hold a one, and let W_k = Bin(h−1−k, q) − Bin(k, q). Up to a shift, the view is
-            W_k + Bernoulli(q) or W_k + Bernoulli(1−q). δ is the largest divergence of these two
-            laws over all k and both directions. The worst k is not always 0, and the divergence has
-            many local maxima in k. δ is exact for up to 10,000 honest people. For more people, it
-            is within one part in 10,000 of the exact value (see `accounting.amplification`).
+Analyzer    The analyzer of `flipped_bits`. If everyone is honest, the estimate is
+            n/(n−λ)·(Σy − λ/2), where the sum is over all reports y.
+Privacy     The view is the number of ones among the reports. One honest person's value is replaced.
+            Let k of the other h−1 honest people hold a one, and let
+            W_k = Bin(h−1−k, q) − Bin(k, q). Up to a shift, the view is W_k + Bernoulli(q) or
+            W_k + Bernoulli(1−q). δ is the largest divergence of these two laws over all k and both
+            directions. The worst k is not always 0, and the divergence has many local maxima in k.
+            δ is exact for up to 10,000 honest people. For more people, it is within one part in
+            10,000 of the exact value (see `accounting.amplification`).
             Paper: λ = (64/ε²) ln(4/δ), or λ = h − εh^{3/2}/√(432 ln(4/δ)) if ε is below
             √(192 ln(4/δ)/h).
 Error       The standard error of `flipped_bits`, which is about √(λ/2) for any n.

@@ -2,12 +2,12 @@
 
 Notation    x ∈ {0, …, d−1} is a person's bucket. n is the number of people; h of them are honest. A
             person's counts are 1 for x and 0 for all other buckets. Shares are numbers modulo
-            q = 2^b.
+            q = 2^b. NB is the negative binomial law (see `geometric_error`).
 Randomizer  Add a share Z1 − Z2 of geometric noise to each count, where Z1 and Z2 are independent
             and have the law NB(1/h, a) with a = e^{−ε/2}. With `vectors`, the d results are one
             secret: send m vectors of d numbers modulo q that add up to the secret and are otherwise
             uniform. With `buckets`, each result is a secret of its own: for each bucket, send m
-            pairs of the bucket and a share.
+            pairs, each of which consists of the bucket and one share.
 Analyzer    The estimate of each bucket is the sum of all shares of this bucket modulo q, read as a
             number between about −q/2 + n/2 and q/2 + n/2.
 Privacy     Replacing one value changes two sums by 1 each. Each sum has a curator's noise of rate
@@ -21,7 +21,7 @@ Privacy     Replacing one value changes two sums by 1 each. Each sum has a curat
             the tables of two buckets and the exact laws is added to 2^−σ.
 Error       In each bucket, geometric noise of rate ε/2, as in central trust, if everyone is honest.
             Otherwise the variance is n/h times as large. The errors of different buckets are
-            independent. A bucket with its noise exceeds the range of q with probability below
+            independent. The noisy count of a bucket exceeds the range of q with probability below
             2^−99.
 Messages    `vectors`: m messages of d·b bits, where m grows with d. `buckets`: d·m messages, each
             with a bucket and a share of b bits. All messages of one person together reveal the
@@ -110,7 +110,7 @@ class VectorShares(BucketSecrets):
 
 @dataclass(frozen=True)
 class BucketShares(BucketSecrets):
-    """Sends, for each bucket, m pairs of the bucket and a share."""
+    """Sends m pairs for each bucket. A pair consists of the bucket and one share."""
 
     @property
     def alphabet(self) -> Alphabet:
@@ -237,7 +237,8 @@ class SplitAndMixHistogram(SecretSharing):
             other = "; sharing='buckets' needs fewer" if self.sharing == "vectors" else ""
             raise Infeasible(
                 f"{self.name} needs {buckets * self.shares} shares per person for {buckets} "
-                f"buckets and sharing={self.sharing!r}, which is more than {_MOST_NUMBERS}{other}"
+                f"buckets and sharing={self.sharing!r}, but at most {_MOST_NUMBERS} are allowed"
+                f"{other}"
             )
         check_curve(self)
         kind = VectorShares if self.sharing == "vectors" else BucketShares

@@ -6,9 +6,9 @@ Randomizer  Take as many ones as the person's level, and add zeros until there a
             bit with probability q, and send all bits.
 Analyzer    The estimate of the sum of all levels is S = (Σy − qnr)/(1−2q) over all bits y.
 Privacy     Bits have no labels, so the view is the number of ones among hr bits. The worst
-            neighbors are the levels 0 and r, whatever levels the others hold. δ is the largest
-            divergence over all sums of the others' levels and over both directions (see
-            `accounting.amplification`). Paper: the composition of r separate bits with
+            neighbors are the levels 0 and r, whatever levels all other people hold. δ is the
+            largest divergence over all sums of the other people's levels and over both directions
+            (see `accounting.amplification`). Paper: the composition of r separate bits with
             ε' = ε/√(8r ln(2/δ)) and δ' = δ/(2r) each.
 Error       The variance of S is nrq(1−q)/(1−2q)² for all data. Rounding adds to this variance. With
             the default r = ⌈ε√n⌉, the error is about that of a count by
@@ -136,8 +136,8 @@ def _calibrate(
 
     None if the paper's t is not within the budget.
     """
-    # With this t, the bits are private even without the shuffler. The division may have rounded up,
-    # so the next smaller float is taken.
+    # With the weight `alone`, the bits are private even without the shuffler. The division by
+    # `bits` may have rounded up, so the next smaller float is taken.
     alone = lie_weight(2, math.nextafter(budget.epsilon / bits, 0.0))
     if not budget.delta:
         return alone, 0.0

@@ -52,7 +52,7 @@ from headcount.core.tasks.count import Count
 from headcount.randomness.draws import WHOLE, bernoulli
 from headcount.randomness.totals import binomial
 
-_SMALL = 100  # with at most this many people, q is searched finely, since ½ may not be best
+_SMALL = 100  # with at most this many people, q is searched finely, since q = ½ may not be best
 _MOST_NOISE = 10**9
 
 
@@ -161,14 +161,15 @@ class ThresholdedErrors:
 class ThresholdedNoise(MissingNoise):
     """The error of the zero-exact answer, given the unbiased count of each bucket.
 
-    Intervals are those of the unbiased count. They are valid for both answers.
+    Intervals are those of the unbiased count. They are valid for the unbiased and for the
+    zero-exact answer.
     """
 
     unbiased: Answer
 
     @property
     def standard_error(self) -> Answer:
-        """The largest root mean squared error of all true counts that are possible."""
+        """The largest root mean squared error over all true counts that are possible."""
         law = _missing(self.users, self.weight)
         mean = float(self.users * Fraction(self.weight, WHOLE))
         # |y| − n = ĉ − nq, and c = |y| − n + M.
