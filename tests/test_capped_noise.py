@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from scipy import stats
 
 import headcount as hc
-from headcount.accounting.capped import CappedNoise, Crowds, crowd_law
+from headcount.accounting.capped import CappedNoise, HonestPeople, crowd_law
 from headcount.accounting.capped_curves import capped_curve
 from headcount.accounting.divergence import hockey_stick
 from headcount.accounting.laws import Law
@@ -177,7 +177,7 @@ def test_privacy_of_a_capped_count_by_its_definition(users: int, honest: int, sl
 
 def test_a_count_with_too_many_people_for_its_exact_law_has_an_upper_bound() -> None:
     """The adversary is told who has no secret mark. People with a mark jump more often."""
-    crowds = Crowds(40_000, Fraction(1), moved=False, halvings=2, missed=1e-9)
+    crowds = HonestPeople(40_000, Fraction(1), moved=False, halvings=2, missed=1e-9)
     noise = CappedNoise(9, 40_000, 0.99, 0.99, 1.1, 20.0)
     bound = capped_curve(noise, crowds, 1.0, 1e-6)
     exact = max(both_ways(power(person(9, 40_000, 0.99, 0.99, 1.1, 20.0), 40_000, 64), 1.0))
@@ -211,7 +211,7 @@ def test_known_noise_of_two_buckets(
     table = power(person(*numbers), people, 128)
     assert pair_delta(table, 1.0) == pytest.approx(delta, rel=2e-5)
     # The number of people is certain, so there is only one range.
-    surely = Crowds(people, Fraction(1), moved=True)
+    surely = HonestPeople(people, Fraction(1), moved=True)
     found = capped_curve(noise, surely, 1.0, 1e-6).delta(1.0)
     assert delta * (1 - 1e-5) < found < 1.02 * delta
 
@@ -245,7 +245,7 @@ def test_the_bound_of_a_tiny_histogram_is_above_every_view() -> None:
     """All views of two buckets, by enumeration of what four people send."""
     honest, buckets, slots = 4, 3, 5
     noise = CappedNoise(slots, honest / buckets, 0.8, 0.8, 0.9, 1.5)
-    crowds = Crowds(honest, Fraction(1, buckets), moved=True, missed=0.5)
+    crowds = HonestPeople(honest, Fraction(1, buckets), moved=True, missed=0.5)
     one = person(slots, honest / buckets, 0.8, 0.8, 0.9, 1.5)
     own: Counter[Any] = Counter()
     for (jump, minus), chance in one.items():

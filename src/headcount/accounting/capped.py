@@ -291,7 +291,7 @@ class PeopleRange:
 
 
 @dataclass(frozen=True)
-class Crowds:
+class HonestPeople:
     """How many honest people have their noise in the cells that a person changes.
 
     Each of the `honest` people has noise in a cell with probability `share`. If the share is below
@@ -311,8 +311,8 @@ class Crowds:
     missed: float = 0.0  # the probability of fewer people than in any range
 
     @classmethod
-    def of(cls, honest: int, cells: int, slots: int, rate: float, delta: float) -> "Crowds":
-        """The crowds of a count, or of buckets, for noise of about this rate."""
+    def of(cls, honest: int, cells: int, slots: int, rate: float, delta: float) -> "HonestPeople":
+        """The honest people of a count, or of buckets, for noise of about this rate."""
         moved = cells > 1
         crowds = cls(honest, Fraction(1, cells), moved, 0, delta * _MISSED)
         reach = math.log(1 / (delta * RARE[moved]))

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headcount.accounting.buckets import MovedCurve
-from headcount.accounting.capped import RARE, CappedNoise, CrowdLaw, Crowds, crowd_law
+from headcount.accounting.capped import RARE, CappedNoise, CrowdLaw, HonestPeople, crowd_law
 from headcount.accounting.divergence import PairCurve
 from headcount.accounting.laws import ROUNDING, Law
 from headcount.core.cached import cached_property
@@ -18,7 +18,9 @@ _LARGEST = 4.0  # losses above max(4, 4ε) count as infinite
 _BENDS = 400
 
 
-def capped_curve(noise: CappedNoise, crowds: Crowds, epsilon: float, delta: float) -> PrivacyCurve:
+def capped_curve(
+    noise: CappedNoise, crowds: HonestPeople, epsilon: float, delta: float
+) -> PrivacyCurve:
     """The curve of this noise, computed for a budget of (ε, δ).
 
     Outcomes with probabilities far below δ are cut off. Their probabilities are added to the curve.

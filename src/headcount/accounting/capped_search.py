@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from scipy.fft import next_fast_len
 from scipy.optimize import minimize
 
-from headcount.accounting.capped import CappedNoise, Crowds, pair_law
+from headcount.accounting.capped import CappedNoise, HonestPeople, pair_law
 
 _POINTS = 96  # the number of values of V in a grid, if the law is smooth
 _FEW_POINTS = 32  # the same for two cells, whose δ takes longer to compute
@@ -36,7 +36,7 @@ _LASTS = [1.5, 3.0, 6.8, 10.5, 24.0, 32.0, 36.0, 3.5, 2.0, 1.0]
 class Wish:
     """The privacy that noise with this number of slots must have."""
 
-    crowds: Crowds
+    crowds: HonestPeople
     slots: int
     epsilon: float
     delta: float

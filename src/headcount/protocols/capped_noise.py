@@ -23,7 +23,7 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from headcount.accounting.capped import CappedNoise, Crowds
+from headcount.accounting.capped import CappedNoise, HonestPeople
 from headcount.accounting.capped_curves import capped_curve
 from headcount.accounting.capped_search import Fit, Wish, best_noise, quick_delta
 from headcount.accounting.laws import ROUNDING, Law
@@ -38,8 +38,8 @@ from headcount.core.table import short
 from headcount.randomness.table import FINE, ThresholdTable
 from headcount.randomness.totals import multinomial
 
-LEAST_SLOTS = 2
-MOST_SLOTS = 32
+LEAST_CAPPED_SLOTS = 2
+MOST_CAPPED_SLOTS = 32
 # The smallest ε for a count and for a histogram. For a smaller ε, the laws are too long to compute.
 _LEAST_EPSILON = (0.1, 0.4)
 _USUAL_RATIO = 1.05  # the default ratio of the error to that of central noise
@@ -92,7 +92,7 @@ class CappedShares:
     """The noise that each person sends, and how many honest people have noise in each cell."""
 
     noise: CappedNoise
-    crowds: Crowds
+    crowds: HonestPeople
 
     @property
     def slots(self) -> int:
@@ -186,7 +186,7 @@ def _curve(shares: CappedShares, budget: Budget) -> PrivacyCurve:
 
 def wish_of(honest: int, cells: int, slots: int, budget: Budget) -> Wish:
     """The target of the search, with a δ that is a little below the allowed δ."""
-    crowds = Crowds.of(honest, cells, slots, budget.epsilon / min(cells, 2), budget.delta)
+    crowds = HonestPeople.of(honest, cells, slots, budget.epsilon / min(cells, 2), budget.delta)
     allowed = budget.delta * (1 - RESERVED)
     return Wish(crowds, slots, budget.epsilon, allowed * (1 - _QUICK[crowds.moved]))
 
@@ -248,7 +248,7 @@ class SlotSearch:
         """
         self._check_epsilon()
         tiny, found = self.crowd.honest <= _TINY, list[CappedShares]()
-        for number in range(slots, LEAST_SLOTS - 1, -1):
+        for number in range(slots, LEAST_CAPPED_SLOTS - 1, -1):
             shares = self._calibrated(number)
             if shares is not None:
                 found.append(shares)
@@ -273,7 +273,7 @@ class SlotSearch:
         """
         self._check_epsilon()
         dishonesty = math.sqrt(self.crowd.users / self.crowd.honest)
-        wanted, most = error_ratio or _USUAL_RATIO * dishonesty, most or MOST_SLOTS
+        wanted, most = error_ratio or _USUAL_RATIO * dishonesty, most or MOST_CAPPED_SLOTS
 
         def enough(slots: int) -> bool:
             """Whether the search finds a small enough error. The exact δ is not checked here."""
@@ -283,9 +283,11 @@ class SlotSearch:
 
         rate, log = self.budget.epsilon / self._touched, math.log(1 / self.budget.delta)
         needed = float(np.interp(wanted / dishonesty, _RATIOS, _NEEDED)) / rate
-        slots = min(max(round(1 + needed * max(log, 1.0) / math.log(1e6)), LEAST_SLOTS), most)
+        slots = min(
+            max(round(1 + needed * max(log, 1.0) / math.log(1e6)), LEAST_CAPPED_SLOTS), most
+        )
         if enough(slots):
-            while slots > LEAST_SLOTS and enough(slots - 1):
+            while slots > LEAST_CAPPED_SLOTS and enough(slots - 1):
                 slots -= 1
         else:
             few, step = slots, 1
@@ -333,7 +335,7 @@ class SlotSearch:
         if self.budget.epsilon * self.crowd.honest < _LEAST_PRODUCT:
             return Infeasible(refusal)
         for more in (slots + 2, slots + 6):
-            if more <= MOST_SLOTS and self._calibrated(more) is not None:
+            if more <= MOST_CAPPED_SLOTS and self._calibrated(more) is not None:
                 return Infeasible(refusal, nearest={"max_slots": more})
         for factor in (4, 16, 64, 256):
             honest = self.crowd.honest * factor

@@ -54,7 +54,12 @@ from headcount.core.source import Source
 from headcount.core.tally import Tally
 from headcount.core.task import Holding, Task
 from headcount.core.tasks.count import Count
-from headcount.protocols.capped_noise import LEAST_SLOTS, MOST_SLOTS, CappedShares, SlotSearch
+from headcount.protocols.capped_noise import (
+    LEAST_CAPPED_SLOTS,
+    MOST_CAPPED_SLOTS,
+    CappedShares,
+    SlotSearch,
+)
 from headcount.protocols.correlated_noise import CorrelatedNoise, cheapest_flood
 from headcount.protocols.correlated_protocol import WISHES, CorrelatedProtocol, NoiseFamily
 
@@ -231,10 +236,10 @@ class Correlated(CorrelatedProtocol[CorrelatedNoise]):
     def settings_within(
         cls, task: Task, budget: Budget, crowd: Crowd, limits: Limits
     ) -> Iterator[dict[str, Any]]:
-        if limits.slots is None or limits.slots > MOST_SLOTS:
+        if limits.slots is None or limits.slots > MOST_CAPPED_SLOTS:
             yield from super().settings_within(task, budget, crowd, limits)
         if limits.slots is not None:
-            yield {"max_slots": min(max(limits.slots, LEAST_SLOTS), MOST_SLOTS)}
+            yield {"max_slots": min(max(limits.slots, LEAST_CAPPED_SLOTS), MOST_CAPPED_SLOTS)}
 
     @property
     def cells(self) -> int:
@@ -260,7 +265,9 @@ class Correlated(CorrelatedProtocol[CorrelatedNoise]):
         super().check_options()
         checks.choice("minimize", self.minimize, ("messages", "slots"))
         if self.max_slots is not None:
-            slots = checks.whole("max_slots", self.max_slots, low=LEAST_SLOTS, high=MOST_SLOTS)
+            slots = checks.whole(
+                "max_slots", self.max_slots, low=LEAST_CAPPED_SLOTS, high=MOST_CAPPED_SLOTS
+            )
             object.__setattr__(self, "max_slots", slots)
             if self.wishes:
                 raise InvalidParameter(
