@@ -465,9 +465,9 @@ def test_refusals_of_capped_noise() -> None:
         build(COUNT, hc.Count(), 1000, max_slots=9, calibration="paper")
     with pytest.raises(hc.Infeasible, match="needs delta above 0"):
         build(COUNT, hc.Count(), 1000, max_slots=9, delta=0.0)
-    with pytest.raises(hc.Infeasible, match="needs epsilon of at least") as caught:
+    with pytest.raises(hc.Infeasible, match=r"needs epsilon of at least 0\.1") as caught:
         build(COUNT, hc.Count(), 1000, max_slots=9, epsilon=0.05)
-    assert caught.value.nearest == {"epsilon": 0.1}
+    assert not caught.value.nearest  # with 9 slots, even 0.1 may be too little
     with pytest.raises(hc.Infeasible, match="needs an error_ratio of at least") as caught:
         build(COUNT, hc.Count(), 1000, minimize="slots", max_slots=5)
     nearest = caught.value.nearest
