@@ -77,6 +77,7 @@ SMALL_OPTIONS: dict[str, list[dict[str, Any]]] = {
 OPTIONS_TRIED_ELSEWHERE = {
     "central.geometric": "tests/test_density.py",
     "central.laplace": "tests/test_density.py",
+    "central.sum-zero": "tests/test_density.py",
     "local.density-histogram": "tests/test_density.py",
     "local.laplace-mean": "tests/test_local_means.py",
     "shuffle.amplified": "tests/test_amplification.py",

@@ -32,6 +32,7 @@ SLOW_RUNS = {
 NOTHING_ALONE = {
     "central.geometric",
     "central.laplace",
+    "central.sum-zero",
     "shuffle.correlated",
     "shuffle.correlated-histogram",
     "shuffle.correlated-sum",

@@ -25,6 +25,7 @@ _CLASSES = {
     "central.density:GeometricDensity",
     "central.laplace": "central.laplace:Laplace central.laplace:LaplaceHistogram "
     "central.density:LaplaceDensity",
+    "central.sum-zero": "central.sum_zero:SumZeroHistogram central.density:SumZeroDensity",
     "local.randomized-response": "local.randomized_response:RandomizedResponse",
     "local.k-ary": "local.k_ary:KAry",
     "local.unary-symmetric": "local.unary:UnarySymmetric",
