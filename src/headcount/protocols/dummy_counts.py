@@ -5,7 +5,9 @@ Notation    n people send one of d messages each, and c of them send a given one
             messages of people are thrown away. If people respond at random, p is the probability of
             the truth and q that of each lie.
 Analyzer    (y − m − ηn/d)/(1 − η) is an unbiased estimate of c. With random responses it estimates
-            the number of responses, and (this − nq)/(p − q) estimates the number of people.
+            the number of responses, and (this − nq)/(p − q) estimates the number of people. If the
+            buckets have independent noise and people do not respond at random, the mean excess over
+            n is subtracted (see `known_total`).
 Error       Let V be the variance of the dummies and N the number of all messages. If people's
             messages are thrown away, the variance of y is U = N(N+d)(d−1)/(d²(d+1)). The variance
             is ((1−η)V + ηU + η(1−η)(c − n/d)²)/(1−η)². Noise that the analyzer adds comes on top.
@@ -17,7 +19,7 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import lru_cache
 from itertools import product
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -37,6 +39,7 @@ from headcount.core.task import Holding
 from headcount.protocols.dummies import DummyShuffler
 from headcount.protocols.frequency_oracle import Support, SupportError
 from headcount.protocols.geometric_error import GeometricError
+from headcount.protocols.known_total import KnownTotalError, with_known_total
 from headcount.protocols.responses import responded
 from headcount.randomness.discrete_laplace import discrete_laplace
 from headcount.randomness.sources import SecureSource
@@ -50,6 +53,8 @@ class AddedNoise:
 
     shuffler: DummyShuffler
     published: Fraction | None  # the rate of the noise that the analyzer adds, if it adds some
+
+    lattice: ClassVar[int] = 1
 
     @property
     def mean(self) -> int:
@@ -66,6 +71,10 @@ class AddedNoise:
         if self.published is None:
             return 0.0
         return GeometricError(float(self.published)).standard_error ** 2
+
+    @property
+    def standard_error(self) -> float:
+        return math.sqrt(self.variance + self.published_variance)
 
     @cached_property
     def law(self) -> Law:
@@ -254,7 +263,14 @@ class DummyCounts(Estimator):
         if self.response is not None:
             lies = tally.users * float(self.response.other)
             responses = (responses - lies) / float(self.response.slope)
+        if self._independent:
+            return with_known_total(responses, tally.users)
         return responses if self._has_buckets else float(responses[0])
+
+    @property
+    def _independent(self) -> bool:
+        """Whether there are buckets with independent noise."""
+        return self.response is None and not self.noise.shuffler.dummies.fixed_total
 
     @property
     def _has_buckets(self) -> bool:
@@ -281,9 +297,17 @@ class DummyCounts(Estimator):
         }
 
     def standard_error(self, users: int, held: Holding | None) -> float:
+        if self._independent:
+            return self._known_total.standard_error
         # The variance is convex in the count, so it is largest at 0 or at n.
         counts = np.array([0, users]) if held is None else self._answered(held.counts)
         return float(np.max(self.error_law(users, counts.astype(np.float64)).standard_error))
 
-    def error_law(self, users: int, unbiased: Answer) -> DummyError:
+    @property
+    def _known_total(self) -> KnownTotalError:
+        return KnownTotalError(self.task.domain, self.noise)
+
+    def error_law(self, users: int, unbiased: Answer) -> DummyError | KnownTotalError:
+        if self._independent:
+            return self._known_total
         return DummyError(users, self.noise, self.response, unbiased)

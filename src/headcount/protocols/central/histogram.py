@@ -4,10 +4,11 @@ Notation    n people, each in one bucket. The noise has m steps per person (here
             a = e^{−ε/(2m)}.
 Randomizer  None: people send their bucket to the curator.
 Analyzer    Each count + Z/m, with P(Z = z) = (1−a)/(1+a)·a^|z|. Z is drawn exactly, with ε/(2m) as
-            a rational number.
+            a rational number. Then the mean excess over n is subtracted (see `known_total`).
 Privacy     Replacing one value changes two counts by 1 each, so the guarantee is pure ε.
             `accounting.buckets` computes the privacy curve of these two buckets.
-Error       Unbiased. The variance of each bucket is 2a/(m(1−a))² for all data.
+Error       Unbiased. The variance of each bucket is 2a/(m(1−a))²·(1 − 1/d) for all data, with d
+            buckets.
 Messages    1, to a curator who must be trusted: the local ε is infinite.
 """
 
@@ -38,15 +39,19 @@ from headcount.core.tally import Tally
 from headcount.core.task import Holding, Task
 from headcount.core.tasks.histogram import Histogram
 from headcount.protocols.disclosure import Disclosure
-from headcount.protocols.fixed_point import RoundedError
 from headcount.protocols.geometric_error import GeometricError
+from headcount.protocols.known_total import (
+    KnownTotalError,
+    known_total_shifts,
+    with_known_total,
+)
 from headcount.randomness.discrete_laplace import discrete_laplace
 from headcount.randomness.sources import SecureSource
 
 
 @dataclass(frozen=True)
 class CuratedBuckets(Estimator):
-    """Counts buckets, and adds noise to every count."""
+    """Counts buckets, adds noise to every count, and subtracts the mean excess."""
 
     rate: Fraction  # ε/(2m)
     steps: int  # m
@@ -61,10 +66,11 @@ class CuratedBuckets(Estimator):
     def unbiased(self, tally: Tally, source: Source | None = None) -> Answer:
         source = source or SecureSource()
         noise = [discrete_laplace(source, self.rate) for _ in tally.counts]
-        return (tally.counts * self.steps + noise).astype(np.float64) / self.steps
+        noisy = (tally.counts * self.steps + noise).astype(np.float64) / self.steps
+        return with_known_total(noisy, tally.users)
 
     def shifts(self, users: int, alphabet: Alphabet) -> Shifts:
-        return Shifts(most=1.0, least=0.0)  # the noise is the curator's
+        return known_total_shifts(self.task.domain)  # the noise is the curator's
 
     def release_law(self, tally: Tally) -> Mapping[Any, Fraction] | None:
         most = tally.users * self.steps
@@ -81,8 +87,9 @@ class CuratedBuckets(Estimator):
     def standard_error(self, users: int, held: Holding | None) -> float:
         return self.error_law(users, None).standard_error
 
-    def error_law(self, users: int, unbiased: Answer) -> RoundedError:
-        return RoundedError(GeometricError(float(self.rate)), 1 / self.steps, users, 0.0)
+    def error_law(self, users: int, unbiased: Answer) -> KnownTotalError:
+        noise = GeometricError(float(self.rate))
+        return KnownTotalError(self.task.domain, noise, 1 / self.steps)
 
 
 @dataclass(frozen=True)

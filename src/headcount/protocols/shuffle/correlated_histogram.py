@@ -4,11 +4,13 @@ Notation    x ∈ {0, …, d−1} is a person's bucket, n the number of people; 
             ε1 = −ln a.
 Randomizer  Send +1 of bucket x, and for every bucket noise of +1 and −1 that mostly cancels (see
             `correlated_noise`).
-Analyzer    (number of +1) − (number of −1), in every bucket.
+Analyzer    (number of +1) − (number of −1), in every bucket. Then the mean excess over n is
+            subtracted (see `known_total`).
 Privacy     A person who moves changes two buckets, which are independent. δ is the exact divergence
             of these two buckets. Paper: two counts of (ε/2, δ/2) each.
 Error       Two-sided geometric noise of ε1 < ε/2 in each bucket if everyone is honest, for any d.
-            Central noise is that of ε/2.
+            Central noise is that of ε/2. Since n is known, the variance is 1 − 1/d times that of
+            the noise. `error_ratio` compares the noise with central noise before this factor.
 Bundles     With `max_slots=K`, or with `minimize="slots"`, nobody ever has more than K messages. A
             person then has noise in one secret bucket alone: see `capped_noise`.
 Messages    1 + 2d(a/(1−a) + rp/(1−p))/h, each a bucket and a sign. The local ε is infinite.
@@ -27,14 +29,21 @@ from headcount.accounting.laws import Law
 from headcount.core.cached import cached_property
 from headcount.core.estimate import Answer
 from headcount.core.estimator import Estimator
+from headcount.core.influence import Shifts
 from headcount.core.messages import Alphabet, Messages
 from headcount.core.randomizer import MOST_BUNDLES, BundleLaw, Randomizer
 from headcount.core.source import Source
 from headcount.core.tally import Tally
 from headcount.core.task import Holding
 from headcount.core.tasks.histogram import Histogram
-from headcount.protocols.capped_noise import CappedShares
+from headcount.protocols.capped_noise import CappedShares, CappedTotalError
 from headcount.protocols.correlated_noise import CorrelatedNoise
+from headcount.protocols.fixed_total import FixedTotalError
+from headcount.protocols.known_total import (
+    KnownTotalError,
+    known_total_shifts,
+    with_known_total,
+)
 from headcount.protocols.shuffle.correlated import Correlated, SignedCounts
 from headcount.randomness.draws import uniform
 
@@ -143,8 +152,18 @@ class SignedBuckets(SignedCounts):
         return Estimator.count(self, payload)
 
     def unbiased(self, tally: Tally, source: Source | None = None) -> Answer:
-        mean = float(tally.users * self.noise.mean)
-        return (tally.counts[::2] - tally.counts[1::2]).astype(np.float64) - mean
+        return with_known_total(tally.counts[::2] - tally.counts[1::2], tally.users)
+
+    def shifts(self, users: int, alphabet: Alphabet) -> Shifts:
+        return known_total_shifts(self.task.domain, most=1.0, least=-1.0)
+
+    def standard_error(self, users: int, held: Holding | None) -> float:
+        return self.error_law(users, None).standard_error
+
+    def error_law(self, users: int, unbiased: Answer) -> FixedTotalError:
+        if isinstance(self.noise, CappedShares):
+            return CappedTotalError(self.task.domain, self.noise.error(users))
+        return KnownTotalError(self.task.domain, self.noise.error(users))
 
     def true_counts(self, held: Holding) -> NDArray[np.int64]:
         return held.counts

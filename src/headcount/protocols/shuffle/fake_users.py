@@ -3,11 +3,13 @@
 Notation    x ∈ {0, …, d−1} is a person's bucket, n the number of people; h of them are honest. μ is
             the expected noise per bucket.
 Randomizer  Send x, and Poisson(dμ/h) more messages, each a uniform bucket.
-Analyzer    In every bucket, the number of messages minus the mean nμ/h of the noise.
+Analyzer    In every bucket, the number of messages minus its mean over all buckets, plus n/d. This
+            subtracts the mean nμ/h of the noise, and then the mean excess (see `known_total`).
 Privacy     The noise of the honest people is Poisson(μ) in every bucket, independently. A person
             who moves changes two buckets. δ is the exact divergence of these two buckets: (N+1, N')
             against (N, N'+1). Paper: μ = (32/ε²) ln(2/δ).
-Error       Poisson(nμ/h) minus its mean in each bucket, for any d and all data.
+Error       The noise is Poisson(nμ/h) in each bucket, for any d and all data. Since n is known, the
+            variance is (1 − 1/d)·nμ/h. A yes/no question as two buckets has half of nμ/h.
 Messages    1 + dμ/h, each a bucket. Their number does not depend on x, but x is one of them. So the
             local ε is infinite.
 """
@@ -18,7 +20,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
 from itertools import combinations_with_replacement
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,6 +28,7 @@ from numpy.typing import NDArray
 from headcount.accounting import laws
 from headcount.accounting.buckets import MovedCurve
 from headcount.accounting.calibration import least_private
+from headcount.accounting.laws import Law
 from headcount.core.budget import Budget, Trust
 from headcount.core.bundles import RESERVED
 from headcount.core.cached import cached_property
@@ -43,6 +46,11 @@ from headcount.core.table import short
 from headcount.core.tally import Tally
 from headcount.core.task import Holding
 from headcount.core.tasks.histogram import Histogram
+from headcount.protocols.known_total import (
+    KnownTotalError,
+    known_total_shifts,
+    with_known_total,
+)
 from headcount.randomness.draws import uniform
 from headcount.randomness.shares import poisson_share
 from headcount.randomness.table import ThresholdTable
@@ -118,22 +126,24 @@ class BucketRandomizer(PoissonNoise):
 
 @dataclass(frozen=True)
 class PoissonError:
-    """The error of a bucket: a Poisson(mean) variable minus its mean."""
+    """The error of a bucket if the total is not known: Poisson(mean) minus its mean."""
 
     mean: Fraction
+
+    lattice: ClassVar[int] = 1
 
     @property
     def standard_error(self) -> float:
         return math.sqrt(self.mean)
 
-    def margins(self, confidence: float) -> tuple[float, float]:
-        low, high = laws.poisson(self.mean).central_interval(confidence)
-        return float(self.mean - low), float(high - self.mean)
+    @property
+    def law(self) -> Law:
+        return laws.poisson(self.mean)
 
 
 @dataclass(frozen=True)
 class NoisyBuckets(Estimator):
-    """Subtracts the mean nμ/h of the noise from the number of messages in every bucket."""
+    """Subtracts the mean excess over n from the number of messages in every bucket."""
 
     noise: Fraction  # μ/h
 
@@ -145,16 +155,16 @@ class NoisyBuckets(Estimator):
         return held.counts + poisson(source, self.noise * held.users, len(held.counts))
 
     def unbiased(self, tally: Tally, source: Source | None = None) -> Answer:
-        return tally.counts - float(self.noise * tally.users)
+        return with_known_total(tally.counts, tally.users)
 
     def shifts(self, users: int, alphabet: Alphabet) -> Shifts:
-        return Shifts(most=1.0, least=0.0, person=-float(self.noise))
+        return known_total_shifts(self.task.domain)
 
     def standard_error(self, users: int, held: Holding | None) -> float:
-        return PoissonError(self.noise * users).standard_error
+        return self.error_law(users, None).standard_error
 
-    def error_law(self, users: int, unbiased: Answer) -> PoissonError:
-        return PoissonError(self.noise * users)
+    def error_law(self, users: int, unbiased: Answer) -> KnownTotalError:
+        return KnownTotalError(self.task.domain, PoissonError(self.noise * users))
 
 
 # Calibration and privacy ----------------------------------------------------------------------

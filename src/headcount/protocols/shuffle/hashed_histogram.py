@@ -71,7 +71,6 @@ from headcount.core.tasks.histogram import Histogram
 from headcount.protocols.seeds import words_of
 from headcount.protocols.shuffle.fake_users import (
     FakeUsers,
-    PoissonError,
     PoissonNoise,
     least_noise,
 )
@@ -141,12 +140,13 @@ class HashRandomizer(PoissonNoise):
 
 
 @dataclass(frozen=True, eq=False)
-class MatchError(PoissonError):
+class MatchError:
     """The error of a bucket: N minus its mean, divided by 1 − 1/b.
 
     Here N ~ Poisson(mean) + Bin(users − c, 1/b).
     """
 
+    mean: Fraction
     users: int
     cells: int
     counts: Any  # the count c of every bucket, or an estimate of it

@@ -12,7 +12,8 @@ Shuffler    Add the dummies, and mix. With a = e^{−ε/2}, P(z) is proportional
             two-sided geometric of rate ε around T/2, cut off at 0 and T. For many buckets the
             numbers Z_b are independent (`total="free"`). If δ = 0, the shuffler sometimes throws
             away the messages of all people (see `protocols.dummies`).
-Analyzer    Subtract T/2 from the number of messages with each value.
+Analyzer    Subtract T/2 from the number of messages with each value. If the numbers Z_b are
+            independent, also subtract the mean excess over n (see `known_total`).
 Privacy     Only the dummies hide people. So the guarantee needs no honest people, and holds against
             the analyzer and all other people together. δ is the probability that the dummies of
             one value are at an end of their range. T is the least even number with which δ is
@@ -24,7 +25,8 @@ Privacy     Only the dummies hide people. So the guarantee needs no honest peopl
             own dummies, and the guarantee holds against the analyzer and all shufflers but one.
 Error       Unbiased. The variance is that of Z_b for all data, and two buckets have the covariance
             −Var/(d−1). It is at most that of a curator's noise, and less for few buckets, because
-            the number of people is known. s shufflers have √s times this error.
+            the number of people is known. Independent numbers have the variance (1 − 1/d)·Var(Z_b).
+            s shufflers have √s times this error.
 Messages    1, and d·T/2 dummies in all. If shuffler and analyzer collude, only the random responses
             protect people.
 """

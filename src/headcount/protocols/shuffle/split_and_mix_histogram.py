@@ -7,7 +7,7 @@ Randomizer  Add a share Z1 − Z2 of geometric noise to each count, Z1, Z2 ~ NB(
             modulo q that add up to it and are otherwise uniform. With `buckets`, each result is a
             secret of its own: send, for each bucket, m pairs of the bucket and a share.
 Analyzer    The sum of all shares of each bucket modulo q, read as a number between about −q/2 + n/2
-            and q/2 + n/2.
+            and q/2 + n/2. Then the mean excess over n is subtracted (see `known_total`).
 Privacy     Replacing one value changes two sums by 1 each. Each sum has the noise of a curator, of
             ε/2, so the sums alone are ε-private. The shares of a secret of Q elements are within
             2^−σ of messages that depend only on its sum, if h ≥ 19 and
@@ -17,8 +17,9 @@ Privacy     Replacing one value changes two sums by 1 each. Each sum has the noi
             these and have the same law for both neighbors. The total variation of the tables of
             noise of two buckets is added to 2^−σ.
 Error       Geometric noise of ε/2 in each bucket if everyone is honest, as in central trust, and
-            otherwise n/h times its variance. Buckets are independent. A bucket with its noise
-            exceeds the range of q with probability below 2^−99.
+            otherwise n/h times its variance. Buckets are independent. Since n is known, the
+            variance is 1 − 1/d times that of the noise. A bucket with its noise exceeds the range
+            of q with probability below 2^−99.
 Messages    `vectors`: m messages of d·b bits, where m grows with d. `buckets`: d·m messages of b
             bits and a bucket. All messages of one person together reveal the value, apart from a
             little noise. So the local ε is infinite. If one message is lost, the answer is refused.
@@ -51,7 +52,7 @@ from headcount.core.table import short
 from headcount.core.tally import Tally
 from headcount.core.task import Holding, Task
 from headcount.core.tasks.histogram import Histogram
-from headcount.protocols.geometric_error import GeometricError
+from headcount.protocols.known_total import KnownTotalError, with_known_total
 from headcount.protocols.secret_sharing import SecretSharing, SharedNoise, add_noise, read, split
 from headcount.randomness.shares import LEAST_GAMMA, NegativeBinomialShare
 
@@ -163,20 +164,21 @@ class BucketSums(Estimator):
         return self._modulo((held.counts + noise).view(np.uint64))
 
     def unbiased(self, tally: Tally, source: Source | None = None) -> Answer:
-        return read(tally.counts, self.modulus, tally.users).astype(np.float64)
+        return with_known_total(read(tally.counts, self.modulus, tally.users), tally.users)
 
     def shifts(self, users: int, alphabet: Alphabet) -> Shifts:
         # One share changes the sum of a bucket to any number modulo q. Everybody sends a share of
         # every bucket, so one person can change all of them.
-        most = (users + self.modulus) // 2
-        answers = (float(most + 1 - self.modulus), float(most))
-        return Shifts(0.0, 0.0, everywhere=True, answers=answers)
+        # An answer is largest if its own sum is largest and all other sums are smallest.
+        own = 1 / self.task.domain
+        apart = (self.modulus - 1) * (1 - own)
+        return Shifts(0.0, 0.0, everywhere=True, answers=(users * own - apart, users * own + apart))
 
     def standard_error(self, users: int, held: Holding | None) -> float:
-        return self.noise.error(users).standard_error
+        return self.error_law(users, None).standard_error
 
-    def error_law(self, users: int, unbiased: Answer) -> GeometricError:
-        return self.noise.error(users)
+    def error_law(self, users: int, unbiased: Answer) -> KnownTotalError:
+        return KnownTotalError(self.task.domain, self.noise.error(users))
 
 
 # Calibration and privacy ----------------------------------------------------------------------
