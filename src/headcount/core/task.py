@@ -100,6 +100,21 @@ class Task(ABC):
         return False
 
     @property
+    def codes(self) -> Sequence[int]:
+        """All encoded values, in the order of `holding`, if they can be listed."""
+        return range(self.domain)
+
+    @property
+    def contrasting(self) -> Sequence[Any]:
+        """A few values that differ as much as possible, for audits. By default, these are three
+        buckets, or both ends and the middle of a range.
+        """
+        if not self.numbered and self.bounded is not None:
+            return self.bounded.contrasting
+        held = list(self.buckets) if self.buckets else list(range(self.domain))
+        return list(dict.fromkeys([held[0], held[-1], *held[1:2]]))
+
+    @property
     def encoded_dtype(self) -> np.dtype[Any]:
         """The type of encoded values.
 
@@ -127,7 +142,7 @@ class Task(ABC):
                 f"each value, none negative, with a sum of 1 to {MOST_USERS}, "
                 f"got {checks.shown(counts)}"
             )
-        return Holding(np.arange(self.domain), array.astype(np.int64))
+        return Holding(np.array(self.codes), array.astype(np.int64))
 
     def example(self, users: int) -> Counts:
         """What a made-up crowd holds, for comparisons. By default, values are equally common."""

@@ -18,14 +18,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import lru_cache
-from itertools import product
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from headcount.accounting import laws
-from headcount.accounting.geometric import listed_law, noise_law
+from headcount.accounting.geometric import listed_laws, noise_law
 from headcount.accounting.laws import Law
 from headcount.core.cached import cached_property
 from headcount.core.estimate import Answer
@@ -286,15 +285,7 @@ class DummyCounts(Estimator):
         # If people's messages are thrown away, all dummies may be alike.
         kept = self.noise.shuffler.pure_epsilon is None
         most = tally.users + (shufflers * dummies.most if kept else dummies.total)
-        if rate is None or (most + 1) ** len(copies) > MOST_BUNDLES:
-            return None
-        every = [listed_law(int(number), most, rate) for number in copies]
-        return {
-            outcome: math.prod(
-                (law[z] for law, z in zip(every, outcome, strict=True)), start=Fraction(1)
-            )
-            for outcome in product(range(most + 1), repeat=len(copies))
-        }
+        return None if rate is None else listed_laws(copies.tolist(), most, rate, MOST_BUNDLES)
 
     def standard_error(self, users: int, held: Holding | None) -> float:
         if self._independent:

@@ -16,14 +16,13 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
-from itertools import product
 from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from headcount.accounting.buckets import MovedCurve
-from headcount.accounting.geometric import listed_law, moved_laws
+from headcount.accounting.geometric import listed_laws, moved_laws
 from headcount.core.budget import Trust
 from headcount.core.cached import cached_property
 from headcount.core.estimate import Answer
@@ -73,16 +72,8 @@ class CuratedBuckets(Estimator):
         return known_total_shifts(self.task.domain)  # the noise is the curator's
 
     def release_law(self, tally: Tally) -> Mapping[Any, Fraction] | None:
-        most = tally.users * self.steps
-        if (most + 1) ** self.task.domain > MOST_BUNDLES:
-            return None
-        every = [listed_law(int(c) * self.steps, most, self.rate) for c in tally.counts]
-        return {
-            outcome: math.prod(
-                (law[z] for law, z in zip(every, outcome, strict=True)), start=Fraction(1)
-            )
-            for outcome in product(range(most + 1), repeat=self.task.domain)
-        }
+        levels = (tally.counts * self.steps).tolist()
+        return listed_laws(levels, tally.users * self.steps, self.rate, MOST_BUNDLES)
 
     def standard_error(self, users: int, held: Holding | None) -> float:
         return self.error_law(users, None).standard_error
