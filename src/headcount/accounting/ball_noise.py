@@ -270,9 +270,11 @@ def _slice(boxes: int, ticks: int, radius: int) -> NDArray[np.float64]:
     found = np.zeros(radius + 1)
     ends = limit - np.arange(radius + 1)
     for a in range(boxes):
-        for b in range(boxes - a):
-            weight = _chosen(others, a, b) * float(radius) ** (a + b - others)
-            found += weight * within[a][ends] * within[b][-1]
+        negative = sum(
+            _chosen(others, a, b) * float(radius) ** (a + b - others) * float(within[b][-1])
+            for b in range(boxes - a)
+        )
+        found += negative * within[a][ends]
     shares: NDArray[np.float64] = found / (2 * found.sum() - found[0])
     return shares
 
