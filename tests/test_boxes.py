@@ -3,7 +3,8 @@
 import itertools
 import json
 import math
-from collections import Counter
+import pickle
+from collections import Counter, defaultdict
 from functools import cache
 from typing import Any
 
@@ -13,6 +14,7 @@ import pytest
 import headcount as hc
 from commands import Headcount
 from enumeration import log_likelihood_ratio
+from headcount.core.task import task_from
 
 ALARM = 1e-6
 CUBE, GEOMETRIC = "central.cube", "central.geometric"
@@ -123,7 +125,7 @@ def test_curve_is_that_of_every_change(boxes: int, ticks: int, epsilon: float, r
     noise, chances, total = law(boxes, ticks, epsilon, reach)
     rows = values_of(boxes, ticks)
     changes = {tuple(np.subtract(a, b).tolist()) for a, b in itertools.permutations(rows, 2)}
-    worst: Counter[float] = Counter()
+    worst: dict[float, float] = defaultdict(float)
     for change in changes:
         others = np.exp(-epsilon * size(noise + np.array(change), ticks)) / total
         assert np.abs(np.log(chances / others)).max() <= epsilon * (1 + 1e-12)
@@ -248,7 +250,8 @@ def test_tiny_epsilon_has_safe_margins(boxes: int, ticks: int) -> None:
 
 def test_values_are_collections_rows_or_numbers() -> None:
     task = hc.Boxes(["bus", "train", "car"], at_most=2)
-    assert task.encode([["bus", "car"], [], {"train"}, ("car",)]).tolist() == [5, 0, 2, 4]
+    people: Any = [["bus", "car"], [], {"train"}, ("car",)]
+    assert task.encode(people).tolist() == [5, 0, 2, 4]
     rows = [[1, 0, 1], [0, 0, 0], [0, 1, 0], [0, 0, 1]]
     assert task.encode(rows).tolist() == [5, 0, 2, 4]
     assert task.encode(np.array(rows)).tolist() == [5, 0, 2, 4]
@@ -257,6 +260,7 @@ def test_values_are_collections_rows_or_numbers() -> None:
     assert task.encode([5]).dtype == np.uint8
     wide = hc.Boxes([str(number) for number in range(62)])
     assert wide.encode([["61", "0"]]).tolist() == [2**61 + 1]
+    wrong: Any
     for wrong in (
         [["bus"], ["plane"]],
         [["bus"], ["bus", "bus"]],
@@ -278,15 +282,30 @@ def test_values_are_collections_rows_or_numbers() -> None:
 
 
 def test_settings_that_are_refused() -> None:
+    labels: Any
     for labels in ([], "ab", 3, ["a", ""], ["a", 1], [f"{n}" for n in range(63)], None):
         with pytest.raises(hc.InvalidParameter, match="`labels` must be 1 to 62 words"):
             hc.Boxes(labels)
     with pytest.raises(hc.InvalidParameter, match="different from each other"):
         hc.Boxes(["a", "a"])
+    most: Any
     for most in (0, 3, 1.5, "two"):
         with pytest.raises(hc.InvalidParameter, match="`at_most` must be"):
             hc.Boxes(["a", "b"], at_most=most)
     assert hc.Boxes(["a", "b"]) == hc.Boxes(["a", "b"], at_most=2)
+    task = hc.Boxes(["a", "b", "c"], at_most=2)
+    assert task_from(json.loads(json.dumps(task.to_dict()))) == task
+    assert pickle.loads(pickle.dumps(task)) == task
+    assert task.changed(at_most=3) == hc.Boxes(["a", "b", "c"])
+
+
+def test_all_values_are_listed() -> None:
+    for boxes, ticks in ((4, 2), (3, 3), (5, 1)):
+        rows = values_of(boxes, ticks)
+        codes = [sum(tick << place for place, tick in enumerate(row)) for row in rows]
+        assert list(task_of(boxes, ticks).codes) == sorted(codes)
+    with pytest.raises(hc.InvalidParameter, match="values must be given"):
+        _ = task_of(60, 30).codes
 
 
 def test_answers() -> None:
@@ -299,6 +318,7 @@ def test_answers() -> None:
     assert answer.total is None
     assert "train" in str(answer)
     # Counts of people by their numbers, or for all seven values.
+    counts: Any
     for counts in ({5: 1, 1: 1, 0: 1, 3: 1}, [1, 1, 0, 1, 0, 1, 0]):
         assert protocol.simulate(counts, hc.SeededSource(1)).counts.tolist() == [3, 1, 1]
     with pytest.raises(hc.InvalidValue):

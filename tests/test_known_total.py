@@ -1,7 +1,7 @@
 """Histograms with independent noise, from which the mean excess over n is subtracted."""
 
 import math
-from collections import Counter
+from collections import defaultdict
 from typing import Any
 
 import numpy as np
@@ -75,7 +75,7 @@ def corrected(values: Any, masses: Any, buckets: int) -> tuple[Any, Any]:
     ],
 )
 def test_error_and_intervals_are_those_of_the_law(name: str, buckets: int) -> None:
-    options = {"total": "free"} if name == "shuffle.noisy-shuffler" else {}
+    options: dict[str, Any] = {"total": "free"} if name == "shuffle.noisy-shuffler" else {}
     protocol = build(name, buckets, **options)
     values, masses = one_bucket(protocol)
     errors, law = corrected(values, masses, buckets)
@@ -104,10 +104,11 @@ def test_noise_in_one_secret_bucket_has_its_own_law() -> None:
     )
     # A person adds (number of +1) − (number of −1) to each bucket, and the analyzer subtracts the
     # mean of the three. The person holds bucket 0.
-    single: Counter[int] = Counter()
-    for bundle, chance in protocol.law(0).items():
+    single: dict[int, float] = defaultdict(float)
+    for bundle, chance in (protocol.law(0) or {}).items():
         counts = np.zeros(buckets, dtype=int)
         for code, copies in bundle:
+            assert isinstance(code, int)
             counts[code // 2] += -copies if code % 2 else copies
         single[buckets * int(counts[0] - 1) - int(counts.sum() - 1)] += float(chance)
     drawn = protocol.simulate([30, 20, 10], hc.SeededSource(2))

@@ -146,7 +146,7 @@ def test_ten_thousand_buckets_at_every_epsilon(epsilon: float) -> None:
 
 def test_buckets_are_correlated_in_densities() -> None:
     """A sum of two of three buckets errs as much as the third."""
-    error = build(3).estimate(hc.Tally(np.array([4, 4, 2]), 10, NAME)).error_law
+    error: Any = build(3).estimate(hc.Tally(np.array([4, 4, 2]), 10, NAME)).error_law
     pairs = np.array([[1.0, 1.0, 0.0], [1.0, 0.0, 0.0], [1.0, 1.0, 1.0], [1.0, -1.0, 0.0]])
     variance = error.standard_error**2
     expected = np.sqrt(np.array([1.0, 1.0, 0.0, 3.0]) * variance)

@@ -50,7 +50,6 @@ def test_every_task_is_found_by_its_name(name: str) -> None:
         hc.Histogram(5),
         hc.Histogram(["a", "b"], open=True),
         hc.Density(0, 1, 2.0, points=16),
-        hc.Boxes(["a", "b", "c"], at_most=2),
         TASK,
     ],
     ids=str,

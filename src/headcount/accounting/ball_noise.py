@@ -65,7 +65,7 @@ class BallNoise:
     def size(self, radius: int) -> int:
         """The number |B_j| of noises in a ball."""
         if self.is_cube:
-            return (2 * radius + 1) ** self.boxes
+            return int((2 * radius + 1) ** self.boxes)
         return sum(weight for _, weight in self.patterns(radius))
 
     def patterns(self, radius: int) -> list[tuple[tuple[int, int], int]]:
@@ -82,7 +82,7 @@ class BallNoise:
     def _squares(self, radius: int) -> int:
         """Q_j, the sum of z_1² over a ball."""
         if self.is_cube:
-            return (2 * radius + 1) ** self.boxes * radius * (radius + 1) // 3
+            return int((2 * radius + 1) ** self.boxes) * radius * (radius + 1) // 3
         others, limit = self.boxes - 1, self.ticks * radius
         ways = [sums_within(number, radius, limit) for number in range(self.boxes)]
         total = 0
@@ -151,7 +151,7 @@ class BallNoise:
         with localcontext(prec=digits):
             x = self._ratio()
             terms = enumerate(_numerator(squares, self.boxes + 3))
-            above = sum(Decimal(one) * x**i for i, one in terms)
+            above = sum((one * x**i for i, one in terms), Decimal(0))
             return float(above / sum(self.weights(digits)) / (1 - x) ** 2)
 
     @property

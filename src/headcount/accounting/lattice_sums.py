@@ -41,7 +41,7 @@ class Term:
     @cached_property
     def _away(self) -> NDArray[np.float64]:
         """How far the values are from the mean of one copy."""
-        return self.values - self._middle
+        return self.values.astype(np.float64) - self._middle
 
     @property
     def mean(self) -> float:

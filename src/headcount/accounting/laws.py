@@ -78,7 +78,7 @@ class Law:
     def binned(self, step: int) -> "Law":
         """The law of ⌊X/step⌋."""
         first = self.start // step
-        mass = np.bincount(self.values // step - first, self.mass)
+        mass = np.bincount(self.values // step - first, self.mass).astype(np.float64)
         return replace(self, start=first, mass=mass, slack=self.slack + step * ROUNDING)
 
     def plus_geometric(self, ratio: float) -> "Law":

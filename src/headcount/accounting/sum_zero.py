@@ -82,7 +82,7 @@ class SumZero:
         weights, d = self.weights(_DIGITS), self.buckets
         with localcontext(prec=_DIGITS):
             x = _ratio(self.epsilon)
-            moved = sum(k * weight for k, weight in enumerate(weights)) / sum(weights)
+            moved = sum((k * weight for k, weight in enumerate(weights)), Decimal(0)) / sum(weights)
             mean = moved + self.parts * x / (1 - x)
             return float(2 * (d - 1) * ((1 + x) * mean + x * d) / (d * (d + 1) * (1 - x)))
 

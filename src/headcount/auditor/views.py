@@ -82,7 +82,7 @@ def neighbors(protocol: Protocol, view: View) -> list[tuple[Any, Any]]:
     """Pairs of datasets to try. One person's value differs. The other people all hold the first
     value, all hold the second, hold half of each, or all hold a third value.
     """
-    values = protocol.task.contrasting
+    values = some_values(protocol)
     pairs = [(values[0], other) for other in values[1:]]
     if view is View.LOCAL:
         return pairs
@@ -102,6 +102,19 @@ def seen_people(protocol: Protocol) -> int:
     adds the noise, nobody's honesty matters.
     """
     return protocol.crowd.users if protocol.shuffler.adds else protocol.crowd.honest
+
+
+def some_values(protocol: Protocol) -> Sequence[Any]:
+    """Some values that people may hold: three buckets, or both ends and the middle of a range."""
+    task = protocol.task
+    if task.numbered or task.bounded is None:
+        held: Sequence[Any] = task.listed_values or task.codes
+        if task.open_values and task.buckets:
+            held = task.buckets
+        return list(dict.fromkeys([held[0], held[-1], *held[1:2]]))
+    low, high = task.bounded.low, task.bounded.high
+    middle = (low + high) / 2
+    return [low, high, math.floor(middle) if task.bounded.whole else middle]
 
 
 def crowd_of(randomizer: Mechanism) -> Mechanism:

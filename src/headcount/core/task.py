@@ -101,18 +101,8 @@ class Task(ABC):
 
     @property
     def codes(self) -> Sequence[int]:
-        """All encoded values, in the order of `holding`, if they can be listed."""
+        """All encoded values of a task without bounds, in the order of `holding`."""
         return range(self.domain)
-
-    @property
-    def contrasting(self) -> Sequence[Any]:
-        """A few values that differ as much as possible, for audits. By default, these are three
-        buckets, or both ends and the middle of a range.
-        """
-        if not self.numbered and self.bounded is not None:
-            return self.bounded.contrasting
-        held = list(self.buckets) if self.buckets else list(range(self.domain))
-        return list(dict.fromkeys([held[0], held[-1], *held[1:2]]))
 
     @property
     def encoded_dtype(self) -> np.dtype[Any]:

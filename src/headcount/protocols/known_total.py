@@ -48,6 +48,8 @@ def known_total_shifts(buckets: int, most: float = 1.0, least: float = 0.0) -> S
 class IndependentNoise(Protocol):
     """The noise of one bucket: Z, or a number that differs from Z by a constant."""
 
+    def __hash__(self) -> int: ...
+
     @property
     def standard_error(self) -> float: ...
 

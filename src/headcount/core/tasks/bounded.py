@@ -1,7 +1,6 @@
 """The sum and the mean of people's numbers, which lie within bounds."""
 
-import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from fractions import Fraction
 from typing import Any
@@ -84,11 +83,6 @@ class Bounded(Task):
     @property
     def encoded_dtype(self) -> np.dtype[Any]:
         return np.dtype(np.int64 if self.whole else np.float64)
-
-    @property
-    def contrasting(self) -> Sequence[float]:
-        middle = (self.low + self.high) / 2
-        return [self.low, self.high, math.floor(middle) if self.whole else middle]
 
     @property
     def span(self) -> Fraction:

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain, combinations
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,7 @@ from headcount.core.task import Counts, Holding, Task
 from headcount.core.values import array_of_counts, bad_value, evenly, vector
 
 MOST_BOXES = 62
+_MOST_LISTED = 2**20
 
 
 @dataclass(frozen=True, init=False)
@@ -76,8 +78,14 @@ class Boxes(Task):
     def codes(self) -> Sequence[int]:
         if self.numbered:
             return range(self.domain)
-        every = range(1 << len(self.labels))
-        return [code for code in every if code.bit_count() <= self.at_most]
+        if self.domain > _MOST_LISTED:
+            raise InvalidParameter(
+                f"values must be given, since boxes with at most {_MOST_LISTED} values are listed, "
+                f"got {self}"
+            )
+        places = [1 << place for place in range(len(self.labels))]
+        every = (combinations(places, ticks) for ticks in range(self.at_most + 1))
+        return sorted(sum(ticked) for ticked in chain.from_iterable(every))
 
     @property
     def numbered(self) -> bool:
@@ -91,12 +99,6 @@ class Boxes(Task):
     def allowed(self) -> str:
         limit = "" if self.numbered else f"at most {self.at_most} of "
         return f"a collection of {limit}the boxes {checks.few(self.labels)}"
-
-    @property
-    def contrasting(self) -> Sequence[int]:
-        first = (1 << self.at_most) - 1
-        last = first << (len(self.labels) - self.at_most)
-        return list(dict.fromkeys([first, last if last != first else 0, 1]))
 
     @cached_property
     def _places(self) -> dict[str, int]:
@@ -133,7 +135,8 @@ class Boxes(Task):
             whole = (values >= 0) & (values < min(limit, 2**53)) & (values == np.floor(values))
         else:
             whole = (values >= 0) & (values < limit)
-        return whole & (ticks_of(np.where(whole, values, 0)) <= self.at_most)
+        few: NDArray[np.bool_] = whole & (ticks_of(np.where(whole, values, 0)) <= self.at_most)
+        return few
 
     def _code(self, value: Collection[Any]) -> int:
         """The number of a collection of labels, or of a row. It is negative if there is none."""
