@@ -33,7 +33,7 @@ SMALL_TASKS: list[hc.Task] = [
     hc.Sum(-1, 1, whole=True),
     hc.Mean(-0.5, 1),
     hc.Density(-0.5, 1, points=6),
-    hc.Boxes(["a", "b"]),
+    hc.Boxes(["a", "b"], at_most=1),
 ]
 # Crowds that are small enough to enumerate every view. Quick tests try the first feasible ones: one
 # in which everybody is honest, and one in which not everybody is.
