@@ -15,6 +15,7 @@ import headcount as hc
 from commands import Headcount
 from enumeration import log_likelihood_ratio
 from headcount.core.task import task_from
+from headcount.randomness.ball_noise import sum_within
 
 ALARM = 1e-6
 CUBE, GEOMETRIC = "central.cube", "central.geometric"
@@ -220,6 +221,19 @@ def test_noise_has_its_law_and_no_other(boxes: int, ticks: int, epsilon: float, 
 
     assert min(fits(epsilon, range(boxes))) > ALARM
     assert max(fits(1.4 * epsilon, [0]) + fits(epsilon / 1.4, [0])) < ALARM
+
+
+@pytest.mark.parametrize(
+    ("number", "largest", "limit"), [(3, 4, 8), (3, 4, 6), (3, 4, 9), (4, 5, 7), (1, 2, 1)]
+)
+def test_numbers_with_a_limited_sum_are_uniform(number: int, largest: int, limit: int) -> None:
+    every = itertools.product(range(1, largest + 1), repeat=number)
+    possible = [numbers for numbers in every if sum(numbers) <= limit]
+    source = hc.SeededSource(12)
+    seen = Counter(tuple(sum_within(source, number, largest, limit).tolist()) for _ in range(1000))
+    assert set(seen) == set(possible)
+    even = dict.fromkeys(possible, 1 / len(possible))
+    assert len(possible) == 1 or log_likelihood_ratio(seen, even)[1] > ALARM
 
 
 @pytest.mark.parametrize(
