@@ -6,8 +6,8 @@ Analyzer    The counts should add up to n. Subtract the mean excess (Σy − n)/
 Error       Unbiased. The error of bucket b is Z_b − ΣZ/d, with the variance σ²·(1 − 1/d). Its exact
             law is that of ((d−1)·Z_b − Σ_{a≠b} Z_a)/d. For many buckets or much noise, margins are
             bounded by those of Z_b and of ΣZ/d together.
-Messages    What one message adds to its bucket, it adds with a factor 1 − 1/d. The other buckets
-            change by −1/d times as much. One more person adds 1/d to every bucket.
+Messages    If a message adds e to the count of its bucket, it adds (1 − 1/d)·e to the answer there,
+            and −e/d to all other answers. One more person adds 1/d to every answer.
 """
 
 import math
