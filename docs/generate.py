@@ -68,6 +68,12 @@ QUESTIONS = {
         hc.Histogram(50),
         "of one of 50 buckets",
     ),
+    "boxes": Question(
+        'hc.Boxes(["bus", "train", "car"], at_most=2)',
+        '[["bus", "car"] if i % 3 else ["train"] for i in range(1000)]',
+        hc.Boxes([f"box {number}" for number in range(1, 11)], at_most=3),
+        "of one of 10 boxes with at most 3 ticks",
+    ),
     "density": Question(
         "hc.Density(0, 120, smoothness=1)",
         "[18 + i * 37 % 73 for i in range(1000)]",

@@ -30,8 +30,10 @@ SLOW_RUNS = {
 }
 # One person's messages alone are not private: the local ε is infinite.
 NOTHING_ALONE = {
+    "central.cube",
     "central.geometric",
     "central.laplace",
+    "central.sum-zero",
     "shuffle.correlated",
     "shuffle.correlated-histogram",
     "shuffle.correlated-sum",

@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from headcount.core.tally import Tally
     from headcount.core.task import Task
     from headcount.core.tasks.bounded import Mean, Sum
+    from headcount.core.tasks.boxes import Boxes
     from headcount.core.tasks.count import Count
     from headcount.core.tasks.density import Density
     from headcount.core.tasks.histogram import Histogram
@@ -68,6 +69,7 @@ __all__ = [
     "Audit",
     "Batch",
     "Bound",
+    "Boxes",
     "Budget",
     "BudgetExhausted",
     "Candidate",

@@ -77,6 +77,12 @@ class Law:
         last = len(self.mass) - int(np.searchsorted(above, rare / 2))
         return Law(self.start + first, self.mass[first:last], self.slack, self.tail + 2 * rare)
 
+    def binned(self, step: int) -> "Law":
+        """The law of ⌊X/step⌋."""
+        first = self.start // step
+        mass = np.bincount(self.values // step - first, self.mass).astype(np.float64)
+        return replace(self, start=first, mass=mass, slack=self.slack + step * ROUNDING)
+
     def plus_geometric(self, ratio: float) -> "Law":
         """The law of X + Y for Y ~ NB(1, ratio) (see `negative_binomial`).
 

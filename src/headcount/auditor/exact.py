@@ -186,9 +186,9 @@ def _nothing(outcome: Any) -> bool:
 def _values(protocol: Protocol) -> Sequence[Any]:
     """All values that people may hold."""
     task, bounded = protocol.task, protocol.task.bounded
-    if bounded is None:
-        return range(task.domain)
-    if bounded.whole and bounded.domain <= MOST_VALUES:
+    if bounded is None and task.domain <= MOST_VALUES:
+        return task.codes
+    if bounded is not None and bounded.whole and bounded.domain <= MOST_VALUES:
         return range(int(bounded.low), int(bounded.high) + 1)
     raise InvalidParameter(f"`values` must be given for a task that lists none, got {task}")
 

@@ -108,7 +108,9 @@ def some_values(protocol: Protocol) -> Sequence[Any]:
     """Some values that people may hold: three buckets, or both ends and the middle of a range."""
     task = protocol.task
     if task.numbered or task.bounded is None:
-        held = list(task.buckets) if task.buckets else list(range(task.domain))
+        held: Sequence[Any] = task.listed_values or task.codes
+        if task.open_values and task.buckets:
+            held = task.buckets
         return list(dict.fromkeys([held[0], held[-1], *held[1:2]]))
     low, high = task.bounded.low, task.bounded.high
     middle = (low + high) / 2

@@ -16,8 +16,8 @@ from headcount.plot.report_page import check_report_path
 
 _OF_RUNS = ("--dataset", "--neighbor", "--batch", "--runs", "--confidence")
 _OF_PROTOCOL = (
-    "--report", "--honest", "--calibration", "--buckets", "--open", "--low", "--high", "--whole",
-    "--smoothness", "--option",
+    "--report", "--honest", "--calibration", "--buckets", "--open", "--labels", "--at-most",
+    "--low", "--high", "--whole", "--smoothness", "--option",
 )  # fmt: skip
 
 

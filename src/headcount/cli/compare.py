@@ -115,11 +115,13 @@ def compare(
 
 
 def _exemplary(task: str, question: TaskOptions) -> TaskOptions:
-    """The options of a task, with bounds from 0 to 1 or 20 buckets if there are none."""
+    """The options of a task. By default, there are 20 buckets, 10 boxes, or bounds of 0 and 1."""
     if task in ("sum", "mean", "density") and question.low is None and question.high is None:
         return replace(question, low=0.0, high=1.0)
     if task == "histogram" and question.buckets is None:
         return replace(question, buckets="20")
+    if task == "boxes" and question.labels is None:
+        return replace(question, labels=",".join(f"box {number}" for number in range(1, 11)))
     return question
 
 

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from headcount.cli.texts import labels_of, whole_number
+from headcount.cli.texts import labels_of, listed, whole_number
 from headcount.core import checks
 from headcount.core.errors import InvalidParameter
 from headcount.core.task import Task
@@ -49,6 +49,13 @@ class TaskOptions:
         bool,
         typer.Option("--open", help="People may also hold values that are in none of the buckets."),
     ] = False
+    labels: Annotated[
+        str | None,
+        typer.Option(help="Labels of boxes that people tick, such as bus,train,car."),
+    ] = None
+    at_most: Annotated[
+        int | None, typer.Option(help="The most boxes that a person ticks. [default: all]")
+    ] = None
     low: Annotated[
         float | None, typer.Option(help="Smallest possible value, for a sum, mean or density.")
     ] = None
@@ -67,8 +74,8 @@ class TaskOptions:
     ] = None
 
     def task(self, name: str | None, *, clamp: bool = False) -> Task:
-        """The task with this name. Without a name, buckets mean a histogram, smoothness means a
-        density, and bounds alone mean the task `mean`.
+        """The task with this name. Without a name, buckets mean a histogram, labels mean boxes,
+        smoothness means a density, and bounds alone mean the task `mean`.
         """
         meant = checks.choice("task", name or self._likely(), list(TASKS))
         settings = self._settings(clamp)
@@ -76,7 +83,8 @@ class TaskOptions:
             takers = [task for task in TASKS if setting in _parameters(task)]
             if meant not in takers:
                 raise InvalidParameter(
-                    f"--{setting} must come with a {' or '.join(takers)}, got a {meant}"
+                    f"--{setting.replace('_', '-')} must come with a {' or '.join(takers)}, "
+                    f"got a {meant}"
                 )
         needed = [
             name for name, value in _parameters(meant).items() if value.default is value.empty
@@ -88,7 +96,7 @@ class TaskOptions:
 
     def task_of(self, protocol: str) -> Task:
         """The task of a protocol: the first of its tasks, unless an option says which one."""
-        given = (self.buckets, self.low, self.high, self.smoothness)
+        given = (self.buckets, self.labels, self.low, self.high, self.smoothness)
         if all(one is None for one in given):
             return self.task(protocol_class(protocol).tasks[0].name)
         return self.task(only_task(protocol))
@@ -96,6 +104,8 @@ class TaskOptions:
     def _likely(self) -> str:
         if self.buckets is not None:
             return "histogram"
+        if self.labels is not None:
+            return "boxes"
         if self.smoothness is not None:
             return "density"
         return "count" if self.low is None and self.high is None else "mean"
@@ -105,6 +115,8 @@ class TaskOptions:
         given = {
             "buckets": self._buckets(),
             "open": self.open_buckets or None,
+            "labels": None if self.labels is None else listed(self.labels),
+            "at_most": self.at_most,
             "low": self.low,
             "high": self.high,
             "whole": self.whole or None,

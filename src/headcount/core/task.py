@@ -103,6 +103,11 @@ class Task(ABC):
         return False
 
     @property
+    def codes(self) -> Sequence[int]:
+        """All encoded values of a task without bounds, in the order of `holding`."""
+        return range(self.domain)
+
+    @property
     def encoded_dtype(self) -> np.dtype[Any]:
         """The type of encoded values.
 
@@ -134,7 +139,7 @@ class Task(ABC):
                 f"each value, none negative, with a sum of 1 to {MOST_USERS}, "
                 f"got {checks.shown(counts)}"
             )
-        return Holding(np.arange(self.domain), array.astype(np.int64))
+        return Holding(np.array(self.codes), array.astype(np.int64))
 
     def example(self, users: int) -> Counts:
         """The values of a made-up crowd, for comparisons. By default, they are equally common."""

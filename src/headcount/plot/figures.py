@@ -115,9 +115,11 @@ def error_figure(comparison: Comparison) -> Figure:
         ),
         x_title=AXIS_TITLES[comparison.axis],
         y_title=f"standard error of the {comparison.task.name}"
-        + {"histogram": ", in a bucket (people)", "count": " (people)"}.get(
-            comparison.task.name, ""
-        ),
+        + {
+            "histogram": ", in a bucket (people)",
+            "boxes": ", in a box (people)",
+            "count": " (people)",
+        }.get(comparison.task.name, ""),
         lines=lines,
         measured={label: points for label, points in measured.items() if points},
         bounds=bounds,
@@ -256,7 +258,7 @@ def histogram_figure(
         ),
     ).properties(width=WIDTH, height=HEIGHT)
     remarks = "; ".join(_histogram_remarks(estimate, interval, shown))
-    return finish(chart, _title("Histogram", estimate), remarks)
+    return finish(chart, _title(estimate.task.capitalize(), estimate), remarks)
 
 
 def _bar(estimate: Estimate, interval: Interval, bucket: str, at: int) -> dict[str, Any]:

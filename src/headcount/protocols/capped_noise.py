@@ -9,7 +9,8 @@ Randomizer  A table of at most K² entries lists all combinations of a jump and 
             Draw one entry. Send max(jump, 0) + R messages +1 and max(−jump, 0) + R messages −1.
             Together with the message for the person's value, these are at most K messages, so no
             draw ever has to be rejected.
-Analyzer    (number of +1) − (number of −1) − (mean of the noise).
+Analyzer    (number of +1) − (number of −1) − (mean of the noise). In a histogram, the mean excess
+            over n is then subtracted (see `known_total`).
 Privacy     The δ of a count is exact. The δ of a histogram is an upper bound, because the adversary
             is assumed to know how many people have noise in each bucket.
 Error       The sum of all people's independent jumps, minus its mean.
@@ -26,6 +27,7 @@ from numpy.typing import NDArray
 from headcount.accounting.capped import CappedNoise, HonestPeople
 from headcount.accounting.capped_curves import capped_curve
 from headcount.accounting.capped_search import Fit, Wish, best_noise, quick_delta
+from headcount.accounting.lattice_sums import Term, sum_law
 from headcount.accounting.laws import ROUNDING, Law
 from headcount.core.budget import Budget, Crowd
 from headcount.core.bundles import RESERVED
@@ -35,6 +37,8 @@ from headcount.core.guarantee import NearCurve, PrivacyCurve
 from headcount.core.lattice import LatticeLaw
 from headcount.core.source import Source
 from headcount.core.table import short
+from headcount.protocols.fixed_total import FixedTotalError
+from headcount.protocols.known_total import bounded_margins
 from headcount.randomness.table import FINE, ThresholdTable
 from headcount.randomness.totals import multinomial
 
@@ -79,6 +83,45 @@ class CappedError:
 
     def lattice(self) -> LatticeLaw:
         return _total(self).lattice(self.users * self.noise.mean * self.share)
+
+
+@dataclass(frozen=True)
+class CappedTotalError(FixedTotalError):
+    """The error of a bucket after the mean excess was subtracted from all buckets.
+
+    A person whose noise has the jump J adds J·(1 − 1/d) to the error of its bucket, and −J/d to the
+    errors of all others. So the variance is n(1 − 1/d)/d·E[J²].
+    """
+
+    error: CappedError
+
+    @property
+    def standard_error(self) -> float:
+        square = self.error.users * self.error.noise.square
+        return math.sqrt(square * (self.buckets - 1)) / self.buckets
+
+    def margins(self, confidence: float) -> tuple[float, float]:
+        law, half = _fixed_total(self), (1 - confidence) / 2
+        if law is not None and law.tail <= half / 64:
+            low, high = law.central_interval(confidence)
+            return -low / self.buckets, high / self.buckets
+        jumps = Term.of(self.error.noise.jump_law(Fraction(1)), times=self.error.users)
+        return bounded_margins(self.error.margins, jumps, self.buckets, half)
+
+    def lattice(self) -> LatticeLaw:
+        law = _fixed_total(self)
+        if law is None:
+            return LatticeLaw.normal(self.standard_error, self.standard_error / 16)
+        return law.lattice(0).scaled(1 / self.buckets)
+
+
+@lru_cache(maxsize=16)
+def _fixed_total(error: CappedTotalError) -> Law | None:
+    """The law of d times the error. None if it is too long to compute."""
+    jump, buckets = error.error.noise.jump_law(Fraction(1)), error.buckets
+    values = np.concatenate([jump.values * (buckets - 1), -jump.values])
+    masses = np.concatenate([jump.mass / buckets, jump.mass * (1 - 1 / buckets)])
+    return sum_law([Term(values, masses / masses.sum(), error.error.users, jump.slack)])
 
 
 @lru_cache(maxsize=64)

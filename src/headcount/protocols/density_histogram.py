@@ -56,6 +56,7 @@ from headcount.core.task import Holding, Task
 from headcount.core.tasks.density import Density
 from headcount.core.tasks.histogram import Histogram
 from headcount.protocols.dummy_counts import DummyError
+from headcount.protocols.fixed_total import FixedTotalError
 from headcount.protocols.frequency_oracle import SupportError
 from headcount.protocols.registry import own_names
 
@@ -163,7 +164,7 @@ class Reconstruction:
 
 def spread(law: ErrorLaw, weights: Any) -> NDArray[np.float64]:
     """The standard errors of weighted sums of all counts. Each row of `weights` is one sum."""
-    if isinstance(law, SupportError | DummyError):
+    if isinstance(law, SupportError | DummyError | FixedTotalError):
         return law.combined(weights)
     squares = np.broadcast_to(law.standard_error, weights.shape[1]) ** 2
     independent: NDArray[np.float64] = np.sqrt(weights**2 @ squares)

@@ -7,7 +7,9 @@ Notation    n people each send one of d messages, and c of them send a given mes
             each lie.
 Analyzer    r = (y − m − ηn/d)/(1 − η) is an unbiased estimate of c. If people use randomized
             response, r estimates the number of people who respond with the message, and
-            (r − nq)/(p − q) estimates the number of people who hold this value.
+            (r − nq)/(p − q) estimates the number of people who hold this value. If the buckets have
+            independent noise and people do not use randomized response, the mean excess over n is
+            subtracted (see `known_total`).
 Error       Let V be the variance of the number of dummies of a message, and N the number of all
             messages, including dummies. If people's messages are thrown away, y has the variance
             U = N(N+d)(d−1)/(d²(d+1)). The variance of r is ((1−η)V + ηU + η(1−η)(c − n/d)²)/(1−η)².
@@ -19,14 +21,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import lru_cache
-from itertools import product
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from headcount.accounting import laws
-from headcount.accounting.geometric import listed_law, noise_law
+from headcount.accounting.geometric import listed_laws, noise_law
 from headcount.accounting.laws import Law
 from headcount.core.cached import cached_property
 from headcount.core.estimate import Answer
@@ -41,6 +42,7 @@ from headcount.core.task import Holding
 from headcount.protocols.dummies import DummyShuffler
 from headcount.protocols.frequency_oracle import Support, SupportError
 from headcount.protocols.geometric_error import GeometricError
+from headcount.protocols.known_total import KnownTotalError, with_known_total
 from headcount.protocols.responses import responded
 from headcount.randomness.discrete_laplace import discrete_laplace
 from headcount.randomness.sources import SecureSource
@@ -54,6 +56,8 @@ class AddedNoise:
 
     shuffler: DummyShuffler
     published: Fraction | None  # the rate of the noise that the analyzer adds, or None
+
+    grain: ClassVar[int] = 1
 
     @property
     def mean(self) -> int:
@@ -70,6 +74,10 @@ class AddedNoise:
         if self.published is None:
             return 0.0
         return GeometricError(float(self.published)).standard_error ** 2
+
+    @property
+    def standard_error(self) -> float:
+        return math.sqrt(self.variance + self.published_variance)
 
     @cached_property
     def law(self) -> Law:
@@ -274,7 +282,14 @@ class DummyCounts(Estimator):
         if self.response is not None:
             lies = tally.users * float(self.response.other)
             responses = (responses - lies) / float(self.response.slope)
+        if self._independent:
+            return with_known_total(responses, tally.users)
         return responses if self._has_buckets else float(responses[0])
+
+    @property
+    def _independent(self) -> bool:
+        """Whether there are buckets with independent noise."""
+        return self.response is None and not self.noise.shuffler.dummies.fixed_total
 
     @property
     def _has_buckets(self) -> bool:
@@ -290,20 +305,20 @@ class DummyCounts(Estimator):
         # If people's messages are thrown away, all dummies may be copies of one message.
         kept = self.noise.shuffler.pure_epsilon is None
         most = tally.users + (shufflers * dummies.most if kept else dummies.total)
-        if rate is None or (most + 1) ** len(copies) > MOST_BUNDLES:
-            return None
-        every = [listed_law(int(number), most, rate) for number in copies]
-        return {
-            outcome: math.prod(
-                (law[z] for law, z in zip(every, outcome, strict=True)), start=Fraction(1)
-            )
-            for outcome in product(range(most + 1), repeat=len(copies))
-        }
+        return None if rate is None else listed_laws(copies.tolist(), most, rate, MOST_BUNDLES)
 
     def standard_error(self, users: int, held: Holding | None) -> float:
+        if self._independent:
+            return self._known_total.standard_error
         # The variance is convex in the count, so it is largest at 0 or at n.
         counts = np.array([0, users]) if held is None else self._answered(held.counts)
         return float(np.max(self.error_law(users, counts.astype(np.float64)).standard_error))
 
-    def error_law(self, users: int, unbiased: Answer) -> DummyError:
+    @property
+    def _known_total(self) -> KnownTotalError:
+        return KnownTotalError(self.task.domain, self.noise)
+
+    def error_law(self, users: int, unbiased: Answer) -> DummyError | KnownTotalError:
+        if self._independent:
+            return self._known_total
         return DummyError(users, self.noise, self.response, unbiased)

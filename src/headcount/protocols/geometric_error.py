@@ -11,16 +11,20 @@ import math
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from headcount.accounting import laws
+from headcount.accounting.geometric import noise_law
+from headcount.accounting.lattice_sums import Term, known_sum_law
 from headcount.accounting.laws import Law
 from headcount.core.lattice import MOST_MASSES, LatticeLaw
 
 _FINEST = 2.0**-12  # the smallest rate for which a law is tabulated
 _REACH = 45.0  # P(|Z| > _REACH/rate) is below 1e-19
+_WIDEST = 2.0**16  # the largest standard deviation of such a law
 
 
 @dataclass(frozen=True)
@@ -68,6 +72,19 @@ class GeometricError:
         blur = float(step) if step > 1 else 0.0
         return LatticeLaw(-step * len(upper), mass, float(step), 1e-12, blur)
 
+    @property
+    def grain(self) -> int:
+        """The step in which `law` is stated, so that it is not too long."""
+        step = math.ceil(_FINEST / self.rate)
+        return step * math.ceil(self.standard_error / step / _WIDEST)
+
+    @property
+    def law(self) -> Law:
+        """The law of the error in steps of `grain`. If a geometric number is divided by a step
+        and rounded down, it is geometric again.
+        """
+        return _law(self)
+
 
 @dataclass(frozen=True)
 class UnequalError:
@@ -76,6 +93,8 @@ class UnequalError:
     plus_rate: float
     minus_rate: float
     times: Fraction = Fraction(1)  # t
+
+    grain: ClassVar[int] = 1
 
     @property
     def standard_error(self) -> float:
@@ -89,8 +108,13 @@ class UnequalError:
         plus, minus = (1 / math.expm1(rate) for rate in (self.plus_rate, self.minus_rate))
         return float(self.times) * (plus - minus)
 
+    @property
+    def law(self) -> Law:
+        """The law of the difference."""
+        return _difference(self)
+
     def margins(self, confidence: float) -> tuple[float, float]:
-        low, high = _difference(self).central_interval(confidence)
+        low, high = self.law.central_interval(confidence)
         return self.mean - low, high - self.mean
 
     def lattice(self) -> LatticeLaw:
@@ -99,12 +123,21 @@ class UnequalError:
 
 @lru_cache(maxsize=64)
 def _difference(error: UnequalError) -> Law:
-    """The law of the difference."""
     plus, minus = (
         laws.negative_binomial(error.times, Fraction(math.exp(-rate)))
         for rate in (error.plus_rate, error.minus_rate)
     )
     return plus.plus(minus.mirror())
+
+
+@lru_cache(maxsize=64)
+def _law(error: GeometricError) -> Law:
+    step = math.ceil(_FINEST / error.rate)
+    if error.times == 1:
+        return noise_law(error.rate * step)
+    one = laws.negative_binomial(error.times, Fraction(math.exp(-error.rate * step)))
+    one = one.binned(error.grain // step)
+    return known_sum_law([Term.of(one), Term.of(one, -1)])
 
 
 @lru_cache(maxsize=256)

@@ -24,9 +24,11 @@ Kind = TypeVar("Kind", bound=Protocol)
 # Each name refers to one class, or to several classes that answer different tasks.
 _CLASSES = {
     "central.geometric": "central.geometric:Geometric central.histogram:GeometricHistogram "
-    "central.density:GeometricDensity",
+    "central.density:GeometricDensity central.boxes:GeometricBoxes",
     "central.laplace": "central.laplace:Laplace central.laplace:LaplaceHistogram "
     "central.density:LaplaceDensity",
+    "central.sum-zero": "central.sum_zero:SumZeroHistogram central.density:SumZeroDensity",
+    "central.cube": "central.cube:Cube",
     "local.randomized-response": "local.randomized_response:RandomizedResponse",
     "local.k-ary": "local.k_ary:KAry",
     "local.unary-symmetric": "local.unary:UnarySymmetric",

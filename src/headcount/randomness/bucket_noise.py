@@ -1,13 +1,18 @@
 """Exact draws of whole numbers that add up to a fixed total."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
 
+from headcount.accounting.sum_zero import SumZero
+from headcount.core.cached import cached_property
 from headcount.core.source import Source
+from headcount.randomness.discrete_laplace import geometric
 from headcount.randomness.draws import uniform_below
+from headcount.randomness.exact_table import ExactTable
 from headcount.randomness.table import ThresholdTable
 
 
@@ -39,3 +44,21 @@ def composition(source: Source, total: int, parts: int) -> NDArray[np.int64]:
         bars.add(last if place in bars else place)
     ends = [-1, *sorted(bars), places]
     return np.array([after - before - 1 for before, after in pairwise(ends)])
+
+
+@dataclass(frozen=True)
+class SumZeroDraws:
+    """Draws two-sided geometric noise of d buckets, given that it adds up to 0."""
+
+    noise: SumZero
+
+    def draw(self, source: Source) -> NDArray[np.int64]:
+        """The noise of all buckets: the difference of two uniform compositions of one total."""
+        total = self._start.sample(source)
+        total += int(geometric(source, self.noise.epsilon, self.noise.parts).sum())
+        plus, minus = (composition(source, total, self.noise.buckets) for _ in range(2))
+        return plus - minus
+
+    @cached_property
+    def _start(self) -> ExactTable:
+        return ExactTable(self.noise.weights)

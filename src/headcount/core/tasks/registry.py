@@ -11,6 +11,7 @@ TASKS = {
     "sum": "headcount.core.tasks.bounded:Sum",
     "mean": "headcount.core.tasks.bounded:Mean",
     "histogram": "headcount.core.tasks.histogram:Histogram",
+    "boxes": "headcount.core.tasks.boxes:Boxes",
     "density": "headcount.core.tasks.density:Density",
 }
 

@@ -5,12 +5,15 @@ Notation    x ∈ {0, …, d−1} is a person's bucket. n is the number of peopl
             cancel (see `correlated_noise`).
 Randomizer  Send the message +1 of bucket x. For every bucket, also send noise messages +1 and −1,
             which mostly cancel (see `correlated_noise`).
-Analyzer    (number of +1) − (number of −1), in every bucket.
+Analyzer    (number of +1) − (number of −1), in every bucket. Then the mean excess over n is
+            subtracted (see `known_total`).
 Privacy     A person who moves to another bucket changes two buckets, whose noise is independent. δ
             is the exact divergence of the views of these two buckets. Paper: two counts with
             (ε/2, δ/2) each.
 Error       In each bucket, two-sided geometric noise of rate ε1 < ε/2 if everyone is honest, for
-            any d. In central trust, the rate is ε/2.
+            any d. In central trust, the rate is ε/2. Since n is known, the variance is 1 − 1/d
+            times that of the noise. `error_ratio` compares the noise with central noise before this
+            factor.
 Bundles     With `max_slots=K`, nobody ever has more than K messages. With `minimize="slots"`, K is
             the smallest number that reaches the wanted error. With either option, each person sends
             noise for only one bucket, which is secret (see `capped_noise`).
@@ -31,14 +34,21 @@ from headcount.accounting.laws import Law
 from headcount.core.cached import cached_property
 from headcount.core.estimate import Answer
 from headcount.core.estimator import Estimator
+from headcount.core.influence import Shifts
 from headcount.core.messages import Alphabet, Messages
 from headcount.core.randomizer import MOST_BUNDLES, BundleLaw, Randomizer
 from headcount.core.source import Source
 from headcount.core.tally import Tally
 from headcount.core.task import Holding
 from headcount.core.tasks.histogram import Histogram
-from headcount.protocols.capped_noise import CappedShares
+from headcount.protocols.capped_noise import CappedShares, CappedTotalError
 from headcount.protocols.correlated_noise import CorrelatedNoise
+from headcount.protocols.fixed_total import FixedTotalError
+from headcount.protocols.known_total import (
+    KnownTotalError,
+    known_total_shifts,
+    with_known_total,
+)
 from headcount.protocols.shuffle.correlated import Correlated, SignedCounts
 from headcount.randomness.draws import uniform
 
@@ -148,8 +158,18 @@ class SignedBuckets(SignedCounts):
         return Estimator.count(self, payload)
 
     def unbiased(self, tally: Tally, source: Source | None = None) -> Answer:
-        mean = float(tally.users * self.noise.mean)
-        return (tally.counts[::2] - tally.counts[1::2]).astype(np.float64) - mean
+        return with_known_total(tally.counts[::2] - tally.counts[1::2], tally.users)
+
+    def shifts(self, users: int, alphabet: Alphabet) -> Shifts:
+        return known_total_shifts(self.task.domain, most=1.0, least=-1.0)
+
+    def standard_error(self, users: int, held: Holding | None) -> float:
+        return self.error_law(users, None).standard_error
+
+    def error_law(self, users: int, unbiased: Answer) -> FixedTotalError:
+        if isinstance(self.noise, CappedShares):
+            return CappedTotalError(self.task.domain, self.noise.error(users))
+        return KnownTotalError(self.task.domain, self.noise.error(users))
 
     def true_counts(self, held: Holding) -> NDArray[np.int64]:
         return held.counts

@@ -3,12 +3,14 @@
 Notation    x ∈ {0, …, d−1} is a person's bucket. n is the number of people; h of them are honest. μ
             is the expected number of noise messages per bucket.
 Randomizer  Send x, and Poisson(dμ/h) more messages, each a uniform bucket.
-Analyzer    In every bucket, the number of messages minus the mean nμ/h of the noise.
+Analyzer    In every bucket, the number of messages minus its mean over all buckets, plus n/d. This
+            subtracts the mean nμ/h of the noise, and then the mean excess (see `known_total`).
 Privacy     The noise of the honest people is Poisson(μ) in every bucket, independently. A person
             who moves to another bucket changes two buckets. Let N and N' be the noise of these two
             buckets. δ is the exact divergence of (N+1, N') and (N, N'+1). Paper:
             μ = (32/ε²) ln(2/δ).
-Error       In each bucket, a Poisson(nμ/h) variable minus its mean, for any d and all data.
+Error       The noise of each bucket is Poisson(nμ/h), for any d and all data. Since n is known, the
+            variance is (1 − 1/d)·nμ/h. For a yes/no question as two buckets, it is half of nμ/h.
 Messages    1 + dμ/h messages on average, each with a bucket. Their number does not depend on x, but
             one of them is x. So the local ε is infinite.
 """
@@ -19,7 +21,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
 from itertools import combinations_with_replacement
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,6 +29,7 @@ from numpy.typing import NDArray
 from headcount.accounting import laws
 from headcount.accounting.buckets import MovedCurve
 from headcount.accounting.calibration import least_private
+from headcount.accounting.laws import Law
 from headcount.core.budget import Budget, Trust
 from headcount.core.bundles import RESERVED
 from headcount.core.cached import cached_property
@@ -45,6 +48,11 @@ from headcount.core.table import short
 from headcount.core.tally import Tally
 from headcount.core.task import Holding
 from headcount.core.tasks.histogram import Histogram
+from headcount.protocols.known_total import (
+    KnownTotalError,
+    known_total_shifts,
+    with_known_total,
+)
 from headcount.randomness.draws import uniform
 from headcount.randomness.shares import poisson_share
 from headcount.randomness.table import ThresholdTable
@@ -120,17 +128,19 @@ class BucketRandomizer(PoissonNoise):
 
 @dataclass(frozen=True)
 class PoissonError:
-    """The error of a bucket: a Poisson(mean) variable minus its mean."""
+    """The error of a bucket if the total is not known: Poisson(mean) minus its mean."""
 
     mean: Fraction
+
+    grain: ClassVar[int] = 1
 
     @property
     def standard_error(self) -> float:
         return math.sqrt(self.mean)
 
-    def margins(self, confidence: float) -> tuple[float, float]:
-        low, high = laws.poisson(self.mean).central_interval(confidence)
-        return float(self.mean - low), float(high - self.mean)
+    @property
+    def law(self) -> Law:
+        return laws.poisson(self.mean)
 
     def lattice(self) -> LatticeLaw:
         return laws.poisson(self.mean).lattice(self.mean)
@@ -138,7 +148,7 @@ class PoissonError:
 
 @dataclass(frozen=True)
 class NoisyBuckets(Estimator):
-    """Subtracts the mean nμ/h of the noise from the number of messages in every bucket."""
+    """Subtracts the mean excess over n from the number of messages in every bucket."""
 
     noise: Fraction  # μ/h
 
@@ -150,16 +160,16 @@ class NoisyBuckets(Estimator):
         return held.counts + poisson(source, self.noise * held.users, len(held.counts))
 
     def unbiased(self, tally: Tally, source: Source | None = None) -> Answer:
-        return tally.counts - float(self.noise * tally.users)
+        return with_known_total(tally.counts, tally.users)
 
     def shifts(self, users: int, alphabet: Alphabet) -> Shifts:
-        return Shifts(most=1.0, least=0.0, person=-float(self.noise))
+        return known_total_shifts(self.task.domain)
 
     def standard_error(self, users: int, held: Holding | None) -> float:
-        return PoissonError(self.noise * users).standard_error
+        return self.error_law(users, None).standard_error
 
-    def error_law(self, users: int, unbiased: Answer) -> PoissonError:
-        return PoissonError(self.noise * users)
+    def error_law(self, users: int, unbiased: Answer) -> KnownTotalError:
+        return KnownTotalError(self.task.domain, PoissonError(self.noise * users))
 
 
 # Calibration and privacy ----------------------------------------------------------------------

@@ -80,7 +80,6 @@ from headcount.core.tasks.histogram import Histogram
 from headcount.protocols.seeds import words_of
 from headcount.protocols.shuffle.fake_users import (
     FakeUsers,
-    PoissonError,
     PoissonNoise,
     least_noise,
 )
@@ -150,12 +149,13 @@ class HashRandomizer(PoissonNoise):
 
 
 @dataclass(frozen=True, eq=False)
-class MatchError(PoissonError):
+class MatchError:
     """The error of a bucket: N minus its mean, divided by 1 − 1/b.
 
     Here N ~ Poisson(mean) + Bin(users − c, 1/b).
     """
 
+    mean: Fraction
     users: int
     cells: int
     counts: Any  # the count c of every bucket, or an estimate of it
@@ -179,7 +179,8 @@ class MatchError(PoissonError):
         return float((mean - low + 1) / (1 - p)), float((high + 1 - mean) / (1 - p))
 
     def reports(self) -> Reports:
-        return Reports(self.users, 1.0, 1 / self.cells, self.lattice())
+        noise = laws.poisson(self.mean).lattice(self.mean)
+        return Reports(self.users, 1.0, 1 / self.cells, noise)
 
 
 @dataclass(frozen=True, eq=False)

@@ -13,7 +13,8 @@ Shuffler    Add the dummies, and mix all messages. With a = e^{−ε/2}, the pro
             geometric of rate ε around T/2, cut off at 0 and T. For many buckets, the numbers Z_b
             are independent (`total="free"`). If δ = 0, the shuffler sometimes throws away the
             messages of all people (see `protocols.dummies`).
-Analyzer    Subtract T/2 from the number of messages with each value.
+Analyzer    Subtract T/2 from the number of messages with each value. If the numbers Z_b are
+            independent, also subtract the mean excess over n (see `known_total`).
 Privacy     Only the dummies hide people. So the guarantee needs no honest people, and holds against
             the analyzer and all other people together. Replacing one value changes the numbers
             of messages with two values. δ is the probability that the dummies cannot make up for
@@ -28,6 +29,7 @@ Privacy     Only the dummies hide people. So the guarantee needs no honest peopl
 Error       Unbiased. The variance is that of Z_b for all data. If the total number of dummies is
             fixed, two buckets have the covariance −Var/(d−1). The variance is at most that of a
             curator's noise. It is smaller for few buckets, because the number of people is known.
+            If the numbers Z_b are independent, the variance is (1 − 1/d)·Var(Z_b).
             With s shufflers, the error is √s times as large.
 Messages    1 message per person, and d·T/2 dummies in all. If the shuffler and the analyzer
             collude, only the randomized responses of `response_epsilon` protect people.

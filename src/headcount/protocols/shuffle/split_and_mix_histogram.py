@@ -9,7 +9,8 @@ Randomizer  Add a share Z1 − Z2 of geometric noise to each count, where Z1 and
             uniform. With `buckets`, each result is a secret of its own: for each bucket, send m
             pairs, each of which consists of the bucket and one share.
 Analyzer    The estimate of each bucket is the sum of all shares of this bucket modulo q, read as a
-            number between about −q/2 + n/2 and q/2 + n/2.
+            number between about −q/2 + n/2 and q/2 + n/2. Then the mean excess over n is subtracted
+            (see `known_total`).
 Privacy     Replacing one value changes two sums by 1 each. Each sum has a curator's noise of rate
             ε/2, so the sums alone are ε-private. A secret is an element of a group of Q elements.
             The shares of the honest people are within total variation 2^−σ of messages that depend
@@ -20,9 +21,9 @@ Privacy     Replacing one value changes two sums by 1 each. Each sum has a curat
             same law for both neighbors. The noise is drawn from tables. The total variation between
             the tables of two buckets and the exact laws is added to 2^−σ.
 Error       In each bucket, geometric noise of rate ε/2, as in central trust, if everyone is honest.
-            Otherwise the variance is n/h times as large. The errors of different buckets are
-            independent. The noisy count of a bucket exceeds the range of q with probability below
-            2^−99.
+            Otherwise the variance is n/h times as large. The noise of different buckets is
+            independent. Since n is known, the variance is 1 − 1/d times that of the noise. The
+            noisy count of a bucket exceeds the range of q with probability below 2^−99.
 Messages    `vectors`: m messages of d·b bits, where m grows with d. `buckets`: d·m messages, each
             with a bucket and a share of b bits. All messages of one person together reveal the
             value, apart from a little noise. So the local ε is infinite. If one message is lost,
@@ -56,7 +57,7 @@ from headcount.core.table import short
 from headcount.core.tally import Tally
 from headcount.core.task import Holding, Task
 from headcount.core.tasks.histogram import Histogram
-from headcount.protocols.geometric_error import GeometricError
+from headcount.protocols.known_total import KnownTotalError, with_known_total
 from headcount.protocols.secret_sharing import SecretSharing, SharedNoise, add_noise, read, split
 from headcount.randomness.shares import LEAST_GAMMA, NegativeBinomialShare
 
@@ -168,20 +169,21 @@ class BucketSums(Estimator):
         return self._modulo((held.counts + noise).view(np.uint64))
 
     def unbiased(self, tally: Tally, source: Source | None = None) -> Answer:
-        return read(tally.counts, self.modulus, tally.users).astype(np.float64)
+        return with_known_total(read(tally.counts, self.modulus, tally.users), tally.users)
 
     def shifts(self, users: int, alphabet: Alphabet) -> Shifts:
         # One share can change the sum of a bucket to any number modulo q. Everybody sends a share
-        # of every bucket, so one person can change all sums.
-        most = (users + self.modulus) // 2
-        answers = (float(most + 1 - self.modulus), float(most))
-        return Shifts(0.0, 0.0, everywhere=True, answers=answers)
+        # of every bucket, so one person can change all sums. An answer is largest if its own sum is
+        # largest and all other sums are smallest.
+        own = 1 / self.task.domain
+        apart = (self.modulus - 1) * (1 - own)
+        return Shifts(0.0, 0.0, everywhere=True, answers=(users * own - apart, users * own + apart))
 
     def standard_error(self, users: int, held: Holding | None) -> float:
-        return self.noise.error(users).standard_error
+        return self.error_law(users, None).standard_error
 
-    def error_law(self, users: int, unbiased: Answer) -> GeometricError:
-        return self.noise.error(users)
+    def error_law(self, users: int, unbiased: Answer) -> KnownTotalError:
+        return KnownTotalError(self.task.domain, self.noise.error(users))
 
 
 # Calibration and privacy ----------------------------------------------------------------------

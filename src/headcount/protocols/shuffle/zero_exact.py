@@ -35,7 +35,7 @@ from headcount.core import checks
 from headcount.core.budget import Budget, Trust
 from headcount.core.cached import cached_property
 from headcount.core.errors import Infeasible
-from headcount.core.estimate import Answer
+from headcount.core.estimate import Answer, ErrorLaw
 from headcount.core.estimator import Estimator
 from headcount.core.guarantee import Guarantee, PrivacyCurve
 from headcount.core.influence import Shifts
@@ -108,10 +108,17 @@ class MissingNoise:
     users: int
     weight: int
 
+    grain: ClassVar[int] = 1
+
     @property
     def standard_error(self) -> float:
         q = Fraction(self.weight, WHOLE)
         return math.sqrt(self.users * q * (1 - q))
+
+    @property
+    def law(self) -> Law:
+        """The law of nq − M, without its mean."""
+        return _missing(self.users, self.weight).mirror()
 
     def margins(self, confidence: float) -> tuple[float, float]:
         low, high = _missing(self.users, self.weight).central_interval(confidence)
@@ -226,7 +233,7 @@ class NoisyCounts(Estimator):
             largest = errors.of(self.true_counts(held))
         return math.sqrt(float(np.max(largest)))
 
-    def error_law(self, users: int, unbiased: Answer) -> MissingNoise:
+    def error_law(self, users: int, unbiased: Answer) -> ErrorLaw:
         if not self.thresholded:
             return MissingNoise(users, self.weight)
         return ThresholdedNoise(users, self.weight, unbiased)

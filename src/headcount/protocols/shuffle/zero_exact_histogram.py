@@ -5,11 +5,13 @@ Notation    x ∈ {0, …, d−1} is a person's bucket. n is the number of peopl
             and q = 1 − p.
 Randomizer  Send x. For each bucket, also send a noise message with probability p.
 Analyzer    The analyzer of the zero-exact count in every bucket (see `zero_exact`). With
-            `zero-exact`, the answer for an empty bucket is certainly 0.
+            `unbiased`, the mean excess over n is subtracted (see `known_total`). With `zero-exact`,
+            the answer for an empty bucket is certainly 0.
 Privacy     The adversary sees c_b + Bin(n, p) messages of each bucket b, independently. A person
             who moves to another bucket changes two buckets. δ is the exact divergence of the views
             of these two buckets. Paper: two counts with (ε/2, δ/2) each.
-Error       The error of the zero-exact count in each bucket, for any d.
+Error       The error of the zero-exact count in each bucket, for any d. With `unbiased`, the
+            variance is npq·(1 − 1/d), since n is known.
 Messages    1 + dp messages on average and at most d + 1, each with a bucket. If a person sends a
             bucket twice, this bucket is x. So the local ε is infinite.
 """
@@ -25,15 +27,26 @@ from numpy.typing import NDArray
 from headcount.accounting import laws
 from headcount.accounting.buckets import MovedCurve
 from headcount.core.cached import cached_property
-from headcount.core.estimate import Answer
+from headcount.core.estimate import Answer, ErrorLaw
 from headcount.core.estimator import Estimator
+from headcount.core.influence import Shifts
 from headcount.core.messages import Alphabet, Messages
 from headcount.core.randomizer import MOST_BUNDLES, BundleLaw, Randomizer
 from headcount.core.source import Source
 from headcount.core.tally import Tally
 from headcount.core.task import Holding
 from headcount.core.tasks.histogram import Histogram
-from headcount.protocols.shuffle.zero_exact import Neighbors, NoisyCounts, ZeroExact
+from headcount.protocols.known_total import (
+    KnownTotalError,
+    known_total_shifts,
+    with_known_total,
+)
+from headcount.protocols.shuffle.zero_exact import (
+    MissingNoise,
+    Neighbors,
+    NoisyCounts,
+    ZeroExact,
+)
 from headcount.randomness.draws import WHOLE, bernoulli
 
 
@@ -95,7 +108,27 @@ class NoisyBuckets(NoisyCounts):
         return Estimator.count(self, payload)
 
     def unbiased(self, tally: Tally, source: Source | None = None) -> Answer:
+        if not self.thresholded:
+            return with_known_total(tally.counts, tally.users)
         return tally.counts - float(tally.users * Fraction(WHOLE - self.weight, WHOLE))
+
+    def shifts(self, users: int, alphabet: Alphabet) -> Shifts:
+        if self.thresholded:
+            return super().shifts(users, alphabet)
+        return known_total_shifts(self.task.domain)
+
+    def standard_error(self, users: int, held: Holding | None) -> float:
+        if self.thresholded:
+            return super().standard_error(users, held)
+        return self._known_total(users).standard_error
+
+    def error_law(self, users: int, unbiased: Answer) -> ErrorLaw:
+        if self.thresholded:
+            return super().error_law(users, unbiased)
+        return self._known_total(users)
+
+    def _known_total(self, users: int) -> KnownTotalError:
+        return KnownTotalError(self.task.domain, MissingNoise(users, self.weight))
 
     def true_counts(self, held: Holding) -> NDArray[np.int64]:
         return held.counts
