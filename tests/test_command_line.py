@@ -519,7 +519,7 @@ def test_options_that_change_nothing_are_refused(headcount: Headcount) -> None:
         ),
         (
             [*plan, "--users", "9", "--dishonest", "0%,1%", "--margin", "1%"],
-            "--margin must come with a single share in --dishonest, got 1%",
+            "--margin must come with at most one share in --dishonest, got 1%",
         ),
         ([*compare, "--seed", "1"], "--seed must come with --runs, got 1"),
         (

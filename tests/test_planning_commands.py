@@ -169,7 +169,7 @@ def test_plans_are_saved_and_run(headcount: Headcount, tmp_path: Path) -> None:
         ([*COUNT, "--dishonest", "1%", "--honest", "5"], 2, "--honest and --dishonest"),
         ([*COUNT, "--out", "plan.txt"], 2, "a plan must end in .json"),
         ([*COUNT, "--out", "plan.json"], 2, "--out must come with --trust or --protocol"),
-        ([*COUNT, "--dishonest", "0%,9%", "--prices"], 2, "must come with a single share"),
+        ([*COUNT, "--dishonest", "0%,9%", "--prices"], 2, "must come with at most one share"),
         ([*COUNT, "--max-messages", "0.5"], 3, "no protocol fits: "),
         ([*COUNT, "--max-bytes", "100"], 3, "at most 100 is allowed (nearest feasible: max_bytes"),
         ([*COUNT, "--max-influence", "0.1"], 3, "(nearest feasible: max_influence=1)"),

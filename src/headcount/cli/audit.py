@@ -118,7 +118,7 @@ def _claimed(epsilon: float | None, delta: float) -> Budget:
 
 
 def _quiet() -> AbstractContextManager[Any]:
-    """Sends everything that a function prints to standard error. Standard output has the answer."""
+    """Redirects a function's own output to standard error. Standard output is for the answer."""
     return redirect_stdout(sys.stderr)
 
 

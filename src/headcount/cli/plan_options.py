@@ -87,9 +87,10 @@ class LimitOptions:
         typer.Option(
             "--for",
             help="Rank all protocols (accuracy), or only protocols that can collect data from real "
-            "people (collection). The latter are not central. Unless you set other limits, they "
-            f"have at most {FEW_SLOTS} slots and {FEW_BYTES:,} bytes per person, and one person's "
-            f"influence is at most {FEW_ERRORS} standard errors.",
+            "people (collection). With collection, central protocols are left out. Unless you set "
+            f"other limits, each person sends at most {FEW_SLOTS} slots (messages and dummies) and "
+            f"{FEW_BYTES:,} bytes, and one dishonest person can shift the answer by at most "
+            f"{FEW_ERRORS} standard errors.",
         ),
     ] = Purpose.ACCURACY
     max_messages: Annotated[
@@ -97,7 +98,9 @@ class LimitOptions:
     ] = None
     max_slots: Annotated[
         int | None,
-        typer.Option(help="Maximum number of slots in a person's bundle of messages and dummies."),
+        typer.Option(
+            help="Maximum number of slots in a person's bundle. A slot holds a message or a dummy."
+        ),
     ] = None
     max_bytes: Annotated[
         int | None,
@@ -163,7 +166,11 @@ def check_usage(given: dict[str, Any], shares: int) -> None:
                 ["--dishonest"],
                 "be a single share if --users or --epsilon is missing",
             ),
-            (shares <= 1, [*_OF_ONE_PLAN, "--margin"], "come with a single share in --dishonest"),
+            (
+                shares <= 1,
+                [*_OF_ONE_PLAN, "--margin"],
+                "come with at most one share in --dishonest",
+            ),
             ("--trust" not in given, ["--prices"], "come without --trust"),
             (
                 given.get("--for") != Purpose.COLLECTION,
