@@ -179,7 +179,7 @@ def test_plans_are_saved_and_run(headcount: Headcount, tmp_path: Path) -> None:
         ([*COUNT, "--for", "collection", "--trust", "central"], 2, "must be shuffle or local"),
         ([*COUNT, "--for", "collection", "--prices"], 2, "must come without --for collection"),
         (["plan", "count", "--epsilon", "1", "--margin", "3", "--max-slots", "3"], 2, "--users"),
-        ([*COUNT, "--dishonest", "0%,9%", "--for", "collection"], 2, "a single share"),
+        ([*COUNT, "--dishonest", "0%,9%", "--for", "collection"], 2, "at most one share"),
         (["compare", "count", "--over", "slots", "--values", "1.5"], 2, "`slots` must be a whole"),
         (["compare", "count", "--protocols", ","], 2, "`protocols` must name at least one"),
         ([*COUNT, "--dishonest", ","], 2, "`dishonest` must be a share"),
