@@ -30,9 +30,10 @@ _INTRODUCTION = """\
 
 `make bench`, or `python -m benchmarks.audits` alone, writes this page. Do not edit it.
 
-[`hc.audit`](auditing.md) uses only the outputs of other libraries. "Consistent" means that the runs
-showed no violation at a confidence of {confidence:g}. A "refuted" claim was refuted twice. The
-second audit used new runs and a confidence of 1 − 1e-9, and its result is shown. The measured ε is
+[`hc.audit`](auditing.md) was run on other libraries, which this page calls peers. It uses only
+their outputs. "Consistent" means that the runs showed no violation at a confidence of
+{confidence:g}. A "refuted" claim was refuted twice. The second audit used new runs and a confidence
+of 1 − 1e-9, and its result is shown. The measured ε is
 a lower bound: the true ε may be far larger, or infinite.
 
 *Event* says which outputs were counted, and what share of the runs on each dataset gave one of
@@ -41,11 +42,11 @@ one of four specific outputs in 0.748 of the runs on one dataset, and in no run 
 certain one" means one specific output. If an output has several numbers, "number 0" is the first of
 them. An event may concern the following properties of a number or an output:
 
-- "Value" is a whole number.
+- "Value" says which whole numbers a number is equal to.
 - "Size" says in which ranges a number lies. The ranges were chosen so that each has about equally
   many outputs.
 - "Exact value" says which specific floats a number is equal to.
-- "Last bits" is the value of the lowest set bit of a float.
+- "Last bits" says which power of two the lowest set bit of a float stands for.
 - "Odds of all numbers" is a score of an output with several numbers. For each number, the audit
   estimates the logarithm of the odds that such a number comes from one dataset and not from the
   other. The score is the sum of these logarithms.
