@@ -1,4 +1,4 @@
-"""The options of `headcount plan` for crowds, for margins and for files."""
+"""The options of `headcount plan` for crowds, for margins, for limits and for files."""
 
 from dataclasses import dataclass
 from pathlib import Path
