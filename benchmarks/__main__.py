@@ -22,14 +22,16 @@ _INTRODUCTION = """\
 
 Headcount draws the bits of its reports from a cipher with a key from the operating system, and its
 probabilities are exact. NumPy and the libraries below have neither property. So the comparisons
-include the price of both.
+include the price of both. Whatever Headcount is compared with is called the peer.
 
-- *Biased bits*: one bit for each person, compared with NumPy's `random(n) < p`.
+- *Biased bits*: for each person, one bit that is 1 with a given probability p, compared with
+  NumPy's `random(n) < p`.
 - *local.randomized-response*: all steps from values to the estimate, compared with NumPy and with
   two libraries for local differential privacy.
-- *client* and *server* of frequency oracles: the client randomizes values, and the server counts
-  reports. The peer is the faster of the same two libraries. It was timed on the data of some of the
-  people, and its time was scaled up to all people.
+- *client* and *server* of frequency oracles (local protocols for histograms with d buckets): the
+  client randomizes values, and the server counts reports. The peer is the faster of the same two
+  libraries. It was timed on the data of some of the people, and its time was scaled up to all
+  people.
 - *memory*: the peak memory of a process, compared with a limit.
 - *rows of Parquet*: `hc.estimate` on a file of whole numbers, including reading and checking. The
   peer is a plain count of each value in the same file, by the faster of polars and DuckDB.
@@ -46,10 +48,12 @@ include the price of both.
 - *random bytes*: the source of random bytes, compared with the bare cipher. A ratio of 1 is the
   speed of the cipher.
 
-Everything ran in one process on one thread, except that comparisons on files used all cores. Each
-time is the best of several calls, which alternated with those of the peer. The first call was not
-counted. The messages in *simulate* were timed only once. "Times faster" is the peer's time divided
-by Headcount's time. "Wanted" is the target for this ratio, and – means that there is none.
+Everything ran in one process on one thread, except that comparisons on files used all cores. Most
+times are the best of several calls, which alternated with those of the peer. The first call was not
+counted. Some times are those of a single call: calibrations, plans with an empty cache, the
+messages in *simulate*, and separate calls for each person. "Times faster" is the peer's time, or
+the limit, divided by Headcount's time or memory. "Wanted" is the target for this ratio, and – means
+that there is none.
 """
 
 

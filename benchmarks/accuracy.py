@@ -39,6 +39,9 @@ _INTRODUCTION = f"""\
 
 The tables are for {_USERS:,} people at ε = 1 and δ = 1e-6. Everybody is honest.
 
+- *Calibration* is exact if the noise is computed from the exact privacy loss, and paper if it comes
+  from the published formula. Options that are not the default follow.
+- *Guarantee* is exact, or a proven upper bound.
 - *Worst error* is the standard error for the worst data, with the ratio to `central.geometric` in
   parentheses. It is the error of the count, the sum, the mean or one bucket, and comes from privacy
   noise and rounding.
@@ -56,7 +59,8 @@ The tables are for {_USERS:,} people at ε = 1 and δ = 1e-6. Everybody is hones
   the shuffler and the analyzer collude.
 
 `shuffle.amplified` stands for any local protocol behind a shuffler. By default, it is
-`shuffle.randomized-response`, `shuffle.k-ary`, or a shuffled `local.one-bit-mean`.
+`shuffle.randomized-response`, `shuffle.k-ary`, or a shuffled `local.one-bit-mean`, depending on the
+task.
 """
 _HEADINGS = (
     "protocol",

@@ -51,7 +51,7 @@ CASES = [
 
 
 def mean_squared_errors(case: Case, name: str, source: hc.Source) -> Iterator[tuple[int, float]]:
-    """The mean over runs of the integrated squared error, for each crowd."""
+    """The size of each crowd, and its integrated squared error, averaged over runs."""
     generator = np.random.default_rng(7)
     for users in _CROWDS:
         task = hc.Density(0, 1, case.smoothness, points=_POINTS)

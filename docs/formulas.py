@@ -1,4 +1,4 @@
-"""Finds formulas in the plain text of docstrings and pages, and turns them into TeX.  A text is
+"""Finds formulas in the plain text of docstrings and pages, and turns them into TeX. A text is
 read from left to right. Wherever a formula can begin, the longest candidate is parsed. It is a
 formula if it has something that prose does not have: a Greek letter, a power, or an operator
 between variables. Otherwise it is left as prose.
@@ -61,8 +61,8 @@ class Formula:
 def split(text: str, *, capitals: bool = False, stacked: Stacked = "none") -> list[str | Formula]:
     """A text as prose and formulas, in turn.
 
-    `capitals` says that single capital letters are variables too, and `stacked` which fractions
-    are set above each other: none, those of long terms, or all.
+    `capitals` says whether single capital letters are variables, too. `stacked` says which
+    fractions are set with the numerator above the denominator: none, those of long terms, or all.
     """
     text = re.sub(r"(?<!\w)\w(?!\w)", lambda one: unicodedata.normalize("NFD", one[0]), text)
     pieces: list[str | Formula] = []
@@ -304,7 +304,7 @@ class _Parser:
         return greek or word in ("ux", "uM", "nI") or not set(latin) & set("aeiouyAEIOUY")
 
     def function(self, word: str) -> str:
-        """A function and its argument. A power or index is enough if words follow."""
+        """A function and its argument. If words follow, a power or index is enough."""
         self.variables += 1
         tex = FUNCTIONS[word]
         if digits := re.compile(r"\d+(?=[ (])").match(self.text, self.at):

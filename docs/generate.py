@@ -43,7 +43,7 @@ class Question:
     code: str  # the task in the example
     values: str  # the values of 1,000 people in the example
     task: hc.Task  # the task of the figure and the numbers
-    told: str  # a phrase that says which error they show
+    told: str  # a phrase that says which error the figure and the numbers show
 
 
 QUESTIONS = {

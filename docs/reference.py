@@ -1,4 +1,4 @@
-"""The pages of the API reference: which public name is on which page, and what contributors state.
+"""The pages of the API reference: which public name is on which page, and what a protocol defines.
 The pages only list names. mkdocstrings fills in signatures and docstrings when the site is built,
 and `docs/docstrings.py` says how it reads them.
 """

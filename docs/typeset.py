@@ -1,4 +1,4 @@
-"""A hook of mkdocs that typesets the formulas of all pages while the site is built.  Readers get
+"""A hook of mkdocs that typesets the formulas of all pages while the site is built. Readers get
 formulas as HTML and MathML. The style sheet and the fonts are part of the site, and nothing is
 loaded from elsewhere. KaTeX, which `make docs` installs, typesets the formulas. A formula that
 KaTeX does not understand stops the build.

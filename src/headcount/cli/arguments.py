@@ -18,7 +18,8 @@ Delta = Annotated[
     typer.Option(
         help="Delta of the guarantee, in [0, 1). Replacing one person's value by another "
         "multiplies the probability of any event by at most e^epsilon, and then adds at most "
-        "delta. With delta 0, shuffling gives no advantage over local trust."
+        "delta. With delta 0, shuffling gives no advantage over local trust, unless the shuffler "
+        "adds noise."
     ),
 ]
 Users = Annotated[int, _users]

@@ -118,9 +118,7 @@ def _claimed(epsilon: float | None, delta: float) -> Budget:
 
 
 def _quiet() -> AbstractContextManager[Any]:
-    """Redirects a function's printed output to standard error, because standard output is for the
-    answer.
-    """
+    """Redirects a function's own output to standard error. Standard output is for the answer."""
     return redirect_stdout(sys.stderr)
 
 

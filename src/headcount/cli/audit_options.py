@@ -34,7 +34,9 @@ class RunOptions:
     ] = None
     neighbor: Annotated[
         str | None,
-        typer.Option(help="The dataset with one person's value replaced, such as '[0, 0, 1]'."),
+        typer.Option(
+            help="The same dataset, with one person's value replaced, such as '[0, 0, 1]'."
+        ),
     ] = None
     batch: Annotated[
         bool,
@@ -99,8 +101,11 @@ class ReportOptions:
     threshold: Annotated[
         list[str] | None,
         typer.Option(
-            help="Threshold of the report, as NAME=VALUE: odds=5, exception=1e-6, advantage=0.2 "
-            "or singled_out=0.05. May be repeated."
+            help="Threshold of the report, as NAME=VALUE, such as odds=5. May be repeated. The "
+            "names are: odds, the factor by which the odds of any statement about a person may "
+            "rise; exception, the probability that the odds rise further; advantage, the "
+            "probability that a test detects a value, minus the probability of a false alarm; and "
+            "singled_out, the probability that a secret is guessed correctly."
         ),
     ] = None
     secret: Annotated[

@@ -97,7 +97,7 @@ class _Curve(typing.Protocol):
 
 
 def _composed(chosen: Protocol, releases: int) -> _Curve:
-    from headcount.accounting.composition import compose  # takes a second or more
+    from headcount.accounting.composition import compose  # this import takes a second or more
 
     return compose([(chosen.curve, releases)])
 

@@ -42,14 +42,15 @@ def estimate(
         Path | None,
         typer.Option(
             help="Plan saved by `headcount plan --out`. It sets the task, the budget and the "
-            "protocol, so leave out their options."
+            "protocol, so leave out the options that would set them."
         ),
     ] = None,
     task: Annotated[
         str | None,
         typer.Option(
-            help=f"What to estimate: {', '.join(TASKS)}. [default: histogram if --buckets is "
-            "given, density if --smoothness is given, mean if only --low or --high is given; "
+            help=f"What to estimate: {', '.join(TASKS)}. [default: the task of --protocol if it "
+            "answers only one; otherwise histogram if --buckets or --bins is given; otherwise "
+            "density if --smoothness is given; otherwise mean if --low or --high is given; "
             "otherwise count, the number of values equal to 1]",
             autocompletion=complete_task,
         ),

@@ -74,7 +74,9 @@ class DataOptions:
     ] = None
     rows_per_person: Annotated[
         int,
-        typer.Option(help="Maximum number of rows used for each person, chosen at random."),
+        typer.Option(
+            help="Maximum number of rows that are used for each person. They are chosen at random."
+        ),
     ] = 1
     group: Annotated[
         str | None,

@@ -61,12 +61,13 @@ def deliver(
     refusal: HeadcountError | None = None,
 ) -> None:
     """Save an answer, then print it. With `as_json`, the document is printed as JSON. Otherwise
-    `show` prints the answer on the console. Its argument is the place where the answer was saved.
+    `show` prints the answer on the console. `show` is called with the path to which the answer was
+    saved, or with None.
 
     An answer is printed even if it cannot be saved, and the error is raised afterwards. An answer
     that can be neither saved nor printed goes to standard error as JSON, if it was to be saved or
-    was paid for. If a reader stops early, as `head` does, this is an error only if the answer would
-    be lost. A `refusal` that belongs to the answer is raised after the answer is printed.
+    was paid for. If the reader of a pipe stops early, as `head` does, that is an error only if the
+    answer is lost. A `refusal` that belongs to the answer is raised after the answer is printed.
     """
     failure: BaseException | None = refusal
     saved = None

@@ -1,4 +1,4 @@
-"""The options of `headcount plan` for crowds, for margins and for files."""
+"""The options of `headcount plan` for crowds, for margins, for limits and for files."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -120,9 +120,10 @@ class LimitOptions:
         typer.Option(
             "--for",
             help="Rank all protocols (accuracy), or only protocols that can collect data from real "
-            "people (collection). The latter are not central. Unless you set other limits, they "
-            f"have at most {FEW_SLOTS} slots and {FEW_BYTES:,} bytes per person, and one person's "
-            f"influence is at most {FEW_ERRORS} standard errors.",
+            "people (collection). With collection, central protocols are left out. Unless you set "
+            f"other limits, each person sends at most {FEW_SLOTS} slots (messages and dummies) and "
+            f"{FEW_BYTES:,} bytes, and one dishonest person can shift the answer by at most "
+            f"{FEW_ERRORS} standard errors.",
         ),
     ] = Purpose.ACCURACY
     max_messages: Annotated[
@@ -130,7 +131,9 @@ class LimitOptions:
     ] = None
     max_slots: Annotated[
         int | None,
-        typer.Option(help="Maximum number of slots in a person's bundle of messages and dummies."),
+        typer.Option(
+            help="Maximum number of slots in a person's bundle. A slot holds a message or a dummy."
+        ),
     ] = None
     max_bytes: Annotated[
         int | None,

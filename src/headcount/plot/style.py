@@ -1,6 +1,6 @@
 """The look that all figures share, and how they are saved.
 
-Altair is loaded for the first figure.
+Altair is loaded only when the first figure is made.
 """
 
 import json
