@@ -37,10 +37,10 @@ of 1 − 1e-9, and its result is shown. The measured ε is
 a lower bound: the true ε may be far larger, or infinite.
 
 *Event* says which outputs were counted, and what share of the runs on each dataset gave one of
-these outputs. For instance, "whole output: one of 4 values; 0.748 against 0" means that the
-whole output was one of four specific values in 0.748 of the runs on one dataset, and in no run on the other. If an output has several
-numbers, "number 0" is the first of
-them. An event may concern the following properties of a number or an output:
+these outputs. For instance, "whole output: one of 4 values; 0.748 against 0" means that the whole
+output was one of four specific values in 0.748 of the runs on one dataset, and in no run on the
+other. If an output has several numbers, "number 0" is the first of them. An event may concern the
+following properties of a number or an output:
 
 - "Value" says which whole numbers a number is equal to.
 - "Size" says in which ranges a number lies. The ranges were chosen so that each has about equally
