@@ -65,6 +65,14 @@ def plus(one: Law, other: Law) -> Law:
     return dict(enumerate(masses.tolist(), start=min(one) + min(other)))
 
 
+def halved_difference(mean: float) -> Law:
+    """The law of Z − Z' for two Poisson numbers. The error of two buckets, with n known, is half of
+    it.
+    """
+    one = {k: float(stats.poisson.pmf(k, mean)) for k in range(int(mean + 20 * mean**0.5))}
+    return plus(one, dict(sorted((-k, p) for k, p in one.items())))
+
+
 def arrays(law: Law) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     return np.array(list(law), dtype=np.float64), np.array(list(law.values()))
 
@@ -139,12 +147,12 @@ def test_other_noise_than_geometric() -> None:
     task = hc.Histogram(2)
     protocol = built("shuffle.fake-users", users, 1, task)
     mean = protocol.parameters["noise_per_bucket"]
-    law = {k: float(stats.poisson.pmf(k, mean)) for k in range(int(mean + 20 * mean**0.5))}
+    law = halved_difference(mean)
     first = replace(answered(protocol), value=np.array([300.0, 100.0]))
     second = replace(first, value=np.array([290.0, 117.0]), error_law=copy(first.error_law))
     chances = (first - second).p_value
     assert chances == pytest.approx(
-        [reached(law, users, law, users, yes * users) for yes in (10, 17)], rel=1e-9
+        [reached(law, users, law, users, 2 * yes * users) for yes in (10, 17)], rel=1e-9
     )
 
 
@@ -246,7 +254,9 @@ def test_one_share_of_a_population() -> None:
 
 
 def test_one_share_with_noise_that_is_not_symmetric() -> None:
-    """Zero-exact noise is the mean of Bin(n, q) minus Bin(n, q). Fake users are Poisson(μ)."""
+    """Zero-exact noise is the mean of Bin(n, q) minus Bin(n, q). Fake users are Poisson(μ) in
+    each of two buckets, and the number of people is known.
+    """
     users, q = 60, 1 - built("shuffle.zero-exact", 60, 3).parameters["p"]
     found = hc.population_share(estimate(20, users, 3, "shuffle.zero-exact"))
     assert min(q, 1 - q) < 0.4
@@ -255,11 +265,14 @@ def test_one_share_with_noise_that_is_not_symmetric() -> None:
     protocol = built("shuffle.fake-users", users, 2, hc.Histogram(2))
     mean = protocol.parameters["noise_per_bucket"]
     shares = hc.population_share(replace(answered(protocol), value=np.array([20.0, 40.0])))
-    noise = {k: float(stats.poisson.pmf(k, mean)) for k in range(100)}
-    cases += [(hc.Interval(shares.low[0], shares.high[0], 0.95), noise, 20 + mean)]
+    noise = halved_difference(mean)
+    cases += [(hc.Interval(shares.low[0], shares.high[0], 0.95), noise, 40)]
     for interval, law, seen in cases:
         for share, up in ((interval.low, True), (interval.high, False)):
-            total = plus(binomial(users, share), law)
+            people = binomial(users, share)
+            if law is noise:  # in halves
+                people = {k: people[k // 2] * (1 - k % 2) for k in range(2 * users + 1)}
+            total = plus(people, law)
             tail = sum(p for k, p in total.items() if (k > seen - 1e-6 if up else k < seen + 1e-6))
             assert tail == pytest.approx(0.025, rel=1e-6)
 

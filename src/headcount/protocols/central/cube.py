@@ -19,7 +19,7 @@ Messages    1, to a curator who must be trusted: the local ε is infinite.
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any, ClassVar
 
@@ -59,6 +59,11 @@ class BallError:
         step = self.noise.step
         more = 1 if step > 1 else 0  # covers the integers between the steps
         return float((more - low) * step), float((high + more) * step)
+
+    def lattice(self) -> LatticeLaw:
+        step = self.noise.step
+        law = self.noise.one.lattice(0).scaled(step)
+        return replace(law, blur=float(step)) if step > 1 else law
 
 
 @dataclass(frozen=True)

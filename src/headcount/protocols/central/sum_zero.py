@@ -14,7 +14,7 @@ Messages    1, to a curator who must be trusted: the local ε is infinite.
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any, ClassVar
 
@@ -29,6 +29,7 @@ from headcount.core.estimate import Answer
 from headcount.core.estimator import Estimator
 from headcount.core.guarantee import Guarantee, PrivacyCurve
 from headcount.core.influence import Shifts
+from headcount.core.lattice import LatticeLaw
 from headcount.core.messages import Alphabet
 from headcount.core.promise import promise
 from headcount.core.protocol import Protocol
@@ -61,6 +62,12 @@ class SumZeroError(FixedTotalError):
             return GeometricError(float(self.noise.epsilon) / 2).margins(confidence)
         low, high = self.noise.one.central_interval(confidence)
         return float(-low), float(high)
+
+    def lattice(self) -> LatticeLaw:
+        if self.noise.one is None:
+            law = GeometricError(float(self.noise.epsilon) / 2).lattice()
+            return replace(law, exact=False)
+        return self.noise.one.lattice(0)
 
 
 @dataclass(frozen=True)
