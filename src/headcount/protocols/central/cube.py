@@ -30,6 +30,7 @@ from headcount.core.budget import Trust
 from headcount.core.cached import cached_property
 from headcount.core.estimate import Answer
 from headcount.core.guarantee import Guarantee, PrivacyCurve
+from headcount.core.lattice import LatticeLaw
 from headcount.core.messages import Alphabet
 from headcount.core.promise import promise
 from headcount.core.protocol import Protocol
