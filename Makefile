@@ -1,4 +1,4 @@
-# Every target sets up what it needs, in .venv, on a machine with Python 3.11 or later and make.
+# Every target installs what it needs into .venv. The machine must have Python 3.11 or later and make.
 PYTHON ?= python3
 BIN := .venv/bin
 
@@ -8,7 +8,7 @@ BIN := .venv/bin
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' Makefile
 
-demo: .venv/all ## One sensitive question under three trust models; saves headcount-demo.png
+demo: .venv/all ## Ask one sensitive question under three trust models, and save headcount-demo.png
 	$(BIN)/headcount demo
 
 test: lint java postgres ## Check and test everything that is quick (under 10 minutes)
@@ -17,7 +17,7 @@ test: lint java postgres ## Check and test everything that is quick (under 10 mi
 test-slow: .venv/dev .venv/node_modules/katex java postgres compiler ## Run the long tests as well
 	$(BIN)/python -m pytest -n 2
 
-# Spark's tests run a real one, which needs Java.
+# The tests of Spark start a real Spark, which needs Java.
 java:
 	@command -v java >/dev/null || \
 	{ test "$$(id -u)" = 0 && apt-get update --quiet && \
@@ -25,13 +25,13 @@ java:
 	{ echo "The tests need Java 17 or later: install Debian's package 'default-jre-headless'" >&2; \
 	exit 1; }
 
-lint: .venv/dev ## Style, types and import rules
+lint: .venv/dev ## Check style, types and import rules
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-# Ledgers are tested on a real server, started by the tests; only its programs are needed.
+# The tests start a real PostgreSQL server for ledgers. Only its programs must be installed.
 postgres:
 	@command -v initdb >/dev/null || ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1 || \
 	{ test "$$(id -u)" = 0 && apt-get update --quiet && \
@@ -39,7 +39,7 @@ postgres:
 	{ echo "The tests need a PostgreSQL server: install Debian's package 'postgresql'," \
 	"or have initdb and pg_ctl in PATH" >&2; exit 1; }
 
-# The fuzzer makes system calls fail by a small library in C.
+# The fuzzer uses a small library in C to make system calls fail.
 compiler:
 	@command -v cc >/dev/null || \
 	{ test "$$(id -u)" = 0 && apt-get update --quiet && \
@@ -50,7 +50,7 @@ compiler:
 bench: .venv/bench ## Compare speed with peers, and write docs/benchmarks.md
 	$(BIN)/python -m benchmarks
 
-figures: .venv/dev ## Simulate how errors of densities fall, and write docs/densities.md
+figures: .venv/dev ## Simulate how the errors of densities fall, and write docs/densities.md
 	$(BIN)/python -m benchmarks.densities
 
 docs: .venv/docs .venv/node_modules/katex ## Build the documentation into site/

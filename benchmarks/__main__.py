@@ -18,35 +18,42 @@ _HEADINGS = ("what", "headcount", "peer", "peer's", "times faster", "wanted")
 _INTRODUCTION = """\
 # Benchmarks
 
-Written by `make bench`; do not edit.
+`make bench` writes this page. Do not edit it.
 
-Headcount draws the bits of its reports from a cipher keyed by the operating system, with exact
-probabilities. NumPy and the libraries below do neither. So the comparison shows the price of both.
+Headcount draws the bits of its reports from a cipher with a key from the operating system, and its
+probabilities are exact. NumPy and the libraries below have neither property. So the comparisons
+include the price of both. Whatever Headcount is compared with is called the peer.
 
-- *Biased bits*: one bit for each person, compared with NumPy's `random(n) < p`.
-- *local.randomized-response*: from values to the estimate, compared with NumPy and with two
-  libraries for local differential privacy.
-- *client* and *server* of frequency oracles: randomizing, and counting what was sent. The peer is
-  the faster of the same two libraries. It was timed on the data of some of the people, and its time
-  was scaled up to all of them.
-- *memory*: the peak memory of a process.
+- *Biased bits*: for each person, one bit that is 1 with a given probability p, compared with
+  NumPy's `random(n) < p`.
+- *local.randomized-response*: all steps from values to the estimate, compared with NumPy and with
+  two libraries for local differential privacy.
+- *client* and *server* of frequency oracles (local protocols for histograms with d buckets): the
+  client randomizes values, and the server counts reports. The peer is the faster of the same two
+  libraries. It was timed on the data of some of the people, and its time was scaled up to all
+  people.
+- *memory*: the peak memory of a process, compared with a limit.
 - *rows of Parquet*: `hc.estimate` on a file of whole numbers, including reading and checking. The
-  peer is a plain count of each value of the same file, by the faster of polars and DuckDB.
-- *randomize shuffle.correlated*: few people send noise. Its time is compared with that of a
-  protocol in which everybody sends one message, and with that of randomizing each person in a
-  separate call.
-- *calibrate*: from a budget to parameters, compared with the time that was allowed.
-- *plan*: the whole run of a Python program that plans all protocols of a task, compared with the
-  time that was allowed. "Cold" starts with an empty cache on disk, and "warm" finds the same plan
-  there.
-- *simulate*: a tally that is drawn without making messages, compared with making them.
-- *Random bytes*: the source, compared with the bare cipher. A ratio of 1 is the speed of the
-  cipher.
+  peer is a plain count of each value in the same file, by the faster of polars and DuckDB.
+- *randomize shuffle.correlated*: a protocol in which few people send noise. Its time is compared
+  with that of a protocol in which everybody sends one message, and with the time to randomize each
+  person's value in a separate call.
+- *randomize and tally shuffle.split-and-mix*: all steps from values to the tally, compared with the
+  time to draw the same number of random words.
+- *calibrate*: the search for the parameters that meet a budget, compared with a time limit.
+- *plan*: the whole run of a Python program that plans all protocols for a task, compared with a
+  time limit. "Cold" starts with an empty cache on disk, and "warm" finds the same plan in the
+  cache.
+- *simulate*: a tally that is drawn without making messages, compared with a tally of messages.
+- *random bytes*: the source of random bytes, compared with the bare cipher. A ratio of 1 is the
+  speed of the cipher.
 
-Everything ran in one process on one thread, except that comparisons on files used all cores. Each
-time is the best of several alternating calls, after a first call that was not counted. The messages
-in *simulate* were timed only once. "Times faster" is the peer's time divided by Headcount's time.
-"Wanted" is the target; – means that there is none.
+Everything ran in one process on one thread, except that comparisons on files used all cores. Most
+times are the best of several calls, which alternated with those of the peer. The first call was not
+counted. Some times are those of a single call: calibrations, plans with an empty cache, the
+messages in *simulate*, and separate calls for each person. "Times faster" is the peer's time, or
+the limit, divided by Headcount's time or memory. "Wanted" is the target for this ratio, and – means
+that there is none.
 """
 
 

@@ -1,5 +1,4 @@
-"""The error and messages of every protocol, with the paper's and with exact calibration.
-
+"""The error and the messages of every protocol, with the paper's calibration and the exact one.
 Errors are also measured.
 """
 
@@ -26,7 +25,7 @@ _WISHES: dict[str, list[dict[str, Any]]] = {
     "shuffle.noisy-shuffler": [{}, {"publish_noise": True}],
 }
 _WITHOUT_PAPER = "shuffle.noisy-shuffler"
-_LOCAL_PAPERS = ("local.piecewise-mean", "local.hybrid-mean")  # these have parameters of their own
+_LOCAL_PAPERS = ("local.piecewise-mean", "local.hybrid-mean")  # their papers choose parameters
 _TASKS: dict[str, hc.Task] = {
     "Count": hc.Count(),
     "Mean of reals in [0, 1]": hc.Mean(0, 1),
@@ -36,27 +35,32 @@ _TASKS: dict[str, hc.Task] = {
 _INTRODUCTION = f"""\
 # Accuracy
 
-Written by `make bench`; do not edit.
+`make bench` writes this page. Do not edit it.
 
 The tables are for {_USERS:,} people at ε = 1 and δ = 1e-6. Everybody is honest.
 
+- *Calibration* is exact if the noise is computed from the exact privacy loss, and paper if it comes
+  from the published formula. Options that are not the default follow.
+- *Guarantee* is exact, or a proven upper bound.
 - *Worst error* is the standard error for the worst data, with the ratio to `central.geometric` in
-  parentheses. It is the error of the count, sum, mean or one bucket, from privacy noise and
-  rounding.
+  parentheses. It is the error of the count, the sum, the mean or one bucket, and comes from privacy
+  noise and rounding.
 - *Expected* is the standard error for data in which all values are equally frequent. For reals,
   the values are 0, 0.1, …, 1.
 - *Measured* is the root mean squared error over {_RUNS} runs that make real messages from such
   data. It is left out if there are too many messages.
-- *Slots* is the size of a bundle that hides how many messages a person has. In parentheses are its
-  bytes if each message is sealed.
+- *Slots* is the size of a bundle that hides how many messages a person has. The number in
+  parentheses is its size in bytes if each message is encrypted.
 - *One liar* is how far one dishonest person can shift the answer up and down, compared with staying
-  away, if the shuffler refuses bundles of other sizes. "Any": one person can choose the answer.
+  away, if the shuffler refuses bundles of other sizes. "Any" means that one person can set the
+  answer to any number.
 - *Honest* says whether other people must be honest for the guarantee to hold.
 - *Local ε* is the privacy of one person's messages alone. It is the only protection left if
-  shuffler and analyzer collude.
+  the shuffler and the analyzer collude.
 
-`shuffle.amplified` stands for any local protocol behind a shuffler. By default it is
-`shuffle.randomized-response`, `shuffle.k-ary`, or a shuffled `local.one-bit-mean`.
+`shuffle.amplified` stands for any local protocol behind a shuffler. By default, it is
+`shuffle.randomized-response`, `shuffle.k-ary`, or a shuffled `local.one-bit-mean`, depending on the
+task.
 """
 _HEADINGS = (
     "protocol",
@@ -139,7 +143,7 @@ def _measured(protocol: hc.Protocol) -> str:
 
 
 def _values(task: hc.Task) -> NDArray[Any]:
-    """The different values that people hold."""
+    """The distinct values that people hold."""
     if task.value_kind == "real numbers":
         return np.linspace(0, 1, 11)
     return np.arange(task.domain)

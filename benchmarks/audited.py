@@ -13,7 +13,7 @@ Sampler = Callable[[Any, int], Any]
 @dataclass(frozen=True)
 class Audited:
     """A mechanism to audit. `relation` says how the two datasets of a pair differ. `reason` says
-    why a claim is not kept, and must be given if it is refuted.
+    why a claim does not hold, and must be given if the claim is refuted.
     """
 
     library: str
@@ -28,7 +28,7 @@ class Audited:
 
 
 def each(call: Callable[[Any], Any]) -> Sampler:
-    """One call for each output. Outputs that are numbers of one length become rows of an array."""
+    """Call a function once for each output, and collect the outputs in an array."""
 
     def sample(dataset: Any, count: int) -> Any:
         return np.array([call(dataset) for _ in range(count)])

@@ -8,8 +8,8 @@ import numpy as np
 from benchmarks.audited import Audited, Sampler, each
 
 _FLOATS = (
-    "the answer is a float: around 0 it has finer bits than any sum with 1 can have (Mironov "
-    "2012); the sampler hides the noise, but not these bits"
+    "the output is a float: if the answer is 0, it can have finer bits than any sum of 1 and noise "
+    "(Mironov 2012); the sampler protects the noise, but not these bits"
 )
 _MOVED = "answers 0 and 1, sensitivity 1"
 _FAR = "answers 1000 and 1001, sensitivity 1"
@@ -140,9 +140,9 @@ def _tools() -> Iterator[Audited]:
         each(histogram),
         [([0] * 4 + [2] * 3, [0] * 3 + [2] * 4)],
         replaced,
-        reason="two bins change, but the noise is for one bin: ε holds for adding a person "
-        "(below); mean and sum are scaled for replacing a person, and the package does not say "
-        "which one it means",
+        reason="replacing a person changes two bins, but the noise is calibrated for one; the "
+        "claim holds for adding a person (see below); the mean and the sum are calibrated for "
+        "replacing a person, and the package does not say which neighbors it means",
         **runs,
     )
 

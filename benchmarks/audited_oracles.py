@@ -10,13 +10,13 @@ import numpy as np
 from benchmarks.audited import Audited, each
 
 _FLOATS = (
-    "noise and answer are floats: the last bits of their sum reveal the value (Mironov 2012); the "
-    "formula itself keeps the claim"
+    "the noise and the answer are floats, and the last bits of their sum reveal the value (Mironov "
+    "2012); with exact numbers, the claim would hold"
 )
 
 
 def _supported(report: tuple[int, int], size: int, items: tuple[int, int]) -> tuple[bool, bool]:
-    """What a server uses of a hashed report: which of two items it supports."""
+    """Whether a hashed report supports each of two items. A server uses nothing else of it."""
     import xxhash
 
     value, seed = report
@@ -25,7 +25,7 @@ def _supported(report: tuple[int, int], size: int, items: tuple[int, int]) -> tu
 
 
 def pure_ldp() -> Iterator[Audited]:
-    """Items are numbered from 1, but hashes take them from 0."""
+    """Items are numbered from 1, but hash functions take numbers from 0."""
     from pure_ldp.frequency_oracles.apple_cms import CMSClient
     from pure_ldp.frequency_oracles.direct_encoding import DEClient
     from pure_ldp.frequency_oracles.hadamard_mechanism import HadamardMechClient
@@ -130,7 +130,7 @@ def multi_freq_ldpy() -> Iterator[Audited]:
         0.3,
         lambda v: SS_Client(v, 6, 0.3),
         reason="the set is sent as a list, and the true value comes first if it is in the set; "
-        "without the order the claim would hold",
+        "without the order, the claim would hold",
     )
     yield case("HE_Client, k=4", 1.0, lambda v: HE_Client(v, 4, 1.0), runs=30_000, reason=_FLOATS)
     yield case("L_GRR_Client, k=4, first report", 1.0, lambda v: L_GRR_Client(v, 4, 2.0, 1.0))
@@ -157,8 +157,8 @@ def _fake_data(pairs: Any, whole: dict[str, Any]) -> Iterator[Audited]:
     )
 
     reason = (
-        "the library counts on amplification, because it draws one attribute in three; but some "
-        "attribute is always drawn, so records that differ in all attributes have an ε of "
+        "the library relies on amplification, because it samples one attribute in three; but some "
+        "attribute is always sampled, so records that differ in all attributes have an ε of "
         "ln(d(e^ε − 1) + 1) = 1.82; for records that differ in one attribute, the claim holds"
     )
     yield Audited(

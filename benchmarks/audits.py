@@ -28,21 +28,38 @@ _HEADINGS = (
 _INTRODUCTION = """\
 # Audits of peers
 
-Written by `make bench`, or by `python -m benchmarks.audits` alone; do not edit.
+`make bench`, or `python -m benchmarks.audits` alone, writes this page. Do not edit it.
 
-[`hc.audit`](auditing.md) uses only the outputs of other libraries. "Consistent" means that the runs
-showed no violation at a confidence of {confidence:g}. A "refuted" claim was refuted twice. The
-second audit used new runs and a confidence of 1 − 1e-9; its result is shown. *Event* says which
-outputs were counted, and how often each dataset gave one of them. For instance, "everything
-one of 4: 0.748 against 0" means that the whole output was one of four specific outputs. "Last bits"
-is the value of the lowest set bit of a float. *Why* was found by reading the code. The measured ε
-is a lower bound: the true ε may be far larger, or infinite. Plain sums of floats reveal values by
-their last bits. This is known for all such libraries, and it is not a fault of their formulas.
+[`hc.audit`](auditing.md) was run on other libraries, which this page calls peers. It uses only
+their outputs. "Consistent" means that the runs showed no violation at a confidence of
+{confidence:g}. A "refuted" claim was refuted twice. The second audit used new runs and a confidence
+of 1 − 1e-9, and its result is shown. The measured ε is
+a lower bound: the true ε may be far larger, or infinite.
 
-- pure-ldp and multi-freq-ldpy are audited in the local view: one person's report as the client
-  returns it. A hashed report is reduced to what a server uses: which of two values it supports.
-- diffprivlib and OpenDP are audited in the central view: what a curator releases.
-- The claim is the requested ε. For OpenDP it is the ε that `map` states.
+*Event* says which outputs were counted, and what share of the runs on each dataset gave one of
+these outputs. For instance, "whole output: one of 4 values; 0.748 against 0" means that the whole
+output was one of four specific values in 0.748 of the runs on one dataset, and in no run on the
+other. If an output has several numbers, "number 0" is the first of them. An event may concern the
+following properties of a number or an output:
+
+- "Value" says which whole numbers a number is equal to.
+- "Size" says in which ranges a number lies. The ranges were chosen so that each has about equally
+  many outputs.
+- "Exact value" says which specific floats a number is equal to.
+- "Last bits" says which power of two the lowest set bit of a float stands for.
+- "Odds of all numbers" is a score of an output with several numbers. For each number, the audit
+  estimates the logarithm of the odds that such a number comes from one dataset and not from the
+  other. The score is the sum of these logarithms.
+
+*Why* is an explanation from the code of the library. In many libraries, the answer is a float plus
+a float of noise. Such a sum reveals values through its last bits. This problem is well known, and
+it is not a fault of the libraries' formulas.
+
+- pure-ldp and multi-freq-ldpy are audited in the local view, which is one person's report as the
+  client returns it. A hashed report is reduced to the part that a server uses: which of two values
+  it supports.
+- diffprivlib and OpenDP are audited in the central view, which is the release of a curator.
+- The claim is the requested ε. For OpenDP, it is the ε that `map` states.
 """
 
 
@@ -83,7 +100,7 @@ def line(case: Audited, found: hc.Audit) -> tuple[str, ...]:
         case.relation,
         f"{found.epsilon:.3f}",
         f"{found.runs:,}",
-        f"{found.event}: {found.chance:.3g} against {found.other_chance:.3g}",
+        f"{found.event}; {found.chance:.3g} against {found.other_chance:.3g}",
         case.reason if found.refuted else "",
     )
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Comparison:
-    """A line of the table; `ratio` is how many times faster headcount is."""
+    """A line of the table. `ratio` is the peer's time divided by that of Headcount."""
 
     subject: str
     ours: str

@@ -1,4 +1,4 @@
-"""What is compared with what. Each function yields lines of the table."""
+"""The comparisons with peers. Each function yields lines of the table."""
 
 import math
 import os
@@ -28,7 +28,7 @@ _MORE_PEOPLE = 10**9
 
 
 def secure_bits() -> Iterator[Comparison]:
-    """Secure and exact biased bits, compared with insecure and rounded ones."""
+    """Secure and exact biased bits, compared with bits that are neither secure nor exact."""
     source = hc.SecureSource()
     forms = _numpy_forms()
     ours, *times = race(
@@ -85,12 +85,12 @@ def sparse_noise() -> Iterator[Comparison]:
     few = values[:2000]
     loop = seconds(lambda: [correlated.randomize([value], source) for value in few])
     theirs = loop * people / len(few)
-    peer = "a call for each person, 2,000 people, times 5,000"
+    peer = "one call per person for 2,000 people, times 5,000"
     yield Comparison.of_times(subject, ours, peer, theirs, "≥ 50")
 
 
 def shares() -> Iterator[Comparison]:
-    """Split and mix, from numbers to their sum, compared with drawing as many random words."""
+    """Split and mix, from numbers to their sum, compared with drawing a word for each share."""
     people = _FEWER_PEOPLE
     source = hc.SecureSource()
     reals = np.random.default_rng(1).random(people)
@@ -107,7 +107,7 @@ def shares() -> Iterator[Comparison]:
             rounds=15,
         )
         subject = f"randomize and tally {protocol.name}, 10⁶ {kind}, {sent} shares"
-        peer = "as many random 8-byte words"
+        peer = "the same number of random 8-byte words"
         yield Comparison.of_times(subject, ours, peer, words, "≥ 1/4")
 
 
@@ -167,7 +167,7 @@ def simulations() -> Iterator[Comparison]:
         path = seconds(partial(hc.run, _protocol(name, _PEOPLE), values))
         theirs = path * _MORE_PEOPLE / _PEOPLE
         (ours,) = race(partial(_simulate, _protocol(name, _MORE_PEOPLE)), rounds=15)
-        peer = "its own messages, 10⁸ people, times 10"
+        peer = "its own messages for 10⁸ people, times 10"
         yield Comparison.of_times(f"simulate {name}, 10⁹ people", ours, peer, theirs, "below 1 s")
 
 
@@ -198,7 +198,7 @@ def _numpy_forms() -> list[peers.PlainNumpy]:
 
 
 def _values(people: int) -> peers.Values:
-    """Values of which three in ten are yes."""
+    """Random values: a yes with probability 0.3."""
     return (np.random.default_rng(1).random(people) < 0.3).astype(np.uint8)
 
 

@@ -19,7 +19,7 @@ _DOCS = Path(__file__).parents[1] / "docs"
 _BUDGET = hc.Budget(1, 1e-6)
 _CROWDS = [round(10 ** (3 + step / 2)) for step in range(9)]
 _RUNS = 24
-_PLACES = 4096  # the least number of places at which people are
+_PLACES = 4096  # the minimum number of distinct values that people can hold
 _MARK = "<!-- below: written by make figures -->"
 _POINTS = 512  # the number of points at which the density is estimated
 _PROTOCOLS = {
@@ -51,7 +51,7 @@ CASES = [
 
 
 def mean_squared_errors(case: Case, name: str, source: hc.Source) -> Iterator[tuple[int, float]]:
-    """The mean over runs of the integrated squared error, for each crowd."""
+    """The size of each crowd, and its integrated squared error, averaged over runs."""
     generator = np.random.default_rng(7)
     for users in _CROWDS:
         task = hc.Density(0, 1, case.smoothness, points=_POINTS)

@@ -1,4 +1,6 @@
-"""Frequency oracles, compared with two libraries for local privacy: client and server separately.
+"""Frequency oracles, compared with two libraries for local privacy.
+
+Clients and servers are timed separately.
 
 The libraries make a call for each person. They are timed on the data of some of the people, which
 takes a few seconds, and their time is scaled up. Headcount is timed on the data of all people.
@@ -22,7 +24,7 @@ _EPSILON = 1.0
 _CROWDS = (10**5, 10**6)
 _BUCKETS = (16, 128, 1024)
 _SECONDS = 1.0  # about how long a library's client or server is timed
-_MOST = 20_000  # the most people for whom a library is timed
+_MOST = 20_000  # the maximum number of people for whom a library is timed
 
 
 @dataclass(frozen=True)

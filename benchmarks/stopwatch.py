@@ -20,7 +20,7 @@ def race(*contenders: Contender, rounds: int) -> list[float]:
     """The best time of each function, after one call that does not count.
 
     The functions take turns, so that other work of the machine affects all of them. Other work can
-    only add to a time, so the least time is the most accurate.
+    only add to a time, so the shortest time is the most accurate.
     """
     for contender in contenders:
         contender()

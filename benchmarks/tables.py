@@ -1,4 +1,4 @@
-"""Private answers about a large file, compared with plain answers of two database engines."""
+"""Private answers about a large file, compared with plain answers from two query engines."""
 
 import json
 import subprocess
@@ -15,10 +15,11 @@ from benchmarks.comparison import Comparison
 from benchmarks.stopwatch import race
 
 _ROWS = 10**8
-_PART = 10**7  # rows that are written at a time
+_PART = 10**7  # the number of rows that are written at a time
 _BUCKETS = 100
 _BUDGET = hc.Budget(1.0, 1e-6)
-# The task, the trust, and the most time it may take, as a multiple of the plain answer's.
+# The column, the task, the trust model, the protocol, and the maximum ratio of the time to that of
+# the plain answer.
 _CASES: tuple[tuple[str, hc.Task, str, str | None, float], ...] = (
     ("bit", hc.Count(), "central", None, 1.5),
     ("bucket", hc.Histogram(_BUCKETS), "central", None, 1.5),
@@ -31,7 +32,7 @@ _CASES: tuple[tuple[str, hc.Task, str, str | None, float], ...] = (
 
 
 def table_comparisons(rows: int = _ROWS) -> Iterator[Comparison]:
-    """The time of each case on the same file, all in turn, and the peak memory of one case."""
+    """The time of each case, in turn with the peers, and the peak memory of each case."""
     with tempfile.TemporaryDirectory() as folder:
         files = {name: _write(Path(folder), name, rows) for name in ("bit", "bucket")}
         for name, file in files.items():

@@ -1,7 +1,6 @@
-"""How the API reference reads the code: an extension of griffe, which mkdocstrings loads.
-
-Docstrings are plain text: indented lines are code, and aligned lists explain words. Comments beside
-a field, or above it, say what the field is.
+"""How the API reference reads the code. This is an extension of griffe, which mkdocstrings loads.
+Docstrings are plain text: indented lines are code, and aligned lists explain words. A comment
+beside a field, or above it, is the docstring of the field.
 """
 
 import ast
@@ -13,7 +12,7 @@ import griffe
 
 import headcount as hc
 
-# What the package calls a property that is computed once is a property.
+# The package has its own cached_property, which griffe must treat as a property.
 griffe.stdlib_decorators["headcount.core.cached.cached_property"] = {"cached", "property"}
 
 _ITEM = re.compile(r"(\w+)(\s{2,})(?=\S)")
@@ -24,14 +23,14 @@ class PlainDocstrings(griffe.Extension):
     """Docstrings as Markdown, and comments of fields as their docstrings."""
 
     def on_instance(self, *, obj: griffe.Object, **_: Any) -> None:
-        """Rewrite the docstring of anything that has one."""
+        """Rewrite the docstring of every object that has one."""
         if obj.docstring:
             obj.docstring.value = markdown(obj.docstring.value)
 
     def on_attribute_instance(
         self, *, node: ast.AST | griffe.ObjectNode, attr: griffe.Attribute, **_: Any
     ) -> None:
-        """Find what a comment says about a field."""
+        """Use the comment of a field as its docstring."""
         if isinstance(node, ast.Assign | ast.AnnAssign) and not attr.docstring:
             told = comment(attr)
             if told and attr.parent and attr.parent.is_class:
@@ -87,7 +86,7 @@ def _items(rows: list[str]) -> Iterator[str]:
 
 
 def linked(text: str) -> str:
-    """With links from public names to their entries."""
+    """The text with links from public names to their entries."""
     pieces = re.split(r"(`[^`]+`)", text)
     return "".join(
         _link(piece.strip("`")) if piece.startswith("`") else piece.replace("<", "&lt;")

@@ -1,8 +1,7 @@
-"""Formulas in plain text, as docstrings and pages have them, found and turned into TeX.
-
-A text is read from left to right. Wherever a formula can begin, the longest one is parsed; if it
-has something that prose does not have (a Greek letter, a power, an operator between variables), it
-is a formula, and else the text goes on as it is.
+"""Finds formulas in the plain text of docstrings and pages, and turns them into TeX. A text is
+read from left to right. Wherever a formula can begin, the longest candidate is parsed. It is a
+formula if it has something that prose does not have: a Greek letter, a power, or an operator
+between variables. Otherwise it is left as prose.
 """
 
 import itertools
@@ -24,7 +23,7 @@ FUNCTIONS = {
     **{name: rf"\mathrm{{{name}}}" for name in ("Bin", "NB", "Poisson", "Bernoulli")},
     **{name: rf"\mathrm{{{name}}}" for name in ("HS", "binom")},
 }
-# Words that stand in formulas.
+# Words that may occur in formulas.
 WORDS = {"low", "high", "zeros", "ones", "reports", "cell", "interval", "rate"}
 RELATIONS = {
     "=": "=", "≤": r"\le", "≥": r"\ge", "<": "<", ">": ">", "≠": r"\ne", "~": r"\sim",
@@ -52,7 +51,7 @@ LETTERS = re.compile(rf"(?:[^\W\d_²³¹⁰-₎ᵢⱼₜₙ¼-¾⅐-⅞]{HAT}?)+
 
 @dataclass
 class Formula:
-    """What was parsed: its text, its TeX, and where the text ends."""
+    """A parsed formula: its text, its TeX, and the position at which the text ends."""
 
     text: str
     tex: str
@@ -62,8 +61,8 @@ class Formula:
 def split(text: str, *, capitals: bool = False, stacked: Stacked = "none") -> list[str | Formula]:
     """A text as prose and formulas, in turn.
 
-    `capitals` says that single capital letters are variables too, and `stacked` which fractions
-    are set above each other: none, those of long terms, or all.
+    `capitals` says whether single capital letters are variables, too. `stacked` says which
+    fractions are set with the numerator above the denominator: none, those of long terms, or all.
     """
     text = re.sub(r"(?<!\w)\w(?!\w)", lambda one: unicodedata.normalize("NFD", one[0]), text)
     pieces: list[str | Formula] = []
@@ -112,7 +111,7 @@ class _Parser:
     text: str
     at: int
     stacked: Stacked
-    signals: int = 0  # of what prose does not have
+    signals: int = 0  # the number of signs that this is not prose
     variables: int = 0
     depth: int = 0
 
@@ -196,12 +195,12 @@ class _Parser:
                 return tex
 
     def next_factor(self) -> str:
-        """A factor directly behind another; behind a space only what cannot be prose."""
+        """A factor directly after another. After a space, it must be something that prose lacks."""
         start = self.at
         self.at = self.spaces()
         if self.at == start:
             if self.peek() in "|[" and self.depth and self.text[start - 1] not in "^1":
-                raise _NoFormula  # it closes
+                raise _NoFormula  # this bracket closes
             return " " + self.factor()
         begin = self.at
         tex = self.factor()
@@ -305,7 +304,7 @@ class _Parser:
         return greek or word in ("ux", "uM", "nI") or not set(latin) & set("aeiouyAEIOUY")
 
     def function(self, word: str) -> str:
-        """A function and what it is applied to; a script is enough where words follow."""
+        """A function and its argument. If words follow, a power or index is enough."""
         self.variables += 1
         tex = FUNCTIONS[word]
         if digits := re.compile(r"\d+(?=[ (])").match(self.text, self.at):
@@ -330,7 +329,7 @@ class _Parser:
         return tex
 
     def bracket(self) -> str:
-        """What stands in brackets: expressions, between commas."""
+        """The contents of brackets: expressions between commas."""
         opening = self.peek()
         closing, left, right = BRACKETS[opening]
         self.at += 1
@@ -359,7 +358,7 @@ class _Parser:
         return f"{left}{' ' if left[-1].isalpha() else ''}{tex}{right}"
 
     def scripts(self, tex: str) -> str:
-        """With primes, powers and indices."""
+        """The symbol with its primes, powers and indices."""
         start = len(tex)
         while True:
             symbol = self.peek()
@@ -412,7 +411,7 @@ class _Parser:
 
 
 def _bare(tex: str) -> str:
-    """Without brackets around all of it."""
+    """The text without brackets around the whole."""
     for left, right in (("(", ")"), (r"\left(", r"\right)")):
         if tex.startswith(left) and tex.endswith(right):
             inner = tex[len(left) : -len(right)]

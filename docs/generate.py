@@ -1,8 +1,8 @@
 """Generates pages from the code: one for each protocol, and the reference of the commands.
 
 This module is a hook of mkdocs (see `hooks` in mkdocs.yml). Generated pages and figures are virtual
-files that only the built site has. Only functions that begin with `on_` need mkdocs; tests read
-`pages()` without it.
+files that only the built site has. Only functions whose names begin with `on_` need mkdocs. Tests
+call `pages()` without it.
 """
 
 import dataclasses
@@ -43,7 +43,7 @@ class Question:
     code: str  # the task in the example
     values: str  # the values of 1,000 people in the example
     task: hc.Task  # the task of the figure and the numbers
-    told: str  # which error they show
+    told: str  # a phrase that says which error the figure and the numbers show
 
 
 QUESTIONS = {
@@ -67,6 +67,12 @@ QUESTIONS = {
         '["red green green blue".split()[i % 4] for i in range(1000)]',
         hc.Histogram(50),
         "of one of 50 buckets",
+    ),
+    "boxes": Question(
+        'hc.Boxes(["bus", "train", "car"], at_most=2)',
+        '[["bus", "car"] if i % 3 else ["train"] for i in range(1000)]',
+        hc.Boxes([f"box {number}" for number in range(1, 11)], at_most=3),
+        "of one of 10 boxes with at most 3 ticks",
     ),
     "table": Question(
         'hc.Table(["north", "south"], ["yes", "no"])',
@@ -161,7 +167,9 @@ def page_of(name: str) -> str:
 
 
 def meaning(kind: type[Protocol], option: str) -> str:
-    """What the class says about an option: beside the field, above it, or in its docstring."""
+    """The description of an option: beside the field, above it, or in the docstring of the
+    class.
+    """
     owner = next(base for base in kind.__mro__ if option in inspect.get_annotations(base))
     lines = inspect.getsource(owner).splitlines()
     at = next(i for i, line in enumerate(lines) if re.match(rf"    {option}: ", line))
@@ -211,9 +219,9 @@ def sentence(text: str) -> str:
 
 
 def plain(text: str) -> str:
-    """Text in which nothing is taken for Markdown. Its formulas are typeset later."""
+    """The text, escaped so that nothing is taken for Markdown. Its formulas are typeset later."""
     text = text.replace("&", "&amp;").replace("<", "&lt;")
-    # Stars in pairs are around a word. A single one is a symbol.
+    # A pair of stars encloses a word. A single star is a symbol.
     return text.replace("*", r"\*") if text.count("*") % 2 else text
 
 
@@ -259,13 +267,10 @@ def pages_made() -> dict[str, Callable[[], str]]:
 
 def overview() -> str:
     page = "protocols/index.md"
-    text = "# Protocols\n\nEvery protocol has a page. It describes what people send, how the "
-    text += (
-        "analyzer uses it, the guarantee and the cost. [Shared parts](shared.md) describes what "
-    )
-    text += (
-        "several protocols have in common. [Accuracy](../accuracy.md) compares their errors.\n\n"
-    )
+    text = "# Protocols\n\nEvery protocol has a page. It describes the messages that people send, "
+    text += "how the analyzer uses them, the guarantee and the cost. [Shared parts](shared.md) "
+    text += "describes the parts that several protocols have in common. "
+    text += "[Accuracy](../accuracy.md) compares the errors of all protocols.\n\n"
     text += f"| | {' | '.join(TRUSTS)} |\n|---|---|---|---|\n"
     for task, question in QUESTIONS.items():
         cells = (
@@ -355,7 +360,7 @@ def numbers(name: str, task: str) -> str:
     }
     if p.trust is hc.Trust.SHUFFLE:
         left = p.local_epsilon
-        rows["privacy left if shuffler and analyzer collude"] = (
+        rows["privacy left if the shuffler and the analyzer collude"] = (
             f"ε = {left:.3g}" if left < float("inf") else "none"
         )
     listed = "".join(f"| {row} | {value} |\n" for row, value in rows.items())
@@ -364,7 +369,8 @@ def numbers(name: str, task: str) -> str:
 
 def shared_page() -> str:
     page = "protocols/shared.md"
-    text = "# Shared parts\n\nSeveral protocols use these parts. Their pages link to them.\n\n"
+    text = "# Shared parts\n\nSeveral protocols use these parts. The pages of these protocols link "
+    text += "to this page.\n\n"
     for stem, box in shared_modules().items():
         text += f"## {stem}\n\n{plain(box.title)}\n\n"
         for title, lines in box.sections.items():
@@ -536,7 +542,7 @@ def on_files(files: Any, config: Any) -> Any:
 
 
 def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
-    """Turn the names of protocols into links, also on pages that are written by hand."""
+    """Turn the names of protocols into links, even on pages that are written by hand."""
     known = "|".join(map(re.escape, registry.own_names()))
     pieces = re.split(r"(```.*?```)", markdown, flags=re.DOTALL)
     return "".join(

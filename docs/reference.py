@@ -1,7 +1,6 @@
-"""The pages of the API reference: which public name is on which page, and what contributors state.
-
-The pages only name things. mkdocstrings fills in signatures and docstrings when the site is built;
-`docs/docstrings.py` says how it reads them.
+"""The pages of the API reference: which public name is on which page, and what a protocol defines.
+The pages only list names. mkdocstrings fills in signatures and docstrings when the site is built,
+and `docs/docstrings.py` says how it reads them.
 """
 
 import inspect
@@ -15,11 +14,11 @@ from headcount.core.protocol import Protocol
 from headcount.core.randomizer import Randomizer
 from headcount.core.tasks.registry import task_modules
 
-# Public names are those of `headcount` itself. Others are given by their whole path.
+# Public names are attributes of `headcount` itself. All other names are given by their full path.
 PAGES = {
     "questions": (
         "Questions and budgets",
-        "What is asked, of how many people, under which trust model, and what it may cost.",
+        "The question, the number of people, the trust model, and the privacy budget.",
         f"Task {' '.join(task_modules())} Trust Budget Crowd Guarantee PrivacyCurve",
     ),
     "planning": (
@@ -31,7 +30,7 @@ PAGES = {
     "protocols": (
         "Protocols and their roles",
         "A protocol calibrates a randomizer, which each person runs, and an estimator, which the "
-        "analyzer runs. In shuffle trust a shuffler stands between the two.",
+        "analyzer runs. In shuffle trust, a shuffler stands between the two.",
         "protocol protocol_names register Protocol MatrixProtocol "
         "headcount.core.randomizer.Randomizer headcount.core.estimator.Estimator "
         "headcount.core.shuffler.Shuffler run shuffle Alphabet Messages Batch Tally Source "
@@ -39,7 +38,7 @@ PAGES = {
     ),
     "estimating": (
         "Estimating",
-        "Private answers about a table, and what an answer says about its own error.",
+        "Private answers about a table, with their errors and intervals.",
         "estimate prepare Prepared Estimate Interval GroupedEstimate TableEstimate share",
     ),
     "comparing": (
@@ -49,17 +48,17 @@ PAGES = {
     ),
     "auditing": (
         "Auditing",
-        "Tests of a claim of privacy, and what a guarantee means for one person.",
+        "Tests of privacy claims, and reports of what a guarantee means for one person.",
         "audit Audit exact_audit ExactAudit privacy_report PrivacyReport Thresholds",
     ),
     "ledger": (
         "Ledger",
-        "What was spent on each dataset, and what is left.",
+        "Records of the budget that was spent on each dataset, and of the budget that is left.",
         "Ledger headcount.ledger.spending.Spending",
     ),
     "theory": (
         "Theory",
-        "What is proven about all protocols.",
+        "Known lower bounds and rates for all protocols.",
         "bounds Bound survey_worth",
     ),
     "errors": (
@@ -94,7 +93,7 @@ def documented() -> dict[str, list[str]]:
 
 
 def public_members(kind: type) -> list[str]:
-    """What a reader may use of a class: its own, and what comes from bases without an entry."""
+    """The public members of a class: its own, and those of base classes without an entry."""
     entries = {found(path) for paths in documented().values() for path in paths}
     bases = [base for base in kind.__mro__ if base.__module__.startswith("headcount.")]
     owners = [base for base in bases if base is kind or base not in entries]
@@ -109,7 +108,7 @@ def public_members(kind: type) -> list[str]:
 
 
 def pages_made() -> dict[str, Callable[[], str]]:
-    """What makes each page of the reference, as Markdown."""
+    """The functions that make the pages of the reference, as Markdown."""
     return {
         "reference/index.md": _overview,
         **{page_of(subject): partial(_subject_page, subject) for subject in PAGES},
@@ -119,7 +118,7 @@ def pages_made() -> dict[str, Callable[[], str]]:
 
 def _overview() -> str:
     text = "# API reference\n\nEverything public is in `headcount` itself: `import headcount as "
-    text += "hc`. Who writes a protocol also needs [the contract](contract.md).\n\n"
+    text += "hc`. If you write a protocol, you also need [the contract](contract.md).\n\n"
     for subject, (title, about, _) in PAGES.items():
         text += f"## [{title}]({subject}.md)\n\n{about}\n\n| | |\n|---|---|\n"
         for path in documented()[page_of(subject)]:
@@ -148,11 +147,11 @@ def _entry(path: str) -> str:
 
 
 def _contract() -> str:
-    """What a protocol must state, what it may state, and what follows."""
+    """A page with the members that a protocol must define, and those that it may define."""
     text = "# The contract of a protocol\n\nA protocol is a class that extends `Protocol`, with a "
     text += "randomizer and an estimator of its own. [Adding a protocol](../adding-a-protocol.md) "
-    text += "has a skeleton. The tables say what each of the three must state, and what it may "
-    text += "state instead of the default. All else follows from that.\n\n"
+    text += "has a skeleton. The tables list the members that each of the three classes must "
+    text += "define, and those that it may define instead of the default.\n\n"
     for contract in (Protocol, Randomizer, Estimator):
         path = f"{contract.__module__}.{contract.__name__}"
         path = path_of("Protocol") if contract is Protocol else path
@@ -171,7 +170,7 @@ def _contract() -> str:
 
 
 def _stated(contract: type) -> set[str]:
-    """What some protocol, or its randomizer or estimator, states itself."""
+    """The members that some protocol, or its randomizer or estimator, defines itself."""
     hc.protocol_names(hc.Count())  # loads all of them
     return {
         name

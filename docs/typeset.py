@@ -1,8 +1,7 @@
-"""Typesets the formulas of all pages while the site is built: a hook of mkdocs.
-
-Readers get formulas as HTML and MathML, with a style sheet and fonts that are part of the site, and
-load nothing from elsewhere. KaTeX makes them; `make docs` installs it. A formula that it does not
-understand stops the build.
+"""A hook of mkdocs that typesets the formulas of all pages while the site is built. Readers get
+formulas as HTML and MathML. The style sheet and the fonts are part of the site, and nothing is
+loaded from elsewhere. KaTeX, which `make docs` installs, typesets the formulas. A formula that
+KaTeX does not understand stops the build.
 """
 
 import html
@@ -20,14 +19,14 @@ sys.path.insert(0, str(ROOT))
 from docs.formulas import Formula, Stacked, split  # noqa: E402
 
 KATEX = ROOT / ".venv" / "node_modules" / "katex"
-# Elements whose text is no prose.
+# Elements whose text is not prose.
 VERBATIM = ("code", "pre", "script", "style", "svg", "h1", "h2", "h3", "h4", "h5", "h6", "button")
 # Pages on which single capital letters are variables.
 MATHEMATICAL = ("protocols/", "guarantees", "theory", "separations")
 TAG = re.compile(r"(<!--.*?-->|<[^>]*>)", re.DOTALL)
 ARTICLE = re.compile(r"(<article[^>]*>)(.*)(</article>)", re.DOTALL)
-END = "\0"  # of a formula that no line breaks, until it is closed
-SHORT = 16  # letters of a formula that no line breaks
+END = "\0"  # marks the end of a formula without line breaks, until its span is closed
+SHORT = 16  # a formula of at most this many characters has no line breaks
 
 
 def pieces(page: str, *, capitals: bool) -> Iterator[str | Formula]:
@@ -77,12 +76,12 @@ def typeset(page: str, *, capitals: bool) -> str:
     found = list(pieces(page, capitals=capitals))
     shown = iter(rendered([piece.tex for piece in found if isinstance(piece, Formula)]))
     text = "".join(piece if isinstance(piece, str) else _set(piece, next(shown)) for piece in found)
-    # No line begins with the comma behind a formula.
+    # No line may begin with the punctuation after a formula.
     return re.sub(rf"{END}([,.;:)]*)", r"\1</span>", text)
 
 
 def _set(formula: Formula, shown: str) -> str:
-    """A formula in the text. If it is short, or has no place for a break, no line breaks it."""
+    """A formula in the text. If it is short, or cannot be broken, it has no line breaks."""
     whole = len(formula.text) <= SHORT or shown.count('base"') == 1
     return f'<span class="short">{shown}{END}' if whole else shown
 
@@ -101,7 +100,7 @@ def on_files(files: Any, config: Any) -> Any:
 
 
 def on_post_page(output: str, page: Any, **_: Any) -> str:
-    """Typeset what is in the article; navigation and search keep plain text."""
+    """Typeset the formulas of the article. Navigation and search keep plain text."""
     article = ARTICLE.search(output)
     if not article:
         return output

@@ -618,7 +618,7 @@ def collected(made: Gathering, slots: int) -> list[hc.Guarantee]:
     for old, new in (
         (r"^p = hc\.protocol\(.*\)$", ""),
         (r"p\.bundle\([^,()]+, source\)", "p.bundle(people[i], source, slots=slots)"),
-        (r"range\(1000\)", "range(len(people))"),
+        (r"range\(2000\)", "range(len(people))"),
     ):
         text, found = re.subn(old, new, text, flags=re.MULTILINE)
         changes += found

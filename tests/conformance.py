@@ -35,6 +35,7 @@ SMALL_TASKS: list[hc.Task] = [
     hc.Sum(-1, 1, whole=True),
     hc.Mean(-0.5, 1),
     hc.Density(-0.5, 1, points=6),
+    hc.Boxes(["a", "b"], at_most=1),
 ]
 # Crowds that are small enough to enumerate every view. Quick tests try the first feasible ones: one
 # in which everybody is honest, and one in which not everybody is.
@@ -80,6 +81,7 @@ SMALL_OPTIONS: dict[str, list[dict[str, Any]]] = {
 OPTIONS_TRIED_ELSEWHERE = {
     "central.geometric": "tests/test_density.py",
     "central.laplace": "tests/test_density.py",
+    "central.sum-zero": "tests/test_density.py",
     "local.density-histogram": "tests/test_density.py",
     "local.laplace-mean": "tests/test_local_means.py",
     "shuffle.amplified": "tests/test_amplification.py",

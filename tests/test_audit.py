@@ -522,7 +522,7 @@ def test_many_numbers_that_tell_a_little_each_are_put_together() -> None:
     """
     drawn = np.rint(np.random.default_rng(3).normal(0, 10, (2, 4000, 6))).astype(int)
     event = best_event(drawn[0], drawn[1] + [4, -4] * 3, 0.0)
-    assert event.feature.name == "odds of all numbers,"
+    assert event.feature.name == "odds of all numbers"
     alone = best_event(drawn[0][:, 0], drawn[1][:, 0] + 4, 0.0)
     assert event.expected_epsilon > 2 * alone.expected_epsilon
 
@@ -546,7 +546,7 @@ def test_estimates_are_seen_beside_messages() -> None:
         ({"claim": -1.0}, "ε ≥ 0"),
         ({"claim": 1.0, "delta": 1.0}, "δ in"),
         ({"claim": 1.0, "runs": 10}, "`runs` must be between"),
-        ({"claim": 1.0, "confidence": 1.0}, "strictly in"),
+        ({"claim": 1.0, "confidence": 1.0}, "strictly between"),
         ({"claim": 1.0, "datasets": []}, "pairs of neighbors"),
         ({"claim": 1.0, "datasets": [0, 1]}, "pairs of neighbors"),
         ({"claim": 1.0, "datasets": 5}, "pairs of neighbors"),

@@ -3,6 +3,7 @@
 A new protocol is tested here by being registered.
 """
 
+import itertools
 import json
 import math
 
@@ -48,7 +49,18 @@ def test_any_answer_is_in_one_persons_hands(name: str, task: hc.Task) -> None:
     # Of the others, the sum of levels or the counts are any numbers. One share makes them any
     # others modulo q.
     shares = np.linspace(0, len(columns[0]) - 1, 4001).astype(np.int64).tolist()
-    messages = [payload(protocol, [(share,) * len(columns)]) for share in shares]
+    rows = [(share,) * len(columns) for share in shares]
+    if len(columns) > 1:
+        # All buckets add up to the number of people. So one is largest if the others are smallest.
+        rows, modulus = [], len(columns[0])
+        high, sums = (users + modulus) // 2, protocol.estimator.count(others)
+        low = high + 1 - modulus
+        for bucket, (own, rest) in itertools.product(
+            range(len(columns)), ((high, low), (low, high))
+        ):
+            wanted = [own if place == bucket else rest for place in range(len(columns))]
+            rows.append(tuple(((np.array(wanted) - sums) % modulus).tolist()))
+    messages = [payload(protocol, [row]) for row in rows]
     found = np.array([answer(protocol, np.concatenate([others, one]), users) for one in messages])
     if isinstance(task, hc.Mean):
         found = found / users + task.low
@@ -70,7 +82,7 @@ def test_influence_is_told_in_words_and_numbers(name: str, task: hc.Task) -> Non
     document = json.loads(json.dumps(influence.to_dict()))
     assert document["up"] == influence.up
     assert "dishonest person" in str(influence)
-    assert "against honesty" in str(influence.table())
+    assert "compared with honesty" in str(influence.table())
     nobody, all_people = influence.of_share(0), influence.of_share(1)
     assert (nobody.people, nobody.up, nobody.down) == (0, 0, 0)
     assert all_people.people == 200

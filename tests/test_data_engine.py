@@ -294,10 +294,10 @@ def test_a_protocol_that_was_built_before() -> None:
     assert found.guarantee == built.guarantee
     for settings, says in (
         ({"data": BITS[:1000]}, "built for at least 2,000 people, got 1,000"),
-        ({"task": hc.Mean(0, 1)}, "the task must be that of the protocol"),
-        ({"bins": [0, 1, 2]}, "the task must be that of the protocol"),
-        ({"budget": hc.Budget(1)}, "`budget` must not be given with a built protocol"),
-        ({"person": "value", "rows_per_person": 2}, "without a protocol that was built before"),
+        ({"task": hc.Mean(0, 1)}, "the task must be the same as the task of the protocol"),
+        ({"bins": [0, 1, 2]}, "the task must be the same as the task of the protocol"),
+        ({"budget": hc.Budget(1)}, "`budget` must not be given with a protocol object"),
+        ({"person": "value", "rows_per_person": 2}, "without a protocol object"),
     ):
         with pytest.raises(hc.HeadcountError, match=says):
             hc.estimate(**{"data": BITS, "protocol": built, **settings})
@@ -311,8 +311,8 @@ def test_settings_are_checked() -> None:
         ({"protocol": "magic"}, "`protocol` must be one of"),
         ({"protocol": "central.geometric", "trust": "local"}, "`trust` must be central"),
         ({"options": {"rate": 1}}, "`rate` must come with a protocol"),
-        ({"engine": Halves()}, "`column` must be named with the engine halves"),
-        ({"engine": Halves(), "query": "SELECT 1"}, "`query` must be asked of the local engine"),
+        ({"engine": Halves()}, "`column` must be given for the engine halves"),
+        ({"engine": Halves(), "query": "SELECT 1"}, "`query` must come with the local engine"),
         ({"column": "valu"}, r"did you mean 'value'\?"),
         ({"source": 5}, "`source` must be a Source, got 5"),
     ):

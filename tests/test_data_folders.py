@@ -81,12 +81,15 @@ REFUSED: dict[str, tuple[Callable[[Path], object], str]] = {
     "c.csv": (lambda path: path.symlink_to("nowhere.csv"), "got a broken link"),
     "south": (lambda path: path.symlink_to("nowhere"), "got a broken link"),
     "north/d.csv": (os.mkfifo, "must be a file or folder, got something else"),
-    "north/up": (lambda path: path.symlink_to(path.parent.parent), "a link to a folder around it"),
+    "north/up": (
+        lambda path: path.symlink_to(path.parent.parent),
+        "a link to a folder that contains it",
+    ),
     "north/x.csv": (
         lambda path: path.symlink_to("b.csv"),
-        "must be two files, got two names of one",
+        "must be different files, got two names of the same",
     ),
-    "south/": (lambda path: path.symlink_to("north"), "must be two files, got two names"),
+    "south/": (lambda path: path.symlink_to("north"), "must be different files, got two names"),
 }
 
 

@@ -101,7 +101,9 @@ def test_person_settings_are_checked() -> None:
         with pytest.raises(hc.HeadcountError, match=says):
             hc.estimate(data, hc.Count(), column="v", budget=hc.Budget(1), **settings)
     gone: dict[str, list[Any]] = {"v": [1, 0, 1], "who": [1, None, 2]}
-    with pytest.raises(hc.InvalidValue, match="every row must have a 'who', got none in row 2"):
+    with pytest.raises(
+        hc.InvalidValue, match="every row must have a value in column 'who', got none in row 2"
+    ):
         hc.estimate([*rows(gone)], hc.Count(), column="v", person="who", budget=hc.Budget(1))
     left = hc.estimate(
         [*rows(gone)], hc.Count(), column="v", person="who", missing="drop", budget=hc.Budget(500)
@@ -179,7 +181,7 @@ def test_all_rows_of_a_person_are_protected_together(
     assert promise.delta <= budget.delta
     assert not promise.exact
     assert promise.neighbors == (
-        "replace all rows (up to 3) of one person; how many they have is not hidden"
+        "replace all rows (up to 3) of one person; the number of these rows is not hidden"
     )
     worst = Fraction(0)
     shown = (0.0, budget.epsilon / 2, promise.epsilon)

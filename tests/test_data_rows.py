@@ -233,18 +233,21 @@ def test_hive_folders_are_columns(tmp_path: Path) -> None:
 
 LONG = 2**70
 BAD: dict[str, tuple[Any, str]] = {
-    "nothing": (None, "data must be a frame"),
-    "number": (5, "data must be a frame"),
-    "bytes": (b"01", "data must be a frame"),
-    "matrix": (np.zeros((2, 2)), "arrays must be flat"),
-    "lengths": ({"a": [1, 2], "b": [1]}, "arrays must be flat and of one length"),
+    "nothing": (None, "data must be a data frame"),
+    "number": (5, "data must be a data frame"),
+    "bytes": (b"01", "data must be a data frame"),
+    "matrix": (np.zeros((2, 2)), "arrays must be one-dimensional"),
+    "lengths": ({"a": [1, 2], "b": [1]}, "arrays must be one-dimensional and equally long"),
     "mixed": ([1, "one", 0], "the data must be readable, got"),
     "mixed frame": (pandas.DataFrame({"a": [1, "one"]}), "the data must be readable, got"),
     "huge": ([1, LONG], "the data must be readable, got"),
     "empty list": ([], "must have at least one row"),
     "empty frame": (pandas.DataFrame({"a": []}), "must have at least one row"),
     "no columns": (pandas.DataFrame(), "`column` must name one of the columns"),
-    "two columns": ({"a": [1], "b": [0]}, "`column` must name one of the columns of the data, got"),
+    "two columns": (
+        {"a": [1], "b": [0]},
+        "`column` must name one of the columns of the data (a, b), got none",
+    ),
     "dates": ([datetime.date(2020, 1, 1)], "must hold numbers, true/false or text, got date32"),
     "times": (
         np.array(["2020-01-01"], dtype="datetime64[s]"),
@@ -267,8 +270,8 @@ def test_what_is_no_table_is_refused_in_a_line(data: Any, says: str) -> None:
 def test_queries_that_are_none() -> None:
     for query, says in (
         ("SELECT 1 AS", "the query must be readable, got"),
-        ("CREATE TABLE t (a INT)", "`query` must be the text of one SELECT"),
-        ("", "`query` must be the text of one SELECT"),
+        ("CREATE TABLE t (a INT)", "`query` must be a single SELECT statement"),
+        ("", "`query` must be a single SELECT statement"),
         ("SELECT * FROM 'absent.parquet'", "the query must be readable, got"),
         ("SELECT CAST(x AS INT) AS v FROM (VALUES ('1'), ('b')) t(x)", "must be readable, got"),
     ):

@@ -69,9 +69,9 @@ def test_queries(headcount: Headcount, tmp_path: Path) -> None:
     answer = asked(headcount, "--query", query, *SURE)
     assert answer["value"] == people[people.age >= 50].smoker.sum()
     for arguments, says in (
-        (["town.parquet", "--query", query], "a file or --query must be given, and not both"),
+        (["town.parquet", "--query", query], "a file or --query must be given, but not both"),
         (["--query", "SELECT nothing FROM nowhere"], "unreadable-data: the query must be readable"),
-        (["--query", "DROP TABLE x"], "`query` must be the text of one SELECT, got 'DROP"),
+        (["--query", "DROP TABLE x"], "`query` must be a single SELECT statement, got 'DROP"),
         (["--query", "SELECT * FROM 'town.parquet'"], "`column` must name one of the columns"),
         (["town.parquet"], "--column must be given with a file"),
     ):
@@ -128,7 +128,7 @@ def test_persons_and_groups(headcount: Headcount, tmp_path: Path) -> None:
     assert re.search(r"^Bonn +\d+ +central", shown, flags=re.MULTILINE)
     assert "2 groups, 900 people" in shown
     assert "spent for all groups together: (1, 0)-DP" in shown
-    for groups, says in (("Ulm", "every group must be one of"), ("Ulm,Ulm", "each once")):
+    for groups, says in (("Ulm", "every group must be one of"), ("Ulm,Ulm", "distinct words")):
         refused = headcount(
             "estimate", *smoker, "--group", "city", "--groups", groups, "--epsilon", "1"
         )
@@ -254,8 +254,12 @@ def bad(folder: Path) -> None:
         ("structs.parquet", [], "must hold numbers, true/false or text, got struct<a: int64>"),
         ("dates.csv", [], "must hold numbers, true/false or text, got date32[day]"),
         ("ragged.csv", [], "ragged.csv must be a readable .csv file, got: "),
-        ("empty", [], "there must be a file of .csv, .parquet, .jsonl in 'empty', got none"),
-        ("two", [], "files must be of one kind, got .csv, .parquet in two"),
+        (
+            "empty",
+            [],
+            "there must be a file that ends in .csv, .parquet or .jsonl in 'empty', got none",
+        ),
+        ("two", [], "files must all have the same format, got .csv, .parquet in two"),
         ("unlike", [], "unlike must be a readable .parquet file, got: "),
         ("absent*.csv", [], "there must be a file or folder at 'absent*.csv', got none"),
     ],

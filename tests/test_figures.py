@@ -327,7 +327,7 @@ def test_a_bar_ends_within_its_interval() -> None:
     assert all(row["bottom"] <= row["top"] <= row["above"] for row in rows)
     assert {row["people"] for row in rows} == set(found.value.tolist())
     said = " ".join(figures.histogram_figure(found, 0.95).to_dict()["title"]["subtitle"])
-    assert "outside what is possible; a bar ends within its interval" in said
+    assert "outside the possible range; a bar ends within its interval" in said
 
 
 def test_a_drawn_curve_is_as_round_as_the_real_one(
@@ -403,7 +403,7 @@ def test_a_figure_of_nothing_is_refused() -> None:
         lambda: figures.rate_figure("Rate", {"panel": {"a": [(10.0, 0.0)]}}),
     ]
     for make in empty:
-        with pytest.raises(InvalidParameter, match="must have something"):
+        with pytest.raises(InvalidParameter, match="numbers to show, got none"):
             make()
 
 

@@ -117,7 +117,7 @@ def test_rules_are_given_for_every_method() -> None:
         for row in re.findall(r"^\| (`.+?) \| .+ \| .+ \|$", guide.PAGE, flags=re.MULTILINE)
         for name in re.findall(r"`(\w+)`", row)
     }
-    stated = inspect.getsource(Protocol).split("# What follows")[0]
+    stated = inspect.getsource(Protocol).split("# Methods that follow from them")[0]
     methods = {name for kind in (Randomizer, Estimator) for name in vars(kind)}
     methods |= set(re.findall(r"def (\w+)", stated))
     assert {name for name in methods if not name.startswith("_")} <= rules
@@ -132,7 +132,7 @@ def test_what_the_page_names_is_there() -> None:
     for path in re.findall(r"`((?:local|shuffle|central)/\w+\.py)`", guide.PAGE):
         assert (ROOT / "src" / "headcount" / "protocols" / path).exists(), path
     suite = "".join(path.read_text() for path in ROOT.glob("tests/test_conformance_*.py"))
-    tables = guide.PAGE.split("## What each method must do")[1].split("## What there is")[0]
+    tables = guide.PAGE.split("## What each method must do")[1].split("## What you can reuse")[0]
     for row in re.findall(r"^\| .+ \| .+ \| (.+) \|$", tables, flags=re.MULTILINE):
         for test in re.findall(r"`(\w+)`", row):
             assert f"def test_{test}" in suite, test
@@ -140,7 +140,7 @@ def test_what_the_page_names_is_there() -> None:
 
 def test_helpers_are_where_the_page_says() -> None:
     package = ROOT / "src" / "headcount"
-    listed = guide.PAGE.split("## What there is already")[1].split("## Checklist")[0]
+    listed = guide.PAGE.split("## What you can reuse")[1].split("## Checklist")[0]
     rows = re.findall(r"^\| (`\S+\.py`.*?) \| (.+) \|$", listed, flags=re.MULTILINE)
     assert len(rows) >= 10
     for files, helpers in rows:

@@ -284,16 +284,16 @@ def test_a_curve_worse_than_its_guarantee_is_refused(tmp_path: Path) -> None:
         ({"guarantee": promise(0.1, 2.0)}, "a guarantee must have epsilon >= 0"),
         ({"guarantee": hc.Budget(1)}, "`guarantee` must be a Guarantee"),
         ({"curve": 1}, "`curve` must be a PrivacyCurve"),
-        ({"note": {"a": {1, 2}}}, "`note` must be something that JSON can hold"),
-        ({"note": {"a": math.nan}}, "`note` must be something that JSON can hold"),
+        ({"note": {"a": {1, 2}}}, "`note` must be JSON-serializable"),
+        ({"note": {"a": math.nan}}, "`note` must be JSON-serializable"),
         ({"note": {"a": "b" * 10_000}}, "`note` must be at most"),
         ({"note": "words"}, "`note` must be a Mapping"),
         ({"guarantee": replace(promise(0.1), trust=NOBODY)}, "`trust` must be one of"),
         ({"times": 0}, "`times` must be between"),
         ({"times": 1.5}, "`times` must be a whole number"),
         ({"users": -1}, "`users` must be between"),
-        ({"protocol": "two\nlines"}, "`protocol` must have letters"),
-        ({"task": None}, "`task` must be a text"),
+        ({"protocol": "two\nlines"}, "`protocol` must have only printable"),
+        ({"task": None}, "`task` must be text"),
     ],
 )  # fmt: skip
 def test_bad_charges(tmp_path: Path, arguments: dict[str, Any], wanted: str) -> None:
@@ -376,7 +376,7 @@ def test_commands(headcount: Headcount, tmp_path: Path) -> None:
     assert done.out.startswith("people: at most ε = 3, δ = 1e-6, for all releases together\n")
     again = headcount(*create, "people", "--epsilon", "30")
     assert (again.status, again.out) == (2, "")
-    assert "'people' must be new in spent.db, got one with a limit of epsilon=3.0" in again.err
+    assert "'people' must be new in spent.db, got one with the limit epsilon=3.0" in again.err
     assert headcount(*create, "machines", "--epsilon", "-1").status == 2
     headcount(*create, "machines", "--epsilon", "1")
     ledger = hc.Ledger.open(tmp_path / "spent.db")
@@ -421,4 +421,4 @@ def test_what_is_protected_is_said_if_it_differs(tmp_path: Path) -> None:
     ledger = made(tmp_path / "spent.db", 1)
     for protected in ("replace one person's value", "replace all rows of one person"):
         ledger.charge(None, promise(0.1), PointCurve(0.1, 0.0), {"protected": protected})
-    assert "Entries protect different things" in str(ledger.spending())
+    assert "Entries protect against different changes of the data" in str(ledger.spending())

@@ -38,7 +38,7 @@ def test_what_is_no_ledger(tmp_path: Path, headcount: Headcount) -> None:
         ("text.db", "text.db must be a ledger, got another kind of file"),
         ("empty.db", "empty.db must be a ledger, got none"),
         ("other.db", "other.db must be a ledger, got none"),
-        (".", "must be a file that can be opened, but it is not"),
+        (".", "must be a file that can be opened, but opening it failed"),
     ):
         done = headcount("ledger", "show", name)
         assert (done.status, done.out, done.err.count("\n")) == (2, "", 1)
@@ -84,7 +84,7 @@ def test_a_read_only_file_is_shown_but_not_charged(tmp_path: Path) -> None:
 
         told = as_another_user(look)
         Path(folder).chmod(0o755)
-    assert told == "spent.db must be writable, but the place is read-only"
+    assert told == "spent.db must be writable, but the file or its folder is read-only"
 
 
 def test_a_locked_file_is_waited_for(tmp_path: Path) -> None:

@@ -264,8 +264,8 @@ FIXED = (
     "options of each release) was fixed before the first answer."
 )
 FREE = (
-    "The adaptive rule holds even if each release, its privacy curve included, is chosen in the "
-    "light of earlier answers."
+    "The adaptive rule holds even if each release, including its privacy curve, is chosen based on "
+    "earlier answers."
 )
 
 

@@ -341,7 +341,7 @@ def test_faults_of_other_code_spoil_no_plan() -> None:
     found = hc.plan(hc.Count(), BUDGET, CROWD)
     reasons = {one.protocol: one.reason for one in found.refused}
     assert reasons["local.broken"] == "its code fails with KeyError: 'sides'"
-    assert "its guarantee is beyond the budget" in reasons["local.boasting"]
+    assert "its guarantee exceeds the budget" in reasons["local.boasting"]
     assert "does not keep epsilon=1, delta=0" in reasons["local.coin"]
     with pytest.raises(hc.Infeasible, match="must keep a local epsilon of"):
         hc.protocol(
@@ -648,7 +648,7 @@ def test_no_other_unbiased_estimate_has_less_error_for_an_even_crowd() -> None:
 
 
 def test_a_leak_is_refused_or_stated() -> None:
-    with pytest.raises(hc.Infeasible, match=r"does not keep epsilon=1, delta=0: .* is e\^inf"):
+    with pytest.raises(hc.Infeasible, match=r"does not satisfy epsilon=1, delta=0: .* is e\^inf"):
         Leaking(THREE, BUDGET, CROWD)
     with pytest.raises(hc.Infeasible):
         Leaking(THREE, hc.Budget(1, 0.0499), CROWD)
@@ -685,8 +685,8 @@ def of(matrix: Any) -> hc.Protocol:
         ([[1, 2], [2, 1], [2, 2]], "rows with the same positive sum"),
         ([[0, 0], [0, 0], [0, 0]], "rows with the same positive sum"),
         ([[2, -1, 1], [1, 1, 0], [0, 1, 1]], "no number below 0"),
-        ([[0.5, 0.4], [0.5, 0.5], [0.2, 0.8]], "rows that sum up to 1"),
-        ([[Fraction(1, 3), Fraction(1, 3)]] * 3, "rows that sum up to 1"),
+        ([[0.5, 0.4], [0.5, 0.5], [0.2, 0.8]], "rows that sum to 1"),
+        ([[Fraction(1, 3), Fraction(1, 3)]] * 3, "rows that sum to 1"),
         ([[0.5, math.nan]] * 3, "must be finite"),
         ([["a", "b"]] * 3, "must be a real number"),
     ],

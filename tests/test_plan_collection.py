@@ -140,7 +140,7 @@ def test_influence_that_is_not_stated_is_not_small(monkeypatch: pytest.MonkeyPat
     assert isinstance(candidate, Candidate)
     assert candidate.influence is None
     (miss,) = Wishes(max_influence=1e9).misses(candidate)
-    assert "does not say how far" in miss.reason
+    assert "does not state how far" in miss.reason
 
 
 # Limits -------------------------------------------------------------------------------------------
@@ -183,7 +183,7 @@ def test_limits_hold_and_refusals_say_which_would(task: hc.Task, limits: dict[st
 
 
 def test_the_nearest_miss_needs_the_smallest_change() -> None:
-    with pytest.raises(hc.Infeasible, match="bytes per person is 112, and at most 100") as caught:
+    with pytest.raises(hc.Infeasible, match="bytes per person is 112, but at most 100") as caught:
         hc.best_protocol(hc.Count(), BUDGET, CROWD, "shuffle", max_bytes=100)
     assert caught.value.nearest == {"max_bytes": 112}
 
@@ -393,7 +393,7 @@ def test_tables_of_collections_fit_a_terminal(task: hc.Task) -> None:
     whole = plan.table().columns
     assert {"slots", "bytes", "influence", "shuffler"} <= set(whole)
     assert "bits" not in whole
-    assert "privacy relies on honest people with: shuffle." in str(plan)
+    assert "these protocols rely on honest people for privacy: shuffle." in str(plan)
     assert "bits" in hc.plan(task, BUDGET, CROWD).table().columns
 
 
@@ -427,7 +427,7 @@ def test_comparisons_over_slots() -> None:
     assert errors == sorted(errors, reverse=True)
     assert all(5 < point.at <= 20 for point in split.points)
     assert set(split.refused) == {"1", "5"}
-    assert "and at most 1 is allowed" in split.refused["1"]
+    assert "but at most 1 is allowed" in split.refused["1"]
     assert [point.at for point in single.points] == [1]
     assert not found.theory
     assert "slots per person" in str(found)

@@ -333,7 +333,7 @@ def test_filters_say_why() -> None:
         ({"budget": 1}, "`budget` must be a Budget"),
         ({"crowd": 10}, "`crowd` must be a Crowd"),
         ({"trust": "nobody"}, "`trust` must be one of central, shuffle, local"),
-        ({"confidence": 1}, "strictly in"),
+        ({"confidence": 1}, "strictly between"),
     ],
 )
 def test_bad_questions_are_refused(setting: dict[str, Any], message: str) -> None:
@@ -375,7 +375,7 @@ def test_labels_and_open_buckets_travel() -> None:
 @pytest.mark.parametrize(
     ("document", "message"),
     [(3, "must have one of the names"), ({"name": "median"}, "must have one of the names"),
-     ({"name": "count", "low": 3}, "the settings of its kind, got low")],
+     ({"name": "count", "low": 3}, "the settings must fit a count, got low")],
 )  # fmt: skip
 def test_what_is_no_task_is_refused(document: Any, message: str) -> None:
     with pytest.raises(hc.InvalidParameter, match=message):
@@ -400,7 +400,7 @@ def test_changed_plans_are_refused(tmp_path: Path) -> None:
         ({"crowd": {"users": -1}}, "complete and valid"),
         ({"confidence": "0.95"}, "complete and valid"),
         ({"confidence": 10**400}, "complete and valid"),
-        ({"privacy": {"epsilon": 0.1}}, "the digest that is saved with it"),
+        ({"privacy": {"epsilon": 0.1}}, "the digest that was saved with it"),
     ):
         changed(**parts)
         with pytest.raises(hc.UnreadableData, match=message):
@@ -453,7 +453,7 @@ def test_only_planned_protocols_are_chosen() -> None:
     plan = hc.plan(hc.Count(), hc.Budget(1), CROWD)
     with pytest.raises(hc.Infeasible, match="needs delta above 0"):
         plan.choose("shuffle.zero-exact")
-    with pytest.raises(hc.InvalidParameter, match="must be one that was planned for"):
+    with pytest.raises(hc.InvalidParameter, match="must be a protocol of the plan"):
         plan.choose("local.k-ary")
 
 

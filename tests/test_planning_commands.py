@@ -92,7 +92,7 @@ def test_plans_for_a_collection(headcount: Headcount, tmp_path: Path) -> None:
     heading = done.out.splitlines()[2].split()
     assert heading[-4:] == ["slots", "bytes", "influence", "shuffler"]
     assert "central." not in done.out
-    assert "privacy relies on honest people with: shuffle." in done.out
+    assert "these protocols rely on honest people for privacy: shuffle." in done.out
     plan = hc.Plan.load(tmp_path / "plan.json")
     assert plan.purpose == "collection"
     assert f"saved: plan.json (runs {plan.chosen}" in done.out
@@ -163,13 +163,13 @@ def test_plans_are_saved_and_run(headcount: Headcount, tmp_path: Path) -> None:
         (["plan", "mean", "--users", "5", "--epsilon", "1"], 2, "must have --low and --high"),
         ([*COUNT, "--margin", "much"], 2, "`margin` must be a number or a share, got 'much'"),
         ([*COUNT, "--margin", "-3"], 2, "`margin` must be positive"),
-        ([*COUNT, "--confidence", "2"], 2, "`confidence` must lie strictly in (0, 1)"),
+        ([*COUNT, "--confidence", "2"], 2, "`confidence` must be strictly between 0 and 1"),
         ([*COUNT, "--dishonest", "most"], 2, "`dishonest` must be a share like 10% or 0.1"),
         ([*COUNT, "--dishonest", "100%"], 2, "`dishonest` must be a share, at least 0 and below 1"),
         ([*COUNT, "--dishonest", "1%", "--honest", "5"], 2, "--honest and --dishonest"),
         ([*COUNT, "--out", "plan.txt"], 2, "a plan must end in .json"),
         ([*COUNT, "--out", "plan.json"], 2, "--out must come with --trust or --protocol"),
-        ([*COUNT, "--dishonest", "0%,9%", "--prices"], 2, "must come with a single share"),
+        ([*COUNT, "--dishonest", "0%,9%", "--prices"], 2, "must not come with several shares"),
         ([*COUNT, "--max-messages", "0.5"], 3, "no protocol fits: "),
         ([*COUNT, "--max-bytes", "100"], 3, "at most 100 is allowed (nearest feasible: max_bytes"),
         ([*COUNT, "--max-influence", "0.1"], 3, "(nearest feasible: max_influence=1)"),
@@ -179,13 +179,13 @@ def test_plans_are_saved_and_run(headcount: Headcount, tmp_path: Path) -> None:
         ([*COUNT, "--for", "collection", "--trust", "central"], 2, "must be shuffle or local"),
         ([*COUNT, "--for", "collection", "--prices"], 2, "must come without --for collection"),
         (["plan", "count", "--epsilon", "1", "--margin", "3", "--max-slots", "3"], 2, "--users"),
-        ([*COUNT, "--dishonest", "0%,9%", "--for", "collection"], 2, "a single share"),
+        ([*COUNT, "--dishonest", "0%,9%", "--for", "collection"], 2, "come with several shares"),
         (["compare", "count", "--over", "slots", "--values", "1.5"], 2, "`slots` must be a whole"),
         (["compare", "count", "--protocols", ","], 2, "`protocols` must name at least one"),
         ([*COUNT, "--dishonest", ","], 2, "`dishonest` must be a share"),
         (["compare", "count", "--values", ""], 2, "`values` must be numbers separated by commas"),
         ([*COUNT, "--trust", "local", "--out", "none/plan.json"], 2, "must be a place to write to"),
-        ([*COUNT, "--protocol", "local.k-ary"], 2, "must be one that was planned for"),
+        ([*COUNT, "--protocol", "local.k-ary"], 2, "must be a protocol of the plan"),
         ([*COUNT, "--margin", "0.5"], 3, "was asked for"),
         ([*MEAN, "--users", "9", "--margin", "1e-9"], 3, "was asked for"),
         (["plan", "count", "--epsilon", "1", "--margin", "3", "--exact"], 2, "must come with --us"),

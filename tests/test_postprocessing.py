@@ -89,5 +89,5 @@ def test_wrong_steps_are_refused() -> None:
             raw.postprocess(name)
     opened = hc.Histogram(["a", "b"], open=True)
     p = hc.protocol("shuffle.hashed-histogram", opened, hc.Budget(1, 1e-3), hc.Crowd(300))
-    with pytest.raises(hc.InvalidParameter, match="got open buckets"):
+    with pytest.raises(hc.InvalidParameter, match="got an open histogram"):
         hc.run(p, ["a"] * 300).postprocess("simplex")

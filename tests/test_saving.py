@@ -274,10 +274,10 @@ def test_an_interrupt_after_the_charge_waits_for_the_answer(
 @pytest.mark.parametrize(
     ("arguments", "out", "says"),
     [
-        (["ledger", "export", "spent.json"], "spent.json", "another file than the ledger"),
-        (["ledger", "export", "spent.json"], "hard.json", "another file than the ledger"),
-        (["ledger", "export", "spent.json"], "soft.json", "another file than the ledger"),
-        ([*ASKED, "--ledger", "spent.json"], "soft.json", "another file than the ledger"),
+        (["ledger", "export", "spent.json"], "spent.json", "a different file from the ledger"),
+        (["ledger", "export", "spent.json"], "hard.json", "a different file from the ledger"),
+        (["ledger", "export", "spent.json"], "soft.json", "a different file from the ledger"),
+        ([*ASKED, "--ledger", "spent.json"], "soft.json", "a different file from the ledger"),
         (
             ["estimate", "people.parquet", *ASKED[2:]],
             "people.parquet",
@@ -299,11 +299,11 @@ def test_an_interrupt_after_the_charge_waits_for_the_answer(
             "folder/new.parquet",
             "must not be a file of the data",
         ),
-        ([*ASKED[:4], "--plan", "plan.json"], "plan.json", "another file than the plan"),
+        ([*ASKED[:4], "--plan", "plan.json"], "plan.json", "a different file from the plan"),
         (
             ["estimate", "--query", "SELECT smoker FROM 'folder/*.parquet'", "--epsilon", "1"],
             "folder/a.parquet",
-            "another file than the data of the query",
+            "a different file from the data of the query",
         ),
     ],
     ids=lambda value: value if isinstance(value, str) else "",

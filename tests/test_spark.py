@@ -376,12 +376,12 @@ def test_refusals_show_values_to_a_curator_alone(
         ),
         pytest.param(
             {"column": "smoker", "group": "gap"},
-            "every row must have a 'gap', got none",
+            "every row must have a value in column 'gap', got none",
             marks=slow,
         ),
         pytest.param(
             {"column": "smoker", "person": "gap"},
-            "every row must have a 'gap', got none",
+            "every row must have a value in column 'gap', got none",
             marks=slow,
         ),
         pytest.param(
@@ -389,8 +389,8 @@ def test_refusals_show_values_to_a_curator_alone(
             "every group must be one of",
             marks=slow,
         ),
-        ({}, "`column` must be named"),
-        ({"column": "smoker", "query": "SELECT 1"}, "`query` must be asked of the local engine"),
+        ({}, "`column` must be given"),
+        ({"column": "smoker", "query": "SELECT 1"}, "`query` must come with the local engine"),
     ],
 )
 def test_bad_data_are_refused_in_one_line(
@@ -433,7 +433,7 @@ def test_only_sources_that_executors_can_have(spark: SparkSession) -> None:
 
 
 def test_other_data_are_not_for_this_engine() -> None:
-    with pytest.raises(hc.InvalidParameter, match="data must be a DataFrame of Spark"):
+    with pytest.raises(hc.InvalidParameter, match="data must be a Spark DataFrame"):
         hc.estimate([0, 1], hc.Count(), column="x", budget=hc.Budget(1), engine="spark")
 
 
@@ -638,7 +638,7 @@ def test_every_alphabet_is_stored_and_read_as_it_is(
     [
         ("bits", [0, 2], "every message must be in range"),
         ("bits", [0, -256], "every message must be of type uint8, got values from -256 to 0"),
-        ("bits", [0, None], "none of them missing"),
+        ("bits", [0, None], "none may be missing"),
         ("bits", ["0", "1"], "every message must be 1 whole number"),
         ("bits", [[0], [1]], "every message must be 1 whole number"),
         ("rows of bits", [0, 1], "every message must be 3 whole numbers"),
@@ -665,7 +665,7 @@ def test_stored_messages_must_be_those_of_the_protocol(spark: SparkSession) -> N
 
 @slow
 def test_how_many_people_sent_messages_must_be_said(spark: SparkSession) -> None:
-    with pytest.raises(hc.InvalidParameter, match="`users` must say how many people"):
+    with pytest.raises(hc.InvalidParameter, match="`users` must be the number of people"):
         tallied(frame_of(spark, {"message": [1, -1, 1]}), ALPHABETS["signs"]())
 
 
@@ -681,7 +681,7 @@ def test_crowds_and_trusts_that_do_not_fit_store_nothing(
     with pytest.raises(hc.CrowdMismatch, match="built for at least 4 people, got 3"):
         randomized(frame, local, "value", missing="drop")
     rare = some("shuffle.sample-threshold", hc.Histogram(2), 3)
-    with pytest.raises(hc.CrowdMismatch, match="built for 3 people, got 4"):
+    with pytest.raises(hc.CrowdMismatch, match="built for at most 3 people, got 4"):
         randomized(frame, rare, "value", missing=0)
 
     def nowhere(frame: ClassicFrame, eager: bool = True) -> None:

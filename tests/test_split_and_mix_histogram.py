@@ -251,6 +251,8 @@ def test_errors_are_those_of_a_curator(users: int, honest: int, epsilon: float) 
     for task, rate in ((hc.Count(), epsilon), (hc.Histogram(5), epsilon / 2)):
         a = mpmath.exp(-mpmath.mpf(rate))
         exact = mpmath.sqrt(2 * a * users / honest) / (1 - a)
+        if rate != epsilon:  # the number of people is known, and there are five buckets
+            exact *= mpmath.sqrt(mpmath.mpf(4) / 5)
         central = hc.protocol("central.geometric", task, hc.Budget(epsilon), hc.Crowd(users))
         for options in [{}] if rate == epsilon else [{"sharing": one} for one in SHARINGS]:
             protocol = build(task, users, honest, epsilon=epsilon, **options)
@@ -325,6 +327,11 @@ def follows(values: Any, law: dict[Any, float]) -> bool:
     return log_likelihood_ratio(Counter(values), law)[1] > ALARM
 
 
+def known_total(sums: Any, users: int) -> Any:
+    """Sums of buckets after the mean excess over the number of people was subtracted."""
+    return sums - (sums.sum() - users) / len(sums)
+
+
 def signed(totals: NDArray[np.int64], modulus: int) -> NDArray[np.int64]:
     below = totals % modulus
     return np.where(below >= modulus // 2, below - modulus, below)
@@ -384,8 +391,9 @@ def test_noise_of_messages_and_of_simulations_is_that_of_a_curator(
     people = shares_of(protocol, np.tile(held, crowds), 3).sum(axis=1)
     sent = signed(people.reshape(crowds, users, 3).sum(axis=1), protocol.modulus) - counts
     source = hc.SeededSource(4)
-    drawn = np.array(
-        [protocol.estimate(protocol.simulate(counts, source)).value for _ in range(crowds)]
+    drawn = signed(
+        np.array([protocol.simulate(counts, source).counts for _ in range(crowds)]),
+        protocol.modulus,
     )
     reach = 100
     masses = stats.nbinom.pmf(np.arange(reach), users / honest, -np.expm1(-2.0))
@@ -394,7 +402,7 @@ def test_noise_of_messages_and_of_simulations_is_that_of_a_curator(
         (x, y, z): float(one[x + 5] * one[y + 5] * one[z + 5])
         for x, y, z in itertools.product(range(-5, 6), repeat=3)
     }
-    for noise in (sent, drawn.astype(np.int64) - counts):
+    for noise in (sent, drawn - counts):
         inside = noise[(np.abs(noise) <= 5).all(axis=1)]
         seen: list[Any] = [tuple(row) for row in inside.tolist()]
         assert len(seen) > 0.98 * crowds
@@ -482,7 +490,9 @@ def test_one_person_chooses_the_answers_of_all_buckets(sharing: str) -> None:
     assert "can make the answer any number in all buckets at once" in str(influence)
     sent = protocol.randomize(np.arange(20) % 3, source).payload
     others, own = sent[: -protocol.slots], sent[-protocol.slots :]
-    for wanted in ([influence.down] * 3, [influence.up] * 3, [influence.up, -7, influence.down]):
+    high = (20 + protocol.modulus) // 2
+    low = high + 1 - protocol.modulus  # these are all numbers modulo q
+    for wanted in ([low] * 3, [high] * 3, [high, -7, low], [high, low, low], [low, high, high]):
         lies = own.copy()
         totals = protocol.tally(hc.Batch(sent, 20)).counts
         for bucket, change in enumerate((np.array(wanted, dtype=np.int64) - totals).tolist()):
@@ -490,9 +500,12 @@ def test_one_person_chooses_the_answers_of_all_buckets(sharing: str) -> None:
             place = (0, bucket) if sharing == "vectors" else (own[:, 0].tolist().index(bucket), 1)
             lies[place] = (int(own[place]) + change) % protocol.modulus
         batch = hc.Batch(np.concatenate([others, lies]), 20)
-        assert protocol.estimate(protocol.tally(batch)).value.tolist() == wanted
-    # These are all numbers modulo q.
-    assert influence.up + 1 - influence.down == protocol.modulus
+        answers = protocol.estimate(protocol.tally(batch)).value
+        assert answers == pytest.approx(known_total(np.array(wanted), 20), rel=1e-12)
+        if wanted == [high, low, low]:
+            assert influence.up == pytest.approx(answers[0], rel=1e-12)
+        if wanted == [low, high, high]:
+            assert influence.down == pytest.approx(answers[0], rel=1e-12)
 
 
 @pytest.mark.parametrize("sharing", SHARINGS)
@@ -503,7 +516,8 @@ def test_counts_below_zero_and_large_moduli_are_read_right(sharing: str) -> None
         sent = shares_of(protocol, [0] * 20, seed).sum(axis=(0, 1))
         source = hc.SeededSource(seed)
         estimate = protocol.estimate(protocol.tally(protocol.randomize([0] * 20, source)))
-        assert estimate.value.tolist() == signed(sent, protocol.modulus).tolist()
+        wanted = known_total(signed(sent, protocol.modulus), 20)
+        assert estimate.value == pytest.approx(wanted, abs=1e-9)
         seen += estimate.value.tolist()
     assert min(seen) < -100 < 100 < max(seen)
     users = 2**40
@@ -548,7 +562,7 @@ def test_refusals() -> None:
     with pytest.raises(hc.Infeasible, match="sharing='buckets' needs fewer"):
         build(hc.Histogram(2000), 100_000)
     assert build(hc.Histogram(2000), 100_000, sharing="buckets").slots == 14_000
-    with pytest.raises(hc.Infeasible, match="at most 1048576 shares per person"):
+    with pytest.raises(hc.Infeasible, match="at most 1048576 are allowed"):
         build(hc.Histogram(10**6), 100_000, sharing="buckets")
     for sharing in SHARINGS:
         with pytest.raises(hc.Infeasible, match="at least 19 honest people, got 18") as caught:

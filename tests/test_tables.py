@@ -5,6 +5,7 @@ import json
 import math
 from collections import Counter
 from dataclasses import replace
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,7 @@ from enumeration import log_likelihood_ratio
 from headcount.core.share_tables import ShareTable
 from headcount.protocols.central.fitted_table import Fit
 from headcount.protocols.geometric_error import GeometricError
+from headcount.protocols.shuffle.fake_users import PoissonError
 
 ALARM = 1e-6
 TOTALS, CELLS = "central.margins", "central.summed-cells"
@@ -260,14 +262,61 @@ def test_totals_have_the_exact_law_of_their_sum() -> None:
 
 
 def test_totals_of_poisson_noise_are_poisson() -> None:
-    built = hc.protocol("shuffle.fake-users", TASK, hc.Budget(1, 1e-6), hc.Crowd(1000))
-    source = hc.SeededSource(3)
-    answer = built.estimate(built.simulate(COUNTS, source), source)
+    answer = replace(
+        released(1.0, COUNTS.ravel().tolist(), TASK), error_law=PoissonError(Fraction(43))
+    )
     assert isinstance(answer, hc.TableEstimate)
-    mean = 3 * built.parameters["noise_per_bucket"]
     below, above = answer.rows.error_law.margins(0.95)
-    assert below == pytest.approx(mean - stats.poisson.ppf(0.025, mean))
-    assert above == pytest.approx(stats.poisson.ppf(0.975, mean) - mean)
+    assert below == pytest.approx(129 - stats.poisson.ppf(0.025, 129))
+    assert above == pytest.approx(stats.poisson.ppf(0.975, 129) - 129)
+
+
+def with_protocol(name: str, task: hc.Task, counts: list[float]) -> hc.Estimate:
+    """An answer of this protocol with these numbers, for ε = 1."""
+    users = round(sum(counts))
+    built = hc.protocol(name, task, hc.Budget(1), hc.Crowd(users))
+    tally = built.simulate(task.example(users), hc.SeededSource(1))
+    return replace(built.estimate(tally), value=np.array(counts, dtype=np.float64))
+
+
+def test_totals_and_shares_of_noise_that_adds_up_to_zero() -> None:
+    """By the joint law of two groups of buckets: P(s, t) is proportional to f(s)·g(t)·h(−s−t)."""
+    one, z = noise(0.5, 60), np.arange(-60, 61)
+    two = np.convolve(one, one)  # from −120 to 120
+    answer = with_protocol("central.sum-zero", hc.Table(2, 2), [30.0, 25.0, 41.0, 60.0])
+    assert isinstance(answer, hc.TableEstimate)
+    totals = two * two[::-1]
+    beyond = np.cumsum((totals / totals.sum())[::-1])[::-1]
+    margin = next(k for k in range(120) if beyond[120 + k + 1] <= 0.025)
+    below, above = answer.rows.error_law.margins(0.95)
+    assert below == pytest.approx(margin, abs=0.05)
+    assert above == pytest.approx(margin, abs=0.05)
+    joint = np.outer(one, one) * two[120 - z[:, None] - z]
+    joint /= joint.sum()
+    found = answer.share(0, given_row=0).interval
+    for share, possible in (
+        (found.low + 1e-3, True), (found.low - 1e-5, False),
+        (found.high - 1e-3, True), (found.high + 1e-5, False),
+    ):  # fmt: skip
+        statistic = abs((1 - share) * 30 - share * 25)
+        sums = np.abs((1 - share) * z[:, None] - share * z)
+        assert (float(joint[sums >= statistic - 1e-9].sum()) > 0.05) == possible
+
+
+def test_totals_and_shares_with_a_known_total() -> None:
+    """The mean of all noises is subtracted: Z1 + Z2 − (Z1 + Z2 + Z3 + Z4)/2, by convolution."""
+    one = noise(0.5, 90)
+    two = np.convolve(one, one)
+    half = np.convolve(two, two)  # the law of (Z1 + Z2) − (Z3 + Z4), which is twice the error
+    answer = with_protocol("central.geometric", hc.Table(2, 2), [30.0, 25.0, 41.0, 60.0])
+    assert isinstance(answer, hc.TableEstimate)
+    beyond = np.cumsum(half[::-1])[::-1]
+    margin = next(k for k in range(300) if beyond[len(half) // 2 + k + 1] <= 0.025) / 2
+    for margins in answer.rows.error_law.margins(0.95):
+        assert margins == pytest.approx(margin, abs=0.05)
+        assert (margins >= margin - 1e-9).all()
+    assert answer.rows.standard_error == pytest.approx(2.79918, rel=1e-4)
+    assert answer.share(0, given_row=0).method == "exact law of the noise"
 
 
 def test_changed_tables_keep_their_totals() -> None:
@@ -670,7 +719,7 @@ def test_plan_ranks_protocols_of_a_table(headcount: Headcount) -> None:
     document = json.loads(result.out)
     assert document["task"] == {"name": "table", "rows": REGIONS, "columns": ANSWERS}
     errors = {one["protocol"]: one["standard_error"] for one in document["candidates"]}
-    assert errors["central.geometric"] == pytest.approx(2.79918, rel=1e-5)
+    assert errors["central.geometric"] == pytest.approx(2.79918 * math.sqrt(5 / 6), rel=1e-5)
 
 
 def test_share_tables_state_their_kind() -> None:

@@ -119,7 +119,7 @@ def test_a_new_task_is_found_like_all_others() -> None:
     vars(hc).pop("Multiples")
     with pytest.raises(hc.InvalidParameter, match=r"one of the names .*count, .*multiples, got"):
         task_from({"name": "nothing"})
-    with pytest.raises(hc.InvalidParameter, match="must have the settings of its kind, got a"):
+    with pytest.raises(hc.InvalidParameter, match="the settings must fit a multiples, got a"):
         task_from({"name": "multiples", "above": 3})
     with pytest.raises(hc.InvalidParameter, match="`of` must be between 2 and"):
         task_from({"name": "multiples", "of": 1})
@@ -136,8 +136,8 @@ def test_a_column_is_cleaned_for_a_new_task() -> None:
         ([3, 0.5, 6], {}, "every value must be a whole number, got 0.5 from person 2"),
         (["x", "y"], {}, "must hold numbers or true/false, got text like 'x'"),
         ([3], {"missing": 0.5}, "`missing` must be error, drop, or a whole number, got 0.5"),
-        ([3], {"outside": "clamp"}, "clamp must come with a sum, mean or density or with bins"),
-        ([3], {"outside": "other"}, "other must come with a histogram that is not open, got a mul"),
+        ([3], {"outside": "clamp"}, "clamp only with a sum, a mean, a density or bins"),
+        ([3], {"outside": "other"}, "other only with a histogram that is not open, got a mul"),
     ]
     for values, settings, said in wrong:
         with pytest.raises(hc.HeadcountError) as refused:

@@ -1,7 +1,7 @@
 """Headcount: count a crowd without looking at anyone.
 
-Counts, sums, means, histograms and densities with differential privacy, in the central, local and
-shuffle trust models. Start with `plan(...)`, `protocol(...)` and `run(...)`.
+Headcount estimates counts, sums, means, histograms and densities with differential privacy, in the
+central, local and shuffle trust models. Start with `plan(...)`, `protocol(...)` and `run(...)`.
 """
 
 from importlib import import_module
@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from headcount.core.tally import Tally
     from headcount.core.task import Task
     from headcount.core.tasks.bounded import Mean, Sum
+    from headcount.core.tasks.boxes import Boxes
     from headcount.core.tasks.count import Count
     from headcount.core.tasks.density import Density
     from headcount.core.tasks.histogram import Histogram
@@ -71,6 +72,7 @@ __all__ = [
     "Audit",
     "Batch",
     "Bound",
+    "Boxes",
     "Budget",
     "BudgetExhausted",
     "Candidate",
@@ -145,9 +147,9 @@ __all__ = [
     "survey_worth",
 ]
 
-# Each name loads its module when it is first used. So the command line starts with almost nothing
-# loaded, and can answer Ctrl-C at once. Tasks have a registry of their own.
-_PLACES = {
+# A module is loaded when one of its names is first used. So the command line starts with almost
+# nothing loaded, and reacts to Ctrl-C at once. Tasks are listed in a registry of their own.
+_MODULES = {
     "Alphabet": "headcount.core.messages",
     "Audit": "headcount.auditor.audit",
     "Batch": "headcount.core.messages",
@@ -221,10 +223,10 @@ _PLACES = {
 
 
 def __getattr__(name: str) -> Any:
-    place = _PLACES.get(name) or task_modules().get(name)
-    if place is None:
+    module = _MODULES.get(name) or task_modules().get(name)
+    if module is None:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    found = getattr(import_module(place), name)
+    found = getattr(import_module(module), name)
     globals()[name] = found
     return found
 

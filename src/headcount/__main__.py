@@ -1,4 +1,4 @@
-"""`python -m headcount`."""
+"""The entry point of `python -m headcount`."""
 
 from headcount.cli.main import main
 

@@ -3,39 +3,41 @@
 Notation    n honest people send one message each through a shuffler. Their randomizer R is
             ε₀-private without the shuffler; R_x(y) = P(message y | value x). The view is the
             multiset of the n messages. The victim is the person whose value the adversary wants
-            to learn. Shuffling never weakens local privacy: δ(ε) = 0 for ε ≥ ε₀.
-Binary      Everyone flips their bit with probability q = 1/(1+e^ε₀). Let k of the other n−1
+            to learn. The divergence of laws P and Q at ε is Σ (P − e^ε Q)₊. Shuffling never weakens
+            local privacy: δ(ε) = 0 for ε ≥ ε₀.
+Binary      Everyone flips their bit (lies) with probability q = 1/(1+e^ε₀). Let k of the other n−1
             people hold a zero, and let W = Bin(k, q) − Bin(n−1−k, q). Up to a shift, the view is
             W + Bernoulli(q) or W + Bernoulli(1−q). P(W = t) is log-concave in t, so the likelihood
             ratio of the two views is monotone. Their divergence is the largest value of
                 g(t) = (1−q−e^ε q)·P(W = t) − (e^ε−1)·P(W > t),
-            and g first rises, then falls. The opposite direction at k equals this one at n−1−k.
-            δ is the maximum over k. It is often, but not always, at k = 0 or k = n−1. Let V be the
-            view with k zeros and n−1−k−m ones. The views with k, …, k+m zeros are V plus
-            independent noise, so the divergence of V bounds theirs. Blocks of datasets are halved
-            until no block's bound exceeds the largest divergence computed so far.
+            and g first rises, then falls. The divergence in the opposite direction at k equals this
+            one at n−1−k. δ is the maximum over k. This maximum is often, but not always, at k = 0
+            or k = n−1. A block is a range k, …, k+m of numbers of zeros. Let V be the view if the
+            others hold only k zeros and n−1−k−m ones. Every view of the block is V plus independent
+            noise, so its divergence is at most that of V. Blocks are halved until no block's bound
+            exceeds the largest divergence computed so far.
 Unary       (Cheu et al. 2019.) Everyone holds x ∈ {0..r} and sends x ones and r−x zeros. Each bit
             is flipped with probability q. The view is the number V of ones. Let the others hold k
             zeros and (n−1)r−k ones, and let W = Bin(k, q) − Bin((n−1)r−k, q). Up to a shift, V is
             W + Bin(r−x, q) + Bin(x, 1−q). *Only x = 0 and x = r matter.* Changing one of the
             victim's bits from zero to one adds Bernoulli(1−q) instead of Bernoulli(q) to a
             log-concave law, so the likelihood ratio of the two views is monotone. This relation is
-            transitive, so it holds for any x < x'. Hence the best event is {V > t} for (x', x) and
-            {V ≤ t} for (x, x'). P_x(V > t) rises with x, so P_x'(V > t) − e^ε P_x(V > t) is
-            largest for x' = r and x = 0. Inverting all bits swaps the pair: (0, r) at k becomes
-            (r, 0) at (n−1)r−k. So δ is the maximum over k and t of
+            transitive, so the ratio is monotone for any x < x'. Let P_x be the law of V for x.
+            Hence the best event is {V > t} for (x', x) and {V ≤ t} for (x, x'). P_x(V > t) rises
+            with x, so P_x'(V > t) − e^ε P_x(V > t) is largest for x' = r and x = 0. Inverting all
+            bits swaps the pair: (0, r) at k becomes (r, 0) at (n−1)r−k. So δ is the maximum over k
+            and t of
                 g(t) = P_r(V > t) − e^ε P_0(V > t).
             As before, g first rises, then falls, and blocks of k are bounded in the same way.
 Blanket     (Balle, Bell, Gascón, Nissim 2019.) Let ω(y) = min over x of R_x(y), and γ = Σω. Each
-            other person draws from ω/γ with probability γ. All other messages are shown to the
-            adversary. Then, for values x and x' of the victim,
+            other person draws from ω/γ with probability γ. All messages that are drawn otherwise
+            are shown to the adversary. Then, for values x and x' of the victim,
                 δ(ε) ≤ E[(G₁ + … + G_n)₊] / n.
             With probability γ, G_i is (R_x − e^ε R_x')(Y)/ω(Y) with Y ~ ω/γ. Otherwise it is 0.
 Clones      (Feldman, McMillan, Talwar 2021.) For any R, let C ~ Bin(n−1, e^−ε₀), A ~ Bin(C, ½) and
             D ~ Bernoulli(e^ε₀/(1+e^ε₀)). The divergence of two neighboring views is at most that of
-            (A+D, C−A+1−D) and (A+1−D, C−A+D). This is exactly the blanket of two messages that
-            have ω = e^−ε₀/2 each.
-Numerics    See `inversion`.
+            (A+D, C−A+1−D) and (A+1−D, C−A+D). This is exactly the blanket bound of a randomizer
+            with two messages, which have ω = e^−ε₀/2 each. See `inversion` for the numerics.
 """
 
 import math
@@ -128,9 +130,8 @@ class Amplification(ABC):
         )
 
     def local_epsilon(self, epsilon: float, delta: float) -> float:
-        """The largest known ε₀ that shuffling makes (ε, δ)-private.
-
-        It is at least ε, up to the rounding of floats.
+        """The largest known ε₀ for which the shuffled messages are (ε, δ)-private. It is at least
+        ε, up to the rounding of floats.
         """
         epsilon, delta = _at_least_0("epsilon", epsilon), _probability("delta", delta)
         private = epsilon
@@ -162,9 +163,10 @@ def _search(
 ) -> float:
     """The point farthest from `private` in the direction of `towards` with bound(point) ≤ delta.
 
-    `quick` is a lower bound on `bound`. The search bisects on `quick`. While `bound` is still too
-    large at the result, the search repeats this with a smaller target. Finally, it bisects on
-    `bound` between the result and the last point at which `bound` was too large.
+    `quick` is a lower bound on `bound`. The search bisects for the last point where `quick` is at
+    most a target, which is `delta` at first. While `bound` is still too large at the result, the
+    search is repeated with a smaller target. Finally, it bisects on `bound` between the result and
+    the last point at which `bound` was too large.
     """
     target, failed = delta, None
     while True:
@@ -220,7 +222,7 @@ def flip_delta(honest: int, lie: Fraction, epsilon: float, bits: int = 1) -> flo
     Each person holds `bits` bits. The result is rounded up; with more than 10,000 bits in all it
     may be too large by about one part in 10,000. The crowd is treated as smaller if more than 10^8
     lies are expected in it. With r > 1 bits per person, this limit is the larger of 10^8 and
-    (50r)², but at most 3·10^13.
+    (50r(1 − 2·lie))², but at most 3·10^13.
     """
     honest, epsilon = _crowd(honest), _at_least_0("epsilon", epsilon)
     bits = checks.whole("bits", bits, low=1, high=MOST_BITS)
@@ -285,12 +287,12 @@ def unary_lie(honest: int, bits: int, epsilon: float, delta: float) -> int | Non
 
 @dataclass(frozen=True)
 class Blanket(Amplification):
-    """A bound for a randomizer with finitely many messages, from the part that all its laws share.
+    """A bound for a randomizer with finitely many messages, from the part ω that its laws share.
 
     `pairs` maps ε₀ to the ordered pairs (x, x') of values to consider. Messages with the same
-    ratios R_x/ω and R_x'/ω form a class. A pair is described by its classes: the sum of ω over the
-    class, and the two ratios. `pure` maps ε₀ to an upper bound on all local privacy losses. Both
-    functions refuse a randomizer that is not ε₀-private.
+    ratios R_x/ω and R_x'/ω form a class. A pair is described by three numbers for each of its
+    classes: the sum of ω over the class, and the two ratios. `pure` maps ε₀ to an upper bound on
+    all local privacy losses. Both functions refuse a randomizer that is not ε₀-private.
     """
 
     pairs: Callable[[float], Sequence[Classes]] = field(repr=False)
@@ -301,10 +303,8 @@ class Blanket(Amplification):
 
     @classmethod
     def k_ary(cls, honest: int, k: int) -> "Blanket":
-        """The k-ary randomized response.
-
-        It tells the truth with probability e^ε₀/(e^ε₀ + k − 1), and otherwise sends one of the
-        k − 1 other values, chosen uniformly.
+        """The k-ary randomized response. It tells the truth with probability e^ε₀/(e^ε₀ + k − 1),
+        and otherwise sends one of the k − 1 other values, chosen uniformly.
         """
         k = checks.whole("k", k, low=2, high=2**63)
 
@@ -360,7 +360,7 @@ class Clones(Amplification):
 
 
 def clones_closed_form(honest: int, local_epsilon: float, delta: float) -> float:
-    """The ε that the theorem's formula gives for δ. It needs ε₀ ≤ ln(n/(16 ln(4/δ))).
+    """The ε that the clones' closed formula gives for δ. It holds for ε₀ ≤ ln(n/(16 ln(4/δ))).
 
     ε = ln(1 + (e^ε₀−1)/(e^ε₀+1)·(8√(e^ε₀ ln(4/δ)/n) + 8e^ε₀/n)).
     """

@@ -92,8 +92,8 @@ class BucketNoise:
     @cached_property
     def losses(self) -> tuple[float, float, float, float]:
         """The probabilities that a move has the loss ∞, ε, 0 or −ε. They are rounded up."""
-        # The noise of bucket i grows, which is less likely if u ≥ 0. The noise of bucket j shrinks,
-        # which is less likely if v ≤ 0.
+        # The noise of bucket i grows, which is less likely if Z_i ≥ T/2. The noise of bucket j
+        # shrinks, which is less likely if Z_j ≤ T/2.
         half, sums = self.most // 2, np.zeros(3)
         for u in range(self.most):
             row, own = self._row(u), int(u >= half)
@@ -107,7 +107,7 @@ class BucketNoise:
         mass = self.bucket.centered.mass
         row: NDArray[np.float64] = mass[u] * mass
         if self.fixed_total:
-            # S_{d−2} at T/2 − u + T/2 − v; the window has T on both sides of its middle.
+            # This is S_{d−2} at T − u − v, because u and v are counted from 0 here.
             row *= self._others[2 * self.most - u - np.arange(len(mass))] / self.middle
         return row
 
@@ -119,7 +119,7 @@ class BucketNoise:
 
     @cached_property
     def rounding(self) -> float:
-        """The largest relative error of w(k)/w(T/2), compared with the law before rounding. It is
+        """The largest relative error of w(k)/w(0), compared with the law before rounding. It is
         rounded up.
         """
         weights, half = self.bucket.weights, self.most // 2
@@ -178,7 +178,7 @@ def least_bucket_noise(
         return noise(half).unpaired if noise(half).bucket.falls else 1.0
 
     # Let p_0 = P(Z_b = 0). Independent buckets have δ = 1 − (1−p_0)². A fixed total makes the ends
-    # less likely, but their probability is never below (p_0)².
+    # 0 and T less likely, but their probability is never below (p_0)².
     longest = least_most(rate, 1, -math.expm1(math.log1p(-delta) / 2) * (1 - 2.0**-40))
     if longest is None or (fixed_total and buckets * longest > MOST_TOGETHER):
         return None

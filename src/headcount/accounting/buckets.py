@@ -2,8 +2,8 @@
 
 The observations of different buckets are independent, and only two buckets change. The observation
 of a bucket has the law `held` if the person is in it, and the law `left` otherwise. So every
-neighboring pair, in either direction, is P = held × left and Q = left × held. The divergence is
-exactly
+neighboring pair, in either direction, is P = held × left and Q = left × held. The hockey-stick
+divergence is exactly
 
     HS_ε(P‖Q) = Σ_i held(i) · HS_{ε − loss(i)}(left‖held),   loss(i) = ln(held(i)/left(i)).
 
@@ -50,7 +50,7 @@ class MovedCurve(PrivacyCurve):
 
     def _delta(self, epsilon: float) -> float:
         losses, masses, tail = self._first
-        # The mass of an infinite loss counts in full, because e^−∞·Q is 0.
+        # An infinite loss counts with its whole mass, because HS_{−∞} is 1.
         beyond = np.maximum(epsilon - losses, -700.0)
         total = float(masses @ self._second.deltas(beyond)) * (1 + len(masses) * ROUNDING)
         return min(1.0, total * (1 + 8 * ROUNDING) + tail)

@@ -4,13 +4,14 @@ Notation    Each person has K slots for messages. J = K − 1 of them are for no
             count, or a bucket of a histogram. About `crowd` honest people have their noise in the
             cell. A person's jump is +j with probability c·e^{−ε₊j}/(j·crowd), and −j with
             probability c·e^{−ε₋j}/(j·crowd), for j = 1, …, J. For j = J, both probabilities are
-            multiplied by κ. Otherwise the jump is 0. Then the person draws a number R of pairs of
-            +1 and −1. With m = ⌊(J − |jump|)/2⌋, R is 0 or m with probability 0.45 each, and 1 with
-            probability 0.1. If m = 1, R is 0 or 1 with probability ½ each. If R were never 1, the
-            sums of all R would lie on a lattice, and an odd jump would be seen.
+            multiplied by κ. With the remaining probability, the jump is 0. A jump of ±j is sent as
+            j messages ±1. Then the person draws a number R of pairs of +1 and −1. With
+            m = ⌊(J − |jump|)/2⌋, R is 0 or m with probability 0.45 each, and 1 with probability
+            0.1. If m = 1, R is 0 or 1 with probability ½ each. If m = 0, R is 0. If R were never 1,
+            the sums of all R would lie on a lattice, and an odd jump would be seen.
 View        The adversary sees (x + D + V, V), where x is the true count, D is the sum of all jumps,
-            and V is the number of messages −1. The noise does not depend on x, so all neighbors
-            differ by a shift of D by 1.
+            and V is the number of messages −1. So x + D + V is the number of messages +1. The noise
+            does not depend on x, so all neighbors differ by a shift of D by 1.
 The law     The number k of people who jump is binomial. The law of (D, V) is a mixture over k. For
             each k, the law of k people who jump is convolved with the law of all others' pairs. All
             sums are direct and have only positive terms, so even tiny probabilities are accurate.
@@ -116,7 +117,9 @@ class CappedNoise:
                 yield jump, pairs, chance * part
 
     def jump_law(self, share: Fraction) -> Law:
-        """The law of one person's jump in a cell that has the noise with probability `share`."""
+        """The law of a person's jump in a cell that has this person's noise with probability
+        `share`.
+        """
         mass = np.zeros(2 * self.longest + 1)
         mass[self.jumps + self.longest] = self.chances * float(share)
         mass[self.longest] = float(1 - self.jumping * share)
@@ -139,7 +142,7 @@ class CrowdLaw:
 
     @property
     def moved(self) -> Law:
-        """The law if one more person is in the cell."""
+        """The law if the true count of the cell is larger by 1."""
         return self.law.shift(self.width)
 
 
@@ -251,7 +254,7 @@ def flood_law(most: int, people: int, rare: float) -> Law:
     mass = np.zeros(len(trials) + most * len(inside))
     for i, (chance, left) in enumerate(zip(ones.mass.tolist(), trials.tolist(), strict=True)):
         mass[i : i + most * len(inside) : most] += chance * inside
-        if left:  # P_{M−1}(k) = P_M(k)·2(M−k)/M
+        if left:  # for P_M = Bin(M, ½), P_{M−1}(k) = P_M(k)·2(M−k)/M
             inside *= np.maximum(left - values, 0.0) * (2 / left)
     # By Hoeffding's inequality, Bin(M, ½) is at least M/2 + s with a probability of at most
     # e^{−2s²/M}. The same holds for values up to M/2 − s.
@@ -288,7 +291,7 @@ class PeopleRange:
 
 
 @dataclass(frozen=True)
-class Crowds:
+class HonestPeople:
     """How many honest people have their noise in the cells that a person changes.
 
     Each of the `honest` people has noise in a cell with probability `share`. If the share is below
@@ -308,8 +311,8 @@ class Crowds:
     missed: float = 0.0  # the probability of fewer people than in any range
 
     @classmethod
-    def of(cls, honest: int, cells: int, slots: int, rate: float, delta: float) -> "Crowds":
-        """The crowds of a count, or of buckets, for noise of about this rate."""
+    def of(cls, honest: int, cells: int, slots: int, rate: float, delta: float) -> "HonestPeople":
+        """The honest people of a count, or of buckets, for noise of about this rate."""
         moved = cells > 1
         crowds = cls(honest, Fraction(1, cells), moved, 0, delta * _MISSED)
         reach = math.log(1 / (delta * RARE[moved]))
@@ -342,8 +345,8 @@ class Crowds:
         if self.exact:
             return (PeopleRange(self.honest, 1.0),)
         law = laws.binomial(self.honest, self.share / 2**self.halvings)
-        # For two cells, the smaller number of people counts. It is below a bound with at most twice
-        # the probability of a single number.
+        # For two cells, the smaller number of people counts. The probability that it is below a
+        # bound is at most twice that probability for a single cell.
         below = np.cumsum(law.mass) * ((2 if self.moved else 1) * (1 + law.slack + 1e-12))
         below += law.tail
         first = int(np.searchsorted(below, self.missed, side="right"))

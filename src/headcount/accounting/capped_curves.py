@@ -7,18 +7,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headcount.accounting.buckets import MovedCurve
-from headcount.accounting.capped import RARE, CappedNoise, CrowdLaw, Crowds, crowd_law
+from headcount.accounting.capped import RARE, CappedNoise, CrowdLaw, HonestPeople, crowd_law
 from headcount.accounting.divergence import PairCurve
 from headcount.accounting.laws import ROUNDING, Law
 from headcount.core.cached import cached_property
 from headcount.core.guarantee import PrivacyCurve
 
 _STEPS = 1000  # losses are rounded to multiples of ε divided by this
-_LARGEST = 4.0  # losses above both this and this times ε count as infinite
+_LARGEST = 4.0  # losses above max(4, 4ε) count as infinite
 _BENDS = 400
 
 
-def capped_curve(noise: CappedNoise, crowds: Crowds, epsilon: float, delta: float) -> PrivacyCurve:
+def capped_curve(
+    noise: CappedNoise, crowds: HonestPeople, epsilon: float, delta: float
+) -> PrivacyCurve:
     """The curve of this noise, computed for a budget of (ε, δ).
 
     Outcomes with probabilities far below δ are cut off. Their probabilities are added to the curve.
@@ -48,7 +50,7 @@ def _moved(view: CrowdLaw, epsilon: float, rare: float) -> PrivacyCurve:
 def _coarse(
     upper: NDArray[np.float64], lower: NDArray[np.float64], law: Law, step: float, rare: float
 ) -> tuple[Law, Law]:
-    """Two laws with fewer outcomes that are at least as easy to tell apart.
+    """Two laws that have fewer outcomes, and that are at least as easy to tell apart.
 
     Each outcome is split into two, whose losses are the nearest multiples of `step` below and above
     its own loss. The split can be undone, so it never makes the laws harder to tell apart. Outcomes
@@ -63,7 +65,8 @@ def _coarse(
     most = int(max(_LARGEST, _LARGEST * step * _STEPS) / step)
     infinite = losses > most * step
     before = np.clip(np.floor(losses / step), -most, most - 1)
-    # The share of an outcome that gets the smaller loss. This share also preserves the sum of Q.
+    # The share of an outcome that gets the smaller loss. With this share, the split also keeps the
+    # total mass of `lower`.
     smaller = np.clip(np.expm1((before + 1) * step - losses) / math.expm1(step), 0.0, 1.0)
     smaller[infinite] = 0.0
     # The grid point most + 1 stands for an infinite loss.

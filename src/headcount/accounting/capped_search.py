@@ -2,8 +2,8 @@
 
 The search computes δ from characteristic functions. This is fast, but it proves nothing. So the
 noise that the search finds is checked with its exact curve (see `capped_curves`). `capped` defines
-D and V. The law of (D, V) is computed for every D. If many people send pairs, the law is smooth in
-V, and a grid of values of V is enough.
+c, κ, D and V. The law of (D, V) is computed for every D. If many people send pairs, the law is
+smooth in V, and a grid of values of V is enough.
 """
 
 import math
@@ -16,17 +16,17 @@ from numpy.typing import NDArray
 from scipy.fft import next_fast_len
 from scipy.optimize import minimize
 
-from headcount.accounting.capped import CappedNoise, Crowds, pair_law
+from headcount.accounting.capped import CappedNoise, HonestPeople, pair_law
 
 _POINTS = 96  # the number of values of V in a grid, if the law is smooth
 _FEW_POINTS = 32  # the same for two cells, whose δ takes longer to compute
-_DEVIATIONS = 15  # the window of V, in standard deviations
+_DEVIATIONS = 15  # the width of the window of V, in standard deviations
 _FEW_PEOPLE = 60  # with fewer people the law is not smooth, and every V is computed
 _ROUNDS = (50, 25)  # the largest number of iterations: for a count, and for two buckets
 _HOPELESS = 10.0  # the cost of noise that is not private, as the logarithm of an error
 _RARE = 1e-18
-# The search begins with c from `_SCALES` and κ from `_LASTS`. Both are interpolated in `_LONGEST`,
-# the longest jump times the rate of a curator's noise.
+# The search begins with c from `_SCALES` and κ from `_LASTS`. Both are interpolated in `_LONGEST`:
+# the longest jump times the rate of a curator's noise, divided by ln(1/δ)/ln(1e6).
 _LONGEST = [1.0, 2.0, 4.0, 6.0, 8.0, 9.0, 10.0, 11.0, 14.0, 30.0]
 _SCALES = [8.0, 3.0, 1.48, 1.18, 1.07, 1.04, 1.02, 1.008, 1.005, 1.005]
 _LASTS = [1.5, 3.0, 6.8, 10.5, 24.0, 32.0, 36.0, 3.5, 2.0, 1.0]
@@ -36,7 +36,7 @@ _LASTS = [1.5, 3.0, 6.8, 10.5, 24.0, 32.0, 36.0, 3.5, 2.0, 1.0]
 class Wish:
     """The privacy that noise with this number of slots must have."""
 
-    crowds: Crowds
+    crowds: HonestPeople
     slots: int
     epsilon: float
     delta: float
@@ -223,7 +223,7 @@ def _transforms(
 
 
 def _moved_delta(held: NDArray[np.float64], left: NDArray[np.float64], epsilon: float) -> float:
-    """Approximately Σ_y held(y)·HS_{ε − ln(held(y)/left(y))}(left‖held)."""
+    """Approximately Σ_y held(y)·HS_{ε − ln(held(y)/left(y))}(left‖held), as in `buckets`."""
     likely = (held > _RARE) & (left > _RARE)
     # Outcomes that are too rare under one of the two laws count in full.
     lost = float(held[~likely].sum() + left[~likely].sum())

@@ -4,7 +4,7 @@ The package dp-accounting convolves privacy loss distributions. This file gives 
 law for each release (see `dominating`).
 
 Questions may depend on earlier answers, but the *curves* of the releases must not. If earlier
-answers decide the next curve, the privacy loss can exceed the result; see `privacy_filter`.
+answers decide the next curve, the privacy loss can exceed the computed curve; see `privacy_filter`.
 
 Importing dp-accounting takes seconds, so only code that composes releases should import this file.
 """
@@ -44,9 +44,9 @@ class ComposedCurve:
     def numerical_error(self) -> float:
         """The largest error of the Fourier transforms. It is added to every δ.
 
-        Let u be `ROUNDING`. The error of a transform is c·u·log2(N) times the 2-norm, with c < 8.
-        A k-th power multiplies the error by k, and a sum over N entries by √N. The 2-norm of
-        probabilities is at most 1.
+        Let u be `ROUNDING`. The error of a transform of N entries is c·u·log2(N) times the 2-norm
+        of the entries, with c < 8. A k-th power multiplies the error by k, and a sum over N entries
+        by √N. The 2-norm of probabilities is at most 1.
         """
         size = max(2, self.losses.size)
         return 8 * ROUNDING * math.log2(size) * math.sqrt(size) * self.releases

@@ -2,25 +2,26 @@
 
 Notation    Everybody holds an x in 0..Δ (`levels`) and sends x unless it is 0. The honest people
             together also send noise. Its first part is U₊ messages +1 and U₋ messages −1, both
-            NB(1, a) with a = e^−rate. Its second part is the flood: each atom s is sent Z_s times,
-            which means every element of s is sent Z_s times. Z_s is a sum of NB(r, e^−rate_s).
-            The atoms are {+1, −1}, and {i, −⌈i/2⌉, −⌊i/2⌋} for |i| ≥ 2, i from −⌈Δ/2⌉ to Δ. The
-            elements of an atom add up to 0. The adversary sees how often each value is sent.
-            Ghazi, Kumar, Manurangsi, Pagh and Sinha (2021) spend ε* = Δ·rate on the sum and the
-            rest, γε = ε − ε*, on the flood.
+            NB(1, a) with a = e^−rate (see `laws.negative_binomial`). Its second part is the flood:
+            each atom s is sent Z_s times, which means every element of s is sent Z_s times. Z_s is
+            a sum of independent NB(r, e^−rate_s). The atoms are {+1, −1}, and the atom
+            {i, −⌈i/2⌉, −⌊i/2⌋} of each i from −⌈Δ/2⌉ to Δ with |i| ≥ 2. The elements of an atom add
+            up to 0. The adversary sees how often each value is sent. Ghazi, Kumar, Manurangsi, Pagh
+            and Sinha (2021) spend ε* = Δ·rate of the budget on the sum. They spend the rest,
+            γε = ε − ε*, on the flood.
 Privacy     A person's x is replaced by x'. All elements of the atom of i except i itself are
             smaller than i in absolute value. So one more message i has the same effect as one more
             atom of i and one message fewer of each other element. These other messages are replaced
             in the same way, until only messages ±1 are left (`peeled`). In these coordinates, the
-            view consists of independent parts: the numbers Z_s + t_s for |i| ≥ 2, and the numbers
-            (U₊ + Z + α, U₋ + Z + β) of ±1, where Z belongs to {+1, −1}. The integers t, α and β
-            depend on x, and only their differences between x and x' matter.
-            For the messages ±1, min(U₊, U₋) is NB(1, a²) and independent of U₊ − U₋, which is
-            two-sided geometric. Let y = (number of +1) − (number of −1) and D = x − x'. The law of
-            y is ∝ a^|y−D| for x and ∝ a^|y| for x'. Given y, the number of +1 is X + (y−D)⁺ + α
-            for x and X + y⁺ for x', where X = min(U₊, U₋) + Z and α is now the difference. The
-            loss is the same for all y ≤ min(0, D), and for all y ≥ max(0, D). δ is the divergence
-            of the product of all parts, maximized over the ordered pairs (x, x').
+            view consists of independent parts: the numbers Z_s + t_s for the atoms of all i with
+            |i| ≥ 2, and the numbers (U₊ + Z + α, U₋ + Z + β) of ±1, where Z is the Z_s of {+1, −1}.
+            The integers t_s, α and β depend on x, and only their differences between x and x'
+            matter. For the messages ±1, min(U₊, U₋) is NB(1, a²) and independent of U₊ − U₋, which
+            is two-sided geometric. Let y = (number of +1) − (number of −1) and D = x − x'. The law
+            of y is ∝ a^|y−D| for x and ∝ a^|y| for x'. Given y, the number of +1 is X + (y−D)⁺ + α
+            for x and X + y⁺ for x', where X = min(U₊, U₋) + Z and α is now the α of x minus that of
+            x'. The loss is the same for all y ≤ min(0, D), and for all y ≥ max(0, D). δ is the
+            divergence of the product of all parts, maximized over the ordered pairs (x, x').
 Numerics    See `losses`, which compares X + t with X for every t that occurs.
 """
 
@@ -180,8 +181,8 @@ class Accounts:
         while True:
             products, delta, _ = products_for(known, self.law, epsilon)
             largest, view = products.worst(self.views, [epsilon])
-            # If another pair has a larger δ, the plan may not suit that pair, and its δ may be
-            # inaccurate. So the next plan includes that pair.
+            # If another pair has a larger δ, the plan may not suit that pair, and the δ computed
+            # for that pair may be inaccurate. So the next plan includes that pair.
             if float(largest[0]) <= 1.001 * delta or len(known) > 5:
                 return float(largest[0])
             known.append(view)
@@ -201,8 +202,8 @@ def _ratio(rate: float) -> Fraction:
 def _flood_law(flood: Sequence[tuple[float, float]]) -> Law:
     """The law of the number of times that an atom is sent.
 
-    If adding a part would take too long, the part is left out. That is safe, because leaving out
-    independent noise can only increase δ.
+    Each (r, rate) of the flood is a part. If adding a part would take too long, it is left out.
+    That is safe, because leaving out independent noise can only increase δ.
     """
     parts = [laws.negative_binomial(Fraction(r), _ratio(rate)) for r, rate in flood]
     parts.sort(key=lambda part: -len(part.mass))
@@ -225,11 +226,11 @@ def _plus_least(law: Law, rate: float) -> Law:
 
 
 def paper(levels: int, epsilon: float, delta: float, epsilon_star: float) -> CorrelatedSumNoise:
-    """The published noise, which is proven (ε, δ)-private for any Δ, without some of its atoms.
+    """The published noise, which is proven (ε, δ)-private for any Δ.
 
-    The atoms with i < −⌈Δ/2⌉ are left out. This does not change the privacy. Each of the messages
-    −Δ, …, −⌈Δ/2⌉ − 1 is in only one of these atoms. So an adversary who sees these messages knows
-    how often each of these atoms was sent, and can remove all of their messages.
+    The published atoms of all i < −⌈Δ/2⌉ are left out. This does not change the privacy: each
+    message i < −⌈Δ/2⌉ is only in the atom of i. So an adversary who sees these messages knows how
+    often each of these atoms was sent, and can remove all messages of these atoms.
     """
     part = min(1.0, epsilon - epsilon_star) / 2
     rounds = math.ceil(math.log2(levels)) + 1
@@ -303,7 +304,7 @@ def _least_r(
     """An r with −tolerance ≤ measure(r) ≤ 0, the slope at which measure falls, and measure(r).
 
     measure(r) is ln(δ/budget). It is nearly linear in r, so the search follows the line through
-    the best points on both sides of 0. The result is None if the search finds no r.
+    the best point above 0 and the best point below 0. The result is None if the search finds no r.
     """
     low, high = (0.0, math.inf), (math.inf, -math.inf)
     for _ in range(60):
@@ -384,7 +385,9 @@ def _glance(search: _Search, shape: _Shape, r: float) -> float:
 
 
 def _checked(shape: _Shape, r: float, fall: float, search: _Search) -> CorrelatedSumNoise | None:
-    """The noise with the smallest r that is private for the usual pairs, and then for all pairs."""
+    """The noise with the smallest r that is private for the usual pairs. If it is not private for
+    all pairs, r is increased until it is.
+    """
     solution = _least_r(lambda r: search.look(shape.noise(r), ACCURACY), r, fall, 2e-3)
     if solution is None:
         return None

@@ -1,7 +1,8 @@
 """The hockey-stick divergence, and the privacy curve of a set of pairs of neighboring views.
 
 HS_ε(P‖Q) = Σ (P − e^ε Q)₊ = max over events A of P(A) − e^ε Q(A). A mechanism is (ε, δ)-private if
-HS_ε ≤ δ for every ordered pair of neighbors. All results are rounded up.
+HS_ε ≤ δ for every ordered pair of neighbors. As a function of e^ε, HS_ε is piecewise linear, and it
+bends at the losses ln(P/Q). All results are rounded up.
 """
 
 import math
@@ -148,7 +149,7 @@ class SymmetricCurve(PrivacyCurve):
 
     For ε ≥ 0, `delta_at` gives δ. For negative arguments, δ follows from the identity
     HS_{−ε}(P‖Q) = 1 − e^−ε + e^−ε·HS_ε(Q‖P). δ is convex in e^ε, so straight lines between the
-    `bends` lie above it. δ is 0 for ε ≥ `pure_epsilon`. If `steps` is not too large, the losses
+    `bends` lie above it. δ is 0 for ε ≥ `pure_epsilon`. If `steps` is below `_BENDS`, the losses
     divide the interval from −pure_epsilon to pure_epsilon into `steps` equal steps, and the bends
     are these losses. Otherwise the bends only cover the ε at which δ is not negligible.
     """

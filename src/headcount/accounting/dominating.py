@@ -1,8 +1,9 @@
 """Dominating laws: privacy losses that dominate those of all neighboring pairs of a release.
 
-A release has many neighboring pairs. The pair and the direction that are worst in one release need
-not be worst in the next. So the law of a release dominates the *pointwise maximum* of the curves of
-all pairs. Composing such laws then covers every combination of neighbors and directions.
+A law dominates a pair if its δ(ε) is nowhere smaller than that of the pair. A release has many
+neighboring pairs. The pair and the direction that are worst in one release need not be worst in the
+next. So the law of a release dominates the *pointwise maximum* of the curves of all pairs.
+Composing such laws then covers every combination of neighbors and directions.
 
 A law can be stored. Its bytes hold exact integers and the exact bits of floats, so every process
 and every version that reads it gets the same composition.
@@ -49,7 +50,7 @@ class DominatingLaw:
     ) -> "DominatingLaw":
         """A law whose curve lies nowhere below the given one ("connect the dots").
 
-        δ is convex in e^ε, and it is linear between neighboring losses. So only the grid points
+        δ is convex in e^ε, and it is linear between adjacent losses. So only the grid points
         next to losses are needed: the chords between them lie on the curve or above it. If a curve
         lists only some of its losses, the law is exact only near the listed losses. For each ε in
         `at`, the law is also exact at the first grid point that is not below this ε.
@@ -67,7 +68,7 @@ class DominatingLaw:
         return cls(float(step), curve.epsilon(0.0), grid, deltas)
 
     def delta(self, epsilon: float) -> float:
-        """δ on the chords. ε must not be below the grid."""
+        """δ on the chords. ε must not be below the first grid point."""
         after = int(np.searchsorted(self.grid * self.step, epsilon, side="left"))
         if after in (0, len(self.grid)):
             return float(self.deltas[min(after, len(self.grid) - 1)])

@@ -3,12 +3,14 @@
 P(z) = (1−a)/(1+a)·a^|z| with a = e^−rate. If one person changes the sum by m steps, the neighboring
 law is Q(z) = P(z − m). The loss falls from m·rate at z ≤ 0 to −m·rate at z ≥ m, by 2·rate at each
 step. A smaller change of the sum has a smaller divergence, because P is log-concave.
+HS_ε is the hockey-stick divergence of `divergence`.
 """
 
 import math
 from collections.abc import Sequence
 from decimal import Decimal, localcontext
 from fractions import Fraction
+from itertools import product
 
 import numpy as np
 
@@ -76,10 +78,48 @@ def listed_law(at: int, most: int, rate: Fraction) -> dict[int, Fraction]:
     return law
 
 
+def listed_laws(
+    counts: Sequence[int], most: int, rate: Fraction, longest: int
+) -> dict[tuple[int, ...], Fraction] | None:
+    """The joint law of several such numbers with independent noise. None if it has more outcomes
+    than `longest`.
+    """
+    if (most + 1) ** len(counts) > longest:
+        return None
+    every = [listed_law(count, most, rate) for count in counts]
+    return {
+        outcome: math.prod(
+            (law[z] for law, z in zip(every, outcome, strict=True)), start=Fraction(1)
+        )
+        for outcome in product(range(most + 1), repeat=len(counts))
+    }
+
+
 def moved_curve(rate: float, steps: int) -> SymmetricCurve:
     return SymmetricCurve(
         lambda epsilon: moved_delta(rate, steps, epsilon), rate * steps * (1 + 4 * ROUNDING), steps
     )
+
+
+def moved_together_curve(epsilon: float, counts: int) -> SymmetricCurve:
+    """The curve of a person who changes s counts by 1, each with noise of rate ε/s.
+
+    The loss is (s − 2j)·ε/s with probability C(s,j)·p^{s−j}·(1−p)^j, for p = 1/(1 + e^{−ε/s}).
+    """
+    rate = epsilon / counts
+    likely, unlikely = 1 / (1 + math.exp(-rate)), 1 / (1 + math.exp(rate))
+
+    def delta_at(smaller: float) -> float:
+        total = math.fsum(
+            math.comb(counts, j)
+            * likely ** (counts - j)
+            * unlikely**j
+            * -math.expm1(min(smaller - (counts - 2 * j) * rate, 0.0))
+            for j in range(counts // 2 + 1)
+        )
+        return total * (1 + 8 * (counts + 8) * ROUNDING) + 8 * ROUNDING * epsilon
+
+    return SymmetricCurve(delta_at, epsilon, counts)
 
 
 def moved_between_curve(epsilon: float) -> SymmetricCurve:

@@ -1,11 +1,15 @@
 """Inversion of the generating functions that `amplification` needs, without cancellation.
 
-Numerics    `amplification` defines g(t) and the G_i. Both g(t) and E[(ΣG)₊] are computed by
-            inversion of a generating function on a line Re s = θ > 0:
+Notation    `amplification` defines g(t) and the G_i. Both g(t) and E[(ΣG)₊] are values of a
+            function of t, and the generating function of this function is κ(s)·e^{Λ(s)}. Here
+            e^{Λ(s)} is E[e^{sX}] for a sum X of independent random numbers, one for each bit or
+            person. κ(s) is a simple factor, which `Flips` and `positive_part` define.
+Numerics    The generating function is inverted on a line Re s = θ > 0 by a sum over integers j:
                 (1/N) Σ_j κ(s_j)·e^{Λ(s_j) − s_j t},  s_j = θ + 2πij/N.
             On this line the terms do not cancel, however small δ is. The sum has period N in t, up
-            to a factor, so values at t + jN are added to the value at t. Bounds on three errors are
-            added to the result: these values, the frequencies left out, and rounding.
+            to a factor, so values at t + jN are added to the value at t. N is chosen so large that
+            these values are small. Bounds on three errors are added to the result: these values,
+            the frequencies left out, and rounding.
 """
 
 import math
@@ -16,14 +20,17 @@ from numpy.typing import NDArray
 
 from headcount.accounting.laws import LEAST_FLOAT, ROUNDING
 
-MOST_NOISE = 1e8  # the most lies or messages from the blanket, on average; more only lower δ
-_MOST_FLIPS = 3e13  # the limit if people have many bits; with more lies, rounding errors matter
-_MOST_BITS = 2**62  # the most bits of the other people; their counts must be 64-bit integers
+# The largest mean number of flipped bits, or of messages from the blanket, that is used. Larger
+# numbers would only lower δ.
+MOST_NOISE = 1e8
+_MOST_FLIPS = 3e13  # the same if people have many bits; with more flips, rounding errors matter
+_MOST_BITS = 2**62  # the most bits of the other people, because bits are counted in 64 bits
 _WINDOW = np.arange(-3, 3)  # g(t) is evaluated at these multiples of a stride around its peak
-# `positive_part` adds noise of this scale, divided by θ. The noise raises δ by a relative amount of
-# half the square of this scale.
+# `positive_part` adds noise whose standard deviation is this number, divided by θ. The noise raises
+# δ by a relative amount of half the square of this number.
 _SMOOTHING = 2e-3
-_TILTS = tuple(2.0**-i for i in range(7))  # the values of h that are tried in Chernoff bounds
+# Chernoff bounds at the tilt (1+h)θ are tried for these values of h.
+_TILTS = tuple(2.0**-i for i in range(7))
 
 Reals = NDArray[np.float64]
 Integers = NDArray[np.int64]
@@ -44,10 +51,11 @@ class Flips:
         Σ_i y^i x^{r−1−i} = x^{r−1}·(1 − e^{−rD})/(1 − e^{−D}).
     At the tilt above, D = 0. Re D grows with θ and with |Im s|, so |y| never exceeds |x|.
 
-    If g is so flat that rounding errors hide its fall, g is evaluated at larger strides. Let V be
-    the view with fewer ones. The masses of V fall beyond its mode. As a function of P(V ≤ t), g is
-    concave, and its slope is e^ε minus the likelihood ratio. So if g rises by d in one stride, it
-    rises by at most 4d in the next four strides.
+    If g is so flat that rounding errors hide its fall, g is evaluated at points that are farther
+    apart (at larger strides). Of the two views, let V be the one with fewer ones. The masses of V
+    fall beyond its mode. As a function of P(V ≤ t), g is concave, and its slope is e^ε minus the
+    likelihood ratio. So if g rises by d in one stride, it rises by at most 4d in the next four
+    strides.
     """
 
     def __init__(self, honest: int, lie: Fraction, epsilon: float, bits: int = 1) -> None:
@@ -72,10 +80,11 @@ class Flips:
         # Any tilt is valid, but a smaller tilt needs a longer period.
         variance = (self.others + self.more) * self.lie * (1 - self.lie)
         self.theta = theta = max(self.peak, 1 / math.sqrt(variance + 1))
-        # Without a crowd, each change of a bit adds at most c to g(t).
+        # Without a crowd, the change of bit number i < r adds at most c·e^{iε/r} to g(t).
         turns = math.expm1(self.part * bits) / self.f * (1 + 32 * ROUNDING) if self.f else bits
         self.alone = self.c if bits == 1 else min(1.0, self.c * turns)
-        # If `clear`, the view is on the wrong side of the middle with probability e^−40 at most, by
+        # Consider the midpoint between the view's means for the victim's two extreme values. If
+        # `clear`, the view is on the wrong side of this midpoint with probability e^−40 at most, by
         # Bernstein's inequality. Then δ is 1 up to the precision of floats.
         clear = moved > 0 and moved**2 / (8 * variance + 2 * moved) > 40 + epsilon
         self.hopeless = bits > 1 and clear
@@ -99,8 +108,9 @@ class Flips:
             right, self.h = min((right, self.h), (float(rise) / h, h))
         self.period = 2 * math.ceil(max(left, right) / (2 * theta)) + 1
 
-        # |a(θ+iu)/a(θ)|² = 1 − 2p(1−p)(1−cos u) falls with |u| ≤ π. Frequencies beyond
-        # the point where the power of this ratio is e^−60 are left out.
+        # With p = q e^θ/a(θ), |a(θ+iu)/a(θ)|² is 1 − 2p(1−p)(1−cos u), which falls as |u| grows
+        # from 0 to π. Each bit contributes such a ratio for θ or −θ. Frequencies u at which the
+        # product of the ratios |a(θ+iu)/a(θ)| of all bits is surely below e^−60 are left out.
         fall = min(p * (1 - p) for p in (self._tilted(theta), self._tilted(-theta)))
         fall *= self.others + self.more
         last = math.acos(max(-1.0, 1 - 60 / fall)) if fall else math.pi
@@ -161,7 +171,7 @@ class Flips:
         return float(self.bounds(np.array([0, self.others])).max())
 
     def bounds(self, first: Integers, spared: Integers | int = 0) -> Reals:
-        """For each `first`, a bound on the divergences with `first` to `first + spared` zeros."""
+        """For each `first`, a bound on the divergences at k = first, …, first + spared."""
         first, last = np.broadcast_arrays(first, self.others - first - spared)
         if self.hopeless:
             return np.full(len(first), self.alone)
@@ -194,7 +204,9 @@ class Flips:
     def _peak(
         self, zeros: Integers, ones: Integers, middle: Reals, stride: int
     ) -> tuple[Reals, NDArray[np.bool_], Reals]:
-        """The largest g(t), rounded up; whether it is surely near the middle; and the next move."""
+        """The largest g(t), rounded up; whether it is surely in the window around `middle`; and if
+        not, how far to move the window.
+        """
         values, error, log_unit = self._divergences(zeros, ones, middle, stride)
         before = (values - error)[:, 0]
         values, error = values[:, 1:], error[:, 1:]
@@ -215,7 +227,7 @@ class Flips:
     def _divergences(
         self, zeros: Integers, ones: Integers, middle: Reals, stride: int
     ) -> tuple[Reals, Reals, Reals]:
-        """g(t) in a window around the middle, its error, and the logarithm of their common unit."""
+        """g(t) in a window around `middle`, its error, and the logarithm of their common unit."""
         logs, phases = (
             np.outer(zeros, up) + np.outer(ones, down) - np.outer(middle, s)
             for up, down, s in (
@@ -284,9 +296,9 @@ def positive_part(n: int, gain: Reals, mass: Reals) -> float:
     left_out = 2 * math.exp(-60) * float(share.sum())
     left_out += 2 * period * math.exp(-12.5) / (25 * math.pi * float(u[-1]))
 
-    # The first row is M(θ+iu)/M(θ) − 1 = Σ p(e^{iug} − 1). The second row leaves out the positive
-    # gains. A sum without positive gains has the positive part 0. The added noise would
-    # raise it above 0, so the second row's powers are subtracted.
+    # The first row is M(θ+iu)/M(θ) − 1 = Σ_j tilted[j]·(e^{iu·gain[j]} − 1). The second row leaves
+    # out the positive gains. A sum without positive gains has the positive part 0. The added noise
+    # would raise it above 0, so the second row's powers are subtracted.
     sine, cosine = np.sin(np.outer(gain / 2, u)), np.cos(np.outer(gain / 2, u))
     real, imaginary = 1 - 2 * sine**2, 2 * sine * cosine
     above = np.where(gain > 0, tilted, 0.0)
@@ -299,6 +311,7 @@ def positive_part(n: int, gain: Reals, mass: Reals) -> float:
     powers = np.exp(n * log) * np.cos(n * phase + turn)
     total = float((powers[0] - powers[1]) @ share) + left_out
 
+    # Let z be a computed number whose n-th power is used above, and z' its exact value. Then
     # |z^n − z'^n| ≤ n|z − z'|·max(|z|, |z'|)^{n−1}, and |z'| ≤ max(|z|, ½)(1 + 2|z − z'|).
     drift = (u + theta) * float(tilted @ np.abs(gain)) + abs(log_total)
     wrong = 16 * ROUNDING * (len(gain) + drift)
@@ -310,7 +323,7 @@ def positive_part(n: int, gain: Reals, mass: Reals) -> float:
 
 
 def _log_total(theta: float, gain: Reals, mass: Reals) -> float:
-    """The logarithm ln M(θ) of a measure that is slightly larger than the true one."""
+    """Ln M(θ), where M(θ) is increased slightly to cover rounding errors."""
     return math.log1p(64 * ROUNDING + float(mass @ np.expm1(np.minimum(theta * gain, 700.0))))
 
 

@@ -77,11 +77,17 @@ class Law:
         last = len(self.mass) - int(np.searchsorted(above, rare / 2))
         return Law(self.start + first, self.mass[first:last], self.slack, self.tail + 2 * rare)
 
-    def plus_geometric(self, ratio: float) -> "Law":
-        """The law of X + Y for Y ~ NB(1, ratio). `ratio` stands for its exact binary value.
+    def binned(self, step: int) -> "Law":
+        """The law of ⌊X/step⌋."""
+        first = self.start // step
+        mass = np.bincount(self.values // step - first, self.mass).astype(np.float64)
+        return replace(self, start=first, mass=mass, slack=self.slack + step * ROUNDING)
 
-        The binary digits of Y are independent, and the digit of 2^j is 1 with odds ratio^(2^j). So
-        one pass per digit is enough.
+    def plus_geometric(self, ratio: float) -> "Law":
+        """The law of X + Y for Y ~ NB(1, ratio) (see `negative_binomial`).
+
+        `ratio` stands for its exact binary value. The binary digits of Y are independent, and the
+        digit of 2^j is 1 with odds ratio^(2^j). So one pass per digit is enough.
         """
         if ratio < TAIL:
             return replace(self, slack=self.slack + ROUNDING, tail=self.tail + TAIL)
@@ -131,8 +137,8 @@ def binomial(trials: int, p: Fraction, beyond: float = TAIL) -> Law:
         return Law(trials * int(p), np.ones(1))
     p_float, q_float = float(p), float(1 - p)
     mode, fraction = divmod((trials + 1) * p, 1)
-    # Bernstein's inequality is P(|X − mean| ≥ h) ≤ 2 exp(−h²/(2(v + h/3))). It only sets the size
-    # of the window.
+    # Bernstein's inequality is P(|X − mean| ≥ h) ≤ 2 exp(−h²/(2(v + h/3))), where v is the
+    # variance. It only sets the size of the window.
     log = math.log(2 / beyond)
     reach = log / 3 + math.sqrt(log**2 / 9 + 2 * trials * p_float * q_float * log)
 

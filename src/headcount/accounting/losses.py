@@ -2,7 +2,8 @@
 
 Notation    P and Q are the laws of the view for two values of a person. The loss of an outcome is
             ln(P/Q). "X + t against X" means that P is the law of X + t and Q is the law of X. h is
-            the step of the grid and θ is a tilt.
+            the step of the grid, and θ is a tilt (see Product). The window is the range of grid
+            points that the transforms cover.
 Grid        Let the loss of an outcome (P, Q) lie between two neighboring points g and g + h of the
             grid. The outcome is split into two outcomes with the losses g and g + h. Their P and Q
             add up to the P and Q of the original outcome. Merging them again undoes the split, so
@@ -182,7 +183,7 @@ class Plan:
 
 
 class Products:
-    """Computes δ of views near the ε of the plan. The function `law` maps names to laws."""
+    """Computes the δ of views, for ε near the one that the plan was made for."""
 
     def __init__(self, plan: Plan, law: Losses) -> None:
         self.plan = plan
@@ -301,7 +302,8 @@ class Products:
     ) -> tuple[NDArray[np.float64], View]:
         """The largest δ of all views for each ε, rounded up, and a view that attains it at some ε.
 
-        Let κ be the maximum of K. A view is skipped if M(θ)e^−θε·κ is below the δ of another view.
+        Let κ be the maximum of K. A view is skipped if M(θ)e^−θε·κ, plus the mass of infinite
+        losses, is at most the δ of other views at each ε.
         """
         plan, tilt = self.plan, self.plan.tilt
         points = np.array(epsilons, dtype=np.float64)
@@ -403,7 +405,7 @@ def products_for(
     slope: float = 10.0,
     accuracy: float = ACCURACY,
 ) -> tuple[Products, float, float]:
-    """Products with a good plan for these views at ε, their largest δ, and the slope of −ln δ.
+    """Products with a good plan for these views at ε, the views' largest δ, and the slope of −ln δ.
 
     `scale` and `slope` are first guesses of δ and of the slope. Plans are tried until the guesses
     fit. The products can also be used for other views whose δ is no larger.

@@ -5,10 +5,11 @@ privacy loss distributions. A Rényi filter (Feldman and Zrnic 2021; Lécuyer 20
 this case. The order α of the filter is fixed before the first answer. The cost of a release then
 depends only on the curve of this release.
 
-**What a release costs.** Let P and Q be the laws of a release on neighboring datasets D and D'. The
-release is (η, d)-private, and in both directions its curve is at most the curve h of a dominating
-law. Divide P into two parts, P = G + B, where G = min(P, e^c·Q), and c is chosen so that B has mass
-d. Then c ≤ η, because at c = η the mass of B is at most d. So
+**What a release costs.** Let P and Q be the laws of a release on neighboring datasets D and D', and
+let HS_ε be the hockey-stick divergence. The release is (η, d)-private, and in both directions its
+curve is at most the curve h of a dominating law. Divide P into two parts, P = G + B, where
+G = min(P, e^c·Q), and c is chosen so that B has mass d. Then c ≤ η, because at c = η the mass of B
+is at most d. So
 
     G ≤ e^η·Q,     and     HS_ε(G‖Q) = (HS_ε(P‖Q) − d)₊ ≤ (h(ε) − d)₊,   which is 0 for ε ≥ η.
 
@@ -60,10 +61,8 @@ _NARROW = 0.01  # if α times an interval's width is smaller, the exact formula 
 
 
 def best_order(epsilon: float, delta: float) -> float:
-    """The order α that allows the most releases within a limit.
-
-    It is the best choice if the divergence of each release is proportional to α, as it is for
-    Gaussian noise.
+    """The order α that allows the most releases within a limit, if the divergence of each release
+    is proportional to α, as it is for Gaussian noise.
     """
     return max(_ORDERS, key=lambda order: allowance(order, epsilon, delta) / order)
 
@@ -137,7 +136,8 @@ def _integral(losses: NDArray[np.float64], values: NDArray[np.float64], order: f
         growth = np.expm1(order * wide)
         falling = (growth - order * step) / step
         rising = (order * step * np.exp((order - 1) * wide) - growth) / step
-        # If the ends are too close for these formulas, the larger of their two weights is a bound.
+        # If the ends are too close for these formulas, the larger of the weights at both ends is a
+        # bound.
         most = order * (order - 1) * np.exp(np.maximum(0.0, (order - 2) * wide)) * step / 2
         close = order * wide < _NARROW
         scale = np.exp((order - 1) * low)

@@ -26,8 +26,8 @@ Privacy     δ(ε) = max over (c, c') of Σ_i P_c(i)·D_c'(e^ε P_{c−1}(i)/P_c
 Limits      δ is at least p^τ, because the loss is infinite at i = c = τ. For large ε, δ equals p^τ.
             δ tends to 0 as τ grows, for every p < 1 and ε > 0, even if p ≥ 1−e^−ε, because losses
             above ε have exponentially small probability. δ never falls as h grows, so h must be
-            the largest possible number of people. With m cheaters, a count may be too large by
-            m. To protect against them, release only counts of at least τ + m.
+            the largest possible number of people. If m people cheat, a count may be too large by m.
+            To protect against them, release only counts of at least τ + m.
 """
 
 import math
@@ -51,7 +51,7 @@ MOST_THRESHOLD = 300  # tables grow with the threshold; useful thresholds are be
 _MOST_COUNTS = 2**13  # the largest number of counts in a table
 _MOST_WORK = 10**7  # after this many cells of the table, `worst` returns an upper bound
 _CHORDS, _KNOTS = 192, 512  # the numbers of points of `_largest` and of `_knots`
-_CUT = TAIL * 2.0**-20  # the mass that one step may leave out; a δ of 1e-18 still has nine digits
+_CUT = TAIL * 2.0**-20  # the mass that one step may leave out; a δ of 1e-18 has nine correct digits
 
 Array = NDArray[np.float64]
 Counts = NDArray[np.int64]
@@ -161,7 +161,7 @@ class ThresholdCurve(PrivacyCurve):
 
     @cached_property
     def _knots(self) -> tuple[Array, Array]:
-        """Values of ε, and an upper bound on δ at each. At the last ε, δ falls no further."""
+        """Values of ε, and an upper bound on δ at each. Beyond the last ε, δ falls no further."""
         if self.honest < self.threshold:
             return np.zeros(1), np.zeros(1)
 

@@ -31,8 +31,8 @@ _SURE = Decimal("1e-50")  # exceeds all rounding errors of numbers below 2^128 w
 
 @dataclass(frozen=True)
 class TruncatedGeometric:
-    """Noise on 0, …, `most` with mean most/2. At each step away from the mean, P(k) falls by a
-    factor of e^−rate.
+    """Noise on 0, …, `most` with mean most/2. Up to rounding, each step away from the mean
+    multiplies P(k) by e^−rate.
     """
 
     rate: Fraction
@@ -89,6 +89,7 @@ def least_most(rate: Fraction, steps: int, delta: float) -> int | None:
     step, first = float(rate), max(1, -(-steps // 2))
 
     def before_rounding(half: int) -> float:
+        # With h = half and m = steps:
         # Σ_{k<m} a^{h−k}(1−a)/(1 + a − 2a^{h+1}) = a^{h−m+1}(1−a^m)/(1 + a − 2a^{h+1})
         norm = -math.expm1(-step * (half + 1)) + math.exp(-step) - math.exp(-step * (half + 1))
         return math.exp(-step * (half - steps + 1)) * -math.expm1(-step * steps) / norm

@@ -1,6 +1,6 @@
 """Tail probabilities of many sums of two binomial variables, computed at once.
 
-Notation    N ~ Bin(c, p) + Bin(c', p'), M(s) = E[e^{sN}], m > E[N].
+Notation    N ~ Bin(c, p) + Bin(c', p'), M(s) = E[e^{sN}], and m is an integer above E[N].
 Numerics    For any θ > 0 and any period k, P(N ≥ m) is about
 
                 (1/k) Σ_j M(s_j) e^{−s_j m}/(1 − e^{−s_j}),  s_j = θ + 2πij/k.
@@ -59,7 +59,8 @@ class TwoBinomials:
         """
         above, tails = numbers > self.mean, np.empty(len(numbers))
         tails[above] = self._where(above)._beyond(numbers[above], precision)[0]
-        # For m below the mean, use the complement: more than (all trials − m) trials fail.
+        # For m below the mean, use the complement: fewer than m trials succeed, so more than
+        # (all trials − m) trials fail.
         failing = TwoBinomials(self.trials, self.failure, self.success)._where(~above)
         least_failures = self._sum(1.0, 1.0)[~above] - numbers[~above] + 1
         complement, error = failing._beyond(least_failures, precision)
@@ -89,8 +90,8 @@ class TwoBinomials:
     def _tilt(self, numbers: Reals) -> Reals:
         """A tilt θ that moves the mean to about m. All terms are then about as small as the tail.
 
-        The mean is moved by at least two standard deviations. If both kinds have the same
-        probability, the first step of the search is already exact.
+        The mean is moved by at least two standard deviations. If p = p', the first step of the
+        search is already exact.
         """
         most, deviation = self._sum(1.0, 1.0), np.sqrt(self.variance)
         wanted = np.minimum(np.maximum(numbers, self.mean + 2 * deviation), most - 0.5) / most

@@ -1,12 +1,12 @@
 """Empirical audits: a mechanism is run many times on two neighboring datasets.
 
-An audit has rounds. The outputs of one round serve to choose an event that is frequent on one side
-and rare on the other. The next round has twice as many runs, and counts the event. The bounds of
-Clopper and Pearson on both chances give a lower bound on ε, which is wrong with a probability of at
-most 1 − confidence. Every round has its own share of this probability, so the audit may stop after
-any round. An audit also counts each output that only one side gave in the round before, because
-such a leak may be rare while other events look better. The module `power` computes the smallest
-violations that an audit finds.
+The runs on one of the two datasets are a side. An audit has rounds. The outputs of one round serve
+to choose an event that is frequent on one side and rare on the other. The next round has twice as
+many runs, and counts the event. The bounds of Clopper and Pearson on both chances give a lower
+bound on ε, which is wrong with a probability of at most 1 − confidence. Every round has its own
+share of this probability, so the audit may stop after any round. An audit also counts each output
+that only one side gave in the previous round, because such a leak may be rare while other events
+look better. The module `power` computes the smallest violations that an audit finds.
 """
 
 import math
@@ -59,7 +59,7 @@ class Audit:
     other_chance: float  # the measured chance of the event for `neighbor`
     dataset: Any
     neighbor: Any
-    smallest_seen: float | None  # None without a claim, like `smallest_leak`
+    smallest_seen: float | None  # without a claim, this and the next are None
     smallest_leak: float | None
     power: float = POWER
 
@@ -354,8 +354,8 @@ def _joined(batches: list[Outputs]) -> Outputs:
 
 
 def _rounds(runs: int) -> list[int]:
-    """The numbers of runs of all rounds. Each round has twice as many runs as the round before, and
-    the last round has half of all runs.
+    """The numbers of runs of all rounds. Each round has twice as many runs as the previous round,
+    and the last round has half of all runs.
     """
     sizes = [runs // 2]
     while sizes[0] >= 2 * FIRST_RUNS:

@@ -1,6 +1,7 @@
 """Events that distinguish two datasets.
 
-Events are learned from some outputs, and counted in others.
+An event is learned from some outputs, and counted in other outputs. The outputs for one of the two
+datasets are a side.
 """
 
 from collections.abc import Sequence
@@ -17,8 +18,8 @@ _LEAST_TIMES = 2  # an output must occur at least this often to be considered a 
 
 @dataclass(frozen=True)
 class Event:
-    """A feature, and the codes that belong to the event. If `swapped`, the event is more frequent
-    on the other side.
+    """A feature, and the codes that belong to the event. The event is more frequent on the first
+    side, or on the second side if `swapped`.
     """
 
     feature: Feature
@@ -91,7 +92,7 @@ class Leaks:
     """Outputs that one side gave at least twice and the other side never, sorted by code.
 
     Each output has a share of the error probability, in proportion to how often it occurred. The
-    sum of the shares is 1. `swapped` is True for outputs of the other side.
+    sum of the shares is 1. `swapped` is True for outputs of the second side.
     """
 
     codes: Codes
@@ -129,7 +130,7 @@ def leaks(outputs: Outputs, others: Outputs) -> Leaks:
 
 
 def _counted(seen: Codes, codes: Codes, place: NDArray[np.int64]) -> NDArray[np.int64]:
-    """How often each of the known codes occurs. Code i is counted at `place[i]`."""
+    """How often each of `codes` occurs in `seen`. The count of codes[i] is at place[i]."""
     at = np.minimum(np.searchsorted(codes, seen), len(codes) - 1)
     known = codes[at] == seen
     return np.bincount(place[at[known]], minlength=len(codes))

@@ -1,8 +1,9 @@
 """Exact audits: all outcomes of a small crowd are listed, for all pairs of neighboring datasets.
 
-A randomizer is given by its laws. The law of a value maps each bundle of messages that may be sent,
-without their order, to its probability, a fraction. Registered protocols state their laws. For your
-own randomizer, write a function that returns the law of a value.
+A randomizer is given by its laws. The law of a value maps each bundle to its probability, which is
+a fraction. A bundle is the messages that a person may send, without their order. Registered
+protocols state their laws. For your own randomizer, write a function that returns the law of a
+value.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -135,10 +136,11 @@ def exact_audit(
 
     In the local view, the adversary sees one person's messages. In the shuffle view, the adversary
     sees the messages of `users` people without their order. In the central view, the adversary sees
-    the release; in this case, the law is a function of the dataset, a tuple of values. In the
-    shuffler view, the adversary is a shuffler that knows the noise it added, and sees the release.
-    For a protocol, the values, the number of honest people, the view and the claim have defaults.
-    Real numbers cannot be listed, so the result holds only for the given `values`.
+    the release; if `target` is a function, it must map a dataset, a tuple of values, to the law of
+    the release. In the shuffler view, the adversary is a shuffler that knows the noise it added,
+    and sees the release. For a protocol, the values, the number of honest people, the view and the
+    claim have defaults. Real numbers cannot be listed, so the result holds only for the given
+    `values`.
 
         exact_audit(protocol("local.k-ary", Histogram(4), Budget(1), Crowd(5)))
         exact_audit(lambda x: {((x, 1), (1 - x, 1)): Fraction(1)}, [0, 1], users=3, view="shuffle")
@@ -184,9 +186,9 @@ def _nothing(outcome: Any) -> bool:
 def _values(protocol: Protocol) -> Sequence[Any]:
     """All values that people may hold."""
     task, bounded = protocol.task, protocol.task.bounded
-    if bounded is None:
-        return range(task.domain)
-    if bounded.whole and bounded.domain <= MOST_VALUES:
+    if bounded is None and task.domain <= MOST_VALUES:
+        return task.codes
+    if bounded is not None and bounded.whole and bounded.domain <= MOST_VALUES:
         return range(int(bounded.low), int(bounded.high) + 1)
     raise InvalidParameter(f"`values` must be given for a task that lists none, got {task}")
 

@@ -3,9 +3,9 @@
 An audit tries all features that fit, and keeps the one that distinguishes two datasets best. It
 needs no knowledge of the mechanism. The features of a number are its size, its exact value and its
 last bits. The features of several numbers are those of each number, their sum, how many numbers
-there are, all numbers together, all numbers without their order, and their joint odds (see
-`_of_odds`). A feature is learned from some outputs, but it gives every output a code. For example,
-a feature of numbers also gives a code to a word.
+there are, the whole output, the output without the order of its numbers, and the joint odds of the
+numbers (see `_of_odds`). A feature is learned from some outputs, but it gives every output a code.
+For example, a feature of numbers also gives a code to a word.
 """
 
 import math
@@ -45,7 +45,7 @@ class Feature:
     in_words: Callable[[Codes], str]
 
     def describe(self, codes: Codes) -> str:
-        return f"{self.name} {self.in_words(codes)}".strip()
+        return f"{self.name}: {self.in_words(codes)}"
 
 
 def checked(outputs: Outputs) -> Outputs:
@@ -84,13 +84,13 @@ def features(outputs: Outputs, others: Outputs) -> Iterator[Feature]:
     if _all_numbers(both):
         yield from _of_numbers("", _numbers_of, both)
         return
-    yield Feature("everything", same, _one_of)
+    yield Feature("whole output", same, _one_of)
     if isinstance(both, np.ndarray):
         least = both.shape[1] if both.ndim == 2 else 0
     elif all(isinstance(one, list | tuple | np.ndarray) for one in both):
         least = min(len(one) for one in both)
-        yield Feature("how many", _sizes, _numbers)
-        yield Feature("without order", _without_order, _one_of)
+        yield Feature("length", _sizes, _numbers)
+        yield Feature("output without order", _without_order, _one_of)
     else:
         return
     for at in range(min(least, MOST_PARTS)):
@@ -215,7 +215,8 @@ def _of_odds(outputs: Outputs, others: Outputs, parts: int) -> Iterator[Feature]
     """The joint odds of all numbers of an output, for one side against the other.
 
     The logarithms of the odds of the numbers are added, as if the numbers were independent. The
-    odds are learned from the first half of the runs alone, like the codes of an event.
+    odds are learned only from the first half of the runs. `best_event` uses the same half to choose
+    the codes of an event.
     """
     half = len(outputs) // 2
     sides = [[_column(side[:half], at) for at in range(parts)] for side in (outputs, others)]
@@ -239,7 +240,7 @@ def _of_odds(outputs: Outputs, others: Outputs, parts: int) -> Iterator[Feature]
         return total
 
     known = np.concatenate([odds(outputs[:half]), odds(others[:half])])
-    yield _by_size("odds of all numbers,", odds, known)
+    yield _by_size("odds of all numbers", odds, known)
 
 
 def _bits(numbers: NDArray[Any]) -> Codes:
@@ -291,13 +292,13 @@ def _plain(output: Any) -> Any:
 
 
 def _one_of(codes: Codes) -> str:
-    return f"one of {len(codes):,}" if len(codes) > 1 else "a certain one"
+    return f"one of {len(codes):,} values" if len(codes) > 1 else "one certain value"
 
 
 def _numbers(codes: Codes) -> str:
     if len(codes) <= _NAMED:
         return ", ".join(map(str, codes.tolist()))
-    return f"one of {len(codes)} from {codes[0]} to {codes[-1]}"
+    return f"one of {len(codes)} values from {codes[0]} to {codes[-1]}"
 
 
 def _ranges(codes: Codes, edges: NDArray[np.float64]) -> str:

@@ -12,7 +12,7 @@ Law: TypeAlias = Mapping[Any, Fraction]
 
 @dataclass(frozen=True)
 class Loss:
-    """The worst event, with P(event) = ratio·Q(event) + δ.
+    """The worst event of two laws P and Q: the one with P(event) = ratio·Q(event) + δ.
 
     `ratio` is e^ε. It is None if no ε is large enough. `chance` is P(event), and `other_chance` is
     Q(event).
@@ -40,7 +40,7 @@ class Loss:
 
 
 def least_loss(law: Law, other: Law, delta: Fraction) -> Loss:
-    """The least ε ≥ 0 with P(E) ≤ e^ε·Q(E) + δ for all events E.
+    """The least ε ≥ 0 with P(E) ≤ e^ε·Q(E) + δ for all events E. P is `law`, and Q is `other`.
 
     Outcomes are sorted by the ratio P/Q, the largest first. Some worst event is an initial
     segment of this list. Let p and q be its probabilities under P and Q. Then e^ε is the largest

@@ -2,7 +2,7 @@
 
 Two kinds of violations are considered. Both are computed for the last round only; earlier rounds
 can only find more. The last round has n runs on each side. Its events are learned from m runs on
-each side of the round before. An audit may miss a violation with a probability of 1 − POWER. This
+each side in the previous round. An audit may miss a violation with a probability of 1 − POWER. This
 probability is divided among the binomial counts below: each count may be too small with a
 probability of at most its share. The counts of the two sides need not be independent.
 

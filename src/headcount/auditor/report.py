@@ -77,7 +77,8 @@ class Thresholds:
         """The thresholds that are given by name. All others have their default values."""
         if not isinstance(limits, Mapping):
             raise InvalidParameter(
-                f"`limits` must be numbers by name, such as odds=5, got {checks.shown(limits)}"
+                '`limits` must map names to numbers, such as {"odds": 5}, '
+                f"got {checks.shown(limits)}"
             )
         names = [entry.name for entry in fields(cls)]
         for name in limits:
@@ -318,7 +319,7 @@ def privacy_report(
         secret=secret,
         odds=fact("odds", "odds about a person rise by a factor of", odds, 1.0),
         exception=fact(
-            "exception", "chance that they rise further", None if odds is None else left, 0.0
+            "exception", "chance that the odds rise further", None if odds is None else left, 0.0
         ),
         advantage=fact(
             "advantage",
@@ -352,8 +353,8 @@ def _checked(promise: Guarantee | Budget) -> tuple[float, float]:
 
 
 def _points(protocol: Protocol, secret: int, chance: float) -> dict[float, float]:
-    """Some pairs (ε, δ) of a protocol. If its curve has few bends, these include all pairs that
-    matter. Otherwise some of these are close to the best pairs.
+    """Some pairs (ε, δ) of a protocol. If its curve has few bends, the result includes all pairs
+    that matter. Otherwise it includes pairs that are close to the best ones.
     """
     promise, curve = protocol.guarantee, protocol.curve
     known = {promise.epsilon: promise.delta}

@@ -62,9 +62,8 @@ def promised(protocol: Protocol, view: View, delta: float | None) -> tuple[float
     this δ. The ε is None if the protocol claims nothing for the view.
 
     If the view shows no more than the view of the protocol's trust model, the guarantee holds.
-    Otherwise the view shows one person's messages, and the claim is the ε of these messages alone.
-    Against a shuffler that knows its noise, there is a claim only if the analyzer adds noise to the
-    release.
+    Otherwise the claim is the ε of one person's messages alone. Against a shuffler that knows its
+    noise, there is a claim only if the analyzer adds noise to the release.
     """
     if view is View.SHUFFLER:
         return protocol.guarantee.epsilon if protocol.estimator.adds_noise else None, delta or 0.0
@@ -109,7 +108,9 @@ def some_values(protocol: Protocol) -> Sequence[Any]:
     """Some values that people may hold: three buckets, or both ends and the middle of a range."""
     task = protocol.task
     if task.numbered or task.bounded is None:
-        held = list(task.listed_values or task.buckets or range(task.domain))
+        held: Sequence[Any] = task.listed_values or task.codes
+        if task.open_values and task.buckets:
+            held = task.buckets
         return list(dict.fromkeys([held[0], held[-1], *held[1:2]]))
     low, high = task.bounded.low, task.bounded.high
     middle = (low + high) / 2

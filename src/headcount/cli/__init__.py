@@ -1,1 +1,1 @@
-"""The command line: it only calls the rest."""
+"""The command line. It only calls the library."""

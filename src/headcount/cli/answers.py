@@ -37,15 +37,15 @@ class AnswerOptions:
         bool,
         typer.Option(
             "--sampling",
-            help="Give the interval for the mean, density or shares of the population that people "
-            "were sampled from. It holds for any distribution of values.",
+            help="Give the interval for the mean, density or shares of the population from which "
+            "people were sampled. The interval is valid for any distribution of values.",
         ),
     ] = False
     simultaneous: Annotated[
         bool,
         typer.Option(
             "--simultaneous",
-            help="Make the confidence level hold for all intervals at once, not for each alone.",
+            help="Make the confidence level hold for all intervals at once, not only for each one.",
         ),
     ] = False
     postprocess: Annotated[
@@ -62,8 +62,8 @@ class AnswerOptions:
     out: Annotated[
         Path | None,
         typer.Option(
-            help="Save the result: .json, .parquet or .html. For a density or a table also its "
-            "figure: .png, .svg or .pdf."
+            help="Save the result: .json, .parquet or .html. For a density or a table, .png, "
+            ".svg or .pdf saves a figure."
         ),
     ] = None
 
@@ -73,7 +73,7 @@ class AnswerOptions:
         return self.out is not None and self.out.suffix.lower() in results.DRAWN
 
     def check(self, task: Task, group: str | None, *, shares: bool) -> None:
-        """Refuse what does not go with the task, before any data are read."""
+        """Refuse options that do not fit the task, before any data are read."""
         if self.postprocess is not None:
             check_step(self.postprocess, task.name)
         for flag, present, kinds in (
@@ -184,7 +184,7 @@ class Answer:
             console.print(line, soft_wrap=True)
 
     def _run(self) -> str:
-        """What was run, and on how many people."""
+        """The protocol that was run, and the number of people and messages."""
         crowd = counted_people(self.found.users)
         if not isinstance(self.found, Estimate):
             groups = "1 group" if len(self.found) == 1 else f"{len(self.found):,} groups"

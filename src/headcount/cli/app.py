@@ -1,5 +1,5 @@
-"""The commands, put together. Each is a file that reads its options, calls the library and shows
-what came back.
+"""The command line with all of its commands. Each command is a file that reads options, calls the
+library and shows the result.
 """
 
 from typing import Annotated
@@ -19,11 +19,12 @@ from headcount.cli.plan import plan
 app = typer.Typer(
     name="headcount",
     help="Count a crowd without looking at anyone: statistics with differential privacy.",
-    epilog="Exit status: 0 success; 1 a claim is refuted or a threshold exceeded; 2 the usage or "
-    "the input is wrong, or the answer could not be saved or printed; 3 no protocol meets the "
-    "requirements; 4 the budget of the ledger is exhausted; 70 a bug in Headcount; 130 "
-    "interrupted; 143 terminated. Set NO_COLOR to turn colors off, and HEADCOUNT_CACHE to the "
-    "folder where plans are cached.",
+    epilog="Exit status: 0 for success; 1 if an audit refutes a claim, or a report exceeds a "
+    "threshold; 2 if the usage or the input is wrong, or if the answer could not be saved or "
+    "printed; 3 if no protocol meets the requirements, or if the named protocol does not; 4 if the "
+    "charge would exceed the limit of a ledger; 70 for a bug in Headcount; 129 if the terminal was "
+    "closed; 130 for Ctrl-C; 143 for a signal to terminate. Set NO_COLOR to turn colors off, and "
+    "HEADCOUNT_CACHE to the folder where plans are cached.",
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )

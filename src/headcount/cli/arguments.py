@@ -5,7 +5,9 @@ from typing import Annotated
 
 import typer
 
-_epsilon = typer.Option(help="Privacy budget: the largest epsilon that may be spent, above 0.")
+_epsilon = typer.Option(
+    help="Privacy budget: the largest epsilon that may be spent. It must be above 0."
+)
 _users = typer.Option(help="Minimum number of people who take part.")
 _figure = typer.Option(help="Save a figure: .png, .svg, .pdf or .html.")
 
@@ -16,7 +18,8 @@ Delta = Annotated[
     typer.Option(
         help="Delta of the guarantee, in [0, 1). Replacing one person's value by another "
         "multiplies the probability of any event by at most e^epsilon, and then adds at most "
-        "delta. With delta 0, shuffling gives no advantage over local trust."
+        "delta. With delta 0, shuffling gives no advantage over local trust, unless the shuffler "
+        "adds noise."
     ),
 ]
 Users = Annotated[int, _users]
@@ -25,7 +28,7 @@ Honest = Annotated[
     int | None,
     typer.Option(
         help="Number of people who are certain to follow the protocol. With shuffle trust, the "
-        "guarantee relies on them alone. [default: all]",
+        "guarantee relies on these people alone. [default: all]",
     ),
 ]
 Confidence = Annotated[float, typer.Option(help="Confidence level, in (0, 1).")]

@@ -118,7 +118,7 @@ def _claimed(epsilon: float | None, delta: float) -> Budget:
 
 
 def _quiet() -> AbstractContextManager[Any]:
-    """What a function prints goes to standard error, and only the answer to standard output."""
+    """Redirects a function's own output to standard error. Standard output is for the answer."""
     return redirect_stdout(sys.stderr)
 
 

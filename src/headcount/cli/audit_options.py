@@ -16,8 +16,8 @@ from headcount.plot.report_page import check_report_path
 
 _OF_RUNS = ("--dataset", "--neighbor", "--batch", "--runs", "--confidence")
 _OF_PROTOCOL = (
-    "--report", "--honest", "--calibration", "--buckets", "--open", "--low", "--high", "--whole",
-    "--smoothness", "--option",
+    "--report", "--honest", "--calibration", "--buckets", "--open", "--labels", "--at-most",
+    "--low", "--high", "--whole", "--smoothness", "--option",
 )  # fmt: skip
 
 
@@ -34,13 +34,15 @@ class RunOptions:
     ] = None
     neighbor: Annotated[
         str | None,
-        typer.Option(help="The dataset with one person's value replaced, such as '[0, 0, 1]'."),
+        typer.Option(
+            help="The same dataset, with one person's value replaced, such as '[0, 0, 1]'."
+        ),
     ] = None
     batch: Annotated[
         bool,
         typer.Option(
             "--batch",
-            help="The function takes (dataset, count) and returns the results of that many runs.",
+            help="The function takes (dataset, count) and returns the results of `count` runs.",
         ),
     ] = False
     runs: Annotated[int, typer.Option(help="Maximum number of runs on each dataset.")] = 100_000
@@ -71,15 +73,15 @@ class ListOptions:
         bool,
         typer.Option(
             "--exact",
-            help="Compute the exact epsilon of a small crowd: list all outcomes of all neighboring "
-            "datasets, in fractions. A function must return the distribution of one person's "
-            "messages: {((message, copies), …): Fraction}.",
+            help="Compute the exact epsilon of a small crowd. All outcomes of all neighboring "
+            "datasets are listed, with fractions as probabilities. A function must return the "
+            "distribution of one person's messages: {((message, copies), …): Fraction}.",
         ),
     ] = False
     values: Annotated[
         str | None,
         typer.Option(
-            help="Values that people may hold, as JSON, for --exact. [default: those of the "
+            help="Values that people may hold, as JSON, for --exact. [default: the values of the "
             "protocol]"
         ),
     ] = None
@@ -99,8 +101,11 @@ class ReportOptions:
     threshold: Annotated[
         list[str] | None,
         typer.Option(
-            help="Threshold of the report, as NAME=VALUE: odds=5, exception=1e-6, advantage=0.2 "
-            "or singled_out=0.05. May be repeated."
+            help="Threshold of the report, as NAME=VALUE, such as odds=5. May be repeated. The "
+            "names are: odds, the factor by which the odds of any statement about a person may "
+            "rise; exception, the probability that the odds rise further; advantage, the "
+            "probability that a test detects a value, minus the probability of a false alarm; and "
+            "singled_out, the probability that a secret is guessed correctly."
         ),
     ] = None
     secret: Annotated[
@@ -120,7 +125,7 @@ class ReportOptions:
 
 
 def check_usage(given: dict[str, Any], *, of_protocol: bool) -> None:
-    """Refuse options that would change nothing."""
+    """Refuse options that would have no effect."""
     exact, report = "--exact" in given, "--report" in given
     if exact and report:
         raise InvalidParameter("--exact and --report must not come together, got both")

@@ -1,4 +1,4 @@
-"""Functions that users audit: from a file of theirs, or from a module."""
+"""Loads the functions that users audit, from a Python file or a module."""
 
 import importlib
 import importlib.util

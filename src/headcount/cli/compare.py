@@ -54,18 +54,18 @@ def compare(
     delta: Delta = 1e-6,
     dishonest: Annotated[
         str | None,
-        typer.Option(help="Share of people who may not follow the protocol, such as 10%."),
+        typer.Option(help="Share of people who might not follow the protocol, such as 10%."),
     ] = None,
     question: TaskOptions,
     calibration: Annotated[
         str,
         typer.Option(
             help="How the noise is calibrated: exact computes the privacy loss, paper uses the "
-            "published formula, both compares them."
+            "published formula, and both compares the two."
         ),
     ] = "exact",
     runs: Annotated[
-        int, typer.Option(help="Number of simulated runs at every point, with made-up people.")
+        int, typer.Option(help="Number of simulated runs with made-up people at every point.")
     ] = 0,
     seed: Annotated[
         int | None, typer.Option(help="Seed of the simulation, which makes it repeatable.")
@@ -115,11 +115,13 @@ def compare(
 
 
 def _exemplary(task: str, question: TaskOptions) -> TaskOptions:
-    """The options of a task, with bounds from 0 to 1 or 20 buckets if there are none."""
+    """The options of a task. By default, there are 20 buckets, 10 boxes, or bounds of 0 and 1."""
     if task in ("sum", "mean", "density") and question.low is None and question.high is None:
         return replace(question, low=0.0, high=1.0)
     if task == "histogram" and question.buckets is None:
         return replace(question, buckets="20")
+    if task == "boxes" and question.labels is None:
+        return replace(question, labels=",".join(f"box {number}" for number in range(1, 11)))
     return question
 
 

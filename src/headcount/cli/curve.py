@@ -28,7 +28,8 @@ def curve(
     name: Annotated[
         str,
         typer.Argument(
-            help=f"Name of the protocol: {', '.join(own_names())}, or one from another package.",
+            help=f"Name of the protocol: {', '.join(own_names())}, or a protocol from another "
+            "package.",
             autocompletion=complete_protocol,
         ),
     ],
@@ -43,7 +44,8 @@ def curve(
 ) -> None:
     """Show the epsilon that a protocol satisfies for each delta.
 
-    This is its privacy curve. With --releases, it is the curve of several releases together.
+    The result is the privacy curve of the protocol. With --releases, it is the curve of several
+    releases together.
     """
     checks.whole("releases", releases, low=1, high=1000)
     if out:
@@ -87,7 +89,7 @@ def _show(points: list[tuple[float, float]], saved: Path | None) -> None:
 
 
 class _Curve(typing.Protocol):
-    """What the curves of a protocol and of a composition have in common."""
+    """The methods that the curves of a protocol and of a composition have in common."""
 
     def delta(self, epsilon: float) -> float: ...
 
@@ -95,7 +97,7 @@ class _Curve(typing.Protocol):
 
 
 def _composed(chosen: Protocol, releases: int) -> _Curve:
-    from headcount.accounting.composition import compose  # takes a second or more
+    from headcount.accounting.composition import compose  # this import takes a second or more
 
     return compose([(chosen.curve, releases)])
 

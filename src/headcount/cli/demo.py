@@ -1,4 +1,4 @@
-"""`headcount demo`: one sensitive question to a made-up town, under all three trust models."""
+"""`headcount demo` asks a made-up town one sensitive question under all three trust models."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -23,7 +23,9 @@ BUDGET = Budget(1.0, 1e-6)
 
 
 def population() -> NDArray[np.uint8]:
-    """Who drove after drinking last month? The same town every time; about one in nine did."""
+    """The answers of the town, which are the same every time. A 1 means that the person drove after
+    drinking last month. About one person in nine did.
+    """
     return bernoulli(SeededSource(1), PEOPLE, weight=115, bits=10)
 
 
@@ -31,7 +33,7 @@ def demo(
     out: Figure = Path("headcount-demo.png"),
     as_json: AsJson = False,
 ) -> None:
-    """Ask a made-up town one sensitive question, under each trust model."""
+    """Ask a made-up town one sensitive question under each trust model."""
     figures.check_path(out)
     values = population()
     truth = int(values.sum())
@@ -66,7 +68,8 @@ def _show(truth: int, estimates: list[Estimate], saved: Path | None) -> None:
     console.print(
         f"A made-up town has {PEOPLE:,} people. Who drove after drinking last month?\n"
         f"{truth:,} people did, and nobody should learn who they are. "
-        f"Estimates under each trust model, with epsilon {short(BUDGET.epsilon)}:\n"
+        "These are the estimates under each trust model, with epsilon "
+        f"{short(BUDGET.epsilon)}:\n"
     )
     tables = [estimate.table() for estimate in estimates]
     print_table(replace(tables[0], rows=tuple(row for table in tables for row in table.rows)))

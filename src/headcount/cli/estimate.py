@@ -43,15 +43,17 @@ def estimate(
         Path | None,
         typer.Option(
             help="Plan saved by `headcount plan --out`. It sets the task, the budget and the "
-            "protocol, so leave out their options."
+            "protocol, so leave out the options that would set them."
         ),
     ] = None,
     task: Annotated[
         str | None,
         typer.Option(
-            help=f"What to estimate: {', '.join(TASKS)}. [default: histogram if --buckets is "
-            "given, table if --rows or --columns is, density if --smoothness is, mean if --low or "
-            "--high is; otherwise count, the number of values equal to 1]",
+            help=f"What to estimate: {', '.join(TASKS)}. [default: the task of --protocol if it "
+            "answers only one; otherwise histogram if --buckets or --bins is given; otherwise "
+            "table if --rows or --columns is given; otherwise density if --smoothness is given; "
+            "otherwise mean if --low or --high is given; otherwise count, the number of "
+            "values equal to 1]",
             autocompletion=complete_task,
         ),
     ] = None,
@@ -60,13 +62,14 @@ def estimate(
     ledger: Annotated[
         str | None,
         typer.Option(
-            help="Ledger, a file or postgresql://…, that records the spent budget before the "
-            "answer is released. Nothing is released beyond its limit."
+            help="Ledger that records the spent budget before the answer is released: a file, or "
+            "postgresql://… for a database. A release that would exceed the dataset's limit is "
+            "refused."
         ),
     ] = None,
     dataset: Annotated[
         str | None,
-        typer.Option(help="Which of the ledger's datasets to charge. [default: the only one]"),
+        typer.Option(help="Dataset of the ledger to charge. [default: the only dataset]"),
     ] = None,
     trust: Annotated[
         Trust | None,
@@ -79,8 +82,8 @@ def estimate(
         str | None,
         typer.Option(
             "--protocol",
-            help="Name of the protocol. --calibration and --option need it. [default: the one with "
-            "the least worst-case error under --trust]",
+            help="Name of the protocol. It is required with --calibration and --option. [default: "
+            "the protocol with the smallest worst-case error under --trust]",
             autocompletion=complete_protocol,
         ),
     ] = None,
@@ -89,7 +92,9 @@ def estimate(
     shares: ShareOptions,
     seed: Annotated[
         int | None,
-        typer.Option(help="Seed that makes the noise repeatable, for tests. Needs --not-private."),
+        typer.Option(
+            help="Seed that makes the noise repeatable, for tests. Requires --not-private."
+        ),
     ] = None,
     not_private: Annotated[
         bool,
@@ -109,7 +114,7 @@ def estimate(
     book = None if ledger is None else Ledger.open(ledger)
     checks.confidence(stated.confidence)
     options = calibrated.named()
-    wanted: Task | None = None  # bins make it
+    wanted: Task | None = None  # stays None if --bins defines the task
     budget: Budget | None = None
     planned: Plan | None = None
     if plan is not None:

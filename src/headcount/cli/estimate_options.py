@@ -1,4 +1,4 @@
-"""The options of `headcount estimate` that say where people's values are and what they cost."""
+"""The options of `headcount estimate` that describe the data, and checks of all its options."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,7 +17,8 @@ from headcount.data.pair_cleaning import cleaning_of
 from headcount.data.queries import files_named
 
 _NOT_OF_BINS = (
-    "--buckets", "--open", "--rows", "--columns", "--low", "--high", "--whole", "--clamp",
+    "--buckets", "--open", "--labels", "--at-most", "--rows", "--columns", "--low", "--high",
+    "--whole", "--clamp",
     "--smoothness",
 )  # fmt: skip
 _IN_PLAN = (
@@ -34,7 +35,7 @@ class DataOptions:
         Path | None,
         typer.Argument(
             help="A .csv, .parquet or .jsonl file, a folder of such files, or a pattern in quotes, "
-            "with one row for each person. Leave it out with --query."
+            "with one row for each person. Leave this out if you give --query."
         ),
     ] = None
     column: Annotated[
@@ -71,23 +72,27 @@ class DataOptions:
     person: Annotated[
         str | None,
         typer.Option(
-            help="Column that says which person a row belongs to. [default: each row is a person]"
+            help="Column that identifies the person of each row. [default: each row is one person]"
         ),
     ] = None
     rows_per_person: Annotated[
         int,
-        typer.Option(help="Maximum number of rows used for each person, chosen at random."),
+        typer.Option(
+            help="Maximum number of rows that are used for each person. They are chosen at random."
+        ),
     ] = 1
     group: Annotated[
         str | None,
         typer.Option(
-            help="Column of groups: estimate the statistic for each group. The names and sizes of "
-            "groups are not protected."
+            help="Column of groups. The statistic is estimated for each group. The names and sizes "
+            "of groups are not protected."
         ),
     ] = None
     groups: Annotated[
         str | None,
-        typer.Option(help="Names of the groups, such as north,south. [default: all in the data]"),
+        typer.Option(
+            help="Names of the groups, such as north,south. [default: all groups in the data]"
+        ),
     ] = None
 
     def task(self, given: Task | None) -> Task:
@@ -95,7 +100,7 @@ class DataOptions:
         return cleaning_of(self._named(given) or "", given, **self._cleaning(given)).task
 
     def arguments(self, given: Task | None) -> dict[str, Any]:
-        """What `estimate` needs to know of the data."""
+        """The arguments of `estimate` that describe the data."""
         return {
             "query": self.query,
             "column": self._named(given),
@@ -119,13 +124,13 @@ class DataOptions:
         return {"missing": self._fill(given), "outside": self.outside, "bins": edges}
 
     def _fill(self, given: Task | None) -> str | float:
-        """What `--missing` says: error, drop, a label, or a number."""
+        """The value of `--missing`: error, drop, a label, or a number."""
         words = given is not None and given.value_kind == "words"
         kept = words or self.missing in ("error", "drop")
         return self.missing if kept else number_of("missing", self.missing)
 
     def check_apart(self, out: Path, plan: Path | None, ledger: str | None) -> None:
-        """Refuse to save over a file that is read, or where it would be read the next time."""
+        """Refuse an output that is an input file, or that the next run would read as data."""
         check_apart(
             out,
             {
@@ -141,9 +146,9 @@ class DataOptions:
 
 
 def check_usage(given: dict[str, Any]) -> None:
-    """Refuse options that do not go together, or that would change nothing."""
+    """Refuse options that contradict each other, or that would have no effect."""
     if ("path" in given) == ("--query" in given):
-        raise typer.BadParameter("a file or --query must be given, and not both")
+        raise typer.BadParameter("either a file or --query must be given, but not both")
     if "path" in given and "--column" not in given:
         raise typer.BadParameter("--column must be given with a file")
     if ("--seed" in given) != ("--not-private" in given):

@@ -20,7 +20,9 @@ _COLUMNS = {
 
 def check_ending(out: Path) -> None:
     if out.suffix not in _KINDS:
-        raise InvalidParameter(f"an export must end in {', '.join(_KINDS)}, got {out.name!r}")
+        raise InvalidParameter(
+            f"the file name of an export must end in {', '.join(_KINDS)}, got {out.name!r}"
+        )
 
 
 def write(found: list[Spending], out: Path) -> None:

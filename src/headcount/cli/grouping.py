@@ -1,4 +1,4 @@
-"""Options that belong together: a command names one dataclass, and every field is an option."""
+"""Groups of options. A command names a dataclass for each group, and every field is an option."""
 
 from collections.abc import Callable
 from dataclasses import MISSING, Field, fields, is_dataclass

@@ -13,7 +13,7 @@ from headcount.planner.plan import Plan
 
 @dataclass(frozen=True)
 class Honesty:
-    """What dishonest people cost."""
+    """Compares the margins of plans for several shares of dishonest people."""
 
     task: Task
     budget: Budget

@@ -1,4 +1,4 @@
-"""Signals that ask to stop, such as Ctrl-C: when they stop the process, and when they wait."""
+"""How signals to stop, such as Ctrl-C, are handled: they end the process, or they wait."""
 
 import os
 import signal
@@ -15,8 +15,8 @@ _STOPPING = [
 
 @contextmanager
 def at_once(said: str) -> Iterator[None]:
-    """Inside, Ctrl-C ends the process at once with a line. An exception would not do: while
-    packages load, they may catch it.
+    """Inside this block, Ctrl-C prints one line and ends the process at once. An exception would
+    not be enough, since packages may catch it while they load.
     """
 
     def leave(number: int, frame: FrameType | None) -> NoReturn:
@@ -36,9 +36,9 @@ def at_once(said: str) -> Iterator[None]:
 
 @contextmanager
 def unbroken(said: str = "") -> Iterator[Callable[[], None]]:
-    """Gives a function to the block. Once the block has called it, a signal to stop waits until the
-    block is done, and `said` goes to standard error. A second signal stops the block at once, by an
-    exception.
+    """Gives a function to the block. Once the block has called this function, a signal to stop
+    waits until the block is done, and `said` is written to standard error. A second signal stops
+    the block at once with an exception.
     """
     before: dict[int, Any] = {}
     waiting: list[int] = []
@@ -49,7 +49,7 @@ def unbroken(said: str = "") -> Iterator[Callable[[], None]]:
             _stop(number)
         waiting.append(number)
         if said:
-            with suppress(OSError):  # not by print, which the signal may have interrupted
+            with suppress(OSError):  # print is unsafe here: the signal may have interrupted it
                 os.write(2, f"{said}\n".encode())
 
     def begin() -> None:

@@ -1,4 +1,4 @@
-"""`headcount ledger`: what was spent on which dataset, and what is left."""
+"""`headcount ledger`: the budget that was spent on each dataset, and the budget that is left."""
 
 from pathlib import Path
 from typing import Annotated
@@ -49,18 +49,19 @@ def create(
     rule: Annotated[
         Rule,
         typer.Option(
-            help="How releases are added up: composed is valid if all privacy curves are fixed "
-            "before the first answer; adaptive is valid even if answers decide the next release."
+            help="How releases are added up. The rule composed is valid if all privacy curves are "
+            "fixed before the first answer. The rule adaptive is valid even if releases depend on "
+            "earlier answers."
         ),
     ] = Rule.COMPOSED,
 ) -> None:
     """Add a dataset and its limit.
 
-    The limit holds for all releases together. Limit and rule cannot be changed later. The ledger is
-    created if it does not exist.
+    The limit holds for all releases together. The limit and the rule cannot be changed later. The
+    ledger is created if it does not exist.
     """
     terms = Terms.of(Budget(epsilon, delta), rule)
-    words("dataset", dataset, least=1)  # before a file is made
+    words("dataset", dataset, least=1)  # checked before a file is made
     Ledger.create(place).create_dataset(dataset, terms.limit, rule=rule)
     console.print(
         f"{dataset}: at most ε = {short(terms.limit.epsilon)}, δ = {short(terms.limit.delta)}, "

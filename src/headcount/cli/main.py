@@ -1,4 +1,4 @@
-"""The way in. It loads little, so that Ctrl-C is answered in one line from the start."""
+"""The entry point. It imports little, so that Ctrl-C prints only one line from the start."""
 
 from headcount.cli.interrupts import at_once
 

@@ -13,7 +13,7 @@ from headcount.planner.margin import Margin
 
 @dataclass(frozen=True)
 class Needed:
-    """What a margin needs."""
+    """Finds the epsilon or the number of people that a margin needs."""
 
     task: Task
     margin: Margin | None

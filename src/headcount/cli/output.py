@@ -35,14 +35,14 @@ messages = _console(stderr=True)  # progress and remarks: never on standard outp
 
 
 class Unwritable(HeadcountError):
-    """Standard output did not take an answer."""
+    """An answer could not be written to standard output."""
 
     code = "unwritable"
 
 
 @dataclass
 class StandardOutput:
-    """Whether standard output has an answer. If so, nothing else may follow."""
+    """Whether an answer was written to standard output. If so, nothing else may follow."""
 
     answered: bool = False
 
@@ -60,13 +60,14 @@ def deliver(
     paid: bool = False,
     refusal: HeadcountError | None = None,
 ) -> None:
-    """Save an answer, then print it: its document as JSON, or what `show` prints on the console.
-    `show` gets the place where the answer was saved.
+    """Save an answer, then print it. With `as_json`, the document is printed as JSON. Otherwise
+    `show` prints the answer on the console. `show` is called with the path to which the answer was
+    saved, or with None.
 
-    An answer is printed even if it cannot be saved; what went wrong is raised afterwards. An answer
+    An answer is printed even if it cannot be saved, and the error is raised afterwards. An answer
     that can be neither saved nor printed goes to standard error as JSON, if it was to be saved or
-    was paid for. If a reader stops early, as `head` does, and nothing is lost by it, that is no
-    error. A `refusal` that belongs to the answer is raised after it.
+    was paid for. If the reader of a pipe stops early, as `head` does, that is an error only if the
+    answer is lost. A `refusal` that belongs to the answer is raised after the answer is printed.
     """
     failure: BaseException | None = refusal
     saved = None
@@ -76,14 +77,14 @@ def deliver(
             try:
                 save(out)
                 saved = out
-            except BaseException as error:  # whatever it is, the answer comes first
+            except BaseException as error:  # whatever the error is, the answer is printed first
                 failure = error
         try:
             sys.stdout.write(_text(document, show, saved, as_json, failure))
             sys.stdout.flush()
             standard_output.answered = True
         except BaseException as error:
-            sys.stdout = None  # else Python would try again when it stops
+            sys.stdout = None  # otherwise Python would write again when it exits
             lost = saved is None and (paid or out is not None)
             if lost:
                 print(json_text(document()), file=sys.stderr, flush=True)
@@ -102,7 +103,7 @@ def _text(
     as_json: bool,
     failure: BaseException | None,
 ) -> str:
-    """All that is printed, as one text: so it can be written at once."""
+    """The whole output as one string, so that it is written at once."""
     if as_json:
         wrong = {} if failure is None else refusal_of(failure).to_dict()
         return json_text({**document(), **wrong}) + "\n"
@@ -126,7 +127,9 @@ def _unprinted(
 
 
 def print_table(table: Table) -> None:
-    """A table; where a terminal is narrow, without some columns, or a line for each number."""
+    """Print a table. If the terminal is narrow, leave out some columns, or print each number on a
+    line of its own.
+    """
     if table.title:
         console.print(f"{table.title}\n", soft_wrap=True)
     room = console.width if console.is_terminal or "COLUMNS" in os.environ else sys.maxsize
@@ -150,7 +153,9 @@ def print_table(table: Table) -> None:
 
 @contextmanager
 def progress(what: str) -> Iterator[Callable[[str, float], None]]:
-    """A bar on the terminal for long work; the block calls what it gets, as (step, share done)."""
+    """Show a progress bar on the terminal. The block gets a function, and calls it with the name of
+    a step and the share of the work that is done.
+    """
     with Progress(
         SpinnerColumn(),
         TextColumn("{task.description}"),
@@ -170,7 +175,7 @@ def progress(what: str) -> Iterator[Callable[[str, float], None]]:
 
 
 def facts(chosen: Protocol) -> dict[str, Any]:
-    """What a protocol costs, for JSON."""
+    """The parameters and costs of a protocol, for JSON."""
     return {
         "parameters": chosen.parameters,
         "messages_per_user": chosen.messages_per_user,
@@ -180,7 +185,7 @@ def facts(chosen: Protocol) -> dict[str, Any]:
 
 
 def interval_picture(truth: float, estimates: Sequence[Estimate], width: int) -> str:
-    """Intervals as lines of text over one scale; `|` stands at the true answer."""
+    """Intervals as lines of text on one scale. A `|` marks the true answer."""
     intervals = [estimate.interval(0.95) for estimate in estimates]
     low = min(truth, *(interval.low for interval in intervals))
     high = max(truth, *(interval.high for interval in intervals))

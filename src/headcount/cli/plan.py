@@ -43,13 +43,16 @@ def plan(
     limits: LimitOptions,
     exact: Annotated[
         bool,
-        typer.Option("--exact", help="Consider only guarantees that are exact, not upper bounds."),
+        typer.Option(
+            "--exact", help="Consider only protocols whose guarantee is exact, not an upper bound."
+        ),
     ] = False,
     prices: Annotated[
         bool,
         typer.Option(
             "--prices",
-            help="Show how many people each trust model needs to match the most accurate one.",
+            help="Show how many people each trust model needs to match the accuracy of the best "
+            "trust model.",
         ),
     ] = False,
     saving: SavedOptions,
@@ -57,9 +60,9 @@ def plan(
 ) -> None:
     """Rank protocols by their error, before any budget is spent.
 
-    With --for collection, rank only those that can collect data from real people. With --margin,
-    find the epsilon or the number of people that a margin of error needs. With --difference, find
-    how many people two groups need, so that a test tells them apart.
+    With --for collection, rank only protocols that can collect data from real people. With
+    --margin, find the epsilon or the number of people that a margin of error requires. With
+    --difference, find how many people two groups need, so that a test finds a difference.
     """
     asked = question.task(task, clamp=clamp)
     margin = accuracy.wanted()
@@ -94,14 +97,14 @@ def plan(
         lambda: {**found.to_dict(), **priced},
         lambda saved: _show(found, paid, saved),
         as_json=as_json,
-        out=saving.out if refusal is None else None,  # nothing is saved that cannot be run
+        out=saving.out if refusal is None else None,  # a plan that cannot be run is not saved
         save=found.save,
         refusal=refusal,
     )
 
 
 def _refusal(found: Plan) -> HeadcountError | None:
-    """Why no protocol will do, if none does."""
+    """The reason why no protocol is suitable, or None."""
     try:
         _ = found.best
     except HeadcountError as reason:

@@ -1,4 +1,4 @@
-"""The options of `headcount plan` for crowds, for margins and for files."""
+"""The options of `headcount plan` for crowds, for margins, for limits and for files."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -30,7 +30,7 @@ class CrowdOptions:
     dishonest: Annotated[
         str | None,
         typer.Option(
-            help="Share of people who may not follow the protocol, such as 10%, instead of "
+            help="Share of people who might not follow the protocol, such as 10%, instead of "
             "--honest. Several shares, such as 0%,10%,50%, are compared."
         ),
     ] = None
@@ -53,14 +53,14 @@ class CrowdOptions:
 
 @dataclass(frozen=True)
 class MarginOptions:
-    """How far off the answer may be."""
+    """How large the error of the answer may be."""
 
     margin: Annotated[
         str | None,
         typer.Option(
             help="Maximum margin of error: a number, or a share of the crowd or range, such as 1%. "
-            "Without --users, the number of people needed is computed; without --epsilon, the "
-            "epsilon needed."
+            "Without --users, the required number of people is computed. Without --epsilon, the "
+            "required epsilon is computed."
         ),
     ] = None
     confidence: Confidence = 0.95
@@ -113,16 +113,17 @@ class DifferenceOptions:
 
 @dataclass(frozen=True)
 class LimitOptions:
-    """What a protocol may cost, and what the plan is for."""
+    """The limits on the cost of a protocol, and the purpose of the plan."""
 
     purpose: Annotated[
         Purpose,
         typer.Option(
             "--for",
-            help="Rank all protocols (accuracy), or only those that can collect data from real "
-            f"people (collection): not central, with at most {FEW_SLOTS} slots and {FEW_BYTES:,} "
-            f"bytes per person and an influence of at most {FEW_ERRORS} standard errors, unless "
-            "other limits are given.",
+            help="Rank all protocols (accuracy), or only protocols that can collect data from real "
+            "people (collection). With collection, central protocols are left out. Unless you set "
+            f"other limits, each person sends at most {FEW_SLOTS} slots (messages and dummies) and "
+            f"{FEW_BYTES:,} bytes, and one dishonest person can shift the answer by at most "
+            f"{FEW_ERRORS} standard errors.",
         ),
     ] = Purpose.ACCURACY
     max_messages: Annotated[
@@ -130,11 +131,13 @@ class LimitOptions:
     ] = None
     max_slots: Annotated[
         int | None,
-        typer.Option(help="Maximum number of slots in a person's bundle of messages and dummies."),
+        typer.Option(
+            help="Maximum number of slots in a person's bundle. A slot holds a message or a dummy."
+        ),
     ] = None
     max_bytes: Annotated[
         int | None,
-        typer.Option(help="Maximum number of bytes per person, with each message sealed."),
+        typer.Option(help="Maximum number of bytes per person, if each message is encrypted."),
     ] = None
     max_influence: Annotated[
         float | None,
@@ -161,7 +164,7 @@ class SavedOptions:
         str | None,
         typer.Option(
             "--protocol",
-            help="Protocol that the saved plan runs. [default: the best]",
+            help="Protocol that the saved plan runs. [default: the best protocol]",
             autocompletion=complete_protocol,
         ),
     ] = None
@@ -174,16 +177,18 @@ class SavedOptions:
         if self.out is None:
             return
         if self.out.suffix != ".json":
-            raise InvalidParameter(f"a plan must end in .json, got {self.out.name!r}")
+            raise InvalidParameter(
+                f"the file name of a plan must end in .json, got {self.out.name!r}"
+            )
         if trust is None and self.name is None and purpose is Purpose.ACCURACY:
             raise InvalidParameter(
                 "--out must come with --trust or --protocol, or with --for collection: otherwise "
-                "the plan would always run a central protocol, which has the least error"
+                "the plan would always run a central protocol, which has the smallest error"
             )
 
 
 def check_usage(given: dict[str, Any], shares: int) -> None:
-    """Refuse options that would change nothing."""
+    """Refuse options that would have no effect."""
     one_plan = "--users" in given and "--epsilon" in given
     found = "--difference" in given
     check_matters(
@@ -198,7 +203,11 @@ def check_usage(given: dict[str, Any], shares: int) -> None:
                 ["--dishonest"],
                 "be a single share if --users or --epsilon is missing",
             ),
-            (shares <= 1, [*_OF_ONE_PLAN, "--margin"], "come with a single share in --dishonest"),
+            (
+                shares <= 1,
+                [*_OF_ONE_PLAN, "--margin"],
+                "not come with several shares in --dishonest",
+            ),
             ("--trust" not in given, ["--prices"], "come without --trust"),
             (
                 given.get("--for") != Purpose.COLLECTION,

@@ -14,7 +14,7 @@ from headcount.core.writing import json_text
 
 
 def load() -> Callable[..., Any]:
-    """The commands, with all that they need."""
+    """Import the commands and everything that they need."""
     try:
         from headcount.cli.app import app
     except ImportError as error:
@@ -28,10 +28,10 @@ def load() -> Callable[..., Any]:
 
 
 def run(app: Callable[..., Any]) -> NoReturn:
-    """Run a command, say what went wrong, and leave with a status."""
+    """Run a command, report its error if there is one, and exit with a status."""
     from headcount.cli.output import standard_output
 
-    if sys.stdout is None:  # nowhere to put an answer that would cost budget
+    if sys.stdout is None:  # an answer would cost budget and be lost
         sys.exit(_explained(UnreadableData("standard output must be open, but it is closed")))
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
@@ -50,9 +50,9 @@ def run(app: Callable[..., Any]) -> NoReturn:
 
 
 def _explained(error: BaseException, *, answered: bool = False) -> int:
-    """Say what went wrong in one line, and with --json in a document. Return the exit status."""
+    """Report an error in one line, and with --json also in a document. Return the exit status."""
     if isinstance(error, SystemExit):
-        # A pipe that closed early, as `help | head` does, is no error.
+        # It is no error if a pipe is closed early, as in `headcount --help | head`.
         early = isinstance(error.__context__, BrokenPipeError)
         return 0 if early or not isinstance(error.code, int) else error.code
     refusal = refusal_of(error, answered=answered)
@@ -67,13 +67,13 @@ def _explained(error: BaseException, *, answered: bool = False) -> int:
 
 
 def _wants_json() -> bool:
-    """Whether --json is on the command line, which may be refused before its options are read."""
+    """Whether --json is on the command line. A refusal may come before the options are parsed."""
     return "--json" in sys.argv[1 : sys.argv.index("--") if "--" in sys.argv else None]
 
 
 def _let_go_of_streams() -> None:
-    """Give up streams that take nothing. Else Python would try again when it stops, and replace the
-    status by one of its own.
+    """Drop streams that cannot be flushed. Otherwise Python would try again when it exits, and
+    replace the exit status by its own.
     """
     for name in ("stdout", "stderr"):
         try:

@@ -15,7 +15,9 @@ from headcount.protocols.registry import protocol, protocol_names
 
 
 def complete_protocol(incomplete: str) -> list[str]:
-    """For the shell: the protocols whose names begin with this. In a list, the last name counts."""
+    """The protocols whose names begin with this text, for shell completion. In a list, only the
+    last name is completed.
+    """
     before, comma, last = incomplete.rpartition(",")
     return [f"{before}{comma}{name}" for name in protocol_names() if name.startswith(last)]
 

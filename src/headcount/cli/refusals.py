@@ -1,4 +1,4 @@
-"""What went wrong: in one line for people, as a document for programs, and as an exit status."""
+"""Descriptions of errors: a line for people, a document for programs, and an exit status."""
 
 from dataclasses import dataclass, field
 from typing import Any
@@ -33,7 +33,9 @@ def _printable(text: str) -> str:
 
 
 def refusal_of(error: BaseException, *, answered: bool = False) -> Refusal:
-    """The refusal that describes an error. `answered` says that it came after the answer."""
+    """The refusal that describes an error. `answered` says whether the answer was printed before
+    the error.
+    """
     if isinstance(error, HeadcountError):
         named = ("hint", "nearest", "remaining", "limit")
         more = {name: found for name in named if (found := getattr(error, name, None))}

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from headcount.cli.texts import labels_of, whole_number
+from headcount.cli.texts import labels_of, listed, whole_number
 from headcount.core import checks
 from headcount.core.errors import InvalidParameter
 from headcount.core.task import Task
@@ -16,7 +16,7 @@ from headcount.protocols.registry import protocol_class
 
 
 def complete_task(incomplete: str) -> list[str]:
-    """For the shell: the tasks whose names begin with this."""
+    """The tasks whose names begin with this text, for shell completion."""
     return [name for name in TASKS if name.startswith(incomplete)]
 
 
@@ -36,7 +36,7 @@ Clamp = Annotated[
 
 @dataclass(frozen=True)
 class TaskOptions:
-    """What a task needs besides its name."""
+    """The settings that a task needs besides its name."""
 
     buckets: Annotated[
         str | None,
@@ -49,6 +49,13 @@ class TaskOptions:
         bool,
         typer.Option("--open", help="People may also hold values that are in none of the buckets."),
     ] = False
+    labels: Annotated[
+        str | None,
+        typer.Option(help="Labels of boxes that people tick, such as bus,train,car."),
+    ] = None
+    at_most: Annotated[
+        int | None, typer.Option(help="The most boxes that a person ticks. [default: all]")
+    ] = None
     rows: Annotated[
         str | None,
         typer.Option(help="Rows of a table: a number, or labels, such as north,south."),
@@ -75,8 +82,9 @@ class TaskOptions:
     ] = None
 
     def task(self, name: str | None, *, clamp: bool = False) -> Task:
-        """The task with this name. Without one, buckets make a histogram, rows and columns a table,
-        bounds a mean, and smoothness a density.
+        """The task with this name. Without a name, buckets mean a histogram, labels mean boxes,
+        rows or columns mean a table, smoothness means a density, and bounds alone mean the task
+        `mean`.
         """
         meant = checks.choice("task", name or self._likely(), list(TASKS))
         settings = self._settings(clamp)
@@ -84,7 +92,8 @@ class TaskOptions:
             takers = [task for task in TASKS if setting in _parameters(task)]
             if meant not in takers:
                 raise InvalidParameter(
-                    f"--{setting} must come with a {' or '.join(takers)}, got a {meant}"
+                    f"--{setting.replace('_', '-')} must come with a {' or '.join(takers)}, "
+                    f"got a {meant}"
                 )
         needed = [
             name for name, value in _parameters(meant).items() if value.default is value.empty
@@ -97,7 +106,8 @@ class TaskOptions:
     def task_of(self, protocol: str) -> Task:
         """The task of a protocol: the first of its tasks, unless an option says which one."""
         given = (
-            self.buckets, self.rows, self.columns, self.low, self.high, self.smoothness,
+            self.buckets, self.labels, self.rows, self.columns, self.low, self.high,
+            self.smoothness,
         )  # fmt: skip
         if all(one is None for one in given):
             return self.task(protocol_class(protocol).tasks[0].name)
@@ -106,6 +116,8 @@ class TaskOptions:
     def _likely(self) -> str:
         if self.buckets is not None:
             return "histogram"
+        if self.labels is not None:
+            return "boxes"
         if self.rows is not None or self.columns is not None:
             return "table"
         if self.smoothness is not None:
@@ -113,12 +125,14 @@ class TaskOptions:
         return "count" if self.low is None and self.high is None else "mean"
 
     def _settings(self, clamp: bool) -> dict[str, Any]:
-        """The settings that were given, by the names that tasks have for them."""
+        """The given settings, under the names of the tasks' parameters."""
         given = {
             "buckets": self._labels("buckets", self.buckets),
             "rows": self._labels("rows", self.rows),
             "columns": self._labels("columns", self.columns),
             "open": self.open_buckets or None,
+            "labels": None if self.labels is None else listed(self.labels),
+            "at_most": self.at_most,
             "low": self.low,
             "high": self.high,
             "whole": self.whole or None,
@@ -137,7 +151,7 @@ class TaskOptions:
 
 
 def _parameters(task: str) -> Mapping[str, inspect.Parameter]:
-    """What a task is made with."""
+    """The parameters of a task's constructor."""
     return inspect.signature(task_class(task)).parameters
 
 

@@ -1,4 +1,4 @@
-"""Reads the text of an option: numbers, shares, lists, labels, or NAME=VALUE."""
+"""Parses the text of an option: numbers, shares, lists, labels, or NAME=VALUE."""
 
 from typing import Any
 
@@ -12,7 +12,7 @@ def listed(text: str) -> list[str]:
 
 
 def labels_of(name: str, text: str) -> list[int | str]:
-    """The labels between commas: whole numbers, if all of them are."""
+    """The labels between commas. They become integers if all of them are whole numbers."""
     labels = [label.strip() for label in text.split(",")]
     whole = all(label.isdecimal() for label in labels)
     return [whole_number(name, label) for label in labels] if whole else [*labels]
@@ -24,7 +24,7 @@ def whole_number(name: str, text: str) -> int:
         return int(text)
     except ValueError:
         raise InvalidParameter(
-            f"`{name}` must be whole numbers, got {checks.shown(text)}"
+            f"`{name}` must have only whole numbers, got {checks.shown(text)}"
         ) from None
 
 
@@ -35,7 +35,9 @@ def number_of(name: str, text: str) -> float:
     try:
         return float(text)
     except ValueError:
-        raise InvalidParameter(f"`{name}` must be numbers, got {checks.shown(text)}") from None
+        raise InvalidParameter(
+            f"`{name}` must have only numbers, got {checks.shown(text)}"
+        ) from None
 
 
 def share(name: str, text: str) -> float:

@@ -22,7 +22,7 @@ def given_options(context: typer.Context) -> dict[str, Any]:
 def check_matters(
     given: Mapping[str, Any], rules: Iterable[tuple[bool, Sequence[str], str]]
 ) -> None:
-    """Refuse options that would change nothing.
+    """Refuse options that would have no effect.
 
     A rule has three parts: whether the options matter, the options, and what follows "must" in the
     refusal.
@@ -34,7 +34,7 @@ def check_matters(
 
 
 def _got(value: Any) -> str:
-    """What was given; a switch has no value to show."""
+    """The end of a refusal, with the given value. A switch has no value to show."""
     if value is True:
         return ""
     return f", got {' '.join(map(str, value if isinstance(value, list) else [value]))}"

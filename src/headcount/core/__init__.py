@@ -1,1 +1,4 @@
-"""The nouns: question, budget, crowd, messages and answer. This room imports no other room."""
+"""The basic types: questions, budgets, crowds, messages and answers.
+
+This package imports no other package of Headcount.
+"""

@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from headcount.core.estimate import Estimate
 
 MOST_ROWS = 20
-_BAR = 24  # the length of the longest bar, in characters
+_LONGEST_BAR = 24  # in characters
 
 
 def answer_table(
@@ -29,7 +29,7 @@ def answer_table(
 def _number(estimate: "Estimate", confidence: float, sampling: bool) -> Table:
     interval, guarantee = estimate.interval(confidence, sampling=sampling), estimate.guarantee
     error = estimate.standard_error
-    between = f"{100 * confidence:.10g} % interval{' of the population' * sampling}"
+    between = f"{100 * confidence:.10g} % interval{' for the population' * sampling}"
     note = f"sampling error: {number(*[estimate.sampling_error] * 2)} at most" if sampling else ""
     return Table(
         ("trust", "estimate", between, "standard error", "epsilon", "delta"),
@@ -47,10 +47,10 @@ def _number(estimate: "Estimate", confidence: float, sampling: bool) -> Table:
 
 
 def _histogram(estimate: "Estimate", confidence: float, simultaneous: bool) -> Table:
-    """All buckets in their order, or only the largest if there are many."""
+    """A row for each bucket in order. If there are many buckets, only the largest are shown."""
     interval = estimate.interval(confidence, simultaneous=simultaneous)
     place = {bucket: at for at, bucket in enumerate(estimate.buckets or ())}
-    between = f"{100 * confidence:.10g} % interval{', all at once' * simultaneous}"
+    between = f"{'simultaneous ' * simultaneous}{100 * confidence:.10g} % interval"
     left = len(place) - MOST_ROWS
     everything = zip(place, estimate.value, strict=True)
     shown = estimate.largest(MOST_ROWS) if left > 0 else everything
@@ -66,7 +66,9 @@ def _histogram(estimate: "Estimate", confidence: float, simultaneous: bool) -> T
             for bucket, value in shown
             for at in (place[bucket],)
         ),
-        notes=(f"… and {left:,} smaller buckets: see --json, or `value`",) if left > 0 else (),
+        notes=(f"… and {left:,} smaller buckets; `--json` and `value` have all of them",)
+        if left > 0
+        else (),
     )
 
 
@@ -76,16 +78,17 @@ def _density(estimate: "Estimate", confidence: float, sampling: bool, simultaneo
     grid = estimate.buckets or ()
     largest = max(float(estimate.value.max()), 1e-300)
     step = (float(grid[-1]) - float(grid[0])) / max(1, len(grid) - 1)
-    # Numbers have two digits of the error, but no more digits than a reader can use.
+    # Numbers are rounded to two digits of the error. A tiny error counts as a thousandth of the
+    # largest density.
     error = max(float(estimate.standard_error.max()), largest / 1000)
     lines = min(MOST_ROWS, len(grid))
     places = [(2 * row + 1) * len(grid) // (2 * lines) for row in range(lines)]
     notes = []
     if sampling or simultaneous:
-        where = "everywhere at once" if simultaneous else "at each point"
-        notes.append(f"intervals{' of the population' * sampling}, {where}")
+        kind = "simultaneous intervals" if simultaneous else "intervals at each point"
+        notes.append(f"{kind}{' for the population' * sampling}")
     if len(grid) > lines:
-        notes.append(f"{lines} of {len(grid)} points: see --json, or `value`, for all")
+        notes.append(f"{lines} of {len(grid)} points; `--json` and `value` have all of them")
     return Table(
         ("at", "density", f"{100 * confidence:.10g} % interval", ""),
         tuple(
@@ -93,7 +96,7 @@ def _density(estimate: "Estimate", confidence: float, sampling: bool, simultaneo
                 number(float(grid[at]), step),
                 number(float(estimate.value[at]), error),
                 f"{number(interval.low[at], error)} to {number(interval.high[at], error)}",
-                "█" * round(_BAR * max(0.0, float(estimate.value[at])) / largest),
+                "█" * round(_LONGEST_BAR * max(0.0, float(estimate.value[at])) / largest),
             )
             for at in places
         ),

@@ -27,6 +27,7 @@ Weights: TypeAlias = NDArray[np.float64]
 Part: TypeAlias = tuple[float, LatticeLaw]  # a factor f and the law of X, for the term f·X
 
 _RARE = 1e-17  # the probability of the far tails that are cut off on each side
+_UNLIKELY = 1e-9  # the same, if several laws are tabulated together
 _COARSE = 128  # a standard deviation of one error has at most about twice as many points
 _MOST_POINTS = 1 << 18  # the most points of the lattice of a sum
 _FINE = 1024  # the number of lattice points in a standard deviation of a sum of several parts
@@ -58,9 +59,13 @@ class NearlyNormalSums(KnownVariances, Protocol):
 @lru_cache(maxsize=64)
 def lattice_of(law: WholeLaw) -> LatticeLaw:
     """The law on its lattice, computed once. A very fine law is made coarser."""
-    found = law.lattice()
-    times = math.floor(math.sqrt(found.variance) / found.step / _COARSE)
-    return found.coarser(times) if times > 1 else found
+    return thinned(law.lattice())
+
+
+def thinned(law: LatticeLaw) -> LatticeLaw:
+    """The same law, made coarser if it is very fine."""
+    times = math.floor(math.sqrt(law.variance) / law.step / _COARSE)
+    return law.coarser(times) if times > 1 else law
 
 
 def independent_parts(law: LatticeLaw, weights: Weights) -> list[Part]:
@@ -70,6 +75,27 @@ def independent_parts(law: LatticeLaw, weights: Weights) -> list[Part]:
         (factor, _copies(law, times))
         for factor, times in zip(factors.tolist(), copies.tolist(), strict=True)
     ]
+
+
+def sum_zero_parts(law: LatticeLaw, weights: Weights) -> list[Part] | None:
+    """The term of a weighted sum if all errors have one law and are independent, given that they
+    add up to 0. None if there are more than three different weights, or if its law is too long.
+    """
+    factors, copies = np.unique(weights, return_counts=True)
+    order = np.argsort(copies, kind="stable")
+    factors, sizes = factors[order], tuple(copies[order].tolist())
+    if len(factors) == 1:
+        return []
+    known = _given_zero(law, sizes) if len(factors) <= 3 else None
+    if known is None:
+        return None
+    sums, mass, missing = known
+    values = sums @ (factors[:-1] - factors[-1])
+    deviation = math.sqrt(float(mass @ values**2))
+    step = max(deviation / _COARSE, float(np.ptp(values)) / _MOST_POINTS) or 1.0
+    places = np.rint(values / step).astype(np.int64)
+    binned = np.bincount(places - places.min(), mass).astype(np.float64)
+    return [(1.0, LatticeLaw(places.min() * step, binned, step, missing, step / 2))]
 
 
 class SumError(ABC):
@@ -244,16 +270,38 @@ def _copies(law: LatticeLaw, times: int) -> LatticeLaw:
     return _trimmed(both.plus(law)) if times % 2 else both
 
 
-def _trimmed(law: LatticeLaw) -> LatticeLaw:
+def _trimmed(law: LatticeLaw, rare: float = _RARE) -> LatticeLaw:
     """The law without its far tails."""
-    first = int(np.searchsorted(np.cumsum(law.mass), _RARE))
-    last = len(law.mass) - int(np.searchsorted(np.cumsum(law.mass[::-1]), _RARE))
+    first = int(np.searchsorted(np.cumsum(law.mass), rare))
+    last = len(law.mass) - int(np.searchsorted(np.cumsum(law.mass[::-1]), rare))
     return replace(
         law,
         start=law.start + first * law.step,
         mass=law.mass[first:last],
-        missing=law.missing + 2 * _RARE,
+        missing=law.missing + 2 * rare,
     )
+
+
+@lru_cache(maxsize=32)
+def _given_zero(
+    law: LatticeLaw, sizes: tuple[int, ...]
+) -> tuple[NDArray[np.float64], NDArray[np.float64], float] | None:
+    """The joint law of the sums of groups of errors, without the last group, given that all errors
+    add up to 0. There is a row of sums for each probability; the third number is what is missing.
+    """
+    *groups, last = (_trimmed(_copies(law, size), _UNLIKELY) for size in sizes)
+    if math.prod(len(group.mass) for group in groups) > _MOST_POINTS * 16:
+        return None
+    grids = np.meshgrid(*(group.values for group in groups), indexing="ij")
+    mass: NDArray[np.float64] = np.ones(grids[0].shape)
+    for at, group in enumerate(groups):
+        mass = mass * group.mass.reshape([-1 if one == at else 1 for one in range(len(groups))])
+    places = np.rint((-sum(grids) - last.start) / last.step).astype(np.int64)
+    inside = (places >= 0) & (places < len(last.mass))
+    mass = (mass * np.where(inside, last.mass[np.where(inside, places, 0)], 0.0)).ravel()
+    total = float(mass.sum())
+    missing = sum(group.missing for group in (*groups, last)) / total
+    return np.stack([grid.ravel() for grid in grids], axis=1), mass / total, missing
 
 
 def _signed(factor: float, law: LatticeLaw) -> LatticeLaw:

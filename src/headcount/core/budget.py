@@ -7,35 +7,37 @@ from headcount.core import checks
 from headcount.core.errors import InvalidParameter
 from headcount.core.table import short
 
-# Counts are exact as 64-bit integers and as floats, even if each person sends several messages.
+# With this many people, counts are still exact as 64-bit integers and as floats, even if each
+# person sends several messages.
 MOST_USERS = 2**50
-# Below the least epsilon, the noise is too large for any crowd. Above the largest, hardly any
-# privacy is left, and e^epsilon comes near the largest float.
+# Below the least epsilon, the noise is too large for any crowd. Above the largest epsilon, hardly
+# any privacy is left, and e^epsilon comes near the largest float.
 LEAST_EPSILON, MOST_EPSILON = 1e-12, 500.0
-# Computations cut off tails of laws. These have a probability of up to 1e-23, which is added to
-# delta, so delta must be much larger.
+# Computations cut off the tails of probability laws. The probability of these tails, up to 1e-23,
+# is added to delta, so delta must be much larger.
 LEAST_DELTA = 1e-18
 
 
 class Trust(StrEnum):
     """Whom people trust.
 
-    In central trust the curator sees raw values. In shuffle trust nobody sees them, but people
-    trust the shuffler to mix messages. In local trust people trust nobody.
+    In central trust, the curator sees raw values. In shuffle trust, nobody sees them, but people
+    trust the shuffler to mix messages. In local trust, people trust nobody.
     """
 
     CENTRAL = "central"  # a curator sees all values and adds noise to the answer
-    SHUFFLE = "shuffle"  # people send noisy messages, and a shuffler hides who sent which
-    LOCAL = "local"  # people send noisy messages to an analyzer whom nobody trusts
+    SHUFFLE = "shuffle"  # people send noisy messages, and a shuffler hides who sent which message
+    LOCAL = "local"  # people send noisy messages to an analyzer that nobody trusts
 
 
 @dataclass(frozen=True)
 class Budget:
-    """The most privacy that one question may cost: (epsilon, delta)-differential privacy.
+    """The largest privacy loss that one question may cause: (epsilon, delta)-differential privacy.
 
     Take any event, and let q be its probability. If one person's value is replaced by any other,
     the event's new probability is at most e^epsilon·q + delta. The default, delta = 0, is the
-    strictest and is called pure privacy. Protocols that cannot offer it refuse such a budget.
+    strictest and is called pure differential privacy. Protocols that cannot offer pure privacy
+    refuse a budget with delta = 0.
     """
 
     epsilon: float
@@ -65,7 +67,7 @@ class Budget:
 class Crowd:
     """At least `users` people take part, and at least `honest` of them follow the protocol.
 
-    Guarantees are computed from the noise of honest people alone. By default everybody is honest.
+    Guarantees are computed from the noise of honest people alone. By default, everybody is honest.
     """
 
     users: int

@@ -1,10 +1,10 @@
-"""Bundles of one size: a person's messages are filled up with dummies, which hides their number.
+"""Bundles: a person's messages, filled up with dummies to a fixed size that hides their number.
 
 Every bundle keeps room for the value with the most messages, whatever value the person holds. The
-rest is for noise. Otherwise values with fewer messages would leave more room for noise, and the law
-of the noise would depend on the value. With a probability of at most `Randomizer.overflow(slots)`
-the noise does not fit, and all messages of this person are drawn again. `FittedCurve` says what
-this costs.
+rest of the bundle is for noise. Otherwise, a value with fewer messages would leave more room for
+noise, and the law of the noise would depend on the value. The probability that the noise does not
+fit is at most `Randomizer.overflow(slots)`. If the noise does not fit, all messages of this person
+are drawn again. `FittedCurve` states the cost in privacy.
 """
 
 from dataclasses import replace
@@ -20,14 +20,14 @@ from headcount.core.randomizer import Randomizer
 from headcount.core.source import Source
 
 MOST_SLOTS = 2**24
-# The share of δ that protocols set aside for bundles and for rounded tables of probabilities.
+# The fraction of δ that protocols set aside for bundles and for rounded tables of probabilities.
 RESERVED = 2.0**-10
 
 
 def least_slots(
     randomizer: Randomizer, curve: PrivacyCurve, budget: Budget, honest: int
 ) -> int | None:
-    """The least size of bundles that the budget allows, or None if it is above `MOST_SLOTS`."""
+    """The smallest bundle size that the budget allows, or None if it would exceed `MOST_SLOTS`."""
     known = curve.delta(budget.epsilon)
 
     def too_few(slots: int) -> bool:

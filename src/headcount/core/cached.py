@@ -9,10 +9,11 @@ _Value = TypeVar("_Value")
 class cached_property(Generic[_Value]):  # noqa: N801 (it is used like `property`)
     """A property that is computed at its first use and then kept with the object.
 
-    It has no lock, unlike `functools.cached_property` before Python 3.12. A process may be forked
-    while another thread computes, and with a lock it would wait for that thread forever. Two
-    threads may both compute. Then the value of the first is kept, and both get it. If a subclass
-    asks for the value by `super()`, the value is not kept, since it is not the subclass's own.
+    It has no lock, unlike `functools.cached_property` before Python 3.12. If a process were forked
+    while another thread held the lock, the child would wait for the lock forever. If two threads
+    compute the value at the same time, both get the value of the thread that finishes first. A
+    value that a subclass gets through `super()` is not kept, since the subclass may compute a
+    different value from it.
     """
 
     def __init__(self, compute: Callable[[Any], _Value]) -> None:
@@ -34,7 +35,7 @@ class cached_property(Generic[_Value]):  # noqa: N801 (it is used like `property
         if instance is None:
             return self
         computed = self._compute(instance)
-        if getattr(type(instance), self._name) is not self:  # a subclass asks by super()
+        if getattr(type(instance), self._name) is not self:  # a subclass called super()
             return computed
         value: _Value = vars(instance).setdefault(self._name, computed)
         return value

@@ -1,4 +1,8 @@
-"""Checks of parameters, shared by many classes. Each returns the value in its plain Python type."""
+"""Checks of parameters, shared by many classes.
+
+The docstring of a check says which values are accepted. Most checks return the accepted value as a
+plain Python type.
+"""
 
 import math
 import reprlib
@@ -14,7 +18,7 @@ _shorter.maxstring = _shorter.maxother = 60
 
 
 def shown(value: object) -> str:
-    """A value of any kind as one short line, for messages that say which value was given."""
+    """A value of any kind as one short line, for error messages."""
     plain = value.item() if isinstance(value, np.generic) else value
     try:
         return " ".join(_shorter.repr(plain).split())
@@ -23,12 +27,12 @@ def shown(value: object) -> str:
 
 
 def few(names: Sequence[object]) -> str:
-    """The first few names of a list, for a message."""
+    """The first few names of a list, for an error message."""
     return ", ".join(map(str, names[:5])) + ", …" * (len(names) > 5)
 
 
 def real(name: str, value: object) -> float:
-    """A finite real number. Bools, strings and arrays are not numbers."""
+    """A finite real number. Bools, strings and arrays are refused."""
     not_numbers = bool | np.bool_ | str | bytes | complex
     scalar = not isinstance(value, np.ndarray) or value.ndim == 0
     if isinstance(value, not_numbers) or not hasattr(value, "__float__") or not scalar:
@@ -43,10 +47,10 @@ def real(name: str, value: object) -> float:
 
 
 def reals(name: str, values: ArrayLike) -> NDArray[np.float64]:
-    """A list of real numbers. They may be infinite."""
+    """A list of real numbers. The numbers may be infinite."""
     try:
         array = np.asarray(values)
-    except ValueError:  # lists of different lengths
+    except ValueError:  # nested lists of different lengths
         array = np.empty(0, dtype=object)
     if array.ndim != 1 or array.dtype.kind not in "iuf":
         raise InvalidParameter(f"`{name}` must be a list of real numbers, got {shown(values)}")
@@ -57,7 +61,7 @@ def reals(name: str, values: ArrayLike) -> NDArray[np.float64]:
 
 
 def integer(name: str, value: object) -> int:
-    """A whole number. 5.0 counts as 5, and True is not a number."""
+    """A whole number. 5.0 is accepted as 5, but True is refused."""
     if isinstance(value, bool | np.bool_) or not hasattr(value, "__index__"):
         number = real(name, value)
         if not number.is_integer():
@@ -82,7 +86,7 @@ def confidence(value: object) -> float:
     """The confidence of an interval: a number strictly between 0 and 1."""
     number = real("confidence", value)
     if not 0 < number < 1:
-        raise InvalidParameter(f"`confidence` must lie strictly in (0, 1), got {number}")
+        raise InvalidParameter(f"`confidence` must be strictly between 0 and 1, got {number}")
     return number
 
 
@@ -100,12 +104,12 @@ def flag(name: str, value: object) -> bool:
 
 
 def choice(name: str, value: object, choices: Sequence[str]) -> str:
-    """One of a few words."""
+    """One of the strings in `choices`."""
     if not isinstance(value, str) or value not in choices:
         raise InvalidParameter(f"`{name}` must be one of {', '.join(choices)}, got {shown(value)}")
     return value
 
 
 def is_utf8(text: str) -> bool:
-    """Whether a text can be written as UTF-8. Half characters (surrogates) cannot."""
+    """Whether a text can be encoded as UTF-8. A text with unpaired surrogates cannot."""
     return text.encode(errors="replace").decode() == text

@@ -1,7 +1,8 @@
 """All errors that Headcount raises on purpose: one hierarchy, with a stable code for each kind.
 
 A message says what must hold and what was given instead. `hint` says what to do about it. The
-command line prints message and hint on one line, and exits with the `exit_status` of the class.
+command line prints the message and the hint on one line, and exits with the `exit_status` of the
+class.
 """
 
 from collections.abc import Mapping
@@ -11,7 +12,7 @@ from headcount.core.table import exact
 
 
 class HeadcountError(Exception):
-    """The base class of all errors: Headcount refuses to do something."""
+    """The base class of all errors that Headcount raises on purpose."""
 
     code: ClassVar[str] = "error"
     exit_status: ClassVar[int] = 2
@@ -24,8 +25,9 @@ class HeadcountError(Exception):
     def __str__(self) -> str:
         return f"{self.message} ({self.hint})" if self.hint else self.message
 
-    # By default an exception is copied and unpickled by calling its class with `args`. But `args`
-    # lacks the named parameters of `__init__`, so an error from another process would get lost.
+    # By default, an exception is copied and unpickled by calling its class with `args`. But `args`
+    # lacks the keyword arguments of `__init__`, so an error from another process could not be
+    # rebuilt.
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _remade, (type(self), self.args, vars(self))
@@ -40,26 +42,26 @@ class HeadcountError(Exception):
 def _remade(
     kind: type[HeadcountError], args: tuple[Any, ...], state: dict[str, Any]
 ) -> HeadcountError:
-    """An error with this state. Its `__init__` is not called."""
+    """Rebuild an error from its state, without a call of `__init__`."""
     error = kind.__new__(kind, *args)
     vars(error).update(state)
     return error
 
 
 class InvalidParameter(HeadcountError, ValueError):
-    """A setting (epsilon, users, an option, …) outside its domain."""
+    """A parameter (epsilon, users, an option, …) is outside its domain."""
 
     code = "invalid-parameter"
 
 
 class InvalidValue(HeadcountError, ValueError):
-    """A person's value, a message or a tally outside its domain."""
+    """A person's value, a message or a tally is outside its domain."""
 
     code = "invalid-value"
 
 
 class UnknownName(HeadcountError, KeyError):
-    """A protocol or option that does not exist."""
+    """The name of a protocol, an option, a dataset, … is unknown."""
 
     code = "unknown-name"
 
@@ -74,7 +76,7 @@ class CrowdMismatch(HeadcountError, ValueError):
 
 
 class UnreadableData(HeadcountError, ValueError):
-    """A file or column that cannot be read, or an output that cannot be written."""
+    """A file or a column cannot be read, or an output cannot be written."""
 
     code = "unreadable-data"
 
@@ -88,7 +90,7 @@ class MissingPackage(HeadcountError, ImportError):
 class Infeasible(HeadcountError):
     """No parameters of this protocol meet the budget with this crowd.
 
-    `nearest` has the nearest setting that works, by parameter name. It is empty if there is none.
+    `nearest` maps parameter names to the nearest feasible values. It is empty if none are known.
     """
 
     code = "infeasible"
@@ -101,11 +103,11 @@ class Infeasible(HeadcountError):
 
 
 class BudgetExhausted(HeadcountError):
-    """A release does not fit within the limit of its dataset.
+    """A release would exceed the privacy limit of its dataset.
 
-    It was not charged, and must not be made. `limit` is what may be spent in all. `remaining` is a
-    pair (ε, δ) that still fits. If possible, its δ is the δ that was asked for. Both are mappings
-    by parameter name.
+    The release was not charged, and must not be made. `limit` is the total that may be spent.
+    `remaining` is a pair (ε, δ) that may still be spent. If possible, its δ is the requested δ.
+    Both mappings have parameter names as keys.
     """
 
     code = "budget-exhausted"

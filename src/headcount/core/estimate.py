@@ -1,4 +1,4 @@
-"""The answer that is published: a value, its error, and what it cost."""
+"""The answer that is published: a value, its error, and its privacy guarantee."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -18,21 +18,24 @@ from headcount.core.table import Table, counted_people
 if TYPE_CHECKING:
     from headcount.core.contrasts.contrast import Contrast
 
-# A number. For a histogram or a density, a vector with a number for each bucket or grid point.
+# An answer is a number. For a histogram or a density, it is a vector with a number for each bucket
+# or grid point.
 Answer: TypeAlias = Any
 
 
 class ErrorLaw(Protocol):
-    """The law of (unbiased estimate − truth), as far as it can be known without the truth."""
+    """The law of the error (unbiased estimate − truth), as far as it can be known without the
+    truth.
+    """
 
     @property
     def standard_error(self) -> Answer: ...
 
     def margins(self, confidence: float) -> tuple[Answer, Answer]:
-        """(a, b) such that −a ≤ estimate − truth ≤ b holds with at least this probability.
+        """A pair (a, b) such that −a ≤ estimate − truth ≤ b holds with at least this probability.
 
-        If there are several buckets, this holds for each bucket separately. If a and b are numbers,
-        they are the same for all buckets.
+        If there are several buckets, the inequality holds for each bucket separately. If a and b
+        are numbers, they are the same for all buckets.
         """
 
 
@@ -57,13 +60,13 @@ class DensityError:
     """The error of a density on its grid. It has two parts: privacy noise, and sampling from the
     population.
 
-    A protocol also smooths the density. That is a bias, and is not part of this error.
+    A protocol also smooths the density. Smoothing causes a bias, which is not part of this error.
     """
 
     noise: ErrorLaw
     sampling_error: Answer
-    numbers: int  # how many different numbers the grid has, for simultaneous intervals
-    sampling_skew: Answer = 0.0  # the sampling error's third moment, divided by its variance
+    numbers: int  # how many different values the grid has, for simultaneous intervals
+    sampling_skew: Answer = 0.0  # the sampling error's third moment divided by its variance
 
     @property
     def standard_error(self) -> Answer:
@@ -73,10 +76,11 @@ class DensityError:
         return self.noise.margins(confidence)
 
     def population_margins(self, confidence: float) -> tuple[Answer, Answer]:
-        """The margins with the sampling error included, which is assumed to be normal.
+        """The margins for noise and sampling error together. The sampling error is assumed to be
+        normal.
 
-        This is a score interval: each possible density is tested with its own variance. The
-        variance is larger for larger densities, so the upper and lower margins differ. The skew
+        The margins give a score interval: each possible density is tested with its own variance.
+        The variance grows with the density, so the upper and lower margins differ. `sampling_skew`
         says how fast the variance grows.
         """
         square = NormalDist().inv_cdf((1 - confidence) / 2) ** 2
@@ -88,8 +92,8 @@ class DensityError:
 
 @dataclass(frozen=True)
 class Interval:
-    """A confidence interval for the true answer. For a histogram, `low` and `high` are vectors with
-    an end for each bucket.
+    """A confidence interval for the true answer. For a histogram or a density, `low` and `high` are
+    vectors with an end for each bucket or grid point.
     """
 
     low: Answer
@@ -110,12 +114,12 @@ class Interval:
 
 @dataclass(frozen=True, eq=False)
 class Estimate:
-    """A private answer. The guarantee covers everything in it.
+    """A private answer. Its guarantee covers all of its fields.
 
-    `value` is unbiased unless `postprocessing` names a change; `unbiased_value` is the value before
+    `value` is unbiased unless `postprocessing` names a change. `unbiased_value` is the value before
     all changes. Intervals are computed from the unbiased value. `standard_error` is the error of
-    the protocol's own answer, without later changes by `postprocess`. For a histogram these are
-    vectors, in the order of `buckets`.
+    the protocol's own answer, before any change by `postprocess`. For a histogram or a density,
+    these three are vectors in the order of `buckets`.
     """
 
     task: str
@@ -127,11 +131,11 @@ class Estimate:
     whole: bool
     error_law: ErrorLaw = field(repr=False)
     buckets: Sequence[int | str | float] | None = None
-    edges: tuple[float, ...] | None = None  # the edges of the buckets, if these are bins of numbers
+    edges: tuple[float, ...] | None = None  # the edges of the buckets, if buckets are bins
     total: float | None = None  # the sum of all numbers in the answer, if it is known
     postprocessing: tuple[str, ...] = ()
     unbiased_value: Answer = math.nan
-    way: str = ""  # how the tally was made, in words; empty if the caller made it
+    way: str = ""  # how the tally was made; empty if the caller made it
 
     def __post_init__(self) -> None:
         if not self.postprocessing:
@@ -141,8 +145,8 @@ class Estimate:
     def standard_error(self) -> Answer:
         """The root mean squared error of the protocol's answer, due to privacy noise.
 
-        If the error depends on the truth, the truth is estimated by the answer. The zero-exact
-        analyzers state the largest error over all possible truths instead.
+        If the error depends on the truth, the truth is estimated by the answer. The protocols whose
+        names contain "zero-exact" state the largest error over all possible truths instead.
         """
         return _shaped(self.error_law.standard_error, self.value)
 
@@ -153,11 +157,11 @@ class Estimate:
 
     @property
     def sampling_error(self) -> Answer:
-        """The standard deviation that comes from drawing people from a population, independently.
+        """The standard deviation that comes from drawing people independently from a population.
 
         For a mean, it is an upper bound: numbers in [low, high] with mean m have a variance of at
-        most (m−low)(high−m). For a density, it is an approximation, and compares the smoothed
-        density of the people with the smoothed density of the population.
+        most (m−low)(high−m). For a density, it is approximate. It measures how far the smoothed
+        density of the people deviates from the smoothed density of the population.
         """
         if isinstance(self.error_law, DensityError):
             return _shaped(self.error_law.sampling_error, self.value)
@@ -174,21 +178,21 @@ class Estimate:
     ) -> Interval:
         """An interval that contains the true answer with probability `confidence`.
 
-        With several buckets, this holds for each bucket separately, or with `simultaneous=True` for
-        all buckets at once. The probability is at least `confidence` if the law of the error is
-        known exactly. It is close to it if the law is assumed to be normal. The interval is cut to
-        possible answers: it stays within the range, and its ends are whole if answers are. Cutting
-        costs no coverage.
+        With several buckets, this probability holds for each bucket separately. With
+        `simultaneous=True`, it holds for all buckets at once. The probability is at least
+        `confidence` if the law of the error is known exactly. It is close to `confidence` if the
+        law is assumed to be normal. The interval is cut to possible answers: it stays within the
+        range, and its ends are whole numbers if all answers are. Cutting costs no coverage.
 
-        The true answer is the answer for the people who took part. With `sampling=True` it is the
-        answer for the population from which they were drawn at random. The spread of the values is
-        unknown, so the interval for a population's mean assumes the widest spread. For a density,
-        the true answer is the density after the protocol's smoothing. The interval does not include
-        the bias of smoothing. A smoothed density may be negative; then it lies below the interval,
-        which is cut at 0.
+        The true answer is the answer for the people who took part. With `sampling=True`, it is the
+        answer for the population from which these people were drawn at random. The spread of the
+        values is unknown, so the interval for a population's mean assumes the widest spread. For a
+        density, the true answer is the density after the protocol's smoothing. The interval does
+        not include the bias of smoothing. A smoothed density may be negative at some points. There
+        it lies below the interval, which is cut at 0.
         """
         confidence = checks.confidence(confidence)
-        # The probability of an error is divided among all buckets. They may depend on each other.
+        # The error probability is divided among all buckets (Bonferroni). Buckets may be dependent.
         density = self.error_law if isinstance(self.error_law, DensityError) else None
         numbers = density.numbers if density else np.size(self.value)
         wrong = (1 - confidence) / (numbers if simultaneous else 1)
@@ -197,7 +201,8 @@ class Estimate:
         elif density:
             low, high = self._ends(density.population_margins(1 - wrong))
         else:
-            # The probability of an error is divided between noise and sampling, by their size.
+            # The error probability is divided between noise and sampling, in proportion to their
+            # errors.
             drawn = self.sampling_error
             share = min(max(drawn / (float(self.standard_error) + drawn), 0.02), 0.98)
             low, high = self._ends(self.error_law.margins(1 - wrong * (1 - share)))
@@ -223,11 +228,11 @@ class Estimate:
         return np.asarray(self.unbiased_value - above), np.asarray(self.unbiased_value + below)
 
     def _population(self, low: Answer, high: Answer, half: float) -> tuple[Answer, Answer]:
-        """The interval for the population's mean, if the people's mean is between `low` and `high`.
+        """The interval for the population mean, if the sample mean is between `low` and `high`.
 
-        It contains all μ with |mean − μ| ≤ z·√((μ−least)(most−μ)/n). The people's mean is assumed
-        to be normal. If values are zeros and ones, and only one or two ones are expected, the
-        coverage is lower than stated.
+        It contains every μ with |m − μ| ≤ z·√((μ−least)(most−μ)/n) for some possible sample mean m.
+        The sample mean is assumed to be normal. If values are zeros and ones, and only one or two
+        ones are expected, the coverage is lower than stated.
         """
         least, most = self.answer_range
         span, square = most - least, NormalDist().inv_cdf(half) ** 2 / self.users
@@ -239,7 +244,7 @@ class Estimate:
         return ends[0], ends[1]
 
     def largest(self, count: int = 10) -> list[tuple[int | str | float, float]]:
-        """The buckets with the largest values (the heavy hitters), with these values."""
+        """The buckets with the largest values (the heavy hitters), each with its value."""
         if self.buckets is None:
             raise InvalidParameter(f"only a histogram has largest buckets, got a {self.task}")
         order = np.argsort(-self.value, kind="stable")[
@@ -278,7 +283,7 @@ class Estimate:
     def table(
         self, confidence: float = 0.95, *, sampling: bool = False, simultaneous: bool = False
     ) -> Table:
-        """The answer with its interval. Histograms and densities show only some numbers."""
+        """The answer with its interval. A long histogram or density is shown only in part."""
         return answer_table(self, confidence, sampling=sampling, simultaneous=simultaneous)
 
     def __str__(self) -> str:
@@ -299,7 +304,7 @@ class Estimate:
     def to_dict(
         self, confidence: float = 0.95, *, sampling: bool = False, simultaneous: bool = False
     ) -> dict[str, Any]:
-        """The estimate for JSON, with an interval: see `interval`."""
+        """The estimate for JSON, with the interval that `interval` returns."""
         named: dict[str, Any] = {} if self.buckets is None else {"buckets": list(self.buckets)}
         named |= {} if self.edges is None else {"edges": list(self.edges)}
         return {

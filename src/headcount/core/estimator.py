@@ -1,6 +1,6 @@
 """The analyzer's part of a protocol.
 
-It counts messages, answers from the counts, and states errors.
+The estimator counts messages, computes the answer from the counts, and states its error.
 """
 
 from abc import ABC, abstractmethod
@@ -24,11 +24,11 @@ from headcount.core.task import Holding, Task
 
 @dataclass(frozen=True)
 class Estimator(ABC):
-    """Answers a task from the messages of a crowd. It holds calibrated numbers and is never
-    changed.
+    """Computes the answer to a task from the messages of a crowd. An estimator holds calibrated
+    numbers and never changes.
 
     `users` is always the number of people who took part. Everybody is assumed to follow the
-    protocol. A `Holding` says how many people hold which encoded value.
+    protocol. A `Holding` says how many people hold each encoded value.
     """
 
     task: Task
@@ -38,20 +38,24 @@ class Estimator(ABC):
     @property
     @abstractmethod
     def tally_size(self) -> int:
-        """How many numbers a tally has."""
+        """The number of counts in a tally."""
 
     @property
     def tally_modulus(self) -> int | None:
-        """The modulus of the numbers in a tally, if messages are shares modulo some number."""
+        """The modulus of the counts in a tally. It is None unless messages are shares modulo a
+        number.
+        """
         return None
 
     @property
     def most_users(self) -> int:
-        """The largest crowd whose tally fits into its numbers."""
+        """The largest crowd that the estimator can handle. Its counts must fit into a tally."""
         return MOST_USERS
 
     def count(self, payload: NDArray[Any]) -> NDArray[np.int64]:
-        """What these checked messages add to a tally: by default, the count of each message."""
+        """The counts of these checked messages. By default, there is one count for each possible
+        message.
+        """
         if self.tally_size == 2:  # many times faster than counting both
             ones = np.count_nonzero(payload)
             return np.array([len(payload) - ones, ones])
@@ -59,14 +63,14 @@ class Estimator(ABC):
 
     @abstractmethod
     def simulate(self, held: Holding, source: Source) -> NDArray[np.int64]:
-        """The numbers of a random tally, drawn without making messages. They have the same law as
-        those of a tally of messages.
+        """The counts of a random tally, drawn without making messages. They have the same law as
+        counts of messages.
         """
 
     @property
     def simulates_exactly(self) -> bool:
-        """Whether `simulate` follows the joint law of all numbers in a tally. If not, each number
-        has the correct law, but numbers do not depend on each other as they should.
+        """Whether `simulate` follows the joint law of all counts in a tally. If not, each count has
+        the correct law, but the dependence between counts is wrong.
         """
         return True
 
@@ -74,64 +78,66 @@ class Estimator(ABC):
 
     @abstractmethod
     def unbiased(self, tally: Tally, source: Source | None = None) -> Answer:
-        """The unbiased estimate. In central trust the curator's noise is added here, and elsewhere
-        the analyzer's noise if `adds_noise`. It is drawn from `source`, or from a secure source if
-        that is None.
+        """The unbiased estimate. In central trust, it includes the curator's noise. In other trust
+        models, it includes the analyzer's noise if `adds_noise`. The noise is drawn from `source`,
+        or from a secure source if `source` is None.
         """
 
     @property
     def adds_noise(self) -> bool:
-        """Whether `unbiased` adds noise although the trust model is not central. Then every call is
-        a new release.
+        """Whether `unbiased` adds noise although the trust model is not central. If so, every call
+        of `unbiased` is a new release.
         """
         return False
 
     def answer(self, users: int, unbiased: Answer) -> Answer:
-        """The answer to the task for an unbiased estimate. By default, the estimate itself.
+        """The answer to the task for an unbiased estimate. By default, it is the estimate itself.
 
-        It differs if the protocol counts something other than what the task asks for. For
-        example, it counts bins for a density.
+        The two differ if the protocol estimates something other than the answer. For example, a
+        protocol for a density may count bins.
         """
         return unbiased
 
     def postprocessing(self, tally: Tally) -> tuple[str, Callable[[Answer], Answer]] | None:
-        """A change that an option makes to the answer: its name and a function. By default None."""
+        """The name and the function of a change that an option makes to the answer. By default,
+        None.
+        """
         return None
 
     def release_law(self, tally: Tally) -> Mapping[Any, Fraction] | None:
-        """In central trust, the law of the release for this tally, to 60 digits or more.
+        """In central trust, the law of the release for this tally, computed to 60 digits or more.
 
-        Two outcomes may be merged if their likelihood ratio is the same for all tallies of this
-        number of people. It is None if the law is unknown or too long to list.
+        Two outcomes may be merged if the ratio of their probabilities is the same for all tallies
+        of this number of people. The law is None if it is unknown or too long to list.
         """
         return None
 
     # Influence ----------------------------------------------------------------------------------
 
     def shifts(self, users: int, alphabet: Alphabet) -> Shifts:
-        """What single messages add to the answer of `users` people.
+        """How much single messages add to the answer of `users` people.
 
-        By default, every message is tried. This is right if the answer is linear in the tally. A
-        subclass must state the shifts if the answer is not linear, if the analyzer adds noise, if
+        By default, every message is tried, which is correct if the answer is linear in the tally. A
+        subclass must define this method if the answer is not linear, if the analyzer adds noise, if
         there are too many messages to list, or if the answer has no bounds, like a density.
         """
         messages = all_messages(alphabet)
         if messages is None or not np.isfinite(self.task.answer_range(1)).all():
-            raise NotImplementedError(f"{type(self).__name__} must state shifts")
+            raise NotImplementedError(f"{type(self).__name__} must define `shifts`")
         return linear_shifts(self, users, messages)
 
     # Error --------------------------------------------------------------------------------------
 
     @abstractmethod
     def standard_error(self, users: int, held: Holding | None) -> float:
-        """The root mean squared error of the answer for these values, or for the worst data if
-        `held` is None. With several buckets, it is the error of the worst bucket.
+        """The root mean squared error of the answer for the values in `held`, or for the worst data
+        if `held` is None. With several buckets, it is the error of the worst bucket.
         """
 
     @property
     def worst_is_attained(self) -> bool:
-        """Whether the standard error for the worst data is attained by some data. If not, it is
-        only an upper bound.
+        """Whether the standard error for the worst data is attained by some data. If not, the
+        stated error is only an upper bound.
         """
         return True
 
@@ -150,21 +156,22 @@ class Estimator(ABC):
         return self.task.answer_range(users)
 
     def ranking_error(self, users: int) -> float:
-        """The error by which plans rank protocols. By default, the standard error for the worst
-        data.
+        """The error by which plans rank protocols. By default, it is the standard error for the
+        worst data.
 
-        For a density it is about the root of the mean integrated squared error, which includes
-        noise, sampling and smoothing. The population is the worst one whose density is no rougher
-        than 1 + cos(4πu).
+        For a density, it is approximately the root of the mean integrated squared error, which
+        includes noise, sampling and smoothing. The population is the worst one with a density no
+        rougher than 1 + cos(4πu), where u goes from 0 to 1 over the range.
         """
         return self.standard_error(users, None)
 
     def extremes(self, users: int, confidence: float) -> Iterable[Answer]:
-        """Some unbiased estimates. One of them has the longest interval.
+        """A few unbiased estimates, one of which has the longest interval.
 
-        Near an end of the possible range, the range cuts the interval. So the estimates go inward
-        from both ends, up to points at which the interval is no longer cut. The middle is added. A
-        histogram gets all of these numbers in one vector. Other tasks get every sixth of them.
+        Near an end of the possible range, the range cuts the interval. So the estimates start at
+        both ends and go inward until the interval is no longer cut. The middle of the range is also
+        included. A histogram gets all of these numbers in one vector. Other tasks get every sixth
+        number.
         """
         low, high = self.task.answer_range(users)
         deviations = -NormalDist().inv_cdf((1 - confidence) / 2)
@@ -175,14 +182,14 @@ class Estimator(ABC):
 
 
 def is_average(task: Task) -> bool:
-    """Whether the answer is divided by the number of people: its range is that of one person."""
+    """Whether the answer is an average. Then its range does not depend on the number of people."""
     return task.answer_range(1) == task.answer_range(2)
 
 
 def linear_shifts(estimator: Estimator, users: int, messages: NDArray[Any]) -> Shifts:
-    """What messages add to an answer that is linear in the tally.
+    """How much messages add to an answer that is linear in the tally.
 
-    `messages` must include those that add most and least.
+    `messages` must include the messages that add the most and the least.
     """
     low, high = estimator.task.answer_range(1)
     average = is_average(estimator.task)
@@ -198,7 +205,7 @@ def linear_shifts(estimator: Estimator, users: int, messages: NDArray[Any]) -> S
         [total(estimator.count(messages[i : i + 1]), 1) - base for i in range(len(messages))]
     )
     most, least = added.max(axis=0), added.min(axis=0)
-    # At how many places each message adds `most`, up to rounding errors.
+    # Find the number of places at which each message adds `most`, up to rounding errors.
     much = added > most - 1e-9 * (most - least)
     places = much.reshape(len(messages), -1).sum(axis=1)
     shifts = Shifts(

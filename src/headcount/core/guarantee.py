@@ -18,7 +18,7 @@ from headcount.core.table import Table, counted_people, short
 PLAIN_NEIGHBORS = "replace one person's value"
 _INSECURE = (
     "not private, since the random bits were not secure: "
-    "whoever knows their seed can take the noise away"
+    "anyone who knows their seed can remove the noise"
 )
 
 
@@ -26,12 +26,12 @@ _INSECURE = (
 class Guarantee:
     """(epsilon, delta)-differential privacy for replacing the value of one honest person.
 
-    If `exact`, delta is the divergence of the view at epsilon, computed from the view's law and
-    rounded up. Otherwise (epsilon, delta) is a proven upper bound. `method` names the computation
-    or the theorem. The guarantee holds if `honest` people follow the protocol. In shuffle trust
-    they protect each other by their noise. In local trust a person's own noise is enough.
-    `relies_on` says in words whom people must trust. If some random bits were not `secure`, the
-    guarantee does not hold, and `warning` says so.
+    If `exact`, delta is the hockey-stick divergence of neighboring views at epsilon, computed from
+    the law of the view and rounded up. Otherwise (epsilon, delta) is a proven upper bound. `method`
+    names the computation or the theorem. The guarantee holds if `honest` people follow the
+    protocol. In shuffle trust, they protect each other with their noise. In local trust, a person's
+    own noise is enough. `relies_on` says in words whom people must trust. If some random bits were
+    not `secure`, the guarantee does not hold, and `warning` says so.
     """
 
     epsilon: float
@@ -50,12 +50,12 @@ class Guarantee:
 
     @property
     def relies_as_usual(self) -> bool:
-        """Whether the guarantee relies only on what is usual for its trust model."""
+        """Whether the guarantee relies only on the usual assumptions of its trust model."""
         return self.relies_on == usual_reliance(self.trust, self.honest)
 
     @property
     def warning(self) -> str:
-        """Why the guarantee does not hold. It is empty if it holds."""
+        """Why the guarantee does not hold, or an empty string if it does."""
         return "" if self.secure else _INSECURE
 
     def to_dict(self) -> dict[str, Any]:
@@ -80,8 +80,8 @@ class Guarantee:
 
     @property
     def shown_pair(self) -> tuple[str, str]:
-        """Epsilon and delta as a table shows them. They are not shown if the guarantee does not
-        hold.
+        """Epsilon and delta as a table shows them. The numbers are left out if the guarantee does
+        not hold.
         """
         if not self.secure:
             return "not kept", "not kept"
@@ -99,12 +99,12 @@ class Guarantee:
     def __str__(self) -> str:
         promised = f"({rounded_up(self.epsilon)}, {rounded_up(self.delta)})-DP, {self.trust} trust"
         if not self.secure:
-            return f"not private; with secure random bits {promised}"
+            return f"not private; with secure random bits it would be {promised}"
         return f"{promised}, {'exact' if self.exact else 'upper bound'}"
 
 
 def usual_reliance(trust: Trust, honest: int) -> str:
-    """What a guarantee of this trust model usually relies on, in words."""
+    """Whom a guarantee of this trust model usually relies on, in words."""
     return {
         Trust.CENTRAL: "the curator, who sees all values and adds the noise",
         Trust.SHUFFLE: f"the shuffler, and on {counted_people(honest)} to follow the protocol",
@@ -113,18 +113,21 @@ def usual_reliance(trust: Trust, honest: int) -> str:
 
 
 def rounded_down(value: float) -> float:
-    """The number with four digits, rounded down."""
+    """The number, rounded down to four significant digits."""
     return float(Context(prec=4, rounding=ROUND_FLOOR).create_decimal(repr(value)))
 
 
 def rounded_up(value: float) -> str:
-    """An epsilon or delta with four digits, rounded up so that the text never promises too much."""
+    """An epsilon or delta, rounded up to four digits so that the text never promises too much."""
     shown = Context(prec=4, rounding=ROUND_CEILING).create_decimal(repr(value))
     return short(float(shown))
 
 
 class PrivacyCurve(ABC):
-    """All pairs (epsilon, delta) that a mechanism satisfies for all neighbors, rounded up."""
+    """The pairs (epsilon, delta) that a mechanism satisfies for all neighbors.
+
+    Delta is rounded up.
+    """
 
     @abstractmethod
     def _delta(self, epsilon: float) -> float:
@@ -137,10 +140,10 @@ class PrivacyCurve(ABC):
     @property
     @abstractmethod
     def bends(self) -> NDArray[np.float64]:
-        """Finite epsilons in rising order, from the least privacy loss to the largest.
+        """Finite epsilons in increasing order, from the smallest privacy loss to the largest.
 
-        Delta is convex in e^epsilon. So straight lines between the bends are upper bounds of delta.
-        They are exact if the bends are all losses that occur.
+        Delta is convex in e^epsilon. So straight lines in e^epsilon between the bends are upper
+        bounds on delta. The lines are exact if the bends are all privacy losses that occur.
         """
 
     def delta(self, epsilon: float) -> float:
@@ -149,12 +152,14 @@ class PrivacyCurve(ABC):
         return self._delta(epsilon if infinite else checks.real("epsilon", epsilon))
 
     def deltas(self, epsilons: NDArray[np.float64]) -> NDArray[np.float64]:
-        """`delta` for many epsilons, which may be negative. It may round up a little more."""
+        """`delta` for many epsilons, which may be negative. Results may be rounded up a little
+        more.
+        """
         return self._deltas(checks.reals("epsilons", epsilons))
 
     def epsilon(self, delta: float) -> float:
-        """The least known epsilon ≥ 0 for this delta, to one part in 2^50. It is `inf` if there is
-        none.
+        """The least known epsilon ≥ 0 for this delta, with a relative error of up to 2^−50. It is
+        `inf` if there is none.
 
         It is rounded up, so that `delta(epsilon(d)) <= d`.
         """
@@ -196,7 +201,7 @@ class WorstCurve(PrivacyCurve):
 
     @cached_property
     def bends(self) -> NDArray[np.float64]:
-        """The bends of all curves. Between them each curve is convex, so the maximum is, too."""
+        """The bends of all curves. Each curve is convex between them, and so is the maximum."""
         return np.unique(np.concatenate([curve.bends for curve in self.curves]))
 
 
@@ -204,9 +209,9 @@ class WorstCurve(PrivacyCurve):
 class GroupCurve(PrivacyCurve):
     """The curve for replacing `size` values at once, from the curve for one value (group privacy).
 
-    Take a chain of neighbors P_0, …, P_k, with k = `size`, and let η = ε/k, which may be negative.
-    Then P_i ≤ e^η P_{i+1} + δ(η) for all i, and so P_0 ≤ e^{kη} P_k + δ(η) Σ_{i<k} e^{iη}. A δ that
-    holds for ε also holds for every larger ε.
+    Let P_0, …, P_k be the laws of the view for a chain of neighboring datasets, with k = `size`.
+    Let η = ε/k, which may be negative. Then P_i ≤ e^η P_{i+1} + δ(η) for all i, and so
+    P_0 ≤ e^{kη} P_k + δ(η) Σ_{i<k} e^{iη}. A δ that holds for ε also holds for every larger ε.
     """
 
     one: PrivacyCurve
@@ -236,7 +241,9 @@ class GroupCurve(PrivacyCurve):
 
     @cached_property
     def _least(self) -> NDArray[np.float64]:
-        """The least δ of all bends up to each bend. Before the first bend it is 1."""
+        """For each bend, the least δ at this bend or an earlier one. Before the first bend, it is
+        1.
+        """
         return np.minimum.accumulate(np.concatenate([[1.0], self._chained(self.bends)]))
 
 
@@ -267,8 +274,8 @@ class ChangedCurve(PrivacyCurve):
         return self.known.bends
 
     def _epsilon(self, delta: float) -> float:
-        """The least epsilon, by the known curve's own method, which may be quicker. It is used with
-        the known δ that is allowed.
+        """The least epsilon. It is found with the known curve's own method, which may be faster,
+        for the δ that `_allowed` returns.
         """
         epsilon = self.known.epsilon(delta)
         for _ in range(20):
@@ -286,8 +293,8 @@ class ChangedCurve(PrivacyCurve):
 class NearCurve(ChangedCurve):
     """The curve of a mechanism that is close to a mechanism with a known curve.
 
-    The total variation distance of their views is at most `variation`. So the probability of each
-    event differs by at most `variation`, and δ grows by (1 + e^ε)·variation.
+    The total variation distance between their views is at most `variation`. So the probability of
+    each event differs by at most `variation`, and δ grows by at most (1 + e^ε)·variation.
     """
 
     variation: float
@@ -307,9 +314,10 @@ class NearCurve(ChangedCurve):
 class FittedCurve(ChangedCurve):
     """The curve of a mechanism that is run again until its noise fits (see `bundles`).
 
-    Let F be the event that the noise of all honest people fits. It has the same probability f for
-    all data, with 1 − f ≤ `redrawn`. Let P and Q be the laws of neighboring views, and P(y, F) and
-    Q(y, F) the probabilities of y together with F. The divergence of the views given F is
+    Let F be the event that the noise of all honest people fits. F has the same probability f for
+    all data, with 1 − f ≤ `redrawn`. Let P and Q be the laws of neighboring views, and let P(y, F)
+    and Q(y, F) be the probabilities of the view y together with F. The divergence of the views
+    given F is
 
         Σ_y (P(y, F) − e^ε Q(y, F))₊ / f ≤ (Σ_y (P(y) − e^ε Q(y))₊ + e^ε Q(not F)) / f,
 
@@ -327,7 +335,7 @@ class FittedCurve(ChangedCurve):
 
 
 def fitted_delta(deltas: Any, epsilons: Any, redrawn: float) -> Any:
-    """The δ of `FittedCurve` from the known δ. It may be above 1."""
+    """The δ of `FittedCurve`, computed from the known δ. The result may be above 1."""
     if redrawn >= 1:
         return np.ones_like(deltas)
     return (deltas + _factor(epsilons) * redrawn) / (1 - redrawn) * (1 + 1e-14)

@@ -1,17 +1,17 @@
 """How far one dishonest person can shift an answer.
 
-Notation    g is what a person's bundle adds to the unbiased answer: the answer with it, minus the
-            answer of the others alone. s⁺ and s⁻ are the largest and the smallest g of all bundles
-            that the alphabet and the size of bundles admit.
-Linear      In most protocols g = Σ e(m) + b over the messages m of a bundle. e(m) is what one
-            message adds, and b is what one more person adds, since the analyzer subtracts the
-            expected noise of everybody. With K messages, s⁺ = K·max e + b. If dummies fill up a
-            bundle, a person may also send fewer messages.
-Honesty     If a person is honest, E g is the person's value, from x_min to x_max. So a dishonest
-            person shifts the answer by up to s⁺ − x_min upwards and x_max − s⁻ downwards against
-            being honest, on average.
-Averages    A mean and a density are divided by the number n of people. n is public and taken as
-            fixed, and e and b are divided by n. A mean is measured from the lowest value.
+Notation    g is the amount that a person's bundle adds to the unbiased answer: the answer with the
+            bundle, minus the answer without this person. s⁺ and s⁻ are the largest and the smallest
+            g of all bundles that the alphabet and the bundle size allow.
+Linear      In most protocols g = Σ e(m) + b, summed over the messages m of a bundle. e(m) is the
+            amount that message m adds. b is the amount that one more person adds without any
+            message, since the analyzer subtracts each person's expected noise. With K messages,
+            s⁺ = K·max e + b. If bundles may contain dummies, a person may also send fewer messages.
+Honesty     If a person is honest, the expectation of g is the person's value, which is between
+            x_min and x_max. So, on average and compared with being honest, a dishonest person can
+            shift the answer up by s⁺ − x_min, or down by x_max − s⁻.
+Averages    A mean or a density is divided by the number n of people, and so are e and b. n is
+            public and taken as fixed. A mean is measured from the lowest value.
 """
 
 import math
@@ -33,22 +33,24 @@ MOST_MESSAGES = 2**14  # alphabets with more messages are not listed
 
 @dataclass(frozen=True, eq=False)
 class Shifts:
-    """What messages add to an answer. If the answer has several places, the numbers may be arrays.
+    """How much messages add to an answer. The places of an answer are its buckets or grid points.
+    If there are several places, the numbers may be arrays.
 
-    One message adds `most` at some places and `least` at all others. `places` are the smallest and
-    the largest number of places at which it can add `most`. `everywhere` says whether a message can
-    add `most` at all of several places, or whether one person can choose the answers of all places.
+    One message adds `most` at some places and `least` at all others. `places` holds the smallest
+    and the largest number of places at which a message can add `most`. `everywhere` is true if
+    there are several places and a message can add `most` at all of them. It is also true if one
+    person can choose the answer at every place.
     """
 
     most: Answer
     least: Answer
-    person: Answer = 0.0  # b, what one more person adds without any message
+    person: Answer = 0.0  # b: the amount that one more person adds without any message
     honest: tuple[Answer, Answer] = (0.0, 1.0)  # x_min and x_max
     places: tuple[int, int] = (1, 1)
     everywhere: bool = False
-    # The most that a message adds if others' messages are passed on because of it.
+    # The most that a message adds if it also makes the shuffler pass on other people's messages.
     over_threshold: Answer | None = None
-    # The least and the largest answer, if one message can lead to any answer.
+    # The least and the largest possible answer, if one message can lead to any answer.
     answers: tuple[float, float] | None = None
 
     def scaled(self, factor: float) -> "Shifts":
@@ -64,7 +66,8 @@ class Shifts:
         )
 
     def combined(self, weights: NDArray[np.float64]) -> "Shifts":
-        """The shifts of weighted sums of all places. Each row of `weights` is one sum.
+        """The shifts of weighted sums of all places. Each row of `weights` has the weights of one
+        sum.
 
         On average, an honest person adds x_max to one place, and nothing to the others.
         """
@@ -83,7 +86,7 @@ class Shifts:
         )
 
     def _largest(self, weights: NDArray[np.float64], most: Answer) -> NDArray[np.float64]:
-        """The largest weighted sum that one message adds: `most` at some places, else `least`."""
+        """The largest weighted sum of a message that adds `most` at some places, else `least`."""
         number = weights.shape[1]
         least = np.broadcast_to(self.least, number)
         gains = np.sort(weights * (np.broadcast_to(most, number) - least), axis=1)[:, ::-1]
@@ -94,7 +97,7 @@ class Shifts:
 
 
 def all_messages(alphabet: Alphabet) -> NDArray[Any] | None:
-    """A payload with every message of an alphabet once; None if there are too many."""
+    """A payload with every message of an alphabet once, or None if there are too many messages."""
     # `len` does not work for ranges of 2^64 numbers.
     if math.prod((c[-1] - c[0]) // c.step + 1 for c in alphabet.columns) > MOST_MESSAGES:
         return None
@@ -111,7 +114,7 @@ def end_messages(alphabet: Alphabet) -> NDArray[Any]:
 
 @dataclass(frozen=True)
 class SharedShift:
-    """How far a share of the crowd can shift the answer, if these people conspire."""
+    """How far a share of the crowd can shift the answer, if these people collude."""
 
     people: int
     up: float
@@ -120,31 +123,32 @@ class SharedShift:
 
     @property
     def up_over_error(self) -> float:
-        """The shift upwards, divided by the standard error of the answer."""
+        """The upward shift, divided by the standard error of the answer."""
         return self.up / self.standard_error if self.standard_error else math.inf
 
     @property
     def down_over_error(self) -> float:
-        """The shift downwards, divided by the standard error of the answer."""
+        """The downward shift, divided by the standard error of the answer."""
         return self.down / self.standard_error if self.standard_error else -math.inf
 
 
 @dataclass(frozen=True)
 class Influence:
-    """By how much one dishonest person can shift the answer, in the answer's own unit.
+    """How far one dishonest person can shift the answer, in the answer's own unit.
 
     `up` and `down` are the largest and the smallest number that one person can add to the answer,
-    compared with staying away. With several buckets they are those of the worst bucket.
-    `up_against_honesty` and `down_against_honesty` compare with an honest person, on average, and
-    are not negative. If `all_at_once`, one person can shift all buckets by as much at the same
-    time. If `any_answer`, one person can make the answer any number, and `up` and `down` are the
-    largest and the smallest answer.
+    compared with staying away. With several buckets, they are the numbers of the worst bucket.
+    `up_against_honesty` and `down_against_honesty` are the largest average shifts up and down,
+    compared with being honest. Neither is negative. If `all_at_once`, one person can shift all
+    buckets by these amounts at the same time. If `any_answer`, one person can make the answer any
+    number, and `up` and `down` are the largest and the smallest possible answer.
 
     `lost_message` is the largest shift if one message of an honest person is lost. It is infinite
-    if nothing is left of the answer.
+    if the answer then becomes useless.
 
-    Everybody sends `messages` messages, or a bundle of this size. The shuffler has to refuse other
-    sizes. Without that, people could send any number of messages, and nothing would be bounded.
+    Everybody sends `messages` messages, or a bundle of this size. The shuffler must refuse bundles
+    of other sizes. Otherwise, people could send any number of messages, and their influence would
+    have no bound.
     """
 
     up: float
@@ -154,10 +158,10 @@ class Influence:
     all_at_once: bool
     any_answer: bool
     lost_message: float
-    messages: float  # infinite if no size of bundles is stated
+    messages: float  # infinite if bundles are not feasible
     users: int
-    standard_error: float  # of the answer, for the worst data
-    each_more: float  # what every further dishonest person adds to `up`
+    standard_error: float  # the standard error of the answer for the worst data
+    each_more: float  # the amount that each additional dishonest person adds to `up`
 
     @classmethod
     def of(
@@ -169,7 +173,9 @@ class Influence:
         users: int,
         standard_error: float,
     ) -> "Influence":
-        """The influence of a person who sends this number of messages, or fewer and dummies."""
+        """The influence of a person who sends this number of messages. If `dummies`, some may be
+        dummies.
+        """
         low, high = shifts.honest
         if shifts.answers is not None:
             least, largest = shifts.answers
@@ -195,7 +201,7 @@ class Influence:
         )
         each_more = up
         lost = np.maximum(np.abs(shifts.most), np.abs(shifts.least))
-        if not dummies and messages == 1:  # the person is lost, too
+        if not dummies and messages == 1:  # the person's b is lost, too
             lost = np.maximum(np.abs(up), np.abs(down))
         if shifts.over_threshold is not None:
             up = lost = up - shifts.most + shifts.over_threshold
@@ -233,10 +239,14 @@ class Influence:
         }
 
     def table(self) -> Table:
-        """The influence of one person and of one person in a hundred, as a table."""
+        """The influence of one person and of one in a hundred people, as a table."""
         rows = [
-            ("one person, against staying away", self.up, self.down),
-            ("one person, against honesty", self.up_against_honesty, -self.down_against_honesty),
+            ("one person, compared with staying away", self.up, self.down),
+            (
+                "one person, compared with honesty",
+                self.up_against_honesty,
+                -self.down_against_honesty,
+            ),
         ]
         shared = self.of_share(0.01)
         if shared.people > 1:
@@ -247,7 +257,7 @@ class Influence:
             else "",
             f"One person can make {self._any_answer}." if self.any_answer else "",
             f"The standard error is {size(self.standard_error)}.",
-            f"The shuffler must refuse bundles of other sizes than {self.messages:,.0f}."
+            f"The shuffler must refuse all bundles whose size is not {self.messages:,.0f}."
             if 1 < self.messages < math.inf
             else "",
             f"If one message is lost, {self._loss}.",
@@ -266,7 +276,7 @@ class Influence:
     @property
     def _loss(self) -> str:
         if math.isinf(self.lost_message):
-            return "nothing is left of the answer"
+            return "the answer becomes useless"
         return f"the answer shifts by up to {size(self.lost_message)}"
 
     def _repr_html_(self) -> str:
@@ -278,7 +288,8 @@ class Influence:
         everywhere = " in all buckets at once" if self.all_at_once else ""
         sent = "" if self.messages == 1 else f" with {counted_messages(self.messages)}"
         return (
-            f"one dishonest person can add {size(self.down)} to {size(self.up)}{everywhere}{sent}"
+            f"one dishonest person can shift the answer by {size(self.down)} to {size(self.up)}"
+            f"{everywhere}{sent}"
         )
 
 

@@ -1,4 +1,4 @@
-"""Limits on what a person sends."""
+"""Limits on how much a person sends."""
 
 import math
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ from headcount.core.table import short
 
 
 class Sending(Protocol):
-    """What is known about the messages of a person."""
+    """An object that states how much a person sends."""
 
     @property
     def messages_per_user(self) -> float: ...
@@ -22,9 +22,9 @@ class Sending(Protocol):
 
 @dataclass(frozen=True)
 class Limits:
-    """How much a person may send. None is no limit.
+    """How much a person may send. None means that there is no limit.
 
-    `messages` limits the expected number of messages, and `slots` the size of a bundle.
+    `messages` limits the expected number of messages, and `slots` limits the size of a bundle.
     """
 
     messages: float | None = None
@@ -42,13 +42,13 @@ class Limits:
 
     @property
     def fixed(self) -> int:
-        """The largest number of messages if everybody sends the same number. It may be 0."""
+        """The largest allowed number of messages if everybody sends equally many. It may be 0."""
         most = MOST_SLOTS if self.slots is None else self.slots
         return most if self.messages is None else math.floor(min(self.messages, most))
 
     def allow(self, sending: Sending) -> bool:
-        """Whether people send no more than the limits. If bundles are not feasible, a limit on
-        slots is not kept.
+        """Whether people send no more than the limits allow. If bundles are not feasible, a limit
+        on slots is not met.
         """
         if self.messages is not None and sending.messages_per_user > self.messages:
             return False

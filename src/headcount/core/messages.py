@@ -1,9 +1,9 @@
 """The messages that people send to the analyzer.
 
 Each message is an integer, or a short row of integers. All messages of a protocol have the same
-NumPy type and the same ranges: its *alphabet*. People send different numbers of messages, so the
-messages of many people are one flat payload. Before shuffling, `counts` says how many messages each
-person sent. The shuffler keeps the payload and drops the counts.
+NumPy type and the same ranges, which are its *alphabet*. People may send different numbers of
+messages, so the messages of many people are one flat payload. Before shuffling, `counts` says how
+many messages each person sent. The shuffler keeps the payload and drops the counts.
 """
 
 from collections.abc import Iterable, Iterator
@@ -20,13 +20,13 @@ from headcount.core.table import counted
 
 @dataclass(frozen=True, init=False)
 class Alphabet:
-    """The possible messages of a protocol. A message has one or more integers, each from its own
-    range.
+    """The possible messages of a protocol. A message consists of one or more integers, each from
+    its own range.
 
-    For example, the range of a bit is `range(2)`, of a sign `range(-1, 2, 2)`, of a share
-    `range(modulus)`. A record has a range for each of its columns, and a payload of records has a
-    row for each message. A `dummy` fills up a bundle and is not counted. It lies outside the
-    ranges.
+    For example, a bit has the range `range(2)`, a sign has `range(-1, 2, 2)`, and a share has
+    `range(modulus)`. A message of several integers has a range for each column, and a payload of
+    such messages has a row for each message. A `dummy` fills up a bundle and is not counted. It
+    lies outside the ranges.
     """
 
     dtype: np.dtype[np.integer]
@@ -42,26 +42,30 @@ class Alphabet:
 
     @classmethod
     def numbers(cls, count: int, *, dummies: bool = False) -> "Alphabet":
-        """The numbers 0, …, count − 1, in the smallest type. If there is a dummy, it is `count`."""
+        """The numbers 0, …, count − 1, in the smallest sufficient type. The dummy, if any, is
+        `count`.
+        """
         dtype = np.min_scalar_type(count if dummies else count - 1).type
         return cls(dtype, range(count), dummy=(count,) if dummies else None)
 
     @classmethod
     def packed(cls, bits: int) -> "Alphabet":
-        """Rows of `bits` bits, eight in a byte. Bit i has the value 2^(i mod 8) in byte ⌊i/8⌋."""
+        """Rows of `bits` bits, packed eight to a byte. Bit i has the value 2^(i mod 8) in byte
+        ⌊i/8⌋.
+        """
         full, rest = divmod(bits, 8)
         return cls(np.uint8, *[range(256)] * full, *[range(1 << rest)] * (rest > 0))
 
     @property
     def bits(self) -> int:
-        """The number of bits that distinguish messages. It is at least 1, since sending a message
-        at all says something.
+        """The number of bits that distinguish messages. It is at least 1, since even a message with
+        only one possible content carries information.
         """
         return max(1, sum(((c[-1] - c[0]) // c.step).bit_length() for c in self.columns))
 
     @property
     def bytes_per_message(self) -> int:
-        """The bytes that one message takes in a payload."""
+        """The number of bytes that one message takes in a payload."""
         return self.dtype.itemsize * len(self.columns)
 
     def messages(self, payload: NDArray[Any]) -> NDArray[Any]:
@@ -112,12 +116,12 @@ class Alphabet:
 
 @dataclass(frozen=True, eq=False)
 class Batch:
-    """Messages of `users` people, as the analyzer gets them. They do not say who sent which.
+    """Messages of `users` people, as the analyzer gets them. Nothing says who sent which message.
 
     `secure` says whether all random bits for the messages were secure. For messages that arrive as
-    bytes this is unknown, and it is assumed. `bundled` says whether people may have drawn their
-    messages again until they fitted into a bundle. This is assumed for messages that arrive as
-    bytes.
+    bytes, this is unknown and assumed to be true. `bundled` says whether people may have drawn
+    their messages again until the messages fit into a bundle. It is assumed to be true for messages
+    that arrive as bytes.
     """
 
     payload: NDArray[Any] = field(repr=False)
@@ -128,7 +132,7 @@ class Batch:
     def __post_init__(self) -> None:
         checks.instance("payload", self.payload, np.ndarray)
         if checks.whole("users", self.users, low=-(2**63), high=2**63) < 1:
-            raise InvalidValue(f"a batch must be of at least one person, got {self.users}")
+            raise InvalidValue(f"a batch must come from at least one person, got {self.users}")
 
 
 @dataclass(frozen=True, eq=False)
@@ -136,7 +140,8 @@ class Messages(Batch):
     """Messages whose senders are still known. The payload lists the messages person by person:
     `counts[i]` messages of person i.
 
-    `messages[i]` is one person's bundle. It can be sent as bytes, and `receive` reads them.
+    `messages[i]` is the bundle of person i. `to_bytes` turns it into bytes, and `receive` reads
+    them.
     """
 
     counts: NDArray[np.integer] = field(repr=False)
@@ -151,13 +156,13 @@ class Messages(Batch):
 
     @classmethod
     def one_each(cls, payload: NDArray[Any]) -> "Messages":
-        """Messages of people who sent one each."""
+        """Messages of people who sent one message each."""
         # A broadcast 1 takes no memory, even for a large crowd.
         return cls(payload, len(payload), np.broadcast_to(np.int64(1), len(payload)))
 
     @classmethod
     def join(cls, parts: Iterable["Messages"]) -> "Messages":
-        """The messages of several groups of people as messages of one group."""
+        """The messages of several groups of people, joined into one group."""
         listed = list(parts)
         if not listed:
             raise InvalidValue("there must be messages of at least one person to join, got none")
@@ -170,7 +175,9 @@ class Messages(Batch):
         )
 
     def plus(self, people: NDArray[np.integer], extra: NDArray[Any]) -> "Messages":
-        """These messages and more: `extra[j]` is from person `people[j]`. `people` is sorted."""
+        """These messages and `extra`. Person `people[j]` also sent `extra[j]`, and `people` is
+        sorted.
+        """
         if not len(people):
             return self
         starts = np.flatnonzero(np.diff(people, prepend=-1))  # where each sender's extras begin
@@ -183,8 +190,8 @@ class Messages(Batch):
         return replace(self, payload=payload, counts=counts)
 
     def only_single(self) -> "Messages":
-        """Only the messages of people who sent exactly one. A person who sends several could lift a
-        rare message to the least number of copies.
+        """Only the messages of people who sent exactly one message. A person who sends several
+        copies could lift a rare message to the number of copies that the shuffler passes on.
         """
         single = self.counts <= 1
         payload = self.payload[np.repeat(single, self.counts)]
@@ -192,11 +199,11 @@ class Messages(Batch):
 
     @classmethod
     def receive(cls, data: bytes, alphabet: Alphabet) -> "Messages":
-        """One person's bundle, read from the bytes of `to_bytes`."""
+        """One person's bundle, read from the bytes that `to_bytes` wrote."""
         size = alphabet.bytes_per_message
         if len(data) % size:
             raise InvalidValue(
-                f"a bundle must be whole messages of {counted(size, 'byte')}, "
+                f"a bundle must consist of whole messages of {counted(size, 'byte')}, "
                 f"got {counted(len(data), 'byte')}"
             )
         payload = np.frombuffer(data, alphabet.dtype.newbyteorder("<")).astype(alphabet.dtype)
@@ -208,7 +215,7 @@ class Messages(Batch):
     def to_bytes(self) -> bytes:
         """One person's bundle as bytes: its messages, little-endian, and nothing else."""
         if self.users != 1:
-            raise InvalidValue(f"a bundle must be one person's, got {self.users} people's")
+            raise InvalidValue(f"a bundle must come from one person, got {self.users} people")
         wire = self.payload.dtype.newbyteorder("<")
         return self.payload.astype(wire, copy=False).tobytes()
 
@@ -230,8 +237,8 @@ class Messages(Batch):
 
 
 def _sums_through(counts: NDArray[np.integer], places: NDArray[np.integer]) -> NDArray[np.int64]:
-    """The sum of all counts up to and including each place. If there are few places, it is computed
-    by blocks.
+    """The sum of all counts up to and including each place. If there are few places, the sums are
+    computed by blocks.
     """
     size = 256
     if len(places) * size > len(counts):

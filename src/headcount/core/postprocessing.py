@@ -1,17 +1,18 @@
-"""Steps that change an answer after it is private, by name. They cost no privacy.
+"""Named steps that change a private answer. They cost no privacy.
 
 Estimates are unbiased. So they may be negative, and their sum may differ from the size of the
-crowd. A step makes them possible numbers, but also biased. The result names the step, and
-`unbiased_value` does not change.
+crowd. A step turns them into possible answers, but makes them biased. The result names the step,
+and `unbiased_value` does not change.
 
 - clip moves every number to the nearest possible number.
 - norm-sub is for histograms. It sets negative numbers to 0, and adds the same number to all others,
-  so that the sum is the size of the crowd. It repeats this until no number is negative (Wang,
+  so that the sum is the size of the crowd. It repeats both until no number is negative (Wang,
   Lopuhaä-Zwakenberg et al. 2020).
-- simplex is for histograms. It takes the nearest numbers, in squared distance, that add up to the
-  size of the crowd and are not negative. This is the same as norm-sub, unless the sum of the
-  positive numbers is less than the size of the crowd.
-- density takes the nearest density, in squared distance, that is not negative and integrates to 1.
+- simplex is for histograms. It takes the nearest histogram, in squared distance, that is not
+  negative and adds up to the size of the crowd. The result is the same as with norm-sub, unless the
+  sum of the positive numbers is less than the size of the crowd.
+- density is for densities. It takes the nearest density, in squared distance, that is not negative
+  and integrates to 1.
 """
 
 import numpy as np
@@ -42,8 +43,8 @@ def postprocessed(
     limits: tuple[float, float],
     total: float | None,
 ) -> NDArray[np.float64]:
-    """The values of a task after a step. Clip moves them within the limits. All other steps
-    make them add up to the total, which must be known.
+    """The values of an answer after a step. The step clip moves them into the limits. All other
+    steps make them add up to the total, which must be known.
     """
     check_step(name, task)
     if name == "clip":
@@ -53,7 +54,9 @@ def postprocessed(
         )
         return clipped
     if total is None:
-        raise InvalidParameter(f"{name} needs buckets for all people, got open buckets")
+        raise InvalidParameter(
+            f"{name} needs a histogram with buckets for everybody, got an open histogram"
+        )
     return _norm_sub(values, total) if name == "norm-sub" else _simplex(values, total)
 
 

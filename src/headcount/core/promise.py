@@ -16,8 +16,8 @@ def promise(
     honest: int | None = None,
     relies_on: str = "",
 ) -> Guarantee:
-    """The guarantee at the budget's ε, or at a smaller ε. By default it relies on all honest people
-    of the crowd, and on what is usual for its trust model.
+    """The guarantee at the budget's ε, or at a smaller ε. By default, it relies on all honest
+    people of the crowd and on the usual assumptions of its trust model.
     """
     return Guarantee(
         epsilon=protocol.budget.epsilon if epsilon is None else epsilon,
@@ -31,15 +31,15 @@ def promise(
 
 
 def promise_alone(protocol: Protocol) -> Guarantee:
-    """The guarantee of a local protocol. It is about one person's messages alone."""
+    """The guarantee of a local protocol. It covers one person's messages alone."""
     epsilon = min(protocol.budget.epsilon, protocol.local_epsilon)
     return promise(protocol, "largest ratio of the randomizer's law", epsilon=epsilon)
 
 
 def paper_is_not_private(protocol: Protocol) -> Infeasible:
-    """The error for a paper's parameters that do not keep the budget."""
+    """The error for a protocol if the parameters of its paper exceed the budget."""
     return Infeasible(
-        f"the paper's parameters for {protocol.name} do not keep epsilon="
+        f"the paper's parameters for {protocol.name} do not satisfy epsilon="
         f"{short(protocol.budget.epsilon)}, delta={short(protocol.budget.delta)} with "
         f"{protocol.crowd.honest} honest people; the exact calibration does"
     )

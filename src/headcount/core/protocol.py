@@ -1,13 +1,12 @@
-"""A protocol: what each party does, and which privacy is proven.
+"""A protocol: the role of each party, and the privacy that is proven.
 
     values ──randomize──▶ messages ──shuffle──▶ batch ──tally──▶ tally ──estimate──▶ estimate
              randomizer             shuffler           estimator
 
 A protocol calibrates objects for a task, a budget and a crowd: the `Randomizer` that each person
 runs, the `Estimator` that the analyzer runs, and the `Shuffler` if it does more than mixing. The
-protocol also states the privacy of all together. Everything else follows from these statements, and
-is written here once.
-`docs/adding-a-protocol.md` has a skeleton.
+protocol also states the privacy of all three together. All other methods follow from these, and are
+defined here once. `docs/adding-a-protocol.md` has a skeleton.
 """
 
 import math
@@ -43,9 +42,10 @@ Calibration: TypeAlias = Literal["exact", "paper"]
 
 @dataclass(frozen=True)
 class Protocol(ABC):
-    """A randomizer and an estimator for one task, budget and crowd, with their privacy.
+    """A randomizer and an estimator for one task, budget and crowd, with their privacy guarantee.
 
-    `calibration="paper"` uses the closed form of the paper instead of the exact computation.
+    `calibration="paper"` uses the closed-form parameters of the protocol's paper instead of the
+    exact computation.
     """
 
     name: ClassVar[str]
@@ -66,7 +66,7 @@ class Protocol(ABC):
             raise other_task(self.task, type(self), *self.tasks)
         checks.choice("calibration", self.calibration, ("exact", "paper"))
         self.check_options()
-        _ = self.randomizer, self.estimator  # a budget that cannot be met is refused now
+        _ = self.randomizer, self.estimator  # this refuses a budget that cannot be met
         check_users(self, self.crowd.users)
 
     def __getstate__(self) -> dict[str, Any]:
@@ -76,25 +76,25 @@ class Protocol(ABC):
         proof = ("curve", "guarantee", "bundled_guarantee", "influence")
         return {name: state for name, state in vars(self).items() if name not in proof}
 
-    # What a protocol states ---------------------------------------------------------------------
+    # Methods that a protocol defines ------------------------------------------------------------
 
     def check_options(self) -> None:
-        """Refuse options that are wrong. Task, budget and crowd have been checked before."""
+        """Refuse invalid options. The task, the budget and the crowd have already been checked."""
         return
 
     @property
     @abstractmethod
     def randomizer(self) -> Randomizer:
-        """What each person runs. `Infeasible` if the budget cannot be met."""
+        """The randomizer that each person runs. A budget that cannot be met raises `Infeasible`."""
 
     @property
     @abstractmethod
     def estimator(self) -> Estimator:
-        """What the analyzer runs."""
+        """The estimator that the analyzer runs."""
 
     @property
     def shuffler(self) -> Shuffler:
-        """What the shuffler does. By default it only mixes."""
+        """The shuffler of this protocol. By default, it only mixes."""
         return Shuffler()
 
     @property
@@ -105,7 +105,7 @@ class Protocol(ABC):
     @property
     @abstractmethod
     def curve(self) -> PrivacyCurve:
-        """The privacy curve: δ for every ε, over all neighbors and in both directions."""
+        """The privacy curve: the largest δ over all neighbors, in both directions, for every ε."""
 
     @property
     @abstractmethod
@@ -115,30 +115,32 @@ class Protocol(ABC):
     @property
     @abstractmethod
     def local_epsilon(self) -> float:
-        """The ε that is left if shuffler and analyzer collude; `inf` if none is left."""
+        """The ε that still holds if the shuffler and the analyzer collude. It is `inf` if none
+        holds.
+        """
 
     @classmethod
     def settings_within(
         cls, task: Task, budget: Budget, crowd: Crowd, limits: Limits
     ) -> Iterator[dict[str, Any]]:
-        """Settings of the options to try if there are limits on what a person sends.
+        """The option settings to try if there are limits on how much a person sends.
 
         They must include the best settings within the limits, or the nearest settings if none are
-        within the limits. Other settings do no harm. By default no option trades messages for
-        error.
+        within the limits. Other settings do no harm. By default, only the default options are
+        tried, since no option trades messages for error.
         """
         yield {}
 
-    # What follows -------------------------------------------------------------------------------
+    # Methods that follow from them --------------------------------------------------------------
 
     @classmethod
     def answers(cls, task: Task) -> bool:
-        """Whether the protocol can answer such a task."""
+        """Whether the protocol can answer this task."""
         return isinstance(task, cls.tasks) and (cls.open_buckets or not task.open_values)
 
     @property
     def alphabet(self) -> Alphabet:
-        """The messages that people send."""
+        """The possible messages."""
         return self.randomizer.alphabet
 
     @property
@@ -148,19 +150,19 @@ class Protocol(ABC):
 
     @property
     def shuffler_duties(self) -> str:
-        """What the shuffler does, in words: "mix", "mix and withhold", "mix and add dummies".
+        """The duties of the shuffler, in words: "mix", "mix and withhold", "mix and add dummies".
 
-        It is "none" in central and local trust, where there is no shuffler.
+        The text is "none" in central and local trust, where there is no shuffler.
         """
         return self.shuffler.duties if self.trust is Trust.SHUFFLE else "none"
 
     def law(self, value: Any) -> BundleLaw | None:
-        """The exact law of one person's messages, by the encoded value: see `Randomizer.law`."""
+        """The exact law of one person's messages for an encoded value: see `Randomizer.law`."""
         return self.randomizer.law(value)
 
     @cached_property
     def slots(self) -> int:
-        """The least size of bundles that the budget allows."""
+        """The smallest bundle size that the budget allows."""
         slots = least_slots(self.randomizer, self.curve, self.budget, self.crowd.honest)
         if slots is None:
             raise Infeasible(
@@ -171,12 +173,15 @@ class Protocol(ABC):
 
     @property
     def sealed_bytes(self) -> int:
-        """The number of bytes that a person sends if each message of a bundle is sealed."""
+        """The number of bytes that a person sends if each message of a bundle is sealed
+        (encrypted).
+        """
         return self.slots * sealed_size(self.alphabet)
 
     @cached_property
     def bundled_guarantee(self) -> Guarantee:
-        """The guarantee if people send bundles of the least size. Estimates from bundles state it.
+        """The guarantee if people send bundles of the smallest size. Estimates from bundles state
+        this guarantee.
 
         Messages that do not fit into a bundle are drawn again, which changes their law a little.
         """
@@ -187,9 +192,11 @@ class Protocol(ABC):
 
     @cached_property
     def influence(self) -> Influence:
-        """By how much one dishonest person can shift the answer for the built crowd.
+        """How far one dishonest person can shift the answer of the crowd that the protocol was
+        built for.
 
-        If people send different numbers of messages, this is for bundles of the least size.
+        If people send different numbers of messages, everybody is assumed to send a bundle of the
+        smallest size.
         """
         users, fixed = self.crowd.users, self.randomizer.fixed_messages
         return Influence.of(
@@ -203,10 +210,10 @@ class Protocol(ABC):
     def bundle(
         self, value: Any, source: Source | None = None, *, slots: int | None = None
     ) -> Messages:
-        """One person's messages, filled up with dummies to hide their number.
+        """One person's messages, padded with dummies to hide their number.
 
-        The bundles of all people must have the same size. It is `slots`, or by default the least
-        size that the budget allows. A `source` of random bits must be given.
+        The bundles of all people must have the same size. This size is `slots`, or by default the
+        smallest size that the budget allows. A `source` of random bits must be given.
         """
         encoded = self.task.encode([value])
         source = _checked(source)
@@ -237,8 +244,8 @@ class Protocol(ABC):
     def estimate(self, tally: Tally, source: Source | None = None) -> Estimate:
         """The private answer.
 
-        Only central trust and analyzers who add noise use `source`, since the noise is added now.
-        There every call is a new release. The default source is secure.
+        The source is used only in central trust and by analyzers that add noise. In these cases,
+        the noise is drawn here, and every call is a new release. By default, the source is secure.
         """
         checks.instance("tally", tally, Tally)
         if source is not None:
@@ -267,9 +274,10 @@ class Protocol(ABC):
     def simulate(self, counts: Counts, source: Source) -> Tally:
         """A random tally for a crowd with these values, without making the messages.
 
-        `counts[v]` people hold value v. For numbers it is a mapping {value: people}. The tally has
-        the same law as a tally of messages, up to a negligible total variation: see
-        `randomness.totals`. The shuffler has withheld and added what the protocol asks for.
+        `counts[v]` people hold value v. For numbers within bounds, `counts` maps values to numbers
+        of people. The tally has the same law as a tally of messages, up to a negligible total
+        variation: see `randomness.totals`. If the protocol asks the shuffler to withhold or add
+        messages, the tally reflects this.
         """
         held = self.task.holding(counts)
         drawn = self.estimator.simulate(held, _checked(source))
@@ -279,10 +287,10 @@ class Protocol(ABC):
     def standard_error(self, counts: Counts | None = None) -> float:
         """The root mean squared error of the estimate, due to privacy noise.
 
-        Everybody is assumed to follow the protocol. `counts[v]` people hold value v; for numbers it
-        is a mapping {value: people}. Without counts, it is the error for the worst data of
-        `crowd.users` people. For a histogram it is the error of the worst bucket. Random rounding
-        of numbers is included.
+        Everybody is assumed to follow the protocol. `counts[v]` people hold value v. For numbers
+        within bounds, `counts` maps values to numbers of people. Without counts, the result is the
+        error for the worst data of `crowd.users` people. For a histogram, it is the error of the
+        worst bucket. Random rounding of numbers is included.
         """
         if counts is None:
             return self.estimator.standard_error(self.crowd.users, None)
@@ -290,10 +298,10 @@ class Protocol(ABC):
         return self.estimator.standard_error(held.users, held)
 
     def margin(self, confidence: float = 0.95) -> float:
-        """The "plus or minus": half the length of an interval, for the worst data.
+        """The "plus or minus": half the length of the interval for the worst data.
 
         Everybody is assumed to follow the protocol. The margin is at most half of the possible
-        range. For a density it includes privacy noise alone.
+        range. For a density, it includes privacy noise alone.
         """
         confidence, users = checks.confidence(confidence), self.crowd.users
         margins = (
@@ -305,7 +313,7 @@ class Protocol(ABC):
 
 
 def option_names(kind: type[Protocol]) -> tuple[str, ...]:
-    """The names of a protocol's options: all fields but task, budget and crowd."""
+    """The names of a protocol's options: all fields except the task, the budget and the crowd."""
     given = ("task", "budget", "crowd")
     return tuple(field.name for field in fields(kind) if field.name not in given)
 
@@ -318,14 +326,15 @@ def tally_of(
     secure: bool,
     bundled: bool = False,
 ) -> Tally:
-    """Counts as a tally of this protocol."""
+    """A tally of this protocol with these counts."""
     return Tally(counts, users, protocol.name, protocol.estimator.tally_modulus, secure, bundled)
 
 
 def passed_on(protocol: Protocol, tally: Tally, source: Source) -> Tally:
-    """The tally of what the shuffler passes on, for a tally of what all people sent.
+    """The tally of the messages that the shuffler passes on, computed from the tally of all
+    messages.
 
-    A tally of what the shuffler has passed on stays as it is.
+    A tally of messages that the shuffler has already passed on does not change.
     """
     shuffler = protocol.shuffler
     if shuffler.adds and not tally.noises:
@@ -338,8 +347,8 @@ def passed_on(protocol: Protocol, tally: Tally, source: Source) -> Tally:
 
 
 def has_noise(protocol: Protocol, sent: int, users: int) -> bool:
-    """Whether this number of messages includes a shuffler's noise. Refuse a number that these
-    people and the shuffler cannot have sent.
+    """Whether this number of messages includes the shuffler's noise. A number that these people and
+    the shuffler cannot have sent is refused.
     """
     each, shuffler = protocol.randomizer.fixed_messages, protocol.shuffler
     if not each or sent == each * users:
@@ -353,14 +362,14 @@ def has_noise(protocol: Protocol, sent: int, users: int) -> bool:
 
 
 def other_task(task: Task, kind: type[Protocol], *answered: type[Task]) -> InvalidParameter:
-    """The error for a task that a protocol does not answer. It answers those in `answered`."""
+    """The error for a task that a protocol does not answer. It answers the tasks in `answered`."""
     closed = ", with all buckets declared" if task.open_values and not kind.open_buckets else ""
     names = " or ".join(one.name for one in answered)
     return InvalidParameter(f"`task` must be a {names}{closed} for {kind.name}, got {task}")
 
 
 def check_users(protocol: Protocol, users: int) -> None:
-    """Refuse a crowd that the guarantee does not cover, or for which the tally has no room."""
+    """Refuse a crowd that is too small for the guarantee or too large for the estimator."""
     users = checks.whole("users", users, low=-(2**63), high=2**63)
     if users < protocol.crowd.users:
         raise CrowdMismatch(
@@ -371,16 +380,16 @@ def check_users(protocol: Protocol, users: int) -> None:
     most = protocol.estimator.most_users
     if users > most:
         raise CrowdMismatch(
-            f"{protocol.name} holds at most {counted_people(most)}, got {users:,}"
+            f"{protocol.name} can handle at most {counted_people(most)}, got {users:,}"
             if not protocol.shuffler.withholds
             # With more dishonest people, a rare message could reach the least number of copies.
-            else f"{protocol.name} must know how many may be dishonest: it was built for "
-            f"{counted_people(most)}, got {users:,}"
+            else f"{protocol.name} must know how many people may be dishonest, and was "
+            f"built for at most {counted_people(most)}, got {users:,}"
         )
 
 
 def check_crowd(protocol: Protocol, crowd: Crowd) -> None:
-    """Like `check_users`; also refuse fewer honest people than the guarantee relies on."""
+    """Like `check_users`, but also refuse a crowd with too few honest people for the guarantee."""
     check_users(protocol, crowd.users)
     needed = min(protocol.guarantee.honest, protocol.crowd.honest)
     if protocol.trust is Trust.SHUFFLE and crowd.honest < needed:
@@ -392,7 +401,7 @@ def check_crowd(protocol: Protocol, crowd: Crowd) -> None:
 
 
 def _most_messages(protocol: Protocol) -> float:
-    """The most messages of one person if everybody sends a bundle. Infinite without bundles."""
+    """The largest number of messages in a bundle. It is infinite if bundles are not feasible."""
     try:
         return protocol.slots
     except Infeasible:
@@ -402,7 +411,7 @@ def _most_messages(protocol: Protocol) -> float:
 def _checked(source: Source | None) -> Source:
     if not isinstance(source, Source):
         raise InvalidParameter(
-            f"`source` must be a SecureSource or a Source, got {checks.shown(source)}"
+            f"`source` must be a SecureSource or another Source, got {checks.shown(source)}"
         )
     return source
 
@@ -410,7 +419,7 @@ def _checked(source: Source | None) -> Source:
 def _check_tally(protocol: Protocol, tally: Tally) -> None:
     name, estimator = protocol.name, protocol.estimator
     if tally.protocol != name:
-        raise InvalidValue(f"a tally must be of {name}, got one of {tally.protocol}")
+        raise InvalidValue(f"a tally must come from {name}, got a tally from {tally.protocol}")
     if tally.modulus != estimator.tally_modulus:
         raise InvalidValue(
             f"a tally of {name} must be modulo {estimator.tally_modulus}, got {tally.modulus}"
@@ -418,7 +427,7 @@ def _check_tally(protocol: Protocol, tally: Tally) -> None:
     if tally.counts.size != estimator.tally_size or tally.counts.min() < 0:
         raise InvalidValue(
             f"a tally of {name} must be {counted(estimator.tally_size, 'count')}, none negative, "
-            f"got {tally.counts.size} with a smallest count of {tally.counts.min(initial=0)}"
+            f"got {tally.counts.size}, of which the smallest is {tally.counts.min(initial=0)}"
         )
     _check_withheld(protocol, tally)
     if not protocol.shuffler.adds:
@@ -438,12 +447,12 @@ def _check_tally(protocol: Protocol, tally: Tally) -> None:
 
 
 def _check_withheld(protocol: Protocol, tally: Tally) -> None:
-    """Refuse rare messages: the shuffler had to withhold them, since few people sent them."""
+    """Refuse rare messages. The shuffler should have withheld them, since few people sent them."""
     least = protocol.shuffler.least_copies
     rare = tally.counts[(tally.counts > 0) & (tally.counts < least)]
     if rare.size:
         raise InvalidValue(
             f"the shuffler must withhold messages of {protocol.name} with fewer than "
-            f"{least} copies, got {rare[0]} copies of one",
+            f"{least} copies, got a message with {rare[0]} copies",
             hint="pass the protocol to shuffle",
         )

@@ -1,7 +1,7 @@
 """The part of a protocol that the shuffler runs.
 
-Every shuffler mixes: it removes senders and order from messages. Some protocols ask for more. The
-shuffler may have to withhold rare messages, or to add noise messages of its own.
+Every shuffler mixes: it removes the senders and the order of messages. Some protocols ask for more.
+The shuffler may have to withhold rare messages, or to add noise messages of its own.
 """
 
 from collections.abc import Mapping
@@ -18,9 +18,11 @@ from headcount.core.source import Source
 
 
 class Noise(NamedTuple):
-    """The messages that a shuffler adds. If `alone`, it throws away the messages of all people."""
+    """The messages that a shuffler adds. If `alone`, the shuffler discards the messages of all
+    people.
+    """
 
-    messages: Any  # a payload when it is drawn, and a `Bundle` in a law
+    messages: Any  # a payload if the noise was drawn, or a `Bundle` in a `NoiseLaw`
     alone: bool = False
 
 
@@ -29,18 +31,18 @@ NoiseLaw: TypeAlias = Mapping[tuple[Bundle, bool], Fraction]
 
 @dataclass(frozen=True)
 class Shuffler:
-    """What the shuffler does for a protocol. By default it only mixes.
+    """The shuffler of a protocol. By default, it only mixes.
 
-    Messages with fewer than `least_copies` copies are withheld, for protocols that hide rare values
-    in this way. If `least_copies` is above 1, a person who sends several messages is left out,
-    because their copies could make a rare message pass.
+    Messages with fewer than `least_copies` copies are withheld, which hides rare values. If
+    `least_copies` is above 1, a person who sends several messages is left out, because this
+    person's copies could make a rare message pass.
     """
 
     least_copies: int = 1
 
     @property
     def duties(self) -> str:
-        """What the shuffler does, in words."""
+        """The duties of the shuffler, in words."""
         if self.adds:
             return "mix and add dummies"
         return "mix and withhold" if self.withholds else "mix"
@@ -66,19 +68,20 @@ class Shuffler:
         return False
 
     def fits(self, users: int, messages: int) -> bool:
-        """Whether the shuffler may pass on this number of messages, including those of all people.
+        """Whether the shuffler may pass on this number of messages, including the messages of
+        people.
 
-        Only shufflers that add noise are asked.
+        This is called only for shufflers that add noise.
         """
         return True
 
     def noise(self, users: int, source: Source) -> Noise:
-        """The noise messages for a crowd. Only shufflers that add noise are asked."""
+        """The noise messages for a crowd. This is called only for shufflers that add noise."""
         raise NotImplementedError(f"{type(self).__name__} adds no messages")
 
     def noise_law(self, users: int) -> NoiseLaw | None:
-        """The exact law of `noise`, whose outcomes are pairs of messages and `Noise.alone`. None if
-        it is too long to list.
+        """The exact law of `noise`, or None if the law is too long to list. Each outcome is a pair
+        (messages, alone), as in `Noise`.
         """
         return {((), False): Fraction(1)}
 

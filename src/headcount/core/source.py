@@ -10,8 +10,8 @@ from numpy.typing import DTypeLike, NDArray
 class Source(ABC):
     """A stream of independent fair bits. `headcount.randomness` has a secure and a seeded source.
 
-    `secure` says that nobody can know or guess the bits. Results from other bits are not private.
-    Messages, tallies, estimates and guarantees have an attribute of the same name.
+    `secure` says that nobody can know or guess the bits. Results from bits that are not secure are
+    not private. Messages, tallies, estimates and guarantees have an attribute of the same name.
     """
 
     secure: bool = False
@@ -21,16 +21,16 @@ class Source(ABC):
         """Overwrite a contiguous buffer with random bytes."""
 
     def part(self, number: int) -> "Source":
-        """A source for a numbered part of the work. No other part has the same bits, so parts can
-        be done anywhere and in any order.
+        """A source for a numbered part of the work. No two parts share their bits, so parts can be
+        processed anywhere and in any order.
 
-        By default it is the source itself. Then the parts must be done one after another.
+        By default, it is the source itself. Then the parts must be processed one after another.
         """
         return self
 
     def owe(self, variation: float) -> None:  # noqa: B027
-        """Tell the source that a draw was only approximate: its total variation distance to the
-        exact law is at most `variation`. See `Owing`.
+        """Tell the source that a draw was only approximate. The total variation distance between
+        the draw and the exact law is at most `variation`. See `Owing`.
         """
 
     def integers(self, count: int, dtype: DTypeLike) -> NDArray[Any]:

@@ -1,4 +1,4 @@
-"""Tables for people: rows with a title and notes, as text or as HTML.
+"""Tables for human readers: rows with a title and notes, as text or as HTML.
 
 The method `table()` of a result decides what the result shows. A terminal, a notebook and `print`
 all show this table.
@@ -16,8 +16,8 @@ _STYLE = "text-align:{};padding:0.15em 0.9em 0.15em 0;white-space:nowrap"
 class Table:
     """Rows of words and numbers.
 
-    The first `words` columns are aligned to the left, and so is the last one if it draws `bars`.
-    The other columns are numbers, and are aligned to the right.
+    The first `words` columns are aligned to the left, and so is the last column if it shows `bars`.
+    The other columns contain numbers, and are aligned to the right.
     """
 
     columns: tuple[str, ...]
@@ -26,7 +26,7 @@ class Table:
     notes: tuple[str, ...] = ()
     words: int = 1
     bars: bool = False
-    spare: tuple[str, ...] = ()  # columns that may be dropped to save room, the first one first
+    spare: tuple[str, ...] = ()  # columns that may be dropped to save room, in this order
 
     def within(self, width: int) -> "Table":
         """The table without some of the spare columns, so that it fits the width. If it cannot fit,
@@ -59,7 +59,7 @@ class Table:
         return column < self.words or (self.bars and column == len(self.columns) - 1)
 
     def lines(self) -> list[str]:
-        """Heading and rows."""
+        """The heading and the rows, as lines of text."""
         return [
             _GAP.join(
                 cell.ljust(width) if self._is_left(at) else cell.rjust(width)
@@ -96,9 +96,9 @@ class Table:
 
 
 def number(value: float, error: float = 1.0) -> str:
-    """A number with as many digits as its error allows.
+    """A number with no more digits than its error justifies.
 
-    It shows two digits of the error, or one digit after the point if the error is large.
+    It is rounded to two digits of the error, or to one decimal place if the error is large.
     """
     if not math.isfinite(value):
         return "none" if math.isnan(value) else "∞"
@@ -120,14 +120,19 @@ def counted_people(count: int, which: str = "") -> str:
 
 
 def size(value: float) -> str:
-    """A number with four digits. Larger numbers show all digits before the point."""
+    """A number with four significant digits. Large numbers show all digits before the decimal
+    point.
+    """
     if not math.isfinite(value):
         return number(value)
     return f"{value:,.0f}" if abs(value) >= 1e4 and abs(value) < 1e15 else short(value, 4)
 
 
 def short(value: float, digits: int = 6) -> str:
-    """A number with a few digits, as people write it: 1e-6 and 1e30, and 0 instead of −0."""
+    """A number with a few significant digits, as people write it: 1e-6, not 1e-06.
+
+    −0 becomes 0.
+    """
     return _plain(f"{value:z.{digits}g}")
 
 

@@ -12,12 +12,14 @@ from headcount.core.table import counted
 
 @dataclass(frozen=True, eq=False)
 class Tally:
-    """Counts over the messages of `users` people. The tally of several crowds is the sum of theirs.
+    """Counts of the messages of `users` people. The tally of several crowds is the sum of their
+    tallies.
 
     If messages are shares modulo some number up to 2^63, this number is the `modulus`, and counts
-    are added modulo it. Otherwise counts are plain numbers. `secure` and `bundled` have the same
-    meaning as in a `Batch`. `noises` says how often a shuffler has added noise messages, and
-    `noised_users` to the messages of how many people. By default these are all people.
+    are added modulo this number. Otherwise, counts are plain integers. `secure` and `bundled` have
+    the same meaning as in a `Batch`. `noises` is the number of times that a shuffler has added
+    noise messages. `noised_users` is the number of people whose messages have such noise. If it is
+    None and there is noise, the messages of all people have noise.
     """
 
     counts: NDArray[np.int64]
@@ -37,7 +39,7 @@ class Tally:
                 f"got {counted(self.counts.ndim, 'dimension')} of {self.counts.dtype}"
             )
         if checks.whole("users", self.users, low=-(2**63), high=2**63) < 1:
-            raise InvalidValue(f"a tally must be of at least one person, got {self.users}")
+            raise InvalidValue(f"a tally must come from at least one person, got {self.users}")
 
     def __add__(self, other: "Tally") -> "Tally":
         mine, others = (
@@ -45,7 +47,7 @@ class Tally:
         )
         if mine != others:
             raise InvalidValue(
-                f"tallies must be of one protocol to be added, got {mine} and {others}"
+                f"tallies must come from the same protocol to be added, got {mine} and {others}"
             )
         return replace(
             self,
@@ -58,7 +60,7 @@ class Tally:
         )
 
     def noised(self, added: NDArray[np.int64], *, alone: bool, secure: bool) -> "Tally":
-        """The tally with a shuffler's noise. If `alone`, the messages of people are thrown away."""
+        """The tally with a shuffler's noise. If `alone`, the messages of people are discarded."""
         counts = added if alone else self._plus(added)
         return replace(
             self,
@@ -77,6 +79,6 @@ class Tally:
     def _plus(self, counts: NDArray[np.int64]) -> NDArray[np.int64]:
         total = self.counts + counts
         if self.modulus is not None:
-            # The sum of two residues below 2^63 fits into 64 bits without a sign.
+            # The sum of two residues below 2^63 fits into an unsigned 64-bit integer.
             total = (total.view(np.uint64) % np.uint64(self.modulus)).view(np.int64)
         return total

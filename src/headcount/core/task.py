@@ -1,6 +1,6 @@
 """A task: the question about the crowd, and the values that people may hold.
 
-The package `core/tasks` has the tasks themselves. `core/tasks/registry.py` has a line for each.
+The package `core/tasks` has the tasks themselves, and `core/tasks/registry.py` lists them.
 """
 
 from abc import ABC, abstractmethod
@@ -21,16 +21,16 @@ from headcount.core.values import array_of_counts, evenly
 if TYPE_CHECKING:
     from headcount.core.tasks.bounded import Bounded
 
-# How many people hold each value. For numbers within bounds it is a mapping from values to counts:
-# {0.5: 1000, 2: 300}.
+# The number of people who hold each value. For numbers within bounds, this is a mapping from values
+# to counts: {0.5: 1000, 2: 300}.
 Counts: TypeAlias = ArrayLike | Mapping[float, int]
-# What kind of values people hold. Bools count as whole numbers.
+# The kind of values that people hold. Bools count as whole numbers.
 ValueKind: TypeAlias = Literal["words", "whole numbers", "real numbers"]
 
 
 @dataclass(frozen=True, eq=False)
 class Holding:
-    """What a crowd holds: counts[j] people hold the encoded value values[j]."""
+    """The values of a crowd: `counts[j]` people hold the encoded value `values[j]`."""
 
     values: NDArray[Any]
     counts: NDArray[np.int64]
@@ -43,9 +43,10 @@ class Holding:
 class Task(ABC):
     """A question about a crowd. Protocols see people's values only after `encode`.
 
-    If protocols smooth the answer, `smoothness` says how often the answer can be differentiated.
-    The errors that protocols state are then those of privacy noise, and they differ from point to
-    point. `postprocessing` names the steps of `core.postprocessing` that make sense for the answer.
+    If protocols smooth the answer, `smoothness` says how often the answer can be differentiated. In
+    that case, the errors that protocols state include privacy noise alone, and differ from point to
+    point. `postprocessing` lists the names of the steps in `core.postprocessing` that make sense
+    for the answer.
     """
 
     name: ClassVar[str]
@@ -53,7 +54,7 @@ class Task(ABC):
     estimate_class: ClassVar[type[Estimate]] = Estimate  # what an answer can be asked
     smoothness: float | None = None
 
-    # What people may hold -----------------------------------------------------------------------
+    # Values that people may hold ----------------------------------------------------------------
 
     @property
     @abstractmethod
@@ -65,11 +66,13 @@ class Task(ABC):
         """People's values in the form that protocols take.
 
         Raises `InvalidValue` if a value is outside the domain. The result may share memory with
-        `values`. `first` is the number of people before these, for the text of the error.
+        `values`. `first` is the number of people who come before these. The error message uses it.
         """
 
     def fits(self, values: NDArray[Any]) -> NDArray[np.bool_]:
-        """Which of these values a person may hold. By default, this tries to encode each alone."""
+        """Which of these values a person may hold. By default, each value is tested by encoding it
+        alone.
+        """
 
         def alone(value: NDArray[Any]) -> bool:
             try:
@@ -83,16 +86,16 @@ class Task(ABC):
     @property
     def allowed(self) -> str:
         """The values that a person may hold, in words that complete "every value must be …"."""
-        return f"one that a {self.name} takes"
+        return f"a value that a {self.name} accepts"
 
     @property
     def value_kind(self) -> ValueKind:
-        """The kind of people's values. By default, whole numbers such as 0 for no and 1 for yes."""
+        """The kind of people's values. By default, they are whole numbers, such as 0 for no."""
         return "whole numbers"
 
     @property
     def listed_values(self) -> Sequence[int | str] | None:
-        """All values in the order of their codes. None if values are not a list of labels."""
+        """All values in the order of their codes, or None if values are not a list of labels."""
         return None
 
     @property
@@ -101,10 +104,15 @@ class Task(ABC):
         return False
 
     @property
+    def codes(self) -> Sequence[int]:
+        """All encoded values of a task without bounds, in the order of `holding`."""
+        return range(self.domain)
+
+    @property
     def encoded_dtype(self) -> np.dtype[Any]:
         """The type of encoded values.
 
-        By default it is the smallest integer type if they are numbered, or else float64.
+        By default, it is the smallest integer type if values are numbered, or else float64.
         """
         return np.min_scalar_type(self.domain - 1) if self.numbered else np.dtype(np.float64)
 
@@ -115,11 +123,15 @@ class Task(ABC):
 
     @property
     def bounded(self) -> "Bounded | None":
-        """The same question, asked about numbers within bounds. None if that is not possible."""
+        """The same question, asked about numbers within bounds, or None if there is no such
+        question.
+        """
         return None
 
     def holding(self, counts: Counts) -> Holding:
-        """How many people hold each value. Here, `counts` has a number for each value, in order."""
+        """How many people hold each value. By default, `counts` has a number for each value, in
+        order.
+        """
         array = array_of_counts(counts)
         whole = array.dtype.kind in "iu" and array.shape == (self.domain,)
         if not whole or array.min() < 0 or not 1 <= sum(array.tolist()) <= MOST_USERS:
@@ -128,18 +140,18 @@ class Task(ABC):
                 f"each value, none negative, with a sum of 1 to {MOST_USERS}, "
                 f"got {checks.shown(counts)}"
             )
-        return Holding(np.arange(self.domain), array.astype(np.int64))
+        return Holding(np.array(self.codes), array.astype(np.int64))
 
     def example(self, users: int) -> Counts:
-        """What a made-up crowd holds, for comparisons. By default, values are equally common."""
+        """The values of a made-up crowd, for comparisons. By default, they are equally common."""
         return evenly(users, self.domain)
 
     @property
     def example_words(self) -> str:
-        """What the made-up crowd of `example` holds, in words."""
+        """The values of the made-up crowd of `example`, in words."""
         return "people are spread evenly over the values"
 
-    # What is answered ---------------------------------------------------------------------------
+    # The answer ---------------------------------------------------------------------------------
 
     @property
     @abstractmethod
@@ -152,40 +164,46 @@ class Task(ABC):
 
     @abstractmethod
     def answer_range(self, users: int) -> tuple[float, float]:
-        """The least and the largest answer that `users` people can have."""
+        """The least and the largest possible answer for `users` people."""
 
     def answer_size(self, users: int) -> float:
-        """The size that stands for 100 % if an error is stated as a share.
+        """The size that counts as 100 % if an error is stated as a percentage.
 
-        By default it is the length of the answer's range.
+        By default, it is the length of the answer's range.
         """
         low, high = self.answer_range(users)
         return high - low
 
     @property
     def buckets(self) -> Sequence[int | str | float] | None:
-        """The values or points to which the numbers of an answer belong. None for one number."""
+        """The values or points to which the numbers of an answer belong, or None for a single
+        number.
+        """
         return None
 
     def total(self, users: int) -> float | None:
-        """The sum of the numbers of an answer, if it is known beforehand. None if it is not."""
+        """The sum of the numbers of an answer if it is known in advance, or else None."""
         return None
 
     @property
     def margin_note(self) -> str:
-        """A sentence on the errors that margins leave out. Empty if margins include all errors."""
+        """A sentence about the errors that margins leave out. It is empty if margins include all
+        errors.
+        """
         return ""
 
     @property
     def ranking_note(self) -> str:
-        """A sentence on the error by which plans rank. Empty if it is the standard error."""
+        """A sentence about the error by which plans rank protocols. It is empty if this error is
+        the standard error.
+        """
         return ""
 
-    # How it is written --------------------------------------------------------------------------
+    # Settings -----------------------------------------------------------------------------------
 
     @property
     def settings(self) -> Mapping[str, Any]:
-        """The arguments that make the same task again, by name."""
+        """The arguments that create this task, by name."""
         return {}
 
     def changed(self, **settings: Any) -> Self:
@@ -199,7 +217,7 @@ class Task(ABC):
 
 
 def task_from(document: object) -> Task:
-    """The task that `Task.to_dict` wrote."""
+    """The task that a document of `Task.to_dict` describes."""
     if not isinstance(document, Mapping) or document.get("name") not in TASKS:
         raise InvalidParameter(
             f"a task must have one of the names {', '.join(TASKS)}, got {checks.shown(document)}"
@@ -210,5 +228,5 @@ def task_from(document: object) -> Task:
         return kind(**settings)
     except TypeError:
         raise InvalidParameter(
-            f"a {kind.name} must have the settings of its kind, got {', '.join(settings) or 'none'}"
+            f"the settings must fit a {kind.name}, got {', '.join(settings) or 'none'}"
         ) from None

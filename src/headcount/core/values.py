@@ -21,8 +21,8 @@ def vector(values: ArrayLike) -> NDArray[Any]:
 def words(values: ArrayLike) -> list[str]:
     """Values as a non-empty list of strings. Other data are refused.
 
-    NumPy's own strings are not used: each takes as much memory as the longest string, and loses NUL
-    characters at its end.
+    NumPy's own strings are not used. Each would take as much memory as the longest string, and
+    would lose NUL characters at its end.
     """
     strings: list[Any] = _flat(values, "string", object).tolist()
     for one in strings:
@@ -32,15 +32,15 @@ def words(values: ArrayLike) -> list[str]:
 
 
 def array_of_counts(counts: object) -> NDArray[Any]:
-    """Counts of people as an array. The caller must check that they are counts."""
+    """Counts of people as an array. The caller must check that the numbers are valid counts."""
     try:
         return np.asarray(counts)
     except ValueError:
-        return np.empty(0)  # lists of different lengths are not counts
+        return np.empty(0)  # nested lists of different lengths are not counts
 
 
 def evenly(users: int, among: int) -> NDArray[np.int64]:
-    """`users` people, divided among this many values as evenly as possible."""
+    """The counts of `users` people who are divided as evenly as possible among `among` values."""
     return np.diff(np.arange(among + 1) * users // among)
 
 
@@ -56,7 +56,7 @@ def _flat(values: ArrayLike, wanted: str, kind: type | None = None) -> NDArray[A
             f"values must be one {wanted} for each person, got an array of {array.ndim} dimensions"
         )
     if not array.size:
-        raise InvalidValue("there must be the value of at least one person, got none")
+        raise InvalidValue("there must be a value of at least one person, got none")
     return array
 
 

@@ -1,6 +1,6 @@
 """Write results to files, completely or not at all.
 
-Places that cannot be written to are refused.
+Paths that cannot be written to are refused.
 """
 
 import errno
@@ -33,12 +33,13 @@ def _finite(value: Any) -> Any:
 
 
 def write_file(path: Path, contents: str | bytes) -> None:
-    """Create or replace a file in one step. It never holds only a part of the contents.
+    """Create or replace a file in one step. The file never holds only a part of the contents.
 
     The contents are written to a temporary file in the same folder. When they are on the disk, the
     temporary file is renamed. A file that is replaced keeps its permissions. A symbolic link stays,
     and the file that it points to is replaced. Devices and pipes are written to directly. A pipe
-    must have a reader: the answer has been paid for, and cannot wait for a reader.
+    must already have a reader. The answer has already spent its privacy budget, so it cannot wait
+    for a reader.
     """
     data = contents.encode() if isinstance(contents, str) else contents
     with _written(path):
@@ -56,7 +57,7 @@ def write_file(path: Path, contents: str | bytes) -> None:
                 file.flush()
                 os.fsync(file.fileno())
             if before is not None:
-                with suppress(OSError):  # only root can give a file to somebody else
+                with suppress(OSError):  # only root can change the owner of a file
                     os.chown(temporary, before.st_uid, before.st_gid)
                 temporary.chmod(stat.S_IMODE(before.st_mode))
             temporary.replace(place)
@@ -76,8 +77,8 @@ def _write_to_pipe(path: Path, data: bytes) -> None:
 
 
 def check_writable(path: Path) -> None:
-    """Refuse a place that cannot be written to, before there is anything to write. This changes
-    nothing at the place.
+    """Refuse a path that cannot be written to, before there is anything to write. Nothing at the
+    path is changed.
     """
     with _written(path):
         before = _status(path)
@@ -98,12 +99,13 @@ def check_writable(path: Path) -> None:
 def check_apart(out: Path, inputs: Mapping[str, Iterable[Path]]) -> None:
     """Refuse an output that would replace an input file, even by another name or a link.
 
-    `inputs` has the input files. Its keys are their names in the message.
+    `inputs` maps the names that the error message uses to the input files.
     """
     for what, paths in inputs.items():
         if any(same_file(out, path) for path in paths):
             raise InvalidParameter(
-                f"--out must be another file than {what}, which it would replace, got {str(out)!r}"
+                f"--out must be a different file from {what}, which it would replace, "
+                f"got {str(out)!r}"
             )
 
 
@@ -117,7 +119,7 @@ def same_file(one: Path, other: Path) -> bool:
 
 @contextmanager
 def _temporary(folder: Path) -> Iterator[Path]:
-    """The path of a new file in a folder. If it still exists at the end, it is deleted."""
+    """The path of a new file in a folder. If the file still exists at the end, it is deleted."""
     path = folder / f".headcount-{secrets.token_hex(8)}.tmp"
     try:
         yield path
@@ -134,7 +136,7 @@ def _status(path: Path) -> os.stat_result | None:
 
 
 def _sync_folder(folder: Path) -> None:
-    """Write the names in a folder to the disk if possible, so that they survive a power cut."""
+    """Write the names in a folder to the disk if possible, so that they survive a power failure."""
     with suppress(OSError):
         opened = os.open(folder, os.O_RDONLY)
         try:
@@ -145,7 +147,7 @@ def _sync_folder(folder: Path) -> None:
 
 @contextmanager
 def _written(path: Path) -> Iterator[None]:
-    """Turn errors while a file is written into `UnreadableData` with a message of one line."""
+    """Turn an error from writing a file into `UnreadableData` with a one-line message."""
     try:
         yield
     except OSError as error:

@@ -1,1 +1,1 @@
-"""From files to people's values."""
+"""Reads people's values from tables of any kind, and estimates answers from them."""

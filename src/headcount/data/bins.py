@@ -1,6 +1,7 @@
 """Buckets for numbers.
 
-Each bucket goes from one edge to the next; only the last includes its end.
+Each bucket is the interval from one edge to the next. It includes its lower edge. Only the last
+bucket also includes its upper edge.
 """
 
 from collections.abc import Iterable, Sequence
@@ -18,7 +19,9 @@ def edges_of(bins: Sequence[float]) -> tuple[float, ...]:
     edges = tuple(int(edge) if whole else checks.real("bins", edge) for edge in given)
     rising = all(one < other for one, other in pairwise(edges))
     if len(edges) < 3 or not rising or (whole and max(map(abs, edges)) >= 2**62):
-        raise InvalidParameter(f"`bins` must be 3 or more edges, rising, got {checks.shown(bins)}")
+        raise InvalidParameter(
+            f"`bins` must be 3 or more edges in increasing order, got {checks.shown(bins)}"
+        )
     return edges
 
 

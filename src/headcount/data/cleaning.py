@@ -1,8 +1,8 @@
-"""Turns a column of any Arrow type into encoded values. A policy handles values that do not fit.
+"""Turns a column of any Arrow type into encoded values.
 
-A frozen object cleans each batch by itself, so any engine can do this anywhere. Values that must
-be refused are counted and raise no error here, so that the refusal can describe all the data: see
-`Problems`.
+A `Cleaning` is immutable and cleans each batch independently of the others, so any engine can clean
+rows on any machine. Values that must be refused raise no error here. They are counted, so that a
+later error can describe all the data: see `Problems`.
 """
 
 from collections.abc import Sequence
@@ -29,12 +29,12 @@ if TYPE_CHECKING:
 Fill: TypeAlias = str | int | float | bool
 OUTSIDE = ("error", "clamp", "other")
 OTHER = "other"  # the bucket for values that are in no other bucket
-_FEW_VALUES = 2**22  # with at most this many different values, one pass counts each of them
+_FEW_VALUES = 2**22  # up to this many possible values, one pass counts the people by value
 
 
 @dataclass(frozen=True, eq=False)
 class Cleaned:
-    """The encoded values of a batch. `kept` marks the rows that have one; None means all rows."""
+    """The encoded values of a batch. `kept` marks rows that have a value; None means all rows."""
 
     codes: NDArray[Any]
     kept: NDArray[np.bool_] | None
@@ -43,10 +43,11 @@ class Cleaned:
 
 @dataclass(frozen=True)
 class Cleaning:
-    """How a column becomes values of a task. The function `cleaning` makes it.
+    """The rules that turn a column into values of a task. The function `cleaning` creates them.
 
-    `declared` is the task without an added bucket for all other values. `edges` are the edges of
-    bins. If there are bins, `declared` is the same as `task`.
+    `declared` is the same as `task`, except that it lacks the bucket `OTHER` if `outside` added
+    this bucket to the task. `edges` are the edges of the bins, if there are bins. With bins,
+    `declared` is always the same as `task`.
     """
 
     column: str
@@ -63,7 +64,7 @@ class Cleaning:
 
     @property
     def few_values(self) -> bool:
-        """Whether values are so few that a crowd is described by how many people hold each."""
+        """Whether the task has few enough possible values to count people by value."""
         return self.task.numbered and self.task.domain <= _FEW_VALUES
 
     @property
@@ -73,7 +74,7 @@ class Cleaning:
 
     @property
     def kind(self) -> Kind | None:
-        """The kind of column to expect if a file does not say it. None if any kind will do."""
+        """The kind of column to expect in a file without types. None means any kind."""
         if self._of_text:
             return "text"
         return "real" if self.edges or self.task.value_kind == "real numbers" else None
@@ -106,7 +107,7 @@ class Cleaning:
 
     @property
     def allowed(self) -> str:
-        """The values that fit, in words."""
+        """A description of the values that fit."""
         if self.edges:
             return f"a number from {self.edges[0]} to {self.edges[-1]}"
         return self.declared.allowed
@@ -148,7 +149,7 @@ class Cleaning:
         return Cleaned(filled, None, problems)
 
     def _codes(self, array: "pyarrow.Array") -> tuple[NDArray[Any], NDArray[np.bool_] | None]:
-        """The codes of values, and which values do not fit. The second is None if all fit."""
+        """The codes of values, and a mask of values that do not fit (None if all values fit)."""
         from pyarrow import types
 
         if not len(array):
@@ -177,7 +178,7 @@ class Cleaning:
         return self._numbers(numbers(array))
 
     def _labels(self, array: "pyarrow.Array") -> tuple[NDArray[Any], NDArray[np.bool_] | None]:
-        """The codes of labels. Arrow finds them without turning large numbers into floats."""
+        """The codes of labels. Arrow looks them up without rounding large numbers to floats."""
         from pyarrow import compute
 
         labels, places = _label_set(self.declared, array.type, self.dtype)
@@ -223,13 +224,13 @@ def cleaning(
     outside: str = "error",
     bins: Sequence[float] | None = None,
 ) -> Cleaning:
-    """How to clean a column, for a task or for bins. Settings that do not fit are refused.
+    """The rules for cleaning a column, for a task or for bins. Invalid settings are refused.
 
-    missing   "error" refuses missing values. "drop" leaves out their rows, but then privacy does
-              not hide who has no value. Any other value is filled in.
+    missing   "error" refuses missing values. "drop" leaves out their rows, but then it is not
+              hidden which people have no value. Any other setting is the value to fill in.
     outside   "error" refuses values that do not fit. "clamp" moves numbers to the nearest bound or
               bin. "other" adds a bucket to a histogram, for values that are in no other bucket.
-    bins      the edges in rising order. [0, 18, 65] gives the buckets "[0, 18)" and "[18, 65]".
+    bins      the edges in increasing order. [0, 18, 65] gives the buckets "[0, 18)" and "[18, 65]".
     """
     checks.choice("outside", outside, OUTSIDE)
     if bins is not None:
@@ -244,7 +245,7 @@ def cleaning(
     if outside == "clamp":
         if "clamp" not in task.settings:
             raise InvalidParameter(
-                f"`outside` clamp must come with a sum, mean or density or with bins, "
+                f"`outside` may be clamp only with a sum, a mean, a density or bins, "
                 f"got a {task.name}"
             )
         task = task.changed(clamp=True)
@@ -252,11 +253,13 @@ def cleaning(
     if outside == "other":
         if "buckets" not in task.settings or task.buckets is None or task.open_values:
             raise InvalidParameter(
-                f"`outside` other must come with a histogram that is not open, got a {task.name}"
+                f"`outside` may be other only with a histogram that is not open, got a {task.name}"
             )
         labels = [str(bucket) for bucket in task.buckets]
         if OTHER in labels:
-            raise InvalidParameter(f"no bucket may be named {OTHER!r} already, got such a bucket")
+            raise InvalidParameter(
+                f"no bucket may be named {OTHER!r} if `outside` is other, got such a bucket"
+            )
         task = task.changed(buckets=[*labels, OTHER])
     return _checked(Cleaning(column, task, declared, missing, outside))
 

@@ -1,4 +1,4 @@
-"""Columns of Arrow in the layouts that NumPy and the search for labels need."""
+"""Converts Arrow columns to the layouts that NumPy and the lookup of labels need."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def plain(column: "pyarrow.Array") -> "pyarrow.Array":
-    """The same values in a layout that Arrow can search: no views, runs or extension types."""
+    """The same values in a layout that Arrow can search, without views, runs or extension types."""
     import pyarrow
     from pyarrow import compute, types
 
@@ -31,7 +31,7 @@ def plain(column: "pyarrow.Array") -> "pyarrow.Array":
 
 
 def listed(column: "pyarrow.Array", name: str) -> tuple[list[Any], NDArray[Any]]:
-    """The distinct values of a column, and the place of each row's value among them.
+    """The distinct values of a column, and the index of each row's value among them.
 
     `name` is the name of the column in error messages.
     """
@@ -58,7 +58,7 @@ def is_number(kind: "pyarrow.DataType") -> bool:
 
 
 def no_number(words: "pyarrow.Array") -> str:
-    """The first word that is not a number. If the others are numbers, it made the column text."""
+    """The first word that is not a number. One such word makes Arrow read the column as text."""
     for word in words:
         shown = value_text(word)
         try:
@@ -83,7 +83,7 @@ def numbers(array: "pyarrow.Array") -> NDArray[Any]:
 
 
 def present(column: "pyarrow.Array", *, nan: bool) -> "pyarrow.Array | None":
-    """Which rows have a value, or None if all do. If `nan`, a row with NaN has no value."""
+    """A mask of the rows with a value, or None if all have one. If `nan`, NaN means no value."""
     from pyarrow import compute, types
 
     floating = nan and types.is_floating(column.type)

@@ -13,12 +13,12 @@ from headcount.data.engine import Survey
 from headcount.data.question import Question
 from headcount.road.people import Group
 
-_MOST_CELLS = 2**26  # the most numbers of a survey: groups times values
+_MOST_CELLS = 2**26  # the largest number of counts in a survey: groups times values
 
 
 @dataclass(eq=False)
 class Counting:
-    """The number of people in each group. If values are few, people are counted by value, too."""
+    """Counts the people in each group. If the task has few values, it counts them by value, too."""
 
     question: Question
     groups: Numbering
@@ -32,7 +32,7 @@ class Counting:
         groups = max(1, len(self.groups.numbers))
         if groups * self._values > _MOST_CELLS:
             raise InvalidValue(
-                f"groups times buckets must be at most {_MOST_CELLS:,}, "
+                f"the number of groups times buckets must be at most {_MOST_CELLS:,}, "
                 f"got {groups:,} times {self._values:,}"
             )
         if self._values == 1 and rows.groups is None:
@@ -49,7 +49,9 @@ class Counting:
         self.counts[: len(new)] += new
 
     def surveys(self) -> dict[Group, Survey]:
-        """The survey of each group that has people or was declared, in order."""
+        """The survey of each group that has people or was declared, in the order of groups. There
+        are no surveys if there are no people.
+        """
         grouped = self.question.group is not None
         numbers: Mapping[Group, int] = self.groups.numbers if grouped else {None: 0}
         by_group = self.counts.reshape(-1, self._values)

@@ -1,4 +1,4 @@
-"""Rows that are encoded for a question: values, persons and groups as numbers."""
+"""Encodes rows for a question: values, persons and groups become numbers."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -23,7 +23,7 @@ MOST_GROUPS = 10_000
 
 @dataclass(frozen=True, eq=False)
 class EncodedRows:
-    """Encoded values of some rows. If the question has persons or groups, each row also has the
+    """The encoded values of rows. If the question has persons or groups, each row also has the
     number of its person or group.
     """
 
@@ -39,30 +39,30 @@ class EncodedRows:
 
     @property
     def size(self) -> int:
-        """The memory of all arrays in bytes."""
+        """The memory of all arrays, in bytes."""
         arrays = (self.codes, self.persons, self.groups)
         return sum(array.nbytes for array in arrays if array is not None)
 
 
 @dataclass(eq=False)
 class LeftOut:
-    """Rows that do not count, since something is missing in them.
+    """Rows that do not count, since their value, person or group is missing.
 
-    `rows` is the number of such rows without a person. `persons` has the persons of the others.
+    `rows` is the number of these rows that have no person. `persons` has the persons of the rest.
     """
 
     rows: int = 0
     persons: list[NDArray[np.int64]] = field(default_factory=list)
 
     def and_persons(self, persons: NDArray[np.int64]) -> int:
-        """The number of people: these persons together with those whose rows were left out."""
+        """The number of people: these persons, and all people whose rows were left out."""
         return self.rows + len(np.unique(np.concatenate([persons, *self.persons])))
 
 
 @dataclass(eq=False)
 class Numbering:
-    """Gives numbers to names, in the order in which the names first occur. If it is `closed`, no
-    names are added.
+    """Gives numbers to names, in the order in which the names first occur. If the numbering is
+    `closed`, no names are added.
     """
 
     numbers: dict[Any, int] = field(default_factory=dict)
@@ -96,8 +96,8 @@ class Numbering:
 
 @dataclass(eq=False)
 class EncodedTable:
-    """A table that is read and encoded, batch by batch. Values that do not fit are refused at the
-    end.
+    """A table that is read and encoded, batch by batch. Values that do not fit are refused after
+    the last batch.
     """
 
     rows: Rows
@@ -107,7 +107,7 @@ class EncodedTable:
     left_out: LeftOut = field(default_factory=LeftOut)
 
     def __iter__(self) -> Iterator[tuple[EncodedRows, float]]:
-        """Encoded rows of each batch, with the share of all rows that have been read."""
+        """The encoded rows of each batch, and the share of all rows that has been read so far."""
         problems, first = Problems(), 0
         self.left_out = LeftOut()
         batches: Iterator[Batch] = self.rows.batches(self.question.columns, self._kinds)
@@ -123,13 +123,15 @@ class EncodedTable:
 
     @property
     def _kinds(self) -> dict[str, Kind]:
-        """The kinds of columns in files without types. Names of persons and groups are read as
-        text, even if they look like numbers.
+        """The kinds of columns to expect in files without types. Names of persons and groups are
+        read as text, even if the names look like numbers.
         """
         return self.question.cleaning.kinds | dict.fromkeys(self.question.public, "text")
 
     def _encoded(self, batch: "pyarrow.RecordBatch", first: int) -> tuple[EncodedRows, Problems]:
-        """The rows of a batch that count. `first` is the number of the batch's first row."""
+        """The rows that count in a batch, and the batch's problems. `first` is the number of rows
+        before the batch.
+        """
         question = self.question
         cleaned = question.cleaning.clean_batch(batch, first)
         codes, kept = cleaned.codes, cleaned.kept
@@ -149,8 +151,8 @@ class EncodedTable:
         return EncodedRows(codes, persons, groups), cleaned.problems
 
     def _named(self, batch: "pyarrow.RecordBatch", first: int) -> NDArray[np.bool_] | None:
-        """Which rows have a person and a group, or None if all do. A row without them is an error,
-        unless rows without a value are left out.
+        """A mask of the rows that name their person and group, or None if all rows do. A missing
+        name is an error, unless rows with missing values are left out.
         """
         here = None
         for name in self.question.public:
@@ -160,7 +162,9 @@ class EncodedTable:
             there: NDArray[np.bool_] = column.is_valid().to_numpy(zero_copy_only=False)
             if not self.question.cleaning.dropping:
                 at = first + int(np.argmin(there)) + 1
-                raise InvalidValue(f"every row must have a {name!r}, got none in row {at}")
+                raise InvalidValue(
+                    f"every row must have a value in column {name!r}, got none in row {at}"
+                )
             here = there if here is None else here & there
         return here
 
@@ -207,5 +211,5 @@ class EncodedTable:
 
 
 def group_order(names: "Iterator[Group] | list[Group]") -> list[Group]:
-    """Groups in the order in which they are shown: first numbers by size, then words."""
+    """Groups in the order in which they are shown: first numbers, then words, both sorted."""
     return sorted(names, key=lambda name: (isinstance(name, str), name))

@@ -1,16 +1,16 @@
-"""The interface of an engine, which reads people's rows where they are and returns small numbers.
+"""The interface of an engine, which reads people's rows where they are stored and returns counts.
 
 There are two steps, since a protocol is built for a crowd of known size:
 
 1. `Engine.survey` reads the rows once. It refuses rows that do not fit the question. It counts the
-   people in each group, and if the task has few values, the people with each value. Surveys of
-   separate rows can be added.
-2. `Crowds.tallies` randomizes every row and counts the messages, if the task has many values.
+   people in each group. If the task has few values, it also counts the people with each value.
+   Surveys of separate rows can be added.
+2. If the task has many values, `Crowds.tallies` randomizes every row and counts the messages.
    Tallies of separate rows can be added, too. If the task has few values, the counts of the survey
-   are enough: rows are not read again, and `data.estimate` makes the messages from the counts.
+   are enough. Then rows are not read again, and `data.estimate` makes messages from the counts.
 
-The local engine (`data.local`) is the default. An engine on a cluster cleans rows by the same
-`Question`, and its rows can stay on the cluster.
+The local engine (`data.local`) is the default. An engine on a cluster cleans rows with the
+same `Question`, and the rows can stay on the cluster.
 """
 
 from abc import ABC, abstractmethod
@@ -31,14 +31,16 @@ from headcount.road.people import Group, People, Progress
 
 @dataclass(frozen=True, eq=False)
 class Survey:
-    """How many people there are. If the task has few values, `counts[v]` of them hold value v."""
+    """The number of people. If the task has few values, `counts[v]` of them hold value v."""
 
     users: int
     counts: NDArray[np.int64] | None = None
 
     def __add__(self, other: "Survey") -> "Survey":
         if (self.counts is None) != (other.counts is None):
-            raise InvalidValue("surveys must be of one question to be added, got different ones")
+            raise InvalidValue(
+                "surveys must be of the same question to be added, got different questions"
+            )
         counts = None if self.counts is None or other.counts is None else self.counts + other.counts
         return Survey(self.users + other.users, counts)
 
@@ -49,7 +51,7 @@ def check_same(
     wanted: Iterable[Group],
     name: str,
 ) -> None:
-    """Refuse tallies whose number of people differs from the survey: the rows have changed."""
+    """Refuse tallies with another number of people than the survey, since the rows have changed."""
     for group in wanted:
         seen, again = surveys[group].users, tallies[group].users if group in tallies else 0
         if seen != again:
@@ -62,9 +64,10 @@ def check_same(
 class Crowds(People):
     """People who were surveyed, and whose rows can be read again.
 
-    `surveys` has the survey of each group, sorted by name. Without groups, it has one survey, under
-    None. `people` is the number of people in the table. Everybody counts once, even people who have
-    no value and are in no survey. A row without a name in the person column counts as one person.
+    `surveys` has the survey of each group, sorted by name. Without groups, it has one survey, whose
+    key is None. `people` is the number of people in the table. Everybody counts once, even people
+    who have no value and are in no survey. A row that is empty in the person column counts as one
+    person.
     """
 
     surveys: Mapping[Group, Survey]
@@ -82,11 +85,11 @@ class Engine(ABC):
     """Reads the rows of a table. An engine has no state."""
 
     name: str
-    remote: bool = False  # whether rows are on other machines, which need not trust this one
+    remote: bool = False  # whether rows are on other machines, which may not trust this machine
 
     @abstractmethod
     def survey(self, data: Any, question: Question, source: Source, progress: Progress) -> Crowds:
-        """Read the rows once. `HeadcountError` is raised if they do not fit.
+        """Read the rows once. `HeadcountError` is raised if the rows do not fit the question.
 
         If the question names a person column, random bits from `source` choose among the rows of
         each person.

@@ -1,4 +1,4 @@
-"""From a table of any kind to a private answer."""
+"""Estimates a private answer from a table of any kind."""
 
 from dataclasses import replace
 from functools import partial
@@ -24,8 +24,9 @@ from headcount.road.memory import check_memory
 from headcount.road.people import Group
 from headcount.road.road import Bits, Route, walk
 
-# Parts of the source: part 0 chooses among the rows of a person, part 1 is for the road.
-_CHOICE, _ROAD = 0, 1
+# Parts of the source of random bits. Part 0 chooses among the rows of each person. Part 1 is for
+# the protocol.
+_CHOICE, _PROTOCOL = 0, 1
 
 
 def estimate(
@@ -42,36 +43,38 @@ def estimate(
         estimate("people/*.parquet", bins=[0, 18, 65, 120], column="age", budget=Budget(1))
         estimate(query="SELECT smoker FROM 'people.csv'", task=Count(), budget=Budget(1))
 
-    data      a frame of pandas, polars or Spark, any data of Arrow, NumPy arrays, an iterable, a
-              relation of DuckDB, a file, a folder or a pattern of files (CSV, Parquet, JSON
-              lines), or the text of a query (`query`).
+    data      a data frame of pandas, polars or Spark, any Arrow data, NumPy arrays, an iterable, a
+              DuckDB relation, an SQL query, the path of a file or folder, or a pattern of
+              paths (CSV, Parquet, JSON lines). A query can also be passed as `query`.
     task      the question. Leave it out if you give `bins`, the edges of buckets for numbers.
-    ledger    a ledger, or its place. The release is charged to `dataset` there before it is made.
-              It is refused if it would exceed the limit of the dataset.
+    ledger    a ledger, or the path or URL of one. Before the release is made, it is charged to
+              `dataset` in this ledger. It is refused if it would exceed the dataset's limit.
 
-    Settings, all by name:
+    All settings are keyword arguments:
 
-    column    the column that the question is about. It can be left out if there is only one.
+    column    the column that the question is about. It may be omitted if the table has only one.
     budget    ε and δ. Leave it out if you give a protocol object, which has its own budget.
     trust     central, local or shuffle. The default is central.
-    protocol  the name of a protocol, with its `options`, or a protocol object. The default is the
-              protocol with the least error.
-    honest    how many people in the table surely follow the protocol. The default is everybody. The
-              dishonest people may all be in one group. Without `person`, `honest` may be a mapping
-              with a number for each group. In shuffle trust, guarantees rely on honest people
-              alone.
-    missing   "error", "drop" (then the answer does not hide which people have no value), or a value
-              to fill in.
-    outside   "error", "clamp" (for numbers and bins), or "other" (one more bucket).
+    protocol  the name of a protocol, or a protocol object. With a name, `options` are the
+              protocol's options. The default is the protocol with the least error.
+    honest    how many people in the table are sure to follow the protocol. The default is
+              everybody. The dishonest people may all be in one group. Without `person`, `honest`
+              may be a mapping with a number for each group. In shuffle trust, guarantees rely only
+              on honest people.
+    missing   how to treat missing values: "error", "drop" (then the answer does not hide which
+              people have no value), or a value to fill in.
+    outside   how to treat values that do not fit: "error", "clamp" (for numbers and bins), or
+              "other" (adds a bucket for them).
     person    the column that names the person of each row. At most `rows_per_person` rows of each
-              person count. They are chosen at random, and they are protected together. Without
+              person are used. They are chosen at random and protected together. Without
               `person`, each row is a person.
-    group     a column of groups. The question is answered for each group: for those in `groups`, or
-              for all groups in the table. The names of the groups and their numbers of people are
-              public. The budget is spent only once, since each value is in one group.
-    engine    "local", or "spark" for frames of Spark. The default depends on the data.
+    group     a column of groups. The question is answered for each group in `groups`, or by default
+              for each group in the table. The names of the groups and the number of people in each
+              are public. The budget is spent only once, since each value is in one group.
+    engine    "local", or "spark" for Spark data frames. The default depends on the data.
     source    the source of random bits. The default is secure.
-    progress  a function that is called with the name of a step and the share of it that is done.
+    progress  a function that is called with the name of a step and the share of the step that is
+              done.
     """
     book = Ledger.open(ledger) if isinstance(ledger, str | PathLike) else ledger
     if book is not None:
@@ -88,7 +91,7 @@ def estimate(
 def prepare(data: Any = None, task: Task | None = None, **settings: Unpack[Settings]) -> "Prepared":
     """Prepare an estimate: read the rows and calibrate the protocols, but release nothing.
 
-    The parameters are those of `estimate`, without the ledger.
+    The parameters are those of `estimate`, without `ledger` and `dataset`.
 
         ready = prepare(frame, Count(), column="smoker", budget=Budget(1))
         ready.release.guarantee  # what will be spent
@@ -106,22 +109,22 @@ def prepare(data: Any = None, task: Task | None = None, **settings: Unpack[Setti
 class Prepared:
     """An estimate before its release.
 
-    `release` describes what will be spent: the protocols, the guarantee and the privacy curve.
+    `release` describes what will be spent: the protocols, their guarantee and their privacy curve.
     """
 
     def __init__(
-        self, request: Request, people: Crowds, legs: dict[Group, tuple[Route, Release]]
+        self, request: Request, people: Crowds, plans: dict[Group, tuple[Route, Release]]
     ) -> None:
-        self._request, self._people, self._legs = request, people, legs
+        self._request, self._people, self._plans = request, people, plans
         self._answered = False
-        check_memory({group: route.protocol for group, (route, _) in legs.items()}, people.users)
-        releases = {group: one for group, (_, one) in legs.items()}
+        check_memory({group: route.protocol for group, (route, _) in plans.items()}, people.users)
+        releases = {group: one for group, (_, one) in plans.items()}
         self.release = joint(releases, people, request.question)
 
     @property
     def groups(self) -> list[Group]:
         """The names of the groups. Without groups, it is the name None alone."""
-        return [*self._legs]
+        return [*self._plans]
 
     def charge(self, ledger: Ledger, dataset: str | None = None) -> None:
         """Charge the release to a ledger. `BudgetExhausted` is raised if the limit forbids it."""
@@ -134,15 +137,15 @@ class Prepared:
         )  # fmt: skip
 
     def answer(self) -> Estimate | GroupedEstimate:
-        """Make the release. This works only once, since a second answer is a second release.
+        """Make the release. This works only once, since a second answer would be a second release.
 
-        If it fails, nothing is released. Then it can be called again, so that what was paid for is
-        not lost.
+        If a call fails, nothing is released. Then `answer` can be called again, so the budget that
+        was charged is not lost.
         """
         if self._answered:
             raise InvalidParameter(
-                "an answer must be drawn only once, got a second call of `answer`",
-                hint="prepare another one, and charge for it",
+                "an answer must be drawn only once, got a second call to `answer`",
+                hint="prepare another estimate, and charge it to the ledger",
             )
         self._answered = True
         try:
@@ -153,13 +156,13 @@ class Prepared:
 
     def _drawn(self) -> Estimate | GroupedEstimate:
         question = self._request.question
-        routes = {group: route for group, (route, _) in self._legs.items()}
-        bits = Bits.of(self._request.random_bits, _ROAD)
+        routes = {group: route for group, (route, _) in self._plans.items()}
+        bits = Bits.of(self._request.random_bits, _PROTOCOL)
         progress = partial(self._request.progress, "randomizing")
         estimates = {
             group: replace(
                 one,
-                guarantee=replace(self._legs[group][1].guarantee, secure=one.guarantee.secure),
+                guarantee=replace(self._plans[group][1].guarantee, secure=one.guarantee.secure),
                 edges=question.cleaning.edges,
             )
             for group, one in walk(self._people, routes, bits, progress).items()
@@ -181,15 +184,15 @@ def _check_secure(source: Source | None) -> None:
 
 
 def _planned(request: Request, honesty: Honesty) -> dict[Group, tuple[Route, Release]]:
-    """The route of every group, and its release. An error names the group."""
-    legs: dict[Group, tuple[Route, Release]] = {}
+    """The `Route` and the `Release` of every group. The error message for a group names it."""
+    plans: dict[Group, tuple[Route, Release]] = {}
     for group, users in honesty.crowds.users.items():
         try:
             if not users:
                 raise InvalidValue(
-                    "there must be at least one person in every group that is named, got none"
+                    "there must be at least one person in every group in `groups`, got none"
                 )
-            legs[group] = _leg(request, honesty.crowd(group))
+            plans[group] = _route_and_release(request, honesty.crowd(group))
         except HeadcountError as error:
             if honesty.question.group is None:
                 raise
@@ -197,18 +200,18 @@ def _planned(request: Request, honesty: Honesty) -> dict[Group, tuple[Route, Rel
             error.args = (f"group {group!r} of {people}: {error.message}",)
             error.message = error.args[0]
             raise
-    return legs
+    return plans
 
 
-def _leg(request: Request, crowd: Crowd) -> tuple[Route, Release]:
+def _route_and_release(request: Request, crowd: Crowd) -> tuple[Route, Release]:
     question = request.question
     budget = row_budget(request.spendable, question.rows_per_person)
     protocol = request.build(budget, crowd)
     check_crowd(protocol, crowd)  # before anything is charged
     reserve = 0.0
     if request.built is None and drawn_at_once(protocol, question, crowd.users):
-        # A small share of δ is set aside. A protocol is built again for the rest of the budget; it
-        # may be another protocol.
+        # A small share of δ is set aside for drawing all messages in a single step. The best
+        # protocol for the rest of the budget may be another one, so a protocol is built again.
         reserve = SHARE * budget.delta
         rest = replace(budget, delta=budget.delta - reserve * (1 + 1e-12))
         less = request.build(rest, crowd)

@@ -1,4 +1,4 @@
-"""Rows of files (CSV, Parquet and JSON lines). A place is a file, a folder, or a pattern."""
+"""Reads rows of files (CSV, Parquet and JSON lines) at a path, which may be a pattern."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -19,17 +19,17 @@ if TYPE_CHECKING:
     import pyarrow
 
 Types: TypeAlias = "dict[str, pyarrow.DataType]"
-_BATCH = 2**17  # rows of a Parquet file that are read at a time
-_BLOCK = 2**22  # bytes of a text file that are read at a time
-_DEEPEST = 100  # levels of nested lists and objects that JSON may have
-_NO_MARKS = bytes({*range(256)} - {*b'"[]{}'})
-_STEPS = np.zeros(256, dtype=np.int8)
+_BATCH = 2**17  # how many rows of a Parquet file are read at a time
+_BLOCK = 2**22  # how many bytes of a text file are read at a time
+_DEEPEST = 100  # how many levels of nested lists and objects a JSON value may have
+_NO_MARKS = bytes({*range(256)} - {*b'"[]{}'})  # all bytes but quotes, brackets and braces
+_STEPS = np.zeros(256, dtype=np.int8)  # how each byte changes the depth of nesting
 _STEPS[[*b"[{"]], _STEPS[[*b"]}"]] = 1, -1
-_NONE = ["", "NULL", "null", "NaN", "nan"]
+_MISSING = ["", "NULL", "null", "NaN", "nan"]
 
 
 def file_rows(place: Path | str) -> Rows:
-    """The rows of all files at a place. The files must be of one kind."""
+    """The rows of all files at a path. All files must have the same format."""
     files = files_at(place)
     endings = {ending(file) for file in files}
     name = files[0].name if len(files) == 1 else str(place)
@@ -40,11 +40,13 @@ def file_rows(place: Path | str) -> Rows:
         return CsvRows(name, files)
     if endings <= {*JSON}:
         return JsonRows(name, files)
-    raise UnreadableData(f"files must be of one kind, got {', '.join(sorted(endings))} in {name}")
+    raise UnreadableData(
+        f"files must all have the same format, got {', '.join(sorted(endings))} in {name}"
+    )
 
 
 class DatasetRows(Rows):
-    """Rows of a pyarrow dataset. It reads only the needed columns, with several threads."""
+    """Rows of a pyarrow dataset. Only the needed columns are read, by several threads."""
 
     def __init__(self, name: str, dataset: "pyarrow.dataset.Dataset") -> None:
         self.name, self._dataset = name, dataset
@@ -74,7 +76,7 @@ class DatasetRows(Rows):
 
 
 class ParquetRows(DatasetRows):
-    """Rows of Parquet files. A folder named key=value is a column."""
+    """Rows of Parquet files. A folder named key=value gives its rows a column `key`."""
 
     wanted = "a readable .parquet file"
 
@@ -95,7 +97,7 @@ class ParquetRows(DatasetRows):
 
     def _batches(self, columns: Sequence[str], kinds: Kinds) -> Iterator[Batch]:
         """The batches of the dataset. A file that lacks a column is refused, since Arrow would read
-        nulls from it.
+        nulls for this column.
         """
         from pyarrow import dataset
 
@@ -108,7 +110,7 @@ class ParquetRows(DatasetRows):
 
     @property
     def holder(self) -> str:
-        """The first file, since Arrow assumes that all files have its columns."""
+        """The first file, since Arrow assumes that all files have the columns of this file."""
         return self.name if len(self._files) == 1 else str(self._files[0])
 
 
@@ -147,7 +149,7 @@ class _TextRows(Rows):
     def _file(
         self, file: Path, columns: Sequence[str], kinds: Kinds
     ) -> "Iterator[tuple[pyarrow.RecordBatch, int]]":
-        """The batches of a file, each with the number of bytes that have been read so far."""
+        """The batches of a file. Each comes with the number of bytes read so far."""
         with _opened(file) as (text, _):
             schema = self._guess(text)
         for column in columns:
@@ -179,7 +181,7 @@ def _opened(file: Path) -> Iterator[tuple[Any, Any]]:
 
 
 def _type(guessed: "pyarrow.DataType", kind: Kind | None) -> "pyarrow.DataType":
-    """The type of a column. The question may know it better than the guess from the first block."""
+    """The type of a column. The guess from the first block is widened to the expected kind."""
     import pyarrow
     from pyarrow import types
 
@@ -202,8 +204,9 @@ class CsvRows(_TextRows):
     ) -> "Iterator[pyarrow.RecordBatch]":
         """The batches of a CSV file.
 
-        A last row with one column too many is added. Arrow must report it as an error. If it does
-        not, a quoted value has no closing quote, and all later rows became part of that value.
+        A row with one column too many is added at the end. Arrow must report this row as an error.
+        If Arrow does not, a quoted value has no closing quote, and all later rows became part of
+        that value.
         """
         import pyarrow
 
@@ -215,7 +218,7 @@ class CsvRows(_TextRows):
             if mark in str(error):
                 return
             raise
-        raise ValueError("a quoted value without its end")
+        raise ValueError("a quoted value without a closing quote")
 
 
 def _csv(text: "_CsvText", types: Types) -> Any:
@@ -230,7 +233,7 @@ def _csv(text: "_CsvText", types: Types) -> Any:
         ),
         convert_options=csv.ConvertOptions(
             strings_can_be_null=True,
-            null_values=_NONE,
+            null_values=_MISSING,
             column_types=types,
             include_columns=list(types),
         ),
@@ -238,7 +241,7 @@ def _csv(text: "_CsvText", types: Types) -> Any:
 
 
 class _CsvText:
-    """The text of a CSV file in blocks, followed by a last row in a block of its own.
+    """The text of a CSV file in blocks, followed by one more row in a block of its own.
 
     No block ends between the two bytes of a line end (CR LF). Arrow would drop the second byte,
     although it may belong to a person's value.
@@ -273,7 +276,7 @@ class JsonRows(_TextRows):
             block = block[: block.rfind(b"\n") + 1] or block
         # Arrow guesses types by recursion. Values that are nested too deeply crash the process.
         if (depth := _depth(block)) > _DEEPEST:
-            raise ValueError(f"values that are nested {depth:,} deep")
+            raise ValueError(f"values that are nested {depth:,} levels deep")
         with _json(BytesIO(block)) as reader:
             return reader.schema
 
@@ -282,9 +285,9 @@ class JsonRows(_TextRows):
     ) -> "Iterator[pyarrow.RecordBatch]":
         """The batches of a file of JSON lines.
 
-        Where text is wanted, values without quotes are read in their own type first, and then
-        turned into text. Fractional numbers stay numbers: they are read as floats, which may have
-        lost digits.
+        If a column must be text but holds values without quotes, the values are first read with
+        their own type, and then turned into text. Columns of fractional numbers stay numbers, since
+        they are read as floats, which may have lost digits.
         """
         import pyarrow
         from pyarrow.types import is_boolean, is_floating, is_integer, is_string
@@ -313,7 +316,7 @@ def _json(text: Any, **options: Any) -> Any:
 
 
 def _depth(text: bytes) -> int:
-    """How deeply lists and objects are nested in a text of JSON."""
+    """How deeply lists and objects are nested in JSON text."""
     marks = text.replace(rb"\\", b"").replace(rb"\"", b"").translate(None, _NO_MARKS)
     codes = np.frombuffer(marks, dtype=np.uint8)
     in_string = np.cumsum(codes == ord('"')) % 2 == 1

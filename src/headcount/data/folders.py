@@ -1,6 +1,7 @@
-"""The files at a place. No rows are left out silently: every file is read, or is refused by name.
+"""Lists the files at a path. No rows are lost silently: a file of another format is refused.
 
-Only names that begin with `.` or `_` are skipped, since they are never data.
+Only files and folders whose names begin with `.` or `_` are skipped, since they are not data. The
+exception is a folder `_name=value`, which may hold data.
 """
 
 import os
@@ -15,13 +16,13 @@ from headcount.core.writing import same_file
 from headcount.data.rows import readable, unreadable
 
 PARQUET, CSV, JSON = (".parquet", ".pq"), (".csv",), (".jsonl", ".ndjson", ".json")
-# Compressed files that Arrow can read. Parquet is missing, since it has its own compression.
+# Suffixes of compressed text files that Arrow can read. Parquet files compress their own columns.
 PACKED = {".gz": "gzip", ".bz2": "bz2", ".zst": "zstd", ".lz4": "lz4", ".br": "brotli"}
 ENDINGS = (".csv", ".parquet", ".jsonl", ".ndjson", ".json", ".pq")
 
 
 def ending(file: Path) -> str:
-    """The ending of a file's name, without the ending of a compression. It is empty if unknown."""
+    """The suffix for the format of a file, without a suffix for compression, or "" if unknown."""
     inner = file.with_suffix("") if file.suffix.lower() in PACKED else file
     suffix = inner.suffix.lower()
     return suffix if suffix in (*CSV, *JSON) or (inner is file and suffix in PARQUET) else ""
@@ -37,14 +38,15 @@ def files_at(place: Path | str) -> list[Path]:
         files = sorted({file for path in paths for file in _files(path, ())})
         if not files:
             raise UnreadableData(
-                f"there must be a file of {', '.join(ENDINGS[:3])} in {str(place)!r}, got none"
+                f"there must be a file that ends in {', '.join(ENDINGS[:2])} or {ENDINGS[2]} "
+                f"in {str(place)!r}, got none"
             )
         _check_different(files)
         return files
 
 
 def belongs_to(file: Path, place: Path | str) -> bool:
-    """Whether a file is among those at a place, or would be once it is written."""
+    """Whether a file is among the files at a path, or would be if it were written."""
     if any(same_file(file, one) for one in files_at(place)):
         return True
     path, name = Path(os.path.realpath(place)), Path(os.path.realpath(file))
@@ -55,7 +57,9 @@ def belongs_to(file: Path, place: Path | str) -> bool:
 
 
 def _files(path: Path, above: tuple[Path, ...]) -> Iterator[Path]:
-    """The file at a path, or all files in the folder there. `above` has the folders around it."""
+    """The file at a path, or all files in the folder at the path. `above` has the folders that
+    contain this path.
+    """
     try:
         mode = path.stat().st_mode
     except OSError as error:
@@ -65,7 +69,9 @@ def _files(path: Path, above: tuple[Path, ...]) -> Iterator[Path]:
     if stat.S_ISDIR(mode):
         folder = path.resolve()
         if folder in above:
-            raise UnreadableData(f"{path} must be a folder, got a link to a folder around it")
+            raise UnreadableData(
+                f"{path} must be a folder, got a link to a folder that contains it"
+            )
         for name in _names(path):
             if not _is_left_out(name):
                 yield from _files(path / name, (*above, folder))
@@ -74,7 +80,7 @@ def _files(path: Path, above: tuple[Path, ...]) -> Iterator[Path]:
     elif not ending(path):
         raise UnreadableData(
             f"a file must end in {' or '.join(ENDINGS)}, got {str(path)!r}",
-            hint="in a folder, names that begin with . or _ are left out" if above else "",
+            hint="in a folder, files whose names begin with . or _ are skipped" if above else "",
         )
     else:
         yield path
@@ -89,9 +95,9 @@ def _names(folder: Path) -> list[str]:
 
 
 def _is_left_out(name: str) -> bool:
-    """Whether a file or folder of this name is skipped. Spark and Arrow skip the same names.
+    """Whether a file or folder with this name is skipped. Spark and Arrow skip the same names.
 
-    A folder `_name=value` is a partition, and is read.
+    A folder `_name=value` is a partition of a dataset, so it is not skipped.
     """
     return name.startswith(".") or (name.startswith("_") and "=" not in name)
 
@@ -102,7 +108,7 @@ def _matches(pattern: str) -> list[Path]:
     """
     parts = Path(pattern).parts
     first = next((at for at, part in enumerate(parts) if has_magic(part)), len(parts))
-    # A pattern may ask for names that are skipped otherwise.
+    # A pattern may explicitly ask for names that would otherwise be skipped.
     asked = any(map(_is_left_out, parts[first:]))
 
     def matching(wanted: Path) -> list[Path]:
@@ -115,15 +121,17 @@ def _matches(pattern: str) -> list[Path]:
                 _names(folder)
                 if not os.access(folder, os.X_OK):
                     raise UnreadableData(
-                        f"{folder} must be a readable folder, but access is denied"
+                        f"{folder} must be a readable folder, got: access is denied"
                     )
     return matching(Path(pattern)) if first < len(parts) else []
 
 
 def _check_different(files: list[Path]) -> None:
-    """Refuse a file that has two names here, since everybody in it would count twice."""
+    """Refuse a file that is listed under two names, since its people would count twice."""
     names: dict[Path, Path] = {}
     for file in files:
         other = names.setdefault(file.resolve(), file)
         if other is not file:
-            raise UnreadableData(f"{other} and {file} must be two files, got two names of one file")
+            raise UnreadableData(
+                f"{other} and {file} must be different files, got two names of the same file"
+            )

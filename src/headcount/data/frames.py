@@ -1,4 +1,4 @@
-"""Rows of data in memory and of streams: frames, arrays and iterables."""
+"""Reads rows of data in memory and of streams: data frames, arrays and iterables."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import chain, islice
@@ -13,14 +13,14 @@ if TYPE_CHECKING:
     import pyarrow
 
 DATA = "the data"
-_BATCH = 2**17  # rows of a frame that are read at a time
-_CHUNK = 2**16  # Python objects that are read at a time
-VALUE = "value"  # the column's name if the data have no column names
+_BATCH = 2**17  # how many rows of a data frame are read at a time
+_CHUNK = 2**16  # how many Python objects are read at a time
+VALUE = "value"  # the name of the column if the data have no column names
 
 
 class FrameRows(Rows):
-    """Rows of a frame of any kind. `stream` is a function that returns some of its columns as Arrow
-    batches.
+    """Rows of a data frame of any kind. The function `stream` takes names of columns, and returns
+    these columns as Arrow batches.
     """
 
     def __init__(
@@ -91,7 +91,7 @@ def _lazy_rows(data: Any) -> Rows:
 
 
 def arrow_rows(data: Any) -> Rows:
-    """Rows of pyarrow's objects, and of all others with Arrow's C stream interface."""
+    """Rows of pyarrow objects, and of other objects with the Arrow C stream interface."""
     import pyarrow
 
     if isinstance(data, pyarrow.Array | pyarrow.ChunkedArray):
@@ -109,12 +109,12 @@ def arrow_rows(data: Any) -> Rows:
         if isinstance(data, pyarrow.RecordBatchReader)
         else pyarrow.RecordBatchReader.from_stream(data)
     )
-    # Nothing says whether such a stream can be read a second time.
+    # It is unknown whether such a stream can be read a second time.
     return StreamRows(reader.schema.names, lambda columns: reader)
 
 
 def numpy_rows(data: Any) -> Rows:
-    """Rows of a vector, of a vector of records, or of a mapping from names to vectors."""
+    """Rows of a one-dimensional array, a structured array, or a mapping from names to arrays."""
     import pyarrow
 
     if isinstance(data, np.ndarray) and data.dtype.names:
@@ -124,7 +124,7 @@ def numpy_rows(data: Any) -> Rows:
     shapes = {array.shape for array in arrays.values()}
     if len(shapes) != 1 or len(next(iter(shapes))) != 1:
         raise InvalidValue(
-            f"arrays must be flat and of one length, got shapes {sorted(shapes, key=str)}"
+            f"arrays must be one-dimensional and equally long, got shapes {sorted(shapes, key=str)}"
         )
     (rows,) = next(iter(shapes))
 
@@ -162,7 +162,9 @@ def iterable_rows(data: Any) -> Rows:
         while chunk := list(islice(values, _CHUNK)):
             if records:
                 if not all(isinstance(row, Mapping) for row in chunk):
-                    raise InvalidValue("rows must all be mappings if the first is, got another row")
+                    raise InvalidValue(
+                        "rows must all be mappings if the first row is one, got another row"
+                    )
                 arrays = [pyarrow.array([row.get(name) for row in chunk]) for name in columns]
             else:
                 arrays = [pyarrow.array(chunk)]
@@ -174,5 +176,6 @@ def iterable_rows(data: Any) -> Rows:
 
 def unknown(data: Any) -> UnreadableData:
     return UnreadableData(
-        f"data must be a frame, an array, an iterable, a file or a query, got {type(data).__name__}"
+        f"data must be a data frame, an array, an iterable, a file or a query, "
+        f"got {type(data).__name__}"
     )

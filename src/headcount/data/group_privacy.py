@@ -1,8 +1,8 @@
-"""Group privacy: protect a person with up to k rows by a protocol that protects one row.
+"""Group privacy: a protocol that protects one row also protects a person with up to k rows.
 
-If replacing one row is (η, δ')-private, replacing k rows is (kη, δ' Σ_{i<k} e^{iη})-private. So a
-budget (ε, δ) for a person gives each row η = ε/k and δ' = δ / Σ_{i<k} e^{iη}. Both are rounded
-down.
+If a protocol is (η, δ')-private for replacing one row, it is (kη, δ' Σ_{i<k} e^{iη})-private for
+replacing k rows. So if a person has the budget (ε, δ), each row has the budget η = ε/k and
+δ' = δ / Σ_{i<k} e^{iη}. Both are rounded down.
 """
 
 import math
@@ -17,14 +17,14 @@ from headcount.core.table import short
 
 
 def row_budget(budget: Budget, rows: int) -> Budget:
-    """The budget of one row, such that a person with this many rows keeps within the budget."""
+    """A budget for one row that keeps a person with `rows` rows within `budget`."""
     if rows == 1:
         return budget
     epsilon = _below(Fraction(budget.epsilon) / rows)
     delta = _below(Fraction(budget.delta) / _chain(epsilon, rows))
     if budget.delta and delta < LEAST_DELTA:
         raise Infeasible(
-            f"{rows} rows of a person need a delta of {short(LEAST_DELTA)} for each, "
+            f"{rows} rows of a person need a delta of at least {short(LEAST_DELTA)} for each row, "
             f"got {short(delta, 3)} from delta={short(budget.delta)} at "
             f"epsilon={short(budget.epsilon)}"
         )
@@ -32,7 +32,7 @@ def row_budget(budget: Budget, rows: int) -> Budget:
 
 
 def person_guarantee(guarantee: Guarantee, rows: int) -> Guarantee:
-    """The guarantee of a person with this many rows, from the guarantee of one row."""
+    """The guarantee for a person with `rows` rows, given the guarantee for one row."""
     if rows == 1:
         return guarantee
     return replace(
@@ -42,12 +42,12 @@ def person_guarantee(guarantee: Guarantee, rows: int) -> Guarantee:
         exact=False,
         method=f"{guarantee.method}; group privacy for {rows} rows of a person",
         neighbors=f"replace all rows (up to {rows}) of one person; "
-        "how many they have is not hidden",
+        "the number of these rows is not hidden",
     )
 
 
 def _chain(epsilon: float, rows: int) -> Fraction:
-    """Σ_{i<k} e^{iη}, to 50 digits, rounded up."""
+    """The sum Σ_{i<k} e^{iη} for k rows, rounded up at about 50 digits."""
     with localcontext() as context:
         context.prec, context.rounding = 60, ROUND_CEILING
         total = sum(((Decimal(epsilon) * i).exp() for i in range(rows)), Decimal(0))
@@ -61,6 +61,6 @@ def _below(number: Fraction) -> float:
 
 
 def _above(number: Fraction) -> float:
-    """The least float that is not below the number."""
+    """The smallest float that is not below the number."""
     near = float(number)
     return near if Fraction(near) >= number else math.nextafter(near, math.inf)

@@ -12,11 +12,11 @@ from headcount.road.people import Group
 
 @dataclass(frozen=True, eq=False)
 class GroupedEstimate(Mapping[Group, Estimate]):
-    """The estimate of each group, in order.
+    """The estimate for each group, in the order of groups.
 
     Each person's value is in only one group. So `guarantee`, which covers all estimates together,
-    is the weakest of their guarantees. The names of the groups and their numbers of people are
-    public. `contrasts` compares the groups.
+    is the weakest of their guarantees. The names of the groups and the number of people in each
+    group are public. `contrasts` compares the groups.
     """
 
     group: str
@@ -43,7 +43,7 @@ class GroupedEstimate(Mapping[Group, Estimate]):
         return next(iter(self.values())).task
 
     def postprocess(self, name: str) -> "GroupedEstimate":
-        """All estimates after a step of `core.postprocessing`."""
+        """All estimates after the step of `core.postprocessing` with this name."""
         changed = {group: estimate.postprocess(name) for group, estimate in self.items()}
         return replace(self, estimates=changed)
 
@@ -69,7 +69,7 @@ class GroupedEstimate(Mapping[Group, Estimate]):
     def to_dict(
         self, confidence: float = 0.95, *, sampling: bool = False, simultaneous: bool = False
     ) -> dict[str, Any]:
-        """All estimates for JSON, with intervals: see `Estimate.interval`."""
+        """All estimates as a dictionary for JSON, with intervals: see `Estimate.interval`."""
         kind = {"sampling": sampling, "simultaneous": simultaneous}
         return {
             "task": self.task,

@@ -1,12 +1,13 @@
-"""How many honest people a guarantee relies on, in each group and in the whole table.
+"""Computes how many honest people a guarantee relies on, in each group and in the whole table.
 
-`honest` is a number of people in the whole table, including people without a value, who are left
-out. In the worst case all dishonest people have a value and are in the same group. So if D people
-may be dishonest and nobody has more than k rows, a group of n rows surely has n − kD honest rows.
-Conversely, if a group relies on h of its n rows, its guarantee holds as long as at most (n − h)/k
-people are dishonest.
+`honest` is the number of honest people in the whole table. It includes people without a value,
+whose rows are left out. In the worst case, all dishonest people have a value and are in the same
+group. So if D people may be dishonest and nobody has more than k rows, a group of n rows has at
+least n − kD honest rows. Conversely, if the guarantee of a group relies on h honest rows among its
+n rows, the guarantee holds as long as at most (n − h)/k people are dishonest.
 
-This matters only in shuffle trust. In the others, a person relies on nobody else's noise.
+This matters only in shuffle trust. In central and local trust, nobody relies on other people's
+noise.
 """
 
 from collections.abc import Mapping
@@ -21,23 +22,24 @@ from headcount.data.engine import Crowds
 from headcount.data.question import Question
 from headcount.road.people import Group
 
-# How many people are honest: one number for the table, or one for each group. None means everybody.
+# How many people are honest: one number for the table, or a number for each group. None means that
+# everybody is honest.
 Honest: TypeAlias = int | Mapping[Group, int] | None
 _LISTED = 5  # if there are more groups than this, they are not listed
 
 
 def check_honest(honest: Honest, question: Question) -> None:
-    """Refuse a mapping by group if the question does not allow it. No rows are read for this."""
+    """Refuse a number for each group if the question does not allow it. This reads no rows."""
     if isinstance(honest, Mapping) and (question.group is None or question.person is not None):
         raise InvalidParameter(
-            "`honest` must be a number, unless there are groups and a row is a person; "
+            "`honest` must be a number, unless there are groups and each row is one person; "
             f"got {checks.shown(dict(honest))}"
         )
 
 
 @dataclass(frozen=True, eq=False)
 class Honesty:
-    """The caller's number of honest people (`said`), and how many each group surely has."""
+    """The caller's number of honest people (`said`), and a lower bound for each group."""
 
     said: Honest
     crowds: Crowds
@@ -49,7 +51,7 @@ class Honesty:
         object.__setattr__(self, "_least", self._surely())  # this refuses impossible numbers
 
     def crowd(self, group: Group) -> Crowd:
-        """The crowd of a group. Its honest people are those that the group surely has."""
+        """The crowd of a group. Its number of honest people is a lower bound."""
         least = self._least[group]
         if least < 1:
             raise self._nobody(group)
@@ -60,13 +62,13 @@ class Honesty:
         return dict(self.crowds.users)
 
     def _surely(self) -> dict[Group, int]:
-        """How many honest rows each group surely has. It is 0 or negative if there may be none."""
+        """A lower bound on the number of honest rows in each group. It may be negative."""
         if self.said is None:
             return self._users
         shuffled = self.trust is Trust.SHUFFLE
         if isinstance(self.said, Mapping):
             said = self._by_group(self.said)
-            absent = self._absent if shuffled else 0  # each of them may belong to any group
+            absent = self._absent if shuffled else 0  # any of these people may belong to any group
             return {group: min(rows, said[group] - absent) for group, rows in self._users.items()}
         number = self._number(self.said)
         if not shuffled:
@@ -98,26 +100,26 @@ class Honesty:
         }
 
     def _nobody(self, group: Group) -> Infeasible:
-        """The error for a group in which nobody is surely honest."""
+        """The error for a group in which everybody may be dishonest."""
         if isinstance(self.said, Mapping) or self.said is None:
             return Infeasible(
-                f"all honest people may be among the {self._absent:,} who have no value; "
+                f"all honest people may be among the {self._absent:,} people who have no value; "
                 f"`honest` must be at least {self._absent + 1:,} in this group"
             )
         people, rows = self.crowds.people, self._users[group]
         enough = people - (rows - 1) // self.question.rows_per_person
         may_map = self.question.group is not None and self.question.person is None
         return Infeasible(
-            f"{people - self._number(self.said):,} of {people:,} people may be dishonest, and all "
-            f"{rows:,} here may be among them; `honest` must be at least {enough:,}"
+            f"{people - self._number(self.said):,} of {people:,} people may be dishonest, and the "
+            f"whole crowd of {rows:,} may be among them; `honest` must be at least {enough:,}"
             + ", or give a number for each group: honest={group: people}"
             * may_map
         )
 
 
 def relied_on(honest: Mapping[Group, int], crowds: Crowds, question: Question) -> tuple[int, str]:
-    """How many people of the table must be honest, and a phrase that says what each group relies
-    on. `honest` has the number of honest rows that each group needs.
+    """The number of people in the table who must be honest, and a phrase that says how many honest
+    people each group relies on. `honest` has the number of honest rows that each group needs.
     """
     spare = min(crowds.users[group] - needed for group, needed in honest.items())
     least, most = min(honest.values()), max(honest.values())

@@ -1,8 +1,8 @@
 """The default engine. It runs in threads of this process, and needs memory for a few batches.
 
-The first pass counts people. If the task has many values, a second pass reads the rows again. There
-is no second pass if the rows are few or cannot be read again. Then the first pass keeps them,
-encoded.
+The first pass counts people. If the task has many values, a second pass reads the rows again. If
+the rows are few or cannot be read again, the first pass keeps the encoded rows, and there is no
+second pass over the data.
 """
 
 from collections.abc import Iterable, Mapping
@@ -24,7 +24,7 @@ from headcount.data.sources import rows_of
 from headcount.road.people import Group, Progress
 from headcount.road.pieces import Piece, collected, workers_for
 
-_KEPT = 2**26  # up to this many bytes of encoded rows are kept; beyond, rows are read again
+_KEPT = 2**26  # if the encoded rows take more bytes than this, they are not kept but read again
 
 
 class LocalEngine(Engine):
@@ -92,7 +92,7 @@ class LocalCrowds(Crowds):
         return out
 
     def _batches(self) -> Iterable[tuple[EncodedRows, float]]:
-        """All encoded rows, each batch with the share of the rows that have been read."""
+        """All encoded rows in batches. Each batch comes with the share of rows read so far."""
         if self.kept is None:
             return EncodedTable(self.rows, self.question, self.groups)
         kept = self.kept

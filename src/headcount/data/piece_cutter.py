@@ -1,4 +1,4 @@
-"""Cuts the encoded values of each group into pieces of one size. Batches may have any size."""
+"""Joins and cuts batches of any size, so that each group's values come in pieces of equal size."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
@@ -19,8 +19,8 @@ def pieces(
 ) -> Iterator[tuple[Group, int, NDArray[Any]]]:
     """The encoded values of each group in pieces: (group, number of the piece, values).
 
-    Each piece has as many values as the protocol of its group takes at a time; the last may have
-    fewer.
+    The protocol of a group sets the number of values in each piece of the group. The last piece may
+    have fewer values.
     """
     cutters = {
         group: Cutter(protocol.randomizer.people_at_once) for group, protocol in protocols.items()
@@ -45,7 +45,7 @@ def pieces(
 
 
 class Cutter:
-    """Takes arrays of any length, and yields numbered arrays of one length."""
+    """Takes arrays of any length, and yields numbered arrays of equal length."""
 
     def __init__(self, length: int) -> None:
         self._length = length
@@ -63,7 +63,7 @@ class Cutter:
             self._size += len(array)
 
     def rest(self) -> Iterator[tuple[int, NDArray[Any]]]:
-        """The values that are left, as one more array. It yields nothing if none are left."""
+        """Yields the values that are left as one more array, or nothing if no values are left."""
         if self._arrays:
             whole = self._arrays[0] if len(self._arrays) == 1 else np.concatenate(self._arrays)
             number, self._arrays, self._size = self._number, [], 0

@@ -1,7 +1,4 @@
-"""Values that are missing or do not fit.
-
-They are counted over all rows, then reported in one line.
-"""
+"""Counts the values that are missing or do not fit, over all rows, for one error message."""
 
 from dataclasses import dataclass
 from decimal import Decimal
@@ -15,11 +12,11 @@ from headcount.core.errors import InvalidValue
 if TYPE_CHECKING:
     import pyarrow
 
-_SHOWN = 3
+_SHOWN = 3  # how many values or rows a message shows
 
 
 class DoesNotFit(InvalidValue):
-    """Rows are refused. `problems` can be added to those of other rows before they are reported."""
+    """Rows are refused. Their `problems` can be added to the problems of other rows."""
 
     def __init__(self, message: str, problems: "Problems", *, hint: str = "") -> None:
         super().__init__(message, hint=hint)
@@ -28,7 +25,7 @@ class DoesNotFit(InvalidValue):
 
 @dataclass(frozen=True)
 class Problems:
-    """How many rows lack a value or hold a value that does not fit, and the first few of them.
+    """How many rows lack a value or hold a value that does not fit, and the first few such rows.
 
     Problems of consecutive rows can be added.
     """
@@ -50,10 +47,10 @@ class Problems:
         rows: NDArray[np.int64] | None,
         first: int,
     ) -> "Problems":
-        """The problem that the values at these places do not fit.
+        """The problem that the values at the indices `places` do not fit.
 
-        `rows` has the row of each value within its batch. If it is None, value i is in row i. The
-        first row of the batch has the number `first`.
+        `rows` has the row of each value within its batch. If `rows` is None, value i is in row i.
+        `first` is the number of rows before the batch.
         """
         shown = places[:_SHOWN].tolist()
         at = shown if rows is None else rows[shown].tolist()
@@ -76,7 +73,8 @@ class Problems:
     def refuse(self, allowed: str, unit: str = "person") -> None:
         """Raise an error if there are problems.
 
-        `allowed` says which values fit. `unit` says whether a row is a person.
+        `allowed` describes the values that fit. `unit` is "person" if each row is a person, or else
+        "row".
         """
         if self.missing:
             first, *others = (f"{unit} {row + 1}" for row in self.first_missing)
@@ -84,7 +82,7 @@ class Problems:
                 f"everyone must have a value, got none for {first}"
                 + _more(self.missing - 1, others),
                 self,
-                hint="missing='drop' leaves such rows out, or give a value to fill in",
+                hint="missing='drop' leaves such rows out, or set `missing` to a value to fill in",
             )
         if self.outside:
             first, *others = (f"{text} from {unit} {row + 1}" for row, text in self.first_outside)

@@ -1,4 +1,4 @@
-"""Rows from DuckDB: of a query in SQL, or of a relation."""
+"""Reads rows from DuckDB, either of an SQL query or of a relation."""
 
 import re
 from glob import glob
@@ -10,7 +10,7 @@ from headcount.core.errors import InvalidParameter, MissingPackage
 from headcount.data.frames import DATA, FrameRows
 from headcount.data.rows import Rows, unreadable
 
-_BATCH = 2**17
+_BATCH = 2**17  # how many rows are read at a time
 
 
 def query_rows(query: str) -> Rows:
@@ -20,12 +20,12 @@ def query_rows(query: str) -> Rows:
     except ImportError:
         raise MissingPackage("queries need duckdb", hint="pip install 'headcount[sql]'") from None
     if not isinstance(query, str) or not query.strip() or not is_utf8(query):
-        raise InvalidParameter(f"`query` must be the text of one SELECT, got {query!r}")
+        raise InvalidParameter(f"`query` must be a single SELECT statement, got {query!r}")
     connection = duckdb.connect()
     try:
         kinds = [statement.type for statement in connection.extract_statements(query)]
         if kinds != [duckdb.StatementType.SELECT]:
-            raise InvalidParameter(f"`query` must be the text of one SELECT, got {query!r}")
+            raise InvalidParameter(f"`query` must be a single SELECT statement, got {query!r}")
         relation = connection.sql(query)
     except duckdb.Error as error:
         raise unreadable("the query", error) from None

@@ -1,6 +1,6 @@
-"""A question about a table: its columns, and how its rows count.
+"""A question about a table: the columns to read, and the rules for counting rows.
 
-Engines need to know nothing else.
+An engine needs no other information.
 """
 
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ class Question:
 
     If there is a `person` column, at most `rows_per_person` rows of each person count, chosen at
     random. `groups` has the declared groups; None means all groups in the table. If `values_stay`,
-    a survey only counts people, and no values leave the place where the rows are.
+    a survey only counts people, and no values leave the machines that hold the rows.
     """
 
     cleaning: Cleaning
@@ -55,5 +55,5 @@ class Question:
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """The columns to read, each once."""
+        """The columns to read, without duplicates."""
         return tuple(dict.fromkeys((*self.cleaning.columns, *self.public)))

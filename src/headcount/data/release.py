@@ -1,4 +1,4 @@
-"""A description of a release before it is made. A ledger needs it to record the spending."""
+"""Describes a release before it is made, so that a ledger can record its cost."""
 
 import math
 from collections.abc import Mapping
@@ -15,23 +15,23 @@ from headcount.data.honesty import relied_on
 from headcount.data.question import Question
 from headcount.road.people import Group
 
-# The share of δ that pays for drawing all messages in a single step. Such a draw follows the law of
-# the messages only approximately.
+# The share of δ that pays for drawing all messages in a single step. Such a draw has only
+# approximately the right distribution.
 SHARE = 2.0**-4
 _MANY = 2**22  # if there are more messages than this, they are drawn in a single step if possible
 
 
 @dataclass(frozen=True, eq=False)
 class Release:
-    """One answer, or the answers of several groups: their protocols and their joint cost."""
+    """One answer, or the answers for several groups, with their protocols and joint cost."""
 
-    protocols: tuple[Protocol, ...]  # the protocol of each group, in order
+    protocols: tuple[Protocol, ...]  # the protocol of each group, in the order of groups
     guarantee: Guarantee
     curve: PrivacyCurve
 
     @property
     def name(self) -> str:
-        """The names of the protocols, each once."""
+        """The names of the protocols, without duplicates."""
         return ", ".join(dict.fromkeys(protocol.name for protocol in self.protocols))
 
     @property
@@ -40,7 +40,7 @@ class Release:
 
 
 def release(protocol: Protocol, question: Question, reserve: float) -> Release:
-    """The release of one protocol. `reserve` is added to its δ."""
+    """The release of one protocol. `reserve` is added to the δ of the protocol."""
     guarantee, curve = protocol.guarantee, protocol.curve
     if reserve:
         variation = reserve / (1 + math.exp(guarantee.epsilon)) * (1 - 1e-15)
@@ -67,7 +67,7 @@ def release(protocol: Protocol, question: Question, reserve: float) -> Release:
 
 
 def joint(releases: Mapping[Group, Release], crowds: Crowds, question: Question) -> Release:
-    """One release for all groups. A value is in one group only, so the worst group counts."""
+    """One release for all groups. Each value is in one group, so the weakest guarantee counts."""
     every = list(releases.values())
     first = every[0]
     if question.group is None:
@@ -76,7 +76,7 @@ def joint(releases: Mapping[Group, Release], crowds: Crowds, question: Question)
     alike = len({promise.epsilon for promise in promises}) == 1
     methods = [*dict.fromkeys(promise.method for promise in promises)]
     honest = min(promise.honest for promise in promises)
-    # If every group needs only one honest person, it is the person whose value is hidden.
+    # If every group needs only one honest person, that is the person whose value is protected.
     if first.guarantee.trust is Trust.SHUFFLE and any(one.honest > 1 for one in promises):
         needed = {group: one.guarantee.honest for group, one in releases.items()}
         honest, words = relied_on(needed, crowds, question)

@@ -38,7 +38,7 @@ ENGINES: dict[str, Callable[[], Engine]] = {"local": LocalEngine, "spark": _spar
 
 
 class Settings(TypedDict, total=False):
-    """The settings of an estimate, by name: see `estimate`."""
+    """The keyword arguments of `estimate`, which documents them."""
 
     column: str | Sequence[str] | None
     budget: Budget | None
@@ -61,7 +61,7 @@ class Settings(TypedDict, total=False):
 
 @dataclass(frozen=True, eq=False)
 class Request:
-    """The settings of an estimate, as the caller gave them: see `estimate`."""
+    """The settings of an estimate, as the caller gave them. `estimate` documents them."""
 
     data: Any = None
     task: Task | None = None
@@ -85,7 +85,7 @@ class Request:
 
     @classmethod
     def of(cls, data: Any, task: Task | None, settings: Mapping[str, Any]) -> "Request":
-        """The request with these settings, checked."""
+        """A request with these settings, after checking them."""
         known = {field.name for field in fields(cls)} - {"data", "task"}
         for name in settings:
             if name not in known:
@@ -95,21 +95,21 @@ class Request:
         return request
 
     def check(self) -> None:
-        """Refuse settings that do not fit together. What people think of first is checked first."""
+        """Refuse settings that do not fit together. The most basic settings are checked first."""
         _ = self.spendable
         rows = checks.whole(
             "rows_per_person", self.rows_per_person, low=1, high=MOST_ROWS_PER_PERSON
         )
         if rows > 1 and (self.person is None or self.built is not None):
             raise InvalidParameter(
-                f"`rows_per_person` must come with `person` and without a protocol that was built "
-                f"before, got {rows}"
+                f"`rows_per_person` above 1 must come with `person` and without a protocol object, "
+                f"got {rows}"
             )
         _ = self.random_bits
         checks.instance("options", self.options or {}, Mapping)
         if self.built is not None and self.built.task != self.question.task:
             raise InvalidParameter(
-                f"the task must be that of the protocol, {self.built.task}, "
+                f"the task must be the same as the task of the protocol, {self.built.task}, "
                 f"got {self.question.task}"
             )
         check_honest(self.honest, self.question)
@@ -124,7 +124,9 @@ class Request:
         """The budget that was given, or the budget of the protocol object."""
         if self.built is not None:
             if self.budget is not None:
-                raise InvalidParameter("`budget` must not be given with a built protocol, got both")
+                raise InvalidParameter(
+                    "`budget` must not be given with a protocol object, got both"
+                )
             return self.built.budget
         if self.budget is None:
             raise InvalidParameter("`budget` must be given, got none")
@@ -133,7 +135,7 @@ class Request:
 
     @cached_property
     def random_bits(self) -> Source:
-        """The source of random bits. It is secure if none was given."""
+        """The source of random bits. If none was given, a secure source is used."""
         source = SecureSource() if self.source is None else self.source
         checks.instance("source", source, Source)
         return source
@@ -145,7 +147,7 @@ class Request:
             return self.engine
         name = self.engine
         if name is None:
-            # The name of the module is enough, so Spark is not loaded for other data.
+            # Checking the name of the module avoids importing Spark for other data.
             name = "spark" if type(self.data).__module__.startswith("pyspark.") else "local"
         return ENGINES[checks.choice("engine", name, list(ENGINES))]()
 
@@ -156,13 +158,13 @@ class Request:
             return rows_of(self.data, self.query)
         if self.query is not None:
             raise InvalidParameter(
-                f"`query` must be asked of the local engine, got {self.place.name}"
+                f"`query` must come with the local engine, got {self.place.name}"
             )
         return self.data
 
     @cached_property
     def who_is_trusted(self) -> Trust:
-        """The trust model that was asked for, or that of the protocol, or else central."""
+        """The given trust model, or else the trust model of the protocol, or else central trust."""
         asked = self.trust
         if asked is not None:
             asked = Trust(checks.choice("trust", asked, list(Trust)))
@@ -170,18 +172,20 @@ class Request:
             return asked or Trust.CENTRAL
         named = self.built or protocol_class(str(self.protocol))
         if asked not in (None, named.trust):
-            raise InvalidParameter(f"`trust` must be {named.trust} with {named.name}, got {asked}")
+            raise InvalidParameter(
+                f"`trust` must be {named.trust} for the protocol {named.name}, got {asked}"
+            )
         return named.trust
 
     @cached_property
     def question(self) -> Question:
-        """Everything that an engine needs to know."""
+        """All information that an engine needs."""
         rows, place = self.rows, self.place
         column = self.column
         if column is None and isinstance(place, LocalEngine):
             column = rows.only_column()
         if column is None:
-            raise InvalidParameter(f"`column` must be named with the engine {place.name}, got none")
+            raise InvalidParameter(f"`column` must be given for the engine {place.name}, got none")
         return Question(
             self._cleaning(column),
             self.person,
@@ -207,7 +211,7 @@ class Request:
         different = words and len({str(name) for name in names}) == len(names)
         if self.group is None or not names or not different:
             raise InvalidParameter(
-                f"`groups` must come with `group`: words or whole numbers, each once, "
+                f"`groups` must come with `group` and be distinct words or whole numbers, "
                 f"got {checks.shown(self.groups)}"
             )
         return tuple(group_order(names))
@@ -229,5 +233,5 @@ class Request:
 
 
 def _is_number(name: object) -> bool:
-    """Whether a name is a whole number that fits into a column."""
+    """Whether a name is a whole number that fits into 64 bits, as in a column."""
     return isinstance(name, int) and abs(name) < 2**64

@@ -1,9 +1,9 @@
-"""Choose at most k rows of each person, uniformly, in one pass. Rows may come in any order.
+"""Chooses at most k rows of each person, uniformly, in one pass. Rows may come in any order.
 
-Every row gets a random key. The k rows of each person with the smallest keys are kept. Keys do
-not depend on values, so the choice reveals nothing. Any k rows are equally likely to be kept, since
-rows with equal keys get further random keys. The memory is at most twice that of the kept rows, or
-that of `_SPARE` rows.
+Every row gets a random key. For each person, the k rows with the smallest keys are kept. Keys do
+not depend on values, so the choice reveals nothing. Rows with equal keys get further random keys,
+so all sets of k rows of a person are equally likely. The memory is at most twice the memory of the
+kept rows, or the memory of `_SPARE` rows if that is larger.
 """
 
 from dataclasses import dataclass
@@ -19,7 +19,7 @@ _SPARE = 2**22  # at least this many rows are collected before some are dropped
 
 @dataclass(frozen=True, eq=False)
 class _Keyed:
-    """Rows with their random keys. `further` has the further keys; 0 means none."""
+    """Rows with their random keys. `further` has keys that break ties; 0 means no such key."""
 
     rows: EncodedRows
     keys: NDArray[np.uint64]
@@ -49,14 +49,14 @@ class RowChoice:
             self._select()
 
     def rows(self) -> EncodedRows | None:
-        """The chosen rows, sorted by person. It is None if no rows were added."""
+        """The chosen rows, sorted by person, or None if no rows were added."""
         if not self._pieces:
             return None
         self._select()
         return self._pieces[0].rows
 
     def _select(self) -> None:
-        """Keep the rows with the smallest keys of each person, and drop the others."""
+        """For each person, keep the rows with the smallest keys. Drop the other rows."""
         whole = _joined(self._pieces)
         persons = whole.rows.persons
         assert persons is not None
@@ -76,7 +76,7 @@ class RowChoice:
     def _equal(
         whole: _Keyed, persons: NDArray[np.int64], order: NDArray[np.intp]
     ) -> NDArray[np.intp]:
-        """The rows whose keys all equal those of another row of the same person."""
+        """The rows whose keys all equal the keys of another row of the same person."""
         one, other = order[:-1], order[1:]
         same = (
             (persons[one] == persons[other])

@@ -1,4 +1,4 @@
-"""Rows of a table of any kind, as batches. Only the columns that are asked for are read."""
+"""Reads rows of a table of any kind in batches. Only the requested columns are read."""
 
 import os
 from abc import ABC, abstractmethod
@@ -12,18 +12,18 @@ from headcount.core.errors import HeadcountError, MissingPackage, UnreadableData
 if TYPE_CHECKING:
     import pyarrow
 
-# The kind of a column in a file without types. If it is not given, the type is guessed.
+# The kind of a column in a file without types. Without a kind, the type of the column is guessed.
 Kind: TypeAlias = Literal["text", "real"]
 Kinds: TypeAlias = Mapping[str, Kind]
-# A batch, and the share of all rows that have been read so far. The share may be a guess.
+# A batch, and the share of all rows that has been read so far. The share may be a guess.
 Batch: TypeAlias = "tuple[pyarrow.RecordBatch, float]"
-_LISTED = 12  # the most names of columns that a message lists
+_LISTED = 12  # the largest number of column names that a message lists
 
 
 class Rows(ABC):
-    """A stream of record batches. If `again`, it can be read again and gives the same rows.
+    """A stream of record batches. If `again`, the stream can be read again and has the same rows.
 
-    Messages call the data `name`, and say that the data must be `wanted`.
+    Error messages refer to the data as `name`, and say that the data must be `wanted`.
     """
 
     again: ClassVar[bool] = True
@@ -41,7 +41,7 @@ class Rows(ABC):
 
     @property
     def holder(self) -> str:
-        """What messages name as the place of the columns."""
+        """The name of the data in error messages about columns."""
         return self.name
 
     def batches(self, columns: Sequence[str], kinds: Kinds) -> Iterator[Batch]:
@@ -53,25 +53,25 @@ class Rows(ABC):
             yield from self._batches(columns, kinds)
 
     def only_column(self) -> str:
-        """The name of the only column. It is an error if there are several."""
+        """The name of the only column. An error is raised if there are several columns."""
         with readable(self.name, self.wanted):
             names = self.columns
         if len(names) != 1:
             raise UnreadableData(
-                f"`column` must name one of the columns of {self.name}, got none of "
-                f"{_listed(names)}"
+                f"`column` must name one of the columns of {self.name} ({_listed(names)}), got none"
             )
         return names[0]
 
 
 def check_column(column: str, names: Sequence[str], holder: str) -> None:
-    """Refuse a column that does not occur exactly once. Messages call its place `holder`."""
+    """Refuse a column that does not occur exactly once. Messages call the data `holder`."""
     copies = names.count(column)
     if copies == 1:
         return
     near = get_close_matches(column, names, n=1)
     raise UnreadableData(
-        f"{holder} must have a column {column!r}, got {'it twice' if copies else _listed(names)}",
+        f"{holder} must have a column {column!r}, "
+        f"got {f'{copies} columns with this name' if copies else _listed(names)}",
         hint=f"did you mean {near[0]!r}?" if near and not copies else "",
     )
 
@@ -82,7 +82,7 @@ def _listed(names: Sequence[str]) -> str:
 
 
 def require_pyarrow() -> None:
-    """Refuse to go on without pyarrow, since it reads all data."""
+    """Raise an error if pyarrow is not installed, since it is needed to read data."""
     try:
         import pyarrow  # noqa: F401
     except ImportError:
@@ -93,7 +93,7 @@ def require_pyarrow() -> None:
 
 @contextmanager
 def readable(name: str, wanted: str = "readable") -> Iterator[None]:
-    """Turn errors about unreadable data into `UnreadableData` with a message of one line."""
+    """Turn errors about unreadable data into `UnreadableData` with a one-line message."""
     import pyarrow
 
     try:

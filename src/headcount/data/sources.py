@@ -1,4 +1,4 @@
-"""The one function that turns data of any kind into rows."""
+"""Turns data of any kind into rows."""
 
 import re
 from collections.abc import Iterable, Mapping
@@ -13,7 +13,7 @@ from headcount.data.rows import Rows, readable, require_pyarrow
 
 
 def rows_of(data: Any, query: str | None = None) -> Rows:
-    """The rows of a frame, an array, an iterable, a file, a folder, a pattern, or a query."""
+    """The rows of a data frame, an array, an iterable, a path, a pattern of paths, or a query."""
     require_pyarrow()
     if query is not None:
         if data is not None:
@@ -28,7 +28,7 @@ def rows_of(data: Any, query: str | None = None) -> Rows:
 
 
 def _rows_in_memory(data: Any) -> Rows:  # noqa: PLR0911
-    # The name of the package is enough, so no other package is loaded.
+    # Checking the name of the package avoids importing packages that are not needed.
     package = type(data).__module__.partition(".")[0].removeprefix("_")
     if isinstance(data, Rows):
         return data

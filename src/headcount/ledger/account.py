@@ -1,14 +1,13 @@
-"""A dataset's limit, all charges against it, and the decision whether they fit.
+"""Decides whether all charges to a dataset fit its limit.
 
-Every rule (`rule`) accepts charges that plain sums allow: Σε up to the limit's ε, and Σδ up to a
-share of the limit's δ. Each float is read as its shortest decimal text, and the sums are exact
-rational numbers. So ten charges of 0.1 fill a limit of 1, and the rest of a limit can be spent to
-the last digit.
+Every rule (see `rule`) accepts charges that plain sums (basic composition) allow: Σε is at most the
+limit's ε, and Σδ is at most a share of the limit's δ. The rule sets this share. Each float is read
+as its shortest decimal text, and the sums are exact rational numbers. So ten charges of 0.1 fill a
+limit of 1, and the rest of a limit can be spent to the last digit.
 
-Plain sums keep a limit up to one part in 10^11 of ε and one part in 10^8 of δ. There are two
-reasons for this difference.
-A float may differ from its text by half a unit in the last place. A privacy curve rounds up, so it
-may lie a little above a guarantee that was proved without rounding.
+Charges that plain sums allow may exceed a limit by one part in 10^11 of ε and one part in 10^8 of
+δ. There are two reasons. A float may differ from its text by half a unit in the last place. A
+privacy curve rounds up, so it may lie a little above a guarantee that was proved without rounding.
 
 If the limit has δ = 0, only plain sums are used.
 """
@@ -25,14 +24,17 @@ from headcount.accounting.dominating import STEP, DominatingLaw
 from headcount.core.budget import Budget
 from headcount.core.cached import cached_property
 
-# A curve may lie above a guarantee by these shares of ε and δ, and by at most this much of δ. They
-# are shares, so that a charge of zero never pays for a release that costs something.
+# Tolerances when a curve is compared with a guarantee: ε may be larger by the share _MORE_EPSILON
+# of itself, and δ by the share _SHARE of itself, but by at most _MORE_DELTA. Shares of zero are
+# zero, so a charge of zero never pays for a release that has a cost.
 _MORE_EPSILON, _SHARE, _MORE_DELTA = 1e-11, 1e-8, 1e-15
 
 
 @dataclass(frozen=True)
 class Charge:
-    """`times` releases of the same kind. Each costs (epsilon, delta) and has this law of losses."""
+    """`times` releases of the same kind. Each costs (epsilon, delta). `law` is the privacy-loss
+    distribution of each release.
+    """
 
     epsilon: float
     delta: float
@@ -41,10 +43,13 @@ class Charge:
 
     @property
     def is_sound(self) -> bool:
-        """Whether the law keeps (epsilon, delta). The pair alone is no proof.
+        """Whether `law` satisfies (epsilon, delta).
 
-        Laws round up more than curves do: they round ε up to the next point of the grid, and they
-        compute δ for many ε at once. So the check allows for more rounding.
+        The stated pair may be smaller than `law` allows, so it is checked. Without a law, nothing
+        is checked.
+
+        Distributions round up more than curves do: they round ε up to the next point of the grid,
+        and they compute δ for many ε at once. So the check allows for more rounding.
         """
         if self.law is None:
             return True
@@ -64,7 +69,7 @@ class Account(ABC):
 
     @property
     def without_laws(self) -> Self:
-        """The same account without laws of losses, so that only plain sums are used."""
+        """The same account without privacy-loss distributions, so only plain sums are used."""
         return replace(self, charges=tuple(replace(one, law=None) for one in self.charges))
 
     @property
@@ -73,7 +78,7 @@ class Account(ABC):
 
     @cached_property
     def sums(self) -> tuple[Fraction, Fraction]:
-        """Σε and Σδ."""
+        """The exact sums Σε and Σδ over all releases."""
         return (
             sum((exactly(one.epsilon) * one.times for one in self.charges), Fraction()),
             sum((exactly(one.delta) * one.times for one in self.charges), Fraction()),
@@ -98,7 +103,7 @@ class Account(ABC):
 
     @property
     def is_ready(self) -> bool:
-        """Whether `fits` is quick. If not, it first loads a module, which takes seconds."""
+        """Whether `fits` is quick. If not, `fits` first loads a module, which takes seconds."""
         return True
 
     @property
@@ -127,11 +132,11 @@ class Account(ABC):
 
     @abstractmethod
     def room(self, delta: float) -> float:
-        """The largest ε for which every release of (ε, delta) surely fits, or 0 if there is none.
+        """The largest ε for which every release of (ε, delta) fits, or 0 if there is none.
 
-        It is exact if plain sums decide. Otherwise it may be too small by up to two steps of the
-        grid of losses. It holds for the worst release of that pair; a better release may still fit
-        with a larger ε.
+        The result is exact if plain sums decide. Otherwise it may be too small by up to two steps
+        of the grid of losses. It is computed for the worst release of (ε, delta). A better release
+        may still fit with a larger ε.
         """
 
     def fits_with(self, steps: int, delta: float) -> bool:
@@ -140,8 +145,8 @@ class Account(ABC):
         return self.adding(Charge(steps * STEP, delta, law, 1)).fits
 
     def most_steps(self, fits: Callable[[int], bool]) -> int:
-        """The largest number of steps of the grid that fits, by bisection. No ε above the limit's
-        own ε fits.
+        """The largest number of steps of the grid that fits, by bisection. No ε above the ε of the
+        limit fits.
         """
         few, many = 0, math.ceil(self.limit.epsilon / STEP) + 1
         while many - few > 1:
@@ -151,23 +156,23 @@ class Account(ABC):
 
 
 def less_a_step(steps: int) -> float:
-    """The ε of one step less. A release between two points of the grid counts as the higher one."""
+    """The ε of `steps` − 1 steps, since a release between two points counts as the higher point."""
     return round(max(0, steps - 1) * STEP, 4)
 
 
 def is_kept(epsilon: float, delta: float, curve: Callable[[float], float]) -> bool:
-    """Whether a curve keeps (epsilon, delta), apart from rounding errors."""
+    """Whether a privacy curve satisfies (epsilon, delta), up to rounding errors."""
     more = min(_MORE_DELTA, _SHARE * delta)
     return curve(epsilon * (1 + _MORE_EPSILON)) <= delta + more
 
 
 def exactly(number: float) -> Fraction:
-    """The number that the shortest decimal text of a float stands for."""
+    """The exact value of the shortest decimal text of a float."""
     return Fraction(repr(number))
 
 
 def upward(number: Fraction) -> float:
-    """The least float whose decimal text is at least this number."""
+    """The smallest float whose decimal text is at least this number."""
     rounded = float(number)
     while exactly(rounded) < number:
         rounded = math.nextafter(rounded, math.inf)
@@ -175,7 +180,7 @@ def upward(number: Fraction) -> float:
 
 
 def downward(number: Fraction) -> float:
-    """The largest float whose decimal text is at most this number; 0 if the number is negative."""
+    """The largest float whose decimal text is at most this number, or 0 if it is negative."""
     rounded = max(0.0, float(number))
     while rounded and exactly(rounded) > number:
         rounded = math.nextafter(rounded, 0.0)

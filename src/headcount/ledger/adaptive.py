@@ -1,8 +1,8 @@
-"""The adaptive rule: a privacy filter. It holds even if earlier answers choose the next release.
+"""The adaptive rule: a privacy filter. It holds even if releases depend on earlier answers.
 
-Two conditions decide whether charges fit. First, Σδ is at most half of the limit's δ. Second,
-either Σε or the sum of Rényi divergences is within its own limit. The other half of the limit's δ
-pays for the divergences. Their order is fixed together with the limit.
+Charges fit if two conditions hold. First, Σδ is at most half of the limit's δ. Second, either Σε is
+at most the limit's ε, or the sum of Rényi divergences is at most its own limit. The other half of
+the limit's δ pays for the divergences. The order of the divergences is fixed when the limit is set.
 `accounting.privacy_filter` has the proof.
 """
 
@@ -31,7 +31,7 @@ class AdaptiveAccount(Account):
 
     @cached_property
     def divergences(self) -> float:
-        """The sum of the Rényi divergences of all charges. It is infinite if one is unknown."""
+        """The sum of the Rényi divergences of all charges, or infinity if one is unknown."""
         return math.fsum(
             one.times * privacy_filter.divergence(one.law, one.epsilon, one.delta, self.order)
             if one.law is not None

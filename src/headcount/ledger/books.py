@@ -1,11 +1,11 @@
-"""The tables of a ledger: how they are written, read and checked. All stores use the same tables.
+"""Writes, reads and checks the tables of a ledger. All stores use the same tables.
 
-Amounts are decimal text, and times are UTC. The rows of all datasets form a chain of hashes
-(`chain`). The entries of each dataset form another chain, which begins with the hash of the
-dataset. The last hash of a chain and the number of its rows are stored in another table. All chains
-are checked when a ledger is opened. After that only new entries are read. Only checked rows are
-added up. A row that does not fit its chain, or cannot be read, raises `UnreadableData`. Then
-nothing more is charged.
+Amounts are stored as decimal text, and times are in UTC. The rows of the table `datasets` form a
+chain of hashes (see `chain`). The entries of each dataset form another chain, which begins with the
+hash of the dataset. The last hash of a chain and the number of its rows are stored in another
+table. All chains are checked when a ledger is opened. After that, only new entries are read. Only
+checked rows are added up. If a row does not fit its chain or cannot be read, `UnreadableData` is
+raised. Then nothing more is charged.
 """
 
 from collections import Counter
@@ -24,7 +24,7 @@ from headcount.ledger.rule import Rule, Terms
 from headcount.ledger.store import Run, Store
 
 VERSION = 2
-_START = "headcount ledger"  # stands for the hash before the first dataset
+_START = "headcount ledger"  # used instead of a hash before the first dataset
 _TABLES = (
     "CREATE TABLE headcount_ledger (version INTEGER NOT NULL, datasets BIGINT NOT NULL, "
     "head TEXT NOT NULL)",
@@ -44,9 +44,9 @@ _TERMS = "name, number, epsilon, delta, rule, renyi_order, time"
 _COLUMNS = (
     "id, dataset, number, time, protocol, trust, task, epsilon, delta, times, users, curve, note"
 )
-_NUMBER, _EPSILON, _DELTA, _TIMES, _CURVE = 2, 7, 8, 9, 11  # their places in `_COLUMNS`
-MAKE_ONE = "`headcount ledger create` makes one"
-_EARLIER = "an earlier version of Headcount made it, and can show it"
+_NUMBER, _EPSILON, _DELTA, _TIMES, _CURVE = 2, 7, 8, 9, 11  # their indices in `_COLUMNS`
+MAKE_ONE = "`headcount ledger create` creates a ledger"
+_EARLIER = "an earlier version of Headcount created this ledger, and can show it"
 _READING = (ValueError, TypeError, RecursionError)
 Row: TypeAlias = tuple[Any, ...]
 
@@ -67,7 +67,7 @@ class Record:
     dataset: Dataset
     number: int
     head: str
-    # The key of a charge is its kind: ε, δ and curve, as they are stored.
+    # The key of a charge is its kind: the stored text of ε, δ and the digest of its curve.
     charges: dict[Row, Charge] = field(default_factory=dict, repr=False)
 
     @property
@@ -77,7 +77,7 @@ class Record:
 
 @dataclass(frozen=True)
 class Books:
-    """The tables in one transaction. Their version and the datasets were checked.
+    """The tables in one transaction. The version and the datasets have been checked.
 
     `known` has the records that earlier transactions checked, by the hash of the dataset.
     """
@@ -89,7 +89,7 @@ class Books:
 
     @classmethod
     def create(cls, store: Store, run: Run) -> None:
-        """Create the tables if the place is empty. If it is a ledger already, nothing changes."""
+        """Create the tables if there are no tables yet. Existing tables are not changed."""
         if not store.tables(run):
             for table in _TABLES:
                 run(table.format(bytes=store.bytes_type), ())
@@ -107,7 +107,7 @@ class Books:
                 f"{store.shown} must be a ledger of version {VERSION}, got {stored}",
                 hint=_EARLIER if versions == [1] else "",
             )
-        # One statement reads both tables, so that nobody can add a dataset in between.
+        # One statement reads both tables, so that nobody can add a dataset in the meantime.
         rows = run(
             f"SELECT ledger.datasets, ledger.head, {_TERMS} FROM headcount_ledger AS ledger "
             "LEFT JOIN datasets ON TRUE ORDER BY number",
@@ -125,13 +125,14 @@ class Books:
             self.record(name)
 
     def only(self, name: str | None) -> str:
-        """The name of a dataset. If it is None, the ledger must have exactly one dataset."""
+        """The name of a dataset. If `name` is None, the ledger must have exactly one dataset."""
         known = ", ".join(self.datasets) or "none"
         if name is None and len(self.datasets) == 1:
             return next(iter(self.datasets))
         if name is None:
             raise InvalidParameter(
-                f"a dataset must be named unless there is exactly one, got {known}"
+                f"a dataset must be named unless there is exactly one, and {self.store.shown} "
+                f"has {known}"
             )
         if name not in self.datasets:
             raise UnknownName(f"no dataset {name!r} in {self.store.shown}, which has {known}")
@@ -141,8 +142,8 @@ class Books:
         if name in self.datasets:
             present = self.datasets[name].terms.limit
             raise InvalidParameter(
-                f"dataset {name!r} must be new in {self.store.shown}, got one with a limit of "
-                f"epsilon={present.epsilon!r}, delta={present.delta!r}, which stays"
+                f"dataset {name!r} must be new in {self.store.shown}, got one with the limit "
+                f"epsilon={present.epsilon!r}, delta={present.delta!r}, which cannot be changed"
             )
         ((before,),) = self.run("SELECT head FROM headcount_ledger", ())
         order = None if terms.order is None else repr(terms.order)
@@ -158,14 +159,14 @@ class Books:
     def record(self, name: str, *, locked: bool = False) -> Record:
         """The record of a dataset, with its new entries checked.
 
-        If `locked`, no other transaction can charge the dataset until this one ends.
+        If `locked`, no other transaction can charge the dataset until this transaction ends.
         """
         dataset = self.datasets[name]
         ends = self._ends(name, locked=locked)
         before = self.known.get(dataset.hash, Record(dataset, 0, dataset.hash))
         rows = self._rows(name, before.number)
         if before.number and not (rows and rows.pop(0)[-1] == before.head):
-            # The known record does not belong here: the file may have been replaced.
+            # The known record does not belong to this ledger. The file may have been replaced.
             before, rows = Record(dataset, 0, dataset.hash), self._rows(name)
         return self._checked(before, rows, ends)
 
@@ -197,7 +198,7 @@ class Books:
         again = Books.read(self.store, self.run, self.known)
         if again.record(entry.dataset).head != head:
             raise self._unreadable(
-                entry.dataset, ValueError("an entry that differs from the one written")
+                entry.dataset, ValueError("an entry that differs from the entry that was written")
             )
 
     def _ends(self, name: str, *, locked: bool = False) -> list[Row]:
@@ -211,11 +212,11 @@ class Books:
         )
 
     def _checked(self, before: Record, rows: list[Row], ends: list[Row]) -> Record:
-        """The record with these entries added. Their chain must be intact, and must end with the
+        """The record after adding these entries. Their chain must be intact, and must end with the
         stored number and hash.
         """
         number, head = before.number, before.head
-        kinds: Counter[Row] = Counter()  # how many releases there are of each kind
+        kinds: Counter[Row] = Counter()  # the number of releases of each kind
         try:
             for number, row in enumerate(rows, before.number + 1):
                 head = link(head, row[:-1])
@@ -223,7 +224,7 @@ class Books:
                     raise ValueError(f"a damaged entry {number}")
                 kinds[row[_EPSILON], row[_DELTA], row[_CURVE]] += count(row[_TIMES], MOST_TIMES)
             if ends != [(number, head)]:
-                raise ValueError(f"{number} entries whose end is not the stored one")
+                raise ValueError(f"{number} entries that do not match the stored number and hash")
             charges = dict(before.charges)
             for kind, times in kinds.items():
                 charges[kind] = self._charge(charges.get(kind), before.dataset.terms, kind, times)
@@ -242,7 +243,7 @@ class Books:
         if terms.limit.delta and law is None:
             raise ValueError("an entry without a curve")
         if not charge.is_sound:
-            raise ValueError(f"an entry of epsilon={epsilon}, delta={delta} with a worse curve")
+            raise ValueError(f"an entry whose curve exceeds epsilon={epsilon}, delta={delta}")
         return charge
 
     def _law(self, digest: object) -> DominatingLaw:
@@ -261,8 +262,8 @@ class Books:
 
 
 def _datasets(rows: list[Row]) -> Iterator[Dataset]:
-    """The datasets from rows. Each row begins with the stored number of datasets and their last
-    hash.
+    """The datasets in these rows. Each row begins with the stored number of datasets and the last
+    hash of their chain.
     """
     noted, end = rows[0][:2]
     head, datasets = _START, [row[2:] for row in rows if row[2] is not None]
@@ -272,7 +273,7 @@ def _datasets(rows: list[Row]) -> Iterator[Dataset]:
             raise ValueError(f"no dataset {number}")
         yield Dataset(row[0], _terms(*row[2:6]), head)
     if (noted, end) != (len(datasets), head):
-        raise ValueError(f"{len(datasets)} datasets whose end is not the stored one")
+        raise ValueError(f"{len(datasets)} datasets that do not match the stored number and hash")
 
 
 def _terms(epsilon: object, delta: object, rule: str, order: object) -> Terms:

@@ -1,7 +1,7 @@
-"""A chain of hashes that shows damage. Each hash is computed from a row and the hash before it.
+"""A chain of hashes that reveals damage. Each hash is computed from a row and the previous hash.
 
-It protects against damage, not against people. Anyone who may write to a ledger can compute the
-hashes anew. An older copy of a ledger also has correct hashes.
+The chain does not protect against people. Anyone who may write to a ledger can compute the hashes
+again. An older copy of a ledger also has correct hashes.
 """
 
 import hashlib
@@ -10,5 +10,5 @@ from collections.abc import Sequence
 
 
 def link(before: str, row: Sequence[object]) -> str:
-    """The SHA-256 of the previous hash and a row. A row holds texts, whole numbers and Nones."""
+    """The SHA-256 hash of the previous hash and a row of strings, integers and None."""
     return hashlib.sha256(json.dumps([before, *row]).encode()).hexdigest()

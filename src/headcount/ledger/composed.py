@@ -4,11 +4,11 @@ Charges fit if one of two conditions holds:
 
 Plain       Σε ≤ limit ε and Σδ ≤ limit δ (see `account`).
 Composed    δ(limit ε) ≤ limit δ for the composed privacy-loss distributions, which are rounded
-            toward more loss. This condition may allow many times as much.
+            toward more loss. This condition may allow many times as many releases.
 
-The rule holds if the sequence of curves was fixed before the first answer. A curve depends on
-protocol, budget, crowd and options. Earlier answers may choose the question, such as the column.
-If they also choose the next curve, the adaptive rule is needed (`adaptive`).
+The rule holds if the sequence of privacy curves was fixed before the first answer. A curve depends
+on protocol, budget, crowd and options. The question, such as the column, may depend on earlier
+answers. If the next curve also depends on them, the adaptive rule is needed (see `adaptive`).
 """
 
 import math
@@ -25,8 +25,8 @@ from headcount.ledger.account import Account, downward, exactly, less_a_step, up
 if TYPE_CHECKING:
     from headcount.accounting.composition import ComposedCurve
 
-_COMPOSITION = "headcount.accounting.composition"  # this module takes seconds to load
-_MOST_RELEASES = 10**6  # with more, the numerical error of composing them is too large
+_COMPOSITION = "headcount.accounting.composition"  # importing this module takes seconds
+_MOST_RELEASES = 10**6  # with more releases, the numerical error of composition is too large
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,9 @@ class ComposedAccount(Account):
 
     @property
     def _may_fit(self) -> bool:
-        """Whether the charges may fit once composed: no single release exceeds the limit."""
+        """Whether composition may allow the charges. It cannot do so if the limit has δ = 0, if a
+        release has no privacy-loss distribution, or if a single release exceeds the limit.
+        """
         return self.limit.delta > 0 and not any(
             one.law is None or one.law.delta(self.limit.epsilon) > self.limit.delta
             for one in self.charges
@@ -57,8 +59,8 @@ class ComposedAccount(Account):
 
     @cached_property
     def composed(self) -> "ComposedCurve | None":
-        """The curve of all releases together. It is None if there are no releases, if there are too
-        many, or if one has no law.
+        """The privacy curve of all releases together. It is None if there are no releases or too
+        many, or if a release has no privacy-loss distribution.
         """
         counts: Counter[DominatingLaw] = Counter()
         for one in self.charges:
@@ -106,7 +108,7 @@ class ComposedAccount(Account):
             return with_it <= self.limit.delta
 
         steps = self.most_steps(seems_to_fit)
-        # One more release also makes the numerical error larger, so the result is checked.
+        # One more release also increases the numerical error, so the result is checked.
         while steps > 1 and not self.fits_with(steps, delta):
             steps -= 1 + steps // 100
         return less_a_step(steps)
@@ -114,8 +116,8 @@ class ComposedAccount(Account):
 
 @lru_cache(maxsize=8)
 def _composed(releases: tuple[tuple[DominatingLaw, int], ...]) -> "ComposedCurve":
-    """The composed curve. It is cached: a charge composes it before its transaction, and needs it
-    again inside the transaction.
+    """The composed curve. It is cached, since a charge needs it before its transaction and again
+    inside the transaction.
     """
     from headcount.accounting.composition import compose_laws
 

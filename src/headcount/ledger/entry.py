@@ -1,4 +1,4 @@
-"""One line of a ledger: what was released, and what it cost."""
+"""An entry of a ledger. It describes releases and their cost."""
 
 import json
 import math
@@ -10,18 +10,18 @@ from headcount.core import checks
 from headcount.core.budget import MOST_USERS, Trust
 from headcount.core.errors import InvalidParameter
 
-MOST_TIMES = 10**9  # releases in one entry
-_MOST_WORDS = 200  # letters in a name
-_MOST_NOTE = 10_000  # letters of JSON in a note
+MOST_TIMES = 10**9  # the largest number of releases in one entry
+_MOST_WORDS = 200  # the largest number of characters in a name
+_MOST_NOTE = 10_000  # the largest number of characters of JSON in a note
 
 
 @dataclass(frozen=True)
 class Entry:
     """`times` releases of the same kind, which cost (epsilon, delta) each.
 
-    An entry holds nothing about the data or the results. `time` is in UTC. `curve` is the digest of
-    the law of privacy losses that the ledger composes. It is None if the limit has δ = 0, since
-    plain sums need no law. `note` comes from the caller.
+    An entry contains no data and no results. `time` is in UTC. `curve` is the digest of the
+    privacy-loss distribution that the ledger composes. It is None if the limit has δ = 0, since
+    plain sums need no distribution. `note` comes from the caller.
     """
 
     id: str
@@ -42,8 +42,8 @@ class Entry:
         return {**asdict(self), "trust": str(self.trust), "note": dict(self.note)}
 
     def to_row(self) -> tuple[object, ...]:
-        """The entry as a row of a table. ε and δ are written as their shortest text, since sums are
-        computed from that text.
+        """The entry as a row of a table. ε and δ are written as their shortest decimal text, since
+        sums are computed from this text.
         """
         return (
             self.id, self.dataset, self.number, self.time, self.protocol, str(self.trust),
@@ -53,14 +53,14 @@ class Entry:
 
     @classmethod
     def from_row(cls, row: tuple[Any, ...]) -> "Entry":
-        """The entry that `to_row` wrote. Any other row is a ValueError."""
+        """The entry that `to_row` wrote. Any other row raises ValueError."""
         named, time, protocol, trust, task, epsilon, delta, times, users, curve, note = (
             row[:3], *row[3:],
         )  # fmt: skip
         words = (named[0], named[1], time, protocol, task, note)
         parsed = json.loads(note) if all(isinstance(word, str) for word in words) else None
         if not isinstance(parsed, dict) or not (curve is None or isinstance(curve, str)):
-            raise ValueError("an entry with words that cannot be read")
+            raise ValueError("an entry with text that cannot be read")
         return cls(
             id=named[0],
             dataset=named[1],
@@ -79,7 +79,7 @@ class Entry:
 
 
 def amount(text: object) -> float:
-    """A stored ε or δ. Anything else is a ValueError."""
+    """A stored ε or δ. Anything else raises ValueError."""
     number = float(text) if isinstance(text, str) else math.nan
     if not 0 <= number < math.inf or repr(number) != text:
         raise ValueError(f"an epsilon or delta that reads {text!r}")
@@ -87,7 +87,7 @@ def amount(text: object) -> float:
 
 
 def count(stored: object, most: int) -> int:
-    """A stored number of releases or people. Anything else is a ValueError."""
+    """A stored number of releases or people. Anything else raises ValueError."""
     if not isinstance(stored, int) or not 1 <= stored <= most:
         raise ValueError(f"a number that reads {stored!r}")
     return stored
@@ -97,23 +97,23 @@ def words(name: str, value: object, *, least: int = 0) -> str:
     """Check a name: it must be printable, short and on one line."""
     if not isinstance(value, str) or not least <= len(value) <= _MOST_WORDS:
         raise InvalidParameter(
-            f"`{name}` must be a text of {least} to {_MOST_WORDS} letters, got {value!r}"
+            f"`{name}` must be text of {least} to {_MOST_WORDS} characters, got {value!r}"
         )
     if not value.isprintable():
-        raise InvalidParameter(f"`{name}` must have letters that can be printed, got {value!r}")
+        raise InvalidParameter(f"`{name}` must have only printable characters, got {value!r}")
     return value
 
 
 def noted(note: object) -> Mapping[str, Any]:
-    """Check a note. Return it as it will look when it is read back from JSON."""
+    """Check a note, and return it as it will be after it is read back from JSON."""
     checks.instance("note", note, Mapping)
     try:
         text = json.dumps(dict(note), allow_nan=False)  # type: ignore[call-overload]
     except (TypeError, ValueError, RecursionError) as error:
-        raise InvalidParameter(f"`note` must be something that JSON can hold: {error}") from None
+        raise InvalidParameter(f"`note` must be JSON-serializable: {error}") from None
     if len(text) > _MOST_NOTE:
         raise InvalidParameter(
-            f"`note` must be at most {_MOST_NOTE:,} letters of JSON, got {len(text):,}"
+            f"`note` must be at most {_MOST_NOTE:,} characters of JSON, got {len(text):,}"
         )
     stored: Mapping[str, Any] = json.loads(text)
     return stored

@@ -1,4 +1,4 @@
-"""A durable record of the budget that was spent on each dataset. It enforces the limits.
+"""A durable record of the budget that was spent on each dataset. It enforces each limit.
 
     ledger = Ledger.create("spent.db")
     ledger.create_dataset("people", Budget(3, 1e-6))
@@ -7,11 +7,11 @@
 
 Charge first, then release. When `charge` returns, the charge is on disk and survives a crash of the
 process or the machine. A crash may waste budget, but it never overspends. The decision and the
-record are one transaction, so any number of processes and machines can share a ledger.
+record are made in one transaction, so any number of processes and machines can share a ledger.
 
 When a ledger is opened, a chain of hashes over all rows is checked. A damaged ledger is refused.
-A ledger does not protect against people who may write to its place. They can change rows and
-hashes, or replace the ledger by an older copy.
+A ledger does not protect against people who may write to its file or database. They can change rows
+and hashes, or replace the ledger with an older copy.
 """
 
 import uuid
@@ -44,12 +44,12 @@ from headcount.ledger.spending import Spending
 from headcount.ledger.sqlite import SqliteStore
 from headcount.ledger.store import Store
 
-WAIT = 120.0  # seconds
+WAIT = 120.0  # the default number of seconds to wait for a locked ledger
 
 
 @dataclass(frozen=True)
 class Ledger:
-    """Datasets with limits, and the charges to each. Use `Ledger.open` or `Ledger.create`."""
+    """Datasets, their limits, and the charges to them. Use `Ledger.open` or `Ledger.create`."""
 
     store: Store
     _known: dict[str, Record] = field(default_factory=dict, init=False, repr=False, compare=False)
@@ -66,7 +66,8 @@ class Ledger:
     def open(cls, place: str | PathLike[str], *, wait: float = WAIT) -> "Ledger":
         """The ledger in a file, or at a postgresql://… address.
 
-        If others keep the ledger locked for longer than `wait` seconds, an error is raised.
+        If another process keeps the ledger locked for longer than `wait` seconds, an error is
+        raised.
         """
         ledger = cls(_store(place, wait))
         if isinstance(ledger.store, SqliteStore) and not ledger.store.path.exists():
@@ -79,7 +80,7 @@ class Ledger:
 
     @classmethod
     def create(cls, place: str | PathLike[str], *, wait: float = WAIT) -> "Ledger":
-        """Open a ledger, and create it first if there is nothing at the place yet."""
+        """Open a ledger. Create it first if nothing exists at the place yet."""
         ledger = cls(_store(place, wait))
         with ledger.store.creating() as run:
             Books.create(ledger.store, run)
@@ -95,12 +96,12 @@ class Ledger:
     def create_dataset(self, name: str, limit: Budget, *, rule: str = Rule.COMPOSED) -> None:
         """Add a dataset. Its limit and its rule can never be changed.
 
-        composed  allows the most. It holds if the sequence of privacy curves (protocol, budget,
-                  crowd and options of each release) was fixed before the first answer.
-        adaptive  holds even if each release, its curve included, is chosen in the light of
+        composed  allows the most releases. It holds if the sequence of privacy curves (protocol,
+                  budget, crowd and options of each release) was fixed before the first answer.
+        adaptive  holds even if each release, including its privacy curve, is chosen based on
                   earlier answers.
 
-        If the limit has δ = 0, both rules are plain sums, which hold in either case.
+        If the limit has δ = 0, both rules use plain sums, which always hold.
         """
         words("name", name, least=1)
         checks.instance("limit", limit, Budget)
@@ -122,9 +123,9 @@ class Ledger:
     ) -> Entry:
         """Record a release that is about to be made, or `times` releases of the same kind.
 
-        If it does not fit within the limit of the dataset, `BudgetExhausted` is raised and nothing
-        is recorded. The name may be None if there is exactly one dataset. `note` is anything that
-        JSON can hold. It should describe the question, and must not reveal the data.
+        If the charge does not fit within the limit of the dataset, `BudgetExhausted` is raised and
+        nothing is recorded. The name may be None if there is exactly one dataset. `note` is a
+        JSON-serializable mapping. It should describe the question, and must not reveal the data.
         """
         checks.instance("guarantee", guarantee, Guarantee)
         checks.instance("curve", curve, PrivacyCurve)
@@ -151,8 +152,8 @@ class Ledger:
             note=noted({} if note is None else note),
         )
         while True:
-            # Loading and composing take long. They happen here, before the transaction, and the
-            # result is cached.
+            # Loading modules and composing take a long time. Both happen here, before the
+            # transaction, and the result is cached.
             _ = account.adding(asked).fits
             entry = None
             try:
@@ -213,15 +214,13 @@ def _store(place: str | PathLike[str], wait: float) -> Store:
         return PostgresStore(named, wait)
     if "://" in named:
         scheme = named.partition("://")[0]
-        raise InvalidParameter(
-            f"a ledger must be in a file or at postgresql://…, got an address of {scheme!r}"
-        )
+        raise InvalidParameter(f"a ledger must be in a file or at postgresql://…, got {scheme}://…")
     return SqliteStore(Path(named), wait)
 
 
 def _pair(guarantee: Guarantee, curve: PrivacyCurve) -> tuple[float, float]:
-    """The (ε, δ) to charge. This is the guarantee's pair; the curve's δ at this ε must not exceed
-    this δ, up to rounding.
+    """The (ε, δ) to charge, which is the pair of the guarantee. At this ε, the δ of the curve must
+    not exceed this δ, up to rounding.
     """
     epsilon = checks.real("epsilon", guarantee.epsilon)
     delta = checks.real("delta", guarantee.delta)
@@ -232,9 +231,9 @@ def _pair(guarantee: Guarantee, curve: PrivacyCurve) -> tuple[float, float]:
         )
     if not guarantee.secure:
         raise InvalidParameter(f"a guarantee must hold to be charged, got: {guarantee.warning}")
-    if not guarantee.neighbors.startswith("replace "):  # one value, or all rows of a person
+    if not guarantee.neighbors.startswith("replace "):  # either one value or all rows of a person
         raise InvalidParameter(
-            f"a guarantee must be for neighbors that replace a value, got {guarantee.neighbors!r}"
+            f"the neighbors of a guarantee must replace a value, got {guarantee.neighbors!r}"
         )
     if not is_kept(epsilon, delta, curve.delta):
         raise _worse(guarantee)
@@ -248,15 +247,15 @@ def _worse(guarantee: Guarantee) -> InvalidParameter:
 
 
 def _half_charged(entry: Entry, error: UnreadableData) -> UnreadableData:
-    """The refusal after a commit that failed although the charge was recorded.
+    """The error for a commit that failed although the charge was recorded.
 
-    A disk or a connection may fail after everything is written, before the commit is confirmed.
-    Then nothing is released, since a power cut could still undo the charge.
+    A disk or a connection may fail after everything is written, but before the commit is confirmed.
+    Then nothing is released, since a power failure could still undo the charge.
     """
     return UnreadableData(
         f"{error.message}; nothing was released, but the charge is recorded as entry "
         f"{entry.number} of dataset {entry.dataset!r}",
-        hint="make sure that the disk is sound, and ask again",
+        hint="check the disk or the connection, and try again",
     )
 
 
@@ -264,12 +263,13 @@ def _exhausted(name: str, account: Account, asked: Charge) -> BudgetExhausted:
     room, delta = account.room(asked.delta), asked.delta
     if not room:
         room, delta = account.room(0.0), 0.0
-    often = f" {asked.times:,} times" if asked.times > 1 else ""
+    pair = f"epsilon={rounded_up(asked.epsilon)}, delta={rounded_up(asked.delta)}"
+    many = f"{asked.times:,} releases of {pair} were" if asked.times > 1 else f"{pair} was"
     limit = account.limit
     return BudgetExhausted(
-        f"epsilon={rounded_up(asked.epsilon)}, delta={rounded_up(asked.delta)} was asked for{often}"
-        f" on dataset {name!r}, but epsilon={exact(room)} at delta={exact(delta)} is left of its "
-        f"limit epsilon={exact(limit.epsilon)}, delta={exact(limit.delta)}",
+        f"{many} asked for on dataset {name!r}, but epsilon={exact(room)} at "
+        f"delta={exact(delta)} is left of its limit "
+        f"epsilon={exact(limit.epsilon)}, delta={exact(limit.delta)}",
         remaining={"epsilon": room, "delta": delta},
         limit=asdict(limit),
     )

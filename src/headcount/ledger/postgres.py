@@ -1,15 +1,15 @@
-"""A ledger in PostgreSQL, in a schema of its own, `headcount`.
+"""A ledger in PostgreSQL. Its tables are in the schema `headcount`.
 
-Each charge locks the row of its dataset (SELECT … FOR UPDATE), so charges to one dataset wait for
-each other. The isolation level is always READ COMMITTED: after the lock, a transaction reads
-everything that was committed before. When a commit returns, it has reached the disk
-(synchronous_commit). There are two exceptions. A server may be set not to sync its files
+Each charge locks the row of its dataset (SELECT … FOR UPDATE), so charges to the same dataset wait
+for each other. A charge always has the isolation level READ COMMITTED. So after the lock, it reads
+everything that was committed before. When a commit returns, the changes are on disk
+(synchronous_commit). There are two exceptions. A server may be configured not to sync its files
 (fsync = off), or it may fail over to a replica that lags behind. Such servers may lose a charge.
 
-A server may stop answering, at the connection or in the middle of a statement. Its own time-outs do
-not help then. So every statement also has a deadline here, after which the connection is shut down.
-If a commit is never answered, the charge is refused, although the server may have recorded it. In
-that case budget is wasted.
+A server may stop answering while a connection is made or in the middle of a statement. Then the
+server's own timeouts do not help. So every statement also has a deadline on the side of the client.
+After the deadline, the connection is shut down. If a commit is never answered, the charge is
+refused, although the server may have recorded it. In that case, budget is wasted.
 """
 
 import math
@@ -25,18 +25,18 @@ from urllib.parse import urlsplit
 from headcount.core.errors import MissingPackage, UnreadableData
 from headcount.ledger.store import Run, one_line
 
-_ONE_CREATOR = 0x6865616463  # the number of the lock that allows only one creator at a time
+_ONE_CREATOR = 0x6865616463  # the advisory lock that allows only one creator at a time
 _IDLE = 600  # seconds after which the server drops a silent client and releases its lock
-_GRACE = 3  # seconds that the server has to report a failed wait for a lock
-_PROBES = 3  # how often a silent connection is probed before it counts as lost
+_GRACE = 3  # additional seconds in which the server can report that a wait for a lock failed
+_PROBES = 3  # how many times a silent connection is probed before it counts as lost
 
 
 @dataclass(frozen=True)
 class PostgresStore:
     """A ledger on a PostgreSQL server.
 
-    `wait` is a time limit in seconds. It limits how long to wait for a dataset that others keep
-    locked, and for an answer of the server.
+    `wait` is a time limit in seconds. It applies to the wait for a locked dataset, and to each
+    answer from the server.
     """
 
     url: str = field(repr=False)  # not shown, since it may contain a password
@@ -90,7 +90,7 @@ class PostgresStore:
             address = psycopg.conninfo.make_conninfo(self.url, **self._limits)
         except psycopg.Error:  # its message is not shown, since it may contain a password
             raise UnreadableData(
-                f"{self.shown} must be like postgresql://user:password@host/database"
+                f"{self.shown} must have the form postgresql://user:password@host/database"
             ) from None
         try:
             # An exception closes the connection, and closing it rolls the transaction back.
@@ -121,7 +121,8 @@ class PostgresStore:
             raise self._silent() from None
         except psycopg.errors.LockNotAvailable:
             raise UnreadableData(
-                f"{self.shown} must be free within {self.wait:g} s, but others keep it locked"
+                f"{self.shown} must be free within {self.wait:g} s, but another process keeps it "
+                "locked"
             ) from None
         except (
             psycopg.errors.InsufficientPrivilege,
@@ -156,7 +157,7 @@ class PostgresStore:
 
     @contextmanager
     def _answered(self, connection: int) -> Iterator[None]:
-        """Shut a connection down if the server has not answered by the deadline."""
+        """Shut down a connection if the server has not answered by the deadline."""
         late = threading.Event()
         with socket.socket(fileno=os.dup(connection)) as end:
 

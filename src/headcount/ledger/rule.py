@@ -12,7 +12,7 @@ from headcount.ledger.composed import ComposedAccount
 
 
 class Rule(StrEnum):
-    """`composed` allows the most; `adaptive` lets earlier answers choose the next release."""
+    """`composed` allows the most releases. `adaptive` lets releases depend on earlier answers."""
 
     COMPOSED = "composed"
     ADAPTIVE = "adaptive"
@@ -20,7 +20,7 @@ class Rule(StrEnum):
 
 @dataclass(frozen=True)
 class Terms:
-    """A limit and its rule. `order` is the order of the Rényi divergences of an adaptive rule."""
+    """A limit and its rule. `order` is the order of the Rényi divergences in the adaptive rule."""
 
     limit: Budget
     rule: Rule
@@ -39,15 +39,15 @@ class Terms:
 
     @property
     def condition(self) -> str:
-        """One sentence that says under which condition the limit holds."""
+        """A sentence that states the condition under which the limit holds."""
         if not self.limit.delta:
-            return "Plain sums hold even if each release is chosen in the light of earlier answers."
+            return "Plain sums hold even if each release is chosen based on earlier answers."
         if self.rule is Rule.COMPOSED:
             return (
                 "The composed rule holds if the sequence of privacy curves (protocol, budget, "
                 "crowd and options of each release) was fixed before the first answer."
             )
         return (
-            "The adaptive rule holds even if each release, its privacy curve included, is chosen "
-            "in the light of earlier answers."
+            "The adaptive rule holds even if each release, including its privacy curve, is chosen "
+            "based on earlier answers."
         )

@@ -1,4 +1,4 @@
-"""The budget that was spent on a dataset, for people (a table) and for programs (a dict)."""
+"""Reports the budget that was spent on a dataset, as a table or as a dictionary for JSON."""
 
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -11,7 +11,7 @@ from headcount.ledger.account import Account
 from headcount.ledger.entry import Entry
 from headcount.ledger.rule import Rule, Terms
 
-_SHOWN = 20  # entries that a table shows
+_SHOWN = 20  # the largest number of entries that a table shows
 
 
 @dataclass(frozen=True)
@@ -19,7 +19,7 @@ class Spending:
     """All entries of a dataset, the budget that they spent, and the budget that is left.
 
     `epsilon` was spent at the limit's δ, and `delta` was spent at the limit's ε. Each is the least
-    value that a limit needs to allow the same entries by the same rule. One more release of any
+    value that a limit needs to allow the same entries under the same rule. One more release of any
     kind still fits if it costs (`pure_remaining`, 0) or (`remaining_epsilon`, `remaining_delta`).
     Only one of the two still fits, not both (see `Account.room`). `composed` says whether
     privacy-loss distributions were composed. `condition` says when the rule holds.
@@ -42,10 +42,10 @@ class Spending:
     def of(
         cls, dataset: str, terms: Terms, account: Account, entries: tuple[Entry, ...]
     ) -> "Spending":
-        """What an account and its entries come to."""
+        """The spending of an account with these entries."""
         try:
             composed = account.is_composed
-        except MissingPackage:  # plain sums are correct too, but they allow less
+        except MissingPackage:  # plain sums are also correct, but they allow less
             account, composed = account.without_laws, False
         spare = account.spare_delta
         return cls(
@@ -64,7 +64,7 @@ class Spending:
         )
 
     def table(self) -> Table:
-        """The latest entries. The notes below say what was spent and what remains."""
+        """A table of the latest entries. Notes state the spent and the remaining budget."""
         shown = self.entries[-_SHOWN:]
         return Table(
             title=f"{self.dataset}: {len(self.entries):,} "
@@ -109,7 +109,8 @@ class Spending:
         protected = {str(one.note["protected"]) for one in self.entries if "protected" in one.note}
         if len(protected) > 1:
             notes.append(
-                "Entries protect different things, and the sum holds for what all of them protect: "
+                "Entries protect against different changes of the data. The total holds only for "
+                "changes that all entries protect against. The changes are: "
                 + "; or ".join(sorted(protected))
             )
         notes.append(self.condition)
@@ -122,7 +123,7 @@ class Spending:
         return self.table().html()
 
     def to_dict(self) -> dict[str, Any]:
-        """The spending for JSON."""
+        """The spending as a dictionary for JSON."""
         return {
             "dataset": self.dataset,
             "limit": asdict(self.limit),

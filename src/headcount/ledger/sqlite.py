@@ -1,12 +1,13 @@
-"""A ledger in a file, by SQLite.
+"""A ledger in an SQLite file.
 
-SQLite keeps a rollback journal here (its default), not a write-ahead log. So the file is complete
-after each charge, and a copy of it has every charge. synchronous=EXTRA syncs the folder after the
-journal is deleted. Otherwise a power cut could bring the journal back, which would undo a charge
-after its release was made. If a process is killed, the next one rolls its journal back.
+SQLite uses a rollback journal (the default), not a write-ahead log. So the file is complete after
+each charge, and a copy of the file has every charge. The setting synchronous=EXTRA syncs the folder
+after the journal is deleted. Otherwise, a power failure could restore the journal, which would undo
+a charge after its release was made. If a process is killed, the next process that opens the file
+rolls back the unfinished transaction.
 
-Only SQLite ever opens the file. If other code opened and closed it, the whole process would lose
-its locks on the file.
+Only SQLite opens the file. If other code in the process opened and closed the file, the process
+would lose all its locks on the file.
 """
 
 import sqlite3
@@ -20,8 +21,8 @@ from headcount.core.errors import UnreadableData
 from headcount.ledger.store import Run, one_line
 
 _WRONG = {
-    "SQLITE_CANTOPEN": "must be a file that can be opened, but it is not",
-    "SQLITE_READONLY": "must be writable, but the place is read-only",
+    "SQLITE_CANTOPEN": "must be a file that can be opened, but opening it failed",
+    "SQLITE_READONLY": "must be writable, but the file or its folder is read-only",
     "SQLITE_NOTADB": "must be a ledger, got another kind of file",
     "SQLITE_FULL": "must have room on its disk, but the disk is full",
 }
@@ -29,7 +30,7 @@ _WRONG = {
 
 @dataclass(frozen=True)
 class SqliteStore:
-    """A ledger in a file. `wait` is the longest time in seconds that others may keep it locked."""
+    """A ledger in a file. `wait` is the longest time, in seconds, to wait for a locked file."""
 
     path: Path
     wait: float
@@ -76,11 +77,11 @@ class SqliteStore:
                 # An exception closes the connection, and closing it rolls the transaction back.
                 yield lambda statement, values: connection.execute(statement, values).fetchall()
                 connection.execute("COMMIT")
-        except (sqlite3.Error, UnicodeDecodeError) as error:  # the second: damaged text
+        except (sqlite3.Error, UnicodeDecodeError) as error:  # the second is for damaged text
             raise UnreadableData(f"{self.shown} {self._wrong(error)}") from None
 
     def _wrong(self, error: Exception) -> str:
         name = "_".join(getattr(error, "sqlite_errorname", "").split("_")[:2])
         if name in ("SQLITE_BUSY", "SQLITE_LOCKED"):
-            return f"must be free within {self.wait:g} s, but others keep it locked"
+            return f"must be free within {self.wait:g} s, but another process keeps it locked"
         return _WRONG.get(name, f"must be a ledger that can be read: {one_line(error)}")

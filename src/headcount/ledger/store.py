@@ -4,7 +4,8 @@ from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, ClassVar, Protocol, TypeAlias
 
-# A function that runs one statement and returns its rows. `?` stands for each parameter.
+# A function that runs one statement and returns its rows. Each `?` in the statement stands for one
+# parameter.
 Run: TypeAlias = Callable[[str, Sequence[object]], list[tuple[Any, ...]]]
 
 
@@ -12,36 +13,38 @@ class Store(Protocol):
     """Transactions in a database.
 
     Each transaction has its own connection. So threads share nothing, a forked process inherits
-    nothing, and a killed process leaves nothing behind. An error of the database becomes an
-    `UnreadableData` with a message of one line.
+    nothing, and a killed process leaves nothing behind. A database error becomes an
+    `UnreadableData` error with a one-line message.
     """
 
-    bytes_type: ClassVar[str]  # the database's type of a column of bytes
+    bytes_type: ClassVar[str]  # the type of a column of bytes in this database
     row_lock: ClassVar[str]  # the end of a SELECT statement that locks its rows for writing
 
     @property
     def shown(self) -> str:
-        """The name of the place in messages, without a password."""
+        """The name of the ledger in messages, without a password."""
 
     def reading(self) -> AbstractContextManager[Run]:
         """A transaction that only reads. It sees one consistent state."""
 
     def writing(self) -> AbstractContextManager[Run]:
-        """A transaction that writes all of its changes or none. They are on disk when the block
-        ends.
+        """A transaction that writes all of its changes or none. The changes are on disk when the
+        block ends.
 
-        Each statement sees what others have committed so far. A store may also make others wait
-        until the block ends; then there is nothing new to see.
+        Each statement sees everything that other transactions have committed so far. Alternatively,
+        a store may make other transactions wait until the block ends.
         """
 
     def creating(self) -> AbstractContextManager[Run]:
-        """Like `writing`, but only one process at a time, and the place may still be empty."""
+        """Like `writing`, but the database may still be empty, and other transactions of this kind
+        wait.
+        """
 
     def tables(self, run: Run) -> set[str]:
-        """The names of the tables at the place."""
+        """The names of the tables in the database."""
 
 
 def one_line(error: Exception) -> str:
-    """The first line of a database's error, without characters that cannot be shown."""
+    """The first line of a database error, without unprintable characters."""
     first = str(error).strip().partition("\n")[0]
     return "".join(letter for letter in first if letter.isprintable()) or type(error).__name__

@@ -1,1 +1,1 @@
-"""Compares what each protocol would cost, before any budget is spent."""
+"""Compares the errors and costs of protocols before any budget is spent."""

@@ -1,10 +1,10 @@
-"""A cache on disk for answers that take long to compute.
+"""A cache on disk for answers that take a long time to compute.
 
 One SQLite file holds the answers. The key of an answer is a digest of the question and of the code
-that answers it, so that a change in the package, in NumPy or in SciPy gives a new key. The file
-holds parameters and errors. It never holds data or code: protocols are always calibrated anew from
+that computes the answer. So a change in the package, in NumPy or in SciPy gives a new key. The file
+holds parameters and errors. It never holds data or code: protocols are always calibrated again from
 their settings. Each answer is stored with a digest of its key and its text, so that a damaged
-answer is noticed and computed again. If the folder is not writable, nothing is kept.
+answer is noticed and computed again. If the folder is not writable, nothing is stored.
 """
 
 import contextlib
@@ -18,23 +18,23 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, TypeVar
 
-FOLDER = "HEADCOUNT_CACHE"  # the environment variable that names another folder
-_REFUSED = (sqlite3.Error, UnicodeDecodeError)  # SQLite raises these, e.g. for a damaged file
+FOLDER = "HEADCOUNT_CACHE"  # the environment variable that can name another folder
+_REFUSED = (sqlite3.Error, UnicodeDecodeError)  # errors that SQLite raises, e.g. for a damaged file
 _UNREADABLE = (LookupError, TypeError, ValueError, AttributeError, RecursionError)
 Parsed = TypeVar("Parsed")
-# The packages whose code decides the answers: the planner and all that it may import.
-_ROOMS = ("planner", "protocols", "randomness", "accounting", "theory", "core")
-_DIGITS = 64  # the length of a digest
-_MOST = 20_000  # with more answers than this, the older half is deleted
+# The packages whose code determines the answers: the planner and all packages that it may import.
+_PACKAGES = ("planner", "protocols", "randomness", "accounting", "theory", "core")
+_DIGITS = 64  # the number of hexadecimal digits of a digest
+_MOST = 20_000  # if there are more answers than this, the older half is deleted
 
 
 def cached(
     question: dict[str, Any], compute: Callable[[], Any], parse: Callable[[Any], Parsed]
 ) -> Parsed:
-    """The stored answer to this question, read by `parse`. If there is none, it is computed.
+    """The answer to this question, from the cache or computed, and read by `parse`.
 
-    The result of `compute` must be something that JSON can hold. A stored answer that `parse`
-    cannot read is computed again.
+    The result of `compute` must be JSON-serializable. If `parse` cannot read a stored answer, the
+    answer is computed again.
     """
     key = digest({"question": question, "code": _code()})
     with _opened() as store:
@@ -46,13 +46,13 @@ def cached(
 
 
 def digest(document: Any) -> str:
-    """The SHA-256 digest of a document that JSON can hold, in hexadecimal digits."""
+    """The SHA-256 digest of a JSON-serializable document, in hexadecimal digits."""
     text = json.dumps(document, sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(text.encode()).hexdigest()
 
 
 def folder() -> Path:
-    """The folder where answers are kept."""
+    """The folder where answers are stored."""
     if named := os.environ.get(FOLDER):
         return Path(named)
     base = os.environ.get("XDG_CACHE_HOME") or os.environ.get("LOCALAPPDATA")
@@ -63,13 +63,14 @@ def folder() -> Path:
 def _code() -> str:
     """A digest of the code that computes the answers, and of the versions of its libraries."""
     hashed = hashlib.sha256()
-    for library in ("numpy", "scipy"):  # reads the version from a file: importing SciPy is slow
+    # Versions are read from files, since importing SciPy is slow.
+    for library in ("numpy", "scipy"):
         spec = find_spec(library)
         if spec and spec.origin:
             hashed.update(Path(spec.origin).with_name("version.py").read_bytes())
     package = Path(__file__).parents[1]
-    for room in _ROOMS:
-        for path in sorted((package / room).rglob("*.py")):
+    for name in _PACKAGES:
+        for path in sorted((package / name).rglob("*.py")):
             hashed.update(str(path.relative_to(package)).encode())
             hashed.update(path.read_bytes())
     return hashed.hexdigest()
@@ -104,7 +105,7 @@ def _sealed(key: str, answer: str) -> str:
 
 
 def _unsealed(key: str, stored: str) -> str:
-    """The stored answer. Raises ValueError if its digest does not belong to it and to its key."""
+    """The answer in a stored text. Raises ValueError if the digest in the text does not match."""
     answer = stored[_DIGITS:]
     if stored != _sealed(key, answer):
         raise ValueError("a damaged answer")

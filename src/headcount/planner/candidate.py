@@ -1,4 +1,4 @@
-"""Assesses one protocol for one setting: what it would cost, or why it is refused."""
+"""Assesses one protocol for one setting: its errors and costs, or the reason for its refusal."""
 
 import math
 from collections.abc import Callable, Mapping
@@ -18,9 +18,9 @@ from headcount.protocols.registry import is_outside, protocol, protocol_class
 
 @dataclass(frozen=True)
 class Shift:
-    """By how much one dishonest person can shift the answer: see `Influence`.
+    """How far one dishonest person can shift the answer, up and down: see `Influence`.
 
-    The numbers are infinite if nothing limits them.
+    A number is infinite if the shift has no limit.
     """
 
     up: float
@@ -28,11 +28,11 @@ class Shift:
 
     @property
     def most(self) -> float:
-        """The larger shift of both directions."""
+        """The larger of the two shifts."""
         return max(abs(self.up), abs(self.down))
 
     def to_dict(self) -> dict[str, float | None]:
-        """The shift for JSON. Infinite numbers are None."""
+        """The shift as a dictionary for JSON. Infinite numbers become None."""
         return {
             side: None if math.isinf(number) else number for side, number in asdict(self).items()
         }
@@ -49,19 +49,22 @@ class Shift:
 
 @dataclass(frozen=True)
 class Candidate:
-    """What a protocol costs.
+    """The errors and costs of a protocol.
 
-    The errors are those of privacy noise alone, for the worst data. `margin` is half the length of
-    an interval. Plans order candidates by `expected_error`: see `Estimator.ranking_error`. `slots`
-    is the size of a person's bundle, and `sealed_bytes` the size of the bundle if each message is
-    sealed. Both are None if no size of bundles is within the budget. `influence` is None if the
-    protocol does not state it, and `shuffler_duties` is None if there is no shuffler.
+    The errors are those for worst-case data. `standard_error` and `margin` include privacy noise
+    alone. `margin` is half the length of a confidence interval. Plans rank candidates by
+    `expected_error`. This is the standard error, except for a density, where it also includes
+    sampling and smoothing: see `Estimator.ranking_error`. A person's bundle has a fixed number of
+    slots, each for one message or dummy. `sealed_bytes` is the size of the bundle in bytes if each
+    message is sealed (encrypted). `slots` and `sealed_bytes` are None if no bundle fits the budget.
+    `influence` is None if the protocol does not state it. `shuffler_duties` is None if there is no
+    shuffler.
     """
 
     protocol: str
     trust: Trust
     standard_error: float
-    standard_error_is: str  # "exact", or "upper bound" if perhaps no data reach this error
+    standard_error_is: str  # "exact" if some data have this error, else "upper bound"
     expected_error: float
     margin: float
     confidence: float
@@ -77,7 +80,7 @@ class Candidate:
     options: Mapping[str, Any] = field(default_factory=dict)
 
     def to_dict(self) -> dict[str, Any]:
-        """The candidate for JSON, which has no infinity. An infinite `local_epsilon` is None."""
+        """The candidate as a dictionary for JSON. An infinite `local_epsilon` becomes None."""
         infinite = math.isinf(self.local_epsilon)
         return {
             **asdict(self),
@@ -104,7 +107,7 @@ class Candidate:
         for key, value in given["parameters"].items():
             checks.real(key, value)
         if not isinstance(given["options"], dict):
-            raise InvalidParameter(f"options must have names, got {given['options']!r}")
+            raise InvalidParameter(f"`options` must map names to values, got {given['options']!r}")
         guarantee = {**given["guarantee"], "trust": Trust(given["guarantee"]["trust"])}
         if given["local_epsilon"] is None:
             given["local_epsilon"] = math.inf
@@ -114,20 +117,20 @@ class Candidate:
 
     @property
     def relies_on_honest_people(self) -> bool:
-        """Whether the guarantee relies on several honest people, so that others cost privacy."""
+        """Whether the guarantee relies on several honest people."""
         return self.trust is Trust.SHUFFLE and self.guarantee.honest > 1
 
     @property
     def bits_per_user(self) -> float:
-        """The expected number of bits of the person who sends most."""
+        """The expected number of a person's bits, for the value with the most messages."""
         return self.messages_per_user * self.bits_per_message
 
 
 @dataclass(frozen=True)
 class Refusal:
-    """Why a protocol is refused. `feasible` names settings with which it would not be refused.
+    """Why a protocol is refused. `feasible` has settings with which it would not be refused.
 
-    If `missed`, the protocol could run, but it does not fulfill what was asked for.
+    If `missed`, the protocol could run, but it misses a requirement of the plan.
     """
 
     protocol: str
@@ -141,12 +144,12 @@ class Refusal:
         return self.reason if named else f"{self.protocol}: {self.reason}"
 
     def to_dict(self) -> dict[str, Any]:
-        """The refusal for JSON."""
+        """The refusal as a dictionary for JSON."""
         return asdict(self)
 
     @classmethod
     def from_dict(cls, document: Mapping[str, Any]) -> "Refusal":
-        """What `to_dict` wrote."""
+        """The refusal that `to_dict` wrote."""
         for key, value in document["feasible"].items():
             checks.real(key, value)
         checks.flag("missed", document["missed"])
@@ -162,10 +165,10 @@ def assess(
     keep: Callable[[Protocol], None] = lambda built: None,
     **options: Any,
 ) -> Candidate | Refusal:
-    """What a protocol costs, or why it is refused. The answer may come from the cache.
+    """The errors and costs of a protocol, or its refusal. The result may come from the cache.
 
-    If it does not, `keep` is called with the protocol that was built. Protocols from outside are
-    always assessed anew, because the cache cannot know when their code has changed.
+    Otherwise, `keep` is called with the protocol that was built. Results of protocols from
+    outside Headcount are never cached, because the cache cannot notice changes in their code.
     """
     if any(map(is_outside, (name, *options.values()))):
         return _assess_outside(name, task, budget, crowd, confidence, keep, **options)
@@ -230,10 +233,10 @@ def _assess(
 def _assess_outside(
     name: str, task: Task, budget: Budget, *others: Any, **options: Any
 ) -> Candidate | Refusal:
-    """Assesses a protocol whose code is not Headcount's own.
+    """Assess a protocol whose code is not part of Headcount.
 
-    If its code fails, or if its guarantee exceeds the budget, the protocol is refused and the rest
-    of the plan is not affected.
+    If its code fails, or if its guarantee exceeds the budget, the protocol is refused. The rest of
+    the plan is not affected.
     """
     kind = protocol_class(name, task)
     try:
@@ -244,12 +247,12 @@ def _assess_outside(
     if isinstance(result, Candidate):
         promised = result.guarantee
         if promised.epsilon > budget.epsilon or promised.delta > budget.delta:
-            return Refusal(name, kind.trust, f"its guarantee is beyond the budget: {promised}")
+            return Refusal(name, kind.trust, f"its guarantee exceeds the budget: {promised}")
     return result
 
 
 def _slots(built: Protocol) -> int | None:
-    """The size of a person's bundle; None if no size is within the budget."""
+    """The number of slots in a person's bundle, or None if no bundle fits the budget."""
     try:
         return built.slots
     except Infeasible:
@@ -257,7 +260,7 @@ def _slots(built: Protocol) -> int | None:
 
 
 def _shift(built: Protocol) -> Shift | None:
-    """By how much one person can shift the answer; None if a protocol from outside does not say."""
+    """How far one person can shift the answer, or None if the protocol does not state it."""
     try:
         influence = built.influence
     except NotImplementedError:
@@ -268,7 +271,7 @@ def _shift(built: Protocol) -> Shift | None:
 
 
 def _plain(parameters: Mapping[str, float]) -> dict[str, float]:
-    """The parameters as Python numbers, which are the same after JSON has written and read them."""
+    """The parameters as Python numbers, which do not change when JSON writes and reads them."""
     return {
         key: int(value) if isinstance(value, Integral) else float(value)
         for key, value in parameters.items()

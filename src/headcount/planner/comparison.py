@@ -1,7 +1,9 @@
-"""Compares the errors of protocols for several crowds, budgets, buckets, messages or slots.
+"""Compares the errors of protocols for several numbers of people, buckets, messages or slots, or
+for several values of ε.
 
-All errors are those for one made-up crowd, the example of the task. They are computed by formula,
-and can also be measured in simulations of the same crowd.
+A person's bundle has a fixed number of slots, each for one message or dummy. The crowd holds the
+example values of the task. The errors for this crowd are computed by formula. They can also be
+measured in simulations of the same crowd.
 """
 
 import math
@@ -36,7 +38,7 @@ AXIS_TITLES: dict[Axis, str] = {
     "slots": "slots per person",
 }
 AXES: tuple[Axis, ...] = ("users", "epsilon", "buckets", "messages", "slots")
-_LIMITED: tuple[Axis, ...] = ("messages", "slots")  # axes of what a person sends
+_LIMITED: tuple[Axis, ...] = ("messages", "slots")  # axes that limit the messages of a person
 CALIBRATIONS = ("exact", "paper", "both")
 MOST_RUNS = 100_000
 _DEFAULTS: dict[str, tuple[float, ...]] = {
@@ -50,24 +52,25 @@ _DEFAULTS: dict[str, tuple[float, ...]] = {
 
 @dataclass(frozen=True)
 class Point:
-    """The error at one place of the axis: by formula, and as measured in simulated runs."""
+    """The error at one position on the axis, by formula and as measured in simulated runs."""
 
-    at: float  # the place on the axis
+    at: float  # the position on the axis
     standard_error: float
     measured: float | None = None
-    low: float | None = None  # from `low` to `high`: an interval of about 95 % for `measured`
+    # An interval of about 95 % around `measured` goes from `low` to `high`.
+    low: float | None = None
     high: float | None = None
 
 
 @dataclass(frozen=True)
 class Series:
-    """The errors of one protocol. It has no point where it is refused."""
+    """The errors of one protocol. There is no point where the protocol is refused."""
 
     label: str
     protocol: str
     trust: Trust
     points: tuple[Point, ...]
-    refused: Mapping[str, str]  # the reasons, by the place on the axis
+    refused: Mapping[str, str]  # the reason at each position where the protocol is refused
 
 
 @dataclass(frozen=True)
@@ -96,7 +99,7 @@ class Comparison:
 
     @property
     def setting(self) -> str:
-        """The settings that are the same along the axis, in words."""
+        """A description of the settings that are the same along the axis."""
         honest = self.crowd.honest / self.crowd.users
         parts = {
             "users": counted_people(self.crowd.users),
@@ -109,11 +112,11 @@ class Comparison:
 
     @property
     def data(self) -> str:
-        """The values that the made-up crowd holds, in words."""
+        """A description of the values in the example crowd."""
         return self.task.example_words
 
     def table(self) -> Table:
-        """The errors, with a row for each place on the axis and a column for each protocol."""
+        """The errors, with a row for each position on the axis and a column for each protocol."""
         places = sorted({point.at for line in self.series for point in line.points})
         columns = [{point.at: point for point in line.points} for line in self.series]
         refused = [
@@ -123,7 +126,9 @@ class Comparison:
         ]
         digits = 4 if self.axis == "messages" else 7
         measured = (
-            f"; in brackets: the error measured in {self.runs} simulated runs" if self.runs else ""
+            f"; in parentheses: the error measured in {self.runs} simulated runs"
+            if self.runs
+            else ""
         )
         return Table(
             title=f"Standard error by {AXIS_TITLES[self.axis]}: {self.setting}",
@@ -143,7 +148,7 @@ class Comparison:
         return self.table().html()
 
     def to_dict(self) -> dict[str, Any]:
-        """The comparison for JSON."""
+        """The comparison as a dictionary for JSON."""
         return {**asdict(self), "task": self.task.to_dict()}
 
 
@@ -169,11 +174,11 @@ def compare(
 ) -> Comparison:
     """The errors of protocols along an axis: users, epsilon, buckets, messages or slots per person.
 
-    `over` names the axis, and `values` are the places on it. Messages and slots are limits, within
-    which each protocol has the options with the least error. Without `protocols`, the best protocol
-    of each trust model is compared. `calibration="both"` compares the paper's parameters with the
-    exact ones. If `runs` is above 0, this many runs are simulated for each point, with randomness
-    from `source`.
+    `over` names the axis, and `values` are the positions on it. On the axes of messages and slots,
+    positions are limits. Within each limit, each protocol uses the options with the least error.
+    Without `protocols`, the best protocol of each trust model is compared. `calibration="both"`
+    compares the parameters of the papers with the exact parameters. If `runs` is above 0, this many
+    runs are simulated for each point, with randomness from `source`.
 
         compare(Count(), Budget(1, 1e-6), Crowd(100_000), over="epsilon", runs=200)
     """
@@ -194,7 +199,7 @@ def compare(
     for name in names:
         if not protocol_class(name, task).answers(task):
             known = ", ".join(protocol_names(task))
-            raise InvalidParameter(f"`protocols` must answer a {task.name}: {known}, got {name!r}")
+            raise InvalidParameter(f"`protocols` must answer a {task.name} ({known}), got {name!r}")
     places = sorted(set(values)) if values is not None else _DEFAULTS[axis]
     if not places:
         raise InvalidParameter("`values` must have at least one number, got none")
@@ -226,7 +231,7 @@ def _best_of_each(task: Task, budget: Budget, crowd: Crowd) -> list[str]:
 def _setting(
     task: Task, budget: Budget, crowd: Crowd, axis: Axis, place: float
 ) -> tuple[Task, Budget, Crowd]:
-    """The task, the budget and the crowd at one place on the axis."""
+    """The task, the budget and the crowd at one position on the axis."""
     if axis == "users":
         users = checks.whole("users", place, low=1, high=2**50)
         return task, budget, Crowd(users, max(1, users * crowd.honest // crowd.users))
@@ -277,7 +282,7 @@ def _series(
 
 
 def _wishes(axis: Axis, place: float) -> Wishes:
-    """The limit at one place on an axis of messages or slots."""
+    """The limit at one position on an axis of messages or slots."""
     if axis == "slots":
         return Wishes(max_slots=checks.whole("slots", place, low=1, high=MOST_SLOTS))
     return Wishes(max_messages=place)
@@ -286,7 +291,7 @@ def _wishes(axis: Axis, place: float) -> Wishes:
 def _options_within(
     name: str, task: Task, budget: Budget, crowd: Crowd, wishes: Mapping[float, Wishes]
 ) -> tuple[list[tuple[float, Mapping[str, Any]]], dict[str, str]]:
-    """The best options within each limit, and a refusal for each limit that no options keep."""
+    """The best options within each limit, and a refusal for each limit that no options meet."""
     steps, refused = [], {}
     for place, wished in wishes.items():
         result = assess_within(name, task, budget, crowd, wished)
@@ -301,7 +306,7 @@ def _options_within(
 
 
 def _at(built: Protocol, axis: Axis, place: float) -> float:
-    """The place of a protocol on the axis."""
+    """The position of a protocol on the axis."""
     if axis == "messages":
         return built.messages_per_user
     return float(built.slots if axis == "slots" else place)
@@ -313,7 +318,7 @@ def _point(built: Protocol, at: float, runs: int, source: Source | None) -> Poin
     if not runs or source is None:
         return Point(at, error)
     squares = _squared_errors(built, counts, runs, source)
-    # The interval comes from the spread of the squared errors, so no law of the noise is assumed.
+    # The interval comes from the spread of the squared errors, so it assumes no distribution.
     mean, spread = float(squares.mean()), 2 * float(squares.std(ddof=1)) / math.sqrt(runs)
     low, high = math.sqrt(max(mean - spread, mean / 4)), math.sqrt(mean + spread)
     return Point(at, error, math.sqrt(mean), low, high)
@@ -322,10 +327,10 @@ def _point(built: Protocol, at: float, runs: int, source: Source | None) -> Poin
 def _squared_errors(
     built: Protocol, counts: Counts, runs: int, source: Source
 ) -> NDArray[np.float64]:
-    """The squared error of each simulated run. With several buckets, it is their mean.
+    """The squared error of each simulated run. With several buckets, it is the mean over buckets.
 
     If the answer is smoothed, errors differ from point to point. The mean is then taken only over
-    points whose stated error is within a few percent of the largest.
+    points whose stated error is within 3 % of the largest stated error.
     """
     truth = np.asarray(built.estimator.truth(built.task.holding(counts)), dtype=np.float64)
     squares, stated = [], np.zeros(truth.shape)

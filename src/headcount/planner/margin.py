@@ -1,4 +1,4 @@
-"""The margin of error that people ask for."""
+"""The margin of error that is asked for."""
 
 from dataclasses import dataclass
 
@@ -10,11 +10,11 @@ from headcount.core.task import Task
 
 @dataclass(frozen=True)
 class Margin:
-    """How far off an answer may be: half the length of an interval with this confidence.
+    """How far an answer may be from the truth: half the length of a confidence interval.
 
-    With `share=True`, `size` is a share: for a count or a bucket it is a share of the crowd, for a
-    sum a share of the crowd times the range, for a mean a share of the range, and for a density a
-    share of the even density over the range.
+    With `share=True`, `size` is a share. For a count or a bucket, it is a share of the crowd. For a
+    sum, it is a share of the crowd times the range. For a mean, it is a share of the range. For a
+    density, it is a share of the uniform density over the range.
     """
 
     size: float

@@ -1,4 +1,4 @@
-"""The inverse questions: which epsilon, or how large a crowd, does a margin of error need?
+"""Answers inverse questions: which epsilon, or how large a crowd, does a margin of error need?
 
 A search assesses each protocol at several settings. The margin holds with the epsilon or crowd that
 is found, but not with one percent less.
@@ -25,13 +25,13 @@ Progress: TypeAlias = Callable[[str, float], None]
 LEAST_ASKED, MOST_ASKED = 1e-3, 100.0  # the range in which an epsilon is searched for
 MOST_PEOPLE = 10**12  # the largest crowd that is tried
 _CLOSE = 1.005  # a search stops when the ends of its range differ by less than this factor
-_FALLING = 0.97  # more people help if ten times as many reduce the error at least to this share
-_ASIDE = 1.0007  # a search guesses a crossing, and tries points above and below by this factor
+_FALLING = 0.97  # more people help if ten times as many reduce the error to at most this share
+_ASIDE = 1.0007  # a search tries points that are above and below its guess by this factor
 
 
 @dataclass(frozen=True)
 class Need:
-    """What a protocol needs for a margin: an epsilon, or a crowd of `users`.
+    """The epsilon or the crowd of `users` that a protocol needs for a margin.
 
     If the error grows with the crowd, the margin holds only up to a crowd of `most_users`.
     """
@@ -49,17 +49,17 @@ class Need:
 
 @dataclass(frozen=True)
 class Needs:
-    """The answer to an inverse question. Protocols that need least come first."""
+    """The answer to an inverse question. Protocols that need the least come first."""
 
     task: Task
     margin: Margin
     asked: Literal["epsilon", "users"]  # what was searched for
-    given: str  # the other settings, in words
+    given: str  # a description of the other settings
     answers: tuple[Need, ...]
     refused: tuple[Refusal, ...]
 
     def table(self) -> Table:
-        """A table of what each protocol needs. Protocols that need least come first."""
+        """A table of the epsilon or crowd that each protocol needs. The smallest come first."""
         what = "smallest epsilon" if self.asked == "epsilon" else "smallest crowd"
         return Table(
             title=f"{self.task}: {what} for {self.margin} with {100 * self.margin.confidence:g} % "
@@ -110,7 +110,7 @@ class Needs:
         return self.table().html()
 
     def to_dict(self) -> dict[str, Any]:
-        """The answer for JSON."""
+        """The answer as a dictionary for JSON."""
         return {
             "task": self.task.to_dict(),
             "margin": asdict(self.margin),
@@ -137,7 +137,7 @@ def needed_epsilon(
     _check(task, margin)
     checks.instance("crowd", crowd, Crowd)
     allowed = margin.allowed(task, crowd.users)
-    start = [1.0]  # the first guess: what the previous protocol needed
+    start = [1.0]  # the first guess is the epsilon that the previous protocol needed
 
     def attempt(name: str) -> Need | Refusal:
         tried: list[Candidate | Refusal] = []
@@ -155,7 +155,8 @@ def needed_epsilon(
             return _refusal(nearest, margin, f"the largest epsilon tried is {short(MOST_ASKED)}")
         low, epsilon = around
         epsilon = _least(excess, low, epsilon) if low else epsilon
-        # A margin may jump where the interval changes its law. A much smaller ε may be enough then.
+        # A margin may jump where its interval is computed from another distribution. Then a much
+        # smaller ε may be enough.
         for less in (epsilon / 2, epsilon / 4):
             if less > LEAST_ASKED and excess(less) <= 1:
                 epsilon = _least(excess, max(less / 10, LEAST_ASKED), less)
@@ -179,7 +180,7 @@ def needed_crowd(
 ) -> Needs:
     """The smallest crowd with which each protocol stays within a margin.
 
-    `dishonest` is the share of people who may not follow the protocol. If the error of a count or
+    `dishonest` is the share of people who might not follow the protocol. If the error of a count or
     sum grows with the crowd, the largest crowd within the margin is found, too.
 
         needed_crowd(Count(), Budget(1, 1e-6), Margin(0.01, share=True))
@@ -199,14 +200,14 @@ def needed_crowd(
         while excess(people) > 1 and people < MOST_PEOPLE:
             people *= 10
             result = assess_with(people)
-            # A margin is never above half of the range, and close to that it says nothing.
+            # A margin is at most half of the range. Close to this limit, it is uninformative.
             possible = task.answer_size(round(people))
             useful = isinstance(result, Candidate) and result.margin < 0.4 * possible
             if useful and excess(people) > _FALLING * excess(people / 10):
                 break  # more people do not help
         if excess(people) > 1:
             return _refusal(
-                assess_with(people), margin, f"more than {short(people)} people do not help"
+                assess_with(people), margin, f"more than {short(people)} people would not help"
             )
         users = round(people if people == 1 else _least(excess, people / 10, people, integers=True))
         candidate = assess_with(users)
@@ -246,7 +247,7 @@ def _check(task: Task, margin: Margin) -> None:
 
 
 def _excess(result: Candidate | Refusal, allowed: float) -> float:
-    """The margin of a candidate divided by the allowed one. Infinite if the protocol is refused."""
+    """A candidate's margin divided by the allowed margin, or infinity for a refusal."""
     return result.margin / allowed if isinstance(result, Candidate) else math.inf
 
 
@@ -255,15 +256,15 @@ def _refusal(result: Candidate | Refusal, margin: Margin, reach: str) -> Refusal
     if isinstance(result, Refusal):
         return result
     least = f"its margin is at least ±{short(result.margin, 4)}"
-    return Refusal(result.protocol, result.trust, f"{least}, and {margin} was asked for; {reach}")
+    return Refusal(result.protocol, result.trust, f"{least}, but {margin} was asked for; {reach}")
 
 
 def _around(excess: Callable[[float], float], start: float) -> tuple[float, float] | None:
     """An ε that is too small and a larger ε that is enough, near each other.
 
-    The first is 0 if even the least ε is enough. The result is None if no ε is enough. Errors fall
-    about like 1/ε, so that ε·excess is about the least ε that is enough. The search tries an ε
-    close to it. Beyond some ε, a protocol may have no parameters.
+    The first is 0 if even the least ε is enough. The result is None if no ε is enough. Errors are
+    roughly proportional to 1/ε, so ε·excess(ε) is roughly the least ε that is enough. The search
+    next tries an ε close to this value. Above some ε, a protocol may have no parameters.
     """
     low, high, most = 0.0, math.inf, MOST_ASKED
     excess_at_low = math.inf
@@ -292,12 +293,13 @@ def _around(excess: Callable[[float], float], start: float) -> tuple[float, floa
 def _least(
     excess: Callable[[float], float], low: float, high: float, *, integers: bool = False
 ) -> float:
-    """The least x with excess(x) ≤ 1, up to a factor of 1.005. `high` must satisfy this.
+    """The least x with excess(x) ≤ 1, up to a factor of 1.005. The excess of `high` must be ≤ 1.
 
-    On logarithmic scales, errors are nearly straight lines. The search guesses where the line
-    reaches 1, and tries an x a little above and one a little below. Every third try is the middle,
-    so that the search also ends if the line is a bad guess. If errors go up and down, the search is
-    repeated until it fails with 1 % less.
+    On logarithmic scales, the excess is nearly a straight line. The search guesses where the line
+    reaches 1. It tries an x a little above this guess, and then an x a little below. Every third
+    try is the geometric mean of `low` and `high`, so that the search also ends if the guesses are
+    bad. The excess may not be monotonic. So if an x that is 1 % smaller also has an excess of at
+    most 1, the search is repeated below it.
     """
     below, above = excess(low), excess(high)
     if below <= 1:
@@ -325,7 +327,7 @@ def _least(
 
 
 def _most(excess: Callable[[float], float], people: float) -> int | None:
-    """The largest crowd within the margin. None if the error does not grow with the crowd."""
+    """The largest crowd within the margin, or None if the error does not grow with the crowd."""
     if not 2 * excess(people) < excess(100 * people) < math.inf:
         return None
     low = people
@@ -345,13 +347,13 @@ def _most(excess: Callable[[float], float], people: float) -> int | None:
 
 @dataclass(frozen=True)
 class Price:
-    """How many people a trust model needs for the margin that the plan's reference protocol has."""
+    """The number of people that a trust model needs for the margin of the reference protocol."""
 
     trust: Trust
     protocol: str
     users: int
     times: float  # `users` divided by the number of people in the plan
-    share: float  # the margin as a share, as in `Margin`
+    share: float  # the margin as a share: see `Margin`
 
     def to_dict(self) -> dict[str, Any]:
         return asdict(self)
@@ -365,17 +367,17 @@ class Price:
         times = size(self.times)
         factor = "about as many as" if times == "1" else f"{times} times as many as"
         return (
-            f"{how}, the same margin ({100 * self.share:.3g} % of what is possible) needs "
+            f"{how}, the same relative margin of {100 * self.share:.3g} % needs "
             f"{counted_people(self.users)} with {self.protocol}, {factor} planned"
         )
 
 
 def price_of_trust(found: Plan, progress: Progress = lambda name, share: None) -> list[Price]:
-    """How many people each trust model needs for the same margin, relative to the crowd.
+    """The number of people that each trust model needs for the same margin.
 
-    The reference is the plan's best protocol in central trust, or else in shuffle or local trust.
-    Its own price comes first. For each other trust model of the plan, the price is that of the
-    protocol that needs the fewest people.
+    The margin is the margin of a reference protocol: the plan's best protocol in central trust, or
+    else in shuffle or local trust. The price of its trust model comes first. For each other trust
+    model of the plan, the protocol that needs the fewest people sets the price.
     """
     best = {trust: found.best_of(trust) for trust in Trust}
     present = [(trust, candidate) for trust, candidate in best.items() if candidate is not None]
@@ -413,7 +415,7 @@ def dishonest_plans(
     trust: Trust | str | None = None,
     progress: Progress = lambda name, share: None,
 ) -> dict[float, Plan]:
-    """A plan for each share of people who may not follow the protocol."""
+    """A plan for each share of people who might not follow the protocol."""
     plans = {}
     for share in shares:
         crowd = crowd_with(users, share)
@@ -424,7 +426,7 @@ def dishonest_plans(
 
 
 def crowd_with(users: int, dishonest: float) -> Crowd:
-    """A crowd in which the share `dishonest` may not follow the protocol."""
+    """A crowd in which the share `dishonest` might not follow the protocol."""
     if not 0 <= checks.real("dishonest", dishonest) < 1:
         raise InvalidParameter(
             f"`dishonest` must be a share, at least 0 and below 1, got {dishonest}"

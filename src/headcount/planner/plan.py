@@ -1,9 +1,10 @@
-"""A plan ranks all protocols that answer a question, and holds what is needed to run one of them.
+"""A plan ranks all protocols that answer a question, and has all settings to run one of them.
 
-A plan is frozen and can be saved. Its file holds the question, the budget, the crowd, and the
-chosen protocol with its options and calibrated parameters. Both sides of a collection build the
-same protocol from this file. They refuse it if their code calibrates it differently. A digest of
-the whole content names the plan and shows whether the file was changed.
+A plan is immutable and can be saved. Its file holds the question, the budget, the crowd, and the
+chosen protocol with its options and calibrated parameters. Both sides of a collection (the devices
+and the analyzer) build the same protocol from this file. A side refuses the plan if its code
+calibrates the protocol differently. A digest of the whole content identifies the plan and shows
+whether the file was changed.
 """
 
 import json
@@ -35,12 +36,13 @@ MANY_MESSAGES = 100  # a protocol with more messages per person is chosen only i
 
 @dataclass(frozen=True)
 class Plan:
-    """The candidates, best first, and the refused protocols. `chosen` names the one to be run.
+    """The candidates, best first, and the refused protocols. `chosen` names the protocol to run.
 
     The best candidate has the least expected error among those that send at most 100 messages per
-    person. If all candidates send more, the best has the least expected error of all. A protocol
-    that relies on more than is usual for its trust model is chosen only if no other fits. For
-    a collection, the best candidate has the least expected error of all.
+    person. If all candidates send more, the best has the least expected error of all. Among those
+    that send at most 100 messages, one that relies on more than is usual for its trust model is
+    chosen only if there is no other. For a collection, the best candidate always has the least
+    expected error of all.
     """
 
     task: Task
@@ -54,14 +56,14 @@ class Plan:
     chosen: str | None
 
     def __getitem__(self, name: str) -> Candidate:
-        """A candidate by its protocol's name."""
+        """The candidate whose protocol has this name."""
         for candidate in self.candidates:
             if candidate.protocol == name:
                 return candidate
         for refusal in self.refused:
             if refusal.protocol == name:
                 raise Infeasible(refusal.reason, nearest=refusal.feasible)
-        raise InvalidParameter(f"`protocol` must be one that was planned for, got {name!r}")
+        raise InvalidParameter(f"`protocol` must be a protocol of the plan, got {name!r}")
 
     @property
     def best(self) -> Candidate:
@@ -70,24 +72,24 @@ class Plan:
             return self[self.chosen]
         if not self.refused:
             raise InvalidParameter(f"no protocol answers {self.task} in this trust model")
-        # Protocols that could run come last, and the nearest one at the very end. If there are
-        # none, take the first protocol that another setting makes feasible.
+        # Protocols that could run but miss a requirement come last. The nearest of them is at the
+        # very end. If there are none, take the first protocol that other settings make feasible.
         nearest = self.refused[-1]
         if not nearest.missed:
             nearest = next((refusal for refusal in self.refused if refusal.feasible), nearest)
         raise Infeasible(f"no protocol fits: {nearest}", nearest=nearest.feasible)
 
     def best_of(self, trust: Trust) -> Candidate | None:
-        """The best candidate of one trust model, or None if it has no candidate."""
+        """The best candidate of one trust model, or None if there is no candidate."""
         ours = [candidate for candidate in self.candidates if candidate.trust == trust]
         return _best(ours, self.purpose)
 
     def choose(self, name: str) -> "Plan":
-        """The same plan, to be run with another of its candidates."""
+        """The same plan, with another of its candidates as the chosen one."""
         return replace(self, chosen=self[name].protocol)
 
     def protocol(self) -> Protocol:
-        """The chosen protocol, calibrated. Refuses if its parameters differ from the plan's."""
+        """The chosen protocol, calibrated. Parameters that differ from the plan are refused."""
         wanted = self.best
         built = protocol(
             wanted.protocol, self.task, self.budget, self.crowd, **dict(wanted.options)
@@ -101,14 +103,14 @@ class Plan:
                 raise InvalidParameter(
                     f"this version of headcount computes the {what} {computed} for "
                     f"{wanted.protocol}, but the plan says {planned}",
-                    hint="plan again, or use the version that planned it",
+                    hint="plan again, or use the version that made the plan",
                 )
         return built
 
     # For people -------------------------------------------------------------------------------
 
     def table(self) -> Table:
-        """The candidates, best first. Notes say why others are refused and what theory knows."""
+        """A table of the candidates, best first. Notes give refusals and bounds from theory."""
         collects = self.purpose is Purpose.COLLECTION
         rows = [_collection_cells(one) if collects else _cells(one) for one in self.candidates]
         left, right = _COLLECTION_COLUMNS if collects else _COLUMNS
@@ -156,7 +158,7 @@ class Plan:
             yield from self._collection_notes()
         else:
             yield from self._notes_on_others(best)
-        yield "Standard errors are those of privacy noise, for the worst possible data."
+        yield "Standard errors are due to privacy noise, for worst-case data."
         if self.task.ranking_note:
             yield self.task.ranking_note
 
@@ -174,9 +176,9 @@ class Plan:
                 yield f"{candidate.protocol} relies on {candidate.guarantee.relies_on}"
         relying = [one.protocol for one in self.candidates if one.relies_on_honest_people]
         if relying:
-            yield f"privacy relies on honest people with: {', '.join(relying)}"
+            yield f"these protocols rely on honest people for privacy: {', '.join(relying)}"
         yield (
-            "Bytes are those of a bundle of sealed messages. Influence is how far one dishonest "
+            "Bytes are the size of a bundle of sealed messages. Influence is how far one dishonest "
             "person can shift the answer if the shuffler refuses bundles of other sizes."
         )
 
@@ -190,11 +192,11 @@ class Plan:
 
     @property
     def digest(self) -> str:
-        """A digest of everything that is in the plan. It serves as the name of the plan."""
+        """A digest of the plan's whole content. It identifies the plan."""
         return digest(self._document())
 
     def to_dict(self) -> dict[str, Any]:
-        """The plan for JSON, with its digest."""
+        """The plan as a dictionary for JSON, with its digest."""
         return {**self._document(), "digest": self.digest}
 
     def _document(self) -> dict[str, Any]:
@@ -214,7 +216,7 @@ class Plan:
 
     @classmethod
     def from_dict(cls, document: Mapping[str, Any]) -> "Plan":
-        """The plan that `to_dict` wrote. Refuses a document in which anything was changed."""
+        """The plan that `to_dict` wrote. A document that was changed is refused."""
         if document.get("format") != FORMAT or document.get("version") != VERSION:
             raise UnreadableData(
                 f"a plan must be of format {FORMAT!r}, version {VERSION}, got "
@@ -244,7 +246,7 @@ class Plan:
             raise UnreadableData(f"a plan must be complete and valid, got: {error}") from None
         if not same:
             raise UnreadableData(
-                f"a plan must have the digest that is saved with it, "
+                f"a plan must have the digest that was saved with it, "
                 f"{str(document.get('digest'))[:12]}, got {plan.digest[:12]}",
                 hint="the plan was changed after it was saved",
             )
@@ -285,27 +287,27 @@ def plan(
     keep: Callable[[Protocol], None] = lambda built: None,
     **limits: Unpack[Limiting],
 ) -> Plan:
-    """Rank every protocol for a task, a budget and a crowd by its exact error.
+    """Rank every protocol for a task, a budget and a crowd by its expected error.
 
-    `trust` leaves out protocols of other trust models. These limits may be given by name, and
-    protocols beyond them are refused:
+    If `trust` is given, protocols of other trust models are left out. Protocols that exceed one of
+    the following limits are refused. A limit is given as a keyword argument:
 
     - `max_messages`: the expected number of messages per person
-    - `max_slots`: the size of a person's bundle, which hides the number of messages
-    - `max_bytes`: the bytes of a bundle if each message is sealed
-    - `max_influence`: by how much one dishonest person can shift the answer, up or down
+    - `max_slots`: the number of slots in a person's bundle, each for one message or dummy
+    - `max_bytes`: the size of a bundle in bytes if each message is sealed (encrypted)
+    - `max_influence`: how far one dishonest person can shift the answer, up or down
 
-    A protocol that can trade messages or slots for error uses as many as are allowed. Protocols are
-    also refused if they miss the `margin`, and, with `exact=True`, if their guarantee is only an
-    upper bound.
+    A protocol that can trade messages or slots for error uses the options with the least error
+    within the limits. Protocols are also refused if they miss the `margin`. With `exact=True`, they
+    are refused if their guarantee is only an upper bound.
 
-    `purpose="collection"` ranks what can be collected from real people. It leaves out central
-    trust, and protocols that need more than 64 slots or 16,000 bytes per person or let one person
-    shift the answer by more than ten standard errors. The rest is ranked by error. Limits that are
-    given take the place of these.
+    `purpose="collection"` ranks the protocols that can collect values from real people. It leaves
+    out central trust. It also refuses protocols that need more than 64 slots or 16,000 bytes per
+    person, or that let one person shift the answer by more than ten standard errors. The remaining
+    protocols are ranked by error. Limits that are given replace these defaults.
 
-    Answers are kept on disk, except those of protocols from outside, so that asking again takes no
-    time. `keep` is called with each protocol that is built.
+    Results are cached on disk, so that planning again takes no time. Results of protocols from
+    outside Headcount are not cached. `keep` is called with each protocol that is built.
 
         found = plan(Mean(0, 120), Budget(1, 1e-6), Crowd(20_000))
         found.best, found.candidates, found.refused, found.protocol(), found.save("plan.json")
@@ -325,7 +327,7 @@ def plan(
         "trust": only,
         "wishes": wishes.to_dict(),
     }
-    # Protocols from outside may change, and so may their code. Only other answers are kept on disk.
+    # Results of protocols from outside Headcount are not cached, since their code may change.
     registered = _included(outside_names(task, only), task, wishes)
 
     def assessed(names: list[str], *, before: int, after: int) -> list[Candidate | Refusal]:
@@ -366,7 +368,7 @@ def plan(
             others_missed.append((beyond, missed(candidate, misses)))
         else:
             fitting.append(candidate)
-    others_missed.sort(key=lambda pair: pair[0])  # the nearest first, and then the least error
+    others_missed.sort(key=lambda pair: pair[0])  # the nearest first; ties remain sorted by error
     best = _best(fitting, wishes.purpose)
     return Plan(
         task=task,
@@ -390,7 +392,7 @@ def best_protocol(
     purpose: Purpose | str = Purpose.ACCURACY,
     **limits: Unpack[Limiting],
 ) -> Protocol:
-    """The best protocol of one trust model. `Plan` says which is best; `plan` has the limits.
+    """The best protocol of one trust model. `Plan` defines "best", and `plan` lists the limits.
 
     Without limits, the protocol has its default options. With `trust=None`, all trust models
     compete.
@@ -412,7 +414,7 @@ def trust_of(trust: Trust | str | None) -> Trust | None:
 
 
 def _contents(path: Path) -> bytes:
-    """The bytes of a file. Pipes are refused because they may block, and so are huge files."""
+    """The bytes of a file. Pipes, which may block, and huge files are refused."""
     if not stat.S_ISREG(path.stat().st_mode):
         raise OSError(None, "not a regular file")
     with path.open("rb") as file:
@@ -430,12 +432,12 @@ def _unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def described(budget: Budget, crowd: Crowd) -> str:
-    """A budget and a crowd in words."""
+    """A description of a budget and a crowd."""
     return f"{crowd_words(crowd)}, ε = {short(budget.epsilon)}, δ = {short(budget.delta)}"
 
 
 def crowd_words(crowd: Crowd) -> str:
-    """A crowd in words."""
+    """A description of a crowd."""
     honest = "" if crowd.honest == crowd.users else f", {crowd.honest:,} of them honest"
     return f"{counted_people(crowd.users)}{honest}"
 
@@ -448,8 +450,8 @@ def _included(names: list[str], task: Task, wishes: Wishes) -> list[str]:
 _COLUMNS = (("protocol", "trust"), ("messages", "bits", "local ε", "guarantee"))
 _SPARE = ("trust", "bits", "local ε", "guarantee")
 _COLLECTION_COLUMNS = (("protocol",), ("slots", "bytes", "influence", "shuffler"))
-_COLLECTION_SPARE = ("bytes", "shuffler")  # after the margin
-_Cells: TypeAlias = tuple[tuple[str, ...], tuple[str, ...]]  # before and after the errors
+_COLLECTION_SPARE = ("bytes", "shuffler")  # dropped after the margin if the table is too wide
+_Cells: TypeAlias = tuple[tuple[str, ...], tuple[str, ...]]  # the cells before and after the errors
 
 
 def _cells(candidate: Candidate) -> _Cells:
@@ -471,10 +473,11 @@ def _collection_cells(candidate: Candidate) -> _Cells:
 
 
 def _best(candidates: list[Candidate], purpose: Purpose = Purpose.ACCURACY) -> Candidate | None:
-    """The candidate to choose from a list that is best first.
+    """The candidate to choose from a list that is sorted by error.
 
-    It is the first that asks for no unusual trust and sends few messages. If there is none, it is
-    the first that sends few messages, or else the first. For a collection it is the first.
+    It is the first candidate that sends few messages and relies only on what is usual for its trust
+    model. If there is none, it is the first candidate that sends few messages. If there is still
+    none, it is the first of the list. For a collection, it is always the first of the list.
     """
     if purpose is Purpose.COLLECTION:
         return next(iter(candidates), None)

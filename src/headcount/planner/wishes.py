@@ -1,4 +1,4 @@
-"""What a plan asks of a protocol besides a small error."""
+"""The wishes of a plan: the requirements on a protocol besides a small error."""
 
 import math
 from collections.abc import Iterator
@@ -17,21 +17,21 @@ from headcount.core.task import Task
 from headcount.planner.candidate import Candidate, Refusal
 from headcount.planner.margin import Margin
 
-# What a collection allows if nothing else is asked for.
+# The default limits of a collection, for each person.
 FEW_SLOTS = 64
 FEW_BYTES = 16_000
 FEW_ERRORS = 10  # the largest influence of one person, in standard errors of the answer
 
 
 class Purpose(StrEnum):
-    """What a plan is for: the least error, or a real collection."""
+    """The purpose of a plan: the least error, or a collection from real people."""
 
     ACCURACY = "accuracy"
     COLLECTION = "collection"
 
 
 class Limiting(TypedDict, total=False):
-    """The limits of a plan, by name. None is no limit."""
+    """The limits of a plan, as keyword arguments. None means no limit."""
 
     max_messages: float | None
     max_slots: int | None
@@ -44,17 +44,19 @@ class Miss:
     """One wish that a candidate does not fulfill."""
 
     reason: str
-    times: float  # the number divided by its limit; infinite if no limit would be enough
-    enough: tuple[str, float] | None = None  # a limit that the candidate would keep
+    times: float  # the candidate's number divided by the limit, or infinity if no limit would do
+    enough: tuple[str, float] | None = None  # the name and value of a limit that would do
 
 
 @dataclass(frozen=True)
 class Wishes:
-    """What is asked of a protocol.
+    """The requirements on a protocol.
 
-    The numbers of messages, slots and bytes are those of one person. Influence is by how much one
-    dishonest person can shift the answer, up or down. A collection has limits of its own for slots,
-    bytes and influence. They hold where no other limits are given.
+    The limits on messages, slots and bytes are for each person. A person's bundle has a fixed
+    number of slots, each for one message or dummy. Its size in bytes is that of the sealed
+    (encrypted) messages. Influence is the largest amount by which one dishonest person can shift
+    the answer, up or down. A collection has default limits on slots, bytes and influence, which
+    apply if no other limits are given.
     """
 
     purpose: Purpose = Purpose.ACCURACY
@@ -87,28 +89,28 @@ class Wishes:
             object.__setattr__(self, name, value)
 
     def to_dict(self) -> dict[str, Any]:
-        """The wishes for JSON."""
+        """The wishes as a dictionary for JSON."""
         return asdict(self)
 
     @property
     def limits(self) -> Limits:
-        """The limits on messages and slots. A limit on bytes is also one on slots."""
+        """The limits on messages and slots. A limit on bytes also limits slots."""
         slots = [] if self.max_slots is None else [self.max_slots]
         if self.max_bytes is not None:
             slots.append(min(max(self.max_bytes // LEAST_SIZE, 1), MOST_SLOTS))
         return Limits(self.max_messages, min(slots, default=None))
 
     def check_trust(self, trust: Trust | None) -> None:
-        """Refuse to collect for a trusted curator."""
+        """Refuse a collection in central trust."""
         if self.purpose is Purpose.COLLECTION and trust is Trust.CENTRAL:
             raise InvalidParameter("`trust` must be shuffle or local for a collection, got central")
 
     def include(self, trust: Trust) -> bool:
-        """Whether protocols of this trust model are planned for."""
+        """Whether the plan includes protocols of this trust model."""
         return self.purpose is Purpose.ACCURACY or trust is not Trust.CENTRAL
 
     def allowed_influence(self, candidate: Candidate) -> float | None:
-        """The largest influence that one person may have; None if there is no limit."""
+        """The largest influence that one person may have, or None if there is no limit."""
         if self.max_influence is None and self.purpose is Purpose.COLLECTION:
             return FEW_ERRORS * candidate.standard_error
         return self.max_influence
@@ -116,8 +118,8 @@ class Wishes:
     def fewer_slots(self, candidate: Candidate) -> int | None:
         """A number of slots with which one person has about the allowed influence.
 
-        None if the influence is not too large, or if fewer slots cannot help. In many protocols
-        influence is proportional to the number of slots.
+        The result is None if the influence is not too large, or if fewer slots cannot help. In many
+        protocols, influence is proportional to the number of slots.
         """
         allowed = self.allowed_influence(candidate)
         slots, shift = candidate.slots, candidate.influence
@@ -136,18 +138,18 @@ class Wishes:
             if most is None:
                 continue
             if number is None:
-                reason = f"it has no bundles, and at most {size(most)} {what} are allowed"
+                reason = f"it has no bundles, but at most {size(most)} {what} are allowed"
                 yield Miss(reason, math.inf)
             elif number > most:
                 needed = f"its number of {what} is {size(number)}"
                 yield Miss(
-                    f"{needed}, and at most {size(most)} is allowed",
+                    f"{needed}, but at most {size(most)} is allowed",
                     number / most,
                     (name, _rounded_up(number)),
                 )
         yield from self._influence_misses(candidate)
         if self.exact and not candidate.guarantee.exact:
-            reason = "its guarantee is an upper bound, and an exact guarantee was asked for"
+            reason = "its guarantee is an upper bound, but an exact guarantee was asked for"
             yield Miss(reason, math.inf)
 
     def _influence_misses(self, candidate: Candidate) -> Iterator[Miss]:
@@ -156,14 +158,14 @@ class Wishes:
             return
         limit = f"at most {size(allowed)} is allowed"
         if candidate.influence is None:
-            reason = f"it does not say how far one person can shift its answer, and {limit}"
+            reason = f"it does not state how far one person can shift its answer, but {limit}"
             yield Miss(reason, math.inf)
             return
         got = candidate.influence.most
         if math.isinf(got):
-            yield Miss(f"one person can make its answer any number, and {limit}", got)
+            yield Miss(f"one person can make its answer any number, but {limit}", got)
         elif got > allowed:
-            reason = f"one person can shift its answer by {size(got)}, and {limit}"
+            reason = f"one person can shift its answer by {size(got)}, but {limit}"
             yield Miss(reason, got / allowed, ("max_influence", _rounded_up(got)))
 
 
@@ -183,12 +185,13 @@ def margin_miss(candidate: Candidate, margin: Margin | None, task: Task, users: 
     """A miss if the candidate's margin is larger than the margin that was asked for."""
     if margin is None or candidate.margin <= margin.allowed(task, users):
         return []
-    reason = f"its margin is ±{short(candidate.margin, 4)}, and {margin} was asked for"
-    return [Miss(reason, 1.0)]  # all misses are alike, so the least error is the nearest
+    reason = f"its margin is ±{short(candidate.margin, 4)}, but {margin} was asked for"
+    # All misses of a margin have the factor 1, so the candidate with the least error is nearest.
+    return [Miss(reason, 1.0)]
 
 
 def _rounded_up(number: float) -> float:
-    """A number with few digits that is not below this one. Whole numbers stay as they are."""
+    """The number, rounded up to a few digits. Whole numbers stay unchanged."""
     if number == round(number):
         return int(number)
     step = 10.0 ** (math.floor(math.log10(number)) - 3)

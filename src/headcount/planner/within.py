@@ -1,4 +1,4 @@
-"""Assesses a protocol with the options that fulfill the wishes best."""
+"""Assesses a protocol with the options that best meet the requirements of a plan."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import asdict, replace
@@ -12,7 +12,7 @@ from headcount.planner.candidate import Candidate, Refusal, assess
 from headcount.planner.wishes import Wishes
 from headcount.protocols.registry import protocol_class
 
-_TRIES = 3  # how often fewer slots are tried if one person has too much influence
+_TRIES = 3  # how many times fewer slots are tried if one person has too much influence
 
 
 def assess_within(
@@ -24,11 +24,11 @@ def assess_within(
     confidence: float = 0.95,
     keep: Callable[[Protocol], None] = lambda built: None,
 ) -> Candidate | Refusal:
-    """What a protocol costs, or why it is refused and which settings would make it feasible.
+    """The errors and costs of a protocol, or its refusal with settings that would be feasible.
 
     A protocol that can trade messages or slots for error gets the options with the least error
-    among those that fulfill the wishes. If one person would have too much influence, fewer slots
-    are tried.
+    among the options that fulfill the wishes. If one person would have too much influence, fewer
+    slots are tried.
     """
     kind, limits = protocol_class(name, task), wishes.limits
     tried: list[Mapping[str, Any]] = []
@@ -58,7 +58,9 @@ def assess_within(
 
 
 def _best(results: list[Candidate | Refusal], wishes: Wishes) -> Candidate | None:
-    """The candidate with the least error that fulfills all wishes. If none does, the nearest."""
+    """The candidate with the least error among those that fulfill all wishes. If there is none, it
+    is the candidate that exceeds its limits by the smallest factor.
+    """
     candidates = [result for result in results if isinstance(result, Candidate)]
 
     def rank(candidate: Candidate) -> tuple[float, float]:
@@ -71,7 +73,7 @@ def _best(results: list[Candidate | Refusal], wishes: Wishes) -> Candidate | Non
 def _other_settings(
     budget: Budget, crowd: Crowd
 ) -> Iterator[tuple[dict[str, float], tuple[Budget, Crowd]]]:
-    """Less demanding settings. First one number is changed at a time, then all at once."""
+    """Settings that may be feasible. First, one number is changed at a time, then all at once."""
     others = [
         *({"epsilon": epsilon} for epsilon in (0.01, 0.1, 1.0) if epsilon > budget.epsilon),
         *({"epsilon": epsilon} for epsilon in (8.0, 2.0) if 4 * epsilon < budget.epsilon),

@@ -81,8 +81,8 @@ def comparison_figure(
     x = Axis.of(x_title, numbers(everything, 0))
     heights = numbers(everything, 1)
     y = Axis.of(y_title, heights)
-    # Bars widen the axis. On a logarithmic axis, bars that come close to zero are left out here,
-    # since they would widen it far too much.
+    # The axis is extended to the ends of the bars. On a logarithmic axis, ends that are close to
+    # zero are left out, since they would extend the axis far too much.
     ends = [end for *_, low, high in chain(*measured.values()) for end in (low, high)]
     if y.log:
         ends = [end for end in ends if y.low / 10 < end < 10 * y.high]
@@ -91,7 +91,7 @@ def comparison_figure(
 
 
 def error_figure(comparison: Comparison) -> Figure:
-    """The errors of protocols along an axis: formulas, simulations, and lower bounds of theory."""
+    """The errors of protocols along an axis: formulas, simulations, and proven lower bounds."""
     lines = {one.label: [(p.at, p.standard_error) for p in one.points] for one in comparison.series}
     measured = {
         one.label: [
@@ -117,9 +117,11 @@ def error_figure(comparison: Comparison) -> Figure:
         ),
         x_title=AXIS_TITLES[comparison.axis],
         y_title=f"standard error of the {comparison.task.name}"
-        + {"histogram": ", in a bucket (people)", "count": " (people)"}.get(
-            comparison.task.name, ""
-        ),
+        + {
+            "histogram": ", in a bucket (people)",
+            "boxes": ", in a box (people)",
+            "count": " (people)",
+        }.get(comparison.task.name, ""),
         lines=lines,
         measured={label: points for label, points in measured.items() if points},
         bounds=bounds,
@@ -127,7 +129,9 @@ def error_figure(comparison: Comparison) -> Figure:
 
 
 def rate_figure(title: str, panels: Mapping[str, Mapping[str, Points]]) -> Figure:
-    """Errors by the size of the crowd, on two logarithmic axes. There is a panel for each case."""
+    """Errors against the size of the crowd, on two logarithmic axes. Each case has its own
+    panel.
+    """
     alt = load_altair()
     charts = []
     for at, (name, lines) in enumerate(panels.items()):
@@ -171,7 +175,8 @@ def density_figure(
         shown = legend([field], WIDTH, symbolSize=150, **symbol)
         return channel(field, type="nominal", scale=scale, legend=shown)
 
-    # Each number holds from one edge to the next, so the last number is repeated at the last edge.
+    # Each number is drawn from one edge to the next, so the last number is repeated at the last
+    # edge.
     edges = rows([*columns, {**columns[-1], "left": grid[-1] + half}])
 
     x = Axis("value", grid[0] - half, grid[-1] + half, log=False)
@@ -213,10 +218,10 @@ def density_figure(
 def histogram_figure(
     estimate: Estimate, confidence: float, *, sampling: bool = False, simultaneous: bool = False
 ) -> Figure:
-    """Buckets as bars with intervals. If there are many, only the largest are shown.
+    """Buckets as bars with intervals. If there are many buckets, only the largest are shown.
 
-    If buckets are bins of numbers, a bar is as wide as its bin, and its area shows how many people
-    there are.
+    If buckets are bins of numbers, a bar is as wide as its bin, and its area shows the number of
+    people in the bin.
     """
     alt = load_altair()
     interval = estimate.interval(confidence, sampling=sampling, simultaneous=simultaneous)
@@ -255,11 +260,11 @@ def histogram_figure(
         ),
     ).properties(width=WIDTH, height=HEIGHT)
     remarks = "; ".join(_histogram_remarks(estimate, interval, shown))
-    return finish(chart, _title("Histogram", estimate), remarks)
+    return finish(chart, _title(estimate.task.capitalize(), estimate), remarks)
 
 
 def _bar(estimate: Estimate, interval: Interval, bucket: str, at: int) -> dict[str, Any]:
-    """A bucket's bar. It ends within the interval, even if the unbiased estimate lies outside."""
+    """A bucket's bar. It ends within the interval, even if the unbiased estimate is outside it."""
     low, high = float(interval.low[at]), float(interval.high[at])
     people = float(estimate.value[at])
     edges = estimate.edges
@@ -289,7 +294,7 @@ def _histogram_remarks(
         remarks.append(f"{buckets[-1]}: {number(float(estimate.value[-1]))} people")
     if outside:
         estimates = "1 estimate lies" if outside == 1 else f"{outside:,} estimates lie"
-        remarks.append(f"{estimates} outside what is possible; a bar ends within its interval")
+        remarks.append(f"{estimates} outside the possible range; a bar ends within its interval")
     return remarks
 
 
@@ -393,8 +398,8 @@ def trust_figure(
     estimates: Sequence[Estimate],
     errors: Mapping[str, Sequence[tuple[int, float]]],
 ) -> Figure:
-    """One question under several trust models: answers with intervals, and errors by the size of
-    the crowd.
+    """One question under several trust models: answers with intervals, and errors against the size
+    of the crowd.
     """
     alt = load_altair()
     trusts = [str(estimate.guarantee.trust) for estimate in estimates]

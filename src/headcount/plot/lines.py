@@ -113,5 +113,7 @@ def _bars(x: Axis, y: Axis, measured: Mapping[str, Measured]) -> list[dict[str, 
 
 
 def _end(y: Axis, end: float, value: float) -> float:
-    """The end of a bar, cut at the border of the panel. If it is NaN, the bar ends at its point."""
+    """The end of a bar, cut at the border of the panel. If `end` is NaN, the bar ends at
+    `value`.
+    """
     return float(value if math.isnan(end) else min(max(end, y.low), y.high))

@@ -1,4 +1,4 @@
-"""A page of HTML that needs no other files."""
+"""An HTML page that needs no other files."""
 
 from html import escape
 from io import StringIO

@@ -12,9 +12,9 @@ import numpy as np
 
 from headcount.core.budget import Trust
 
-# Okabe and Ito's palette. Color-blind readers can distinguish its colors, also in print.
+# Okabe and Ito's palette. Color-blind readers can distinguish its colors, even in print.
 COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00")
-MARKERS = (  # there is one more marker than colors, so that pairs of the two repeat late
+MARKERS = (  # one more than there are colors, so that pairs of color and marker repeat late
     "circle",
     "square",
     "diamond",
@@ -23,8 +23,8 @@ MARKERS = (  # there is one more marker than colors, so that pairs of the two re
     "cross",
     "triangle-left",
 )
-# Shades from dark to light. The one in the middle stands for the trust model itself. Each has a
-# contrast of at least 3 to 1 with a white page, as accessibility rules demand for lines.
+# Shades from dark to light. The middle shade stands for the trust model itself. Each shade has a
+# contrast of at least 3 to 1 with a white page, as accessibility rules require for lines.
 _SHADES = {
     Trust.CENTRAL: ("#002B49", COLORS[0], "#4795CE"),
     Trust.SHUFFLE: ("#5C2300", COLORS[1], "#C65A8E"),

@@ -25,8 +25,8 @@ _GUESSING: Points = ((0.0, 0.0), (1.0, 1.0))
 
 
 def report_figure(report: PrivacyReport) -> Figure:
-    """Two panels: what an attacker can detect, and what it can learn about a person. Both also show
-    an attacker who sees no answer, and the thresholds.
+    """Two panels: what an attacker can detect, and what an attacker can learn about a person. Both
+    panels also show an attacker who sees no answer, and the thresholds.
     """
     alt = load_altair()
     limit, odds = report.advantage.threshold, report.odds.threshold
@@ -41,15 +41,15 @@ def report_figure(report: PrivacyReport) -> Figure:
         "detection": (
             "What an attacker can detect",
             Axis.of("chance of a false alarm", (0.0, 1.0), log=False),
-            Axis.of("chance to detect a value", (0.0, 1.0), log=False),
-            "no test detects more",
+            Axis.of("chance of detecting a value", (0.0, 1.0), log=False),
+            "upper bound for every test",
             "guessing",
         ),
         "belief": (
-            "What can be learned about a person",
-            Axis.of("belief before, as a chance", (0.0, 1.0), log=False),
-            Axis.of("belief after", (0.0, 1.0), log=False),
-            f"nobody believes more{report.but_for and f', {report.but_for}'}",
+            "What an attacker can learn about a person",
+            Axis.of("belief before the answer, as a probability", (0.0, 1.0), log=False),
+            Axis.of("belief after the answer", (0.0, 1.0), log=False),
+            f"upper bound{report.but_for and f', {report.but_for}'}",
             "nothing is learned",
         ),
     }
@@ -75,13 +75,13 @@ def check_report_path(path: Path) -> None:
     kind = path.suffix.lower()
     if kind not in REPORT_FORMATS:
         raise InvalidParameter(
-            f"a report must end in {', '.join(REPORT_FORMATS)}, got {path.name!r}"
+            f"the file name of a report must end in {', '.join(REPORT_FORMATS)}, got {path.name!r}"
         )
     (check_path if kind in FORMATS else check_writable)(path)
 
 
 def save_report(report: PrivacyReport, path: Path) -> None:
-    """Write a report to a file. The ending of the file's name decides the format."""
+    """Write a report to a file. The file extension determines the format."""
     check_report_path(path)
     kind = path.suffix.lower()
     if kind in FORMATS and kind != ".html":

@@ -1,4 +1,4 @@
-"""Answers as files: JSON, a Parquet table, a page of HTML, or a figure."""
+"""Answers as files: JSON, a Parquet table, an HTML page, or a figure."""
 
 import json
 from dataclasses import replace
@@ -30,7 +30,7 @@ def check_path(path: Path) -> None:
         figures.check_path(path)
     else:
         kinds = ", ".join(dict.fromkeys((".json", ".parquet", ".html", *DRAWN)))
-        raise InvalidParameter(f"a result must end in {kinds}, got {path.name!r}")
+        raise InvalidParameter(f"the file name of a result must end in {kinds}, got {path.name!r}")
 
 
 def save(
@@ -43,8 +43,8 @@ def save(
     contrasts: Contrasts | None = None,
     shares: ShareTable | None = None,
 ) -> None:
-    """Write a result to a file, with comparisons of its groups or shares if there are some. The
-    ending of the file's name decides the format.
+    """Write a result to a file, with comparisons of its groups or with shares if there are any. The
+    file extension determines the format.
     """
     check_path(path)
     kind = {"sampling": sampling, "simultaneous": simultaneous}

@@ -1,6 +1,6 @@
 """The look that all figures share, and how they are saved.
 
-Altair is loaded for the first figure.
+Altair is loaded only when the first figure is made.
 """
 
 import json
@@ -22,15 +22,15 @@ if TYPE_CHECKING:
 
 FORMATS = (".png", ".svg", ".pdf", ".html")
 INK, GRAY, GRID = "#222222", "#767676", "#E6E6E6"
-WIDTH, HEIGHT = 640, 400  # pixels of a panel that is alone
-PANEL_WIDTH = 480  # pixels of a panel beside others
+WIDTH, HEIGHT = 640, 400  # the size of a single panel, in pixels
+PANEL_WIDTH = 480  # the width of a panel beside others, in pixels
 TITLE_SIZE, TEXT_SIZE = 18, 14
 _MOST = 1e150  # the largest number on an axis; ratios of larger numbers could overflow
 _MARGIN = 0.03  # a share of the axis, added at its ends so that marks there are not cut
 # This font comes with vl-convert, so figures look alike everywhere. It has Greek letters, but no
 # superscript minus and no superscript digits above 4. So powers of ten are written 1e-6.
 _FONT = "'Liberation Sans', Arial, Helvetica, sans-serif"
-_FEW_DECADES = 2  # an axis with fewer decades labels more than the powers of ten
+_FEW_DECADES = 2  # an axis with fewer decades has labels between the powers of ten
 
 Figure: TypeAlias = "altair.LayerChart | altair.HConcatChart"
 
@@ -38,7 +38,9 @@ Figure: TypeAlias = "altair.LayerChart | altair.HConcatChart"
 def check_path(path: Path) -> None:
     """Refuse a path that a figure cannot be saved to, before any work is done."""
     if path.suffix.lower() not in FORMATS:
-        raise InvalidParameter(f"a figure must end in {', '.join(FORMATS)}, got {path.name!r}")
+        raise InvalidParameter(
+            f"the file name of a figure must end in {', '.join(FORMATS)}, got {path.name!r}"
+        )
     check_writable(path)
     for package in ("altair", "vl_convert"):
         if find_spec(package) is None:
@@ -46,8 +48,8 @@ def check_path(path: Path) -> None:
 
 
 def save(figure: Figure, path: Path) -> None:
-    """Write a figure to a file. The ending of the file's name decides the format. HTML works
-    without a network.
+    """Write a figure to a file. The file extension determines the format. An HTML file works
+    offline.
     """
     check_path(path)
     kind = cast(Literal["png", "svg", "pdf", "html"], path.suffix.lower()[1:])
@@ -98,7 +100,7 @@ class Axis:
 
     @classmethod
     def of(cls, title: str, numbers: Iterable[float], log: bool | None = None) -> "Axis":
-        """An axis for these numbers. Those that it cannot show are ignored.
+        """An axis for these numbers. Numbers that it cannot show are ignored.
 
         If `log` is None, the axis is logarithmic if all numbers are positive and span more than a
         factor of ten.
@@ -106,7 +108,7 @@ class Axis:
         finite = [float(number) for number in numbers if _can_show(number, bool(log))]
         if not finite:
             kind = "positive and finite" if log else "finite"
-            raise InvalidParameter(f"a figure must have something {kind} to show, got nothing")
+            raise InvalidParameter(f"a figure must have {kind} numbers to show, got none")
         low, high = min(finite), max(finite)
         if log is None:
             log = low > 1 / _MOST and high > 10 * low
@@ -114,7 +116,7 @@ class Axis:
             factor = (high / low) ** _MARGIN if high > low else 2.0
             return cls(title, low / factor, high * factor, True)
         margin = _MARGIN * (high - low) if high > low else abs(high) / 2 or 1.0
-        # Numbers far from zero may be shown on an axis without zero.
+        # If all numbers are far from zero, the axis need not include zero.
         bottom = 0.0 if 0 < low < 0.4 * high else low - margin
         return cls(title, bottom, high + margin, False)
 
@@ -141,7 +143,7 @@ class Axis:
                 nice=False,
             ),
             axis=alt.Axis(
-                # Vega gives some ticks of a logarithmic axis an empty label on purpose. It stays.
+                # Vega leaves some labels of a logarithmic axis empty on purpose. They stay empty.
                 labelExpr=f"datum.label === '' ? '' : ({self._number('datum.value')})",
                 tickCount=self._ticks(),
                 titleAngle=0 if name == "y" and len(self.title) < 3 else alt.Undefined,
@@ -164,8 +166,8 @@ class Axis:
         return f"{near_one} ? format({value}, '~r') : replace(format({value}, '.3~e'), '+', '')"
 
     def _ticks(self) -> int:
-        """The number of ticks. A logarithmic axis labels its powers of ten, and others only if it
-        has few decades.
+        """The number of ticks. A logarithmic axis labels its powers of ten. It labels other ticks
+        only if it has few decades.
         """
         if not self.log:
             return 6
@@ -193,7 +195,7 @@ def rows(records: Iterable[dict[str, Any]]) -> Any:
 
 
 def zoom(name: str) -> Any:
-    """Lets a reader move and zoom the figure with the mouse, if it is saved as a page."""
+    """Lets a reader move and zoom the figure with the mouse, if it is saved as an HTML page."""
     return load_altair().selection_interval(name=name, bind="scales")
 
 

@@ -1,13 +1,18 @@
-"""Noise in pairs that cancel, with at most K messages for everybody.
+"""Noise of single messages and of pairs that cancel, with at most K messages per person.
 
-Notation    K slots. `accounting.capped` has the law of a person's jump and pairs. In a histogram of
-            d buckets each person has noise in one secret bucket, drawn uniformly.
-Randomizer  One table of at most K² entries has all jumps with all numbers R of pairs. Draw from it
-            once. Send max(jump, 0) + R messages +1 and max(−jump, 0) + R messages −1. With the
-            person's own message, that is never more than K, so nothing is ever drawn again.
-Analyzer    (number of +1) − (number of −1) − (mean of the noise).
-Privacy     δ of a count is exact. δ of a histogram is an upper bound, since the number of people
-            with noise in each bucket is told to the adversary.
+Notation    Each person has K slots, and so sends at most K messages. Each message is +1 or −1 for
+            one cell, which is the count itself or one bucket of a histogram. A person's noise
+            consists of a jump, which shifts the answer, and of pairs of +1 and −1, which cancel.
+            `accounting.capped` defines the law of both, and the scale c of the jumps. In a
+            histogram, each person's noise is in one secret bucket, which is drawn uniformly.
+Randomizer  A table of at most K² entries lists all combinations of a jump and a number R of pairs.
+            Draw one entry. Send max(jump, 0) + R messages +1 and max(−jump, 0) + R messages −1.
+            Together with the message for the person's value, these are at most K messages, so no
+            draw ever has to be rejected.
+Analyzer    (number of +1) − (number of −1) − (mean of the noise). In a histogram, the mean excess
+            over n is then subtracted (see `known_total`).
+Privacy     The δ of a count is exact. The δ of a histogram is an upper bound, because the adversary
+            is assumed to know how many people have noise in each bucket.
 Error       The sum of all people's independent jumps, minus its mean.
 """
 
@@ -19,9 +24,10 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from headcount.accounting.capped import CappedNoise, Crowds
+from headcount.accounting.capped import CappedNoise, HonestPeople
 from headcount.accounting.capped_curves import capped_curve
 from headcount.accounting.capped_search import Fit, Wish, best_noise, quick_delta
+from headcount.accounting.lattice_sums import Term, sum_law
 from headcount.accounting.laws import ROUNDING, Law
 from headcount.core.budget import Budget, Crowd
 from headcount.core.bundles import RESERVED
@@ -31,26 +37,35 @@ from headcount.core.guarantee import NearCurve, PrivacyCurve
 from headcount.core.lattice import LatticeLaw
 from headcount.core.source import Source
 from headcount.core.table import short
+from headcount.protocols.fixed_total import FixedTotalError
+from headcount.protocols.known_total import bounded_margins
 from headcount.randomness.table import FINE, ThresholdTable
 from headcount.randomness.totals import multinomial
 
-LEAST_SLOTS = 2
-MOST_SLOTS = 32
-_LEAST_EPSILON = (0.1, 0.4)  # for a count, a histogram; below, the laws of D are too long
-_USUAL_RATIO = 1.05
+LEAST_CAPPED_SLOTS = 2
+MOST_CAPPED_SLOTS = 32
+# The smallest ε for a count and for a histogram. For a smaller ε, the laws are too long to compute.
+_LEAST_EPSILON = (0.1, 0.4)
+_USUAL_RATIO = 1.05  # the default ratio of the error to that of central noise
 _TINY = 50  # the largest number of honest people in a crowd that counts as tiny
+# If ε times the number of honest people is smaller, no nearest setting is looked for. It would take
+# minutes, since nearly everybody has noise.
+_LEAST_PRODUCT = 50
 _FEWER = 3  # if the search fails, this many smaller numbers of slots are tried
-# About the longest jump, times the rate of its noise, that is needed for these ratios of the error.
+# For each ratio of the error, about the longest jump that is needed, times the rate of central
+# noise. The rate is ε for a count and ε/2 for a histogram.
 _RATIOS, _NEEDED = [1.01, 1.02, 1.05, 1.1, 1.2, 1.5, 2.0], [11.0, 10.0, 9.0, 8.0, 6.0, 4.0, 2.0]
-_TRIES = 5  # how often c is corrected until the exact δ is within the budget
+_TRIES = 5  # how often the scale c is corrected to bring the exact δ within the budget
 _CLOSE = 1e-3  # the relative error of δ at which c is close enough
-_UNUSED = (6e-3, 3e-2)  # the part of δ that may be left unused: for a count, for two buckets
-_QUICK = (1e-3, 6e-3)  # about the relative error of `quick_delta`: for a count, for two buckets
+# In each pair, the first number is for a count, and the second for a histogram, where a person may
+# change two buckets.
+_UNUSED = (6e-3, 3e-2)  # the part of δ that may be left unused
+_QUICK = (1e-3, 6e-3)  # about the relative error of `quick_delta`
 
 
 @dataclass(frozen=True)
 class CappedError:
-    """The error in a cell: all people's jumps, minus their mean."""
+    """The error in a cell: the sum of all people's jumps, minus its mean."""
 
     noise: CappedNoise
     users: int
@@ -70,6 +85,45 @@ class CappedError:
         return _total(self).lattice(self.users * self.noise.mean * self.share)
 
 
+@dataclass(frozen=True)
+class CappedTotalError(FixedTotalError):
+    """The error of a bucket after the mean excess was subtracted from all buckets.
+
+    A person whose noise has the jump J adds J·(1 − 1/d) to the error of its bucket, and −J/d to the
+    errors of all others. So the variance is n(1 − 1/d)/d·E[J²].
+    """
+
+    error: CappedError
+
+    @property
+    def standard_error(self) -> float:
+        square = self.error.users * self.error.noise.square
+        return math.sqrt(square * (self.buckets - 1)) / self.buckets
+
+    def margins(self, confidence: float) -> tuple[float, float]:
+        law, half = _fixed_total(self), (1 - confidence) / 2
+        if law is not None and law.tail <= half / 64:
+            low, high = law.central_interval(confidence)
+            return -low / self.buckets, high / self.buckets
+        jumps = Term.of(self.error.noise.jump_law(Fraction(1)), times=self.error.users)
+        return bounded_margins(self.error.margins, jumps, self.buckets, half)
+
+    def lattice(self) -> LatticeLaw:
+        law = _fixed_total(self)
+        if law is None:
+            return LatticeLaw.normal(self.standard_error, self.standard_error / 16)
+        return law.lattice(0).scaled(1 / self.buckets)
+
+
+@lru_cache(maxsize=16)
+def _fixed_total(error: CappedTotalError) -> Law | None:
+    """The law of d times the error. None if it is too long to compute."""
+    jump, buckets = error.error.noise.jump_law(Fraction(1)), error.buckets
+    values = np.concatenate([jump.values * (buckets - 1), -jump.values])
+    masses = np.concatenate([jump.mass / buckets, jump.mass * (1 - 1 / buckets)])
+    return sum_law([Term(values, masses / masses.sum(), error.error.users, jump.slack)])
+
+
 @lru_cache(maxsize=64)
 def _total(error: CappedError) -> Law:
     """The law of the sum of all people's jumps in a cell."""
@@ -78,10 +132,10 @@ def _total(error: CappedError) -> Law:
 
 @dataclass(frozen=True)
 class CappedShares:
-    """The noise that each person sends, and the honest people who hide each other by it."""
+    """The noise that each person sends, and how many honest people have noise in each cell."""
 
     noise: CappedNoise
-    crowds: Crowds
+    crowds: HonestPeople
 
     @property
     def slots(self) -> int:
@@ -89,7 +143,7 @@ class CappedShares:
 
     @property
     def mean(self) -> Fraction:
-        """The mean of (number of +1) − (number of −1) that one person adds to a cell."""
+        """The mean of (number of +1) − (number of −1) in one person's noise in a cell."""
         return self.noise.mean * self.crowds.share
 
     def error(self, users: int) -> CappedError:
@@ -98,25 +152,25 @@ class CappedShares:
 
     @property
     def messages_per_user(self) -> float:
-        """The expected number of messages of a person, including their own message."""
+        """The expected number of messages of a person, including the one for the value."""
         return 1 + float(self._chances @ (self.plus + self.minus))
 
     def above(self, number: int) -> float:
-        """An upper bound on the probability of more noise messages than this."""
+        """A bound on the probability that a person sends more than `number` noise messages."""
         more = (self.plus + self.minus) > number
         return min(1.0, float(self._chances[more].sum()) * (1 + 2 * len(more) * ROUNDING))
 
     # Privacy ------------------------------------------------------------------------------------
 
     def curve(self, budget: Budget) -> PrivacyCurve:
-        """The privacy curve, with the rounding of the table included."""
+        """The privacy curve, including the effect of rounding the table."""
         return _curve(self, budget)
 
     # Sampling -----------------------------------------------------------------------------------
 
     @cached_property
     def _outcomes(self) -> list[tuple[int, int, Fraction]]:
-        """All (number of +1, number of −1), with their probabilities before rounding."""
+        """All pairs (number of +1, number of −1), with their probabilities before rounding."""
         return [
             (max(jump, 0) + pairs, max(-jump, 0) + pairs, chance)
             for jump, pairs, chance in self.noise.outcomes()
@@ -133,6 +187,11 @@ class CappedShares:
         return np.array([minus for _, minus, _ in self._outcomes], dtype=np.uint8)
 
     @cached_property
+    def copies(self) -> NDArray[np.uint16]:
+        """The numbers of +1 and of −1 for each entry of the table, in two bytes."""
+        return np.stack([self.plus, self.minus], axis=1).view(np.uint16).ravel()
+
+    @cached_property
     def table(self) -> ThresholdTable:
         return ThresholdTable.fine([chance for _, _, chance in self._outcomes])
 
@@ -142,7 +201,7 @@ class CappedShares:
         return np.array([float(law.get(entry, 0)) for entry in range(len(self._outcomes))])
 
     def law(self) -> dict[tuple[int, int], Fraction]:
-        """The exact law of the numbers (of +1, of −1) that one person draws."""
+        """The exact joint law of the numbers of +1 and −1 that one person draws."""
         out: dict[tuple[int, int], Fraction] = {}
         for entry, chance in self.table.law.items():
             key = (int(self.plus[entry]), int(self.minus[entry]))
@@ -150,7 +209,7 @@ class CappedShares:
         return out
 
     def totals(self, users: int, cells: int, source: Source) -> NDArray[np.int64]:
-        """The sum of all people's noise: for each cell a row with the numbers of +1 and of −1."""
+        """The noise of all people together: for each cell, a row with the numbers of +1 and −1."""
         law = self.table.law
         weights = [int(law.get(entry, 0) * FINE) for entry in range(len(self._outcomes))]
         copies = np.stack([self.plus, self.minus], axis=1).astype(np.int64)
@@ -169,15 +228,18 @@ def _curve(shares: CappedShares, budget: Budget) -> PrivacyCurve:
 
 
 def wish_of(honest: int, cells: int, slots: int, budget: Budget) -> Wish:
-    """What the search looks for, a little below the allowed δ."""
-    crowds = Crowds.of(honest, cells, slots, budget.epsilon / min(cells, 2), budget.delta)
+    """The target of the search, with a δ that is a little below the allowed δ."""
+    crowds = HonestPeople.of(honest, cells, slots, budget.epsilon / min(cells, 2), budget.delta)
     allowed = budget.delta * (1 - RESERVED)
     return Wish(crowds, slots, budget.epsilon, allowed * (1 - _QUICK[crowds.moved]))
 
 
 @lru_cache(maxsize=64)
 def calibrated(honest: int, cells: int, slots: int, budget: Budget) -> CappedShares | None:
-    """The noise with the smallest error that the search finds and the exact δ confirms, or None."""
+    """The noise with the smallest error that is found and whose exact δ is within the budget.
+
+    The result is None if no such noise is found.
+    """
     wish, allowed = wish_of(honest, cells, slots, budget), budget.delta * (1 - RESERVED)
     crowds = wish.crowds
     noise = best_noise(wish)
@@ -196,7 +258,7 @@ def calibrated(honest: int, cells: int, slots: int, budget: Budget) -> CappedSha
             best = shares
         if allowed * (1 - _UNUSED[crowds.moved]) < exact <= allowed:
             break
-        # ln δ is nearly linear in ln c: a step of the secant.
+        # ln δ is nearly linear in ln c, where c is `scale`. So this is a step of the secant method.
         point = (math.log(noise.scale), math.log(max(exact, 1e-300) / allowed))
         if before != (0.0, 0.0) and point[0] != before[0]:
             slope = min((point[1] - before[1]) / (point[0] - before[0]), -1.0)
@@ -208,7 +270,7 @@ def calibrated(honest: int, cells: int, slots: int, budget: Budget) -> CappedSha
 
 @dataclass(frozen=True)
 class SlotSearch:
-    """Finds capped noise for the options of a protocol, or refuses."""
+    """Finds capped noise for the options of a protocol, or raises `Infeasible`."""
 
     name: str
     budget: Budget
@@ -221,14 +283,15 @@ class SlotSearch:
         return min(self.cells, 2)
 
     def within(self, slots: int) -> CappedShares:
-        """The noise with the smallest error that is found for at most this number of slots.
+        """The noise with the smallest error that is found for at most `slots` slots.
 
-        More slots make the error smaller, except in tiny crowds, in which all numbers are tried.
-        For some numbers the search fails or does badly. Then smaller numbers are tried, too.
+        More slots make the error smaller, except in tiny crowds. In tiny crowds, all numbers of
+        slots are tried. For some numbers of slots, the search fails or finds too large an error.
+        Then a few smaller numbers are tried, too.
         """
         self._check_epsilon()
         tiny, found = self.crowd.honest <= _TINY, list[CappedShares]()
-        for number in range(slots, LEAST_SLOTS - 1, -1):
+        for number in range(slots, LEAST_CAPPED_SLOTS - 1, -1):
             shares = self._calibrated(number)
             if shares is not None:
                 found.append(shares)
@@ -239,7 +302,7 @@ class SlotSearch:
         return min(found, key=self.error_ratio)
 
     def _as_hoped(self, shares: CappedShares | None, slots: int) -> bool:
-        """Whether the exact calibration confirms nearly the error that the search found."""
+        """Whether the calibrated error is nearly as small as the error that the search found."""
         wish = self._wish(slots)
         noise = best_noise(wish)
         if shares is None or noise is None:
@@ -247,22 +310,27 @@ class SlotSearch:
         return shares.noise.variance <= 1.01 * noise.variance
 
     def least(self, error_ratio: float | None, most: int | None) -> CappedShares:
-        """The noise with the least number of slots, up to `most`, for this error."""
+        """The noise with the fewest slots, up to `most`, whose error is small enough.
+
+        The error is small enough if its ratio to that of central noise is at most `error_ratio`.
+        """
         self._check_epsilon()
         dishonesty = math.sqrt(self.crowd.users / self.crowd.honest)
-        wanted, most = error_ratio or _USUAL_RATIO * dishonesty, most or MOST_SLOTS
+        wanted, most = error_ratio or _USUAL_RATIO * dishonesty, most or MOST_CAPPED_SLOTS
 
         def enough(slots: int) -> bool:
-            """Whether the search finds a small enough error. It is not checked exactly yet."""
+            """Whether the search finds a small enough error. The exact δ is not checked here."""
             wish = self._wish(slots)
             noise = best_noise(wish)
             return noise is not None and wish.error_ratio(noise) * dishonesty <= wanted
 
         rate, log = self.budget.epsilon / self._touched, math.log(1 / self.budget.delta)
         needed = float(np.interp(wanted / dishonesty, _RATIOS, _NEEDED)) / rate
-        slots = min(max(round(1 + needed * max(log, 1.0) / math.log(1e6)), LEAST_SLOTS), most)
+        slots = min(
+            max(round(1 + needed * max(log, 1.0) / math.log(1e6)), LEAST_CAPPED_SLOTS), most
+        )
         if enough(slots):
-            while slots > LEAST_SLOTS and enough(slots - 1):
+            while slots > LEAST_CAPPED_SLOTS and enough(slots - 1):
                 slots -= 1
         else:
             few, step = slots, 1
@@ -290,25 +358,27 @@ class SlotSearch:
     def _check_epsilon(self) -> None:
         least = _LEAST_EPSILON[self._touched - 1]
         if self.budget.epsilon < least:
+            # No nearest setting is stated, since this crowd may be too small for the least ε.
             raise Infeasible(
                 f"{self.name} with slots needs epsilon of at least {least}, "
-                f"got {short(self.budget.epsilon)}",
-                nearest={"epsilon": least},
+                f"got {short(self.budget.epsilon)}"
             )
 
     def _wish(self, slots: int) -> Wish:
         return wish_of(self.crowd.honest, self.cells, slots, self.budget)
 
     def _infeasible(self, slots: int) -> Infeasible:
-        """The refusal of a number of slots, with the nearest setting that is known."""
+        """The exception for too few slots, with the nearest setting that is known to work."""
         buckets = "" if self.cells == 1 else f" in {self.cells} buckets"
         refusal = (
             f"{self.name} finds no noise with {slots} slots for epsilon="
             f"{short(self.budget.epsilon)}, delta={short(self.budget.delta)} and "
             f"{self.crowd.honest} honest people{buckets}"
         )
+        if self.budget.epsilon * self.crowd.honest < _LEAST_PRODUCT:
+            return Infeasible(refusal)
         for more in (slots + 2, slots + 6):
-            if more <= MOST_SLOTS and self._calibrated(more) is not None:
+            if more <= MOST_CAPPED_SLOTS and self._calibrated(more) is not None:
                 return Infeasible(refusal, nearest={"max_slots": more})
         for factor in (4, 16, 64, 256):
             honest = self.crowd.honest * factor
@@ -317,7 +387,7 @@ class SlotSearch:
         return Infeasible(refusal)
 
     def _too_exact(self, wanted: float, most: int) -> Infeasible:
-        """The refusal of an error that no number of slots has."""
+        """The exception for a ratio of the error that no allowed number of slots reaches."""
         wish = self._wish(most)
         noise = best_noise(wish)
         if noise is None:

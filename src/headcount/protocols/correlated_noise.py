@@ -1,21 +1,28 @@
-"""Noise in pairs that cancel, which the correlated count and histogram share.
+"""Noise of single messages and of pairs that cancel, for the correlated count and histogram.
 
-Notation    A cell is a count, or a bucket of a histogram; x people are in it. n people take part;
-            h of them are honest. h independent shares NB(r/h, p) add up to NB(r, p).
-Randomizer  For each cell draw Z1 ~ NB(1/h, b), Z2 ~ NB(1/h, a) and Z3 ~ NB(r/h, p). Send Z1 + Z3
-            messages +1 and Z2 + Z3 messages −1 of that cell.
-Analyzer    (number of +1) − (number of −1) − (n/h)(b/(1−b) − a/(1−a)). The pairs of Z3 cancel.
-Privacy     Summed over the honest people, D = ΣZ1 − ΣZ2 has the law
-            P(D = d) = (1−a)(1−b)/(1−ab)·b^d for d ≥ 0, and the same with a^−d for d ≤ 0. It is
-            independent of M = min(ΣZ1, ΣZ2) + ΣZ3 ~ f = NB(1, ab) + NB(r, p). The view is
-            (x + D, M + max(0, −D)). Compare x people in the cell with x + 1. The event that the
-            first coordinate exceeds x has the probability b(1−a)/(1−ab) for x people and
-            (1−a)/(1−ab) for x + 1; it counts as one point. Outside this event, subtract x and add
-            the first coordinate to the second. The result has the law (1−b)/(1−ab)·f for x people
-            and (1−b)/(1−ab)·a·f(· − 1) for x + 1. All divergences are computed from these two laws
-            on the integers and one additional point.
-Error       The difference of NB(n/h, b) and NB(n/h, a), minus its mean. If b = a and everyone is
-            honest, it is two-sided geometric noise.
+Notation    A cell is a count, or a bucket of a histogram, and x people are in it. n people take
+            part, and h of them are honest. NB(r, p) is the negative binomial law, under which k has
+            a probability proportional to binom(k+r−1, k)·p^k. The sum of h independent shares
+            NB(r/h, p) has the law NB(r, p). The parameters a, b, p and r are calibrated.
+Randomizer  For each cell, draw Z1 ~ NB(1/h, b), Z2 ~ NB(1/h, a) and Z3 ~ NB(r/h, p). Send Z1 + Z3
+            messages +1 and Z2 + Z3 messages −1 for that cell.
+Analyzer    (number of +1) − (number of −1) − (n/h)(b/(1−b) − a/(1−a)). The Z3 pairs of +1 and −1,
+            which are called the flood, cancel.
+Privacy     All sums are over the honest people. D = ΣZ1 − ΣZ2 has the law
+            P(D = d) = (1−a)(1−b)/(1−ab)·b^d for d ≥ 0, and the same with a^−d in place of b^d for
+            d ≤ 0. D is independent of M = min(ΣZ1, ΣZ2) + ΣZ3, whose law f is that of a sum of
+            independent variables NB(1, ab) and NB(r, p). The view of the cell consists of
+            (number of +1) − (number of −1), which is x + D, and of the number of −1, which is
+            M + max(0, −D). Compare x people in the cell with x + 1. The event that the first
+            coordinate of the view exceeds x has the probability b(1−a)/(1−ab) for x people and
+            (1−a)/(1−ab) for x + 1. All outcomes in this event have the same privacy loss, so the
+            event counts as one point. Outside this event, subtract x from the first coordinate, and
+            then add the first coordinate to the second. Then the first coordinate tells nothing
+            more, and the part of the second coordinate's law outside the event is
+            (1−b)/(1−ab)·f for x people and (1−b)/(1−ab)·a·f(· − 1) for x + 1. All divergences are
+            computed from these two laws on the integers and one additional point.
+Error       The difference between independent variables NB(n/h, b) and NB(n/h, a), minus its mean.
+            If b = a and everyone is honest, the error is two-sided geometric noise.
 """
 
 import math
@@ -40,14 +47,14 @@ from headcount.randomness.shares import negative_binomial_share
 from headcount.randomness.table import FINE, ThresholdTable
 from headcount.randomness.totals import negative_binomial
 
-_LEAST_R = 1e-3  # the search stops here: some budgets need hardly any flood
+_LEAST_R = 1e-3  # the search stops below this r, since some budgets need hardly any flood
 
 
 @dataclass(frozen=True)
 class CorrelatedNoise:
-    """The noise of one cell, divided into shares of `honest` people.
+    """The noise of one cell, divided into shares for `honest` people.
 
-    The floats b, a, r and p stand for their exact binary values.
+    The floats b, a, r and p represent their exact binary values.
     """
 
     honest: int
@@ -62,13 +69,13 @@ class CorrelatedNoise:
         return self.r * self.p / (1 - self.p)
 
     def messages_per_user(self, cells: int) -> float:
-        """The expected number of a person's messages: their own message, and noise in each cell."""
+        """The expected number of a person's messages: one message for the value, and the noise."""
         singles = self.b / (1 - self.b) + self.a / (1 - self.a)
         return 1 + cells * (singles + 2 * self.flood_pairs) / self.honest
 
     @property
     def mean(self) -> Fraction:
-        """The mean of (number of +1) − (number of −1) that one person adds to a cell."""
+        """The mean of (number of +1) − (number of −1) in one person's noise in a cell."""
         plus, minus = Fraction(self.b), Fraction(self.a)
         return (plus / (1 - plus) - minus / (1 - minus)) / self.honest
 
@@ -88,8 +95,8 @@ class CorrelatedNoise:
         f = flood.plus_geometric(self.a * self.b)
         whole = 1 - self.a * self.b
         above, inside = (1 - self.a) / whole, (1 - self.b) / whole
-        # 1 − a and 1 − b are exact or nearly so; the product in 1 − ab is rounded, which matters
-        # more if a and b are near 1.
+        # The differences 1 − a and 1 − b are exact or nearly exact. The product ab is rounded, and
+        # its error matters more if a and b are near 1.
         slack = f.slack + (8 + 2 / whole) * ROUNDING
         without = Law(
             f.start - 2,
@@ -106,16 +113,19 @@ class CorrelatedNoise:
         return without, with_one
 
     def delta(self, epsilon: float, moved: bool) -> float:
-        """The δ of the ideal law. It does not include the rounding of tables."""
-        return self._known(moved).delta(epsilon)
+        """The δ of the ideal law, without the rounding of tables.
+
+        If `moved`, a person moves between two cells. Otherwise a person joins or leaves one cell.
+        """
+        return self._ideal_curve(moved).delta(epsilon)
 
     def curve(self, cells: int) -> PrivacyCurve:
         """The privacy curve for a person who joins or leaves one cell, or moves between two."""
-        # All other cells have the same law for both neighbors, also after the rounding of tables.
+        # All other cells have the same law for both neighbors, even after tables are rounded.
         touched = min(cells, 2)
-        return NearCurve(self._known(cells > 1), touched * self.honest * self.variation)
+        return NearCurve(self._ideal_curve(cells > 1), touched * self.honest * self.variation)
 
-    def _known(self, moved: bool) -> PrivacyCurve:
+    def _ideal_curve(self, moved: bool) -> PrivacyCurve:
         without, with_one = self.views
         if moved:
             return MovedCurve.of(with_one, without)
@@ -134,11 +144,11 @@ class CorrelatedNoise:
 
     @cached_property
     def _sampler(self) -> tuple[int, ThresholdTable, tuple[ThresholdTable, ...]]:
-        """Three steps to draw shares fast. Most shares are zero.
+        """What `draw` needs for its three steps, which are fast because most shares are zero.
 
-        The first number, over 2^128, is the probability that any of Z1, Z2, Z3 is positive. The
-        table then draws which of them are positive, as the bits of a number. The last tables draw
-        each of them, given that it is positive.
+        The first number, divided by 2^128, is the probability that at least one of Z1, Z2 and Z3 is
+        positive. The next table draws which of them are positive, as the bits of a number. The last
+        three tables draw Z1, Z2 and Z3, each given that it is positive.
         """
         zeros = [share.law.get(0, Fraction(0)) for share in self._shares]
         some = 1 - zeros[0] * zeros[1] * zeros[2] or Fraction(1)
@@ -149,12 +159,12 @@ class CorrelatedNoise:
         positive = tuple(_positive_part(share) for share in self._shares)
         weight = round((1 - zeros[0] * zeros[1] * zeros[2]) * FINE)
         if not weight:
-            patterns[-1] = Fraction(1)  # never drawn from
+            patterns[-1] = Fraction(1)  # arbitrary, because the table is never used
         return weight, ThresholdTable.fine(patterns), positive
 
     @cached_property
     def variation(self) -> float:
-        """A bound on the total variation between one person's noise in a cell and its ideal law."""
+        """A bound on the total variation between the real and ideal laws of a person's noise."""
         _, patterns, positive = self._sampler
         tables = (*self._shares, patterns, *positive)
         return sum(table.total_variation for table in tables) + 1 / FINE
@@ -162,7 +172,8 @@ class CorrelatedNoise:
     def draw(self, source: Source, cells: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Independent noise in `cells` cells.
 
-        The result lists the cells with noise, and a row with their numbers of +1 and of −1.
+        The result is the list of cells with noise, and for each of them a row with the numbers of
+        +1 and −1.
         """
         weight, patterns, positive = self._sampler
         touched = successes(source, cells, weight, bits=128)
@@ -174,9 +185,9 @@ class CorrelatedNoise:
         return touched, np.stack([drawn[0] + drawn[2], drawn[1] + drawn[2]], axis=1)
 
     def share_law(self) -> dict[tuple[int, int], Fraction] | None:
-        """The law of the numbers (of +1, of −1) that one person adds to one cell.
+        """The joint law of the numbers of +1 and −1 that one person adds to one cell.
 
-        It is None if it is too long to list.
+        The result is None if the law is too long to list.
         """
         up, down, flood = (
             [(k, chance) for k, chance in table.law.items() if chance >= RARE]
@@ -207,7 +218,7 @@ class CorrelatedNoise:
         return up.plus(down).plus(Law(2 * pairs.start, doubled, pairs.slack, pairs.tail))
 
     def totals(self, users: int, cells: int, source: Source) -> NDArray[np.int64]:
-        """The sum of all people's noise: for each cell a row with the numbers of +1 and of −1."""
+        """The noise of all people together: for each cell, a row with the numbers of +1 and −1."""
         times = Fraction(users, self.honest)
         up, down = (negative_binomial(source, times, Fraction(p), cells) for p in (self.b, self.a))
         pairs = negative_binomial(source, Fraction(self.r) * times, Fraction(self.p), cells)
@@ -218,7 +229,7 @@ def _positive_part(share: ThresholdTable) -> ThresholdTable:
     """The law of a share, given that it is not 0."""
     rest = 1 - share.law.get(0, Fraction(0))
     if not rest:
-        return ThresholdTable([FINE], start=1)  # never drawn from
+        return ThresholdTable([FINE], start=1)  # arbitrary, because the table is never used
     largest = max(share.law)
     masses = [share.law.get(k, Fraction(0)) / rest for k in range(1, largest + 1)]
     return ThresholdTable.fine(masses, start=1)
@@ -230,7 +241,7 @@ def cheapest_flood(
     """The (ε, δ)-private noise with these b and a that has the fewest pairs; None if none is found.
 
     As a function of p, the number of pairs has one minimum. A golden-section search looks for it
-    around p = e^−0.57s, where s is the part of ε that the noise of a does not spend.
+    around p = e^−0.57s, where s is the part of ε that is left for the flood.
     """
     spare = epsilon + (2 if moved else 1) * math.log(a)
     candidates: list[CorrelatedNoise] = []
@@ -267,10 +278,10 @@ def cheapest_flood(
 def _least_flood(
     bare: CorrelatedNoise, epsilon: float, delta: float, *, moved: bool
 ) -> CorrelatedNoise | None:
-    """The private noise like `bare` with the smallest r. A larger r means more noise.
+    """The private noise with the smallest r. Its other parameters are those of `bare`.
 
-    ln δ is nearly linear in r, so the search follows the line through the best points on both sides
-    of the wanted δ.
+    ln δ falls nearly linearly in r. So each step of the search interpolates between the nearest
+    points on both sides of the wanted δ.
     """
 
     def measure(r: float) -> tuple[float, float]:

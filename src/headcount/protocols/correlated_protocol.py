@@ -1,14 +1,14 @@
 """The options of all protocols with correlated noise, and the search for suitable noise.
 
-Notation    A part ε1 of the budget is spent on noise in the answer itself, as a trusted curator
-            would add it. The rest is spent on a flood of messages that cancel each other and hide
-            this noise. In a count only the noise that lowers the answer has ε1; the noise that
-            raises it has all of ε. n is the number of people; h of them are honest. A person
-            changes the answer by at most k units.
-Options     With ε1 near ε the error is near the central one, but people send more messages. A
-            caller may state the ratio of the error to the central error (`error_ratio`), the
-            largest number of messages (`max_messages`), or `epsilon1`. Of all floods that are
-            private, the protocol then takes the one with the fewest messages.
+Notation    A part ε1 of ε is spent on noise in the answer itself, such as a trusted curator would
+            add. The rest of ε is spent on a flood of messages that cancel each other and hide this
+            noise. In a count, only the noise that lowers the answer is calibrated to ε1. The noise
+            that raises the answer is calibrated to the whole ε. n is the number of people, and h of
+            them are honest. A person changes the answer by at most k units.
+Options     If ε1 is near ε, the error is near that of central noise, but people send more messages.
+            A caller may state the ratio of the error to that of central noise (`error_ratio`), the
+            largest number of messages (`max_messages`), or `epsilon1`. For each ε1, the protocol
+            uses the flood with the fewest messages that is enough for privacy.
 """
 
 import math
@@ -27,8 +27,9 @@ from headcount.core.protocol import Protocol
 from headcount.core.table import short
 from headcount.core.task import Task
 
-_MOST_MESSAGES = 2.0**20  # the largest expected number of messages of a person
-_STEPS = 8  # the steps of the search for the ε1 that needs the allowed number of messages
+_MOST_MESSAGES = 2.0**20  # the largest expected number of messages per person
+_STEPS = 8  # steps of the search for the largest ε1 within the allowed number of messages
+# A caller may give at most one of these options.
 WISHES = ("error_ratio", "max_messages", "epsilon1")
 
 Noise = TypeVar("Noise")
@@ -40,12 +41,15 @@ class NoiseFamily(Generic[Noise]):
 
     crowd: Crowd
     most_epsilon1: float  # the ε1 of a trusted curator, who spends all of ε on the answer's noise
-    calibrate: Callable[[float], Noise | None]  # the private noise with this ε1, or None
-    messages: Callable[[Noise], float]  # the expected number for the value with the most messages
+    calibrate: Callable[[float], Noise | None]  # the private noise with this ε1, if there is any
+    messages: Callable[[Noise], float]  # the expected number of messages for the worst value
     units: int = 1  # k
-    one_sided: bool = False  # only the noise of −1 has ε1; the noise of +1 has the curator's ε
-    usual_ratio: float = 1.05  # the default ratio of the error to the smallest possible one
-    least_spare: float = 2e-3  # with less of ε left for the flood, its laws are too long
+    # Whether only the noise that lowers the answer is calibrated to ε1. The noise that raises the
+    # answer is then the same as the curator's.
+    one_sided: bool = False
+    usual_ratio: float = 1.05  # the default ratio of the error to the smallest possible error
+    # The least part of ε that must be left for the flood. With less, the flood's laws are too long.
+    least_spare: float = 2e-3
 
     @property
     def largest_epsilon1(self) -> float:
@@ -53,14 +57,18 @@ class NoiseFamily(Generic[Noise]):
 
     @property
     def dishonesty(self) -> float:
-        """The factor √(n/h). People who are not counted as honest add noise to the answer too."""
+        """The factor √(n/h) by which the error grows because all n people add noise.
+
+        The noise of h people would be enough for privacy.
+        """
         return math.sqrt(self.crowd.users / self.crowd.honest)
 
     def error_ratio(self, epsilon1: float) -> float:
         """The ratio of the error with this ε1 to the error of central noise.
 
-        The standard error of two-sided geometric noise of ε1/k is 1/(√2·sinh(ε1/(2k))). If only
-        one side has ε1, the ratio is √((1 + ρ²)/2), where ρ is the ratio with ε1 on both sides.
+        The standard error of two-sided geometric noise with rate ε1/k is 1/(√2·sinh(ε1/(2k))). If
+        only one side of the noise is calibrated to ε1, the ratio is √((1 + ρ²)/2), where ρ is the
+        ratio if both sides are calibrated to ε1.
         """
         central, own = (math.sinh(e / (2 * self.units)) for e in (self.most_epsilon1, epsilon1))
         both = central / own
@@ -73,7 +81,7 @@ class NoiseFamily(Generic[Noise]):
         return halves * math.asinh(math.sinh(self.most_epsilon1 / halves) / both)
 
     def cost(self, epsilon1: float) -> float:
-        """The expected number of messages with this ε1. It is infinite if no noise is private."""
+        """The expected number of messages with this ε1. It is infinite if no noise is found."""
         noise = self.calibrate(epsilon1)
         return math.inf if noise is None else self.messages(noise)
 
@@ -82,7 +90,7 @@ class NoiseFamily(Generic[Noise]):
 class CorrelatedProtocol(Protocol, Generic[Noise]):
     """A protocol with correlated noise. A subclass defines the noise for each ε1."""
 
-    error_ratio: float | None = None  # the standard error divided by the central one, above 1
+    error_ratio: float | None = None  # the standard error divided by that of central noise, above 1
     max_messages: float | None = None  # the maximum expected number of messages per person
     epsilon1: float | None = None  # the part of epsilon spent on noise in the answer itself
 
@@ -92,14 +100,14 @@ class CorrelatedProtocol(Protocol, Generic[Noise]):
 
     @property
     def wishes(self) -> list[str]:
-        """The names of the given options that state a wish."""
+        """The names of the options of `WISHES` that the caller gave."""
         return [name for name in WISHES if getattr(self, name) is not None]
 
     def check_options(self) -> None:
         given = self.wishes
         if len(given) > 1:
             raise InvalidParameter(
-                f"at most one of {', '.join(WISHES)} must be given, got {', '.join(given)}"
+                f"at most one of {', '.join(WISHES)} may be given, got {', '.join(given)}"
             )
         for name in given:
             number = checks.real(name, getattr(self, name))
@@ -119,10 +127,10 @@ class CorrelatedProtocol(Protocol, Generic[Noise]):
         """The noise as a function of ε1."""
 
     def check_delta(self) -> None:
-        """Refuse a budget without delta."""
+        """Raise an error if delta is 0."""
         if not self.budget.delta:
             raise Infeasible(
-                f"{self.name} needs delta above 0: it may happen that nobody sends noise",
+                f"{self.name} needs delta above 0: with a small probability, nobody sends noise",
                 nearest={"delta": 1e-9},
             )
 
@@ -146,30 +154,30 @@ class CorrelatedProtocol(Protocol, Generic[Noise]):
             if self.calibration == "paper":
                 raise paper_is_not_private(self)
             raise Infeasible(
-                f"{self.name} finds no flood for epsilon={short(self.budget.epsilon)}, "
+                f"{self.name} finds no private noise for epsilon={short(self.budget.epsilon)}, "
                 f"delta={short(self.budget.delta)}, epsilon1={short(epsilon1)}"
             )
         messages = family.messages(noise)
         if messages > _MOST_MESSAGES:
             raise Infeasible(
                 f"{self.name} needs {short(messages, 3)} messages per person with "
-                f"{self.crowd.honest} honest people, more than {_MOST_MESSAGES:.0f}",
+                f"{self.crowd.honest} honest people, but at most {_MOST_MESSAGES:.0f} are allowed",
                 nearest={"honest": math.ceil(self.crowd.honest * messages / _MOST_MESSAGES)},
             )
         return noise
 
     def _wanted_epsilon1(self, family: NoiseFamily[Noise]) -> float:
-        """The ε1 that the caller stated, or the one with the stated error.
+        """The ε1 that the caller stated, or the ε1 for the stated or default ratio of the error.
 
-        It is never above `family.largest_epsilon1`.
+        The result is at most `family.largest_epsilon1`.
         """
         most, largest = family.most_epsilon1, family.largest_epsilon1
         if self.epsilon1 is not None:
             if self.epsilon1 > largest:
                 raise Infeasible(
-                    f"{self.name} needs epsilon1 of at most {short(largest)} (nearer to "
-                    f"{short(most)}, the laws of its noise are too long), "
-                    f"got {short(self.epsilon1)}",
+                    f"{self.name} needs epsilon1 of at most {short(largest)}, "
+                    f"got {short(self.epsilon1)}: for epsilon1 near {short(most)}, the law of its "
+                    "noise has too many values",
                     nearest={"epsilon1": min(0.99 * most, largest)},
                 )
             return self.epsilon1
@@ -180,7 +188,7 @@ class CorrelatedProtocol(Protocol, Generic[Noise]):
             safe = max(least, 1.01 * family.dishonesty)
             raise Infeasible(
                 f"{self.name} needs an error_ratio above {short(family.dishonesty)} with "
-                f"{self.crowd.honest} honest of {self.crowd.users} people, "
+                f"{self.crowd.honest} honest people out of {self.crowd.users}, "
                 f"got {short(self.error_ratio)}",
                 nearest={"error_ratio": math.ceil(safe * 1e4) / 1e4},
             )
@@ -209,7 +217,7 @@ class CorrelatedProtocol(Protocol, Generic[Noise]):
                     f"{self.crowd.honest} honest people, got max_messages={short(allowed)}",
                     nearest={"max_messages": math.ceil(least * 1000 + 1) / 1000},
                 )
-        # The size of the flood is about inversely proportional to the part of ε that ε1 leaves.
+        # The size of the flood is about inversely proportional to `most` − ε1.
         best = gap = 1 - share
         for _ in range(_STEPS):
             ratio = (family.cost((1 - gap) * most) - 1) / (allowed - 1)

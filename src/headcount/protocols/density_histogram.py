@@ -1,26 +1,29 @@
 """Densities from histograms: a histogram protocol counts people in bins.
 
-Notation    n people hold numbers in [low, high]. There are K equal bins; ĉ are their unbiased
-            counts. β is the smoothness, and r = ⌈β⌉. V is the variance that privacy noise gives
-            one ĉ if people are spread evenly over the bins.
+Notation    n people hold numbers in [low, high]. There are K bins of equal width, and ĉ(b) is the
+            unbiased estimate of the number of people in bin b. β is the smoothness of the density,
+            and r = ⌈β⌉. V is the variance of ĉ(b) due to privacy noise when people are spread
+            evenly over the bins.
 Randomizer  The randomizer of the histogram protocol, applied to the bin of a person's number. The
             number `high` belongs to the last bin.
-Analyzer    At a place t, take the r nearest bins and the polynomial of degree r − 1 that has the
-            same averages on them: f̂(t) = K/(n(high−low))·Σ_b A(t,b)ĉ(b). With r = 1, f̂ is a bar
-            chart.
+Analyzer    At a point t, take the r nearest bins. Take the polynomial of degree r − 1 whose average
+            over each of these bins is the estimated density of the bin. f̂(t) is its value at t:
+            f̂(t) = K/(n(high−low))·Σ_b A(t,b)ĉ(b). The weights A(t,b) do not depend on the data. If
+            r = 1, f̂ is constant on each bin.
 Privacy     The privacy of the histogram protocol.
 Error       f̂ is an unbiased estimate of the density that the same polynomials give for the exact
-            counts. Let the range be scaled to [0,1]. Then the mean squared error, compared with
-            the density of the population that people were drawn from, is about
+            counts. Suppose that people are drawn from a population, and that the range is scaled to
+            [0,1]. Then the mean squared error of f̂ as an estimate of the population's density is
+            about
 
                 (π/K)^{2β}/6 + K²V/n² + K/n.
 
             The three terms are bias, privacy noise and sampling. K is the integer that minimizes
-            the sum; it does not depend on the data. The bias term is that of the density
-            1 − cos(2πx), which rises and falls once over the range; it is exact for r = 1 and many
-            bins. A density that varies faster would need more bins. If V grows like n, K grows
-            like n^{1/(2β+2)}; if V does not grow, K grows like n^{1/(2β+1)}. Standard errors and
-            intervals include noise and sampling, but not the bias.
+            the sum. It does not depend on the data. The bias term is computed for the density
+            1 − cos(2πx), which rises and falls once over the range. For r = 1 and many bins, this
+            term is exact. A density that varies faster would need more bins. If V grows like n, K
+            grows like n^{1/(2β+2)}. If V does not grow, K grows like n^{1/(2β+1)}. Standard errors
+            and intervals include noise and sampling, but not the bias.
 Messages    The messages of the histogram protocol.
 """
 
@@ -53,6 +56,7 @@ from headcount.core.task import Holding, Task
 from headcount.core.tasks.density import Density
 from headcount.core.tasks.histogram import Histogram
 from headcount.protocols.dummy_counts import DummyError
+from headcount.protocols.fixed_total import FixedTotalError
 from headcount.protocols.frequency_oracle import SupportError
 from headcount.protocols.registry import own_names
 
@@ -83,7 +87,7 @@ class Bins:
 
 @dataclass(frozen=True)
 class BinRandomizer(Randomizer):
-    """Sends the messages of a histogram's randomizer for the bin of a number."""
+    """Applies the randomizer of a histogram protocol to the bin of a person's number."""
 
     bins: Bins
     histogram: Randomizer
@@ -118,7 +122,7 @@ class BinRandomizer(Randomizer):
 
 @dataclass(frozen=True, eq=False)
 class Reconstruction:
-    """The weights A(t,b) of the analyzer. Row t has r weights, for the bins from first[t] on."""
+    """The weights A(t,b) of the analyzer. Row t has the weights of the r bins from first[t] on."""
 
     bins: int
     first: NDArray[np.int64]
@@ -126,10 +130,11 @@ class Reconstruction:
 
     @classmethod
     def of(cls, places: NDArray[np.float64], bins: int, order: int) -> "Reconstruction":
-        """The weights at these places in [0, 1], for polynomials with `order` coefficients."""
+        """The weights at these points of [0, 1], for polynomials with `order` coefficients."""
         scaled = places * bins
         first = np.clip(np.floor(scaled - order / 2 + 0.5), 0, bins - order).astype(np.int64)
-        # The edges of the r bins, measured from their middle, and the averages of x^m in each bin.
+        # These are the edges of the r bins, measured from the middle of all r bins, and the
+        # averages of 1, x, x², and so on over each bin.
         edges = np.arange(order + 1) - order / 2
         powers = np.arange(1, order + 1)
         averages = np.diff(edges[:, None] ** powers, axis=0) / powers
@@ -138,7 +143,7 @@ class Reconstruction:
 
     @cached_property
     def columns(self) -> NDArray[np.int64]:
-        """The bins that belong to the weights of each row."""
+        """The bins to which the weights of each row belong."""
         bins: NDArray[np.int64] = self.first[:, None] + np.arange(self.weights.shape[1])
         return bins
 
@@ -152,14 +157,14 @@ class Reconstruction:
 
     @property
     def numbers(self) -> int:
-        """The number of different rows."""
+        """The number of distinct rows of weights."""
         points, order = self.weights.shape
         return len(np.unique(self.first)) if order == 1 else points
 
 
 def spread(law: ErrorLaw, weights: Any) -> NDArray[np.float64]:
-    """The standard errors of weighted sums of all buckets. Each row of `weights` is one sum."""
-    if isinstance(law, SupportError | DummyError):
+    """The standard errors of weighted sums of all counts. Each row of `weights` is one sum."""
+    if isinstance(law, SupportError | DummyError | FixedTotalError):
         return law.combined(weights)
     squares = np.broadcast_to(law.standard_error, weights.shape[1]) ** 2
     independent: NDArray[np.float64] = np.sqrt(weights**2 @ squares)
@@ -168,16 +173,16 @@ def spread(law: ErrorLaw, weights: Any) -> NDArray[np.float64]:
 
 @dataclass(frozen=True, eq=False)
 class BinnedError:
-    """The error from privacy noise in a density that was reconstructed from bins.
+    """The error that privacy noise causes in a density that was reconstructed from bins.
 
-    A margin is a multiple of the standard error. The multiple is the largest that any of the bins
-    needs, and at least that of the normal law. Sums of bins have lighter tails than single bins,
-    so this is safe.
+    A margin is a multiple of the standard error. The multiple at a point is the largest one that
+    any of the r bins for this point needs, and at least the multiple of the normal law. This choice
+    is safe, because sums over bins have lighter tails than single bins.
     """
 
     bins: ErrorLaw  # the error of the counts in the bins
     reconstruction: Reconstruction = field(repr=False)
-    scale: float  # the factor from counts to the density
+    scale: float  # the factor that converts counts to densities
 
     @cached_property
     def standard_error(self) -> NDArray[np.float64]:
@@ -210,7 +215,7 @@ class BinnedDensity(Estimator):
         return Reconstruction.of(self.task.places(self.task.grid), self.bins.number, order)
 
     def scale(self, users: int) -> float:
-        """The height that one person in a bin adds to the density."""
+        """The factor that converts the count of a bin to its density."""
         return self.bins.number / (users * float(self.task.span))
 
     @property
@@ -254,7 +259,7 @@ class BinnedDensity(Estimator):
             counts = self.bins.holding(held).counts.astype(np.float64)
             return float(self._noise(users, counts).standard_error.max())
         # The variance is linear in the counts, so it is largest with everybody in one bin. That
-        # bin may be one of the r from which a point is reconstructed, or another.
+        # bin may be one of the r bins from which a point is reconstructed, or any other bin.
         order = self.reconstruction.weights.shape[1]
         worst = [
             spread(
@@ -271,7 +276,7 @@ class BinnedDensity(Estimator):
         # One person is added to every bin, because a bin that seems empty may not be empty.
         shares = np.maximum(unbiased, 0.0) + 1
         shares /= shares.sum()
-        # The first three moments of A(t,b) for the bin b of one person who is drawn at random.
+        # The first three moments of A(t,b), where b is the bin of a randomly drawn person.
         first, second, third = (self.reconstruction.matrix**power @ shares for power in (1, 2, 3))
         variance = np.maximum(second - first**2, 0.0)
         skew = (third - 3 * first * second + 2 * first**3) / np.maximum(variance, 2.0**-50)
@@ -296,7 +301,7 @@ class BinnedDensity(Estimator):
         return 0.0, self.bins.number / float(self.task.span)
 
     def squared_error(self, users: int, periods: int) -> float:
-        """The mean squared error of "Error" above, for a range scaled to [0,1].
+        """The mean squared error for a range scaled to [0,1], as the module's docstring states it.
 
         The density of the population is assumed to rise and fall `periods` times over the range.
         """
@@ -331,12 +336,12 @@ class BinnedDensity(Estimator):
 
 @dataclass(frozen=True)
 class DensityHistogram(Protocol):
-    """A density protocol that counts bins. A subclass says which histogram protocol counts them."""
+    """A density protocol that counts people in bins. A subclass chooses the histogram protocol."""
 
     tasks: ClassVar[tuple[type[Task], ...]] = (Density,)
 
     task: Density
-    bins: int | None = None  # the number of bins; by default that with the smallest error
+    bins: int | None = None  # the number of bins; by default, the number with the smallest error
 
     def check_options(self) -> None:
         if self.bins is not None:
@@ -359,8 +364,8 @@ class DensityHistogram(Protocol):
 
     def best_bins(self) -> int:
         """The number K of bins with the smallest error."""
-        # The error falls up to the best K and grows beyond it. For a large K some protocols take
-        # long to calibrate, so it is tried only if smaller ones are not enough.
+        # As K grows, the error falls up to the best K and then rises. Some protocols take a long
+        # time to calibrate for a large K. So large K are tried only if smaller K are not enough.
         low = high = self.least_bins
         while high < MOST_BINS and not self._enough(high):
             low, high = high + 1, min(2 * high, MOST_BINS)
@@ -411,10 +416,10 @@ class DensityHistogram(Protocol):
 
 
 def check_histogram(name: str, trust: Trust) -> None:
-    """Raise an error unless this names one of our histogram protocols for this trust model.
+    """Raise an error unless Headcount has a histogram protocol of this name and trust model.
 
-    The error of a density depends on how the errors of bins depend on each other. Protocols from
-    outside do not state that.
+    The error of a density depends on the correlations between the errors of bins. Protocols from
+    outside Headcount do not state these correlations.
     """
     known = own_names(Histogram(2), trust)
     if name not in known:

@@ -1,4 +1,4 @@
-"""A randomizer that sends the value itself, to a curator or sealed for an analyzer."""
+"""A randomizer that sends the value itself, either to a curator or encrypted for an analyzer."""
 
 from dataclasses import dataclass
 from fractions import Fraction

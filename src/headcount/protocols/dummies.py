@@ -1,14 +1,18 @@
-"""Dummies: noise messages that a shuffler adds to the messages of people.
+"""Dummies: noise messages that a shuffler adds to people's messages.
 
 Notation    n people each send one of d messages. The shuffler adds Z_b dummies of message b. T is
-            the largest Z_b, and T/2 is its mean.
-Shuffler    Draw the numbers Z_b and add the dummies. For pure privacy, throw away the messages of
-            all people with probability η. Then send as many dummies instead, with numbers of copies
-            that are uniform among all possible ones.
-Privacy     Without η, outcomes at the end of the noise have no partner, and δ is their probability.
-            Let p be the largest probability of such an outcome, and C the number of all possible
-            views. With η every view has at least the probability η/C. The largest ratio is
-            1 + (1−η)p·C/η, which is e^ε for η = 1/(1 + (e^ε−1)/(C·p)).
+            the largest possible value of Z_b, and T/2 is the mean of Z_b. A view states how many
+            copies of each of the d messages there are, including dummies.
+Shuffler    Draw the numbers Z_b and add the dummies. For pure privacy, there is an exception with
+            probability η: throw away the messages of all people, and send only dummies. In this
+            case, the total number of messages is the same as otherwise, and every possible division
+            of this number among the d messages is equally likely.
+Privacy     If η = 0, some outcomes at the ends of the range of the noise are impossible after one
+            value is replaced. δ is the probability of these outcomes. Let p be the largest
+            probability of a single such outcome, and C the number of all possible views. If η > 0,
+            every view has a probability of at least η/C. The largest ratio of a view's
+            probabilities for two neighbors equals 1 + (1−η)p·C/η, which is e^ε for
+            η = 1/(1 + (e^ε−1)/(C·p)).
 """
 
 import math
@@ -41,7 +45,7 @@ from headcount.randomness.draws import uniform_below
 from headcount.randomness.table import ThresholdTable
 
 Copies = tuple[int, ...]
-_ROUNDED = 2.0**-10  # with a larger rounding error of a weight, no bound is computed
+_ROUNDED = 2.0**-10  # if the rounding error of a weight is larger, no bound is computed
 
 
 @dataclass(frozen=True)
@@ -60,12 +64,12 @@ class Dummies(ABC):
 
     @property
     def total(self) -> int:
-        """The number of all dummies, or its mean if it is not fixed."""
+        """The total number of dummies, or its mean if the total is not fixed."""
         return self.buckets * self.most // 2
 
     @property
     def fixed_total(self) -> bool:
-        """Whether the number of all dummies is always the same."""
+        """Whether the total number of dummies is always the same."""
         return True
 
     @abstractmethod
@@ -88,7 +92,7 @@ class Dummies(ABC):
 
     @property
     def covariance(self) -> float:
-        """The covariance of the numbers of dummies of two messages."""
+        """The covariance of the numbers of dummies of two different messages."""
         return -self.variance / (self.buckets - 1) if self.fixed_total else 0.0
 
     @property
@@ -99,24 +103,28 @@ class Dummies(ABC):
     @property
     @abstractmethod
     def likeliest_end(self) -> Fraction:
-        """The largest probability p of an outcome without a partner, or an upper bound."""
+        """An upper bound on p.
 
-    # All or nothing -----------------------------------------------------------------------------
+        p is the largest probability of an outcome of the noise that is impossible for a neighbor.
+        """
+
+    # Pure privacy -------------------------------------------------------------------------------
 
     def views(self, users: int) -> int:
-        """The number C of all ways in which the messages of all people and dummies may be divided
-        among the d different messages.
-        """
+        """The number C of possible views."""
         return math.comb(users + self.total + self.buckets - 1, self.buckets - 1)
 
     def thrown_away(self, users: int, epsilon: float) -> Fraction:
-        """The least multiple of 2^−128 that is at least η."""
+        """The probability η, rounded up to a multiple of 2^−128."""
         weight = self.views(users) * self.likeliest_end
         share = weight / (weight + exp_below(epsilon) - 1)
         return Fraction(math.ceil(share * TOTAL), TOTAL)
 
     def pure_curve(self, users: int, epsilon: float) -> PrivacyCurve:
-        """The curve with η. From ε = 0 to the largest loss it is below a line in e^ε."""
+        """The privacy curve if people's messages are thrown away with probability η.
+
+        δ is convex in e^ε, so it is below its chord from ε = 0 to the largest loss, at which δ = 0.
+        """
         kept = float(1 - self.thrown_away(users, epsilon))
 
         def delta_at(at: float) -> float:
@@ -128,7 +136,7 @@ class Dummies(ABC):
 
 @dataclass(frozen=True)
 class CountDummies(Dummies):
-    """Z ones and T − Z zeros."""
+    """The dummies of a count: Z ones and T − Z zeros."""
 
     noise: TruncatedGeometric
 
@@ -167,7 +175,11 @@ class CountDummies(Dummies):
 
 @dataclass(frozen=True)
 class BucketDummies(Dummies):
-    """Independent numbers for all buckets, or conditioned on the fixed total d·T/2."""
+    """The dummies of a histogram.
+
+    The numbers of dummies in the buckets are independent. If the total is fixed, they are instead
+    independent numbers conditioned on the total d·T/2.
+    """
 
     noise: BucketNoise
 
@@ -206,14 +218,16 @@ class BucketDummies(Dummies):
 
     @cached_property
     def likeliest_end(self) -> Fraction:
-        # If Z_i = T, the other buckets are below their means by T/2 in all. So the numbers differ
-        # from their means by T in all, and P ≤ a^T·w(T/2)^d/S_d(0), up to rounding.
+        # If Z_i = T, the sum of the other numbers is T/2 below its mean. So the absolute
+        # deviations of all numbers from their means add up to at least T. Up to rounding, this
+        # gives P ≤ a^T·w(0)^d/S_d(0), where a = e^−rate. See `accounting.bucket_noise` for w
+        # and S.
         noise, size = self.noise, float(self.noise.bucket.rate) * self.most
         if noise.rounding > _ROUNDED or not noise.middle:
-            return Fraction(1)  # the smallest weights are too coarse
+            return Fraction(1)  # the smallest weights are rounded too coarsely
         middle = Fraction(max(noise.bucket.weights), TOTAL) * Fraction(1 + noise.rounding)
         above = (1 + 8 * noise.slack) * (1 + ROUNDING * (8 + size))
-        # Floats cannot hold the power of a small number, so a power of rational numbers is taken.
+        # As a float, the power would underflow, so it is computed with rational numbers.
         parts = math.ceil(size / 500) + 1
         falling = Fraction(math.exp(-size / parts) * (1 + 8 * ROUNDING))
         found = middle**self.buckets * falling**parts * Fraction(above) / Fraction(noise.middle)
@@ -238,7 +252,7 @@ def _bucket_law(noise: BucketNoise) -> Mapping[Copies, Fraction] | None:
 
 @dataclass(frozen=True, kw_only=True)
 class DummyShuffler(Shuffler):
-    """A chain of shufflers. Each adds dummies of its own."""
+    """A chain of shufflers, each of which adds its own dummies."""
 
     dummies: Dummies
     shufflers: int = 1

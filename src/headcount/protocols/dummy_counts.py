@@ -1,14 +1,19 @@
 """Counts of messages with dummies: the estimate and its error.
 
-Notation    n people send one of d messages each, and c of them send a given one. y is the number of
-            its copies with all dummies, and m is their mean number. η is the probability that the
-            messages of people are thrown away. If people respond at random, p is the probability of
-            the truth and q that of each lie.
-Analyzer    (y − m − ηn/d)/(1 − η) is an unbiased estimate of c. With random responses it estimates
-            the number of responses, and (this − nq)/(p − q) estimates the number of people.
-Error       Let V be the variance of the dummies and N the number of all messages. If people's
-            messages are thrown away, the variance of y is U = N(N+d)(d−1)/(d²(d+1)). The variance
-            is ((1−η)V + ηU + η(1−η)(c − n/d)²)/(1−η)². Noise that the analyzer adds comes on top.
+Notation    n people each send one of d messages, and c of them send a given message. y is the
+            number of copies of this message, including dummies, and m is the mean number of its
+            dummies. η is the probability that the messages of all people are thrown away. If people
+            use randomized response, p is the probability of the truth and q is the probability of
+            each lie.
+Analyzer    r = (y − m − ηn/d)/(1 − η) is an unbiased estimate of c. If people use randomized
+            response, r estimates the number of people who respond with the message, and
+            (r − nq)/(p − q) estimates the number of people who hold this value. If the buckets have
+            independent noise and people do not use randomized response, the mean excess over n is
+            subtracted (see `known_total`).
+Error       Let V be the variance of the number of dummies of a message, and N the number of all
+            messages, including dummies. If people's messages are thrown away, y has the variance
+            U = N(N+d)(d−1)/(d²(d+1)). The variance of r is ((1−η)V + ηU + η(1−η)(c − n/d)²)/(1−η)².
+            Randomized response and noise that the analyzer adds increase the variance further.
 """
 
 import math
@@ -16,14 +21,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import lru_cache
-from itertools import product
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from headcount.accounting import laws
-from headcount.accounting.geometric import listed_law, noise_law
+from headcount.accounting.geometric import listed_laws, noise_law
 from headcount.accounting.laws import Law
 from headcount.core.bucket_sums import Part, Weights, independent_parts
 from headcount.core.cached import cached_property
@@ -39,11 +43,12 @@ from headcount.core.task import Holding
 from headcount.protocols.dummies import DummyShuffler
 from headcount.protocols.frequency_oracle import Support, SupportError
 from headcount.protocols.geometric_error import GeometricError
+from headcount.protocols.known_total import KnownTotalError, with_known_total
 from headcount.protocols.responses import responded
 from headcount.randomness.discrete_laplace import discrete_laplace
 from headcount.randomness.sources import SecureSource
 
-_LISTED = 128  # in larger crowds, the law of responses is computed for this many counts
+_LISTED = 128  # in larger crowds, the law of responses is computed only for this many counts
 
 
 @lru_cache(maxsize=64)
@@ -53,10 +58,12 @@ def _lattice(noise: "AddedNoise") -> LatticeLaw:
 
 @dataclass(frozen=True)
 class AddedNoise:
-    """The noise that shuffler and analyzer add to the number of copies of a message."""
+    """The noise that shufflers and the analyzer add to the number of copies of a message."""
 
     shuffler: DummyShuffler
-    published: Fraction | None  # the rate of the noise that the analyzer adds, if it adds some
+    published: Fraction | None  # the rate of the noise that the analyzer adds, or None
+
+    grain: ClassVar[int] = 1
 
     @property
     def mean(self) -> int:
@@ -65,7 +72,7 @@ class AddedNoise:
 
     @cached_property
     def variance(self) -> float:
-        """The variance V of the dummies of a message."""
+        """The variance V of the number of dummies of a message."""
         return self.shuffler.shufflers * self.shuffler.dummies.variance
 
     @property
@@ -74,9 +81,15 @@ class AddedNoise:
             return 0.0
         return GeometricError(float(self.published)).standard_error ** 2
 
+    @property
+    def standard_error(self) -> float:
+        return math.sqrt(self.variance + self.published_variance)
+
     @cached_property
     def law(self) -> Law:
-        """The law of all noise of a message minus its mean, if nothing is thrown away."""
+        """The law of the total noise of a message, minus its mean, if people's messages are
+        not thrown away.
+        """
         one = self.shuffler.dummies.one
         law = one
         for _ in range(self.shuffler.shufflers - 1):
@@ -92,7 +105,7 @@ class AddedNoise:
 
 @dataclass(frozen=True)
 class DummyError:
-    """The error of a count with the estimate `value`."""
+    """The error of a count whose estimate is `value`."""
 
     users: int
     noise: AddedNoise
@@ -116,7 +129,10 @@ class DummyError:
         return np.sqrt(self._variance(self._likely))
 
     def _responses(self, counts: Answer) -> tuple[Answer, Answer]:
-        """The mean and the variance of the number of responses."""
+        """The mean and the variance of the number of people who respond with each message.
+
+        `counts` are the numbers of people with each true value.
+        """
         if self.response is None:
             return counts, 0.0
         own, other = self.response.variances
@@ -131,7 +147,7 @@ class DummyError:
         return (noise + spread) / self._slope**2
 
     def _apart(self, responses: Answer) -> Answer:
-        """How far the numbers of responses are from n/d."""
+        """The difference between the number of people who respond with a message and n/d."""
         return responses - self.users / self._buckets
 
     def _mixed(self, kept: Answer, thrown: Answer, away: Answer) -> Answer:
@@ -147,9 +163,9 @@ class DummyError:
         return total * (total + buckets) * (buckets - 1) / (buckets**2 * (buckets + 1))
 
     def combined(self, weights: NDArray[np.float64]) -> NDArray[np.float64]:
-        """The standard errors of weighted sums of all buckets. Each row of `weights` is one sum.
+        """The standard errors of weighted sums of all counts. Each row of `weights` is one sum.
 
-        Two buckets have the covariance −V/(d−1) if the number of dummies is fixed.
+        If the total number of dummies is fixed, the noise of two buckets has covariance −V/(d−1).
         """
         dummies, sums, squares = self.noise.shuffler.dummies, weights.sum(axis=1), weights**2
         mean, spread = self._responses(self._likely)
@@ -168,14 +184,16 @@ class DummyError:
         return spreads
 
     def margins(self, confidence: float) -> tuple[Answer, Answer]:
-        """Nothing is thrown away with probability 1 − η. Then the law of the noise is known. With
-        random responses, it is known for each true count.
+        """The margins at a confidence level.
+
+        With probability 1 − η, no messages are thrown away, and the law of the noise is known. If
+        people use randomized response, the law depends on the true count.
         """
         kept = 1 - self._dropped
         if confidence >= kept:
             everybody = np.full(np.shape(self.value), float(self.users))
             return everybody, everybody
-        # The estimate of a count is off by (Z + η(c − n/d))/(1−η).
+        # The error of a count is (Z + η(c − n/d))/(1−η), where Z is the noise minus its mean.
         shift = self._dropped * self.users
         if self.response is None:
             low, high = self.noise.law.central_interval(confidence / kept)
@@ -184,12 +202,12 @@ class DummyError:
         ends = _ends(self.noise.law, self.users, own, other, confidence / kept)
         value, most = np.asarray(self.value, dtype=np.float64), len(ends.people) - 1
         expected = value * self._slope + self.users * float(other)
-        if len(ends.people) > self.users:  # all counts that fit to the observed number
+        if len(ends.people) > self.users:  # all counts that are consistent with the observed number
             seen = np.rint(expected * kept + self._dropped * self.users / self._buckets)
             least = np.minimum(np.searchsorted(ends.high, seen, side="left"), most)
             largest = np.maximum(np.searchsorted(ends.low, seen, side="right") - 1, 0)
             return largest - value, value - least
-        # In a large crowd the law hardly changes between the listed counts next to the estimate.
+        # In a large crowd, the law hardly changes between the listed counts around the estimate.
         after = np.clip(np.searchsorted(ends.people, self._likely), 1, most)
         mean = ends.people * self._slope + self.users * float(other)
         sides = mean - ends.low, ends.high - mean
@@ -216,7 +234,7 @@ class DummyError:
 
 
 class _Ends(NamedTuple):
-    """For some counts of people, an interval for responses plus noise at a confidence level."""
+    """For each listed count of people, an interval for the number of responses plus noise."""
 
     people: NDArray[np.int64]
     low: NDArray[np.int64]
@@ -225,7 +243,7 @@ class _Ends(NamedTuple):
 
 @lru_cache(maxsize=64)
 def _ends(noise: Law, users: int, own: Fraction, other: Fraction, confidence: float) -> _Ends:
-    """The intervals for all counts, or for some if the crowd is large."""
+    """The intervals for all counts, or only for some counts if the crowd is large."""
     people = np.unique(np.linspace(0, users, min(users, _LISTED) + 1).astype(np.int64))
     found = []
     for count in people.tolist():
@@ -237,8 +255,9 @@ def _ends(noise: Law, users: int, own: Fraction, other: Fraction, confidence: fl
 
 @dataclass(frozen=True)
 class DummyCounts(Estimator):
-    """Subtracts the mean number of dummies. A count is the number of ones. A histogram has a count
-    for each bucket.
+    """Subtracts the mean number of dummies from the number of copies of each message.
+
+    A count needs only the number of ones. A histogram needs the numbers of all buckets.
     """
 
     noise: AddedNoise
@@ -260,7 +279,7 @@ class DummyCounts(Estimator):
     def shifts(self, users: int, alphabet: Alphabet) -> Shifts:
         if self.noise.published is None:
             return super().shifts(users, alphabet)
-        # What the analyzer adds does not depend on the messages.
+        # The noise that the analyzer adds does not depend on the messages.
         quiet = replace(self, noise=replace(self.noise, published=None))
         return quiet.shifts(users, alphabet)
 
@@ -268,43 +287,50 @@ class DummyCounts(Estimator):
         copies = self._answered(tally.counts)
         if (rate := self.noise.published) is not None:
             source = source or SecureSource()
-            copies = copies + np.array([discrete_laplace(source, rate) for _ in copies])
+            copies = copies + discrete_laplace(source, rate, len(copies))
         dropped = self.noise.thrown_away(tally.users)
         even = tally.users * dropped / self.task.domain
         responses: Answer = (copies - self.noise.mean - float(even)) / float(1 - dropped)
         if self.response is not None:
             lies = tally.users * float(self.response.other)
             responses = (responses - lies) / float(self.response.slope)
+        if self._independent:
+            return with_known_total(responses, tally.users)
         return responses if self._has_buckets else float(responses[0])
+
+    @property
+    def _independent(self) -> bool:
+        """Whether there are buckets with independent noise."""
+        return self.response is None and not self.noise.shuffler.dummies.fixed_total
 
     @property
     def _has_buckets(self) -> bool:
         return self.task.buckets is not None
 
     def _answered(self, counts: NDArray[np.int64]) -> NDArray[np.int64]:
-        """The counts that are asked for. A count asks only for the ones."""
+        """The numbers that the task needs. A count needs only the number of ones."""
         return counts if self._has_buckets else counts[1:]
 
     def release_law(self, tally: Tally) -> Mapping[Any, Fraction] | None:
         rate, copies = self.noise.published, self._answered(tally.counts)
         dummies, shufflers = self.noise.shuffler.dummies, self.noise.shuffler.shufflers
-        # If people's messages are thrown away, all dummies may be alike.
+        # If people's messages are thrown away, all dummies may be copies of one message.
         kept = self.noise.shuffler.pure_epsilon is None
         most = tally.users + (shufflers * dummies.most if kept else dummies.total)
-        if rate is None or (most + 1) ** len(copies) > MOST_BUNDLES:
-            return None
-        every = [listed_law(int(number), most, rate) for number in copies]
-        return {
-            outcome: math.prod(
-                (law[z] for law, z in zip(every, outcome, strict=True)), start=Fraction(1)
-            )
-            for outcome in product(range(most + 1), repeat=len(copies))
-        }
+        return None if rate is None else listed_laws(copies.tolist(), most, rate, MOST_BUNDLES)
 
     def standard_error(self, users: int, held: Holding | None) -> float:
+        if self._independent:
+            return self._known_total.standard_error
         # The variance is convex in the count, so it is largest at 0 or at n.
         counts = np.array([0, users]) if held is None else self._answered(held.counts)
         return float(np.max(self.error_law(users, counts.astype(np.float64)).standard_error))
 
-    def error_law(self, users: int, unbiased: Answer) -> DummyError:
+    @property
+    def _known_total(self) -> KnownTotalError:
+        return KnownTotalError(self.task.domain, self.noise)
+
+    def error_law(self, users: int, unbiased: Answer) -> DummyError | KnownTotalError:
+        if self._independent:
+            return self._known_total
         return DummyError(users, self.noise, self.response, unbiased)

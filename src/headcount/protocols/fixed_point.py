@@ -1,14 +1,15 @@
-"""Rounding of numbers to levels, and the error of their sum. All protocols for sums use it.
+"""Rounding of numbers to levels, and the error of the sum. All protocols for sums use this module.
 
-Notation    x ∈ [low, high] is a person's number, n the number of people, L the number of levels
-            above 0, u = (high−low)/L the distance between levels. t = (x−low)/u is the place of x
-            among the levels 0, …, L.
-Randomizer  Round t at random, and without bias, to the level below or above it. If t is a level, it
-            does not change. Then the protocol randomizes the level.
-Analyzer    With an unbiased estimate S of the sum of all levels, the sum is n·low + u·S. The mean
-            is this sum divided by n.
-Error       The variance of the sum is u²·(variance of S + Σ f(1−f)) with f = t − ⌊t⌋. Rounding adds
-            at most u²·n/4. It adds nothing to whole numbers if each of them is a level.
+Notation    x ∈ [low, high] is a person's number, n is the number of people, L is the number of
+            levels above 0, and u = (high−low)/L is the distance between levels. t = (x−low)/u is
+            the place of x among the levels 0, …, L.
+Randomizer  Round t at random, and without bias, to the level below or above it. If t is itself a
+            level, it does not change. Then the protocol randomizes the level.
+Analyzer    Let S be an unbiased estimate of the sum of all levels. The sum of all numbers is
+            estimated by n·low + u·S, and the mean by this estimate divided by n.
+Error       The variance of the estimated sum is u²·(variance of S + Σ f(1−f)), where f = t − ⌊t⌋
+            for each person. Rounding adds at most u²·n/4. If all numbers are whole and each of them
+            is a level, rounding adds nothing.
 """
 
 import math
@@ -30,9 +31,10 @@ from headcount.core.tasks.bounded import Bounded
 from headcount.randomness.rounding import rounded
 from headcount.randomness.totals import binomial
 
-_SMALL = 1000  # for at most this many people, rounding is bounded by Hoeffding's inequality
-_TERMS = 4096  # the largest number of terms in a sum over noise
-_FINEST = 2**128  # if a crowd is rounded in a single step, probabilities are multiples of 1/_FINEST
+_SMALL = 1000  # up to this many people, Hoeffding's inequality bounds the rounding error
+_TERMS = 4096  # the largest number of terms in a sum over the values of the noise
+# If a whole crowd is rounded in a single step, probabilities are multiples of 1/_FINEST.
+_FINEST = 2**128
 _CHUNK = 1 << 14  # the number of values that are rounded at a time
 
 
@@ -50,12 +52,12 @@ class Grid:
 
     @property
     def exact(self) -> bool:
-        """Whether every number is a level. Then nothing is rounded."""
+        """Whether every number that a person may hold is a level. Then nothing is rounded."""
         return self.task.whole and self.levels % int(self.task.span) == 0
 
     @property
     def full(self) -> bool:
-        """Whether every level is a number that somebody may hold."""
+        """Whether every level is a number that a person may hold."""
         return not self.task.whole or self.unit.denominator == 1
 
     def place(self, value: float) -> Fraction:
@@ -88,11 +90,11 @@ class Grid:
         return [(level, chance) for level, chance in both if chance]
 
     def rounded(self, held: Holding, source: Source) -> Holding:
-        """The number of people at each level, drawn in a single step, not person by person."""
+        """The number of people at each level, drawn for everybody at once."""
         levels: dict[int, int] = {}
         for value, people in zip(held.values.tolist(), held.counts.tolist(), strict=True):
             (below, *_), *above = self.chances(value)
-            # A probability may be smaller than any float.
+            # A probability may be too small for a float, so it is rounded as a fraction.
             share = Fraction(round(above[0][1] * _FINEST), _FINEST) if above else Fraction(0)
             up = int(binomial(source, people, share)[0]) if people else 0
             for level, count in ((below, people - up), (below + 1, up)):
@@ -101,20 +103,21 @@ class Grid:
         return Holding(np.array(list(levels), dtype=np.int64), np.array(list(levels.values())))
 
     def variance(self, users: int, held: Holding | None) -> float:
-        """The variance Σ f(1−f) that rounding adds. Without `held`, its largest possible value."""
+        """The variance Σ f(1−f) that rounding adds, or its maximum if `held` is None."""
         if held is not None:
             places = [self.place(value) % 1 for value in held.values.tolist()]
             shares = np.array([float(place * (1 - place)) for place in places])
             return float(held.counts @ shares)
         if not self.task.whole:
             return users / 4
-        # Places are the multiples of L/(high−low), so f can be any multiple of 1/steps.
+        # The places of whole numbers are multiples of L/(high−low), so f can be any multiple of
+        # 1/steps.
         steps = self.unit.numerator
         return float(users * Fraction(steps // 2 * (steps - steps // 2), steps * steps))
 
 
 class LevelNoise(Protocol):
-    """The law of noise on the sum of levels. It is symmetric, and its values are integers."""
+    """The law of noise on the sum of levels. The noise is symmetric and takes integer values."""
 
     @property
     def standard_error(self) -> float: ...
@@ -129,11 +132,11 @@ class LevelNoise(Protocol):
 
 @dataclass(frozen=True)
 class RoundedError:
-    """The error of an answer that has noise on the levels, and rounding.
+    """The error of an answer: noise on the sum of levels, plus the error of rounding.
 
     For small crowds, the error of rounding n numbers is bounded by Hoeffding's inequality:
-    P(sum > y) ≤ e^{−2y²/n}. For large crowds it is treated as normal, with a variance of at most
-    n/4. The law of the error is that of noise plus rounding.
+    P(sum of errors > y) ≤ e^{−2y²/n}. For large crowds, the rounding error is treated as normal,
+    with a variance of at most n/4.
     """
 
     noise: LevelNoise
@@ -162,11 +165,11 @@ class RoundedError:
         return independent_parts(lattice_of(self), weights)
 
     def tail(self, margin: float) -> float:
-        """An upper bound on P(error > margin), in levels. P(error < −margin) has the same bound."""
+        """An upper bound on P(error > margin) and on P(error < −margin), in levels."""
         reach = 9 * math.sqrt(self.people)
         step = math.ceil(2 * reach / _TERMS)
-        # The error exceeds the margin if noise is in (z − step, z] and rounding exceeds margin − z.
-        # The sum is over z from margin − reach on.
+        # If the noise is in (z − step, z], the error exceeds the margin only if the rounding error
+        # exceeds margin − z. The sum is over all z above margin − reach.
         ends = math.floor(margin - reach) + step * np.arange(math.ceil(2 * reach / step) + 1)
         tails = self.noise.tail(ends.astype(np.float64))
         masses = np.maximum(tails[:-1] - tails[1:], 0.0)
@@ -176,7 +179,7 @@ class RoundedError:
         return beyond + math.exp(-2 * 81)
 
     def _rounding(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
-        """An upper bound on P(rounding > y), or the normal approximation of it."""
+        """An upper bound on P(rounding error > y), or its normal approximation."""
         if self.people <= _SMALL:
             return np.exp(-2 * np.maximum(values, 0.0) ** 2 / self.people)
         deviations = (values - 0.5) / math.sqrt(self.variance)

@@ -1,11 +1,11 @@
-"""Binary randomized response, which the local and the shuffle protocol share.
+"""Binary randomized response, for the local protocol and for the shuffle protocol.
 
-Notation    x ∈ {0,1} is a person's value, n the number of people, q = t/2^64 < ½ the probability
-            of a lie.
-Randomizer  Report x, or with probability q its opposite.
-Analyzer    ĉ = (Σy − qn)/(1−2q) over the reports y.
+Notation    x ∈ {0,1} is a person's value, n is the number of people, and c is the number of people
+            with the value 1. q = t/2^64 < ½ is the probability of a lie.
+Randomizer  Report x or, with probability q, its opposite.
+Analyzer    c is estimated by ĉ = (Σy − qn)/(1−2q), where the sum is over all reports y.
 Error       Unbiased. The variance is nq(1−q)/(1−2q)² for all data.
-Messages    1 message of 1 bit. The local privacy loss of a report is ln((1−q)/q).
+Messages    1 message of 1 bit per person. The local privacy loss of a report is ln((1−q)/q).
 """
 
 import math
@@ -30,7 +30,7 @@ from headcount.randomness.totals import binomial
 
 @dataclass(frozen=True)
 class FlipRandomizer(Randomizer):
-    """Sends a person's bit, or with probability q = t/2^64 its opposite."""
+    """Sends a person's bit or, with probability q = t/2^64, its opposite."""
 
     weight: int  # t
 
@@ -58,7 +58,7 @@ class FlipRandomizer(Randomizer):
 
 @dataclass(frozen=True)
 class FlipError:
-    """The error of the estimate ĉ: Σy is Bin(c, 1−q) + Bin(n−c, q)."""
+    """The error of the estimate ĉ. Σy has the law Bin(c, 1−q) + Bin(n−c, q)."""
 
     users: int
     lie: Fraction
@@ -75,7 +75,7 @@ class FlipError:
         return math.sqrt(self.users * self.lie * (1 - self.lie) / self._slope**2)
 
     def margins(self, confidence: float) -> tuple[float, float]:
-        from headcount.protocols.supported_counts import supported_counts  # loads SciPy
+        from headcount.protocols.supported_counts import supported_counts  # slow: loads SciPy
 
         ones = round(Fraction(self.value) * self._slope + self.users * self.lie)
         low, high = supported_counts(
@@ -103,7 +103,7 @@ class FlipEstimator(Estimator):
         return np.array([lies[0] + held.counts[1] - lies[1]])
 
     def unbiased(self, tally: Tally, source: Source | None = None) -> float:
-        # (Σy − qn)/(1 − 2q) is computed in integers, because floats would cancel for q near ½.
+        # (Σy − qn)/(1 − 2q) is computed in integers, because floats lose digits for q near ½.
         lie, whole = self.lie.as_integer_ratio()
         numerator = int(tally.counts[0]) * whole - lie * tally.users
         return float(Fraction(numerator, whole - 2 * lie))

@@ -1,21 +1,21 @@
 """Frequency oracles: each report *supports* some buckets, and most often its owner's bucket.
 
-Notation    x ∈ {0, …, d−1} is a person's bucket, n the number of people, c the true count of a
-            bucket, and N the number of reports that support it. A report supports its owner's
-            bucket with probability p, and any other bucket with probability q. It supports both its
-            owner's bucket and a given other one with probability s, and two given others with
-            probability r.
-Randomizer  Each oracle has its own. The owner's bucket changes the probability of a report only
-            according to whether the report supports that bucket.
-Analyzer    ĉ = (N − nq)/(p − q) in every bucket. A tally has the N of all buckets.
-Privacy     Of two buckets x and x', a report supports both, one or none. Its probabilities for an
-            owner in x and for one in x' differ only if it supports exactly one of them. So each
-            report is ε'-private with ε' = ln((p−s)/(q−s)), where p, q and s are exact rational
-            numbers.
-Error       Unbiased. A bucket of c people has the variance (cp(1−p) + (n−c)q(1−q))/(p−q)². The
-            covariance of N and N' for two buckets of c and c' people is
-            (n−c−c')(r−q²) + (c+c')(s−pq).
-Messages    1.
+Notation    x ∈ {0, …, d−1} is a person's bucket, and n is the number of people. c is the true count
+            of a bucket, and N is the number of reports that support this bucket. A report supports
+            its owner's bucket with probability p, and a given other bucket with probability q. It
+            supports both its owner's bucket and a given other bucket with probability s. It
+            supports two given other buckets with probability r.
+Randomizer  Each oracle has its own randomizer. The probability of a report depends on its owner's
+            bucket only through whether the report supports this bucket.
+Analyzer    ĉ = (N − nq)/(p − q) in every bucket. A tally holds the numbers N of all buckets.
+Privacy     A report supports both, one or neither of two buckets x and x'. Its probabilities for an
+            owner in x and for an owner in x' differ only if it supports exactly one of the two
+            buckets. So each report is ε'-private with ε' = ln((p−s)/(q−s)), where p, q and s are
+            exact rational numbers.
+Error       Unbiased. The estimate for a bucket of c people has the variance
+            (cp(1−p) + (n−c)q(1−q))/(p−q)². The covariance of N and N' for two buckets of c and c'
+            people is (n−c−c')(r−q²) + (c+c')(s−pq).
+Messages    1 per person.
 """
 
 from abc import abstractmethod
@@ -47,7 +47,9 @@ from headcount.core.tasks.histogram import Histogram
 from headcount.protocols.responses import ratio_epsilon
 from headcount.randomness.totals import binomial, groups, multinomial
 
-MOST_DRAWS = 512  # with at most this many draws, a simulation draws the reports of every set
+# A simulation draws the number of reports for every set of supported buckets if it needs at most
+# this many draws.
+MOST_DRAWS = 512
 
 
 @dataclass(frozen=True)
@@ -65,7 +67,7 @@ class Support:
 
     @cached_property
     def variances(self) -> tuple[float, float]:
-        """The variances that one report adds to N, for its owner's bucket and for another."""
+        """The variances that a report adds to N, for its owner's bucket and for another bucket."""
         return float(self.own * (1 - self.own)), float(self.other * (1 - self.other))
 
     @property
@@ -75,7 +77,9 @@ class Support:
 
     @property
     def cells(self) -> tuple[Fraction, Fraction, Fraction, Fraction]:
-        """The probabilities of supporting only the owner's bucket, only another, both, or none."""
+        """The probabilities that a report supports only the owner's bucket, only a given other
+        bucket, both, or neither.
+        """
         own, other = self.own - self.own_and_other, self.other - self.own_and_other
         return own, other, self.own_and_other, 1 - self.own - other
 
@@ -85,9 +89,9 @@ class Support:
 
 @dataclass(frozen=True)
 class SupportError:
-    """The error of a bucket with the estimate ĉ, where N is Bin(c, p) + Bin(n−c, q).
+    """The error of the estimate ĉ for a bucket, where N has the law Bin(c, p) + Bin(n−c, q).
 
-    Intervals are computed exactly from that law (see `supported_counts`).
+    Intervals are computed from this exact law (see `supported_counts`).
     """
 
     nearly_normal: ClassVar[Literal[True]] = True  # sums of buckets, since each has many reports
@@ -107,7 +111,7 @@ class SupportError:
 
     @property
     def _likely(self) -> Answer:
-        """An estimate of the true counts: ĉ, limited to the possible counts."""
+        """The estimate ĉ, clipped to the range of possible counts."""
         return np.clip(self.value, 0, self.users)
 
     @property
@@ -115,12 +119,13 @@ class SupportError:
         return self._spread(self._likely)
 
     def combined(self, weights: NDArray[np.float64]) -> NDArray[np.float64]:
-        """The standard errors of weighted sums of all buckets. Each row of `weights` is one sum."""
+        """The standard errors of weighted sums of all counts. Each row of `weights` is one sum."""
         p, q = self.support.own, self.support.other
         apart = float(self.support.two_others - q * q)
         near = float(self.support.own_and_other - p * q) - apart
         counts, sums, squares = self._likely, weights.sum(axis=1), weights**2
-        # Σ a²·variance, plus 2aa'(n·apart + (c+c')·near) for every two buckets.
+        # Σ a²·variance over all buckets with their weights a, plus 2aa'(n·apart + (c+c')·near) for
+        # every pair of buckets.
         variance = squares @ self._variance(counts)
         variance += self.users * apart * (sums**2 - squares.sum(axis=1))
         variance += 2 * near * (sums * (weights @ counts) - squares @ counts)
@@ -128,7 +133,7 @@ class SupportError:
         return spread
 
     def margins(self, confidence: float) -> tuple[Answer, Answer]:
-        from headcount.protocols.supported_counts import supported_counts  # loads SciPy
+        from headcount.protocols.supported_counts import supported_counts  # slow: loads SciPy
 
         expected = self.users * float(self.support.other)
         reports = np.rint(self.value * self._slope + expected).astype(np.int64)
@@ -147,9 +152,10 @@ class SupportError:
 
 @dataclass(frozen=True, eq=False)
 class SupportSets:
-    """All sets of buckets that reports support, as rows of bits, and how many reports support each.
+    """All sets of buckets that a report can support, and the number of reports for each set.
 
-    All reports that support a person's own bucket are equally likely, and so are all others.
+    The sets are rows of bits. All reports that support a person's own bucket are equally likely,
+    and so are all other reports.
     """
 
     rows: NDArray[np.bool_]
@@ -157,12 +163,12 @@ class SupportSets:
 
     @classmethod
     def of(cls, rows: NDArray[np.bool_]) -> "SupportSets | None":
-        """The sets of all reports, which are the rows. None if there are too many to simulate."""
+        """The distinct sets among the rows, one row per report. None if there are too many."""
         sets, reports = np.unique(rows, axis=0, return_counts=True)
         return cls(sets, reports) if sets.size <= MOST_DRAWS else None
 
     def simulate(self, held: Holding, own: Fraction, source: Source) -> NDArray[np.int64]:
-        """How many reports support each bucket. They support their owner's with chance `own`."""
+        """How many reports support each bucket. `own` is the probability p."""
         supported = np.zeros(len(held.counts), dtype=np.int64)
         for bucket, people in enumerate(held.counts.tolist()):
             lies = int(binomial(source, people, 1 - own)[0])
@@ -194,11 +200,13 @@ class SupportEstimator(Estimator):
         return self.supports is not None
 
     def simulate(self, held: Holding, source: Source) -> NDArray[np.int64]:
-        """If there are few sets, the reports of every set are drawn, which is exact.
+        """The simulated number of reports that support each bucket.
 
-        Otherwise each bucket is drawn from its exact law, but independently of the other buckets.
-        Independence is exact for oracles that flip each bit separately. For oracles that hash it is
-        an approximation: two buckets are nearly uncorrelated, but three need not be independent.
+        If there are few sets, the number of reports for every set is drawn, which is exact.
+        Otherwise the number for each bucket is drawn from its exact law, but independently of the
+        other buckets. Independence is exact for oracles that flip each bit separately. For oracles
+        that hash, independence is an approximation: the numbers of two buckets are nearly
+        uncorrelated, but those of three buckets need not be independent.
         """
         if self.supports is not None:
             return self.supports.simulate(held, self.support.own, source)
@@ -218,7 +226,7 @@ class SupportEstimator(Estimator):
         return 0, self.task.domain
 
     def shifts(self, users: int, alphabet: Alphabet) -> Shifts:
-        # A report adds 1/(p − q) to the buckets that it supports, and −q/(p − q) to all.
+        # A report adds 1/(p − q) to the buckets that it supports, and −q/(p − q) to all buckets.
         slope, places = self.support.slope, self.supported
         return Shifts(
             most=float(1 / slope),
@@ -250,7 +258,7 @@ class FrequencyOracle(Protocol):
     @property
     @abstractmethod
     def support(self) -> Support:
-        """The probabilities with which a report supports its owner's bucket and others."""
+        """The probabilities with which a report supports its owner's bucket and other buckets."""
 
     @cached_property
     def curve(self) -> PairCurve:

@@ -1,36 +1,43 @@
-"""The error of geometric noise, which is the difference of NB(t, b) and an independent NB(t, a).
+"""The error of geometric noise: the difference between independent variables NB(t, b) and NB(t, a).
 
-With t = 1 and b = a it is two-sided geometric, P(z) = (1−a)/(1+a)·a^|z|. This is the law of central
-noise, and of the shares of all h honest people together. If n > h people add shares, t = n/h.
+NB(t, a) is the negative binomial law, under which k has a probability proportional to
+binom(k+t−1, k)·a^k. If t = 1 and b = a, the difference is two-sided geometric:
+P(z) = (1−a)/(1+a)·a^|z|. This is the law of central noise of rate −ln a. In some protocols, each
+person adds a share of noise with t = 1/h, where h is the number of honest people. Then the sum of
+the shares of h people has t = 1, and the sum of the shares of all n people has t = n/h.
 """
 
 import math
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from headcount.accounting import laws
+from headcount.accounting.geometric import noise_law
+from headcount.accounting.lattice_sums import Term, known_sum_law
 from headcount.accounting.laws import Law
 from headcount.core.bucket_sums import Part, Weights, independent_parts, lattice_of
 from headcount.core.lattice import MOST_MASSES, LatticeLaw
 
 _FINEST = 2.0**-12  # the smallest rate for which a law is tabulated
 _REACH = 45.0  # P(|Z| > _REACH/rate) is below 1e-19
+_WIDEST = 2.0**16  # the largest standard deviation of such a law
 
 
 @dataclass(frozen=True)
 class GeometricError:
-    """The difference of two independent NB(t, e^−rate)."""
+    """The difference between two independent variables with the law NB(t, e^−rate)."""
 
     rate: float
-    times: Fraction = Fraction(1)
+    times: Fraction = Fraction(1)  # t
 
     @property
     def standard_error(self) -> float:
-        # √(2a)/(1−a) = 1/(√2·sinh(rate/2)), which does not cancel for small rates.
+        # √(2a)/(1−a) = 1/(√2·sinh(rate/2)). The second form is accurate for small rates.
         return math.sqrt(self.times / 2) / math.sinh(self.rate / 2)
 
     def tail(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -40,10 +47,10 @@ class GeometricError:
             return np.where(values >= 0, inside, 1 - inside)
         step = math.ceil(_FINEST / self.rate)
         beyond = _tails(self.times, self.rate * step)
-        # If a step has several units, one more step covers the integers between the steps.
+        # If a step is longer than 1, one more step covers the integers between the steps.
         at = np.floor(np.abs(values + 0.5) / step).astype(np.int64)
         known = beyond[np.clip(at - (step > 1), 0, len(beyond) - 1)]
-        known = np.where(at < (step > 1), 0.5, known)  # by symmetry, for z ≥ 0
+        known = np.where(at < (step > 1), 0.5, known)  # by symmetry, an upper bound for z ≥ 0
         return np.where(values >= 0, known, 1.0 if step > 1 else 1 - known)
 
     def margins(self, confidence: float) -> tuple[float, float]:
@@ -69,14 +76,29 @@ class GeometricError:
     def weighted(self, weights: Weights) -> list[Part]:
         return independent_parts(lattice_of(self), weights)
 
+    @property
+    def grain(self) -> int:
+        """The step in which `law` is stated, so that it is not too long."""
+        step = math.ceil(_FINEST / self.rate)
+        return step * math.ceil(self.standard_error / step / _WIDEST)
+
+    @property
+    def law(self) -> Law:
+        """The law of the error in steps of `grain`. If a geometric number is divided by a step
+        and rounded down, it is geometric again.
+        """
+        return _law(self)
+
 
 @dataclass(frozen=True)
 class UnequalError:
-    """The difference of NB(t, e^−plus_rate) and NB(t, e^−minus_rate), minus its mean."""
+    """The difference between NB(t, e^−plus_rate) and NB(t, e^−minus_rate), minus its mean."""
 
     plus_rate: float
     minus_rate: float
-    times: Fraction = Fraction(1)
+    times: Fraction = Fraction(1)  # t
+
+    grain: ClassVar[int] = 1
 
     @property
     def standard_error(self) -> float:
@@ -86,12 +108,17 @@ class UnequalError:
 
     @property
     def mean(self) -> float:
-        """The mean of the difference."""
+        """The mean of NB(t, e^−plus_rate) minus the mean of NB(t, e^−minus_rate)."""
         plus, minus = (1 / math.expm1(rate) for rate in (self.plus_rate, self.minus_rate))
         return float(self.times) * (plus - minus)
 
+    @property
+    def law(self) -> Law:
+        """The law of the difference."""
+        return _difference(self)
+
     def margins(self, confidence: float) -> tuple[float, float]:
-        low, high = _difference(self).central_interval(confidence)
+        low, high = self.law.central_interval(confidence)
         return self.mean - low, high - self.mean
 
     def lattice(self) -> LatticeLaw:
@@ -103,12 +130,21 @@ class UnequalError:
 
 @lru_cache(maxsize=64)
 def _difference(error: UnequalError) -> Law:
-    """The law of the difference."""
     plus, minus = (
         laws.negative_binomial(error.times, Fraction(math.exp(-rate)))
         for rate in (error.plus_rate, error.minus_rate)
     )
     return plus.plus(minus.mirror())
+
+
+@lru_cache(maxsize=64)
+def _law(error: GeometricError) -> Law:
+    step = math.ceil(_FINEST / error.rate)
+    if error.times == 1:
+        return noise_law(error.rate * step)
+    one = laws.negative_binomial(error.times, Fraction(math.exp(-error.rate * step)))
+    one = one.binned(error.grain // step)
+    return known_sum_law([Term.of(one), Term.of(one, -1)])
 
 
 @lru_cache(maxsize=256)
@@ -131,7 +167,7 @@ def _tails(times: Fraction, rate: float) -> NDArray[np.float64]:
     law = laws.negative_binomial(times, Fraction(math.exp(-rate)))
     size = 1 << (2 * len(law.mass)).bit_length()
     mass = np.fft.irfft(np.abs(np.fft.rfft(law.mass, size)) ** 2, size)[: size // 2]
-    # Transforms have an error of about 1e-16 per entry. The sum of these errors is added.
+    # Fourier transforms have an error of about 1e-16 per entry. 1e-13 covers the sum of errors.
     tails: NDArray[np.float64] = np.cumsum(np.maximum(mass, 0.0)[::-1])[::-1][1:] + 1e-13
-    # Beyond the table, there is only the mass that the law cut off.
+    # Beyond the table, there is only the mass that was cut off from the law.
     return np.append(tails, 2 * law.tail)

@@ -1,7 +1,7 @@
 """Sums of levels from people who respond with their level, or sometimes with another number.
 
-Notation    The levels are 0, …, L (see `fixed_point`). V(j) is the variance that randomizing adds
-            to the estimate for a person of level j, in squared levels.
+Notation    The levels are 0, …, L (see `fixed_point`). V(j) is the variance that a person at level
+            j adds to the estimate because of the random response, in squared levels.
 Error       A person whose place is j + f is rounded to j + 1 with probability f, and otherwise to
             j. The person's variance is f(1−f) + (1−f)V(j) + fV(j+1). People are independent and
             messages are bounded. So the error is nearly normal for many people. For few people it
@@ -30,19 +30,19 @@ from headcount.protocols.levels import LevelEstimator
 
 MOST_RESPONSES = 2**12  # the largest number of levels in a local protocol
 _CHUNK = 1 << 16  # the number of people whose responses are drawn at a time
-_MANY = 10  # the error counts as normal if its standard error is this many times `width`
+_MANY = 10  # the error is treated as normal if its standard error is at least this times `width`
 
 
 @dataclass(frozen=True)
 class BoundedError:
-    """The error of a sum of independent messages. Each changes the sum by at most `width`."""
+    """The error of a sum of independent messages, each of which changes it by at most `width`."""
 
     standard_error: float
     width: float
 
     def margins(self, confidence: float) -> tuple[float, float]:
         if self.standard_error >= _MANY * self.width:
-            # Sums lie on a lattice. Adding half a step of it keeps the coverage high enough.
+            # Sums lie on a lattice. Adding half a lattice step keeps the coverage high enough.
             deviations = -NormalDist().inv_cdf((1 - confidence) / 2)
             margin = deviations * self.standard_error + self.width / 2
         else:
@@ -65,7 +65,7 @@ class ResponseEstimator(LevelEstimator):
     @property
     @abstractmethod
     def width(self) -> float:
-        """The largest change of the estimated sum of levels by one message."""
+        """The largest change that one message makes to the estimated sum of levels."""
 
     def variance(self, users: int, held: Holding | None) -> float:
         if held is None:
@@ -104,7 +104,8 @@ class ResponseEstimator(LevelEstimator):
 class CountedLevels(ResponseEstimator):
     """Multiplies the count of each level by the level, and adds up the products.
 
-    Another estimator gives the counts. It is for a count, or for a histogram of all levels.
+    The counts come from another estimator, `counts`. It estimates either a single count or a
+    histogram of all levels.
     """
 
     counts: Estimator
@@ -131,12 +132,12 @@ class CountedLevels(ResponseEstimator):
         return self.counts.simulates_exactly
 
     def shifts(self, users: int, alphabet: Alphabet) -> Shifts:
-        # What a message adds grows with its level.
+        # The amount that a message adds grows with its level.
         return linear_shifts(self, users, end_messages(alphabet))
 
     def level_sum(self, tally: Tally, source: Source | None) -> Fraction:
         counts = np.atleast_1d(self.counts.unbiased(tally, source))
-        # A single count is that of level 1. A histogram begins with level 0.
+        # A single count is the count of level 1. A histogram begins with level 0.
         return Fraction(float(counts @ np.arange(self.grid.levels + 1)[-len(counts) :]))
 
     def simulate_levels(self, held: Holding, source: Source) -> NDArray[np.int64]:

@@ -26,7 +26,7 @@ from headcount.core.task import Holding
 from headcount.core.tasks.bounded import MOST_LEVELS, Bounded
 from headcount.protocols.fixed_point import Grid, LevelNoise, RoundedError
 
-MOST_SUM = 2**60  # the largest sum of all levels; a tally can hold this sum and noise
+MOST_SUM = 2**60  # the largest sum of all levels; a tally can hold this sum plus noise
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,7 @@ class Rounding(Randomizer):
     """Rounds a number to a level at random, and passes the level to another randomizer."""
 
     grid: Grid
-    levels: Randomizer  # its values are levels
+    levels: Randomizer  # the randomizer that gets the level as its value
 
     @property
     def alphabet(self) -> Alphabet:
@@ -81,11 +81,11 @@ class LevelEstimator(Estimator):
 
     @abstractmethod
     def variance(self, users: int, held: Holding | None) -> float:
-        """The variance of S plus that of rounding. Without `held`, the largest possible value."""
+        """The variance of S plus that of rounding. If `held` is None, the maximum over all data."""
 
     @abstractmethod
     def simulate_levels(self, held: Holding, source: Source) -> NDArray[np.int64]:
-        """The numbers of a random tally of people who have these levels."""
+        """The counts in a random tally of people who have these levels."""
 
     @property
     def most_users(self) -> int:
@@ -101,7 +101,7 @@ class LevelEstimator(Estimator):
         return float(base + self.unit(users) * self.level_sum(tally, source))
 
     def level_shifts(self, users: int, least: float, most: float) -> Shifts:
-        """What single messages add to the answer if they add between `least` and `most` to S."""
+        """The shifts of the answer if each message adds between `least` and `most` to S."""
         bounds, unit = self.grid.task, float(self.unit(users))
         low, high = bounds.answer_range(1)
         if is_average(bounds):
@@ -132,7 +132,7 @@ class NoisySum(LevelEstimator):
 
 
 def check_levels(protocol: Protocol, option: str, most: int = MOST_LEVELS) -> None:
-    """Check the option that gives the number of levels, if it is set, and make it an int."""
+    """If the option for the number of levels is set, check it and convert it to an int."""
     value = getattr(protocol, option)
     if value is not None:
         most = min(most, MOST_SUM // protocol.crowd.users)
@@ -152,10 +152,11 @@ def level_sum(held: Holding) -> int:
 
 
 def enough_levels(task: Bounded, users: int, epsilon: float, share: float) -> int:
-    """The levels needed for rounding to add at most this share of the variance of central noise.
+    """The number of levels for which rounding adds at most `share` times the variance of central
+    noise, as far as the largest allowed number of levels permits.
 
-    The variance of central noise is 2L²/ε² for L levels. Whole numbers are themselves the levels,
-    unless there are too many of them.
+    For L levels, the variance of central noise is 2L²/ε², in squared levels. Whole numbers are
+    themselves the levels, unless there are too many of them.
     """
     most = min(MOST_LEVELS, MOST_SUM // users)
     if task.whole and task.span <= most:

@@ -1,17 +1,18 @@
-"""Linear hashes x ↦ Mx + b over the field of two elements. Fast transforms can count them.
+"""Linear hashes x ↦ Mx + b over the field of two elements, tallied by fast Walsh transforms.
 
-Notation    x < 2^m is a bucket. M is a matrix with l rows of m bits, and b a vector of l bits.
+Notation    x < 2^m is a bucket. M is a matrix with l rows of m bits, and b is a vector of l bits.
             ⟨a, x⟩ is the parity of the bits that are set in both a and x. A *word* is a row of M
-            with its bit of b behind it, so ⟨word, 2x + 1⟩ is a bit of the hash.
-Hash        If all bits are uniform, any three different buckets have independent uniform hashes,
-            because x ⊕ x' and x ⊕ x'' are different and not 0, and so linearly independent.
-Guards      A *guard* is a row that is never 0, and otherwise uniform. Its bit of the hash is not
-            the same for all buckets: it differs between bucket 0 and some bucket 2^i. A row that is
-            0 would let one dishonest person support all buckets at once. Of 2^m − 1 rows, 2^(m−1)
-            have ⟨row, x ⊕ x'⟩ = 1. So the bits of two buckets are equal with probability
-            α = (2^(m−1) − 1)/(2^m − 1), and those of three buckets with probability
-            α' = (2^(m−2) − 1)/(2^m − 1). A given one of three differs from the other two with
-            probability 2^(m−2)/(2^m − 1).
+            followed by its bit of b, so ⟨word, 2x + 1⟩ is a bit of the hash.
+Hash        If all bits of M and b are uniform, the hashes of any three different buckets x, x' and
+            x'' are independent and uniform. The reason is that x ⊕ x' and x ⊕ x'' are different and
+            not 0, and so linearly independent.
+Guards      A *guard* is a row that is drawn uniformly from all rows except 0. Its bit of the hash
+            is not the same for all buckets: it differs between bucket 0 and some bucket 2^i. A row
+            that is 0 would let one dishonest person support all buckets at once. Of the 2^m − 1
+            possible guards, 2^(m−1) have ⟨row, x ⊕ x'⟩ = 1. So the bits of two buckets are equal
+            with probability α = (2^(m−1) − 1)/(2^m − 1), and those of three buckets are all equal
+            with probability α' = (2^(m−2) − 1)/(2^m − 1). The bit of a given one of three buckets
+            differs from the other two with probability 2^(m−2)/(2^m − 1).
 """
 
 from fractions import Fraction
@@ -27,7 +28,7 @@ def parity(words: NDArray[np.unsignedinteger]) -> NDArray[np.uint8]:
 
 
 def guard_pair(log_size: int) -> tuple[Fraction, Fraction]:
-    """The probabilities that a guard's bits of two different buckets are equal, and that they
+    """The probabilities that a guard's bits for two different buckets are equal, and that they
     differ.
     """
     every, half = 2**log_size - 1, 2 ** (log_size - 1)
@@ -35,8 +36,10 @@ def guard_pair(log_size: int) -> tuple[Fraction, Fraction]:
 
 
 def guard_triple(log_size: int) -> tuple[Fraction, Fraction]:
-    """The probabilities that a guard's bits of three different buckets are all equal, and that
-    exactly one given bucket of the three differs. Both are 0 if there are no three buckets.
+    """The probabilities for a guard's bits of three different buckets.
+
+    The first probability is that all three bits are equal. The second is that the bit of one given
+    bucket differs from the other two. Both are 0 if there are fewer than three buckets.
     """
     if log_size < 2:
         return Fraction(0), Fraction(0)
@@ -45,7 +48,7 @@ def guard_triple(log_size: int) -> tuple[Fraction, Fraction]:
 
 
 def walsh(numbers: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Σ_a numbers[a]·(−1)^⟨a, x⟩ for every x. There must be 2^m numbers; they are overwritten."""
+    """The Walsh transform Σ_a numbers[a]·(−1)^⟨a, x⟩ for every x. It overwrites the 2^m numbers."""
     half = 1
     while half < len(numbers):
         pairs = numbers.reshape(-1, 2, half)

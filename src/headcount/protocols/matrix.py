@@ -1,25 +1,28 @@
-"""A local randomizer that is a matrix of probabilities.
+"""A local randomizer that is defined by a matrix of probabilities.
 
 Notation    x ∈ {0, …, k−1} is a person's value, and y ∈ {0, …, m−1} is a message. R(x,y) is the
-            probability that a person who holds x sends y, and μ(y) is its mean over all x. Of n
-            people, c(x) hold x and N(y) send y.
-Randomizer  A person who holds x draws one message from row x. Probabilities are whole numbers over
-            2^64. All numbers of a row are rounded up, except the largest. Afterwards ε may not be
-            kept, for example because the matrix has floats. Then a share of μ is mixed into all
-            rows, which makes them more alike and so more private. The share is as small as possible
-            and at most 2^−20. Messages have exactly the law that results.
-Analyzer    ĉ(j) = n/k + Σ a(j,y)·N(y) is the least-squares estimate with weights 1/μ(y). With
-            C(x,y) = (R(x,y)−μ(y))/√μ(y) and its pseudoinverse C⁺, a(j,y) = C⁺(y,j)/√μ(y). The
-            matrix is refused if the rank of C is below k−1, because different crowds would then
-            send the same messages on average.
-Privacy     It holds for each person alone. It is pure if no ratio R(x,y)/R(x',y) exceeds e^ε.
-            Otherwise δ must be at least the largest divergence of two rows at ε.
-Error       The estimate is unbiased. Its variance is Σ c(x)·V(x,j), where
+            probability that a person who holds x sends y, and μ(y) is the mean of R(x,y) over all
+            x. Of n people, c(x) hold x and N(y) send y.
+Randomizer  A person who holds x draws one message from row x. Probabilities are multiples of 2^−64.
+            In each row, all probabilities except the largest are rounded up, and the largest gets
+            the rest. The privacy loss of the rounded rows may exceed ε slightly, for example if the
+            matrix has floats. In that case, a share of μ is mixed into all rows, which makes them
+            more alike and so more private. The share is the smallest of 2^−60, 2^−56, …, 2^−20 that
+            is enough. Messages have exactly the resulting law.
+Analyzer    The estimate of c(j) is ĉ(j) = n/k + Σ a(j,y)·N(y), where the sum is over all y. This is
+            the least-squares estimate with weights 1/μ(y). Let C(x,y) = (R(x,y)−μ(y))/√μ(y), and
+            let C⁺ be the pseudoinverse of C. Then a(j,y) = C⁺(y,j)/√μ(y). The matrix is refused if
+            the rank of C is below k−1, because different crowds would then send the same messages
+            on average.
+Privacy     Each message is private by itself. The guarantee is pure if no ratio R(x,y)/R(x',y)
+            exceeds e^ε. Otherwise δ must be at least the largest divergence between two rows at ε.
+Error       The estimate is unbiased. The variance of ĉ(j) is Σ c(x)·V(x,j), where
             V(x,j) = Σ R(x,y)·a(j,y)² − (1[x=j]−1/k)². Intervals have at least the stated coverage.
-            The error is a sum of independent parts. Its tails are bounded by Bennett's inequality,
-            and by the normal law with the error of Berry and Esseen (constant 0.56, Shevtsova
-            2010), both for the worst values of the other people.
-Messages    Each person sends 1 message, out of m.
+            The error is a sum of independent parts, one for each person. There are two bounds on
+            its tails: Bennett's inequality, and the normal law plus the error bound of Berry and
+            Esseen (constant 0.56, Shevtsova 2010). Both assume the worst values of the people
+            who do not hold j, and the smaller bound is used.
+Messages    Each person sends 1 of m messages.
 """
 
 from abc import abstractmethod
@@ -62,10 +65,10 @@ Matrix: TypeAlias = Sequence[Sequence[Any]] | NDArray[Any]
 Weights: TypeAlias = tuple[tuple[int, ...], ...]  # R(x,y)·2^64
 Reals: TypeAlias = NDArray[np.float64]
 
-MOST_CELLS = 2**14  # the most numbers that a matrix may have
+MOST_CELLS = 2**14  # the largest number of probabilities in a matrix
 _LOOSE = Fraction(1, 2**40)  # the sum of a row of floats may differ from 1 by this much
 _SHARES = [Fraction(1, 2**power) for power in range(60, 19, -4)]  # shares of μ to try
-_LEAST_SIZE = 1e-7  # singular values below this share of the largest count as 0
+_LEAST_SIZE = 1e-7  # smaller singular values, relative to the largest, count as 0
 _ESSEEN = 0.56  # the constant of Berry and Esseen
 _HALVINGS = 60  # steps of a bisection
 
@@ -103,14 +106,17 @@ class MatrixRandomizer(Randomizer):
 
     @property
     def local_epsilon(self) -> float:
-        """The logarithm of the largest ratio in a column. Infinite if some, but not all, are 0."""
+        """The logarithm of the largest ratio of two probabilities in a column.
+
+        It is infinite if some, but not all, probabilities in a column are 0.
+        """
         ends = [(min(column), max(column)) for column in zip(*self.weights, strict=True)]
         if any(least == 0 < most for least, most in ends):
             return float("inf")
         return max(ratio_epsilon(Fraction(most - least, least)) for least, most in ends if most)
 
     def keeps(self, budget: Budget) -> bool:
-        """Whether one message keeps this budget."""
+        """Whether one message satisfies this budget."""
         with localcontext() as context:
             context.prec = 60
             most = Fraction(Decimal(budget.epsilon).exp() * (1 - Decimal("1e-50")))
@@ -129,11 +135,11 @@ class MatrixRandomizer(Randomizer):
 
 
 def rounded(laws: Sequence[Sequence[Fraction]], share: Fraction) -> MatrixRandomizer:
-    """The laws as whole numbers over 2^64, after a share of their mean is mixed into each."""
+    """The laws as multiples of 2^−64, after a share of their mean is mixed into each law."""
     means = [sum(column, Fraction(0)) / len(laws) for column in zip(*laws, strict=True)]
     rows = []
     for law in laws:
-        # ⌈(1−share)·R + share·μ⌉. The largest number gets what is left.
+        # ⌈(1−share)·R + share·μ⌉, in multiples of 2^−64. The largest number gets the rest.
         chances = [p + share * (mean - p) for p, mean in zip(law, means, strict=True)]
         row = [-(-chance.numerator * WHOLE // chance.denominator) for chance in chances]
         row[row.index(max(row))] -= sum(row) - WHOLE
@@ -145,14 +151,15 @@ def laws_of(matrix: Matrix, values: int) -> list[list[Fraction]]:
     """The rows of a matrix as exact laws, one for each value.
 
     Whole numbers are divided by the sum of their row, which must be the same for all rows. In each
-    row, fractions must sum up to 1. Floats must nearly do so, and are divided by their sum.
+    row, fractions must sum to 1. Floats must sum to nearly 1, and are divided by their sum.
     """
     rows = [list(row) if isinstance(row, Iterable) else [] for row in matrix]
     lengths = {len(row) for row in rows}
     if len(rows) != values or len(lengths) != 1 or not 2 <= min(lengths) <= MOST_BUNDLES:
         raise InvalidParameter(
-            f"`matrix` must have a row for each of {values} values, each with 2 to {MOST_BUNDLES} "
-            f"probabilities, got {len(rows)} rows of {checks.few(sorted(lengths))}"
+            f"`matrix` must have a row for each of {values} values, and 2 to {MOST_BUNDLES} "
+            f"probabilities in each row, got {len(rows)} rows with "
+            f"{checks.few(sorted(lengths))} probabilities"
         )
     if len(rows) * min(lengths) > MOST_CELLS:
         raise InvalidParameter(
@@ -165,14 +172,14 @@ def laws_of(matrix: Matrix, values: int) -> list[list[Fraction]]:
     if all(isinstance(cell, Integral) for cell in cells):
         wrong, rule = sums[0] <= 0 or min(sums) != max(sums), "rows with the same positive sum"
     elif all(isinstance(cell, Rational) for cell in cells):
-        wrong, rule = any(total != 1 for total in sums), "rows that sum up to 1"
+        wrong, rule = any(total != 1 for total in sums), "rows that sum to 1"
     else:
-        wrong, rule = any(abs(total - 1) > _LOOSE for total in sums), "rows that sum up to 1"
+        wrong, rule = any(abs(total - 1) > _LOOSE for total in sums), "rows that sum to 1"
     if wrong or least < 0:
         shown = checks.few([short(float(total)) for total in sums])
         raise InvalidParameter(
-            f"`matrix` must have {rule} and no number below 0, got the sums {shown} and the least "
-            f"number {short(float(least))}"
+            f"`matrix` must have {rule} and no number below 0, got the sums {shown} and the "
+            f"smallest number {short(float(least))}"
         )
     return [[p / total for p in law] for law, total in zip(laws, sums, strict=True)]
 
@@ -190,7 +197,7 @@ def _fraction(cell: Any) -> Fraction:
 class MatrixError:
     """The error of the estimated counts. It is a sum of independent parts, one for each person.
 
-    All arrays have a number for each value j whose count is estimated.
+    Every array has one entry for each value j whose count is estimated.
     """
 
     users: int
@@ -216,11 +223,12 @@ class MatrixError:
         return float(numbers[0]) if self.single else numbers
 
     def _end(self, seen: Reals, end: float, wrong: float) -> Reals:
-        """The first count, on the way from the estimate to this end, that is too unlikely.
+        """The first count between the estimate and this end that is too unlikely.
 
-        A count is too unlikely if an estimate that is as far from it as the observed one has a
-        chance of at most `wrong`. If no count is too unlikely, the result is the end itself.
-        Chances fall with the distance, because the variance grows no faster than the distance.
+        A count is too unlikely if an estimate at least as far from it as the observed estimate has
+        a probability of at most `wrong`. If no count is too unlikely, the result is `end` itself.
+        These probabilities fall with the distance, because the variance grows no faster than the
+        distance.
         """
         near, far = seen, np.full(len(seen), end)
         possible = self._tail(seen, far) > wrong
@@ -231,15 +239,18 @@ class MatrixError:
         return np.where(possible, end, far)
 
     def _tail(self, seen: Reals, count: Reals) -> Reals:
-        """An upper bound on the chance of an estimate at least this far from the true count, on the
-        same side.
+        """An upper bound on the probability of `seen`, or of an estimate beyond `seen`.
+
+        The true count is `count`. An estimate is beyond `seen` if it is farther from `count`, on
+        the same side.
         """
         from scipy import special  # takes a while to load
 
         distance, least = np.abs(seen - count), self.users * np.minimum(self.own, self.others[0])
         variance = np.maximum(count * self.own + (self.users - count) * self.others[1], 1e-150)
         reach = np.maximum(np.where(count < seen, self.reach[1], self.reach[0]), 1e-100)
-        # Bennett: exp(−v/b²·h(bt/v)), h(u) = (1+u)·ln(1+u) − u.
+        # Bennett's bound for variance v, reach b and distance t is exp(−v/b²·h(bt/v)), where
+        # h(u) = (1+u)·ln(1+u) − u.
         u = reach * distance / variance
         bennett = np.exp(-variance / reach**2 * ((1 + u) * np.log1p(u) - u))
         off = _ESSEEN * self.skew / np.sqrt(np.maximum(least, 1e-150))
@@ -250,7 +261,7 @@ class MatrixError:
 
 @dataclass(frozen=True)
 class MatrixEstimator(Estimator):
-    """Counts messages, and estimates the crowd that sent them by least squares."""
+    """Counts messages, and estimates by least squares how many people hold each value."""
 
     weights: Weights
 
@@ -269,18 +280,18 @@ class MatrixEstimator(Estimator):
 
     @property
     def _estimated(self) -> slice:
-        """The values whose counts are estimated: all of a histogram, or only yes for a count."""
+        """The values whose counts are estimated: all for a histogram, and only 1 for a count."""
         return slice(1, None) if self.task.buckets is None else slice(None)
 
     @cached_property
     def _chances(self) -> Reals:
-        """The numbers R(x,y)."""
+        """The probabilities R(x,y)."""
         chances: Reals = (np.array(self.weights, dtype=object) / WHOLE).astype(np.float64)
         return chances
 
     @cached_property
     def _means(self) -> Reals:
-        """The numbers μ(y)."""
+        """The means μ(y)."""
         means: Reals = self._chances.mean(axis=0)
         return means
 
@@ -292,7 +303,7 @@ class MatrixEstimator(Estimator):
 
     @cached_property
     def _centered(self) -> Reals:
-        """The matrix C. Differences are computed in whole numbers, so that no digits are lost."""
+        """The matrix C. Differences are computed with whole numbers, so that no digits are lost."""
         whole = np.array(self.weights, dtype=object)
         differences = (len(whole) * whole - whole.sum(axis=0)) / (len(whole) * WHOLE)
         centered: Reals = differences.astype(np.float64) * self._roots
@@ -307,19 +318,19 @@ class MatrixEstimator(Estimator):
 
     @cached_property
     def _scores(self) -> Reals:
-        """The numbers a(j,y)."""
+        """The coefficients a(j,y)."""
         inverse: Reals = np.asarray(np.linalg.pinv(self._centered, _LEAST_SIZE), np.float64)
         return (inverse.T * self._roots)[self._estimated]
 
     @cached_property
     def _parts(self) -> Reals:
-        """What a person who holds x and sends y adds to the error of ĉ(j), by x, j and y."""
+        """The error of ĉ(j) from a person who holds x and sends y, indexed by x, j and y."""
         own = np.eye(len(self.weights))[:, self._estimated] - 1 / len(self.weights)
         return self._scores[None, :, :] - own[:, :, None]
 
     @cached_property
     def _moments(self) -> tuple[Reals, Reals]:
-        """V(x,j) and E|part|³, by x and j."""
+        """The moments V(x,j) and E|part|³, indexed by x and j."""
         second, third = (
             np.einsum("xjy,xy->xj", np.abs(self._parts) ** power, self._chances) for power in (2, 3)
         )
@@ -332,7 +343,8 @@ class MatrixEstimator(Estimator):
 
     def standard_error(self, users: int, held: Holding | None) -> float:
         variances, _ = self._moments
-        if held is None:  # the variance is linear in the counts, so it is largest for one value
+        if held is None:
+            # The variance is linear in the counts, so it is largest if all hold the same value.
             return float(np.sqrt(users * variances.max()))
         return float(np.sqrt((held.counts @ variances).max()))
 
@@ -364,7 +376,7 @@ class MatrixEstimator(Estimator):
         for values in super().extremes(users, confidence):
             if self.task.buckets is None:
                 yield values
-            else:  # all buckets get the same value, since each has its own law
+            else:  # all buckets get the same value, because each bucket has its own law
                 yield from (np.full(len(self.weights), value) for value in values)
 
 
@@ -373,7 +385,7 @@ class MatrixEstimator(Estimator):
 
 @dataclass(frozen=True)
 class MatrixProtocol(Protocol):
-    """A local protocol that a matrix defines. A subclass has a `name` and the method `matrix`.
+    """A local protocol defined by a matrix. A subclass has a `name` and the method `matrix`.
 
     @register
     class FairCoin(MatrixProtocol):
@@ -391,7 +403,7 @@ class MatrixProtocol(Protocol):
     def matrix(self) -> Matrix:
         """The matrix of probabilities: a row for each value, and a column for each message.
 
-        It has `self.task.domain` rows and should keep `self.budget.epsilon`. Its numbers are
+        It has `self.task.domain` rows and should satisfy `self.budget`. Its numbers are
         fractions or floats, or whole numbers with the same sum in all rows.
         """
 
@@ -400,13 +412,13 @@ class MatrixProtocol(Protocol):
         """Draws a message from the row of a person's value."""
         laws = laws_of(self.matrix(), self.task.domain)
         shares = [Fraction(0), *_SHARES]
-        for aim in (Budget(self.budget.epsilon), self.budget):  # pure privacy, if it is nearly kept
+        for aim in (Budget(self.budget.epsilon), self.budget):  # try pure privacy first
             if rounded(laws, shares[0]).keeps(aim) or rounded(laws, shares[-1]).keeps(aim):
                 tried = (rounded(laws, share) for share in shares)
                 return next(randomizer for randomizer in tried if randomizer.keeps(aim))
         raise Infeasible(
-            f"the matrix of {self.name} does not keep epsilon={short(self.budget.epsilon)}, "
-            f"delta={short(self.budget.delta)}: its largest ratio is "
+            f"the matrix of {self.name} does not satisfy epsilon={short(self.budget.epsilon)}, "
+            f"delta={short(self.budget.delta)}: the largest ratio of its probabilities is "
             f"e^{short(rounded(laws, shares[0]).local_epsilon)}"
         )
 
@@ -436,7 +448,7 @@ class MatrixProtocol(Protocol):
 
     @cached_property
     def guarantee(self) -> Guarantee:
-        """Pure privacy if the largest ratio allows it, else the exact δ at the budget's ε."""
+        """Pure privacy if the largest ratio allows it, otherwise the exact δ at the budget's ε."""
         if self.randomizer.keeps(Budget(self.budget.epsilon)):
             return promise_alone(self)
         delta = self.curve.delta(self.budget.epsilon)

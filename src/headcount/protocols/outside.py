@@ -1,12 +1,12 @@
-"""Registered protocols that are not Headcount's own. Their classes are checked and kept here.
+"""Registered protocols that are not Headcount's own. This module checks and stores their classes.
 
-Installed packages name their classes in the entry points of the group `headcount.protocols`:
+Installed packages list their classes as entry points in the group `headcount.protocols`:
 
     [project.entry-points."headcount.protocols"]
     my-protocol = "my_package.my_module:MyProtocol"
 
-These classes are loaded once, when somebody first asks for them. A class that cannot be loaded is
-left out, and a line of the log names its package.
+These classes are loaded once, when a caller first asks for them. A class that cannot be loaded is
+left out, and a log message names its package.
 """
 
 import inspect
@@ -32,19 +32,19 @@ def is_name(text: str) -> bool:
 
 
 class _Thread(threading.local):
-    """Whether this thread is loading packages. Their code may itself ask for names."""
+    """Says whether this thread is loading packages, which may themselves ask for names."""
 
     loading = False
 
 
 class Outside:
-    """The registered classes, in their order. Reading needs no lock, adding a class does."""
+    """The registered classes, in order. Adding a class needs a lock, but reading needs none."""
 
     def __init__(self, reserved: Container[str]) -> None:
         self._reserved = reserved  # names that no class from outside may have
         self._classes: tuple[type[Protocol], ...] = ()
-        self._loaded = False  # whether the classes of installed packages are loaded
-        self._left_out: set[str] = set()  # what the log has named
+        self._loaded = False  # whether the classes of installed packages have been loaded
+        self._left_out: set[str] = set()  # what the log has already reported as left out
         self._thread = _Thread()
         self._make_lock()
         if hasattr(os, "register_at_fork"):
@@ -56,7 +56,8 @@ class Outside:
 
     def classes(self) -> tuple[type[Protocol], ...]:
         """All registered classes, including those of installed packages."""
-        # Threads that ask at the same time all load the packages, with the same result. None waits.
+        # If several threads ask at the same time, each of them loads the packages, with the same
+        # result. No thread waits.
         if not self._loaded and not self._thread.loading:
             self._thread.loading = True
             try:
@@ -67,11 +68,12 @@ class Outside:
         return self._classes
 
     def add(self, kind: type[Protocol]) -> None:
-        """Keep a class. Refuse it if another class has the same name and answers the same task."""
+        """Add a class. Refuse it if its name is reserved, or taken by a class for the same task."""
         _check(kind)
         if kind.name in self._reserved:
             raise InvalidParameter(
-                f"`name` must not be one of Headcount's own protocols, got {kind.name!r}"
+                "`name` must not be the name of one of Headcount's own protocols, "
+                f"got {kind.name!r}"
             )
         with self._lock:
             for other in self._classes:
@@ -79,8 +81,8 @@ class Outside:
                 same += [task for task in other.tasks if issubclass(task, kind.tasks)]
                 if other.name == kind.name and same and _place(other) != _place(kind):
                     raise InvalidParameter(
-                        f"`name` must be new, or be for tasks that {_place(other)} does not "
-                        f"answer, got {kind.name!r} for a {same[0].name} again"
+                        f"`name` must be new, or the class must answer other tasks than "
+                        f"{_place(other)}, got {kind.name!r} for a {same[0].name} again"
                     )
             known = tuple(
                 kind if _place(other) == _place(kind) else other for other in self._classes
@@ -88,7 +90,7 @@ class Outside:
             self._classes = known if kind in known else (*known, kind)
 
     def _load_packages(self) -> None:
-        from importlib.metadata import entry_points  # takes a while to load
+        from importlib.metadata import entry_points  # slow to import
 
         try:
             points = tuple(entry_points(group=GROUP))
@@ -103,7 +105,7 @@ class Outside:
                 self._leave_out(f"the protocol {point.name} of the package {package} is", error)
 
     def _leave_out(self, what: str, error: BaseException) -> None:
-        """Say once that something is left out, and why, in one line."""
+        """Log once, in one line, that something is left out, and why."""
         import logging
 
         if what not in self._left_out:
@@ -120,14 +122,15 @@ def _check(kind: type[Protocol]) -> None:
         )
     if missing := sorted(kind.__abstractmethods__):
         raise InvalidParameter(
-            f"a registered protocol must define {', '.join(missing)}, got {_place(kind)} without it"
+            f"a registered protocol must define {', '.join(missing)}, got {_place(kind)}, "
+            "which does not"
         )
     name, trust = getattr(kind, "name", None), getattr(kind, "trust", None)
     if not isinstance(trust, Trust):
         raise InvalidParameter(f"`trust` must be a Trust, got {checks.shown(trust)}")
     if not isinstance(name, str) or not is_name(name) or not name.startswith(f"{trust}."):
         raise InvalidParameter(
-            f"`name` must be the trust model, a dot and words with hyphens, like "
+            f"`name` must be the trust model, a dot and words joined by hyphens, like "
             f"{trust}.my-protocol, got {checks.shown(name)}"
         )
     tasks = getattr(kind, "tasks", None)
@@ -158,5 +161,5 @@ def _check_options(kind: type[Protocol]) -> None:
 
 
 def _place(kind: type[Protocol]) -> str:
-    """Where a class was defined. A class that is defined again in this place replaces it."""
+    """The place where a class is defined. A new class with the same place replaces the old one."""
     return f"{kind.__module__}.{kind.__qualname__}"

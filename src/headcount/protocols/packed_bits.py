@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-_PEOPLE = 1 << 14  # the number of people whose bits are set at a time
+_PEOPLE = 1 << 14  # the number of people whose bits are written at a time
 _BLOCKS = 64  # rows are added up in at least this many blocks
 _BYTES = 1 << 17  # the largest size of a block; the blocks in use then stay in the cache
 _FEW = 1 << 14  # blocks of at most this many bytes are added up bit by bit
@@ -19,12 +19,12 @@ def row_bytes(bits: int) -> int:
 
 
 def as_rows(payload: NDArray[np.uint8], bits: int) -> NDArray[np.uint8]:
-    """The messages as a table with one row of bytes per message, even if a row is one byte."""
+    """The messages as a table with one row of bytes per message, even if each row is one byte."""
     return np.ascontiguousarray(payload).reshape(-1, row_bytes(bits))
 
 
 def as_payload(rows: NDArray[np.uint8]) -> NDArray[np.uint8]:
-    """The rows as messages. A row of one byte is a number."""
+    """The rows as messages. A row of one byte becomes a number."""
     return rows if rows.shape[1] > 1 else rows[:, 0]
 
 
@@ -35,7 +35,7 @@ def message(bits: NDArray[Any]) -> int | tuple[int, ...]:
 
 
 def cleared(rows: NDArray[np.uint8], bits: int) -> NDArray[np.uint8]:
-    """The same rows, with zeros behind their last bit. The rows are changed in place."""
+    """The same rows, with zeros after their last bit. The rows are changed in place."""
     if bits % 8:
         rows[:, -1] &= np.uint8((1 << bits % 8) - 1)
     return rows
@@ -49,7 +49,7 @@ def put(rows: NDArray[np.uint8], positions: NDArray[Any], bits: NDArray[np.uint8
         at = np.arange(start, start + len(chunk)) * rows.shape[1] + (chunk >> 3)
         place = (chunk & 7).astype(np.uint8)
         old = flat[at]
-        # A bit is flipped if it differs from the new one.
+        # The old bit is flipped if it differs from the new bit.
         old ^= (((old >> place) ^ bits[start : start + _PEOPLE]) & 1) << place
         flat[at] = old
 
@@ -67,10 +67,10 @@ def row_sums(rows: NDArray[np.uint8]) -> NDArray[np.int32]:
 def column_sums(rows: NDArray[np.uint8], bits: int) -> NDArray[np.int64]:
     """For each bit, the number of rows in which it is set.
 
-    The method is carry-save addition. A digit is a block of rows whose bits all count with the same
-    weight, a power of two. Bitwise operations replace three digits of one weight by one digit of
-    that weight and one of twice the weight. In the end there are at most two digits of each weight.
-    Their blocks are then halved and added up in the same way.
+    The method is carry-save addition. A digit is a block of rows whose bits all have the same
+    weight, a power of two. Bitwise operations replace three digits of one weight with one digit of
+    that weight and one digit of twice the weight. In the end, there are at most two digits of each
+    weight. These blocks are then cut in half, and the halves are added up in the same way.
     """
     width = rows.shape[1]
     blocks = max(_BLOCKS, -(-len(rows) * width // _BYTES))
@@ -87,7 +87,8 @@ def column_sums(rows: NDArray[np.uint8], bits: int) -> NDArray[np.int64]:
             for digit in alike:
                 _add(halved, digit[:block], place)
                 _add(halved, digit[block : 2 * block], place)
-                total += _sum(digit[2 * block :]) << place  # one row, if their number was odd
+                # If the number of rows is odd, one row is left.
+                total += _sum(digit[2 * block :]) << place
         digits = halved
     for place, alike in enumerate(digits):
         for digit in alike:
@@ -96,7 +97,7 @@ def column_sums(rows: NDArray[np.uint8], bits: int) -> NDArray[np.int64]:
 
 
 def _add(digits: list[list[NDArray[np.uint8]]], digit: NDArray[np.uint8], place: int) -> None:
-    """Add a digit of weight 2^place to the others, and carry."""
+    """Add a digit of weight 2^place to `digits`, with carries."""
     while len(digits) <= place:
         digits.append([])
     while len(digits[place]) == 2:
@@ -104,7 +105,7 @@ def _add(digits: list[list[NDArray[np.uint8]]], digit: NDArray[np.uint8], place:
         differ = one ^ other
         carry = one ^ digit
         carry &= differ
-        carry ^= one  # now the majority of the three bits
+        carry ^= one  # now `carry` is the majority of the three bits
         differ ^= digit
         digits[place] = [differ]
         digit, place = carry, place + 1
@@ -114,7 +115,7 @@ def _add(digits: list[list[NDArray[np.uint8]]], digit: NDArray[np.uint8], place:
 
 
 def _sum(rows: NDArray[np.uint8]) -> NDArray[np.int64]:
-    """The same as `column_sums`, computed bit by bit. It is meant for few rows."""
+    """The same sums as in `column_sums`, computed bit by bit. This is meant for few rows."""
     total = np.zeros(8 * rows.shape[1], dtype=np.int64)
     for start in range(0, len(rows), 255):  # the sum of 255 bits fits into a byte
         bits = np.unpackbits(rows[start : start + 255], axis=1, bitorder="little")

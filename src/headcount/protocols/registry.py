@@ -1,13 +1,15 @@
-"""All protocols by their stable names. Each has one line, and is loaded when it is used.
+"""The registry of all protocols, by their stable names. A protocol is loaded when it is used.
 
-Other protocols come from outside. A program gives its own class to `register`. An installed package
-names its classes in the entry points of the group `headcount.protocols`. These are loaded when
-somebody asks for all names, or for a name that is not one of Headcount's own. Headcount's own names
-always stand for its own classes, because some proven bounds apply to a protocol by its name.
+Protocols can also come from outside Headcount. A program passes its own class to `register`. An
+installed package lists its classes as entry points in the group `headcount.protocols`. The classes
+of installed packages are loaded when a caller asks for all names, or for a name that is not one of
+Headcount's own. Headcount's own names always refer to its own classes, because some proven bounds
+apply to a protocol by its name.
 """
 
 from collections.abc import Iterable
 from difflib import get_close_matches
+from functools import cache
 from importlib import import_module
 from typing import Any, TypeVar
 
@@ -19,12 +21,14 @@ from headcount.core.task import Task
 from headcount.protocols.outside import Outside, is_name
 
 Kind = TypeVar("Kind", bound=Protocol)
-# Each name stands for one class, or for several classes that answer different tasks.
+# Each name refers to one class, or to several classes that answer different tasks.
 _CLASSES = {
     "central.geometric": "central.geometric:Geometric central.histogram:GeometricHistogram "
-    "central.density:GeometricDensity",
+    "central.density:GeometricDensity central.boxes:GeometricBoxes",
     "central.laplace": "central.laplace:Laplace central.laplace:LaplaceHistogram "
     "central.density:LaplaceDensity",
+    "central.sum-zero": "central.sum_zero:SumZeroHistogram central.density:SumZeroDensity",
+    "central.cube": "central.cube:Cube",
     "central.fitted-table": "central.fitted_table:FittedTable",
     "central.margins": "central.margins:CentralMargins",
     "central.summed-cells": "central.margins:SummedCells",
@@ -66,25 +70,25 @@ _outside = Outside(reserved=_CLASSES)
 
 
 def register(kind: type[Kind]) -> type[Kind]:
-    """Make a protocol of your own known by its name. `register` can be used as a decorator.
+    """Register your own protocol under its name. `register` can be used as a decorator.
 
     Plans, comparisons, estimates, audits and amplification then find the protocol like any other.
     The class extends `Protocol`, and its `name` begins with its trust model, as in
     "local.my-protocol". Several classes may share a name if they answer different tasks.
-    Registering a class again changes nothing. If a class is defined again, as in a notebook, it
-    replaces the old one.
+    Registering a class again changes nothing. If a class is defined again, as in a notebook, the
+    new definition replaces the old one.
     """
     _outside.add(kind)
     return kind
 
 
 def is_outside(name: object) -> bool:
-    """Whether `name` has the form of a protocol's name and is not one of Headcount's own."""
+    """Whether `name` has the form of a protocol's name and is not one of Headcount's own names."""
     return isinstance(name, str) and is_name(name) and name not in _CLASSES
 
 
 def protocol_class(name: str, task: Task | None = None) -> type[Protocol]:
-    """The class with this name. If there are several, the one that answers the task."""
+    """The class with this name. If several classes have the name, the one for this task."""
     classes = _classes(name)
     fitting = (kind for kind in classes if task is not None and kind.answers(task))
     return next(fitting, classes[0])
@@ -92,10 +96,7 @@ def protocol_class(name: str, task: Task | None = None) -> type[Protocol]:
 
 def _classes(name: str) -> list[type[Protocol]]:
     if isinstance(name, str) and name in _CLASSES:
-        places = (place.split(":") for place in _CLASSES[name].split())
-        return [
-            getattr(import_module(f"headcount.protocols.{file}"), noun) for file, noun in places
-        ]
+        return _own_classes(name)
     known = _outside.classes() if isinstance(name, str) else ()
     classes = [kind for kind in known if kind.name == name]
     if not classes:
@@ -106,25 +107,31 @@ def _classes(name: str) -> list[type[Protocol]]:
     return classes
 
 
+@cache
+def _own_classes(name: str) -> list[type[Protocol]]:
+    places = (place.split(":") for place in _CLASSES[name].split())
+    return [getattr(import_module(f"headcount.protocols.{file}"), noun) for file, noun in places]
+
+
 def likely_name(wrong: object) -> str:
-    """A hint at the protocol whose name is most similar. Empty if no name is similar."""
+    """A hint that suggests the most similar protocol name. It is empty if no name is similar."""
     known = protocol_names()
     near = get_close_matches(wrong[:100], known, n=1) if isinstance(wrong, str) else []
     return f"did you mean {near[0]}?" if near else ""
 
 
 def protocol_names(task: Task | None = None, trust: Trust | None = None) -> list[str]:
-    """The names of all protocols, or only of those for a task or a trust model."""
+    """The names of all protocols, or only of the protocols for a task or a trust model."""
     return own_names(task, trust) + outside_names(task, trust)
 
 
 def own_names(task: Task | None = None, trust: Trust | None = None) -> list[str]:
-    """The names of Headcount's own protocols. This loads no other packages."""
+    """The names of Headcount's own protocols. This function loads no other packages."""
     return _chosen(_CLASSES, task, trust)
 
 
 def outside_names(task: Task | None = None, trust: Trust | None = None) -> list[str]:
-    """The names of protocols from outside, in the order in which they were registered."""
+    """The names of protocols from outside Headcount, in the order of their registration."""
     return _chosen(dict.fromkeys(kind.name for kind in _outside.classes()), task, trust)
 
 
@@ -142,11 +149,11 @@ def _chosen(names: Iterable[str], task: Task | None, trust: Trust | None) -> lis
 
 
 def protocol(name: str, task: Task, budget: Budget, crowd: Crowd, /, **options: Any) -> Protocol:
-    """A protocol by its name, calibrated for a task, a budget and a crowd.
+    """The protocol with this name, calibrated for a task, a budget and a crowd.
 
-    `options` are given by name, such as `calibration="paper"`. `protocol_names()` lists all names,
-    and the module of a protocol's class explains the protocol. Raises `Infeasible` if the protocol
-    cannot keep the budget.
+    Pass options as keyword arguments, such as `calibration="paper"`. `protocol_names()` lists all
+    names, and the docstring of a protocol's module explains the protocol. Raises `Infeasible` if
+    the protocol cannot satisfy the budget.
 
         p = protocol("shuffle.zero-exact", Count(), Budget(1, 1e-6), Crowd(100_000))
         p.parameters, p.guarantee, p.standard_error(), run(p, values).interval(0.95)
@@ -158,5 +165,5 @@ def protocol(name: str, task: Task, budget: Budget, crowd: Crowd, /, **options: 
     for option in options:
         if option not in option_names(chosen):
             known = ", ".join(option_names(chosen))
-            raise UnknownName(f"{name} takes the options {known}, got {option!r}")
+            raise UnknownName(f"{name} takes the options {known}, but got {option!r}")
     return chosen(task, budget, crowd, **options)

@@ -1,6 +1,6 @@
 """Randomized responses with exact probabilities.
 
-Probabilities are multiples of 2^−64, rounded so that the privacy loss never exceeds the budget.
+Probabilities are multiples of 2^−64. They are rounded so that the privacy loss is at most ε.
 """
 
 import math
@@ -32,11 +32,12 @@ def share_weight(part: int, truths: int, lies: int, epsilon: float) -> int:
     """The weight ⌈2^64·part/(truths·e^ε + lies)⌉.
 
     There are `truths` outcomes that are each e^ε times as likely as each of the `lies` outcomes.
-    The weight, over 2^64, is the probability of `part` outcomes that are as likely as a lie.
+    The weight divided by 2^64 is the total probability of `part` outcomes that are each as likely
+    as one of the `lies` outcomes.
     """
     with localcontext() as context:
         context.prec = 60
-        # The number is below 10^20 and has 60 digits, so 10^−30 exceeds all rounding errors.
+        # The result is below 10^20 and has 60 digits, so 10^−30 exceeds all rounding errors.
         exact = Decimal(WHOLE) * part / (truths * Decimal(epsilon).exp() + lies)
         return int((exact + Decimal("1e-30")).to_integral_value(ROUND_CEILING))
 
@@ -51,14 +52,14 @@ def respond(
 ) -> NDArray[np.unsignedinteger]:
     """Responses to values below `among`. Each lie has the probability weight/2^64.
 
-    With probability among·weight/2^64 a response is a uniform number, and otherwise the truth.
+    With probability among·weight/2^64 a response is a uniform number. Otherwise it is the truth.
     """
     dtype = np.min_scalar_type(among - 1)
     blind = bernoulli(source, len(values), among * weight).view(np.bool_)
     if 4 * among * weight > WHOLE:  # if many lie, drawing a number for everybody is faster
         reports = uniform(source, len(values), among, dtype.type)
-        # A mask of all ones for people who tell the truth, and zero for others. It is faster than
-        # np.where.
+        # The mask is all ones for people who tell the truth, and zero for others. A mask is faster
+        # than np.where.
         honest = blind.astype(dtype) - dtype.type(1)
         honest &= reports ^ values.astype(dtype, copy=False)
         reports ^= honest
@@ -70,10 +71,11 @@ def respond(
 
 
 def responded(counts: NDArray[np.int64], lie: Fraction, source: Source) -> NDArray[np.int64]:
-    """How many responses name each value, if counts[v] people hold value v and each lie has the
-    probability `lie`.
+    """How many responses name each value.
+
+    counts[v] people hold the value v, and each lie has the probability `lie`.
     """
-    # With this probability a response is a uniform value, and otherwise the truth.
+    # With probability `share` a response is a uniform value. Otherwise it is the truth.
     share = len(counts) * lie
     blind = [int(binomial(source, n, share)[0]) for n in counts.tolist()]
     return counts - blind + multinomial(source, sum(blind), [1] * len(counts))
@@ -81,7 +83,7 @@ def responded(counts: NDArray[np.int64], lie: Fraction, source: Source) -> NDArr
 
 @dataclass(frozen=True)
 class KAryRandomizer(Randomizer):
-    """Sends a person's bucket, or each of the others with probability t/2^64."""
+    """Sends a person's bucket, or each other bucket with probability t/2^64."""
 
     buckets: int
     weight: int  # t

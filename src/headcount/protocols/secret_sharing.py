@@ -1,26 +1,29 @@
-"""Secrets that people divide into shares, which all protocols of split and mix use.
+"""Secret sharing for all split-and-mix protocols: people divide their secrets into shares.
 
 Notation    A secret is a number modulo q = 2^b, or a vector of d such numbers. So secrets form a
             group of Q elements, with Q = q or Q = q^d. h people are honest, and each of them sends
             m shares.
 Randomizer  Send m elements of the group that add up to the secret and are otherwise uniform. The
-            secret is what the person holds, plus a share Z1 − Z2 of geometric noise for each
-            number, Z1, Z2 ~ NB(1/h, e^−rate).
-Analyzer    The sum of all messages modulo q, read as numbers between about −q/2 + s/2 and
-            q/2 + s/2, where s is the largest true sum.
+            secret is the person's value plus, for each number, a share Z1 − Z2 of geometric noise,
+            where Z1, Z2 ~ NB(1/h, e^−rate). NB is the negative binomial law (see
+            `geometric_error`).
+Analyzer    Add up all messages modulo q. Read each total as a number between about −q/2 + s/2 and
+            q/2 + s/2, where s is the largest possible sum without noise.
 Privacy     If m ≥ 2 + (2σ + log2 Q)/(log2 h − log2 e) and h ≥ 19, the messages of the honest people
             are within total variation 2^−σ of messages that depend only on the sum of their
-            secrets. Balle, Bell, Gascón and Nissim (2020) prove this for numbers modulo q. (A
-            variant with 1 instead of 2 is wrong, as tests show.) It holds for every group, since
-            the following proof needs nothing but Q. Suppose that share j of everybody is mixed only
-            with the other shares j, which shows more. Compare the view with uniform messages of the
-            same sum. Their χ² divergence is at most E[Q^{C−1}] − 1, where C is the number of orbits
-            of m − 1 random permutations of h people: two ways to mix agree on a view if the shares
-            add up on each of C components of a graph. And E[Q^C] is the sum of 1/M^{m−2} over all
-            multinomial coefficients M = h!/(h_1!⋯h_Q!). Q of them are 1, and the others add
-            less than Q²(e/h)^{m−2} = Q·2^{−2σ}. Tests compute these sums.
-Error       The sum of all noise is geometric noise, as in central trust. The sum with noise exceeds
-            the range of q with probability below 2^−99.
+            secrets. Balle, Bell, Gascón and Nissim (2020) prove this for numbers modulo q. (The
+            same bound with 1 + … instead of 2 + … is wrong, as tests show.) The bound holds for
+            every group, because the following proof depends on the group only through Q. Suppose
+            that, for each j, the j-th shares of all people are mixed only with each other. This
+            reveals more. The view is the list of all messages after mixing. Compare it with uniform
+            messages of the same sum. The χ² divergence is at most E[Q^{C−1}] − 1, where C is the
+            number of orbits of m − 1 random permutations of h people. The reason is that two ways
+            of mixing agree on a view if the shares add up correctly on each of the C orbits. E[Q^C]
+            is the sum of 1/M^{m−2} over all multinomial coefficients M = h!/(h_1!⋯h_Q!). Q of these
+            coefficients are 1, and the others contribute less than Q²(e/h)^{m−2} = Q·2^{−2σ}. Tests
+            compute these sums.
+Error       The sum of all noise is geometric noise, as in central trust. The probability that the
+            noisy sum leaves the range of the analyzer is below 2^−99.
 """
 
 import math
@@ -51,9 +54,9 @@ from headcount.protocols.levels import NoisySum
 from headcount.randomness.shares import LEAST_GAMMA, NegativeBinomialShare
 from headcount.randomness.totals import long_negative_binomial
 
-LEAST_SHARERS = 19  # the smallest number h of people for which the theorem is stated
+LEAST_SHARERS = 19  # the smallest number h of honest people for which the theorem holds
 MOST_MODULUS = 2**63
-RARE_BITS = 100  # the sum leaves the range of q on either side with probability below 2^−100
+RARE_BITS = 100  # the sum leaves the range on each side with probability below 2^−100
 _CHUNK = 1 << 18  # the number of bytes of shares that are made at a time
 
 
@@ -65,8 +68,8 @@ def split(
 ) -> NDArray[np.unsignedinteger]:
     """The shares of each secret. Entry (i, j) is share j of person i, a number or a vector.
 
-    Secrets are numbers modulo 2^64, which q divides. Converting to a smaller type keeps the low
-    bits, which are enough.
+    Secrets are numbers modulo 2^64. Converting them to a smaller type keeps their low bits, which
+    are enough, because q divides 2^64.
     """
     users, width = len(secrets), math.prod(secrets.shape[1:])
     dtype = np.min_scalar_type(modulus - 1)
@@ -96,22 +99,22 @@ def add_noise(
 
 
 def read(totals: NDArray[np.int64], modulus: int, most: int) -> NDArray[np.int64]:
-    """The sums that the totals modulo q stand for, if true sums are between 0 and `most`.
+    """The sums that the totals modulo q represent, if sums without noise are from 0 to `most`.
 
-    Modulo q, the impossible sums lie between the largest and the smallest possible sum. A total
-    above their middle stands for a negative sum.
+    Totals between `most` and q occur only because of noise. A total above the middle of this gap
+    represents a negative sum.
     """
-    half = modulus // 2  # q itself may be 2^63, which is too large for the type
+    half = modulus // 2  # q itself may be 2^63, which is too large for an int64
     return np.where(totals > (most + modulus) // 2, totals - half - half, totals)
 
 
 def modulus_for(room: int) -> int:
-    """The smallest power of two with room for at least twice this number of sums."""
+    """The smallest power of two that is at least twice `room`, the number of different sums."""
     return 1 << (2 * room - 1).bit_length()
 
 
 def shares_needed(honest: int, group_bits: float, sigma: float) -> int:
-    """The smallest m for which secrets of the same sum have views within total variation 2^−σ.
+    """The smallest m for which messages depend only on the sum, up to total variation 2^−σ.
 
     `group_bits` is log2 Q.
     """
@@ -120,12 +123,12 @@ def shares_needed(honest: int, group_bits: float, sigma: float) -> int:
 
 
 def security(honest: int, group_bits: float, shares: int) -> float:
-    """The largest σ for this number of shares."""
+    """The largest σ that the theorem gives for this number of shares."""
     gained = math.log2(honest) - math.log2(math.e)
     return ((shares - 2) * gained - group_bits) / 2 * (1 - 16 * ROUNDING)
 
 
-# The roles of a sum of levels -------------------------------------------------------------------
+# Randomizer and analyzer for a sum of levels --------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -153,12 +156,12 @@ class ShareRandomizer(Randomizer):
         return Messages(payload.reshape(-1), len(secrets), counts)
 
     def law(self, value: int) -> BundleLaw | None:
-        return None  # shares are too many to list
+        return None  # there are too many possible shares to list
 
 
 @dataclass(frozen=True)
 class SharedSum(NoisySum):
-    """Adds up all shares modulo q. The result is the sum of all levels and of all noise."""
+    """Adds up all shares modulo q. The result is the sum of all levels plus all noise."""
 
     modulus: int  # q
 
@@ -176,7 +179,7 @@ class SharedSum(NoisySum):
         return int(read(tally.counts, self.modulus, tally.users * self.grid.levels)[0])
 
     def shifts(self, users: int, alphabet: Alphabet) -> Shifts:
-        # One share changes the sum to any number modulo q.
+        # One share can change the sum to any number modulo q.
         most = (users * self.grid.levels + self.modulus) // 2
         nothing = self.grid.task.answer(Holding(np.array([self.grid.task.low]), np.array([users])))
         least, largest = (
@@ -186,29 +189,30 @@ class SharedSum(NoisySum):
         return replace(self.level_shifts(users, 0, 0), answers=(least, largest))
 
 
-# Sums of the noise of many people --------------------------------------------------------------
+# The noise of many people ---------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
 class SharedNoise:
-    """The noise of each number, in shares of `honest` people."""
+    """The noise on each number, divided into shares for `honest` people."""
 
     rate: Fraction
     honest: int  # h
 
     def room(self, users: int, levels: int) -> int:
-        """The number of different sums of this many people for which the modulus must have room.
+        """The number of different noisy sums of `users` people that the modulus must represent.
 
-        A person adds 0, …, `levels`. The sum ΣZ1 exceeds the reach z with probability below 2^−100,
-        and so does ΣZ2. The reason is that E[a^{−Z/2}] = (1 + √a)^t ≤ 2^t for Z ~ NB(t, a), so
-        P(Z > z) ≤ 2^t·a^{z/2}.
+        Each person adds between 0 and `levels`. Let z be the `reach` of the noise. ΣZ1 exceeds z
+        with probability below 2^−100, and so does ΣZ2. The reason is that
+        E[a^{−Z/2}] = (1 + √a)^t ≤ 2^t for Z ~ NB(t, a), so P(Z > z) ≤ 2^t·a^{z/2}. Here t is
+        `users`/`honest` and a is e^−rate.
         """
         times = users / self.honest
         reach = math.ceil(2 * math.log(2) * (RARE_BITS + times) / float(self.rate)) + 1
         return users * levels + 2 * reach + 1
 
     def most_users(self, levels: int, modulus: int) -> int:
-        """The largest crowd for whose sums the modulus has room."""
+        """The largest number of people whose noisy sums the modulus can represent."""
         few, many = 1, MOST_USERS + 1
         while many - few > 1:
             middle = (few + many) // 2
@@ -217,7 +221,7 @@ class SharedNoise:
         return few
 
     def totals(self, users: int, source: Source, count: int = 1) -> NDArray[np.int64]:
-        """All people's noise on each of `count` numbers."""
+        """The noise of all people together on each of `count` numbers."""
         times = Fraction(users, self.honest)
         plus, minus = (long_negative_binomial(source, times, self.rate, count) for _ in range(2))
         return plus - minus
@@ -231,7 +235,7 @@ class SharedNoise:
 
 @dataclass(frozen=True)
 class SecretSharing(Protocol):
-    """The number of shares and the privacy, for one or more sums of levels 0, …, L."""
+    """A protocol that computes one or more sums of levels 0, …, L from shares."""
 
     trust = Trust.SHUFFLE
 
@@ -248,17 +252,17 @@ class SecretSharing(Protocol):
     @property
     @abstractmethod
     def numbers(self) -> int:
-        """The number d of numbers that are shared together."""
+        """The number d of numbers in one secret."""
 
     @property
     @abstractmethod
     def changed(self) -> int:
-        """How many sums change if one value is replaced."""
+        """The number of sums that change if one value is replaced."""
 
     @property
     @abstractmethod
     def changed_secrets(self) -> int:
-        """How many secrets of a person, each with its own shares, these sums belong to."""
+        """The number of a person's secrets to which the changed sums belong."""
 
     @property
     @abstractmethod
@@ -283,15 +287,15 @@ class SecretSharing(Protocol):
     @cached_property
     def shares(self) -> int:
         """The number m of shares of each secret."""
-        bits = self._group_bits  # this refuses what is not feasible
-        # (1 + e^ε)·2^−σ for each secret is δ, except for the part that is reserved for the tables.
+        bits = self._group_bits  # raises `Infeasible` if there is no modulus
+        # Each changed secret costs (1 + e^ε)·2^−σ of δ. A part of δ is reserved for rounded tables.
         allowed = self.budget.delta * (1 - RESERVED) / self.changed_secrets
         sigma = math.log2(1 + math.exp(self.budget.epsilon)) - math.log2(allowed)
         return shares_needed(self.crowd.honest, bits, sigma)
 
     @property
     def sigma(self) -> float:
-        """The security σ of the shares of one secret."""
+        """The security parameter σ of the shares of one secret."""
         return security(self.crowd.honest, self._group_bits, self.shares)
 
     @cached_property
@@ -325,7 +329,7 @@ class SecretSharing(Protocol):
     def _check_feasible(self) -> None:
         if not self.budget.delta:
             raise Infeasible(
-                f"{self.name} needs delta above 0: with a small probability shares reveal a value",
+                f"{self.name} needs delta above 0: with a small probability, shares reveal a value",
                 nearest={"delta": 1e-9},
             )
         if self.crowd.honest < LEAST_SHARERS:
@@ -335,7 +339,7 @@ class SecretSharing(Protocol):
                 nearest={"honest": LEAST_SHARERS},
             )
         if self.rate < LEAST_GAMMA:
-            raise self._too_little_noise()
+            raise self._too_small_rate()
         if 2 * self._room > MOST_MODULUS:
             raise Infeasible(
                 f"{self.name} needs a modulus above 2^63 for {self.crowd.users} people, "
@@ -343,5 +347,5 @@ class SecretSharing(Protocol):
             )
 
     @abstractmethod
-    def _too_little_noise(self) -> Infeasible:
-        """The error if the rate is below `LEAST_GAMMA`."""
+    def _too_small_rate(self) -> Infeasible:
+        """The exception to raise if the rate is below `LEAST_GAMMA`."""

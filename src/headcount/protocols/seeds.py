@@ -1,12 +1,12 @@
-"""Public hashes that are derived from short seeds, so that nobody can choose them.
+"""Public hashes that are derived from short seeds, so that nobody can choose a hash directly.
 
 Notation    A seed is a number below 2^64. Its *words* are two numbers u and v below 2^64.
 Function    The block function of ChaCha (RFC 8439) with 8 rounds instead of 20. The first two of
-            its eight words of key are the low and the high half of the seed. The other words of
-            key, the counter and the nonce are 0. u and v are the first and the second 64 bits of
-            the block, little-endian.
-Purpose     The function cannot be inverted: the block is added to its input at the end. Whoever
-            wants a hash with some property has to try seeds.
+            its eight key words are the low and the high half of the seed. The other key words, the
+            counter and the nonce are 0. u and v are the first and the second 64 bits of the block,
+            in little-endian order.
+Purpose     The function cannot be inverted, because its input is added to the block at the end.
+            Anyone who wants a hash with some property has to try seeds.
 """
 
 import numpy as np
@@ -18,12 +18,13 @@ _CHUNK = 1 << 12  # the blocks of this many seeds are computed at a time, to sta
 
 
 def chacha(state: NDArray[np.uint32], rounds: int) -> NDArray[np.uint32]:
-    """The blocks of ChaCha for these states. A state is four rows of four words, and the last axis
-    has the states.
+    """The ChaCha blocks for these states.
+
+    A state has four rows of four words. The last axis of `state` runs over the states.
     """
     a, b, c, d = (row.copy() for row in state)
     for number in range(rounds):
-        # Odd rounds mix diagonals: rows are moved so that these become columns.
+        # Odd rounds mix diagonals: rows are rotated so that diagonals become columns.
         if number % 2:
             b, c, d = (np.roll(row, -by, axis=0) for by, row in enumerate((b, c, d), 1))
         for one, other, left, by in ((a, b, d, 16), (c, d, b, 12), (a, b, d, 8), (c, d, b, 7)):

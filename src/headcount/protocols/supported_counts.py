@@ -5,16 +5,20 @@ The coverage of an interval is at least the stated confidence.
 Notation    c ∈ {0, …, n} is the count. A report supports the count with probability p if its owner
             is counted, and with probability q < p otherwise. N ~ Bin(c, p) + Bin(n−c, q) is the
             number of supporting reports, and m is its observed value. 1 − α is the confidence.
-Interval    All c with P(N ≥ m) > αu(c) and P(N ≤ m) > α(1−u(c)). So each c is missed with
-            probability α at most. As c grows, P(N ≥ m) grows and u falls. So the first condition
-            holds from some c on, and the second holds up to some c.
-Shares      u(c) divides α between the two sides, as for a normal estimate (Feldman, Cousins 1998).
-            It is ½ far from both bounds, 1 at c = 0 and 0 at c = n, where the estimate can err on
-            one side only. For a count that is μ < z standard deviations from 0, the interval covers
-            estimates up to b deviations above it and (μ²+b²)/2μ below it, where
-            Φ(−b) + Φ(−(μ²+b²)/2μ) = α. Then u is the first term's share of α.
-Speed       The ends of the interval rise with m. If the deviation of N is in the hundreds, the ends
-            are computed for some m only and rounded outwards, by a small part of a deviation.
+Interval    The interval contains all c with P(N ≥ m) > αu(c) and P(N ≤ m) > α(1−u(c)), where u(c)
+            is a number from 0 to 1 (see Shares below). So it misses the true count with probability
+            at most α. As c grows, P(N ≥ m) grows and u falls. So the first condition holds from
+            some c on, and the second condition holds up to some c.
+Shares      u(c) divides α between the two sides in the same way as for a normal estimate (Feldman,
+            Cousins 1998). It is ½ if c is far from the bounds 0 and n. It is 1 at c = 0 and 0 at
+            c = n, where the estimate can err on one side only. Let Φ be the normal distribution
+            function, and Φ(−z) = α/2. For a count that is μ < z standard deviations above 0, find b
+            with Φ(−b) + Φ(−(μ²+b²)/2μ) = α. The interval then contains the count if the estimate is
+            at most b standard deviations above it and at most (μ²+b²)/2μ standard deviations below
+            it. So u = Φ(−b)/α.
+Speed       The ends of the interval rise with m. If the standard deviation of N is in the hundreds,
+            the ends are computed only for some m. They are rounded outward, by a small fraction of
+            a standard deviation.
 """
 
 from dataclasses import dataclass
@@ -28,7 +32,7 @@ from scipy import special
 from headcount.accounting.two_binomials import Reals, TwoBinomials
 
 Integers = NDArray[np.int64]
-_FINE = 128  # the ends are computed to at least this fraction of a standard deviation
+_FINE = 128  # the ends are accurate to a standard deviation divided by this number
 _STEPS = 512  # the number of steps in the table of u
 _HALVINGS = 40
 _PATIENCE = 4  # every fourth step is a bisection
@@ -37,11 +41,11 @@ _PATIENCE = 4  # every fourth step is a bisection
 def supported_counts(
     users: int, own: Fraction, other: Fraction, reports: Integers, confidence: float
 ) -> tuple[Integers, Integers]:
-    """The smallest and the largest c of the interval, for each number of reports."""
+    """The smallest and the largest c of the interval, for each number of supporting reports."""
     success, failure = (float(own), float(other)), (float(1 - own), float(1 - other))
     law = _Support(users, success, failure, float(own - other))
-    # The number of people who are not counted is a count too. Exactly the reports that do not
-    # support the first count support the second.
+    # The number of people who are not counted is a second count. A report supports the second
+    # count if and only if it does not support the first.
     turned = _Support(users, failure[::-1], success[::-1], law.slope)
     wrong = 1 - confidence
     step = law.step(reports)
@@ -52,9 +56,9 @@ def supported_counts(
 
 @dataclass(frozen=True)
 class _Support:
-    """The probabilities that a report supports a count, and that it does not.
+    """The probabilities that a report supports a count (`success`) or does not (`failure`).
 
-    The first number of each pair is for people in the count, the second for all others.
+    The first number of each pair is for people who are counted, and the second for all others.
     """
 
     users: int
@@ -78,7 +82,7 @@ class _Support:
         return deviation
 
     def step(self, reports: Integers) -> Integers:
-        """The distance between the m for which ends are computed. It is a power of two."""
+        """The distance between the values of m for which ends are computed, a power of two."""
         grain = self._deviation(self._likely(reports)) * self.slope / _FINE
         return np.exp2(np.floor(np.log2(np.maximum(grain, 1.0)))).astype(np.int64)
 
@@ -94,7 +98,7 @@ class _Support:
         """The smallest c with P(N ≥ m) > αu(c), or a slightly smaller number."""
         seen, where = np.unique(reports, return_inverse=True)
         likely = self._likely(seen)
-        # `low` never fulfills the condition. `high` always does, at the start because u(n) = 0.
+        # The condition never holds at `low` and always holds at `high`. It holds at n, where u = 0.
         low, high = np.full(len(seen), -1), np.full(len(seen), self.users)
         fine = np.maximum(self._deviation(likely) / _FINE, 1.0)
         guess = likely + special.ndtri(wrong / 2) * self._deviation(likely)
@@ -107,7 +111,7 @@ class _Support:
             tail = self._law(tried).at_least(seen[at].astype(np.float64), wrong)
             enough = tail > wanted
             low[at], high[at] = np.where(enough, low[at], tried), np.where(enough, tried, high[at])
-            # The next guess treats N as normal. It goes a little too far, to enclose the end.
+            # The next guess treats N as normal. It overshoots a little, to bracket the end.
             gap = special.ndtri(np.maximum(tail, 1e-300)) - special.ndtri(
                 np.maximum(wanted, 1e-300)
             )
@@ -119,7 +123,7 @@ class _Support:
 
 @lru_cache(maxsize=64)
 def _shares(wrong: float) -> tuple[Reals, Reals]:
-    """A table of u by the distance μ from a bound, which goes from 0 to z standard deviations."""
+    """A table of u as a function of μ, the distance from a bound, for μ from 0 to z."""
     z = -float(special.ndtri(wrong / 2))
     distance = np.linspace(0.0, z, _STEPS + 1)[1:]
     low, high = np.zeros(_STEPS), np.full(_STEPS, z)

@@ -1,6 +1,7 @@
-"""The error of noise that a shuffler adds in bits: N = Σ 2^j·(Z_j − T_j/2).
+"""The error of noise that a shuffler adds to each binary place: N = Σ 2^j·(Z_j − T_j/2).
 
-Z_j is truncated geometric on 0, …, T_j. With one place, the noise is Z_0 − T_0/2.
+Z_j is the noise of place j. Its law is truncated geometric on 0, …, T_j. If there is only one
+place, the error is Z_0 − T_0/2.
 """
 
 import math
@@ -14,13 +15,13 @@ from headcount.accounting.laws import ROUNDING
 from headcount.accounting.truncated_geometric import TruncatedGeometric
 from headcount.core.lattice import LatticeLaw
 
-_MOST_MASSES = 1 << 20  # a longer law is rounded to a coarser grid
-_TRANSFORMED = 1e-13  # exceeds the errors of Fourier transforms in a tail
+_MOST_MASSES = 1 << 20  # a law with more masses is rounded to a coarser grid
+_TRANSFORMED = 1e-13  # an upper bound on the error of a tail due to Fourier transforms
 
 
 @dataclass(frozen=True)
 class TruncatedError:
-    """The sum of 2^j times the centered noise of place j. Its law is symmetric."""
+    """The sum over all j of 2^j times the centered noise of place j. Its law is symmetric."""
 
     places: tuple[TruncatedGeometric, ...]
 
@@ -29,13 +30,13 @@ class TruncatedError:
         return math.sqrt(sum(4**j * law.variance for j, law in enumerate(self.places)))
 
     def tail(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
-        """P(error > z) for integers z, or a little more. P(error < −z) is the same."""
+        """An upper bound on P(error > z) = P(error < −z) for integers z."""
         step, tails = _tails(self.places)
         at = np.floor(values / step).astype(np.int64) + len(tails) // 2
         return tails[np.clip(at, 0, len(tails) - 1)]
 
     def margins(self, confidence: float) -> tuple[float, float]:
-        """The smallest multiple z ≥ 0 of the step with P(error > z) ≤ (1 − confidence)/2."""
+        """The smallest z ≥ 0 with P(error > z) ≤ (1 − confidence)/2, on the grid of `_tails`."""
         step, tails = _tails(self.places)
         beyond = tails[len(tails) // 2 :]  # P(error > 0), P(error > step), …
         half = (1 - confidence) / 2 * (1 + 1e-12)
@@ -51,9 +52,9 @@ class TruncatedError:
 
 @lru_cache(maxsize=64)
 def _tails(places: tuple[TruncatedGeometric, ...]) -> tuple[int, NDArray[np.float64]]:
-    """A step, and P(error ≥ i·step) for i = −r, …, r + 1. The last one is 0.
+    """A step, and P(error ≥ i·step) for i = −r, …, r + 1, where r·step is the largest error.
 
-    If the step is not 1, each error of the lower places counts as the next multiple of the step.
+    If the step is not 1, the error of the lower places is rounded up to a multiple of the step.
     """
     step, masses = 1, places[0].centered.mass
     for j, law in enumerate(places[1:], start=1):
@@ -76,11 +77,14 @@ def _convolved(one: NDArray[np.float64], other: NDArray[np.float64]) -> NDArray[
 
 
 def _coarser(masses: NDArray[np.float64]) -> NDArray[np.float64]:
-    """The masses at −r, …, r, with each odd place moved up by one, at half the places."""
+    """The masses at the even numbers, after the mass at each odd number moves up by one.
+
+    The entries of `masses` are the masses at −r, …, r.
+    """
     half = len(masses) // 2
     if half % 2:
         masses = np.concatenate([[0.0], masses, [0.0]])
-    # Now the outermost places are even. Each even place gets the mass of the place below it.
+    # Now the outermost numbers are even. Each even number gets the mass of the odd number below it.
     coarse = masses[::2].copy()
     coarse[1:] += masses[1::2]
     return coarse

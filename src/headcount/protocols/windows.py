@@ -1,4 +1,4 @@
-"""Windows of outputs around a level, which the piecewise and the hybrid mechanism share.
+"""Windows of outputs around a level, for the piecewise and the hybrid mechanism.
 
 See `local.piecewise-mean` for the notation, the law and the error.
 """
@@ -27,18 +27,20 @@ from headcount.protocols.responses import ratio_epsilon, share_weight
 from headcount.randomness.draws import WHOLE, bernoulli, uniform
 from headcount.randomness.totals import binomial, uniform_sum
 
-_LEAST_LEVELS = 2**7  # the smallest default; outputs then still fit into a byte
-_RESPONSE_TO_ROUNDING = 1000  # the smallest ratio of the two variances that the default accepts
+_LEAST_LEVELS = 2**7  # the smallest default number of levels; outputs still fit into a byte
+# With the default levels, the variance of responses is at least this many times that of rounding.
+_RESPONSE_TO_ROUNDING = 1000
 
 
 def paper_window(levels: int, epsilon: float) -> int:
+    """The window size that the paper of the piecewise mechanism recommends."""
     return max(1, round(levels * math.exp(-epsilon / 2)))
 
 
 def window_variances(
     levels: int, epsilon: float
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """β, and the variance for the levels 0 and L, for each window size from 1 to L."""
+    """The probability β and the variance for the levels 0 and L, for window sizes from 1 to L."""
     window = np.arange(1.0, levels + 1)
     outputs, gain = levels + window, window * math.expm1(epsilon)
     blind, seen = outputs / (outputs + gain), gain / (outputs + gain)
@@ -47,9 +49,9 @@ def window_variances(
 
 
 def enough_windows(task: Bounded, users: int, epsilon: float) -> int:
-    """Enough levels to make the variance of rounding negligible.
+    """A number of levels that makes the variance of rounding negligible, up to a maximum.
 
-    For whole numbers, there are no more levels than numbers in the range.
+    For whole numbers it is at most the span high − low, which makes every number a level.
     """
     most = min(MOST_RESPONSES, MOST_SUM // (2 * users))
     levels = _LEAST_LEVELS
@@ -95,9 +97,10 @@ class Windows:
     def ends(self) -> tuple[tuple[Fraction, ...], tuple[Fraction, ...]]:
         """The laws of the response for the levels 0 and L.
 
-        Each law has the probabilities of the window of 0, of the window of L, and of neither. Two
-        windows at a distance d differ in min(d, W) outputs each. All other outputs have the same
-        probability for both. So divergences grow with d, and they are largest for 0 and L.
+        Each law has three probabilities: of the window of level 0, of the window of level L, and of
+        all other outputs. If two levels are at a distance d, the window of each has min(d, W)
+        outputs that the other lacks. All other outputs have the same probability for both levels.
+        So divergences grow with d, and they are largest for the levels 0 and L.
         """
         other = self.blind * self.size / self.outputs
         own, neither = 1 - self.blind + other, self.blind - 2 * other
@@ -122,7 +125,7 @@ class Windows:
         return (self.outputs - 1) / float(1 - self.blind)
 
     def respond(self, levels: NDArray[np.integer], source: Source) -> NDArray[np.int64]:
-        """The outputs of people who have these levels."""
+        """Random outputs of people who have these levels."""
         blind = bernoulli(source, len(levels), self.weight).view(np.bool_)
         seeing, blinded = np.flatnonzero(~blind), np.flatnonzero(blind)
         out = levels.astype(np.int64)
@@ -136,7 +139,7 @@ class Windows:
         return Fraction(2 * outputs * WHOLE - apart, 2 * (WHOLE - self.weight))
 
     def simulate(self, held: Holding, source: Source) -> int:
-        """A random sum of all outputs."""
+        """A simulated sum of all outputs."""
         blind = [int(binomial(source, n, self.blind)[0]) for n in held.counts.tolist()]
         seen = held.counts - np.array(blind, dtype=np.int64)
         inside = uniform_sum(source, int(seen.sum()), self.size)

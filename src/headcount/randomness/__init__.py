@@ -1,1 +1,1 @@
-"""Random bits and exact draws. All randomness of the library comes from here."""
+"""Random bits and exact draws. All randomness of the library comes from this package."""

@@ -1,5 +1,6 @@
-"""Exact draws from simple laws. They use integers only, and no floating point."""
+"""Exact draws from simple laws. They use integers only, without floating point."""
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -8,30 +9,65 @@ from numpy.typing import NDArray
 from headcount.core.errors import InvalidParameter
 from headcount.core.source import Source
 
-WHOLE = 1 << 64  # a probability is an integer divided by this
+WHOLE = 1 << 64  # a probability is an integer divided by this, unless `bits` is given
 _CHUNK = 1 << 18
 _WORDS = 1 << 14  # the number of 64-bit words that are packed at a time
-_FIRST = 10  # after this many digits, few words have an undecided bit
+_FIRST = 10  # after this many binary digits, few words have an undecided bit
 
 
 def bernoulli(source: Source, count: int, weight: int, bits: int = 64) -> NDArray[np.uint8]:
-    """`count` independent bits that are 1 with probability exactly weight / 2^bits, bits ≤ 128.
-
-    A bit is 1 if a uniform 128-bit integer is below a threshold. The top byte is compared first.
-    With a chance of 1/256 it equals the threshold's top byte. Then the next 56 bits are drawn and
-    compared. If these are equal too, the last 64 bits are drawn and compared.
-    """
+    """`count` independent bits that are 1 with probability exactly weight / 2^bits, bits ≤ 128."""
     if not (1 <= bits <= 128 and 0 <= weight <= 1 << bits):
         raise InvalidParameter(
             f"a probability must be weight/2^bits, with bits from 1 to 128, got {weight}/2^{bits}"
         )
-    top, rest = divmod(weight << (128 - bits), 1 << 120)
+    first, last = divmod(weight << (128 - bits), WHOLE)
+
+    def rest(ties: int) -> NDArray[np.bool_]:
+        if not last:  # no number is below the threshold
+            return np.zeros(ties, dtype=np.bool_)
+        return source.integers(ties, np.uint64) < np.uint64(last)
+
+    return _below(source, count, first, rest)
+
+
+def real_bernoulli(source: Source, count: int, binary: Callable[[int], int]) -> NDArray[np.uint8]:
+    """`count` independent bits that are 1 with probability exactly p, for any real p below 1.
+
+    `binary(b)` is ⌊p·2^b⌋, for any number b of binary digits. More than 64 of them are rarely
+    needed.
+    """
+
+    def one(digits: int = 64) -> bool:
+        while True:
+            digits += 64
+            drawn, threshold = int(source.integers(1, np.uint64)[0]), binary(digits) % WHOLE
+            if drawn != threshold:
+                return drawn < threshold
+
+    def rest(ties: int) -> NDArray[np.bool_]:
+        return np.array([one() for _ in range(ties)], dtype=np.bool_)
+
+    return _below(source, count, binary(64), rest)
+
+
+def _below(
+    source: Source, count: int, first: int, rest: Callable[[int], NDArray[np.bool_]]
+) -> NDArray[np.uint8]:
+    """For each of `count` uniform numbers in [0, 1), whether it is below a threshold.
+
+    `first` is ⌊threshold·2^64⌋. The top byte of a number is compared first. With a chance of 1/256
+    it equals the threshold's top byte. Then the next 56 bits are drawn and compared. If these are
+    equal too, `rest` decides: it gets the number of such ties.
+    """
+    top, more = divmod(first, 1 << 56)
     out = np.empty(count, dtype=np.uint8)
     if top == 256:
         out.fill(1)
         return out
-    threshold, beyond, last = np.uint8(top), np.uint64(rest >> 64), np.uint64(rest % WHOLE)
-    equal = np.zeros(_CHUNK, dtype=np.bool_)
+    threshold, beyond = np.uint8(top), np.uint64(more)
+    # `_positions` takes multiples of 64.
+    equal = np.zeros(min(_CHUNK, -(-count // 64) * 64), dtype=np.bool_)
     for start in range(0, count, _CHUNK):
         piece = out[start : start + _CHUNK]
         source.fill(piece)
@@ -41,15 +77,15 @@ def bernoulli(source: Source, count: int, weight: int, bits: int = 64) -> NDArra
         ties = _positions(equal)
         further = source.integers(len(ties), np.uint64) >> np.uint64(8)
         piece[ties] = further < beyond
-        if last and len(again := ties[further == beyond]):
-            piece[again] = source.integers(len(again), np.uint64) < last
+        if len(again := ties[further == beyond]):
+            piece[again] = rest(len(again))
     return out
 
 
 def successes(source: Source, count: int, weight: int, bits: int = 64) -> NDArray[np.int64]:
-    """The positions where `bernoulli` would have ones. Meant for many bits with few ones.
+    """The positions at which `bernoulli` would have ones. This is for many bits with few ones.
 
-    It needs memory for the ones only.
+    Only the ones take memory.
     """
     positions = []
     for start in range(0, count, _CHUNK):
@@ -63,9 +99,9 @@ def successes(source: Source, count: int, weight: int, bits: int = 64) -> NDArra
 def packed_bernoulli(source: Source, size: int, weight: int) -> NDArray[np.uint8]:
     """`size` bytes of independent bits, each 1 with probability exactly weight / 2^64.
 
-    A bit is 1 if a uniform number is below a threshold. Binary digits are compared from the first
-    on, for 64 numbers at a time. Each step decides half of the numbers that were still equal to
-    the threshold.
+    A bit is 1 if a uniform number is below a threshold. Binary digits are compared one by one, the
+    most significant first, for 64 numbers at a time. On average, each step decides half of the
+    numbers that were still equal to the threshold.
     """
     if not 0 <= weight <= WHOLE:
         raise InvalidParameter(f"a probability must be weight/2^64, got {weight}/2^64")
@@ -76,8 +112,8 @@ def packed_bernoulli(source: Source, size: int, weight: int) -> NDArray[np.uint8
     digits = [weight >> (63 - place) & 1 for place in range(64)]
     while digits and not digits[-1]:  # trailing zeros of the threshold decide nothing
         digits.pop()
-    # First compare some digits of all words, piece by piece. Then compare the other digits, only
-    # for words with an undecided bit.
+    # First, some digits of all words are compared, piece by piece. Then the other digits are
+    # compared, but only for words with an undecided bit.
     first = digits[:_FIRST]
     uniforms = np.empty((len(first), _WORDS), dtype=np.uint64)
     places, undecided = [], []
@@ -103,12 +139,13 @@ def packed_bernoulli(source: Source, size: int, weight: int) -> NDArray[np.uint8
 
 
 def _compared(digit: int, drawn: NDArray[Any], equal: Any, below: NDArray[np.uint64]) -> Any:
-    """Compare one more digit. Updates `below` in place, and returns the bits still equal.
+    """Compare one more digit. This updates `below` in place, and returns a mask: its ones are the
+    numbers that are still equal to the threshold.
 
-    A random digit is fair, so its meaning may be chosen: a 1 means that it equals the threshold's
-    digit.
+    A random digit is fair, so its meaning may be chosen. Here, a drawn 1 means that the digit
+    equals the threshold's digit.
     """
-    if equal is None:  # before the first digit, all are equal
+    if equal is None:  # before the first digit, all numbers are equal
         if digit:
             np.invert(drawn, out=below)
         return drawn
@@ -120,7 +157,7 @@ def _compared(digit: int, drawn: NDArray[Any], equal: Any, below: NDArray[np.uin
 
 
 def _positions(mask: NDArray[np.bool_], levels: int = 2) -> NDArray[np.int64]:
-    """The positions where a mask is true. It is faster than `nonzero` if few entries are true."""
+    """The positions where a mask is true. This is faster than `nonzero` if few entries are true."""
     if not levels:
         return mask.nonzero()[0]
     eights = mask.view(np.uint64)
@@ -133,10 +170,10 @@ def _positions(mask: NDArray[np.bool_], levels: int = 2) -> NDArray[np.int64]:
 def uniform(
     source: Source, count: int, below: int, dtype: type[np.unsignedinteger] = np.uint64
 ) -> NDArray[np.unsignedinteger]:
-    """`count` independent integers, exactly uniform on 0 … below − 1. They must fit the type.
+    """`count` independent integers, exactly uniform on 0 … below − 1. They must fit `dtype`.
 
-    Random bits are masked to the smallest sufficient power of two. Integers that are too large are
-    drawn again.
+    Random integers are reduced to the number of bits that below − 1 has. Integers that are still
+    too large are drawn again.
     """
     most = int(np.iinfo(dtype).max) + 1
     if not 1 <= below <= most:
@@ -151,7 +188,7 @@ def uniform(
 
 
 def uniform_below(source: Source, below: int) -> int:
-    """One integer, exactly uniform on 0 … below − 1, of any size."""
+    """One integer, exactly uniform on 0 … below − 1. `below` may have any size."""
     bits = (below - 1).bit_length()
     size = max(1, (bits + 7) // 8)
     while True:
@@ -166,8 +203,8 @@ def permutation(source: Source, count: int) -> NDArray[np.intp]:
     """An exactly uniform permutation of 0 … count − 1.
 
     Each number gets a random key, and sorting by keys gives a uniform order, provided that equal
-    keys are ordered at random too. Key and number share 64 bits, so one plain sort moves both. The
-    few numbers with equal keys are then put into a new random order within their group.
+    keys are ordered at random too. A key and its number share 64 bits, so one plain sort moves
+    both. The few numbers with equal keys are then put into a new random order within their group.
     """
     bits = max(1, (count - 1).bit_length())
     number = np.uint64((1 << bits) - 1)
@@ -187,7 +224,7 @@ def permutation(source: Source, count: int) -> NDArray[np.intp]:
 def _order_within(source: Source, groups: NDArray[np.uint64]) -> NDArray[np.intp]:
     """A uniform order within each group of a sorted vector.
 
-    It is the order of 64-bit keys, which are drawn until they are all distinct.
+    Elements are sorted by 64-bit keys, which are drawn until all keys are distinct.
     """
     while True:
         keys = source.integers(len(groups), np.uint64)

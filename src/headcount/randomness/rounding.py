@@ -1,8 +1,9 @@
-"""Randomized rounding of real numbers to integers, without bias.
+"""Unbiased randomized rounding of real numbers to integers.
 
-A number t becomes ⌈t − U⌉ with U uniform on [0, 1). That is ⌊t⌋ + 1 with probability t − ⌊t⌋, and
-⌊t⌋ otherwise. An integer t does not change. Floating point decides only if t − U is certainly far
-from an integer. All other cases, one in millions, are decided with rational numbers.
+A number t becomes ⌈t − U⌉ with U uniform on [0, 1). The result is ⌊t⌋ + 1 with probability t − ⌊t⌋,
+and ⌊t⌋ otherwise. An integer t does not change. Floating-point numbers decide only if t − U is
+certainly far from an integer. All other cases, which are one in millions, are decided with rational
+numbers.
 """
 
 from collections.abc import Callable
@@ -23,9 +24,9 @@ def rounded(
     error: float,
     exactly: Callable[[int], Fraction],
 ) -> NDArray[np.int64]:
-    """Numbers t_i ≥ 0, rounded at random.
+    """Numbers t_i ≥ 0, rounded at random without bias.
 
-    near[i] is t_i with an error of at most `error`, and exactly(i) is t_i itself.
+    `near[i]` is t_i with an error of at most `error`, and `exactly(i)` is t_i itself.
     """
     uniforms = source.integers(len(near), np.uint64)
     # Put the first 52 bits behind the sign and exponent of 1. The result is a float in [1, 2).
@@ -33,9 +34,9 @@ def rounded(
     left += 1.0
     up = np.ceil(left)
     out = up.astype(np.int64)
-    # `left` becomes the distance from the middle between two integers. If it is near ½, rounding
-    # errors may have changed the result. The uniform has an error of 2^−52, and the differences
-    # have rounding errors, which are less than `error`.
+    # `left` becomes the signed distance from the middle between two integers. If it is near ±½,
+    # rounding errors may have changed the result. The uniform number has an error of 2^−52, and the
+    # differences have rounding errors, which are less than `error`.
     left -= up
     left += 0.5
     sure = 0.5 - (3 * error + 2.0**-48)
@@ -45,7 +46,9 @@ def rounded(
 
 
 def _decided(source: Source, t: Fraction, uniform: int) -> int:
-    """⌈t − U⌉ for a U whose first 64 bits are given. More bits are drawn until they decide."""
+    """⌈t − U⌉ for a U whose first 64 bits are given. More bits are drawn until the result is
+    certain.
+    """
     whole, rest = divmod(t, 1)
     while True:
         digit, rest = divmod(rest * WHOLE, 1)

@@ -1,8 +1,9 @@
-"""Noise shares: each person draws a little noise, and the shares of n people add up to a known law.
+"""Noise shares: each person draws a little noise, and the sum of n shares has a known law.
 
-A share is mostly zero, with a long and light tail. Masses are computed to 50 digits and rounded to
-2^−128. So even the shares of 2^50 people together are closer to their law, in total variation, than
-any δ. If the tail is too long for a table, a share is drawn as a sum of clusters.
+A share is mostly zero, with a long and light tail. Probability masses are computed to 50 digits and
+rounded to multiples of 2^−128. So even for 2^50 people, the total variation between all shares and
+their law is smaller than any allowed δ. If the tail is too long for a table, a share is drawn as a
+sum of clusters (see `NegativeBinomialShare`).
 """
 
 from collections.abc import Iterator
@@ -20,14 +21,14 @@ from headcount.core.cached import cached_property
 from headcount.core.errors import InvalidParameter
 from headcount.core.source import Source
 from headcount.core.table import short
-from headcount.randomness.discrete_laplace import coin, exponential_coin, geometric
+from headcount.randomness.discrete_laplace import exponential_coins, geometric
 from headcount.randomness.draws import successes, uniform_below
 from headcount.randomness.table import FINE, ThresholdTable
 
 _DIGITS = 60
 _NEGLIGIBLE = Decimal(1) / (FINE << 8)
-_LARGEST_CLUSTER = 1 << 12  # larger clusters share one entry of the table
-LEAST_GAMMA = Fraction(1, 2**40)  # with a smaller γ, a cluster might exceed 2^63
+_LARGEST_CLUSTER = 1 << 12  # all larger clusters share one entry of the table
+LEAST_GAMMA = Fraction(1, 2**40)  # the least γ: with a smaller γ, a cluster might exceed 2^63
 _LARGEST_GAMMA = 2**10
 _LARGEST_SIZE = 1000  # the largest r; the table of the number of clusters has about 30·r entries
 
@@ -39,7 +40,7 @@ def _decimal(number: Fraction) -> Decimal:
 def _masses(first: Decimal, ratios: Iterator[Decimal], limit: Decimal) -> list[Decimal]:
     """The masses P(0), P(1), … from P(0) and the ratios P(k)/P(k−1), until the rest is negligible.
 
-    Beyond the mode, ratios stay on one side of `limit` < 1. So the rest is at most a geometric sum.
+    Ratios tend monotonically to `limit` < 1. So the rest is at most a geometric series.
     """
     masses = [first]
     for ratio in ratios:
@@ -73,11 +74,11 @@ def poisson_share(mean: Fraction) -> ThresholdTable:
 
 @dataclass(frozen=True)
 class NegativeBinomialShare:
-    """A share NB(r, e^−γ). It may have a tail of millions, and it is mostly zero if r is small.
+    """A share with the law NB(r, e^−γ). It may reach millions, but is mostly zero if r is small.
 
     It is a sum of N ~ Poisson(rL) clusters with L = −ln(1−e^−γ). The size k ≥ 1 of a cluster has
-    the law P(k) = e^−γk/(kL). If the r of a whole crowd add up to 1, the crowd has only about L
-    clusters, so nearly all people have none.
+    the law P(k) = e^−γk/(kL). If the parameters r of a whole crowd add up to 1, the crowd has only
+    about L clusters, so nearly all people have no cluster.
     """
 
     r: Fraction
@@ -91,20 +92,21 @@ class NegativeBinomialShare:
 
     @cached_property
     def variation(self) -> float:
-        """An upper bound on the total variation between a share and its law.
+        """An upper bound on the total variation between a drawn share and its ideal law.
 
-        It is TV(N) + E[N]·TV(size), because two sums are equal if their numbers of clusters and all
-        sizes are equal. TV(N) includes the table of N, the table of N given N ≥ 1, and the error of
-        the mean, which has at least 50 digits.
+        With TV for the total variation of a draw, it is TV(N) + E[N]·TV(size), because two sums are
+        equal if their numbers of clusters and all sizes are equal. TV(N) includes the errors of the
+        table of N, of the table of N given N ≥ 1, and of the mean, which is correct to at least 50
+        digits.
         """
         mean = float(self._mean)
         drawn_number = self._table.total_variation + self._several.total_variation + mean * 1e-50
         return drawn_number + mean * _clusters(self.gamma).variation
 
     def draw(self, source: Source, count: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Independent shares of `count` people: the people with a positive share, and the shares.
+        """Independent shares of `count` people: the people with a positive share, and these shares.
 
-        People are in rising order.
+        People are in increasing order.
         """
         people = checks.whole("count", count, low=0, high=2**53)
         having = successes(source, people, self._any, bits=128)
@@ -117,9 +119,9 @@ class NegativeBinomialShare:
         return having, amounts
 
     def law(self, least: Fraction) -> dict[int, Fraction]:
-        """The masses P(0), P(1), …, with 50 digits, until they stay below `least`.
+        """The probability masses P(0), P(1), …, with 50 digits, until they stay below `least`.
 
-        P(0) = (1−e^−γ)^r, P(k)/P(k−1) = e^−γ(k−1+r)/k.
+        P(0) = (1−e^−γ)^r and P(k)/P(k−1) = e^−γ(k−1+r)/k.
         """
         if least <= 0:
             raise InvalidParameter(f"`least` must be above 0, got {least}")
@@ -129,7 +131,8 @@ class NegativeBinomialShare:
             mass = (-_decimal(self._mean)).exp()
             masses = {0: Fraction(mass)}
             for k in count(1):
-                # Ratios tend monotonically to e^−γ < 1. After the first one below 1, masses fall.
+                # Ratios tend monotonically to e^−γ < 1. After the first ratio below 1, masses
+                # decrease.
                 ratio = decay * (k - 1 + size) / k
                 mass *= ratio
                 if ratio < 1 and mass < limit:
@@ -166,7 +169,7 @@ def _check(name: str, value: object, low: Fraction, high: int) -> None:
 
 @lru_cache(maxsize=64)
 def _poisson_above_zero(mean: Fraction) -> ThresholdTable:
-    """The law of `poisson_share`, given that it is not 0."""
+    """The law of `poisson_share`, given that the drawn number is not 0."""
     chances = [(k, chance) for k, chance in poisson_share(mean).law.items() if k]
     if not chances:  # a positive number is too rare for the table
         return ThresholdTable.fine([Fraction(1)], start=1)
@@ -178,17 +181,19 @@ def _poisson_above_zero(mean: Fraction) -> ThresholdTable:
 class _Clusters:
     """The logarithmic law: sizes k ≥ 1 with P(k) = a^k/(kL), a = e^−γ and L = −ln(1−a).
 
-    Small sizes have a table, with one more outcome for all larger sizes. Larger sizes are drawn by
-    rejection. Proposals come from pieces of a law that is above a^k/k: a^s/s for k from s to 2s−1,
-    while γs < 1, and a^k/s from the last s on. At least a fourth of the proposals of each piece is
-    accepted. The share is at least ln 2/e in all pieces but the last, and at least a half in the
-    last, where proposals exceed s by 1/γ ≤ s on average.
+    Small sizes are drawn from a table, which has one more outcome for all larger sizes. Larger
+    sizes are drawn by rejection. Proposals come from an envelope of a^k/k in pieces. The start s of
+    each piece is twice the start of the previous piece. As long as γs < 1, the envelope is a^s/s
+    for k from s to 2s−1. From the last s on, it is a^k/s. In each piece, at least a fourth of the
+    proposals are accepted. The accepted fraction is at least ln 2/e in all pieces but the last, and
+    at least a half in the last piece, where proposals exceed s by at most 1/γ ≤ s on average.
     """
 
     def __init__(self, gamma: Fraction):
         self._gamma = gamma
         with localcontext() as context:
-            # For a small γ, 1−a and L lose at most twelve digits; for a large γ, γ/ln 10 digits.
+            # For a small γ, 1−a and L lose at most twelve digits. For a large γ, they lose γ/ln 10
+            # digits.
             context.prec = _DIGITS + 20 + int(gamma)
             a = (-_decimal(gamma)).exp()
             rate = -(1 - a).ln()
@@ -205,8 +210,8 @@ class _Clusters:
             above = [a**start for start in self._starts]
             above[-1] /= self._starts[-1] * (1 - a)
             self._pieces = ThresholdTable.fine([mass / sum(above) for mass in above])
-        # If proposals have the total variation t, and a fourth is accepted, then accepted sizes
-        # have at most 2t·4.
+        # If the total variation of proposals is t, and at least a fourth are accepted, then the
+        # total variation of accepted sizes is at most 2t·4.
         self.variation = self._small.total_variation + 8 * self._pieces.total_variation
 
     def sample(self, source: Source, count: int) -> NDArray[np.int64]:
@@ -222,12 +227,12 @@ class _Clusters:
             piece = int(self._pieces.sample(source, 1)[0])
             start = self._starts[piece]
             if start == self._starts[-1]:
-                more = geometric(source, self._gamma)
+                more = int(geometric(source, self._gamma, 1)[0])
                 decayed = True
             else:
                 more = uniform_below(source, start)
-                decayed = exponential_coin(source, self._gamma * more)
-            if decayed and coin(source, Fraction(start, start + more)):
+                decayed = not more or bool(exponential_coins(source, self._gamma * more, 1)[0])
+            if decayed and uniform_below(source, start + more) < start:
                 return start + more
 
 

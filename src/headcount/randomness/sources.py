@@ -1,9 +1,9 @@
 """The two sources of random bits: keystreams of AES-256 in counter mode.
 
 `SecureSource` takes its keys from the operating system. Each thread has its own key, and takes a
-new one after every gibibyte and in every forked child. So no two processes or threads ever share a
-keystream. `SeededSource` is the same cipher with a key that everyone can know. It makes a run
-repeatable, but the run is then not private. So it is used only if a caller names it.
+new key after every gibibyte and in every forked child. So no two processes or threads ever share a
+keystream. `SeededSource` uses the same cipher with a key that everyone can know. It makes a run
+repeatable, but not private. So it is used only if a caller asks for it.
 """
 
 import hashlib
@@ -20,9 +20,9 @@ from numpy.typing import NDArray
 from headcount.core import checks
 from headcount.core.source import Source
 
-_CHUNK: Final = 1 << 18  # the bytes encrypted at a time; they stay in the cache
+_CHUNK: Final = 1 << 18  # the number of bytes encrypted at a time; they fit into the CPU cache
 _ZEROS: Final = memoryview(bytes(_CHUNK))
-_REKEY_AFTER: Final = 1 << 30  # the bytes that are drawn with one key
+_REKEY_AFTER: Final = 1 << 30  # the number of bytes that are drawn with one key
 
 # One entry for every fork between the first process and this one.
 _forks: list[None] = []
@@ -31,10 +31,10 @@ if hasattr(os, "register_at_fork"):  # there is no fork on Windows
 
 
 def _process() -> tuple[int, int]:
-    """A mark that no two processes share.
+    """An identifier that no two processes share.
 
     The process id differs after forks that Python does not see. The number of forks differs if the
-    system uses a process id again.
+    system reuses a process id.
     """
     return os.getpid(), len(_forks)
 
@@ -58,7 +58,7 @@ class _Keystream(Source):
 
 @dataclass(slots=True)
 class _Keyed:
-    """A keystream, the process that may use it, and the number of bytes that it may still give."""
+    """A keystream, the process that may use it, and the number of bytes that are left in it."""
 
     stream: CipherContext
     process: tuple[int, int]
@@ -113,7 +113,7 @@ class _Shared:
 
 
 class SeededSource(_Keystream):
-    """Repeatable bits, for tests and simulations. NOT private: the seed reveals all of them.
+    """Repeatable bits, for tests and simulations. NOT private: the seed reveals all bits.
 
     A forked child continues the stream where its parent was. If another thread of the parent was
     drawing at that moment, the stream's lock stays locked in the child. Then the child starts the
@@ -134,7 +134,7 @@ class SeededSource(_Keystream):
         return _keyed(hashlib.sha256(b"part" + self._key + number.to_bytes(8, "little")).digest())
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """A copy for another process. The copy starts the stream again: use only its `part(i)`."""
+        """A copy for another process. The copy restarts the stream, so use only its `part(i)`."""
         return _keyed, (self._key,)
 
     def fill(self, buffer: NDArray[np.uint8]) -> None:
@@ -150,7 +150,7 @@ class SeededSource(_Keystream):
         if process not in self._of_process:
             *_, parents = self._of_process.values()
             begun = _keystream(self._key, bytes(16)) if parents.lock.locked() else parents.stream
-            # If several threads get here, the first one sets it.
+            # If several threads get here, the first one sets the stream.
             self._of_process.setdefault(process, _Shared(begun))
         return self._of_process[process]
 

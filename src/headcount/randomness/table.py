@@ -15,26 +15,28 @@ from headcount.core.errors import InvalidParameter
 from headcount.core.source import Source
 from headcount.randomness.draws import WHOLE
 
-FINE = 1 << 128  # weights add up to this or to 2^64
+FINE = 1 << 128  # weights add up to this number or to 2^64
 _UNDECIDED = -1
-_FEW = 4096  # with fewer draws, making the guide would take longer than it saves
+_FEW = 4096  # with fewer draws, making `_guide` would take longer than it saves
 
 
 class ThresholdTable:
-    """Draws start + i with probability exactly weights[i] / Σ weights, which is 2^64 or 2^128.
+    """Draws start + i with probability exactly weights[i] / Σ weights.
 
-    A 64-bit uniform falls between two thresholds. Usually its first 16 bits decide between which
-    two. If they do not, the other 48 bits are drawn and the thresholds are searched. If the 64 bits
-    equal the first 64 bits of a longer threshold, 64 more bits are drawn.
+    The sum of all weights must be 2^64 or 2^128. A uniform 64-bit number falls between two
+    thresholds, which decide the outcome. Usually, its first 16 bits are enough to find them. If
+    not, the other 48 bits are drawn and the thresholds are searched. If the 64 bits equal the first
+    64 bits of a longer threshold, 64 more bits are drawn.
 
-    `total_variation` is the distance between the table and the law that it was made from. If the
-    messages of n people are sampled from it, δ must include n·(1 + e^ε) times that distance.
+    `total_variation` is the total variation distance between the table and the law that the table
+    was made from. If the messages of n people are sampled from the table, δ must include this
+    distance times n·(1 + e^ε).
     """
 
     def __init__(self, weights: Sequence[int], start: int = 0, total_variation: float = 0.0):
         total = sum(weights)
         if not weights or min(weights) < 0 or total not in (WHOLE, FINE):
-            raise InvalidParameter("`weights` must be non-negative integers of sum 2^64 or 2^128")
+            raise InvalidParameter("`weights` must be non-negative integers with sum 2^64 or 2^128")
         scale = FINE // total
         drawn = [i for i, weight in enumerate(weights) if weight]  # the others have probability 0
         exact = [0, *accumulate(weights[i] * scale for i in drawn[:-1])]
@@ -46,7 +48,7 @@ class ThresholdTable:
     def of(cls, law: Law) -> "ThresholdTable":
         """The table of a law. Masses are rounded down to multiples of 2^−64.
 
-        The largest mass gets the rest.
+        The missing probability is added to the largest mass.
         """
         shares = np.minimum(law.mass / law.mass.sum(), 1 - ROUNDING)
         weights = np.ldexp(shares, 64).astype(np.uint64)
@@ -56,7 +58,8 @@ class ThresholdTable:
         drawn = np.flatnonzero(weights)
         firsts = np.cumsum(weights[drawn], dtype=np.uint64) - weights[drawn]
         firsts[drawn > weights.argmax()] += np.uint64(left % WHOLE)
-        # Rounding moves `left` between outcomes. The division has one rounding error per outcome.
+        # Rounding moves a weight of `left` between outcomes. The division has one rounding error
+        # for each outcome.
         variation = abs(left) / WHOLE + law.slack + law.tail + len(weights) * ROUNDING
         table = cls.__new__(cls)
         table._set(drawn + law.start, firsts, variation)
@@ -66,7 +69,7 @@ class ThresholdTable:
     def fine(cls, masses: Sequence[Decimal | Fraction], start: int = 0) -> "ThresholdTable":
         """The table of masses with at least 45 digits, rounded down to multiples of 2^−128.
 
-        The largest mass gets the rest, so that the sum is 1.
+        The missing probability is added to the largest mass, so that the sum is 1.
         """
         weights = [int(mass * FINE) for mass in masses]
         left = FINE - sum(weights)
@@ -80,8 +83,9 @@ class ThresholdTable:
         total_variation: float,
         exact: list[int] | None = None,
     ) -> None:
-        # outcomes[j] belongs to the uniforms from firsts[j] up to firsts[j+1]. If thresholds have
-        # 128 bits, `firsts` holds the first 64 bits of each, and `exact` holds all.
+        # outcomes[j] belongs to the uniform numbers from firsts[j] up to firsts[j+1] − 1. If
+        # thresholds have 128 bits, `firsts` holds the first 64 bits of each threshold, and `exact`
+        # holds all bits.
         self._outcomes = outcomes
         self._firsts = firsts
         self._exact = exact
@@ -104,11 +108,12 @@ class ThresholdTable:
         if count < _FEW:
             places = self._find(source.integers(count, np.uint64), source)
         else:
-            tops = source.integers(count, np.uint16).astype(np.uint64)
+            tops = source.integers(count, np.uint16)
             places = self._guide[tops]
             ties = np.flatnonzero(places == _UNDECIDED)
             rest = source.integers(len(ties), np.uint64) >> np.uint64(16)
-            places[ties] = self._find((tops[ties] << np.uint64(48)) | rest, source)
+            firsts = tops[ties].astype(np.uint64) << np.uint64(48)
+            places[ties] = self._find(firsts | rest, source)
         return self._outcomes[places]
 
     def _find(self, uniforms: NDArray[np.uint64], source: Source) -> NDArray[np.int64]:
@@ -124,11 +129,14 @@ class ThresholdTable:
         return places
 
     @cached_property
-    def _guide(self) -> NDArray[np.int64]:
-        """For each value of the first 16 bits, the outcome's place, or `_UNDECIDED`."""
+    def _guide(self) -> NDArray[np.signedinteger]:
+        """The place of the outcome for each value of the first 16 bits, or `_UNDECIDED`.
+
+        Its type is as small as possible, since small tables are read faster.
+        """
         edges = np.arange(1 << 16, dtype=np.uint64) << np.uint64(48)
         first, last = self._search(edges), self._search(edges | np.uint64((1 << 48) - 1))
         first[first != last] = _UNDECIDED
         if self._exact is not None:
             first[(first > 0) & (self._firsts[first] == edges)] = _UNDECIDED
-        return first
+        return first.astype(np.min_scalar_type(-len(self._outcomes)))

@@ -1,8 +1,9 @@
 """The total noise of a whole crowd in one draw, for `simulate`.
 
-The total is drawn from a table of its law, which has at most about 20·√n entries. Once the table is
-made, a draw for a billion people takes as long as one for a thousand. The table differs from the
-law by a small total variation. Where this matters for privacy, `Owing` adds it up.
+The total is drawn from a table of its law, which has at most about 20·√n entries for n people. Once
+the table is made, a draw for a billion people takes as long as a draw for a thousand. The table
+differs from the law by a small total variation. Where this distance matters for privacy, `Owing`
+adds it up.
 """
 
 import math
@@ -22,8 +23,8 @@ from headcount.randomness.shares import NegativeBinomialShare
 from headcount.randomness.table import ThresholdTable
 
 _LARGEST_R = 500  # the largest r of one share
-_COINS = 2**28  # up to this many coins, each is tossed
-_LARGEST_VARIANCE = 2**32  # the largest variance of a table; it then has about a million entries
+_COINS = 2**28  # up to this number, coins are tossed one by one
+_LARGEST_VARIANCE = 2**32  # a table of a law with this variance has about a million entries
 
 
 @lru_cache(maxsize=64)
@@ -58,7 +59,8 @@ def long_negative_binomial(
 def binomial(source: Source, trials: int, p: Fraction, count: int = 1) -> NDArray[np.int64]:
     """`count` independent draws from Bin(trials, p).
 
-    If a table would be too large, the draw is the sum over parts of the crowd. Their errors add up.
+    If a table would be too large, the draw is a sum over parts of the trials. The errors of the
+    parts add up.
     """
     part = trials
     while part * p * (1 - p) > _LARGEST_VARIANCE:
@@ -70,10 +72,10 @@ def binomial(source: Source, trials: int, p: Fraction, count: int = 1) -> NDArra
 
 
 def multinomial(source: Source, trials: int, weights: Sequence[int]) -> NDArray[np.int64]:
-    """The number of people with each outcome, if each has outcome i with probability ∝ weights[i].
+    """The number of people with each outcome. A person has outcome i with probability ∝ weights[i].
 
-    The outcomes are halved, and the number of people in the left half is drawn. The same is then
-    done for both halves.
+    The outcomes are divided into two halves, and the number of people in the left half is drawn.
+    Then each half is divided in the same way.
     """
     if not weights or min(weights) < 0 or not sum(weights):
         raise InvalidParameter("`weights` must be non-negative integers, not all zero")
@@ -93,7 +95,7 @@ def multinomial(source: Source, trials: int, weights: Sequence[int]) -> NDArray[
 
 
 def geometric_sum(source: Source, people: int, p: Fraction) -> int:
-    """One draw of the sum of `people` independent NB(1, p), which is NB(people, p).
+    """One draw of the sum of `people` independent NB(1, p) numbers. Its law is NB(people, p).
 
     If a table would be too large, the draw is a sum over parts of the crowd, as in `binomial`.
     """
@@ -130,8 +132,9 @@ def binomials(
 ) -> NDArray[np.int64]:
     """An exact draw of Bin(trials[i], weights[i]/2^digits) for each i.
 
-    Everyone has a uniform number, and succeeds if it is below the weight. Binary digits are
-    compared from the first on. Each digit decides half of the numbers that were still equal.
+    Each trial has a uniform number, and succeeds if this number is below the weight. Binary digits
+    are compared one by one, the most significant first. On average, each digit decides half of the
+    numbers that were still equal to the weight.
     """
     below = np.where(weights >> np.uint64(digits), trials, 0)
     equal = trials - below
@@ -161,7 +164,7 @@ def _heads(source: Source, coins: NDArray[np.int64]) -> NDArray[np.int64]:
 
 
 def groups(counts: NDArray[np.int64]) -> Sequence[tuple[int, NDArray[Any]]]:
-    """The different counts, each with the buckets that have it."""
+    """The distinct counts, each with the indices of the buckets that have this count."""
     order = np.argsort(counts, kind="stable")
     different, firsts = np.unique(counts[order], return_index=True)
     return list(zip(different.tolist(), np.split(order, firsts[1:]), strict=True))

@@ -1,1 +1,1 @@
-"""The one road from people's values to an estimate. `road.py` follows it."""
+"""The steps from people's values to an estimate. `road.py` runs them in order."""

@@ -1,8 +1,9 @@
-"""An estimate of the memory that an answer takes. It is made before any budget is spent.
+"""An estimate of the memory that an answer takes. It is computed before any budget is spent.
 
-Messages are made and counted for some people at a time (`Randomizer.people_at_once`), so each core
-needs a bounded amount of memory for them. The tally and the answer of each group have a number for
-each bucket, so they grow with the question.
+Messages are made and counted for a limited number of people at a time
+(`Randomizer.people_at_once`), so each core needs a bounded amount of memory for them. The tally and
+the answer of each group have a number for each bucket, so their memory grows with the number of
+buckets.
 """
 
 import os
@@ -14,15 +15,15 @@ from headcount.core.errors import Infeasible
 from headcount.core.protocol import Protocol
 
 _Group = TypeVar("_Group", bound=Hashable)
-_TALLY_BYTES = 48  # the bytes per number of a tally, while messages are counted
-_ANSWER_BYTES = 512  # the bytes per number of an answer with its interval, until it is written
+_TALLY_BYTES = 48  # the bytes for each number of a tally while messages are counted
+_ANSWER_BYTES = 512  # the bytes for each number of an answer until it is written
 _LIMITS = ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes")
 
 
 def memory_there() -> int:
     """The number of bytes that this process may use.
 
-    It is the smallest of the limits of the machine, of its container and of the process.
+    It is the smallest of the limits of the machine, the container and the process.
     """
     known = [2**62]
     if hasattr(os, "sysconf") and "SC_PHYS_PAGES" in os.sysconf_names:
@@ -36,7 +37,7 @@ def memory_there() -> int:
 
 
 def _own_limit() -> list[int]:
-    """A list with the number of bytes left of `ulimit -v`. It is empty if there is no limit."""
+    """A list with the number of bytes left under `ulimit -v`. It is empty if there is no limit."""
     try:
         import resource
 
@@ -68,7 +69,8 @@ def check_memory(protocols: Mapping[_Group, Protocol], users: Mapping[_Group, in
     fitting = int(numbers * max(0.0, there / needed))
     raise Infeasible(
         f"{first.name} needs about {_shown(needed)} of memory for an answer of {numbers:,} "
-        f"numbers, and there are {_shown(there)}; about {fitting:,} buckets in all would fit"
+        f"numbers, but only {_shown(there)} are available; about {fitting:,} buckets in all would "
+        "fit"
     )
 
 

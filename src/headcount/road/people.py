@@ -1,4 +1,4 @@
-"""The crowd that is the input of the road. People's values may be in memory or in tables."""
+"""The people whose values an estimate is about. The values may be in memory or in tables."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
@@ -15,9 +15,9 @@ from headcount.core.tally import Tally
 from headcount.road.pieces import tally_of_part
 from headcount.road.shuffler import shuffle
 
-# The name of a group. It is None if there is only one group, of everybody.
+# The name of a group. It is None if everybody is in one group.
 Group: TypeAlias = str | int | bool | None
-# A function that is called with the share of the work that is done, from 0 to 1.
+# A function that is called with the completed share of the work, from 0 to 1.
 Progress: TypeAlias = Callable[[float], None]
 
 
@@ -31,7 +31,7 @@ class People(ABC):
 
     @abstractmethod
     def counts(self, group: Group) -> NDArray[np.int64] | None:
-        """The number of people of a group who hold each value.
+        """The number of people in a group who hold each value.
 
         It is None if there are too many values to count.
         """
@@ -40,13 +40,13 @@ class People(ABC):
     def tallies(
         self, protocols: Mapping[Group, Protocol], source: Source, progress: Progress
     ) -> Mapping[Group, Tally]:
-        """The tally of the messages of each of these groups, made with the group's protocol. It may
-        be the tally before or after the shuffler withholds or adds messages.
+        """The tally of each group's messages, which are made with the group's protocol. It may be
+        the tally before or after the shuffler withholds or adds messages.
 
         People are processed in the order of their rows, in pieces of `randomizer.people_at_once`
         people. Piece i of group g uses the source `source.part(g).part(i)`. The number g is the
-        group's place among all groups, not only among these. Neither number depends on batches or
-        threads.
+        group's place among all groups, not only among the keys of `protocols`. Neither i nor g
+        depends on batches or threads.
         """
 
 

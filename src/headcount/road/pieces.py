@@ -1,7 +1,7 @@
 """The messages of many people, made and counted in pieces, on all cores.
 
-A piece is the number of people that their randomizer takes at once. Each piece has its own source.
-So the same seed gives the same tally for any batches of rows and any number of threads.
+A piece is a group of people whose messages are made at once. Each piece has its own source of
+randomness. So the same seed gives the same tally for any batches of rows and any number of threads.
 """
 
 from collections import deque
@@ -37,7 +37,7 @@ def collect(protocol: Protocol, values: ArrayLike, source: Source) -> Tally:
 
 
 def tally_of_part(protocol: Protocol, encoded: NDArray[Any], source: Source) -> Tally:
-    """The tally of the messages of a part of the crowd, made for some people at a time.
+    """The tally of a part of the crowd. Messages are made for a limited number of people at a time.
 
     Nothing is shuffled, because a tally does not depend on the order of messages. Nothing is
     withheld, because only the tally of the whole crowd shows which messages are rare.
@@ -54,7 +54,9 @@ def tally_of_part(protocol: Protocol, encoded: NDArray[Any], source: Source) -> 
 
 
 def collected(pieces: Iterable[tuple[_Key, Piece]], workers: int) -> dict[_Key, Tally]:
-    """The sum of the tallies of all pieces with the same key. A worker takes a piece at a time."""
+    """The sum of the tallies of all pieces with the same key. Each worker processes one piece at a
+    time.
+    """
     waiting: deque[tuple[_Key, Future[Tally]]] = deque()
     out: dict[_Key, Tally] = {}
 

@@ -1,10 +1,11 @@
-"""The one road: people's values become messages, a tally, and an estimate.
+"""People's values become messages, then a tally, and then an estimate.
 
     values ──┬─ one by one ────▶ messages ─┬─ mixed by the shuffler ─────▶ tally ──▶ estimate
              └▶ counts ─ one by one ▶──────┘                                ▲
                   └─────────── the tally is drawn in a single step ─────────┘
 
-`walk` goes along this road. `run` calls it for values in memory, and `data.estimate` for tables.
+`walk` runs these steps. `run` calls it for values in memory, and `data.estimate` calls it for
+tables.
 """
 
 import math
@@ -47,7 +48,7 @@ class Bits(NamedTuple):
 
     @classmethod
     def of(cls, source: Source, first: int) -> "Bits":
-        """Three parts of a source: the numbers first, first + 1 and first + 2."""
+        """The parts `first`, `first + 1` and `first + 2` of a source."""
         return cls(source.part(first), source.part(first + 1), source.part(first + 2))
 
     @classmethod
@@ -63,7 +64,7 @@ class Bits(NamedTuple):
 def run(protocol: Protocol, values: ArrayLike, source: Source | None = None) -> Estimate:
     """Randomize, shuffle (in shuffle trust), tally and estimate.
 
-    Without a `source`, the randomness is secure.
+    By default, the source is secure.
     """
     checks.instance("protocol", protocol, Protocol)
     source = SecureSource() if source is None else source
@@ -98,8 +99,8 @@ def walk(
 
 
 def _way(route: Route, *, counted: bool) -> Way:
-    """The way of a group. It does not say whether δ covered the single draw: that depends on
-    values.
+    """How the tally of a group was made. The result does not say whether δ covered the single draw,
+    since this depends on people's values.
     """
     if not counted:
         return Way.MESSAGES
@@ -111,8 +112,8 @@ def _way(route: Route, *, counted: bool) -> Way:
 def _drawn(route: Route, counts: NDArray[np.int64] | None, source: Source) -> Tally | None:
     """A tally without messages, or None if messages are needed.
 
-    In central trust the tally is the counts. Otherwise it is drawn in a single step if the reserved
-    part of δ covers the total variation between this draw and a tally of messages.
+    In central trust, the tally consists of the counts. Otherwise, it is drawn in a single step if
+    the reserved part of δ covers the total variation between this draw and a tally of messages.
     """
     protocol = route.protocol
     if counts is None:
@@ -131,7 +132,9 @@ def _drawn(route: Route, counts: NDArray[np.int64] | None, source: Source) -> Ta
 def _sent(
     people: People, protocols: Mapping[Group, Protocol], source: Source, progress: Progress
 ) -> Mapping[Group, Tally]:
-    """Tallies of messages, which are made from people's values, or from counts of few values."""
+    """Tallies of messages. The messages are made from counts if every group has counts, or else
+    from people's values.
+    """
     counts = {group: people.counts(group) for group in protocols}
     if any(one is None for one in counts.values()):
         return people.tallies(protocols, source, progress)

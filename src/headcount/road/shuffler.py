@@ -1,4 +1,7 @@
-"""Shuffling: it removes senders and order, and withholds or adds what a protocol asks for."""
+"""Shuffling removes the senders and the order of messages.
+
+A protocol may also ask the shuffler to withhold or add messages.
+"""
 
 from typing import Any
 
@@ -12,6 +15,7 @@ from headcount.core.messages import Batch, Messages
 from headcount.core.protocol import Protocol
 from headcount.core.shuffler import Shuffler, joined
 from headcount.core.source import Source
+from headcount.core.table import counted
 from headcount.randomness.draws import permutation
 
 
@@ -25,9 +29,9 @@ def shuffle(
 ) -> Batch:
     """All messages in a uniformly random order, without the boundaries between people.
 
-    Give the `protocol`, so that the shuffler does what it asks for: it may have to withhold rare
-    messages, or to add noise messages. Without a protocol, messages with fewer than `least_copies`
-    copies are withheld, and dummies with the message `dummy` are removed.
+    Pass the `protocol`, because it may require the shuffler to withhold rare messages or to add
+    noise messages. Without a protocol, messages with fewer than `least_copies` copies are withheld,
+    and messages that equal `dummy` are removed.
     """
     checks.instance("messages", messages, Messages)
     checks.instance("source", source, Source)
@@ -65,7 +69,8 @@ def _without_dummies(payload: NDArray[Any], dummy: tuple[int, ...]) -> NDArray[A
     width = payload.shape[1] if payload.ndim > 1 else 1
     if not isinstance(dummy, tuple) or len(dummy) != width:
         raise InvalidParameter(
-            f"`dummy` must be one message, a tuple of {width}, got {checks.shown(dummy)}"
+            f"`dummy` must be one message, a tuple of {counted(width, 'number')}, "
+            f"got {checks.shown(dummy)}"
         )
     numbers = [checks.integer("dummy", number) for number in dummy]
     kept: NDArray[Any] = payload[(payload.reshape(-1, width) != numbers).any(axis=1)]

@@ -4,7 +4,8 @@ from enum import StrEnum
 
 
 class Way(StrEnum):
-    """How a tally is made. All ways have the same law, or the guarantee covers the difference.
+    """How a tally is made. In all ways, the tally has the same law, or the guarantee covers the
+    difference.
 
     The way is published with the estimate. So it must depend on public facts alone: the trust
     model, the question, the number of people and the protocol.
@@ -23,7 +24,7 @@ class Way(StrEnum):
 _WORDS = {
     Way.MESSAGES: "messages were made from each person's value, one by one",
     Way.FROM_COUNTS: "messages were made one by one, from counts of people by value",
-    Way.AT_ONCE: "the tally was drawn in a single step, from counts of people by value, or from "
-    "messages if the reserved part of δ does not cover the draw",
+    Way.AT_ONCE: "the tally was drawn in a single step, from counts of people by value; or it was "
+    "made from messages, if the reserved part of δ does not cover this draw",
     Way.COUNTED: "the curator counted people by value",
 }

@@ -1,6 +1,6 @@
 """The table of all known lower bounds and rates, and the search for those that apply.
 
-An entry applies to one or more tasks. In formulas, n is the number of people, h the number of
+An entry stands for one or more tasks. In formulas, n is the number of people, h the number of
 honest people among them, d the number of buckets, and β the smoothness.
 """
 
@@ -65,7 +65,7 @@ def _one_message(at: Setting) -> bool:
 def _negligible_noise(people: Callable[[Setting], float]) -> Callable[[Setting], bool]:
     """The condition that noise of 1/ε in each bin is below the sampling error.
 
-    The number of bins is the one that would be best without noise.
+    The number of bins is the best one without noise.
     """
 
     def holds(at: Setting) -> bool:
@@ -112,7 +112,7 @@ def _local_density(at: Setting) -> float:
 
 
 _PAIR = "Kairouz, Oh, Viswanath 2015, The Composition Theorem for Differential Privacy"
-_TWO_POINTS = f"two-point argument (derived in headcount.theory.limits) on {_PAIR}"
+_TWO_POINTS = f"two-point argument (derived in headcount.theory.limits), based on {_PAIR}"
 _EIGENVALUES = (
     "eigenvalues of a private channel (derived in headcount.theory.limits), as in Ye, Barg 2018, "
     "Optimal Schemes for Discrete Distribution Estimation under Locally Differential Privacy"
@@ -123,7 +123,10 @@ _SEPARATING = (
 _LOCAL_MINIMAX = (
     "Duchi, Jordan, Wainwright 2018, Minimax Optimal Procedures for Locally Private Estimation"
 )
-_BEST_T = "the best t from 1 to {people}; κ = δₜ + (1−δₜ)·tanh²(tε/2), δₜ = δ(e^{{tε}}−1)/(e^ε−1)"
+_BEST_T = (
+    "the maximum is over t from 1 to {people}; κ = δₜ + (1−δₜ)·tanh²(tε/2), "
+    "δₜ = δ(e^{{tε}}−1)/(e^ε−1)"
+)
 # Like a curator's noise, a shuffler's noise protects people even if all others are dishonest. So
 # some bounds do not hold if the shuffler adds noise.
 _MIXES = "the shuffler adds no noise"
@@ -135,7 +138,7 @@ ENTRIES = (
         _COUNTS,
         "lower bound",
         "max (t/2)·√(1/κ − 1); with δ = 0 that is 1/(2·sinh(ε/2)), near 1/ε",
-        "No unbiased private answer has a smaller worst-case error.",
+        "No unbiased answer that hides one person's value has a smaller error for all data.",
         "unbiased; " + _BEST_T.format(people="n"),
         _TWO_POINTS,
         _always,
@@ -147,8 +150,8 @@ ENTRIES = (
         _COUNTS,
         "lower bound",
         "max (t/2)·√(1 − κ), near 0.66/ε",
-        "No private answer, biased or not, has a smaller worst-case error.",
-        "biased answers too; " + _BEST_T.format(people="n"),
+        "No answer that hides one person's value, biased or not, has a smaller error for all data.",
+        "holds for biased answers, too; " + _BEST_T.format(people="n"),
         _TWO_POINTS,
         _always,
         lambda at: math.sqrt(limits.any_answer(at.epsilon, at.delta, at.users)),
@@ -159,8 +162,8 @@ ENTRIES = (
         _NUMBERS,
         "lower bound",
         "counts: √(2b)/(1−b); real numbers: √((b(1+b)/2)^(2/3) + b)/(1−b); b = e^−ε",
-        "No noise that does not depend on the data is smaller than geometric noise for counts, or "
-        "than staircase noise for other numbers.",
+        "No noise that is the same for all data is smaller than geometric noise for counts, or "
+        "staircase noise for other numbers.",
         "δ = 0; noise that does not depend on the data; integer noise for sums of whole numbers",
         "Ghosh, Roughgarden, Sundararajan 2012, Universally Utility-Maximizing Privacy Mechanisms; "
         "Geng, Viswanath 2014, The Optimal Mechanism in Differential Privacy",
@@ -174,7 +177,7 @@ ENTRIES = (
         "lower bound",
         "√((d−1)²(w+(d−w)b)²/(d²·w(d−w)(1−b)²) − (d−1)/d²), near 2/ε; b = e^−ε",
         "No unbiased counts of all buckets have a smaller error in the worst bucket.",
-        "δ = 0; unbiased; the w from 1 to d−1 with the smallest value",
+        "δ = 0; unbiased; w from 1 to d−1 minimizes the bound",
         _EIGENVALUES,
         _pure,
         lambda at: math.sqrt(limits.all_buckets(at.epsilon, at.buckets)),
@@ -200,7 +203,7 @@ ENTRIES = (
         "rate",
         "min(ln d, ln(1/δ))/ε",
         "The largest error of all buckets grows with the logarithm of their number, up to ln(1/δ).",
-        "1/n ≤ ε ≤ 1, δ ≤ ε/4; if ln(1/δ) is smaller, the answer for small counts may be 0",
+        "1/n ≤ ε ≤ 1, δ ≤ ε/4; if ln(1/δ) < ln d, the answer for small counts may be 0",
         "Vadhan 2017, The Complexity of Differential Privacy",
         _central_rate,
         lambda at: (
@@ -241,8 +244,8 @@ ENTRIES = (
         _COUNTS,
         "lower bound",
         "max (t/2)·√(1 − κ), near 0.66/ε",
-        "No private answer, biased or not, has a smaller worst-case error.",
-        "biased answers too; any number of messages; " + _BEST_T.format(people="n"),
+        "No answer that hides one person's value, biased or not, has a smaller error for all data.",
+        "holds for biased answers, too; any number of messages; " + _BEST_T.format(people="n"),
         _TWO_POINTS,
         _always,
         lambda at: math.sqrt(limits.any_answer(at.epsilon, at.delta, at.users)),
@@ -254,8 +257,7 @@ ENTRIES = (
         "lower bound",
         "√⌊n/h⌋ · √((d−1)²(w+(d−w)b)²/(d²·w(d−w)(1−b)²) − (d−1)/d²); b = e^−ε",
         "No unbiased shuffled counts of all buckets have a smaller error in the worst bucket.",
-        f"δ = 0; unbiased; no shared randomness; {_MIXES}; the w from 1 to d−1 with the smallest "
-        "value",
+        f"δ = 0; unbiased; no shared randomness; {_MIXES}; w from 1 to d−1 minimizes the bound",
         _EIGENVALUES + ", for each of ⌊n/h⌋ crowds of h people",
         _pure,
         _shuffle_buckets,
@@ -267,8 +269,9 @@ ENTRIES = (
         "lower bound",
         "√n/(2·sinh(ε/2))",
         "With one message per person and δ = 0, shuffling does not help: the local bound holds.",
-        f"δ = 0; one message per person, from the same randomizer for all; {_MIXES}; unbiased",
-        f"{_SEPARATING}; then local.*.lower",
+        "δ = 0; one message per person, with the same randomizer for everybody; "
+        f"{_MIXES}; unbiased",
+        f"{_SEPARATING}; combined with local.*.lower",
         _pure,
         _local_lower,
         messages="one",
@@ -280,9 +283,9 @@ ENTRIES = (
         "rate",
         "√(n/h)/ε",
         "With more than one message per person, errors are near those of a curator. 1 + o(1) "
-        "messages per person are enough.",
-        "1/h ≤ ε ≤ 1, 0 < δ ≤ ε/4; more than one message per person, and maybe many for d buckets "
-        "or real numbers",
+        "messages are enough.",
+        "1/h ≤ ε ≤ 1, 0 < δ ≤ ε/4; more than one message per person, and possibly many for d "
+        "buckets or real numbers",
         "Ghazi, Kumar, Manurangsi, Pagh 2020, Private Counting from Anonymous Messages (ICML); "
         "Ghazi, Kumar, Manurangsi, Pagh, Sinha 2021, Differentially Private Aggregation in the "
         "Shuffle Model (ICML); lower bound: shuffle.*.lower",
@@ -342,7 +345,7 @@ ENTRIES = (
         "min(n^(1/4), √d)",
         "With one message per person, the largest error of all buckets grows with their number.",
         "ln(1/δ) ≤ hε², ε ≤ 1, 0 < δ < 1/n; one message per person; "
-        f"{_MIXES}; up to logarithms and powers of ε",
+        f"{_MIXES}; up to logarithmic factors and powers of ε",
         "Ghazi, Golowich, Kumar, Pagh, Velingker 2021, On the Power of Multiple Anonymous Messages "
         "(EUROCRYPT)",
         _one_message,
@@ -373,7 +376,7 @@ ENTRIES = (
         _COUNTS,
         "lower bound",
         "(√n/2)·√(1/κ − 1); with δ = 0 that is √n/(2·sinh(ε/2)), near √n/ε",
-        "No unbiased answer has a smaller error. Randomized response has this error for counts.",
+        "No unbiased answer has a smaller error. Randomized response attains it for counts.",
         "unbiased; everybody sends one message, independently; κ = δ + (1−δ)·tanh²(ε/2)",
         _TWO_POINTS + ", for each person",
         _always,
@@ -385,11 +388,11 @@ ENTRIES = (
         _COUNTS,
         "lower bound",
         "max √(n(1−κ)(1−c)/4 + n²(1−κ)²/(nI+J)), near √n/ε if nε² is large",
-        "No answer, biased or not, has a smaller worst-case error.",
-        "biased answers too; everybody sends one message, which may depend on earlier messages; "
-        "κ = δ + (1−δ)·T, T = tanh²(ε/2); "
-        "the best w below 1; c = w²(1/3 − 2/π²), I = 4δ/(1−w²) + 4(1−δ)T/(1−Tw²), J = 4π²/w²",
-        f"van Trees' inequality (derived in headcount.theory.limits) on {_PAIR}",
+        "No answer, biased or not, has a smaller error for all data.",
+        "holds for biased answers, too; everybody sends one message, which may depend on earlier "
+        "messages; κ = δ + (1−δ)·T, T = tanh²(ε/2); the maximum is over w below 1; "
+        "c = w²(1/3 − 2/π²), I = 4δ/(1−w²) + 4(1−δ)T/(1−Tw²), J = 4π²/w²",
+        f"van Trees' inequality (derived in headcount.theory.limits), based on {_PAIR}",
         _always,
         lambda at: math.sqrt(limits.any_local_answer(at.epsilon, at.delta, at.users)),
     ),
@@ -400,8 +403,8 @@ ENTRIES = (
         "lower bound",
         "√n · √((d−1)²(w+(d−w)b)²/(d²·w(d−w)(1−b)²) − (d−1)/d²), near 2√n/ε; b = e^−ε",
         "No unbiased counts of all buckets have a smaller error in the worst bucket.",
-        "δ = 0; unbiased; everybody sends one message, independently; the w from 1 to d−1 with "
-        "the smallest value",
+        "δ = 0; unbiased; everybody sends one message, independently; w from 1 to d−1 minimizes "
+        "the bound",
         _EIGENVALUES,
         _pure,
         lambda at: math.sqrt(at.users * limits.all_buckets(at.epsilon, at.buckets)),

@@ -4,7 +4,7 @@ All proofs use two facts. First, one mechanism reveals as much as any (ε, δ)-p
 question "x or x'?". This mechanism tells the truth with probability δ, and otherwise uses
 randomized response with ε (Kairouz, Oh, Viswanath 2015). Its answer explains the share
 κ = δ + (1−δ)·tanh²(ε/2) of the variance of the truth. Second, if the values of t people are
-replaced, the answer is (tε, δₜ)-private with δₜ = δ(e^{tε}−1)/(e^ε−1).
+replaced, the answer is (tε, δₜ)-private with δₜ = δ(e^{tε}−1)/(e^ε−1). κₜ is κ for this pair.
 """
 
 import math
@@ -42,7 +42,7 @@ def any_answer(epsilon: float, delta: float, people: int) -> float:
 
     It also holds for biased answers. It is the largest value of (t²/4)(1 − κₜ) for t ≤ people. This
     value is a lower bound on the Bayes risk (t²/2)·Σ PQ/(P+Q) for a count that is 0 or t with equal
-    probability.
+    probability. P and Q are the laws of the answer for these two counts.
     """
     groups, _, lost = _groups(epsilon, delta, people)
     return float((groups**2 / 4 * lost).max())

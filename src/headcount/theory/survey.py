@@ -1,4 +1,4 @@
-"""The worth of a private survey, as an equivalent number of respondents without privacy."""
+"""The worth of a private survey, in unprotected respondents."""
 
 from headcount.core import checks
 from headcount.core.budget import LEAST_EPSILON, MOST_USERS
@@ -8,18 +8,18 @@ from headcount.core.tasks.histogram import MOST_BUCKETS
 
 
 def survey_worth(users: int, epsilon: float, buckets: int = 2) -> float:
-    """The number of unprotected respondents who are as informative as `users` protected ones.
+    """The number of answers without privacy that are worth as much as `users` private answers.
 
-    The survey estimates the shares of d buckets in local trust. For ε ≤ 1, the number is nε²/d up
-    to a constant factor (Duchi, Jordan, Wainwright 2018, Minimax Optimal Procedures for Locally
-    Private Estimation). For a larger ε, compare standard errors instead.
+    In local trust it is nε²/d up to a constant, for the shares of d buckets and ε ≤ 1 (Duchi,
+    Jordan, Wainwright 2018, Minimax Optimal Procedures for Locally Private Estimation). For a
+    larger ε, compare standard errors instead.
     """
     users = checks.whole("users", users, low=1, high=MOST_USERS)
     buckets = checks.whole("buckets", buckets, low=2, high=MOST_BUCKETS)
     epsilon = checks.real("epsilon", epsilon)
     if not LEAST_EPSILON <= epsilon <= 1:
         raise InvalidParameter(
-            f"`epsilon` must be between {short(LEAST_EPSILON)} and 1 for the worth of a survey, "
+            f"`epsilon` must be between {short(LEAST_EPSILON)} and 1 to weigh a survey, "
             f"got {short(epsilon)}"
         )
     return users * epsilon**2 / buckets

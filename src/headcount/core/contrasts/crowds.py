@@ -20,7 +20,8 @@ import numpy as np
 
 from headcount.core.lattice import LatticeLaw
 
-_TIE = 1e-11  # numbers that differ by less than this part of their size count as equal
+_TIE = 1e-7  # numbers that differ by less than this part of a step count as equal
+_CLOSE = 1e-11  # a margin is found up to this part of its size
 _ANGLES = 256  # the number of angles that are tried
 _FINER = 64  # the number of angles that are tried between two of them
 _HALVINGS = 50
@@ -37,7 +38,7 @@ class TwoErrors:
         """P(|u·X − v·Y| ≥ distance) for the weights u and v ≥ 0, rounded up."""
         u, v = weights[0], max(weights[1], 1e-200)
         one, other = self.first, self.second
-        near = distance - _TIE * (distance + u * one.step + v * other.step)
+        near = distance - _TIE * (u * one.step + v * other.step)
         near -= u * one.blur + v * other.blur
         if near <= 0:
             return 1.0
@@ -61,10 +62,11 @@ def margin(errors: TwoErrors, wrong: float) -> float:
     low, high = 0.0, errors.first.step + errors.second.step
     while errors.reached(high) > wrong:
         low, high = high, 2 * high
-    while high - low > _TIE * high:
+    while high - low > _CLOSE * high:
         middle = (low + high) / 2
         low, high = (middle, high) if errors.reached(middle) > wrong else (low, middle)
-    return high
+    # A tie with the margin counts as beyond it, so the search ends a little above the margin.
+    return high - 0.99 * _TIE * (errors.first.step + errors.second.step)
 
 
 def square_and_add(

@@ -27,7 +27,7 @@ def joint_guarantee(first: Guarantee, second: Guarantee, *, same_people: bool) -
         method="; ".join([*methods, "both releases add up"] if same_people else methods),
         honest=min(one.honest for one in both),
         secure=first.secure and second.secure,
-        relies_on=" and ".join(reliance),
+        relies_on="; and on ".join(reliance),
     )
 
 

@@ -14,7 +14,7 @@ from headcount.core.contrasts.contrast import Contrast, contrast, shown_chances
 from headcount.core.contrasts.pairs import Kind
 from headcount.core.errors import InvalidParameter, UnknownName
 from headcount.core.estimate import Estimate
-from headcount.core.table import Table
+from headcount.core.table import Table, counted
 
 
 def contrasts(
@@ -42,7 +42,7 @@ def contrasts(
             f"`pairs` must be pairs of names, got {checks.shown(pairs)}"
         ) from None
     if not chosen:
-        given = f"{len(estimates)} estimates" if pairs is None else "no pairs"
+        given = counted(len(estimates), "estimate") if pairs is None else "no pairs"
         raise InvalidParameter(f"there must be at least one pair to compare, got {given}")
     found: dict[tuple[Any, Any], Contrast] = {}
     for pair in chosen:

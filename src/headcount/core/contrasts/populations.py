@@ -24,7 +24,8 @@ from headcount.core.lattice import LatticeLaw, Reports
 
 Reals = NDArray[np.float64]
 GAMMA = 1e-3
-_TIE = 1e-9  # numbers that differ by less than this count as equal
+_TIE = 1e-9  # statistics that differ by less than this part count as equal
+_SAME = 1e-3  # points of a lattice that differ by less than this part of a step are the same
 _HALVINGS = 48
 _SHARES = 64  # the number of shares that are tried
 _NARROWINGS = 14
@@ -50,7 +51,7 @@ class Sample:
         seen = reports.seen(self.share)
         chance = min(max(reports.other + reports.slope * share, 0.0), 1.0)
         drawn = LatticeLaw.binomial(reports.users, chance)
-        spare = _TIE + noise.blur
+        spare = _SAME * min(noise.step, 1.0) + noise.blur
         left = seen - drawn.values
         tails = noise.at_least(left - spare) if up else noise.at_most(left + spare)
         return float(drawn.mass @ tails) + drawn.missing + noise.missing

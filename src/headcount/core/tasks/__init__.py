@@ -1,1 +1,1 @@
-"""The questions that can be asked. Each has its own file, or shares one with a similar question."""
+"""The questions that can be asked. Similar questions share a file."""

@@ -1,4 +1,4 @@
-"""The sum and the mean of people's numbers, which lie within bounds."""
+"""The sum and the mean of people's numbers, which lie within known bounds."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
@@ -17,13 +17,13 @@ from headcount.core.task import Counts, Holding, Task, ValueKind
 from headcount.core.values import array_of_counts, bad_value, vector
 
 MOST_WHOLE = 2**61  # the largest absolute value of a bound of whole numbers
-LEAST_REAL, MOST_REAL = 1e-150, 1e150  # limits of the absolute value of a nonzero real bound
+LEAST_REAL, MOST_REAL = 1e-150, 1e150  # limits on the absolute value of a nonzero real bound
 MOST_LEVELS = 2**40  # real numbers are rounded to at most this many levels
 
 
 @dataclass(frozen=True, init=False)
 class Bounded(Task):
-    """A question about numbers between two bounds. The bounds are allowed values, too.
+    """A question about numbers between two bounds. The bounds themselves are allowed values.
 
     The bounds are public. With `whole=True`, values must be whole numbers. A value outside the
     bounds is an error, unless `clamp=True` moves it to the nearest bound.
@@ -49,7 +49,7 @@ class Bounded(Task):
             if number and not LEAST_REAL <= abs(number) <= MOST_REAL:
                 raise InvalidParameter(
                     f"`{name}` must be 0 or between {short(LEAST_REAL)} and {short(MOST_REAL)} "
-                    f"in size, got {short(number)}"
+                    f"in absolute value, got {short(number)}"
                 )
             bounds.append(number)
         if not bounds[0] < bounds[1]:
@@ -69,7 +69,9 @@ class Bounded(Task):
 
     @property
     def domain(self) -> int:
-        """The number of whole numbers within the bounds, or the most levels of real numbers."""
+        """The number of integers within the bounds, or the largest number of levels of real
+        numbers.
+        """
         return int(self.high) - int(self.low) + 1 if self.whole else MOST_LEVELS
 
     @property
@@ -103,7 +105,7 @@ class Bounded(Task):
         return ~self._read(values)[1]
 
     def _read(self, given: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.bool_]]:
-        """The encoded numbers, and which of them do not fit."""
+        """The encoded numbers, and a mask of the numbers that are not allowed."""
         array: NDArray[Any]
         array, wrong = _as_whole(given) if self.whole else _as_real(given)
         if self.clamp:
@@ -147,7 +149,7 @@ class Bounded(Task):
 
 @dataclass(frozen=True, init=False)
 class Sum(Bounded):
-    """What is the sum of people's numbers? Its bounds must be given: `Sum(0, 120)`."""
+    """What is the sum of people's numbers? Their bounds must be given: `Sum(0, 120)`."""
 
     name = "sum"
 
@@ -164,7 +166,7 @@ class Sum(Bounded):
 
 @dataclass(frozen=True, init=False)
 class Mean(Bounded):
-    """What is the mean of people's numbers? Its bounds must be given: `Mean(0, 120)`."""
+    """What is the mean of people's numbers? Their bounds must be given: `Mean(0, 120)`."""
 
     name = "mean"
     whole_answers = False
@@ -180,12 +182,12 @@ class Mean(Bounded):
 
 
 def _as_whole(given: NDArray[Any]) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
-    """The numbers as int64, and which of them are not whole.
+    """The numbers as int64, and a mask of the numbers that are not whole.
 
-    Numbers too large for int64 become smaller, but stay outside all bounds that a task can have.
+    Numbers that are too large for int64 become smaller, but stay outside any bounds of a task.
     """
     if given.dtype == np.bool_:
-        given = given.view(np.uint8)  # a bool may hold any byte
+        given = given.view(np.uint8)  # NumPy may store any byte in a bool
     beyond = 2 * MOST_WHOLE
     if given.dtype.kind == "f":
         given = given.astype(np.promote_types(given.dtype, np.float64), copy=False)
@@ -210,9 +212,9 @@ def _exact(values: ArrayLike, given: NDArray[Any]) -> NDArray[Any]:
 
 
 def _as_real(given: NDArray[Any]) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
-    """The numbers as float64, and which of them are NaN."""
+    """The numbers as float64, and a mask of those that are NaN."""
     if given.dtype == np.bool_:
         given = given.view(np.uint8)
-    with np.errstate(over="ignore"):  # a longer float may exceed float64, and becomes infinite
+    with np.errstate(over="ignore"):  # a number beyond the range of float64 becomes infinite
         array = given.astype(np.float64, copy=False)
     return array, np.isnan(array)

@@ -36,7 +36,8 @@ class Count(Task):
     def encode(self, values: ArrayLike, *, first: int = 0) -> NDArray[np.uint8]:
         array = vector(values)
         if array.dtype == np.bool_:
-            array = array.view(np.uint8)  # so that its bytes are checked: a bool may hold any byte
+            # The bytes are checked, since NumPy may store any byte in a bool.
+            array = array.view(np.uint8)
         if array.dtype == np.uint8 and array.max() <= 1:
             return array  # the common case is fast: one pass and no copy
         fits = self.fits(array)

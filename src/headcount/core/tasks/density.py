@@ -24,12 +24,12 @@ _SPREAD = 1024  # a made-up crowd holds at most this many different numbers
 
 @dataclass(frozen=True, init=False)
 class Density(Bounded):
-    """How are people's numbers spread? The people are a sample of a population with a density.
+    """How are people's numbers distributed? The people are a sample of a population with a density.
 
     `smoothness` is β, the number of times that the density can be differentiated, in the sense of
-    Hölder or Sobolev. It need not be whole. Together with the crowd and the budget, it decides how
-    finely a protocol divides the range. The data never do. The answer is the density in the middles
-    of `points` equal steps from low to high.
+    Hölder or Sobolev. It need not be an integer. Together with the crowd and the budget, it decides
+    how finely a protocol divides the range. The data never influence this choice. The answer is the
+    density at the midpoints of `points` equal steps from `low` to `high`.
     """
 
     smoothness: float
@@ -42,8 +42,8 @@ class Density(Bounded):
     margin_note = "Margins of densities include privacy noise, but neither sampling nor smoothing."
     ranking_note = (
         "Candidates are ordered by the total error, which includes noise, sampling and smoothing "
-        "over the range. It is about the largest for all densities no rougher than a curve that "
-        "rises and falls twice."
+        "over the range. It is approximately the largest error over all densities that are no "
+        "rougher than a curve that rises and falls twice."
     )
 
     def __init__(
@@ -83,7 +83,7 @@ class Density(Bounded):
         return tuple(self.grid.tolist())
 
     def places(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Where values lie in the range. It is 0 at the low end and 1 at the high end."""
+        """The positions of values in the range, from 0 at the low end to 1 at the high end."""
         return np.clip((values - self.low) / float(self.span), 0.0, 1.0)
 
     def example(self, users: int) -> Counts:
@@ -98,11 +98,11 @@ class Density(Bounded):
         return counts / held.users * self.points / float(self.span)
 
     def answer_range(self, users: int) -> tuple[float, float]:
-        """All real numbers. A density is not negative, but it may become so by smoothing."""
+        """All real numbers. A density is never negative, but a smoothed density may be."""
         return -math.inf, math.inf
 
     def answer_size(self, users: int) -> float:
-        """The even density over the range, since there is no largest density."""
+        """The uniform density over the range, since there is no largest density."""
         return 1 / float(self.span)
 
     def total(self, users: int) -> float | None:

@@ -23,9 +23,9 @@ class Histogram(Task):
     """How many people hold each of several values?
 
     `Histogram(20)` has the buckets 0 to 19, and `Histogram(["red", "green"])` has these labels as
-    buckets. People may not hold any other value. With `open=True` they may hold any string, or any
-    whole number from 0 to 2^64 − 1, and `buckets` are the candidates to be counted. Few protocols
-    answer an open histogram.
+    buckets. People may not hold any other value. With `open=True`, people may hold any string, or
+    any whole number from 0 to 2^64 − 1, and `buckets` are the candidates to be counted. Few
+    protocols answer an open histogram.
     """
 
     labels: tuple[int | str, ...] | int
@@ -49,18 +49,20 @@ class Histogram(Task):
             if not 1 <= len(labels) <= MOST_BUCKETS or len(kinds) > 1:
                 raise InvalidParameter(
                     f"`buckets` must be 1 to {MOST_BUCKETS} labels, all strings or all whole "
-                    f"numbers, got {len(labels)} of {len(kinds)} kinds"
+                    f"numbers, got {len(labels)} labels of {len(kinds)} types"
                 )
             if len(set(labels)) < len(labels):
-                raise InvalidParameter("`buckets` must be different from each other, got one twice")
+                raise InvalidParameter(
+                    "`buckets` must be different from each other, got a duplicate"
+                )
         object.__setattr__(self, "labels", labels)
         object.__setattr__(self, "open", opened)
         if self.open and any(not 0 <= key < 2**64 for key in self.buckets if isinstance(key, int)):
             raise InvalidParameter(
-                "`buckets` of an open histogram must be between 0 and 2^64 − 1, got other keys"
+                "`buckets` of an open histogram must be between 0 and 2^64 − 1, got other numbers"
             )
         if self.domain < 2:
-            raise InvalidParameter(f"`buckets` must be at least 2, got {list(self.buckets)}")
+            raise InvalidParameter(f"`buckets` must be at least 2 labels, got {list(self.buckets)}")
 
     def __str__(self) -> str:
         noun = "candidate" if self.open else "bucket"
@@ -77,7 +79,7 @@ class Histogram(Task):
 
     @property
     def domain(self) -> int:
-        """The number of buckets. If the histogram is open, all other values count as one more."""
+        """The number of buckets. In an open histogram, all other values count as one more."""
         return len(self.buckets) + self.open
 
     @property
@@ -114,7 +116,7 @@ class Histogram(Task):
 
     @cached_property
     def _order(self) -> tuple[NDArray[Any], NDArray[np.intp]]:
-        """The labels of numbers in sorted order, and the index of each label's bucket."""
+        """The numeric labels in sorted order, and the index of each label's bucket."""
         labels = np.array(self.buckets)
         order = np.argsort(labels)
         return labels[order], order
@@ -125,7 +127,7 @@ class Histogram(Task):
         return {label: index for index, label in enumerate(self.buckets)}
 
     def encode(self, values: ArrayLike, *, first: int = 0) -> NDArray[Any]:
-        """The index of each person's bucket, or a 64-bit key of the value if it is open."""
+        """The index of each person's bucket, or a 64-bit key of the value in an open histogram."""
         if self._of_words:
             return self._encode_words(words(values), first)
         array = vector(values)
@@ -173,7 +175,7 @@ class Histogram(Task):
 
     @cached_property
     def keys(self) -> NDArray[np.uint64]:
-        """The codes of the buckets' own values."""
+        """The encoded values of the buckets."""
         return self.encode(list(self.buckets)).astype(np.uint64)
 
     def answer(self, held: Holding) -> Answer:

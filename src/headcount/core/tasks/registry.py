@@ -1,4 +1,4 @@
-"""All tasks by their names. Each has one line, and is loaded when it is used."""
+"""All tasks by name. Each task has one line, and its module is loaded when it is first used."""
 
 from importlib import import_module
 from typing import TYPE_CHECKING
@@ -11,6 +11,7 @@ TASKS = {
     "sum": "headcount.core.tasks.bounded:Sum",
     "mean": "headcount.core.tasks.bounded:Mean",
     "histogram": "headcount.core.tasks.histogram:Histogram",
+    "boxes": "headcount.core.tasks.boxes:Boxes",
     "table": "headcount.core.tasks.table:Table",
     "margins": "headcount.core.tasks.margins:Margins",
     "density": "headcount.core.tasks.density:Density",

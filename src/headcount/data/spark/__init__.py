@@ -1,4 +1,4 @@
-"""Spark's frames: an engine for estimates, and tables of messages. See docs/spark.md."""
+"""Supports Spark data frames: estimates from them, and tables of messages. See docs/spark.md."""
 
 from headcount.data.spark.engine import SparkEngine
 from headcount.data.spark.messages import randomized, tallied

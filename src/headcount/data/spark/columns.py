@@ -1,7 +1,7 @@
-"""NumPy's numbers as columns of Spark. Spark has no unsigned types.
+"""Converts NumPy arrays of numbers to Spark columns and back. Spark has no unsigned types.
 
-Unsigned numbers are stored in the next larger signed type. Those of 64 bits are stored in the
-signed type of 64 bits, with the same bits.
+Unsigned numbers of up to 32 bits are stored in the next larger signed type. Unsigned numbers of 64
+bits are stored with the same bits in the signed type of 64 bits.
 """
 
 from typing import TYPE_CHECKING, Any
@@ -27,7 +27,7 @@ _NAMES = {
 
 
 def type_name(dtype: np.dtype[Any]) -> str:
-    """The name of Spark's type for such numbers."""
+    """The name of the Spark type that stores numbers of this NumPy type."""
     return _NAMES[_SIGNED.get(dtype.name, dtype.name)]
 
 
@@ -37,7 +37,7 @@ def stored(array: NDArray[Any]) -> NDArray[Any]:
 
 
 def restored(array: NDArray[Any], dtype: np.dtype[Any]) -> NDArray[Any]:
-    """The numbers in their own type again. Numbers that do not fit this type are refused."""
+    """The numbers in their original type. Numbers that do not fit this type are refused."""
     if dtype.kind == "f" or array.dtype == dtype:
         return array.astype(dtype, copy=False)
     if dtype != np.uint64 and array.size:
@@ -50,7 +50,7 @@ def restored(array: NDArray[Any], dtype: np.dtype[Any]) -> NDArray[Any]:
 
 
 def message_type(alphabet: Alphabet) -> str:
-    """Spark's type of a column of messages. A message is a number, or an array of numbers."""
+    """The Spark type of a column of messages. A message is a number or an array of numbers."""
     name = type_name(alphabet.dtype)
     return name if len(alphabet.columns) == 1 else f"array<{name}>"
 
@@ -77,12 +77,12 @@ def payload_of(column: "pyarrow.Array", alphabet: Alphabet) -> NDArray[Any]:
     fits = many == (width > 1) and types.is_integer(numbers.type)
     if not fits or column.null_count or numbers.null_count or len(numbers) != width * len(column):
         raise InvalidValue(
-            f"every message must be {counted(width, 'whole number')}, none of them missing, "
+            f"every message must be {counted(width, 'whole number')}, and none may be missing, "
             f"got {kind}"
         )
     if many and not column.value_lengths().unique().equals(_lengths(width, len(column))):
         raise InvalidValue(
-            f"every message must be {counted(width, 'whole number')}, got some of other lengths"
+            f"every message must be {counted(width, 'whole number')}, got messages of other lengths"
         )
     payload = restored(numbers.to_numpy(zero_copy_only=False), alphabet.dtype)
     return payload.reshape(-1, width) if width > 1 else payload

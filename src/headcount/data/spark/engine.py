@@ -1,8 +1,9 @@
-"""The engine for frames of Spark: rows stay with the executors, and the driver gets small sums.
+"""The engine for Spark data frames. Rows stay on the executors, and the driver gets only totals.
 
-In central trust the driver belongs to the curator. It gets counts of people by value, or sums of
-values. In shuffle and local trust each executor acts for the people whose rows it has. The driver
-gets numbers of people, and tallies of messages. docs/spark.md says who is trusted with what.
+In central trust, the driver belongs to the curator. It gets counts of people by value, or sums of
+values. In shuffle and local trust, each executor acts for the people whose rows it holds. The
+driver gets numbers of people and tallies of messages. docs/spark.md describes the trust that each
+machine needs.
 """
 
 from collections.abc import Mapping
@@ -62,7 +63,7 @@ class SparkEngine(Engine):
 
 
 def _people(raw: "DataFrame", question: Question, surveys: Mapping[Group, Survey]) -> int:
-    """How many people the table has. Rows are read again only if the surveys do not show it."""
+    """The number of people in the table. Rows are read again only if surveys do not give it."""
     rows = sum(survey.users for survey in surveys.values())
     each = question.rows_per_person
     if each == 1 and not question.cleaning.dropping:
@@ -76,13 +77,13 @@ def _people(raw: "DataFrame", question: Question, surveys: Mapping[Group, Survey
 
 
 def _chosen(rows: "DataFrame", question: Question, source: Source) -> "DataFrame":
-    """The rows of each person that count, encoded. The executors keep them, since a second random
-    choice would give other rows.
+    """The encoded rows that count. The executors keep these rows, since a second random choice
+    would give different rows.
     """
     assert question.person is not None
     seed = seed_of(source)
     together = rows.repartition(f"c{question.columns.index(question.person)}")
-    if seed is not None:  # Spark returns rows in any order, and a seed must always choose the same
+    if seed is not None:  # Spark returns rows in any order, but a seed must fix the choice
         together = together.sortWithinPartitions(*together.columns)
     schema = f"code {type_name(question.cleaning.dtype)}, name string, refusal string"
     chosen = kept(mapped(together, ChoiceStep(question, seed), schema))
@@ -103,14 +104,14 @@ class SparkCrowds(Crowds):
     def tallies(
         self, protocols: Mapping[Group, Protocol], source: Source, progress: Progress
     ) -> Mapping[Group, Tally]:
-        """The tallies of the groups, as `Crowds` says.
+        """The tally of each group, as in `People.tallies`.
 
-        Here a piece belongs to one partition. Piece i of group g in partition p draws from
-        `source.part(p).part(g).part(i)`.
+        Each piece of a group's values is part of one partition. Piece i of group g in partition p
+        draws from `source.part(p).part(g).part(i)`.
         """
         seed, groups = seed_of(source), tuple(self.surveys)
         allowed = self.reader.question.cleaning.allowed
-        # Which messages are withheld depends on the messages of all partitions.
+        # A shuffler that withholds messages needs the messages of all partitions.
         mixed = {group: one for group, one in protocols.items() if one.shuffler.withholds}
         plain = {group: one for group, one in protocols.items() if group not in mixed}
         tallies: dict[Group, Tally] = {}

@@ -1,9 +1,9 @@
-"""The steps that an executor takes with one partition of a frame: rows in, a few numbers out.
+"""The steps that an executor runs on one partition of a data frame.
 
-A step is a frozen object. The driver sends it to the executors, and each executor calls it with the
-record batches of a partition. No random bits are sent: every task creates a secure source of its
-own where it runs. Only a seeded source is sent, which is not private anyway. Then each partition
-uses its own numbered part of that source.
+A step is an immutable object. The driver sends the step to the executors, and each executor calls
+it with the record batches of a partition. No secure random bits are sent: every Spark task creates
+a secure source of its own where it runs. A seeded source is sent, since it is not private anyway.
+Each partition then uses its own numbered part of the seeded source.
 """
 
 import json
@@ -28,12 +28,12 @@ from headcount.randomness.sources import SeededSource
 from headcount.road.people import Group
 from headcount.road.pieces import tally_of_part
 
-_ROWS = 2**16  # rows in each batch that is yielded
+_ROWS = 2**16  # the largest number of rows in a batch that is yielded
 
 
 @dataclass(frozen=True)
 class SurveyStep:
-    """Counts people by group. If the driver may see such counts, it also counts them by value."""
+    """Counts people by group, and also by value if the driver may see counts by value."""
 
     reader: Reader
 
@@ -90,7 +90,7 @@ class ChoiceStep:
 
 @dataclass(frozen=True)
 class TallyStep:
-    """Makes the messages of each group and counts them. It keeps the tally, and no messages."""
+    """Makes the messages of each group and counts them. Only the tally is returned."""
 
     reader: Reader
     groups: tuple[Group, ...]

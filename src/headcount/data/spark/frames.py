@@ -20,17 +20,17 @@ if TYPE_CHECKING:
 
 
 def needed(data: Any, columns: Sequence[str]) -> "DataFrame":
-    """Only these columns of a frame, renamed to c0, c1, …, which need no quotes."""
+    """Only these columns of a data frame. They are renamed to c0, c1, …, which need no quotes."""
     require_pyarrow()
     try:
         from pyspark.sql import DataFrame, functions
     except ImportError:
         raise MissingPackage(
-            "Spark's frames need pyspark", hint="pip install 'headcount[spark]'"
+            "Spark data frames need pyspark", hint="pip install 'headcount[spark]'"
         ) from None
     if not isinstance(data, DataFrame):
         raise InvalidParameter(
-            f"data must be a DataFrame of Spark for this engine, got {type(data).__name__}"
+            f"data must be a Spark DataFrame for this engine, got {type(data).__name__}"
         )
     with spark_errors():
         names = data.columns
@@ -42,9 +42,9 @@ def needed(data: Any, columns: Sequence[str]) -> "DataFrame":
 
 
 def mapped(frame: "DataFrame", step: Callable[[Batches], Batches], schema: str) -> "DataFrame":
-    """Run a step on every partition. The rows that it yields are a new frame."""
+    """Run a step on every partition. The rows that the step yields form a new data frame."""
     with warnings.catch_warnings():
-        # This warning is about pandas 3. Pandas is not used here: all rows are Arrow's.
+        # This warning is about pandas 3, which is not used here: all rows are in Arrow format.
         warnings.filterwarnings("ignore", "PySpark does not yet fully support pandas")
         return frame.mapInArrow(step, schema)
 
@@ -55,8 +55,8 @@ def gathered(
     allowed: str,
     kinds: Mapping[Group, tuple[str, int | None]] | None = None,
 ) -> dict[Group, tuple[int, Any]]:
-    """The people and counts of each group. Executors add them up before the driver sees them. If an
-    executor refuses rows, the refusal is raised.
+    """The number of people and the counts of each group. Executors add up the results of all
+    partitions before the driver sees them. If an executor refuses rows, an error is raised.
     """
     results = mapped(frame, step, RESULT_SCHEMA)
     # One task adds all results. If Spark computes a partition twice, only one result is added.
@@ -70,41 +70,40 @@ def gathered(
 
 
 def kept(frame: "DataFrame") -> "DataFrame":
-    """Compute the rows now, and keep them on the executors, since they are read more than once. If
-    an executor is lost, its rows are lost, and reading them fails.
+    """Compute the rows now and keep them on the executors, since the rows are read more than once.
+    If an executor fails, its rows are lost, and a later read raises an error.
     """
     return frame.localCheckpoint(eager=True)
 
 
 def written(frame: "DataFrame") -> "DataFrame":
-    """Compute the rows now, and write them to the checkpoint directory.
+    """Compute the rows now and write them to the checkpoint directory.
 
-    Every partition is stored once, even if Spark computes it several times. So random rows are the
-    same at each reading, and nobody sees a second draw. Rows that executors keep could be there
-    twice, from two runs of one task.
+    Every partition is stored only once, even if Spark computes it several times. So random rows are
+    the same each time they are read, and nobody sees a second draw. With `kept`, two executors
+    could keep different draws of the same rows, if Spark runs a task twice.
     """
     with spark_errors("checkpoint directory"):
         return frame.checkpoint(eager=True)
 
 
 def seed_of(source: Source) -> SeededSource | None:
-    """The seeded source that executors need, or None if the source is secure."""
+    """The seeded source to send to executors, or None if the source is secure."""
     if isinstance(source, SeededSource):
         return source
     if isinstance(source, SecureSource):
         return None
     raise InvalidParameter(
-        f"`source` must be a SecureSource or a SeededSource for Spark, where every task has its "
-        f"own, got {type(source).__name__}"
+        f"`source` must be a SecureSource or a SeededSource for Spark, got {type(source).__name__}"
     )
 
 
 @contextmanager
 def spark_errors(lacking: str = "") -> Iterator[None]:
-    """Turn an error of Spark into one of ours, with a message of one line. Spark's own error is its
-    cause.
+    """Turn a Spark error into a Headcount error with a one-line message. The Spark error is the
+    cause of the Headcount error.
 
-    `lacking` is the phrase in Spark's error if it has no place to write to.
+    If `lacking` occurs in the Spark error, the error means that there is no checkpoint directory.
     """
     from pyspark.sql import SparkSession
 
@@ -123,11 +122,11 @@ def spark_errors(lacking: str = "") -> Iterator[None]:
                 "Spark must have a checkpoint directory to write messages to, got none",
                 hint="spark.sparkContext.setCheckpointDir(…), or the setting spark.checkpoint.dir",
             ) from None
-        raise UnreadableData(f"Spark must be able to do its work, got: {reason}") from error
+        raise UnreadableData(f"Spark must run without errors, got: {reason}") from error
 
 
 def _failures() -> tuple[type[Exception], ...]:
-    """The exceptions that Spark raises. A remote session has no py4j, and no errors of Java."""
+    """The exceptions that Spark raises. A remote session has no py4j and no Java errors."""
     from pyspark.errors import PySparkException
 
     try:

@@ -1,4 +1,4 @@
-"""The steps of an executor for stored messages: one makes the messages, the other counts them."""
+"""Two steps that an executor runs for stored messages: one makes messages, one counts them."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -23,13 +23,13 @@ from headcount.road.people import Group
 if TYPE_CHECKING:
     import pyarrow
 
-_ROWS = 2**16  # rows in each batch that is yielded
+_ROWS = 2**16  # the largest number of rows in a batch that is yielded
 
 
 @dataclass(frozen=True)
 class SendStep:
-    """Makes the messages of a group, one in each row. If `mixed`, each has random keys, and the
-    messages are sorted by them later.
+    """Makes the messages of a group. Each row holds one message. If `mixed`, each row also has
+    random keys, by which the rows are sorted later.
     """
 
     reader: Reader
@@ -55,7 +55,7 @@ class SendStep:
 
 
 def message_batch(payload: NDArray[Any], source: Source, *, mixed: bool) -> "pyarrow.RecordBatch":
-    """A row for each message. If `mixed`, it has random keys."""
+    """A batch with one row for each message. If `mixed`, each row also has random keys."""
     import pyarrow
 
     arrays = [message_column(payload)]
@@ -67,8 +67,8 @@ def message_batch(payload: NDArray[Any], source: Source, *, mixed: bool) -> "pya
 
 @dataclass(frozen=True)
 class CountStep:
-    """Counts stored messages for a tally. The result has the number of messages as `users`, since
-    messages do not say how many people sent them.
+    """Counts stored messages for a tally. The field `users` of the result is the number of
+    messages, since the number of people is unknown here.
     """
 
     protocol: Protocol

@@ -1,4 +1,4 @@
-"""Messages as a table of Spark. They are randomized now, stored, and analyzed later."""
+"""Stores randomized messages in a Spark table, and tallies stored messages later."""
 
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -26,8 +26,8 @@ from headcount.road.people import Group
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-MESSAGE = "message"  # the name of the only column of the table
-_NOISE = 2**31  # the part of a seed for the noise of the shuffler. No partition has this number.
+MESSAGE = "message"  # the name of the only column of a table of messages
+_NOISE = 2**31  # the part of a seeded source for the shuffler's noise; no partition has this number
 
 
 def randomized(
@@ -40,17 +40,17 @@ def randomized(
 ) -> "DataFrame":
     """The messages that people send about a column, as a table with the single column `message`.
 
-    In local trust each row is one person. In shuffle trust each row is one message, and the rows
-    are in random order. Rare messages are withheld, or noise messages are added, if the protocol
-    demands it. In central trust nothing is randomized, so a central protocol is refused.
+    In local trust, each row is one person's message. In shuffle trust, each row is one message, and
+    the rows are in random order. If the protocol requires it, rare messages are withheld or noise
+    messages are added. In central trust, nothing is randomized, so a central protocol is refused.
 
-    A message is a whole number, or an array of whole numbers. The table is computed now, only once,
-    and every reading of it gives the same rows. Write it to a permanent place if you want to keep
-    it. The number of people is public and is not in the table: see `tallied`.
+    A message is a whole number or an array of whole numbers. The table is computed only once, by
+    this call, and always has the same rows when it is read. Write it to permanent storage if you
+    want to keep it. The number of people is public and is not in the table: see `tallied`.
     """
     if protocol.trust is Trust.CENTRAL:
         raise InvalidParameter(
-            f"a protocol must be local or shuffle for messages to be stored, got {protocol.name}, "
+            f"`protocol` must be local or shuffle if messages are stored, got {protocol.name}, "
             "which does not randomize values"
         )
     policy = DiscreetCleaning.of(cleaning_of(column, protocol.task, missing=missing))
@@ -65,8 +65,9 @@ def randomized(
 
 
 def tallied(frame: Any, protocol: Protocol, *, users: int | None = None) -> Tally:
-    """The tally of stored messages. `users` is the number of people who sent them. It can be left
-    out if everybody sends the same number of messages, as in local trust.
+    """The tally of stored messages. `users` is the number of people who sent the messages. It can
+    be left out if everybody sends the same number of messages and the shuffler adds no messages, as
+    in local trust.
     """
     rows = needed(frame, [MESSAGE])
     kinds: dict[Group, tuple[str, int | None]]
@@ -78,7 +79,8 @@ def tallied(frame: Any, protocol: Protocol, *, users: int | None = None) -> Tall
     if users is None:
         if not each or protocol.shuffler.adds:
             raise InvalidParameter(
-                f"`users` must say how many people sent messages with {protocol.name}, got none"
+                f"`users` must be the number of people who sent messages with {protocol.name}, "
+                "got none"
             )
         users = -(-sent // each)
     people = checks.whole("users", users, low=0, high=2**63 - 1)
@@ -97,21 +99,22 @@ def messages(
     users: int,
     ordered: bool = True,
 ) -> "DataFrame":
-    """The messages of a group of `users` people, in the form in which the protocol's trust model
-    lets others see them.
+    """The messages of a group of `users` people, as the analyzer may see them in the protocol's
+    trust model.
     """
     import pyarrow
 
     mixed = protocol.trust is Trust.SHUFFLE
     schema = f"{MESSAGE} {message_type(protocol.alphabet)}" + ", key bigint, tie bigint" * mixed
     step = SendStep(reader, groups, group, protocol, mixed, seed)
-    # They are written before they are counted, so that the same messages are counted and passed on.
+    # Messages are written before they are counted, so that the counted messages are the same as
+    # the returned messages.
     sent = written(mapped(rows, step, schema))
     if not mixed:
         return sent
     shuffler = protocol.shuffler
     if shuffler.adds:
-        # The driver draws the noise, once.
+        # The driver draws the noise only once.
         source = SecureSource() if seed is None else seed.part(_NOISE)
         noise = shuffler.noise(users, source)
         batch = message_batch(noise.messages, source, mixed=True)

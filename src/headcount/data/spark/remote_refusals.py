@@ -1,4 +1,4 @@
-"""Refusals that an executor sends to the driver, as text."""
+"""Sends refusals from an executor to the driver as text."""
 
 import json
 from collections.abc import Iterable
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class RemoteRefusal:
-    """Why the rows of a partition are refused: problems, which add up, or else one message."""
+    """Why the rows of a partition are refused: problems, which can be added, or one message."""
 
     message: str
     hint: str
@@ -42,24 +42,24 @@ class RemoteRefusal:
 
 
 def joint_refusal(refusals: Iterable[RemoteRefusal]) -> RemoteRefusal | None:
-    """One refusal for all partitions: the first message if there is one, else all problems
-    together.
+    """One refusal for all partitions. It is the first refusal with a message, or else the sum of
+    all problems.
     """
     every = sorted(refusals, key=lambda refusal: (refusal.problems is not None, refusal.message))
     if not every or every[0].problems is None:
         return every[0] if every else None
-    # Values are sorted, since partitions come in any order. Row numbers are dropped, since they
-    # count within a partition.
+    # Values are sorted, since partitions come in any order. Row numbers are dropped, since they are
+    # numbers within a partition.
     listed = [refusal.problems for refusal in every if refusal.problems is not None]
     texts = sorted(text for problems in listed for _, text in problems.first_outside)
     counted = sum((replace(one, first_missing=(), first_outside=()) for one in listed), Problems())
     shown = Problems(first_outside=tuple((0, text) for text in texts))
-    hint = max((refusal.hint for refusal in every), key=len)  # some have no hint
+    hint = max((refusal.hint for refusal in every), key=len)  # some refusals have no hint
     return RemoteRefusal("", hint, counted + shown)
 
 
 def refuse(refusal: RemoteRefusal, allowed: str) -> None:
-    """Raise the error of a refusal. `allowed` says which values fit."""
+    """Raise the error of a refusal. `allowed` describes the values that fit."""
     problems = refusal.problems
     if problems is None:
         raise InvalidValue(refusal.message, hint=refusal.hint)
@@ -68,7 +68,7 @@ def refuse(refusal: RemoteRefusal, allowed: str) -> None:
             f"everyone must have a value, got none in {_rows(problems.missing)}", hint=refusal.hint
         )
     texts = [text for _, text in problems.first_outside]
-    shown = ", ".join(texts) + ", …" * (problems.outside > len(texts)) if texts else "another"
+    shown = ", ".join(texts) + ", …" * (problems.outside > len(texts)) if texts else "other values"
     raise InvalidValue(
         f"every value must be {allowed}, got {shown} in {_rows(problems.outside)}",
         hint=refusal.hint,
@@ -81,7 +81,7 @@ def _rows(count: int) -> str:
 
 @dataclass(frozen=True)
 class DiscreetCleaning(Cleaning):
-    """A cleaning whose refusals never show a value."""
+    """Rules of cleaning whose error messages never show a value."""
 
     @classmethod
     def of(cls, cleaning: Cleaning) -> Cleaning:

@@ -1,8 +1,8 @@
 """The results that executors return to the driver.
 
-A result has a row for each group, with the number of people and their counts, or one row that says
-why rows are refused. An executor adds up the results of all partitions. So the driver never sees
-the result of a single partition.
+A result has a row for each group, with the number of people and the counts of the group. If any
+row of the data is refused, the result is instead a single row with the reason. An executor adds up
+the results of all partitions, so the driver never sees the result of a single partition.
 """
 
 import json
@@ -23,7 +23,7 @@ from headcount.road.people import Group
 if TYPE_CHECKING:
     import pyarrow
 
-# The rows of a partition. A step is called with them, and yields rows of this kind, too.
+# The rows of a partition. A step takes such batches, and also yields such batches.
 Batches: TypeAlias = "Iterator[pyarrow.RecordBatch]"
 
 RESULT_SCHEMA = "name string, users bigint, counts binary, refusal string"

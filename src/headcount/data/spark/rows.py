@@ -1,4 +1,4 @@
-"""The rows of a partition, encoded for a question, and the random bits for them."""
+"""Encodes the rows of a partition for a question, and provides random bits for the partition."""
 
 import json
 from collections.abc import Iterator
@@ -18,7 +18,7 @@ from headcount.randomness.sources import SecureSource, SeededSource
 
 def partition_source(seed: SeededSource | None) -> Source:
     """The source of random bits for one partition. It is a new secure source, or the partition's
-    part of a seeded one.
+    part of a seeded source.
     """
     if seed is None:
         return SecureSource()
@@ -42,7 +42,7 @@ class Reader(Protocol):
 
 @dataclass(frozen=True)
 class RawRows:
-    """Reads raw rows. Their columns are those of the question, in the same order."""
+    """Reads raw rows. They have the columns of the question, in the same order."""
 
     question: Question
 
@@ -77,4 +77,4 @@ class EncodedChoice:
 
 
 def quietly(share: float) -> None:
-    """Show no progress, since Spark shows its own."""
+    """Show no progress, since Spark shows its own progress."""

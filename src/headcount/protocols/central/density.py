@@ -1,12 +1,15 @@
-"""A density from bins. A trusted curator adds noise to their counts (Wasserman, Zhou 2010).
+"""A density from the counts of bins, to which a trusted curator adds noise (Wasserman, Zhou 2010).
 
 Notation    See `protocols.density_histogram`.
-Randomizer  None: people send the bin of their number to the curator.
-Analyzer    The histogram with geometric or Laplace noise in every bin, and the polynomials of
-            `protocols.density_histogram`.
-Privacy     The privacy of the histogram, pure ε.
-Error       V is near 8/ε² for any number of people, as in `shuffle.density-histogram`.
-Messages    1, to a curator who must be trusted: the local ε is infinite.
+Randomizer  None. People send the bin of their number to the curator.
+Analyzer    The curator adds geometric or Laplace noise to the count of every bin, or geometric
+            noise that adds up to 0. Then the curator computes the polynomials of
+            `protocols.density_histogram` from the noisy counts.
+Privacy     The privacy of the histogram, which is pure ε-differential privacy.
+Error       The variance V of the noise in a bin is near 8/ε² for any number of people, as in
+            `shuffle.density-histogram`.
+Messages    1 per person. The curator who receives it must be trusted, because the local ε is
+            infinite.
 """
 
 from dataclasses import dataclass
@@ -16,6 +19,7 @@ from headcount.core.protocol import Protocol
 from headcount.core.tasks.histogram import Histogram
 from headcount.protocols.central.histogram import GeometricHistogram
 from headcount.protocols.central.laplace import LaplaceHistogram
+from headcount.protocols.central.sum_zero import SumZeroHistogram
 from headcount.protocols.density_histogram import DensityHistogram
 
 
@@ -35,3 +39,12 @@ class LaplaceDensity(DensityHistogram):
 
     def counting(self, bins: int) -> Protocol:
         return LaplaceHistogram(Histogram(bins), self.budget, self.crowd)
+
+
+@dataclass(frozen=True)
+class SumZeroDensity(DensityHistogram):
+    name = "central.sum-zero"
+    trust = Trust.CENTRAL
+
+    def counting(self, bins: int) -> Protocol:
+        return SumZeroHistogram(Histogram(bins), self.budget, self.crowd)

@@ -145,8 +145,8 @@ class FittedCells(Estimator):
         random_bits, matrix = source or SecureSource(), tally.counts.reshape(self.fit.shape)
 
         def noisy(counts: NDArray[Any], rate: Fraction) -> NDArray[np.float64]:
-            noise = [discrete_laplace(random_bits, rate) for _ in counts]
-            return np.array(counts + noise, dtype=np.float64)
+            noise = discrete_laplace(random_bits, rate, len(counts))
+            return np.asarray(counts + noise, dtype=np.float64)
 
         return self.fit.cells(
             tally.users,

@@ -1,16 +1,20 @@
 """Two-sided geometric noise on a count, a sum or a mean (Ghosh, Roughgarden, Sundararajan 2012).
 
-Notation    x_i is the number of person i, n the number of people, L the number of levels (see
-            `fixed_point`; a count has L = 1), a = e^{−ε/L}.
-Randomizer  Only rounding: people send their level to the curator.
-Analyzer    Sum of all levels + Z, with P(Z = z) = (1−a)/(1+a)·a^|z|. Z is drawn exactly, with ε/L
-            as a rational number.
-Privacy     Replacing one value changes the sum by at most L, and P(z)/P(z±L) ≤ e^ε, so the
-            guarantee is pure ε. `accounting.geometric` computes the whole privacy curve.
-Error       Unbiased. The variance in levels is 2a/(1−a)² for all data, plus that of rounding. No
-            ε-private count has a smaller variance. The levels of real numbers are so fine that
-            rounding adds less than one part in ten thousand.
-Messages    1, to a curator who must be trusted: the local ε is infinite.
+Notation    x_i is the number that person i holds, n is the number of people, L is the number of
+            levels (see `fixed_point`; a count has L = 1), and a = e^{−ε/L}.
+Randomizer  People round their number to a level and send the level to the curator. They add no
+            noise.
+Analyzer    The sum of all levels plus Z, where P(Z = z) = (1−a)/(1+a)·a^|z|. Z is sampled exactly,
+            with ε/L as a rational number.
+Privacy     Replacing one value changes the sum by at most L, and P(z)/P(z±L) ≤ e^ε. So the
+            guarantee is pure ε-differential privacy. `accounting.geometric` computes the whole
+            privacy curve.
+Error       Unbiased. In squared levels, the variance of the noise is 2a/(1−a)² for all data.
+            Rounding adds its own variance. No ε-private count has a smaller variance. Real numbers
+            are rounded to levels that are so close together that rounding adds less than one
+            ten-thousandth of the variance.
+Messages    1 per person. The curator who receives it must be trusted, because the local ε is
+            infinite.
 """
 
 import math
@@ -50,7 +54,7 @@ from headcount.protocols.levels import (
 from headcount.randomness.discrete_laplace import discrete_laplace
 from headcount.randomness.sources import SecureSource
 
-_ROUNDING_SHARE = 2.0**-14  # the share of the variance that rounding may add
+_ROUNDING_SHARE = 2.0**-14  # rounding may add this share of the variance of the noise
 
 
 @dataclass(frozen=True)
@@ -70,10 +74,12 @@ class CuratedSum(NoisySum):
         return np.array([level_sum(held)])
 
     def level_sum(self, tally: Tally, source: Source | None) -> int:
-        return int(tally.counts[0]) + discrete_laplace(source or SecureSource(), self.rate)
+        noise = discrete_laplace(source or SecureSource(), self.rate, 1)
+        return int(tally.counts[0]) + int(noise[0])
 
     def shifts(self, users: int, alphabet: Alphabet) -> Shifts:
-        return self.level_shifts(users, 0, self.grid.levels)  # the noise is the curator's
+        # The curator's noise does not depend on the messages.
+        return self.level_shifts(users, 0, self.grid.levels)
 
     def noise_error(self, users: int) -> GeometricError:
         return GeometricError(float(self.rate))

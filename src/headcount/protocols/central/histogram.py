@@ -1,28 +1,31 @@
 """Two-sided geometric noise on every bucket of a histogram.
 
-Notation    n people, each in one bucket. The noise has m steps per person (here m = 1), and
-            a = e^{−ε/(2m)}.
-Randomizer  None: people send their bucket to the curator.
-Analyzer    Each count + Z/m, with P(Z = z) = (1−a)/(1+a)·a^|z|. Z is drawn exactly, with ε/(2m) as
-            a rational number.
-Privacy     Replacing one value changes two counts by 1 each, so the guarantee is pure ε.
-            `accounting.buckets` computes the privacy curve of these two buckets.
-Error       Unbiased. The variance of each bucket is 2a/(m(1−a))² for all data.
-Messages    1, to a curator who must be trusted: the local ε is infinite.
+Notation    There are n people, each in one bucket. The noise is a multiple of 1/m, where m = 1 for
+            geometric noise and m = 1024 for Laplace noise, and a = e^{−ε/(2m)}.
+Randomizer  None. People send their bucket to the curator.
+Analyzer    Each count plus Z/m, where P(Z = z) = (1−a)/(1+a)·a^|z|. Z is sampled exactly, with
+            ε/(2m) as a rational number. Then the mean excess over n is subtracted (see
+            `known_total`).
+Privacy     Replacing one value changes two counts by 1 each, so the guarantee is pure
+            ε-differential privacy. `accounting.buckets` computes the privacy curve of these two
+            buckets.
+Error       Unbiased. The variance of each bucket is 2a/(m(1−a))²·(1 − 1/d) for all data, where d is
+            the number of buckets.
+Messages    1 per person. The curator who receives it must be trusted, because the local ε is
+            infinite.
 """
 
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
-from itertools import product
 from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from headcount.accounting.buckets import MovedCurve
-from headcount.accounting.geometric import listed_law, moved_laws
+from headcount.accounting.geometric import listed_laws, moved_laws
 from headcount.core.budget import Trust
 from headcount.core.cached import cached_property
 from headcount.core.estimate import Answer
@@ -38,15 +41,19 @@ from headcount.core.tally import Tally
 from headcount.core.task import Holding, Task
 from headcount.core.tasks.histogram import Histogram
 from headcount.protocols.disclosure import Disclosure
-from headcount.protocols.fixed_point import RoundedError
 from headcount.protocols.geometric_error import GeometricError
+from headcount.protocols.known_total import (
+    KnownTotalError,
+    known_total_shifts,
+    with_known_total,
+)
 from headcount.randomness.discrete_laplace import discrete_laplace
 from headcount.randomness.sources import SecureSource
 
 
 @dataclass(frozen=True)
 class CuratedBuckets(Estimator):
-    """Counts buckets, and adds noise to every count."""
+    """Counts people in buckets, adds noise to every count, and subtracts the mean excess."""
 
     rate: Fraction  # ε/(2m)
     steps: int  # m
@@ -60,29 +67,24 @@ class CuratedBuckets(Estimator):
 
     def unbiased(self, tally: Tally, source: Source | None = None) -> Answer:
         source = source or SecureSource()
-        noise = [discrete_laplace(source, self.rate) for _ in tally.counts]
-        return (tally.counts * self.steps + noise).astype(np.float64) / self.steps
+        noise = discrete_laplace(source, self.rate, len(tally.counts))
+        noisy = (tally.counts * self.steps + noise).astype(np.float64) / self.steps
+        return with_known_total(noisy, tally.users)
 
     def shifts(self, users: int, alphabet: Alphabet) -> Shifts:
-        return Shifts(most=1.0, least=0.0)  # the noise is the curator's
+        # The curator's noise does not depend on the messages.
+        return known_total_shifts(self.task.domain)
 
     def release_law(self, tally: Tally) -> Mapping[Any, Fraction] | None:
-        most = tally.users * self.steps
-        if (most + 1) ** self.task.domain > MOST_BUNDLES:
-            return None
-        every = [listed_law(int(c) * self.steps, most, self.rate) for c in tally.counts]
-        return {
-            outcome: math.prod(
-                (law[z] for law, z in zip(every, outcome, strict=True)), start=Fraction(1)
-            )
-            for outcome in product(range(most + 1), repeat=self.task.domain)
-        }
+        levels = (tally.counts * self.steps).tolist()
+        return listed_laws(levels, tally.users * self.steps, self.rate, MOST_BUNDLES)
 
     def standard_error(self, users: int, held: Holding | None) -> float:
         return self.error_law(users, None).standard_error
 
-    def error_law(self, users: int, unbiased: Answer) -> RoundedError:
-        return RoundedError(GeometricError(float(self.rate)), 1 / self.steps, users, 0.0)
+    def error_law(self, users: int, unbiased: Answer) -> KnownTotalError:
+        noise = GeometricError(float(self.rate))
+        return KnownTotalError(self.task.domain, noise, 1 / self.steps)
 
 
 @dataclass(frozen=True)

@@ -68,7 +68,7 @@ class CuratedMargins(Estimator):
 
     def unbiased(self, tally: Tally, source: Source | None = None) -> Answer:
         source, counts = source or SecureSource(), self._counts(tally)
-        noisy = counts + np.array([discrete_laplace(source, self.rate) for _ in counts])
+        noisy = counts + discrete_laplace(source, self.rate, len(counts))
         return (self.task.totals(noisy) if self.cells else noisy).astype(np.float64)
 
     def shifts(self, users: int, alphabet: Alphabet) -> Shifts:

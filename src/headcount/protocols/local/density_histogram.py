@@ -5,11 +5,12 @@ Randomizer  The randomizer of a frequency oracle. The default is subset selectio
             smallest error for any number of bins. Paper: add two-sided geometric noise of rate ε/2,
             which is Laplace noise on integers, to each of the K numbers of the one-hot vector of x.
             K is (nε²)^{1/(2β+2)}, rounded.
-Analyzer    The counts of the oracle (paper: the sums of all vectors), then the polynomials of
-            `protocols.density_histogram`.
-Privacy     Pure: the privacy of the oracle. Paper: a person who moves to another bin changes two
-            numbers by one each, so ε' ≤ ε is twice that of one number (see `local.laplace-mean`).
-Error       V is near 4ne^ε/(e^ε−1)², and smaller for few bins. Paper: V is near 8n/ε², which is
+Analyzer    Take the counts of the oracle (paper: the sums of all vectors), and apply the
+            polynomials of `protocols.density_histogram` to them.
+Privacy     The privacy is pure and is that of the oracle. Paper: a person who moves to another bin
+            changes two numbers by one each. So the privacy loss ε' ≤ ε is twice that of one number
+            (see `local.laplace-mean`).
+Error       V is near 4ne^ε/(e^ε−1)². It is smaller for few bins. Paper: V is near 8n/ε², which is
             twice as large if ε is small. The integrated squared error falls like
             (nε²)^{−2β/(2β+2)}, which is the best rate of any local protocol.
 Messages    1 message of the oracle. Paper: 1 message of K integers.
@@ -52,7 +53,7 @@ from headcount.protocols.density_histogram import (
 from headcount.protocols.registry import protocol
 from headcount.randomness.table import FINE
 
-_CHUNK = 1 << 20  # how many numbers are drawn at a time
+_CHUNK = 1 << 20  # the number of noisy numbers that are drawn at a time
 
 
 # Randomizer of the paper ----------------------------------------------------------------------
@@ -131,7 +132,8 @@ class VectorSums(Estimator):
         return (tally.counts - tally.users * self.reach).astype(np.float64)
 
     def shifts(self, users: int, alphabet: Alphabet) -> Shifts:
-        # Each number is from −C to 1 + C: noise of any size is admitted in all of them.
+        # Each number of a message is from −C to 1 + C, where C is `reach`. One message may have the
+        # largest noise in all of its numbers.
         buckets, noise = self.task.domain, float(self.reach)
         return Shifts(1 + noise, -noise, places=(0, buckets), everywhere=True)
 
@@ -147,7 +149,7 @@ class VectorSums(Estimator):
 
 @dataclass(frozen=True)
 class LaplaceBins(Protocol):
-    """The paper's oracle."""
+    """The frequency oracle of the paper."""
 
     name = "local.density-histogram"
     trust = Trust.LOCAL
@@ -155,7 +157,7 @@ class LaplaceBins(Protocol):
 
     @cached_property
     def number(self) -> Protocol:
-        """The protocol that adds noise to one number, 0 or 1. It spends half of ε."""
+        """The protocol that adds noise to one number, 0 or 1, and spends half of ε."""
         half = Budget(self.budget.epsilon / 2)
         bit = Sum(0, 1, whole=True)
         return protocol("local.laplace-mean", bit, half, self.crowd, levels=1)

@@ -1,34 +1,35 @@
 """A density from its first Fourier coefficients, with k random signs from each person (Duchi,
 Jordan, Wainwright 2018, section 5.2.2, and their sampler for vectors in a cube).
 
-Notation    u ∈ [0,1] is a person's number, scaled from [low, high]. n is the number of people, β
-            the smoothness. The basis functions are φ_j(u) = √2·cos(π(j+1)u) for odd j and
-            √2·sin(πju) for even j. They have whole periods, are orthonormal, and |φ_j| ≤ √2. The
-            odd number k is the number of coefficients θ_j = E φ_j(u), j = 1, …, k.
+Notation    u ∈ [0,1] is a person's number, scaled from [low, high]. n is the number of people, and
+            β is the smoothness. The basis functions are φ_j(u) = √2·cos(π(j+1)u) for odd j and
+            √2·sin(πju) for even j. They have whole periods on [0,1] and are orthonormal, and
+            |φ_j| ≤ √2. The odd number k is the number of coefficients θ_j = E φ_j(u), j = 1, …, k.
 Randomizer  Round each φ_j(u) to v_j ∈ {−√2, √2} at random, without bias. Draw z ∈ {−1,1}^k
-            uniformly, and let T be + with probability 1 − t/2^64, near e^ε/(1+e^ε). Send z if
-            ⟨z,v⟩ has the sign T, and −z otherwise. As k is odd, ⟨z,v⟩ is never 0.
+            uniformly. Draw a sign T, which is + with probability 1 − t/2^64, near e^ε/(1+e^ε). Send
+            z if ⟨z,v⟩ has the sign T, and −z otherwise. Since k is odd, ⟨z,v⟩ is never 0.
 Analyzer    θ̂_j = B·(mean of z_j), with B = √2·C_k/(1 − 2t/2^64). Here
             C_k = 2^{k−1}/binom(k−1, (k−1)/2) = k/E|⟨z,v⟩/√2|, near √(πk/2). The density is
             (1 + Σ θ̂_j φ_j)/(high−low).
 Privacy     Pure: given v, all z with ⟨z,v⟩ > 0 are equally likely, and so are all other z. The
-            ratio of the two probabilities is (2^64−t)/t ≤ e^ε. It bounds the ratio for every
-            mixture over v too. For k = 1 and k = 3 some numbers attain it. For larger k it is only
-            a bound, because no number is rounded to a single v. For the same reason the rest of
-            the privacy curve is only a bound for k > 1.
-Error       Unbiased for 1 + Σ_{j≤k} θ_j φ_j. Given v, and so given u, E[z_i z_j] = 0 for i ≠ j,
-            because z and −z lie on different sides. So at a place s the variance is
-            (B²·Σ φ_j(s)² − (Σ φ_j(u)φ_j(s))²)/n, averaged over people. If people are drawn from a
-            population, the variance around the population's value is
-            (B²·Σ φ_j(s)² − (Σ θ_j φ_j(s))²)/n. Both are at most B²·Σ φ_j(s)²/n, which is the stated
-            variance. It includes the sampling error.
-            The bias comes from the terms left out. Assume that the density continues smoothly from
-            high to low and is no rougher than 1 + cos(4πu), which rises and falls twice. Then its
-            terms of m periods have Σ m^{2β}·θ² ≤ 4^β/2, and ∫ bias² ≤ ((k+1)/4)^{−2β}/2. k is the
-            odd number that minimizes the sum of this and the variance kB²/n. Paper: k is the odd
-            number nearest to (nε²)^{1/(2β+2)}. The integrated squared error falls like
+            ratio of the two probabilities is (2^64−t)/t ≤ e^ε. This ratio is also a bound for every
+            mixture over v. For k = 1 and k = 3, some numbers u attain the bound. For larger k it is
+            only a bound, because no u is always rounded to the same v. For the same reason, the
+            rest of the privacy curve is only a bound for k > 1.
+Error       The estimate is unbiased for 1 + Σ_{j≤k} θ_j φ_j. Given v, and so given u,
+            E[z_i z_j] = 0 for i ≠ j, because z and −z have the same product z_i z_j. So at a place
+            s the variance is (B²·Σ φ_j(s)² − (Σ φ_j(u)φ_j(s))²)/n, averaged over people. If people
+            are drawn from a population, the variance around the population's value is
+            (B²·Σ φ_j(s)² − (Σ θ_j φ_j(s))²)/n. Both variances are at most B²·Σ φ_j(s)²/n, which is
+            the stated variance. The stated variance includes the sampling error.
+            The bias comes from the terms that are left out. Assume that the density, repeated
+            periodically, is smooth where high meets low, and that it is no rougher than
+            1 + cos(4πu), which rises and falls twice. Let m be the number of periods of a term.
+            Then Σ m^{2β}·θ² ≤ 4^β/2 over all terms, and ∫ bias² ≤ ((k+1)/4)^{−2β}/2. k is the odd
+            number that minimizes the sum of this bound and of the variance kB²/n. Paper: k is the
+            odd number nearest to (nε²)^{1/(2β+2)}. The integrated squared error falls like
             (nε²)^{−2β/(2β+2)}.
-Messages    1 message of k bits. A bit is set if z_j is +1.
+Messages    1 message of k bits. Bit j is set if z_j is +1.
 """
 
 import math
@@ -66,14 +67,14 @@ from headcount.randomness.totals import binomials
 MOST_TERMS = 1023
 _DIGITS = 53  # the binary digits of the probability that a basis value is rounded up
 _PEOPLE = 1 << 13  # basis values of this many people are computed at a time, to stay in the cache
-_SENT = 1 << 20  # with at most this many bits, a simulation makes all messages
+_SENT = 1 << 20  # with at most this many bits, a simulation draws all messages
 
 
 # Randomizer -----------------------------------------------------------------------------------
 
 
 def waves(places: NDArray[np.float64], terms: int) -> Iterator[NDArray[np.float64]]:
-    """φ_j/√2 at the places, for j = 1, …, k.
+    """The waves φ_j/√2 at these places, for j = 1, …, k.
 
     These are the cosine and sine of one period, then those of two periods, and so on.
     """
@@ -82,7 +83,7 @@ def waves(places: NDArray[np.float64], terms: int) -> Iterator[NDArray[np.float6
     cosine, sine = first_cosine, first_sine
     for j in range(1, terms + 1):
         yield cosine if j % 2 else sine
-        if j % 2 == 0:  # angle sums are ten times faster than computing cosines
+        if j % 2 == 0:  # angle-sum formulas are ten times faster than new cosines
             cosine, sine = (
                 cosine * first_cosine - sine * first_sine,
                 sine * first_cosine + cosine * first_sine,
@@ -90,10 +91,10 @@ def waves(places: NDArray[np.float64], terms: int) -> Iterator[NDArray[np.float6
 
 
 def _rounded_up(wave: NDArray[np.float64]) -> NDArray[np.uint64]:
-    """The probability (1 + wave)/2 that a basis value is rounded to 1, as a number over 2^53.
+    """The probability (1 + wave)/2 that a wave is rounded up to 1, times 2^53.
 
-    Its error is about 10^−13, because it is computed in floats. This does not harm privacy, which
-    does not depend on how basis values are rounded.
+    The error of this probability is about 10^−13, because it is computed in floats. The error does
+    not harm privacy, which does not depend on how waves are rounded.
     """
     scale = 2.0 ** (_DIGITS - 1)
     weights: NDArray[np.uint64] = np.rint((1 + np.clip(wave, -1, 1)) * scale).astype(np.uint64)
@@ -102,9 +103,7 @@ def _rounded_up(wave: NDArray[np.float64]) -> NDArray[np.uint64]:
 
 @dataclass(frozen=True)
 class SignRandomizer(Randomizer):
-    """Sends k random signs. More often than not, most of them agree with the rounded basis
-    values.
-    """
+    """Sends k random signs. With probability 1 − t/2^64, most of them agree with the signs of v."""
 
     task: Density
     terms: int  # k
@@ -118,7 +117,7 @@ class SignRandomizer(Randomizer):
 
     @property
     def lie(self) -> Fraction:
-        """The probability q = t/2^64 of the wrong side."""
+        """The probability q = t/2^64 that most of the signs do not agree with those of v."""
         return Fraction(self.weight, WHOLE)
 
     def send(self, encoded: NDArray[Any], source: Source) -> Messages:
@@ -175,7 +174,7 @@ class SignRandomizer(Randomizer):
 
 @dataclass(frozen=True)
 class SeriesError(DensityError):
-    """The error of the series. Its noise is that of the worst data and includes sampling."""
+    """The error of the series. The noise is that of the worst data, and includes sampling."""
 
     def population_margins(self, confidence: float) -> tuple[Answer, Answer]:
         return self.margins(confidence)
@@ -189,7 +188,7 @@ class SeriesEstimator(Estimator):
     signs: SignRandomizer
 
     simulates_exactly = False
-    worst_is_attained = False  # no number is certainly rounded to the worst signs
+    worst_is_attained = False  # no number is always rounded to the worst signs
 
     @cached_property
     def amplitude(self) -> float:
@@ -218,11 +217,11 @@ class SeriesEstimator(Estimator):
         return packed_bits.column_sums(packed_bits.as_rows(payload, terms), terms)
 
     def simulate(self, held: Holding, source: Source) -> NDArray[np.int64]:
-        """A simulated tally. With few bits, it is made from messages, which is exact.
+        """A simulated tally. If there are few bits, all messages are drawn, which is exact.
 
         Otherwise each sign is drawn from its law, with probabilities rounded to 2^−53. The
         covariance −φ_iφ_j/B² of two signs is ignored. If many people hold about the same number,
-        the variance of the estimate near that number is then too large by up to one half.
+        the variance of the estimate near that number is then up to 50 % too large.
         """
         terms = self.signs.terms
         if held.users * terms <= _SENT:
@@ -249,8 +248,8 @@ class SeriesEstimator(Estimator):
         return out / float(self.task.span)
 
     def shifts(self, users: int, alphabet: Alphabet) -> Shifts:
-        """A person adds B·Σ z_j φ_j(s)/n at s, and if honest Σ φ_j(u)φ_j(s)/n on average, u being
-        the person's number. All u of the grid are tried.
+        """A person adds B·Σ z_j φ_j(s)/n to the estimate at s. On average, an honest person with
+        the number u adds Σ φ_j(u)φ_j(s)/n. All u of the grid are tried.
         """
         grid = np.array(list(self._waves_on_grid()))
         signs = self.amplitude * math.sqrt(2) * np.abs(grid).sum(axis=0)
@@ -284,7 +283,7 @@ class SeriesEstimator(Estimator):
         noise = NormalError(
             scale * np.sqrt(self.squares / users), step=2 * math.sqrt(2) * scale / users
         )
-        # The variance of Σ φ_j(u)φ_j(s), if the density is nearly constant around s.
+        # `drawn` is the variance of Σ φ_j(u)φ_j(s) if the density is nearly constant around s.
         density = span * unbiased
         drawn = np.maximum(density * self.squares - (density - 1) ** 2, 0.0)
         return SeriesError(noise, np.sqrt(drawn / users) / span, self.task.points)
@@ -346,7 +345,7 @@ class DensitySeries(Protocol):
 
     @cached_property
     def _weight(self) -> int:
-        """The weight t of the wrong side, over 2^64."""
+        """The weight t. With probability t/2^64, most signs do not agree with those of v."""
         return lie_weight(2, self.budget.epsilon)
 
     @property
@@ -363,7 +362,7 @@ class DensitySeries(Protocol):
     def guarantee(self) -> Guarantee:
         return promise(
             self,
-            "largest ratio of the law given the rounded waves",
+            "largest ratio of probabilities, given the rounded waves",
             epsilon=min(self.budget.epsilon, self.local_epsilon),
             exact=False,
         )

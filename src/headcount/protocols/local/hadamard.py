@@ -1,18 +1,21 @@
 """Hadamard response: one coefficient, one bit (Bassily, Smith 2015; Nguyên et al. 2016).
 
-Notation    x ∈ {0, …, d−1} is a person's bucket, D = 2^m ≥ d. ⟨j, x⟩ is the parity of the bits that
-            are set in both j and x, so (−1)^⟨j, x⟩ are the entries of the Hadamard matrix.
-Randomizer  Draw j uniformly from 1, …, D − 1. Report j and the bit ⟨j, x⟩, flipped with
-            probability t/2^64. t is the smallest integer for which the ratio of probabilities is at
-            most e^ε. j = 0 is refused, because such a report would support all buckets at once.
+Notation    x ∈ {0, …, d−1} is a person's bucket, and n is the number of people. D = 2^m is the
+            smallest power of two with D ≥ d. ⟨j, x⟩ is the parity of the number of bits that are
+            set in both j and x, so (−1)^⟨j, x⟩ are the entries of the Hadamard matrix. j is called
+            the coefficient.
+Randomizer  Draw j uniformly from 1, …, D − 1. Report j and the bit ⟨j, x⟩, flipped with probability
+            t/2^64. t is the smallest integer with (2^64−t)/t ≤ e^ε. A report with j = 0 is refused,
+            because it could support all buckets at once.
 Analyzer    A report (j, b) supports the buckets with ⟨j, x⟩ = b (see `frequency_oracle`). One fast
-            transform counts the reports for all buckets:
-            N = (n + Σ_j (zeros_j − ones_j)(−1)^⟨j, x⟩)/2.
-Privacy     Pure: the privacy of the bit, because j does not depend on x.
-Error       A report supports the owner's bucket with probability p = 1 − t/2^64, and another with
-            probability q = αp + (1−α)(1−p), where α = (D/2 − 1)/(D − 1) (see `linear_hashes`). For
-            many buckets α is near ½, and the variance is near ((e^ε+1)/(e^ε−1))² per person for a
-            rare bucket. It is smaller for few buckets.
+            transform computes the number N of reports that support each bucket:
+            N = (n + Σ_j (zeros_j − ones_j)(−1)^⟨j, x⟩)/2. Here zeros_j and ones_j are the numbers
+            of reports (j, 0) and (j, 1).
+Privacy     Pure ε-privacy. Only the bit reveals anything about x, because j does not depend on x.
+Error       A report supports the owner's bucket with probability p = 1 − t/2^64. It supports any
+            other bucket with probability q = αp + (1−α)(1−p), where α = (D/2 − 1)/(D − 1) (see
+            `linear_hashes`). For many buckets, α is near ½, and the variance per person for a rare
+            bucket is near ((e^ε+1)/(e^ε−1))². For few buckets, the variance is smaller.
 Messages    1 message, 2j + b, of m + 1 bits.
 """
 
@@ -59,7 +62,8 @@ class HadamardRandomizer(Randomizer):
         small: Any = dtype.type
         reports = uniform(source, len(encoded), len(every), small)
         reports += dtype.type(every[0])
-        # Each number is 2j or 2j + 1. Its last bit is replaced.
+        # Each of `reports` is 2j or 2j + 1 for a uniform j. Its last bit is replaced by the
+        # randomized bit.
         bits = bernoulli(source, len(encoded), self.weight)
         bits ^= parity((reports >> dtype.type(1)) & encoded)
         reports &= ~dtype.type(1)
@@ -82,7 +86,7 @@ class HadamardRandomizer(Randomizer):
 
 @dataclass(frozen=True)
 class HadamardEstimator(SupportEstimator):
-    """Counts the reports that support each bucket with one fast transform."""
+    """Counts, with one fast transform, the reports that support each bucket."""
 
     log_size: int  # m
 
@@ -118,7 +122,7 @@ class Hadamard(FrequencyOracle):
 
     @cached_property
     def weight(self) -> int:
-        """The weight t of a lie, over 2^64."""
+        """The weight t of a lie, which has probability t/2^64."""
         return lie_weight(2, self.budget.epsilon)
 
     @cached_property

@@ -1,27 +1,34 @@
-"""Local hashing (Wang, Blocki, Li, Jha 2017; with two values Bassily, Smith 2015).
+"""Local hashing (Wang, Blocki, Li, Jha 2017; for two hash values, Bassily, Smith 2015).
 
-Notation    x ∈ {0, …, d−1} is a person's bucket, d ≤ 2^m, and H(x) < g its hash. If g = 2^l, H is a
-            linear hash v = Mx + b of l bits (see `linear_hashes`). For other g, v has enough bits
-            to be divided into g nearly equal intervals by v ↦ ⌊vg/2^l⌋. If g is odd and the first
-            bit of v is 1, the second bit is flipped before that.
-Guards      The first row of M is a guard, and if g is odd the second one, too. So no hash is the
-            same for all buckets. Proof: a guard's bit takes both values. The first bit of v says in
-            which half v is. If g is even, no interval is in both halves. If g is odd, only the
-            middle interval is. In it the first two bits of v are 01 or 10, so the second bit of
-            Mx + b is always 1.
-Randomizer  Draw a hash H. Report H, and H(x) through k-ary randomized response among g values: the
-            truth with probability p, and each other value with probability t/2^64.
-Analyzer    A report (H, y) supports the buckets with H(x) = y (see `frequency_oracle`). The reports
-            are counted by hashing all buckets. If there are many buckets, they are counted by one
-            fast transform: with 1[⌊vg/2^l⌋ = y] = 2^−l Σ_u c_u (−1)^⟨u, Mx + b⟩, the number of
-            reports that support x is 2^−l Σ_u Σ_reports c_u (−1)^⟨u, b⟩ (−1)^⟨uM, x⟩.
-Privacy     Pure: the privacy of k-ary response among g values, for every hash.
-Error       κ and κ' are the probabilities that two and that three buckets have the same hash. They
-            are computed exactly, and are a little smaller than without guards. Then
-            q = κp + (1−κ)t/2^64, and r and s follow, too. For many buckets κ is near 1/g, and the
-            variance per person for a rare bucket is near (e^ε+g−1)²/((g−1)(e^ε−1)²). g is the
-            integer that minimizes this, near e^ε + 1.
-Messages    1 message of l(m+1) bits and one of g values.
+Notation    x ∈ {0, …, d−1} is a person's bucket, and d ≤ 2^m. H(x) = ⌊vg/2^l⌋ is its hash, which is
+            one of the g values 0, …, g−1. Here v has l bits and is the linear hash Mx + b (see
+            `linear_hashes`), with one exception: if g is odd and the first bit is 1, the second bit
+            is flipped. If g is a power of two, g = 2^l and H(x) = v. For other g, l is so large
+            that the g intervals of numbers v with the same hash are nearly equally long.
+Guards      The first row of M is a guard, which is a row that is never 0. If g is odd, the second
+            row is a guard too. So no H gives all buckets the same hash. Proof: the bit of a guard
+            is 0 for some buckets and 1 for others. The first bit of v tells whether v is in the
+            lower or in the upper half. If g is even, no interval reaches into both halves. If g is
+            odd, only the middle interval does. In the middle interval, the first two bits of v are
+            01 or 10, so the second bit of Mx + b is 1. But the second guard makes this bit 0 for
+            some buckets.
+Randomizer  Draw a hash H. Report H, and report H(x) by k-ary randomized response among g values:
+            the truth with probability p, and each other value with probability t/2^64.
+Analyzer    A report (H, y) supports the buckets with H(x) = y (see `frequency_oracle`). For each
+            report, all buckets are hashed to find those that it supports. If there are many
+            buckets, one fast transform counts the reports instead. For all vectors u of l
+            bits, let c_u be the coefficients with 1[⌊vg/2^l⌋ = y] = 2^−l Σ_u c_u (−1)^⟨u, Mx + b⟩.
+            Then the number of reports that support x is 2^−l Σ_u Σ_reports c_u (−1)^⟨u, b⟩
+            (−1)^⟨uM, x⟩.
+Privacy     Pure: for every hash H, the report of H(x) has the privacy of k-ary response among g
+            values.
+Error       κ is the probability that two given buckets have the same hash, and κ' is the
+            probability that three given buckets have. Both are computed exactly, and are a little
+            smaller than without guards. The q of `frequency_oracle` is κp + (1−κ)t/2^64. Its r and
+            s are computed from κ and κ' too. For many buckets κ is near 1/g, and the variance per
+            person for a rare bucket is near (e^ε+g−1)²/((g−1)(e^ε−1)²). By default, g is the
+            integer near e^ε + 1 that minimizes this variance.
+Messages    1 message, which consists of l(m+1) bits for the hash and of one of g values.
 """
 
 import math
@@ -52,7 +59,7 @@ from headcount.protocols.responses import lie_weight, respond
 from headcount.randomness.draws import WHOLE, uniform
 
 MOST_VALUES = 2**16
-_EVEN = 4  # the number of bits beyond those of g, which make the intervals nearly equal
+_EVEN = 4  # the number of additional bits of v that make the intervals nearly equally long
 _CELLS = 1 << 19  # the number of hashes of buckets that are computed at a time
 _LOG_BLOCK = 13  # the hashes of 2^_LOG_BLOCK buckets are kept at a time
 _COEFFICIENTS = 1 << 24  # the largest number of coefficients that are kept
@@ -62,7 +69,7 @@ _TRANSFORM = 32  # one term of the transform takes as long as this many hashes
 
 @dataclass(frozen=True)
 class Hashes:
-    """The hashes of buckets to g values, none of which is the same for all buckets."""
+    """The hashes that map buckets to g values. No H gives all buckets the same hash."""
 
     buckets: int
     values: int  # g
@@ -80,12 +87,15 @@ class Hashes:
 
     @property
     def guards(self) -> int:
-        """The number of guards among the rows of M. Their words come last, for the first bits."""
+        """The number of guards among the rows of M.
+
+        The words of guards come last, because the last words give the first bits of v.
+        """
         return 1 + self.values % 2
 
     @property
     def words(self) -> list[range]:
-        """The possible words of each row of M. A guard is not 0."""
+        """The possible words of each row (see `linear_hashes`). The row of a guard is not 0."""
         every = 2 << self.log_size
         return [range(every)] * (self.bits - self.guards) + [range(2, every)] * self.guards
 
@@ -96,7 +106,7 @@ class Hashes:
         return -(-(values << self.bits) // self.values)
 
     def places(self, linear: NDArray[Any]) -> NDArray[Any]:
-        """The number v whose interval is the hash, for each number Mx + b."""
+        """The number v for each linear hash Mx + b."""
         if self.guards == 1:
             return linear
         first = linear >> linear.dtype.type(self.bits - 1)
@@ -105,7 +115,7 @@ class Hashes:
 
     @cached_property
     def collisions(self) -> tuple[Fraction, Fraction]:
-        """The probabilities κ and κ' that two and that three buckets have the same hash."""
+        """The probabilities κ that two buckets have the same hash, and κ' that three have."""
         guards, free = self.guards, self.bits - self.guards
         linear = np.arange(1 << self.bits)
         cells = (self.places(linear) * self.values >> self.bits) << guards | linear >> free
@@ -120,13 +130,13 @@ class Hashes:
         for (one, other, third), ways in np.ndenumerate(triples):
             differ = [(one ^ other | one ^ third) >> i & 1 for i in range(guards)]
             same_three += int(ways) * math.prod((three[bit] for bit in differ), start=Fraction(1))
-        # The first bucket has any of 2^l numbers. Of the others, only the bits below the guards'
-        # bits are free.
+        # The linear hash of the first bucket is any of 2^l numbers. In the linear hashes of the
+        # other buckets, only the bits below those of the guards are free.
         rest = 1 << free
         return same_two / (rest << self.bits), same_three / (rest * rest << self.bits)
 
     def of(self, words: NDArray[Any], buckets: NDArray[Any]) -> NDArray[np.int64]:
-        """The hash H(x) of each person's bucket. Each person has their own hash."""
+        """The hash H(x) of each person's bucket. Each person has their own H."""
         asked = buckets.astype(words.dtype) << words.dtype.type(1) | words.dtype.type(1)
         hashed = np.zeros(len(buckets), dtype=np.min_scalar_type(self.values << self.bits))
         for place in range(self.bits):
@@ -193,8 +203,8 @@ class HashingEstimator(SupportEstimator):
 
     @property
     def supported(self) -> tuple[int, int]:
-        # Half of all 2^m numbers, such as the smaller ones, can have the same hash. With two
-        # values, those of the other half have the other hash.
+        # Half of all 2^m numbers, for example the lower half, can have the same hash. With two
+        # values, all numbers of the other half then have the other hash.
         half = 1 << (self.hashes.log_size - 1)
         return self.task.domain - half if self.hashes.values == 2 else 0, half
 
@@ -275,7 +285,7 @@ class HashingEstimator(SupportEstimator):
 def _column(
     reports: NDArray[Any], place: int, bits: int, dtype: np.dtype[Any]
 ) -> NDArray[np.unsignedinteger]:
-    """The bits of every word at this place, as one number."""
+    """The bits at this place of all words of a report, as one number for each report."""
     column = np.zeros(len(reports), dtype=dtype)
     for row in range(bits):
         column |= (reports[:, row] >> place & 1).astype(dtype) << row
@@ -326,7 +336,7 @@ class Hashing(FrequencyOracle):
 
     @cached_property
     def weight(self) -> int:
-        """The weight t of each lie, over 2^64."""
+        """The weight t of each lie, which has probability t/2^64."""
         return lie_weight(self.hashes.values, self.budget.epsilon)
 
     @cached_property

@@ -1,22 +1,27 @@
 """The hybrid mechanism for numbers (Wang, Xiao, Yang, Zhao, Hui, Shin, Shin, Yu 2019).
 
-Notation    The levels are 0, …, L (see `fixed_point`). n is the number of people. β is defined
-            in `local.piecewise-mean`. α is the probability of a piecewise response, q = t/2^64 the
-            probability of a lie. t is the smallest integer with (1−q)/q ≤ e^ε.
+Notation    The levels are 0, …, L (see `fixed_point`). n is the number of people. Windows and β
+            are defined in `local.piecewise-mean`. α is the probability of a piecewise response.
+            q = t/2^64 is the probability that a bit is flipped. t is the smallest integer with
+            (1−q)/q ≤ e^ε.
 Randomizer  With probability α, send the output of `local.piecewise-mean` for the person's level j.
-            Otherwise send one bit, which is 1 with probability j/L, and flip it with probability q.
-            The message shows which of the two it is.
-Analyzer    S is the piecewise estimate from the outputs, plus L·(Σy − qN)/(1−2q) from N bits y.
-Privacy     Pure. The ratio is the larger of the two responses' ratios, both at most e^ε. The choice
-            between the two responses does not depend on the value.
+            Otherwise send one bit, which is 1 with probability j/L and is then flipped with
+            probability q. The message shows which of the two responses it is.
+Analyzer    The estimate S of the sum of all levels is the piecewise estimate from the outputs, plus
+            L·(Σy − qN)/(1−2q) from the N bits y.
+Privacy     Pure. Each of the two responses has a largest ratio of probabilities, which is at most
+            e^ε. The ratio of the protocol is the larger of these two, because the choice between
+            the responses does not depend on the value.
 Error       The variance for level j is
             α·(piecewise variance) + (1−α)·L²·(q(1−q)/(1−2q)² + (j/L)(1−j/L)). The piecewise
-            variance is larger by L²/4·β/(1−β) at the ends than in the middle; the variance of one
-            bit is larger by L²/4 in the middle. For α = 1−β the sum is the same for all levels. If
-            that is no better than one bit, α = 0. Paper: the windows are those of the
-            paper, for which 1−β is near 1−e^{−ε/2}, and α = 0 up to ε = 0.61. On [−1, 1] with ε = 1
-            the paper's variance is 4.29, that of the best window 4.27, and that of one bit 4.68.
-Messages    1: the bit 0 or 1, or 2 + an output.
+            variance is larger at the ends of the range than in the middle, by L²/4·β/(1−β). The
+            variance of one bit is larger in the middle than at the ends, by L²/4. For α = 1−β the
+            two differences cancel, and the variance is the same for all levels. If it is not
+            smaller than the largest variance of one bit, α = 0. Paper: the windows have the paper's
+            size, for which 1−β is near 1−e^{−ε/2}, and α = 0 up to ε = 0.61. On [−1, 1] with ε = 1,
+            the variance is 4.29 with the paper's window, 4.27 with the best window, and 4.68 with
+            one bit.
+Messages    1 message: the bit 0 or 1, or an output plus 2.
 """
 
 from collections.abc import Mapping
@@ -132,7 +137,10 @@ class HybridRandomizer(Randomizer):
 
 @dataclass(frozen=True, eq=False)
 class HybridEstimator(ResponseEstimator):
-    """Adds up both estimates. A tally has the sum of outputs, the number of bits, and the ones."""
+    """Adds the estimates from outputs and from bits.
+
+    A tally has the sum of the outputs, the number of bits, and the number of ones among the bits.
+    """
 
     mixture: Mixture
 
@@ -197,7 +205,8 @@ class HybridMean(WindowedMean):
         blind, variances = window_variances(levels, epsilon)
         both = (1 - blind) * variances + blind * bit.variances[0]
         best = int(both.argmin())
-        # One bit has its largest variance in the middle. Rounding may add ¼ to the other variance.
+        # One bit has its largest variance in the middle. Rounding may add ¼ to the variance of the
+        # mixture.
         worse = bit.variances[levels // 2] > both[best] + 1 / 4
         return Windows(levels, best + 1, epsilon) if worse else None
 

@@ -1,14 +1,14 @@
 """k-ary randomized response (Warner 1965; Kairouz, Bonawitz, Ramage 2016).
 
-Notation    x ∈ {0, …, k−1} is a person's bucket, q = t/2^64 the probability of each lie, and
-            p = 1 − (k−1)q the probability of the truth.
-Randomizer  Report x, or each of the other buckets with probability q. t is the smallest integer
-            with p/q ≤ e^ε. Reports have exactly these probabilities.
+Notation    x ∈ {0, …, k−1} is a person's bucket. q = t/2^64 is the probability of each lie, and
+            p = 1 − (k−1)q is the probability of the truth.
+Randomizer  Report x with probability p, and each of the other buckets with probability q. t is the
+            smallest integer with p/q ≤ e^ε. Reports have exactly these probabilities.
 Analyzer    A report supports the bucket that it names (see `frequency_oracle`).
 Privacy     Pure: each report is ε'-private with ε' = ln(p/q) ≤ ε.
 Error       The variance per person is near (e^ε+k−2)/(e^ε−1)² for a rare bucket. For a common
             bucket it is up to p(1−p)/(p−q)², which may be much larger.
-Messages    1, a bucket.
+Messages    1 message, which is a bucket.
 """
 
 from collections.abc import Mapping
@@ -48,7 +48,7 @@ class KAry(FrequencyOracle):
 
     @cached_property
     def weight(self) -> int:
-        """The weight t of each lie, over 2^64."""
+        """The weight t of each lie, which has probability t/2^64."""
         return lie_weight(self.task.domain, self.budget.epsilon)
 
     @cached_property

@@ -1,18 +1,22 @@
-"""Laplace noise on every number (Dwork, McSherry, Nissim, Smith 2006). On levels it is geometric.
+"""Laplace noise on every number (Dwork, McSherry, Nissim, Smith 2006), in a discrete form.
 
-Notation    The levels are 0, …, L (see `fixed_point`). n is the number of people, r the rate of the
-            noise, a = e^−r its ratio. Messages are from −C to L + C.
-Randomizer  Add z to the person's level, P(z) = (1−a)/(1+a)·a^|z|. Replace a result below −C by −C,
-            and one above L + C by L + C. The probabilities of z are rounded down to multiples of
-            2^−128, and the rest is added to z = 0.
-Analyzer    S = Σy over the messages y.
-Privacy     Pure: ε' ≤ ε is the largest logarithm of a ratio of the rounded probabilities, over all
-            messages and all levels. r is slightly less than ε/L, to keep ε' within the budget.
+Notation    The levels are 0, …, L (see `fixed_point`). n is the number of people. r is the rate of
+            the noise, and a = e^−r is the ratio of its successive probabilities. Noisy levels are
+            limited to the range from −C to L + C.
+Randomizer  Add discrete Laplace noise z to the person's level, with P(z) = (1−a)/(1+a)·a^|z|.
+            Replace a result below −C by −C, and a result above L + C by L + C. The probabilities of
+            z are rounded down to multiples of 2^−128, and the missing probability is added to that
+            of z = 0.
+Analyzer    The estimate of the sum of all levels is S = Σy over the noisy levels y.
+Privacy     Pure: ε' ≤ ε is the largest logarithm of the ratio of a message's probabilities for two
+            levels. It is computed from the rounded probabilities. r is slightly less than ε/L, to
+            keep ε' within the budget.
 Error       The variance per person is 2a/(1−a)² for all data, about 2(L/ε)². Rounding adds at most
             ¼, which with L = 16ε levels is one part in two thousand. C is 45·L/ε, so a result is
-            replaced with probability e^−45 at most. The bias and variance from this are negligible
-            in any crowd. The mean of numbers in [−M, M] has the variance 8M²/(nε²).
-Messages    1, y + C, one of L + 2C + 1 numbers.
+            replaced with probability at most e^−45. The bias and the variance from such
+            replacements are negligible in any crowd. The estimated mean of numbers in [−M, M]
+            has the variance 8M²/(nε²).
+Messages    1 message, y + C, which is one of L + 2C + 1 numbers.
 """
 
 import math
@@ -63,7 +67,7 @@ from headcount.randomness.totals import geometric_sum
 
 _FINENESS = 16  # the default number of levels for each unit of ε
 _REACH = 45  # C divided by L/ε
-_MOST_EPSILON = 30.0  # a larger ε gets the noise of this one, as probabilities have only 128 bits
+_MOST_EPSILON = 30.0  # a larger ε gets the noise for this ε, as probabilities have 128 bits
 _LONGEST = 2**18  # the longest table of noise; it limits the size of messages too
 _FEW = 1000  # with more people, the law of the noise is treated as normal
 
@@ -107,8 +111,9 @@ class Noise:
     def local_epsilon(self) -> float:
         """The local privacy loss ε'.
 
-        Probabilities fall with |z|, so those of a message differ most for the levels 0 and L. The
-        ratio is that of z and z + L, or at the ends of the range that of the sums of their tails.
+        Probabilities fall as |z| grows, so the probabilities of a message differ most for the
+        levels 0 and L. The ratio of these two probabilities is P(z)/P(z + L). For a message at an
+        end of the range, it is the ratio of the tails from z and from z + L.
         """
         last = len(self.weights) - 1
         tails = list(accumulate(reversed(self.weights)))[: self.levels + 1]
@@ -159,7 +164,7 @@ class LaplaceRandomizer(Randomizer):
 
 @dataclass(frozen=True)
 class LaplaceEstimator(NoisySum):
-    """Computes S from the sum of all noisy levels."""
+    """Computes S from the sum of all messages."""
 
     rate: float  # r
     reach: int  # C
@@ -174,7 +179,8 @@ class LaplaceEstimator(NoisySum):
         return int(tally.counts[0]) - tally.users * self.reach
 
     def shifts(self, users: int, alphabet: Alphabet) -> Shifts:
-        # From −C/L to 1 + C/L of the range: noise of any size is admitted.
+        # A message adds between −C/L and 1 + C/L of the range to the sum, because any noise is
+        # allowed.
         return linear_shifts(self, users, end_messages(alphabet))
 
     def simulate_levels(self, held: Holding, source: Source) -> NDArray[np.int64]:
@@ -183,7 +189,8 @@ class LaplaceEstimator(NoisySum):
         return np.array([level_sum(held) + held.users * self.reach + up - down])
 
     def noise_error(self, users: int) -> GeometricError:
-        # The noise of n people together is the difference of two NB(n, a).
+        # The noise of n people together is the difference of two negative binomial variables
+        # NB(n, a).
         return GeometricError(self.rate, Fraction(users))
 
     def error_law(self, users: int, unbiased: float) -> ErrorLaw:
@@ -194,9 +201,10 @@ class LaplaceEstimator(NoisySum):
 
 @lru_cache(maxsize=32)
 def _calibrate(epsilon: float, levels: int, reach: int) -> Noise:
-    """The noise with nearly the largest rate that is within ε."""
+    """The noise with nearly the largest rate whose local privacy loss is at most ε."""
     target = min(epsilon, _MOST_EPSILON)
-    # Rounding changes the smallest weight by at most 1, and floats by a few rounding errors.
+    # Rounding to integers changes the smallest weight by at most 1. Floats add a few rounding
+    # errors.
     least = FINE * math.tanh(target / levels / 2) * math.exp(-target * (1 + reach / levels))
     spare = 2 / (least * target) + 64 * ROUNDING
     while True:
@@ -230,10 +238,10 @@ class LaplaceMean(Protocol):
         levels, epsilon = self.grid.levels, self.budget.epsilon
         reach = math.ceil(_REACH * levels / min(epsilon, _MOST_EPSILON))
         if 2 * (levels + reach) >= _LONGEST:
-            # With this ε, 2L(1 + 45/ε) + 2 is below the longest table.
+            # With ε = `least`, 2L(1 + 45/ε) + 2 is below the length of the longest table.
             least = 2 * _REACH * levels / (_LONGEST - 2 * levels - 4)
             raise Infeasible(
-                f"{self.name} has no table for the noise of epsilon={short(epsilon)} "
+                f"{self.name} needs too long a table of noise for epsilon={short(epsilon)} "
                 f"with {levels} level(s)",
                 nearest={"epsilon": least},
             )
@@ -253,8 +261,9 @@ class LaplaceMean(Protocol):
 
     @cached_property
     def curve(self) -> SymmetricCurve:
-        # Limiting messages to the range does not change the losses, which are constant beyond its
-        # ends. Rounding changes the law by at most this total variation. At ε' δ is 0.
+        # Limiting messages to the range does not change the privacy losses, which are constant
+        # beyond the ends of the range. `variation` bounds the total variation by which rounding
+        # changes the law. δ(ε') is 0.
         variation = 2 * len(self.noise.weights) / FINE
         levels, rate = self.grid.levels, self.noise.rate
         return SymmetricCurve(

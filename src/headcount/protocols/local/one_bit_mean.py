@@ -1,11 +1,12 @@
 """One bit for a number (Duchi, Jordan, Wainwright 2018).
 
-Notation    x ∈ [low, high] is a person's number, n the number of people.
+Notation    x ∈ [low, high] is a person's number, and n is the number of people.
 Randomizer  Round x at random, and without bias, to low or high. Then apply randomized response.
-Analyzer    low + (high−low)·(share of high), with the share estimated as in randomized response.
+Analyzer    The mean is low + (high−low)·(share of high). The share of people whose number was
+            rounded to high is estimated as in randomized response.
 Privacy     The privacy of `local.randomized-response`: each report is ε-private.
 Error       Let γ be half of (e^ε−1)/(e^ε+1), and f = (x−low)/(high−low). The variance per person is
-            (high−low)² times (¼−γ²)/(4γ²) + f(1−f). It is largest for f = ½, where it is
+            (high−low)²·((¼−γ²)/(4γ²) + f(1−f)). It is largest for f = ½, where it is
             (high−low)²/(16γ²).
 Messages    1 message of 1 bit.
 """
@@ -41,7 +42,7 @@ class OneBitMean(Protocol):
 
     @cached_property
     def response(self) -> RandomizedResponse:
-        """The protocol with which people report the end of the range."""
+        """The protocol with which people report the end to which their number was rounded."""
         return RandomizedResponse(Count(), self.budget, self.crowd)
 
     @cached_property

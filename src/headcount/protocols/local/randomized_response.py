@@ -1,9 +1,11 @@
 """Binary randomized response (Warner 1965).
 
-Notation    x ∈ {0,1} is a person's value, n the number of people, t/2^64 the probability of a lie.
-Randomizer  Report x, or with probability t/2^64 its opposite. t is the smallest integer with
+Notation    x ∈ {0,1} is a person's value, n is the number of people, and t/2^64 is the probability
+            of a lie.
+Randomizer  Report x, or its opposite with probability t/2^64. t is the smallest integer with
             (2^64−t)/t ≤ e^ε. Reports have exactly these probabilities.
-Analyzer    ĉ = (Σy − qn)/(1−2q) with q = t/2^64 (see `flipped_bits`).
+Analyzer    The number of people with the value 1 is estimated by ĉ = (Σy − qn)/(1−2q), where the
+            sum is over all reports y, and q = t/2^64 (see `flipped_bits`).
 Privacy     Pure: each report is ε'-private with ε' = ln((2^64−t)/t) ≤ ε. This does not depend on
             who else takes part.
 Error       With γ = ½ − t/2^64, the variance is n(¼−γ²)/(4γ²). The error of any local protocol is

@@ -1,20 +1,22 @@
 """Subset selection (Wang, Huang, Wang, Nie, Xu, Yang, Li, Qiao 2016; Ye, Barg 2018).
 
-Notation    x ∈ {0, …, d−1} is a person's bucket, w the size of the subsets, and p the probability
-            that a report contains x.
+Notation    x ∈ {0, …, d−1} is a person's bucket, w is the size of the subsets, and p is the
+            probability that a report contains x.
 Randomizer  Report a set of w buckets. With probability p = 1 − t/2^64 it is a uniform set that
             contains x, and otherwise a uniform set that does not. t is the smallest integer with
             p(d−w)/((1−p)w) ≤ e^ε, so p is near e^ε w/(e^ε w + d − w).
 Sampler     If there are few buckets, choose from a list of all sets. Otherwise draw a random bit
-            for each bucket, and draw all bits again if w or more are ones. Add x, then add uniform
-            buckets until the set has the wanted size. All buckets except x are treated in the same
-            way, so all sets of that size are equally likely.
+            for each bucket, and draw all bits again if w or more are ones. The ones are a set of
+            buckets. Add x to the set, then add uniform buckets until the set has w buckets. If the
+            report must not contain x, add one more bucket, then remove x. All buckets except x are
+            treated in the same way, so all sets with x are equally likely, and so are all sets
+            without x.
 Analyzer    A report supports the buckets in it (see `frequency_oracle`).
 Privacy     Pure: all sets that contain x are equally likely, and so are all others. So
             ε' = ln(p(d−w)/((1−p)w)) ≤ ε.
-Error       That of `frequency_oracle` with q = (p(w−1) + (1−p)w)/(d−1). w is the integer that
-            minimizes the variance of a rare bucket, near d/(e^ε+1). No oracle has a smaller
-            variance if all buckets are rare.
+Error       The error of `frequency_oracle` with q = (p(w−1) + (1−p)w)/(d−1). w is the integer near
+            d/(e^ε+1) that minimizes the variance of a rare bucket. No oracle has a smaller variance
+            if all buckets are rare.
 Messages    1 message of d bits.
 """
 
@@ -47,8 +49,10 @@ from headcount.randomness.draws import WHOLE, bernoulli, packed_bernoulli, unifo
 
 _LISTED = 20  # with at most this many buckets, all sets are listed
 _PEOPLE = 1 << 16  # the number of people whose sets are made at a time
-_DIGITS = 12  # the most binary digits of the probability of the bits that are drawn first
-_ROW, _STEP = 25, 25  # the time of one more set, and of one more bucket, in random bytes
+_DIGITS = 12  # the probability of the bits that are drawn first has fewer binary digits than this
+# The times to draw one more set and to add one more bucket, in multiples of the time to draw one
+# random byte.
+_ROW, _STEP = 25, 25
 
 
 # Randomizer -----------------------------------------------------------------------------------
@@ -63,7 +67,7 @@ def every_set(buckets: int, size: int) -> NDArray[np.uint32]:
 
 @dataclass(frozen=True)
 class SubsetRandomizer(Randomizer):
-    """Sends a uniform set of w buckets with x, or with probability t/2^64 one without x."""
+    """Sends a uniform set of w buckets. It contains x, except with probability t/2^64."""
 
     buckets: int
     size: int  # w
@@ -113,7 +117,8 @@ class SubsetRandomizer(Randomizer):
             people = np.flatnonzero(lies == lie)
             numbers = every_set(self.buckets - 1, self.size - 1 + lie)
             drawn = numbers[uniform(source, len(people), len(numbers), np.uint32)]
-            # `drawn` numbers the other buckets without a gap. The owner's bucket is inserted.
+            # In the sets `drawn`, the other buckets are numbered without a gap. A bit for the
+            # owner's bucket is inserted.
             place = own[people].astype(np.uint32)
             below = (np.uint32(1) << place) - np.uint32(1)
             drawn += drawn & ~below
@@ -124,7 +129,8 @@ class SubsetRandomizer(Randomizer):
     def _first(self) -> tuple[int, float]:
         """The weight of the bits that are drawn first, and the probability of fewer than w ones.
 
-        Any weight is correct. This one minimizes the time to draw bits and to add what is missing.
+        A bit is 1 with probability weight/2^64. Sets have the right law for every weight. The
+        chosen weight minimizes the time to draw the bits and to add the missing buckets.
         """
         buckets, size = self.buckets, self.size
         spread = math.sqrt(size * (1 - size / buckets))
@@ -158,8 +164,8 @@ class SubsetRandomizer(Randomizer):
     ) -> None:
         """Add each person's own bucket, and uniform others until the set has w buckets.
 
-        The sets of people who lie get w + 1 buckets, because `send` removes their own again. Adding
-        a bucket that is already in the set changes nothing.
+        The sets of people who lie get w + 1 buckets, because `send` removes their own bucket
+        again. Adding a bucket that is already in the set changes nothing.
         """
         packed_bits.put(rows, own, np.ones(len(rows), dtype=np.uint8))
         missing = lies + (self.size - packed_bits.row_sums(rows))
@@ -195,7 +201,7 @@ class SubsetEstimator(SupportEstimator):
         if (sizes != self.size).any():
             raise InvalidValue(
                 f"messages of local.subset must be sets of {self.size} buckets, "
-                f"got some of {sizes.min()} to {sizes.max()}"
+                f"got sets of {sizes.min()} to {sizes.max()} buckets"
             )
         return packed_bits.column_sums(rows, self.task.domain)
 
@@ -243,7 +249,7 @@ class Subset(FrequencyOracle):
 
     @cached_property
     def weight(self) -> int:
-        """The weight t of a lie, over 2^64."""
+        """The weight t of a lie, which has probability t/2^64."""
         others = self.task.domain - self.size
         return share_weight(others, self.size, others, self.budget.epsilon)
 
@@ -251,8 +257,8 @@ class Subset(FrequencyOracle):
     def support(self) -> Support:
         buckets, size = self.task.domain, self.size
         lie = Fraction(self.weight, WHOLE)
-        # The probabilities of a set with and without the owner's bucket, and the number of other
-        # buckets in it.
+        # A pair for a set with the owner's bucket, and a pair for a set without it. Each pair has
+        # the probability of such a set, and the number of other buckets in the set.
         sets = ((1 - lie, size - 1), (lie, size))
         others = max(1, buckets - 2)
         return Support(

@@ -1,16 +1,19 @@
 """Unary encoding: a bit for every bucket (Duchi, Jordan, Wainwright 2013; basic RAPPOR of
 Erlingsson, Pihur, Korolova 2014; optimized by Wang, Blocki, Li, Jha 2017).
 
-Notation    x ∈ {0, …, d−1} is a person's bucket. p is the probability of a 1 at x, and q that of a
-            1 elsewhere.
-Randomizer  Send d independent bits. Symmetric: flip each bit of the one-hot vector with probability
-            q = t/2^64 = 1 − p, near 1/(1+e^{ε/2}). Optimized: p = ½ and q near 1/(1+e^ε). t is the
-            smallest integer with ((1−q)p)/(q(1−p)) ≤ e^ε.
+Notation    x ∈ {0, …, d−1} is a person's bucket. p is the probability that the bit of x is 1, and q
+            is the probability that a given other bit is 1.
+Randomizer  Send d independent bits. Symmetric: flip each bit of the one-hot vector of x with
+            probability q = t/2^64 = 1 − p, which is near 1/(1+e^{ε/2}). Optimized: p = ½, and
+            q = t/2^64 is near 1/(1+e^ε). In both cases, t is the smallest integer with
+            ((1−q)p)/(q(1−p)) ≤ e^ε.
 Analyzer    A report supports the buckets whose bits are 1 (see `frequency_oracle`).
-Privacy     Pure: two values differ in the laws of two bits, so ε' = ln(p(1−q)/(q(1−p))) ≤ ε.
-Error       Symmetric: the variance per person is e^{ε/2}/(e^{ε/2}−1)² for all data. Optimized: it
-            is 4e^ε/(e^ε−1)² for a rare bucket, which is smaller, and larger by 1 for a bucket that
-            holds all people. Buckets are independent.
+Privacy     Pure: for two different values of x, only two bits have different laws. So
+            ε' = ln(p(1−q)/(q(1−p))) ≤ ε.
+Error       Symmetric: the variance per person is e^{ε/2}/(e^{ε/2}−1)² for all data. Optimized: for
+            a rare bucket, the variance per person is 4e^ε/(e^ε−1)², which is smaller. For a bucket
+            that holds all people, the variance is larger by 1 than for a rare bucket. The errors
+            of different buckets are independent.
 Messages    1 message of d bits.
 """
 
@@ -36,11 +39,14 @@ from headcount.randomness.draws import WHOLE, bernoulli, packed_bernoulli
 
 @dataclass(frozen=True)
 class UnaryRandomizer(Randomizer):
-    """Sends a bit for every bucket. It is 1 with probability p for x, and q for the others."""
+    """Sends a bit for every bucket.
+
+    The bit of x is 1 with probability p, and every other bit is 1 with probability q.
+    """
 
     buckets: int
-    own: int  # p, over 2^64
-    other: int  # q, over 2^64
+    own: int  # p·2^64
+    other: int  # q·2^64
 
     fixed_messages = 1
 
@@ -70,7 +76,7 @@ class UnaryRandomizer(Randomizer):
 
 @dataclass(frozen=True)
 class UnaryEstimator(SupportEstimator):
-    """Counts the ones at each bit."""
+    """Counts, for each bucket, the reports whose bit is 1."""
 
     simulates_exactly = True
 
@@ -86,7 +92,7 @@ class Unary(FrequencyOracle):
     @property
     @abstractmethod
     def weights(self) -> tuple[int, int]:
-        """The probabilities p and q, as weights over 2^64."""
+        """The integers p·2^64 and q·2^64."""
 
     @cached_property
     def support(self) -> Support:

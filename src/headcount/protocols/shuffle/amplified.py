@@ -4,13 +4,13 @@ Notation    ε0 is the ε of the local protocol. n is the number of people; h of
 Randomizer  The randomizer of the local protocol for ε0.
 Analyzer    The analyzer of the local protocol.
 Privacy     The best bound that is proven for the randomizer (see `accounting.amplification`). For
-            binary response it is the exact maximum over datasets; for other randomizers with a
-            small alphabet it is the privacy blanket; for all others it is the bound by clones. ε0
-            is as large as the budget allows.
+            binary response, it is the exact maximum over datasets. For other randomizers with few
+            values and few messages, it is the privacy blanket. For all others, it is the clones
+            bound of Feldman, McMillan, Talwar 2021. ε0 is as large as the budget allows.
             Paper: the closed form of Feldman, McMillan, Talwar 2021.
 Error       The error of the local protocol for ε0.
-Messages    The messages of the local protocol. If shuffler and analyzer collude, the privacy loss
-            is ε0.
+Messages    The messages of the local protocol. If the shuffler and the analyzer collude, the
+            privacy loss is ε0.
 """
 
 import math
@@ -44,20 +44,20 @@ from headcount.core.tasks.density import Density
 from headcount.core.tasks.histogram import Histogram
 from headcount.protocols.registry import is_outside, own_names, protocol_class, protocol_names
 
-_ENDS = (1e-3, MOST_EPSILON)  # the smallest and the largest ε0 at which laws are tried
-_FEW = 64  # the largest numbers of values and of messages for which the whole law is used
+_ENDS = (1e-3, MOST_EPSILON)  # the smallest and the largest ε0 for which laws are computed
+_FEW = 64  # the whole law is used with at most this many values and at most this many messages
 
 
 @lru_cache(maxsize=256)
 def _bound(kind: type[Protocol], task: Task, honest: int) -> Amplification:
     """The tightest bound that is proven for the randomizer of a local protocol."""
-    name = kind.name  # the names of Headcount's own protocols stand for no other classes
+    name = kind.name  # no other class can have the name of one of Headcount's own protocols
     if name in ("local.randomized-response", "local.one-bit-mean"):
         return BinaryResponse(honest)
     if name == "local.k-ary":
         # For two values, the law of binary response is tighter than the blanket.
         return BinaryResponse(honest) if task.domain == 2 else Blanket.k_ary(honest, task.domain)
-    # The law must be short for every ε0. It is longest at one of the ends.
+    # The law must be short for every ε0. It is longest for the smallest or the largest ε0.
     few = task.numbered and task.domain <= _FEW
     if few and all(_rows(kind, task, epsilon) for epsilon in _ENDS):
         return Blanket.of(honest, lambda epsilon: _rows(kind, task, epsilon) or [])
@@ -67,7 +67,7 @@ def _bound(kind: type[Protocol], task: Task, honest: int) -> Amplification:
 def _rows(kind: type[Protocol], task: Task, local_epsilon: float) -> list[list[Any]] | None:
     """The law of the randomizer, with one row per value; None if it has too many messages.
 
-    If the local protocol is refused, nobody sends anything, which is the same for all values.
+    If the local protocol is infeasible, people send nothing, whatever their values are.
     """
     try:
         local = kind(task, Budget(local_epsilon), Crowd(1))
@@ -86,7 +86,7 @@ def _rows(kind: type[Protocol], task: Task, local_epsilon: float) -> list[list[A
 def _calibrate(
     amplification: Amplification, budget: Budget, calibration: Calibration
 ) -> float | None:
-    """The largest ε0 within the budget, which is at least ε; None if the paper gives none."""
+    """The largest ε0 within the budget, which is at least ε; None if the closed form gives none."""
     if calibration == "exact":
         return min(amplification.local_epsilon(budget.epsilon, budget.delta), MOST_EPSILON)
     if not budget.delta:
@@ -112,7 +112,8 @@ class Amplified(Protocol):
     trust = Trust.SHUFFLE
     tasks: ClassVar[tuple[type[Task], ...]] = (Count, Histogram, Sum, Mean, Density)
 
-    local: str | None = None  # the local protocol's name; by default the first for the task
+    # The name of the local protocol. The default is the first local protocol for the task.
+    local: str | None = None
 
     def check_options(self) -> None:
         if self.local is not None:
@@ -125,7 +126,7 @@ class Amplified(Protocol):
 
     @cached_property
     def _kind(self) -> type[Protocol]:
-        """The class of the local protocol. Finding it is slow compared to a point of the curve."""
+        """The class of the local protocol. Finding it takes longer than computing a δ."""
         return protocol_class(self.local or own_names(self.task, Trust.LOCAL)[0], self.task)
 
     @cached_property
@@ -147,9 +148,10 @@ class Amplified(Protocol):
         return kind(self.task, Budget(local_epsilon), self.crowd)
 
     def _from_outside(self, local_epsilon: float) -> Protocol:
-        """A local protocol whose code is not Headcount's own. It must be pure, as bounds require.
+        """The local protocol, if its code is not Headcount's own. Bounds require that it is pure.
 
-        Its own ε may be smaller than ε0. If it has the same law for both, it is built for its own.
+        The ε that the local protocol guarantees may be smaller than ε0. If its randomizer is the
+        same for both, the protocol is built for the smaller ε.
         """
         name, honest = self._kind.name, self.crowd.honest
         try:

@@ -1,20 +1,28 @@
 """The correlated-noise count (Ghazi, Kumar, Manurangsi, Pagh 2020).
 
-Notation    x ∈ {0,1} is a person's value, n the number of people; h of them are honest.
-            ε₊ = −ln b and ε₋ = −ln a are the rates of the noise of +1 and of −1.
-Randomizer  Send x messages +1, and noise of +1 and −1 that mostly cancels (see `correlated_noise`).
+Notation    x ∈ {0,1} is a person's value. n is the number of people; h of them are honest.
+            ε₊ = −ln b is the rate of the noise messages +1, and ε₋ = −ln a is that of the noise
+            messages −1. The noise also has NB(r, p) pairs of +1 and −1, which are called the flood
+            (see `correlated_noise`). HS is the hockey-stick divergence.
+Randomizer  Send x messages +1. Also send noise messages +1 and −1, which mostly cancel (see
+            `correlated_noise`).
 Analyzer    (number of +1) − (number of −1), minus the mean of the noise.
-Privacy     With f = NB(1, ab) + NB(r, p), δ = (1−b)/(1−ab)·HS_{ε−ε₋}(f ‖ f moved by 1). In the
-            other direction δ is 0 for ε ≥ ε₊, for any flood. So ε₊ = ε, and only the noise of −1
-            must leave a part of ε for the flood: ε₋ < ε is the option `epsilon1`. All neighbors
-            have this same pair of views, and δ is computed exactly. Paper (the lemma of Ghazi,
-            Kumar, Manurangsi, Pagh, Sinha 2021): ε₊ = ε₋, r = 3(1 + ln(1/δ)), p = e^{−0.2(ε−ε₋)}.
-Error       The variance is (n/h)(b/(1−b)² + a/(1−a)²). With ε₊ = ε₋ and everybody honest it is
-            two-sided geometric noise.
-Bundles     With `max_slots=K`, or with `minimize="slots"`, nobody ever has more than K messages.
-            This noise is in `capped_noise`.
-Messages    x + (b/(1−b) + a/(1−a) + 2rp/(1−p))/h messages of 1 bit. Whoever sees one person's
-            messages can tell x. The options of `correlated_protocol` trade messages for error.
+Privacy     Let f be the law of the sum of independent variables NB(1, ab) and NB(r, p). Then
+            δ = (1−b)/(1−ab)·HS_{ε−ε₋}(f ‖ f moved by 1) in one direction. In the other direction δ
+            is 0 for ε ≥ ε₊, whatever the flood is. So the protocol uses ε₊ = ε. Only ε₋, which is
+            the option `epsilon1`, must be less than ε, to leave a part of ε for the flood. All
+            neighbors have the same pair of views up to a shift, and δ is computed exactly. Paper
+            (the lemma of Ghazi, Kumar, Manurangsi, Pagh, Sinha 2021): ε₊ = ε₋, r = 3(1 + ln(1/δ)),
+            p = e^{−0.2(ε−ε₋)}.
+Error       The variance is (n/h)(b/(1−b)² + a/(1−a)²). If ε₊ = ε₋ and everybody is honest, the
+            error is two-sided geometric noise.
+Bundles     A bundle holds all messages of one person, each in its own slot. With `max_slots=K`,
+            nobody ever has more than K messages. With `minimize="slots"`, K is the smallest number
+            that reaches the wanted error. The noise of these options is described in
+            `capped_noise`.
+Messages    x + (b/(1−b) + a/(1−a) + 2rp/(1−p))/h messages of 1 bit on average. Whoever sees one
+            person's messages can tell x, so the local ε is infinite. The options of
+            `correlated_protocol` trade messages for error.
 """
 
 import math
@@ -46,11 +54,18 @@ from headcount.core.source import Source
 from headcount.core.tally import Tally
 from headcount.core.task import Holding, Task
 from headcount.core.tasks.count import Count
-from headcount.protocols.capped_noise import LEAST_SLOTS, MOST_SLOTS, CappedShares, SlotSearch
+from headcount.protocols.capped_noise import (
+    LEAST_CAPPED_SLOTS,
+    MOST_CAPPED_SLOTS,
+    CappedShares,
+    SlotSearch,
+)
 from headcount.protocols.correlated_noise import CorrelatedNoise, cheapest_flood
 from headcount.protocols.correlated_protocol import WISHES, CorrelatedProtocol, NoiseFamily
 
-_ROOM = 2.0**-24  # exceeds the relative error of all laws, and hardly changes the error
+_ROOM = 2.0**-24  # a margin above the relative rounding error of all laws
+_PEOPLE = 1 << 15  # messages are made for this many people at a time, so that caches hold them
+_SIGNS = np.tile(np.array([1, -1], dtype=np.int8), _PEOPLE)
 
 
 # Randomizer -----------------------------------------------------------------------------------
@@ -58,7 +73,7 @@ _ROOM = 2.0**-24  # exceeds the relative error of all laws, and hardly changes t
 
 @dataclass(frozen=True)
 class CountRandomizer(Randomizer):
-    """Sends x messages +1, and noise of +1 and −1."""
+    """Sends x messages +1, and noise messages +1 and −1."""
 
     noise: CorrelatedNoise
 
@@ -72,7 +87,7 @@ class CountRandomizer(Randomizer):
         ones = np.ones(int(np.count_nonzero(encoded)), dtype=np.int8)
         own = Messages(ones, len(encoded), encoded)
         people, copies = self.noise.draw(source, len(encoded))
-        # For each person who has noise, the +1 and then the −1.
+        # For each person who has noise, the messages +1 come before the messages −1.
         signs = np.tile(np.array([1, -1], dtype=np.int8), len(people))
         return own.plus(np.repeat(people, copies.sum(axis=1)), np.repeat(signs, copies.ravel()))
 
@@ -104,15 +119,18 @@ class CappedCountRandomizer(Randomizer):
         return self.noise.messages_per_user
 
     def send(self, encoded: NDArray[np.uint8], source: Source) -> Messages:
-        entries = self.noise.table.sample(source, len(encoded))
-        # For each person, the +1 and then the −1.
-        copies = np.empty((len(encoded), 2), dtype=np.uint8)
-        copies[:, 0] = self.noise.plus[entries]
-        copies[:, 0] += encoded
-        copies[:, 1] = self.noise.minus[entries]
-        signs = np.tile(np.array([1, -1], dtype=np.int8), len(encoded))
-        payload = np.repeat(signs, copies.ravel())
-        return Messages(payload, len(encoded), copies.sum(axis=1, dtype=np.uint8))
+        counts = np.empty(len(encoded), dtype=np.uint8)
+        payload = [np.zeros(0, dtype=np.int8)]
+        for start in range(0, len(encoded), _PEOPLE):
+            people = slice(start, start + _PEOPLE)
+            held = encoded[people]
+            copies = self.noise.copies[self.noise.table.sample(source, len(held))]
+            # For each person, the messages +1 come before the messages −1.
+            each = copies.view(np.uint8).reshape(-1, 2)
+            each[:, 0] += held
+            np.add(each[:, 0], each[:, 1], out=counts[people])
+            payload.append(np.repeat(_SIGNS[: each.size], each.ravel()))
+        return Messages(np.concatenate(payload), len(encoded), counts)
 
     def law(self, value: int) -> BundleLaw:
         return _bundles(self.noise.law(), value)
@@ -157,7 +175,7 @@ class SignedCounts(Estimator):
         return float(int(tally.counts[0] - tally.counts[1]) - tally.users * self.noise.mean)
 
     def shifts(self, users: int, alphabet: Alphabet) -> Shifts:
-        # The analyzer subtracts the mean of the noise of one more person.
+        # The analyzer subtracts the mean of one person's noise for every person.
         return Shifts(most=1.0, least=-1.0, person=-float(self.noise.mean))
 
     def standard_error(self, users: int, held: Holding | None) -> float:
@@ -196,7 +214,7 @@ def _calibrate(
 
 
 def _plus_rate(epsilon: float) -> float:
-    """The rate ε₊ of the noise of +1 in a count. It is ε, minus room for rounding errors."""
+    """The rate ε₊ of the noise messages +1 in a count: ε minus a margin for rounding errors."""
     return epsilon * (1 - _ROOM)
 
 
@@ -206,20 +224,22 @@ class Correlated(CorrelatedProtocol[CorrelatedNoise]):
     trust = Trust.SHUFFLE
     tasks: ClassVar[tuple[type[Task], ...]] = (Count,)
 
-    # If given, nobody has more messages than this, and the error is the least that is found.
+    # If given, nobody has more messages than this. The error is then the smallest that the search
+    # for such noise finds.
     max_slots: int | None = None
-    # What is minimized for the wanted error: the expected number of messages of a person, or the
-    # largest number that a person may have, which is the number of slots of a bundle.
+    # The quantity that is minimized for the wanted error: a person's expected number of messages,
+    # or the largest number of messages that a person can have. The largest number is the number of
+    # slots of a bundle.
     minimize: Literal["messages", "slots"] = "messages"
 
     @classmethod
     def settings_within(
         cls, task: Task, budget: Budget, crowd: Crowd, limits: Limits
     ) -> Iterator[dict[str, Any]]:
-        if limits.slots is None or limits.slots > MOST_SLOTS:
+        if limits.slots is None or limits.slots > MOST_CAPPED_SLOTS:
             yield from super().settings_within(task, budget, crowd, limits)
         if limits.slots is not None:
-            yield {"max_slots": min(max(limits.slots, LEAST_SLOTS), MOST_SLOTS)}
+            yield {"max_slots": min(max(limits.slots, LEAST_CAPPED_SLOTS), MOST_CAPPED_SLOTS)}
 
     @property
     def cells(self) -> int:
@@ -245,32 +265,34 @@ class Correlated(CorrelatedProtocol[CorrelatedNoise]):
         super().check_options()
         checks.choice("minimize", self.minimize, ("messages", "slots"))
         if self.max_slots is not None:
-            slots = checks.whole("max_slots", self.max_slots, low=LEAST_SLOTS, high=MOST_SLOTS)
+            slots = checks.whole(
+                "max_slots", self.max_slots, low=LEAST_CAPPED_SLOTS, high=MOST_CAPPED_SLOTS
+            )
             object.__setattr__(self, "max_slots", slots)
             if self.wishes:
                 raise InvalidParameter(
-                    f"at most one of {', '.join(WISHES)}, max_slots must be given, "
+                    f"at most one of {', '.join(WISHES)}, max_slots may be given, "
                     f"got {', '.join(self.wishes)}, max_slots"
                 )
         if self.minimize == "slots" and self.wishes not in ([], ["error_ratio"]):
             raise InvalidParameter(
                 f'`{self.wishes[0]}` must not be given with minimize="slots", which takes '
-                "error_ratio"
+                "only error_ratio"
             )
 
     @property
     def capped(self) -> bool:
-        """Whether nobody ever has more messages than slots."""
+        """Whether the noise is limited so that nobody ever has more messages than slots."""
         return self.max_slots is not None or self.minimize == "slots"
 
     @cached_property
     def capped_noise(self) -> CappedShares:
-        """The noise with at most K messages that the options ask for."""
+        """The noise that the options ask for, with which nobody has more than K messages."""
         self.check_delta()
         if self.calibration == "paper":
             raise Infeasible(
                 f"the paper's noise for {self.name} has no largest number of slots; the exact "
-                "calibration has"
+                "calibration has one"
             )
         search = SlotSearch(self.name, self.budget, self.crowd, self.cells)
         if self.minimize == "messages" and self.max_slots is not None:

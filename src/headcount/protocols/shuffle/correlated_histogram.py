@@ -1,17 +1,24 @@
 """A histogram with correlated noise in every bucket (Ghazi, Kumar, Manurangsi, Pagh 2020).
 
-Notation    x ∈ {0, …, d−1} is a person's bucket, n the number of people; h of them are honest.
-            ε1 = −ln a.
-Randomizer  Send +1 of bucket x, and for every bucket noise of +1 and −1 that mostly cancels (see
-            `correlated_noise`).
-Analyzer    (number of +1) − (number of −1), in every bucket.
-Privacy     A person who moves changes two buckets, which are independent. δ is the exact divergence
-            of these two buckets. Paper: two counts of (ε/2, δ/2) each.
-Error       Two-sided geometric noise of ε1 < ε/2 in each bucket if everyone is honest, for any d.
-            Central noise is that of ε/2.
-Bundles     With `max_slots=K`, or with `minimize="slots"`, nobody ever has more than K messages. A
-            person then has noise in one secret bucket alone: see `capped_noise`.
-Messages    1 + 2d(a/(1−a) + rp/(1−p))/h, each a bucket and a sign. The local ε is infinite.
+Notation    x ∈ {0, …, d−1} is a person's bucket. n is the number of people; h of them are honest.
+            ε1 = −ln a is the rate of the noise. r and p are the parameters of the noise pairs that
+            cancel (see `correlated_noise`).
+Randomizer  Send the message +1 of bucket x. For every bucket, also send noise messages +1 and −1,
+            which mostly cancel (see `correlated_noise`).
+Analyzer    (number of +1) − (number of −1), in every bucket. Then the mean excess over n is
+            subtracted (see `known_total`).
+Privacy     A person who moves to another bucket changes two buckets, whose noise is independent. δ
+            is the exact divergence of the views of these two buckets. Paper: two counts with
+            (ε/2, δ/2) each.
+Error       In each bucket, two-sided geometric noise of rate ε1 < ε/2 if everyone is honest, for
+            any d. In central trust, the rate is ε/2. Since n is known, the variance is 1 − 1/d
+            times that of the noise. `error_ratio` compares the noise with central noise before this
+            factor.
+Bundles     With `max_slots=K`, nobody ever has more than K messages. With `minimize="slots"`, K is
+            the smallest number that reaches the wanted error. With either option, each person sends
+            noise for only one bucket, which is secret (see `capped_noise`).
+Messages    1 + 2d(a/(1−a) + rp/(1−p))/h messages, each with a bucket and a sign. The local ε is
+            infinite.
 """
 
 from collections import Counter
@@ -27,14 +34,21 @@ from headcount.accounting.laws import Law
 from headcount.core.cached import cached_property
 from headcount.core.estimate import Answer
 from headcount.core.estimator import Estimator
+from headcount.core.influence import Shifts
 from headcount.core.messages import Alphabet, Messages
 from headcount.core.randomizer import MOST_BUNDLES, BundleLaw, Randomizer
 from headcount.core.source import Source
 from headcount.core.tally import Tally
 from headcount.core.task import Holding
 from headcount.core.tasks.histogram import Histogram
-from headcount.protocols.capped_noise import CappedShares
+from headcount.protocols.capped_noise import CappedShares, CappedTotalError
 from headcount.protocols.correlated_noise import CorrelatedNoise
+from headcount.protocols.fixed_total import FixedTotalError
+from headcount.protocols.known_total import (
+    KnownTotalError,
+    known_total_shifts,
+    with_known_total,
+)
 from headcount.protocols.shuffle.correlated import Correlated, SignedCounts
 from headcount.randomness.draws import uniform
 
@@ -46,7 +60,7 @@ def signed_buckets(buckets: int) -> Alphabet:
 
 @dataclass(frozen=True)
 class HistogramRandomizer(Randomizer):
-    """Sends +1 of a person's bucket, and noise of +1 and −1 of every bucket."""
+    """Sends +1 of a person's bucket, and noise messages +1 and −1 of every bucket."""
 
     buckets: int
     noise: CorrelatedNoise
@@ -63,7 +77,7 @@ class HistogramRandomizer(Randomizer):
         own = Messages.one_each(self._plus(encoded))
         touched, copies = self.noise.draw(source, len(encoded) * self.buckets)
         people, buckets = np.divmod(touched, self.buckets)
-        # For each bucket that has noise, its +1 and then its −1.
+        # For each bucket that has noise, its messages +1 come before its messages −1.
         plus = self._plus(buckets)
         codes = np.stack([plus, plus + 1], axis=1).ravel()
         return own.plus(np.repeat(people, copies.sum(axis=1)), np.repeat(codes, copies.ravel()))
@@ -75,7 +89,7 @@ class HistogramRandomizer(Randomizer):
         return codes
 
     def law(self, value: int) -> BundleLaw | None:
-        return None  # it is a product over all buckets, too long to list
+        return None  # the law is a product over all buckets, which is too long to list
 
     def overflow(self, slots: int) -> float:
         return self._noise_messages.above(slots - 1)
@@ -103,7 +117,8 @@ class CappedHistogramRandomizer(Randomizer):
     def send(self, encoded: NDArray[Any], source: Source) -> Messages:
         users = len(encoded)
         entries = self.noise.table.sample(source, users)
-        # For each person their own +1, and then the +1 and the −1 of the bucket with noise.
+        # Each person's own message comes first. Then come the messages +1 and −1 of the bucket
+        # with noise.
         codes = np.empty((users, 3), dtype=self.alphabet.dtype)
         codes[:, 0] = encoded
         codes[:, 1] = uniform(source, users, self.buckets)
@@ -143,8 +158,18 @@ class SignedBuckets(SignedCounts):
         return Estimator.count(self, payload)
 
     def unbiased(self, tally: Tally, source: Source | None = None) -> Answer:
-        mean = float(tally.users * self.noise.mean)
-        return (tally.counts[::2] - tally.counts[1::2]).astype(np.float64) - mean
+        return with_known_total(tally.counts[::2] - tally.counts[1::2], tally.users)
+
+    def shifts(self, users: int, alphabet: Alphabet) -> Shifts:
+        return known_total_shifts(self.task.domain, most=1.0, least=-1.0)
+
+    def standard_error(self, users: int, held: Holding | None) -> float:
+        return self.error_law(users, None).standard_error
+
+    def error_law(self, users: int, unbiased: Answer) -> FixedTotalError:
+        if isinstance(self.noise, CappedShares):
+            return CappedTotalError(self.task.domain, self.noise.error(users))
+        return KnownTotalError(self.task.domain, self.noise.error(users))
 
     def true_counts(self, held: Holding) -> NDArray[np.int64]:
         return held.counts

@@ -1,19 +1,21 @@
 """Sums with correlated noise (Ghazi, Kumar, Manurangsi, Pagh, Sinha 2021).
 
 Notation    The levels are 0, …, Δ (see `fixed_point`). n is the number of people; h of them are
-            honest. ε1 is the ε* of the paper, a = e^{−ε1/Δ}. An atom is a set of numbers that add
-            up to 0: {1, −1}, and {i, −⌈i/2⌉, −⌊i/2⌋} for |i| ≥ 2, i from −⌈Δ/2⌉ to Δ.
+            honest. ε1 is the ε* of the paper, and a = e^{−ε1/Δ}. NB is the negative binomial law
+            (see `geometric_error`). An atom is a set of numbers that add up to 0. The atoms are
+            {1, −1}, and {i, −⌈i/2⌉, −⌊i/2⌋} for all i from −⌈Δ/2⌉ to Δ with |i| ≥ 2.
 Randomizer  Send the person's level unless it is 0. Send NB(1/h, a) messages +1, and independently
-            NB(1/h, a) messages −1. Send each atom NB(r/h, e^−rate) times, all of its elements.
-Analyzer    The sum of all messages. The atoms cancel.
+            NB(1/h, a) messages −1. Send NB(r/h, e^−rate) copies of each atom, where r and the rate
+            depend on the atom. To send a copy is to send all elements of the atom.
+Analyzer    The sum of all messages. The elements of atoms cancel.
 Privacy     The adversary sees how often each number is sent. δ is computed for all ordered pairs of
-            levels (see `accounting.correlated_sums`). With the paper's noise, and for more than 64
-            levels, δ is the upper bound of the paper's theorem (with logarithms of base 2).
-Error       Two-sided geometric noise of ε1/Δ if everyone is honest, and otherwise n/h times its
-            variance, plus rounding.
-Messages    1 + (expected noise of all honest people)/h, of about log2(3Δ/2) bits. Whoever sees one
-            person's messages can tell the level. The options of `correlated_protocol` trade
-            messages for error.
+            levels (see `accounting.correlated_sums`). With the paper's noise, or for more than 64
+            levels, δ is the upper bound of the paper's theorem, with logarithms to base 2.
+Error       If everyone is honest, two-sided geometric noise of rate ε1/Δ, plus rounding. Otherwise
+            the variance of the noise is n/h times as large.
+Messages    1 + (expected number of noise messages of all honest people)/h messages of about
+            log2(3Δ/2) bits. Whoever sees one person's messages can tell the level. The options of
+            `correlated_protocol` trade messages for error.
 """
 
 import math
@@ -55,13 +57,11 @@ from headcount.randomness.shares import NegativeBinomialShare
 from headcount.randomness.totals import long_negative_binomial
 
 _MOST_EXACT_LEVELS = 64  # the largest number of levels for which δ is computed exactly
-_MOST_NOISE = 2**27  # the largest number of noise messages
-_USUAL_LEVELS = 16  # the largest default if numbers are rounded; more levels cost many messages
-_MANY_LEVELS = 32  # the largest default if whole numbers are not rounded
+_MOST_NOISE = 2**27  # the largest expected number of noise messages of all honest people
+_USUAL_LEVELS = 16  # the largest default number of levels if numbers are rounded
+_MANY_LEVELS = 32  # the largest default number of levels if whole numbers are not rounded
 _FEW_LEVELS = 8  # with at most this many levels, an error near the best needs few messages
-_ROUNDING_SHARE = (
-    0.05  # the share of the variance that rounding adds, if there can be enough levels
-)
+_ROUNDING_SHARE = 0.05  # the share of the variance that rounding adds, if enough levels are allowed
 _TILTS = 400  # the number of tilts that are tried in Chernoff's bound
 
 
@@ -70,9 +70,9 @@ _TILTS = 400  # the number of tilts that are tried in Chernoff's bound
 
 @dataclass(frozen=True)
 class Codes:
-    """The encoding of messages as 0, 1, …
+    """The codes 0, 1, … of messages.
 
-    The codes stand for 1, …, Δ and then −1, …, −⌈Δ/2⌉, with at least the number −1.
+    The codes stand for 1, …, Δ, and then for −1, …, −⌈Δ/2⌉. There is always a code for −1.
     """
 
     levels: int
@@ -96,7 +96,10 @@ class Codes:
 
 
 def _kinds(noise: CorrelatedSumNoise) -> Iterator[tuple[tuple[int, ...], float, float]]:
-    """The independent kinds of noise as (elements, r, rate), with r for all honest people."""
+    """The independent kinds of noise as (elements, r, rate).
+
+    All honest people together send NB(r, e^−rate) copies of the elements.
+    """
     yield (1,), 1.0, noise.rate
     yield (-1,), 1.0, noise.rate
     for atom, flood in zip(atoms(noise.levels), noise.floods, strict=True):
@@ -109,7 +112,7 @@ def _kinds(noise: CorrelatedSumNoise) -> Iterator[tuple[tuple[int, ...], float, 
 
 @dataclass(frozen=True)
 class LevelRandomizer(Randomizer):
-    """Sends a person's level and share of the noise."""
+    """Sends a person's level and the person's share of the noise."""
 
     noise: CorrelatedSumNoise
     honest: int
@@ -135,7 +138,7 @@ class LevelRandomizer(Randomizer):
 
     @property
     def variation(self) -> float:
-        """A bound on the total variation between one person's noise and its ideal law."""
+        """A bound on the total variation between the real and ideal laws of a person's noise."""
         return sum(share.variation for _, share in self._shares)
 
     def send(self, encoded: NDArray[np.integer], source: Source) -> Messages:
@@ -155,17 +158,21 @@ class LevelRandomizer(Randomizer):
         return own.plus(people[order], np.concatenate(sent)[order])
 
     def law(self, value: int) -> BundleLaw | None:
-        return None  # it is a product over all atoms, too long to list
+        return None  # the law is a product over all atoms, which is too long to list
 
     def fewer_messages(self, encoded: NDArray[np.integer]) -> int:
         return int(encoded[0] == 0)
 
     def overflow(self, slots: int) -> float:
-        """Chernoff's bound, with E[e^{θN}] = Π ((1−p)/(1−p·e^{θ|s|}))^{r/h} over all kinds."""
+        """Chernoff's bound on P(N ≥ slots), where N is the number of a person's noise messages.
+
+        E[e^{θN}] = Π ((1−p)/(1−p·e^{θ|s|}))^{r/h} for every tilt θ. The product is over all kinds
+        of noise. |s| is the number of elements of a kind, and p = e^−rate.
+        """
         kinds = [(len(elements), r, rate) for elements, r, rate in _kinds(self.noise)]
         most = min(rate / size for size, _, rate in kinds)
         tilts = most * np.linspace(0, 1, _TILTS, endpoint=False)
-        log = -tilts * slots  # one slot is for the level
+        log = -tilts * slots  # N ≥ slots is too many, because one slot is for the level
         for size, r, rate in kinds:
             ratio = np.log(-np.expm1(-rate)) - np.log(-np.expm1(size * tilts - rate))
             log += r / self.honest * ratio
@@ -236,8 +243,8 @@ class CorrelatedSum(CorrelatedProtocol[CorrelatedSumNoise]):
     trust = Trust.SHUFFLE
     tasks: ClassVar[tuple[type[Task], ...]] = (Sum, Mean)
 
-    # The number of levels. The default is at most 16, or at most 32 if levels are whole numbers.
-    # With `max_messages`, it is the best number up to 32.
+    # The number of levels. The default is at most 16, or at most 32 if people hold whole numbers.
+    # With `max_messages`, the default is the best number up to 32.
     levels: int | None = None
 
     def check_options(self) -> None:
@@ -292,8 +299,8 @@ class CorrelatedSum(CorrelatedProtocol[CorrelatedSumNoise]):
             calibrate=self._calibrated,
             messages=lambda noise: LevelRandomizer(noise, honest).messages_per_user,
             units=levels,
-            # The number of messages grows with the levels, and it grows faster if the error is
-            # closer to the best.
+            # The number of messages grows with the number of levels. It grows faster if the error
+            # is closer to the smallest possible one.
             usual_ratio=1.05 if levels <= _FEW_LEVELS else 1.25,
             least_spare=1e-2,
         )
@@ -308,7 +315,7 @@ class CorrelatedSum(CorrelatedProtocol[CorrelatedSumNoise]):
         if noise is not None and noise.messages > _MOST_NOISE and self._by_paper:
             raise Infeasible(
                 f"{self.name} needs {short(noise.messages, 3)} noise messages for {levels} "
-                f"levels by its paper, more than {_MOST_NOISE}",
+                f"levels according to its paper, but at most {_MOST_NOISE} are allowed",
                 nearest={"levels": min(levels - 1, _MOST_EXACT_LEVELS)},
             )
         return noise

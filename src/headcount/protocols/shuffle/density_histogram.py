@@ -2,8 +2,9 @@
 
 Notation    See `protocols.density_histogram`.
 Randomizer  The randomizer of a shuffle protocol for histograms, by default `shuffle.fake-users`.
-Analyzer    The counts of that protocol, and the polynomials of `protocols.density_histogram`.
-Privacy     The privacy of the histogram protocol, in its exact or in its paper's calibration.
+Analyzer    Take the counts of that protocol, and apply the polynomials of
+            `protocols.density_histogram` to them.
+Privacy     The privacy of the histogram protocol, in its exact calibration or in that of its paper.
 Error       V does not grow with n. In a large crowd, V is negligible compared with the sampling
             error, and the integrated squared error falls like n^{−2β/(2β+1)}, as without privacy.
 Messages    The messages of the histogram protocol.
@@ -59,7 +60,8 @@ class ShuffledDensityHistogram(DensityHistogram):
         super().__post_init__()
         if self.shuffler.withholds:
             raise InvalidParameter(
-                f"`histogram` must not withhold small bins, got {self.histogram!r}"
+                f"`histogram` must be a protocol that does not withhold small bins, "
+                f"got {self.histogram!r}"
             )
 
     def counting(self, bins: int) -> Protocol:

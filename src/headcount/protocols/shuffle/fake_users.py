@@ -1,15 +1,18 @@
 """A histogram with fake users: balls in bins (Luo, Wang, Yi 2022; Cheu, Zhilyaev 2022).
 
-Notation    x ∈ {0, …, d−1} is a person's bucket, n the number of people; h of them are honest. μ is
-            the expected noise per bucket.
+Notation    x ∈ {0, …, d−1} is a person's bucket. n is the number of people; h of them are honest. μ
+            is the expected number of noise messages per bucket.
 Randomizer  Send x, and Poisson(dμ/h) more messages, each a uniform bucket.
-Analyzer    In every bucket, the number of messages minus the mean nμ/h of the noise.
+Analyzer    In every bucket, the number of messages minus its mean over all buckets, plus n/d. This
+            subtracts the mean nμ/h of the noise, and then the mean excess (see `known_total`).
 Privacy     The noise of the honest people is Poisson(μ) in every bucket, independently. A person
-            who moves changes two buckets. δ is the exact divergence of these two buckets: (N+1, N')
-            against (N, N'+1). Paper: μ = (32/ε²) ln(2/δ).
-Error       Poisson(nμ/h) minus its mean in each bucket, for any d and all data.
-Messages    1 + dμ/h, each a bucket. Their number does not depend on x, but x is one of them. So the
-            local ε is infinite.
+            who moves to another bucket changes two buckets. Let N and N' be the noise of these two
+            buckets. δ is the exact divergence of (N+1, N') and (N, N'+1). Paper:
+            μ = (32/ε²) ln(2/δ).
+Error       The noise of each bucket is Poisson(nμ/h), for any d and all data. Since n is known, the
+            variance is (1 − 1/d)·nμ/h. For a yes/no question as two buckets, it is half of nμ/h.
+Messages    1 + dμ/h messages on average, each with a bucket. Their number does not depend on x, but
+            one of them is x. So the local ε is infinite.
 """
 
 import math
@@ -18,7 +21,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
 from itertools import combinations_with_replacement
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,6 +29,7 @@ from numpy.typing import NDArray
 from headcount.accounting import laws
 from headcount.accounting.buckets import MovedCurve
 from headcount.accounting.calibration import least_private
+from headcount.accounting.laws import Law
 from headcount.core.bucket_sums import Part, Weights, independent_parts, lattice_of
 from headcount.core.budget import Budget, Trust
 from headcount.core.bundles import RESERVED
@@ -45,6 +49,11 @@ from headcount.core.table import short
 from headcount.core.tally import Tally
 from headcount.core.task import Holding
 from headcount.core.tasks.histogram import Histogram
+from headcount.protocols.known_total import (
+    KnownTotalError,
+    known_total_shifts,
+    with_known_total,
+)
 from headcount.randomness.draws import uniform
 from headcount.randomness.shares import poisson_share
 from headcount.randomness.table import ThresholdTable
@@ -52,7 +61,7 @@ from headcount.randomness.totals import poisson
 
 _GRAIN = 1 << 16  # μ is a multiple of 1/_GRAIN
 _MOST_NOISE = 10**8  # the largest expected number of noise messages per bucket
-_MOST_MESSAGES = 2.0**20
+_MOST_MESSAGES = 2.0**20  # the largest expected number of noise messages per person
 
 
 # Randomizer -----------------------------------------------------------------------------------
@@ -60,7 +69,7 @@ _MOST_MESSAGES = 2.0**20
 
 @dataclass(frozen=True)
 class PoissonNoise(Randomizer):
-    """Sends one message and a Poisson number of noise messages, each of a uniform cell.
+    """Sends one message and a Poisson number of noise messages, each with a uniform cell.
 
     A subclass defines the messages.
     """
@@ -105,8 +114,8 @@ class BucketRandomizer(PoissonNoise):
         for number, chance in numbers.items():
             for others in combinations_with_replacement(range(buckets), number):
                 copies = [others.count(bucket) for bucket in range(buckets)]
-                # There are buckets^number equally likely sequences of messages. This is the number
-                # of sequences with these copies.
+                # There are buckets^number equally likely sequences of messages. `rows` is the
+                # number of sequences with these copies.
                 rows = math.factorial(number) // math.prod(map(math.factorial, copies))
                 copies[value] += 1
                 bundle = tuple(pair for pair in enumerate(copies) if pair[1])
@@ -120,20 +129,26 @@ class BucketRandomizer(PoissonNoise):
 
 @dataclass(frozen=True)
 class PoissonError:
-    """The error of a bucket: a Poisson(mean) variable minus its mean."""
+    """The error of a bucket if the total is not known: Poisson(mean) minus its mean."""
 
     mean: Fraction
+
+    grain: ClassVar[int] = 1
 
     @property
     def standard_error(self) -> float:
         return math.sqrt(self.mean)
 
-    def margins(self, confidence: float) -> tuple[float, float]:
-        low, high = laws.poisson(self.mean).central_interval(confidence)
-        return float(self.mean - low), float(high - self.mean)
+    @property
+    def law(self) -> Law:
+        return laws.poisson(self.mean)
 
     def lattice(self) -> LatticeLaw:
         return laws.poisson(self.mean).lattice(self.mean)
+
+    def margins(self, confidence: float) -> tuple[float, float]:
+        low, high = laws.poisson(self.mean).central_interval(confidence)
+        return float(self.mean - low), float(high - self.mean)
 
     def weighted(self, weights: Weights) -> list[Part] | None:
         return independent_parts(lattice_of(self), weights)
@@ -141,7 +156,7 @@ class PoissonError:
 
 @dataclass(frozen=True)
 class NoisyBuckets(Estimator):
-    """Subtracts the mean nμ/h of the noise from the number of messages in every bucket."""
+    """Subtracts the mean excess over n from the number of messages in every bucket."""
 
     noise: Fraction  # μ/h
 
@@ -153,16 +168,16 @@ class NoisyBuckets(Estimator):
         return held.counts + poisson(source, self.noise * held.users, len(held.counts))
 
     def unbiased(self, tally: Tally, source: Source | None = None) -> Answer:
-        return tally.counts - float(self.noise * tally.users)
+        return with_known_total(tally.counts, tally.users)
 
     def shifts(self, users: int, alphabet: Alphabet) -> Shifts:
-        return Shifts(most=1.0, least=0.0, person=-float(self.noise))
+        return known_total_shifts(self.task.domain)
 
     def standard_error(self, users: int, held: Holding | None) -> float:
-        return PoissonError(self.noise * users).standard_error
+        return self.error_law(users, None).standard_error
 
-    def error_law(self, users: int, unbiased: Answer) -> PoissonError:
-        return PoissonError(self.noise * users)
+    def error_law(self, users: int, unbiased: Answer) -> KnownTotalError:
+        return KnownTotalError(self.task.domain, PoissonError(self.noise * users))
 
 
 # Calibration and privacy ----------------------------------------------------------------------
@@ -186,7 +201,7 @@ def least_noise(budget: Budget, calibration: Calibration) -> Fraction | None:
         noise = math.ceil(32 / budget.epsilon**2 * math.log(2 / budget.delta) * _GRAIN)
         within = noise <= _MOST_NOISE * _GRAIN and delta_at(noise) <= allowed
         return Fraction(noise, _GRAIN) if within else None
-    # More noise is more private, because it is less noise plus independent Poisson noise.
+    # A larger μ is more private, because it means additional, independent Poisson noise.
     least = least_private(delta_at, allowed, start=1, stop=_MOST_NOISE * _GRAIN, steps=1)
     return None if least is None else Fraction(least, _GRAIN)
 
@@ -213,16 +228,16 @@ class FakeUsers(Protocol):
         noise = least_noise(self.budget, self.calibration)
         if noise is None:
             raise Infeasible(
-                f"the paper's noise for {self.name} does not keep {setting}; the exact one does"
+                f"the paper's noise for {self.name} does not keep {setting}; the exact noise does"
                 if self.calibration == "paper"
-                else f"{self.name} needs more than {_MOST_NOISE} noise messages for {setting}"
+                else f"{self.name} needs more than {_MOST_NOISE} messages per bucket for {setting}"
             )
         noise_messages = self._cells_for(self.crowd.users) * noise
         if noise_messages > _MOST_MESSAGES * self.crowd.honest:
             raise Infeasible(
-                f"{self.name} must take at most {_MOST_MESSAGES:.0f} messages per person, got "
-                f"{short(float(noise_messages / self.crowd.honest), 3)} for {setting} with "
-                f"{self.crowd.honest} honest people",
+                f"{self.name} needs {short(float(noise_messages / self.crowd.honest), 3)} messages "
+                f"per person for {setting} with {self.crowd.honest} honest people, but at most "
+                f"{_MOST_MESSAGES:.0f} are allowed",
                 nearest={"honest": self._enough(noise)},
             )
         return noise
@@ -237,7 +252,7 @@ class FakeUsers(Protocol):
         return people
 
     def _cells_for(self, users: int) -> int:
-        """The number of cells among which a noise message is uniform, for this many people."""
+        """The number of cells from which noise messages are drawn, for this many people."""
         return self.task.domain
 
     @cached_property

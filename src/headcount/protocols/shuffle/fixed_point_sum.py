@@ -1,18 +1,19 @@
 """The sum of numbers, with one message from each person (Balle, Bell, Gascón, Nissim 2019).
 
 Notation    The levels are 0, …, k (see `fixed_point`). n is the number of people; h of them are
-            honest. γ is the probability of a uniform message.
+            honest. γ is the probability of a uniform message. ε0 is the ε of the local response.
 Randomizer  Report the person's level, or with probability γ a uniform level among all k + 1. This
             is k-ary randomized response with ε0 = ln(1 + (1−γ)(k+1)/γ).
-Analyzer    S = (Σy − nγk/2)/(1−γ) over the reports y.
-Privacy     The privacy of k-ary response with a shuffler. It is an upper bound by the privacy
-            blanket, and exact for k = 1 (see `accounting.amplification`).
+Analyzer    The estimate of the sum of all levels is S = (Σy − nγk/2)/(1−γ) over the reports y.
+Privacy     The privacy of k-ary response with a shuffler. The privacy blanket gives an upper bound
+            on δ. For k = 1, δ is exact (see `accounting.amplification`).
             Paper: γ = (k+1)·max(14 ln(2/δ)/ε², 27/ε)/(h−1).
-Error       The variance for level j is γ(k(k+2)/12 + (1−γ)(j−k/2)²)/(1−γ)². More levels reduce
-            rounding, but need more uniform messages. k minimizes the sum of both errors; it is
-            about (n/c)^{1/3} with c = hγ/k. The error then grows like n^{1/6}, which is the best
-            rate for one message.
-Messages    1, one of k + 1 levels. If shuffler and analyzer collude, the privacy loss is ε0.
+Error       The variance for level j is γ(k(k+2)/12 + (1−γ)(j−k/2)²)/(1−γ)². With more levels,
+            rounding adds less error, but more messages must be uniform. By default k minimizes the
+            sum of both errors, and k is about (n/c)^{1/3} with c = hγ/k. The error then grows like
+            n^{1/6}, which is the best rate for one message per person.
+Messages    1 message, which is one of k + 1 levels. If the shuffler and the analyzer collude, the
+            privacy loss is ε0.
 """
 
 import math
@@ -39,12 +40,12 @@ from headcount.protocols.level_responses import CountedLevels
 from headcount.protocols.levels import MOST_SUM, Rounding, bounded, check_levels
 from headcount.protocols.registry import protocol
 
-_STEPS = 6  # the most steps of the search for the best number of levels
+_STEPS = 6  # the largest number of steps of the search for the best number of levels
 _FEW = 64  # with at most this many levels, one level more or less matters
 
 
 def _variances(levels: int, blind: float) -> NDArray[np.float64]:
-    """The variance of every level, for γ = `blind`."""
+    """The variance for every level, with γ = `blind`."""
     away = np.square(np.arange(levels + 1) - levels / 2)
     noise: NDArray[np.float64] = levels * (levels + 2) / 12 + (1 - blind) * away
     return noise * (blind / (1 - blind) ** 2)
@@ -82,7 +83,7 @@ class FixedPointSum(Protocol):
     trust = Trust.SHUFFLE
     tasks: ClassVar[tuple[type[Task], ...]] = (Sum, Mean)
 
-    levels: int | None = None  # the number of levels; by default that with the smallest error
+    levels: int | None = None  # the number of levels; by default the one with the least error
 
     def check_options(self) -> None:
         check_levels(self, "levels", MOST_BUCKETS - 1)
@@ -110,8 +111,8 @@ class FixedPointSum(Protocol):
         while levels not in tried and len(tried) < _STEPS:
             candidate = replace(self, levels=levels)
             tried[levels] = candidate.standard_error()
-            # Here nγ = c(k+1). The worst place is between an end and the next level (see
-            # `level_responses`).
+            # Here nγ = c(k+1), where c is `coins`. The worst place for a number is between an end
+            # and the next level (see `level_responses`).
             coins = self.crowd.users * candidate.blind / (levels + 1)
             k = np.arange(1, 2 + math.ceil(math.cbrt(6 * self.crowd.users / coins)))
             k = k[(coins * (k + 1) < self.crowd.users) & (k <= most)]
@@ -127,7 +128,7 @@ class FixedPointSum(Protocol):
             return tried[levels]
 
         # In a small crowd, the number of uniform messages per level varies more, and the best
-        # number of levels may be a few levels away.
+        # number of levels may be a few levels away from the number found so far.
         best = min(tried, key=error)
         for step in (1, -1) * _STEPS:
             if 1 <= best + step <= min(most, _FEW) and error(best + step) < error(best):

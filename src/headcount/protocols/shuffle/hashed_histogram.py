@@ -1,40 +1,48 @@
-"""A histogram of any domain, with public hashes (Luo, Wang, Yi 2022).
+"""A histogram over any domain, with public hashes (Luo, Wang, Yi 2022).
 
-Notation    x < 2^w is a person's key, n the number of people; h of them are honest. μ is the noise
-            per bucket. There are b = 2^l cells, and w = 65 − l. A seed below 2^64 has the words u
-            and v (see `seeds`). H(x) = ((ux + v) mod 2^64) ≫ (64 − l) is the cell of x under the
-            seed's hash. A message (seed, cell) *matches* x if cell = H(x).
-Randomizer  Draw a uniform seed, and send (seed, H(x)). Also send Poisson(bμ/h) dummies, each a
-            uniform (seed, cell).
-Analyzer    m is the number of messages that match the key of a bucket. A dummy matches it with
-            probability 1/b, and so does the message of a person with another key. So the estimate
-            is (m − nμ/h − n/b)/(1 − 1/b).
-Hash        If u and v are uniform, for x ≠ x' all pairs (H(x), H(x')) are equally likely
-            (Dietzfelbinger 1996). The reason: v makes H(x) uniform, and u makes the first l bits of
-            u(x − x') uniform, because x − x' has at most w − 1 factors 2 and 2^64 = 2^(w−1) b. The
-            words of seeds are taken to be uniform for errors. If they were 2^64 random pairs, the
-            share κ of seeds with H(x) = H(x') would differ from 1/b by about 2^−32/√b.
+Notation    x < 2^w is a person's key, which stands for the person's bucket (see Keys below). n is
+            the number of people; h of them are honest. μ is the expected number of noise messages
+            per bucket. There are b = 2^l cells, and w = 65 − l. A seed is a number below 2^64, and
+            two words u and v are derived from it (see `seeds`).
+            H(x) = ((ux + v) mod 2^64) ≫ (64 − l) is the cell of x under the seed's hash. A message
+            (seed, cell) *matches* x if cell = H(x).
+Randomizer  Draw a uniform seed, and send (seed, H(x)). Also send Poisson(bμ/h) dummies, each with a
+            uniform seed and a uniform cell.
+Analyzer    m is the number of messages that match the key of a bucket. A dummy matches this key
+            with probability 1/b, and so does the message of a person with another key. So the
+            estimate is (m − nμ/h − n/b)/(1 − 1/b).
+Hash        If u and v are uniform, all pairs (H(x), H(x')) are equally likely for x ≠ x'
+            (Dietzfelbinger 1996). The reason: v makes H(x) uniform. u makes the first l bits of
+            u(x − x') uniform, because x − x' is divisible by 2 at most w − 1 times, and
+            2^64 = 2^(w−1) b. The formulas for errors treat the words of seeds as uniform. If the
+            words were 2^64 random pairs, the share κ of seeds with H(x) = H(x') would differ from
+            1/b by about 2^−32/√b.
 Cheating    With words of their own choice, such as u = 0, people could match all buckets at once.
-            With seeds, a message that matches t given buckets takes about b^(t−1) trials.
+            With seeds, it takes about b^(t−1) trials to find a message that matches t given
+            buckets.
 Keys        If the buckets are declared, the key is the bucket's number after a bijection of w bits.
             If they are open, the key is the first w ≥ 40 bits of the value after a bijection of 64
-            bits. Two values then share a key with probability 2^−w. This does not harm privacy, and
-            it adds on average at most n·2^−w to the count of a candidate.
-Privacy     Assume the adversary knows all messages of the others except dummies. A view with M
-            messages that match x is M/μ times as likely as with dummies only, because a message
-            that is sent for x has the law of a dummy that matches x. For keys x and x', M = A + C
-            and M' = B + C, where C messages match both. A and B ~ Poisson(μ(1−κ)) and
-            C ~ Poisson(μκ) are independent. So
+            bits. Two values then share a key with probability 2^−w. Shared keys do not harm
+            privacy. On average, they add at most n·2^−w to the count of a bucket.
+Privacy     Assume that, of everybody except one person, the adversary knows all messages that are
+            not dummies. The view consists of the remaining messages: all dummies, and that person's
+            message. Let M be the number of messages in the view that match x. If the person's key
+            is x, the view is M/μ times as likely as if all of its messages were dummies, because
+            the person's message has the law of a dummy that matches x. For keys x and x', M = A + C
+            and M' = B + C, where C messages match both keys. If all messages are dummies, A and
+            B ~ Poisson(μ(1−κ)) and C ~ Poisson(μκ) are independent. So the hockey-stick divergence
+            is
 
                 HS_ε = E(A + C − e^ε(B + C))₊/μ ≤ E(A + C − e^ε(B + C'))₊/μ,
 
-            where C' has the law of C but is independent. The right side is the δ of fake users
-            with this μ, for any b and any κ, so whatever hash is derived from seeds. Proof: replace
-            C by C and C' in small steps. In each step, the expectation of a convex f(Y) changes in
-            proportion to that of f(Y+1) + f(Y−e^ε) − f(Y) − f(Y+1−e^ε). This is not negative,
-            because the last two arguments lie between the first two and have the same sum. (At
-            κ = 1/128, ε = 1 and δ = 1e-6 the bound is 6 % above HS_ε.)
-            Paper: μ = (32/ε²) ln(2/δ).
+            where C' is independent of C and has the same law. The right side is the δ of
+            `shuffle.fake-users` with this μ, for any b and any κ, and so for any hash that is
+            derived from seeds. Proof of the inequality: replace the common C by the independent C
+            and C' in small steps. Let Y be the difference in parentheses, and f a convex function.
+            In each step, E f(Y) changes in proportion to the mean of
+            f(Y+1) + f(Y−e^ε) − f(Y) − f(Y+1−e^ε). This is not negative, because the last two
+            arguments lie between the first two and have the same sum. (At κ = 1/128, ε = 1 and
+            δ = 1e-6, the bound is 6 % above HS_ε.) Paper: μ = (32/ε²) ln(2/δ).
 Error       With the true count c, m = c + Poisson(nμ/h) + Bin(n−c, 1/b). The variance of the
             estimate is (nμ/h + (n−c)(1−1/b)/b)/(1−1/b)². It is largest for c = 0, and it does not
             depend on the size of the domain.
@@ -73,7 +81,6 @@ from headcount.core.tasks.histogram import Histogram
 from headcount.protocols.seeds import words_of
 from headcount.protocols.shuffle.fake_users import (
     FakeUsers,
-    PoissonError,
     PoissonNoise,
     least_noise,
 )
@@ -143,12 +150,13 @@ class HashRandomizer(PoissonNoise):
 
 
 @dataclass(frozen=True, eq=False)
-class MatchError(PoissonError):
+class MatchError:
     """The error of a bucket: N minus its mean, divided by 1 − 1/b.
 
     Here N ~ Poisson(mean) + Bin(users − c, 1/b).
     """
 
+    mean: Fraction
     users: int
     cells: int
     counts: Any  # the count c of every bucket, or an estimate of it
@@ -160,10 +168,10 @@ class MatchError(PoissonError):
         return np.sqrt(float(self.mean) + others * p * (1 - p)) / (1 - p)
 
     def margins(self, confidence: float) -> tuple[float, float]:
-        """The margins for c = 0, which has the widest law, plus one step.
+        """The margins for c = 0, which has the widest law, plus one step of 1/(1 − 1/b).
 
-        The step is added because the possible errors for another c lie between those for c = 0.
-        That these margins cover every c was computed for many laws, but is not proven.
+        The step is added because the possible errors for other c lie between those for c = 0.
+        Computations for many laws confirm that these margins cover every c, but there is no proof.
         """
         p = Fraction(1, self.cells)
         law = laws.poisson(self.mean).plus(laws.binomial(self.users, p))
@@ -172,7 +180,8 @@ class MatchError(PoissonError):
         return float((mean - low + 1) / (1 - p)), float((high + 1 - mean) / (1 - p))
 
     def reports(self) -> Reports:
-        return Reports(self.users, 1.0, 1 / self.cells, self.lattice())
+        noise = laws.poisson(self.mean).lattice(self.mean)
+        return Reports(self.users, 1.0, 1 / self.cells, noise)
 
     def weighted(self, weights: Weights) -> None:
         """Nothing: one message may match several buckets."""
@@ -181,7 +190,7 @@ class MatchError(PoissonError):
 
 @dataclass(frozen=True, eq=False)
 class MatchedBuckets(Estimator):
-    """Counts the messages that match each bucket's key, minus the expected false matches."""
+    """Counts the messages that match each bucket's key. Subtracts the expected false matches."""
 
     cells: int
     noise: Fraction  # μ/h, because one in b of a person's bμ/h dummies matches
@@ -200,7 +209,8 @@ class MatchedBuckets(Estimator):
         for start in range(0, len(payload), _CHUNK):
             seeds, cell = payload[start : start + _CHUNK].T.copy()
             u, v = words_of(seeds).T.copy()
-            # H(x) = cell if ux + v is at least the start of the cell and less than 2^(64−l) above.
+            # H(x) = cell if ux + v is at least the start of the cell and less than 2^(64−l) above
+            # this start.
             v -= cell * width
             word, hit = words[: len(u)], hits[: len(u)]
             for bucket, key in enumerate(self.keys):

@@ -1,14 +1,18 @@
 """k-ary randomized response with a shuffler (Balle, Bell, Gascón, Nissim 2019).
 
-Notation    x ∈ {0, …, k−1} is a person's bucket, n the number of people; h of them are honest.
-Randomizer  Report x, or with some probability any other bucket: `local.k-ary` for ε0.
+Notation    x ∈ {0, …, k−1} is a person's bucket. n is the number of people; h of them are honest.
+            ε0 is the ε of the local protocol. The victim is the person whose value the adversary
+            wants to learn.
+Randomizer  The randomizer of `local.k-ary` for ε0: report x, or with some probability another
+            bucket.
 Analyzer    The analyzer of `local.k-ary`.
-Privacy     The privacy blanket, an upper bound. For two buckets δ is exact. For more, it is not
-            enough to consider the counts of the victim's two buckets: for ε near ε0, in the worst
-            crowd everybody holds the victim's value, and for k ≥ 4 the other buckets reveal
-            something too.
+Privacy     The privacy blanket gives an upper bound on δ. For two buckets, δ is exact. For more
+            buckets, it is not enough to consider the counts of the victim's two possible buckets.
+            For ε near ε0, everybody holds the victim's value in the worst crowd. For k ≥ 4, the
+            other buckets reveal something too.
 Error       The error of `local.k-ary` for ε0.
-Messages    1, a bucket. If shuffler and analyzer collude, the privacy loss is ε0.
+Messages    1 message, which is a bucket. If the shuffler and the analyzer collude, the privacy loss
+            is ε0.
 """
 
 from dataclasses import dataclass
@@ -23,4 +27,5 @@ class ShuffledKAry(Amplified):
     name = "shuffle.k-ary"
     tasks = (Histogram,)
 
-    local: Literal["local.k-ary"] = "local.k-ary"  # the local protocol; the only choice
+    # The name of the local protocol, which is always local.k-ary.
+    local: Literal["local.k-ary"] = "local.k-ary"

@@ -37,16 +37,20 @@ from headcount.core.budget import Budget, Trust
 from headcount.core.bundles import RESERVED
 from headcount.core.cached import cached_property
 from headcount.core.errors import Infeasible
+from headcount.core.estimate import Answer
+from headcount.core.estimator import Estimator
 from headcount.core.guarantee import Guarantee, NearCurve, PrivacyCurve
+from headcount.core.influence import Shifts
 from headcount.core.messages import Alphabet, Messages
 from headcount.core.promise import check_curve, promise
 from headcount.core.protocol import Protocol
 from headcount.core.randomizer import MOST_BUNDLES, RARE, BundleLaw
 from headcount.core.source import Source
 from headcount.core.table import short
+from headcount.core.tally import Tally
 from headcount.core.task import Holding, Task
 from headcount.core.tasks.margins import Margins
-from headcount.protocols.shuffle.fake_users import NoisyBuckets, PoissonNoise
+from headcount.protocols.shuffle.fake_users import PoissonError, PoissonNoise
 from headcount.randomness.draws import uniform
 from headcount.randomness.totals import poisson
 
@@ -117,10 +121,11 @@ class MarginsRandomizer(PoissonNoise):
 
 
 @dataclass(frozen=True)
-class NoisyMargins(NoisyBuckets):
+class NoisyMargins(Estimator):
     """Subtracts the mean of the noise from the number of messages of every row and column."""
 
     task: Margins
+    noise: Fraction  # μ/h
 
     @property
     def tally_size(self) -> int:
@@ -129,6 +134,18 @@ class NoisyMargins(NoisyBuckets):
     def simulate(self, held: Holding, source: Source) -> NDArray[np.int64]:
         noise = poisson(source, self.noise * held.users, self.tally_size)
         return self.task.totals(held.counts) + noise
+
+    def unbiased(self, tally: Tally, source: Source | None = None) -> Answer:
+        return tally.counts - float(self.noise * tally.users)
+
+    def shifts(self, users: int, alphabet: Alphabet) -> Shifts:
+        return Shifts(most=1.0, least=0.0, person=-float(self.noise))
+
+    def standard_error(self, users: int, held: Holding | None) -> float:
+        return PoissonError(self.noise * users).standard_error
+
+    def error_law(self, users: int, unbiased: Answer) -> PoissonError:
+        return PoissonError(self.noise * users)
 
 
 # Calibration and privacy ----------------------------------------------------------------------

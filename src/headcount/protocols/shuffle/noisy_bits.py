@@ -1,12 +1,14 @@
 """Levels that are sent as bits, while the shuffler adds bits as noise.
 
-Notation    The levels are 0, …, L of `fixed_point`. A bit has a place j and stands for 2^j levels.
-Randomizer  Levels as bits: L bits of place 0, as many ones as the person's level. Levels as digits:
-            one bit for each binary digit of the level, at the digit's place.
-Shuffler    Adds T_j bits of each place j. Z_j of them are ones, and Z_j is truncated geometric on
-            0, …, T_j with rate ε_j (see `accounting.truncated_geometric`).
-Analyzer    Counts the ones y_j of each place. S = Σ 2^j·(y_j − T_j/2).
-Error       The variance of S is Σ 4^j Var Z_j, whatever the data.
+Notation    The levels are 0, …, L (see `fixed_point`), and they have b binary digits. A bit has a
+            place j and stands for 2^j levels.
+Randomizer  Levels as bits: send L bits of place 0. The number of ones is the person's level. Levels
+            as digits: send one bit for each binary digit of the level, at the digit's place.
+Shuffler    Add T_j bits of each place j. Z_j of them are ones. The law of Z_j is truncated
+            geometric on 0, …, T_j with rate ε_j (see `accounting.truncated_geometric`).
+Analyzer    Count the ones y_j of each place. The estimate of the sum of all levels is
+            S = Σ 2^j·(y_j − T_j/2).
+Error       The variance of S is Σ 4^j Var Z_j for all data.
 """
 
 import math
@@ -67,7 +69,7 @@ class BitRandomizer(Randomizer):
 
 @dataclass(frozen=True)
 class DigitRandomizer(Randomizer):
-    """Sends 2j + d for each binary digit d of the person's level, where j is its place."""
+    """Sends 2j + d for each binary digit d of the person's level, where j is the digit's place."""
 
     digits: int  # b
 
@@ -94,16 +96,16 @@ class DigitRandomizer(Randomizer):
 
 @dataclass(frozen=True, kw_only=True)
 class BitShuffler(Shuffler):
-    """Mixes, and adds T_j bits of each place j. Z_j of them are ones."""
+    """Mixes all bits. Adds T_j bits of each place j, of which Z_j are ones."""
 
     places: tuple[TruncatedGeometric, ...]
-    each: int  # how many bits a person sends
+    each: int  # the number of bits that a person sends
 
     adds = True
 
     @property
     def dummies(self) -> int:
-        """The number of bits that are added."""
+        """The number of bits that the shuffler adds."""
         return sum(law.most for law in self.places)
 
     def fits(self, users: int, messages: int) -> bool:
@@ -137,7 +139,7 @@ class BitShuffler(Shuffler):
 
 @dataclass(frozen=True)
 class BitSum(NoisySum):
-    """Counts the ones of each place, and takes out the mean of the shuffler's ones."""
+    """Counts the ones of each place, and subtracts the mean of the shuffler's ones."""
 
     places: tuple[TruncatedGeometric, ...]
 
@@ -146,7 +148,7 @@ class BitSum(NoisySum):
         return len(self.places)
 
     def count(self, payload: NDArray[np.uint8]) -> NDArray[np.int64]:
-        if len(self.places) == 1:  # many times faster than counting both
+        if len(self.places) == 1:  # many times faster than counting zeros and ones
             return np.array([np.count_nonzero(payload)])
         return np.bincount(payload, minlength=2 * len(self.places))[1::2].astype(np.int64)
 
@@ -170,12 +172,13 @@ class BitSum(NoisySum):
 
 @dataclass(frozen=True, eq=False)
 class DigitCurve(PrivacyCurve):
-    """The privacy curve of the ones of all places, if every digit of a level may change.
+    """The privacy curve of the numbers of ones, if every digit of a level may change.
 
-    Moving Z_j by 1 has three kinds of outcomes: 0 has no partner, those up to the middle have loss
-    ε_j, and those above the middle −ε_j. So δ(ε) = 1 − Π(1 − P(Z_j = 0)) for ε ≥ Σ ε_j, exactly. If
-    fewer digits change, δ is smaller. All places are symmetric, so it does not matter which digits
-    grow.
+    If Z_j is shifted by 1, there are three kinds of outcomes. The outcome 0 has no partner, since
+    it is impossible after the shift. Outcomes up to the middle have the loss ε_j, and those
+    above the middle have the loss −ε_j. So δ(ε) = 1 − Π(1 − P(Z_j = 0)) for ε ≥ Σ ε_j, exactly. If
+    fewer digits change, δ is smaller. The law of every Z_j is symmetric, so it does not matter
+    which digits change from 0 to 1, and which from 1 to 0.
     """
 
     places: tuple[TruncatedGeometric, ...]
@@ -199,8 +202,8 @@ class DigitCurve(PrivacyCurve):
 
     @cached_property
     def _below(self) -> NearCurve:
-        """The curve for all ε. Outcomes of the same kind are merged, which would be exact before
-        rounding. What rounding may change is charged to δ.
+        """The curve for all ε. Outcomes of the same kind are merged, which would be exact without
+        rounding. A bound on the effect of rounding is added to δ.
         """
         laws = [_kinds(law) for law in self.places]
         own, others = (reduce(np.kron, masses) for masses in zip(*laws, strict=True))
@@ -212,7 +215,10 @@ class DigitCurve(PrivacyCurve):
 
 
 def _kinds(law: TruncatedGeometric) -> tuple[NDArray[Any], NDArray[Any]]:
-    """P and Q of the outcomes with a partner: those up to the middle, and those above it."""
+    """The probabilities of outcomes with a partner, up to and above the middle.
+
+    They are given for Z_j and for Z_j shifted by 1.
+    """
     half, weights = law.most // 2, law.weights
     sides = (slice(1, half + 1), slice(half + 1, None)), (slice(0, half), slice(half, -1))
     own, moved = ([sum(weights[side]) / TOTAL for side in both] for both in sides)
@@ -220,11 +226,11 @@ def _kinds(law: TruncatedGeometric) -> tuple[NDArray[Any], NDArray[Any]]:
 
 
 def _rounded(law: TruncatedGeometric) -> float:
-    """At least twice the total variation between the integers and the law before rounding.
+    """A bound on twice the total variation between the integer weights and the law before rounding.
 
-    Weights are rounded up by less than 1 at each step, and these errors shrink further down. So
-    each of T + 1 weights has an error of at most h = T/2. The middle has a smaller one. Both ends
-    get what is missing, which is at most h(h + 1) + 2(T + 1).
+    From the middle to each end, weights are rounded up by less than 1 per step, and each error
+    shrinks in later steps. So each of T + 1 weights has an error of at most h = T/2. The error in
+    the middle is smaller. Both ends get the missing weight, which is at most h(h + 1) + 2(T + 1).
     """
     return 4 * (law.most + 1) ** 2 / TOTAL
 

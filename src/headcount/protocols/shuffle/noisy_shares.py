@@ -1,14 +1,16 @@
 """Levels that are sent as shares, while the shuffler adds the shares of dummy people.
 
-Notation    The levels are 0, …, L of `fixed_point`. A share is a number modulo q = 2^b.
-Randomizer  m shares that add up to the person's level, without noise (see `secret_sharing`).
-Shuffler    Adds m shares for each of k dummy people. One of them has the noise Z as its number, and
-            the others have 0. P(Z = z) = (1−a)/(1+a)·a^|z| with a = e^{−ε/L}, drawn exactly.
+Notation    The levels are 0, …, L (see `fixed_point`). A share is a number modulo q = 2^b.
+Randomizer  Send m shares that add up to the person's level, without noise (see `secret_sharing`).
+Shuffler    Add m shares for each of k dummy people. The first dummy person shares the noise Z, and
+            all other dummy people share the number 0. Z is drawn exactly, with
+            P(Z = z) = (1−a)/(1+a)·a^|z| and a = e^{−ε/L}.
 Analyzer    The sum of all shares modulo q.
-Privacy     One honest person and the dummy people are N = 1 + k people who share. Their views are
-            within total variation 2^−σ of views that depend only on the sum of their numbers. So
-            δ(ε') is at most the δ of geometric noise moved by L, plus (1 + e^ε')·2^−σ. Other people
-            do not matter: the adversary may know all of their shares.
+Privacy     One honest person and the dummy people are N = 1 + k people who send shares. Their
+            messages are within total variation 2^−σ of messages that depend only on the sum of
+            the numbers that they share. So δ(ε') is at most the δ of geometric noise shifted by L,
+            plus (1 + e^ε')·2^−σ. Other people do not matter: the adversary may know all of their
+            shares.
 """
 
 import math
@@ -35,13 +37,13 @@ from headcount.protocols.secret_sharing import (
 )
 from headcount.randomness.discrete_laplace import discrete_laplace
 
-LEAST_DUMMIES = LEAST_SHARERS - 1  # with them, one honest person is enough
+LEAST_DUMMIES = LEAST_SHARERS - 1  # with this many dummy people, one honest person is enough
 MOST_DUMMIES = 1 << 20
 
 
 @dataclass(frozen=True, kw_only=True)
 class ShareShuffler(Shuffler):
-    """Mixes, and adds the shares of k dummy people, whose numbers add up to the noise."""
+    """Mixes all shares. Adds the shares of k dummy people, whose numbers add up to the noise."""
 
     sharing: ShareRandomizer
     people: int  # k
@@ -54,7 +56,7 @@ class ShareShuffler(Shuffler):
 
     def noise(self, users: int, source: Source) -> Noise:
         numbers = np.zeros(self.people, dtype=np.uint64)
-        numbers[0] = discrete_laplace(source, self.rate) % self.sharing.modulus
+        numbers[0] = int(discrete_laplace(source, self.rate, 1)[0]) % self.sharing.modulus
         return Noise(self.sharing.split(numbers, source).payload)
 
     def noise_law(self, users: int) -> NoiseLaw | None:
@@ -63,7 +65,7 @@ class ShareShuffler(Shuffler):
 
 @dataclass(frozen=True)
 class ShareSum(SharedSum):
-    """Adds up all shares. The noise is that of the shuffler."""
+    """Adds up all shares. Only the shuffler adds noise."""
 
     rate: Fraction  # ε/L
 
@@ -79,7 +81,7 @@ class ShareSum(SharedSum):
 
 
 def noise_room(rate: Fraction) -> int:
-    """The number of values that the noise has, except with probability 2^−100 on either side.
+    """The number of values that the noise takes, except with probability 2^−100 on each side.
 
     P(Z > z) = a^{z+1}/(1 + a) ≤ e^{−rate·z}.
     """
@@ -87,12 +89,12 @@ def noise_room(rate: Fraction) -> int:
 
 
 def sigma_for(epsilon: float, delta: float) -> float:
-    """The least σ with (1 + e^ε)·2^−σ ≤ δ, and a little more."""
+    """A number slightly above the least σ with (1 + e^ε)·2^−σ ≤ δ."""
     return (math.log2(1 + math.exp(epsilon)) - math.log2(delta)) * (1 + 2.0**-40)
 
 
 def dummies_for(shares: int, modulus: int, sigma: float) -> int | None:
-    """The least k for this number m of shares. It is None if k would exceed `MOST_DUMMIES`."""
+    """The least k for this number m of shares, or None if k would exceed `MOST_DUMMIES`."""
     digits = (2 * sigma + math.log2(modulus)) / (shares - 2) + math.log2(math.e)
     if digits > math.log2(MOST_DUMMIES) + 1:
         return None

@@ -1,32 +1,38 @@
 """A count, a histogram or a density whose noise is added by the shuffler.
 
 This is the augmented shuffle model (Murakami, Sei, Eriguchi 2025), with noise that can be drawn
-exactly and has no larger error than that of a trusted curator.
+exactly and whose error is no larger than that of a trusted curator.
 
-Notation    n people hold one of d values; a count has d = 2. Z_b is the number of dummies with the
-            value b that the shuffler adds, from 0 to T. T is even.
-Randomizer  Send the value itself, sealed for the analyzer. With `response_epsilon`, k-ary
-            randomized response comes first.
-Shuffler    Add the dummies, and mix. With a = e^{−ε/2}, P(z) is proportional to a^{Σ|z_b − T/2|}
-            for all z that add up to d·T/2. For a count these are Z ones and T − Z zeros, where Z is
-            two-sided geometric of rate ε around T/2, cut off at 0 and T. For many buckets the
-            numbers Z_b are independent (`total="free"`). If δ = 0, the shuffler sometimes throws
-            away the messages of all people (see `protocols.dummies`).
-Analyzer    Subtract T/2 from the number of messages with each value.
+Notation    n people each hold one of d values; a count has d = 2. Z_b is the number of dummies with
+            the value b that the shuffler adds, and 0 ≤ Z_b ≤ T. T is even.
+Randomizer  Send the value itself, encrypted for the analyzer. With `response_epsilon`, apply k-ary
+            randomized response to the value first.
+Shuffler    Add the dummies, and mix all messages. With a = e^{−ε/2}, the probability that the
+            numbers Z_b are z_b is proportional to a^{Σ|z_b − T/2|} for all z_b that add up to
+            d·T/2. For a count, the dummies are Z ones and T − Z zeros, where Z is two-sided
+            geometric of rate ε around T/2, cut off at 0 and T. For many buckets, the numbers Z_b
+            are independent (`total="free"`). If δ = 0, the shuffler sometimes throws away the
+            messages of all people (see `protocols.dummies`).
+Analyzer    Subtract T/2 from the number of messages with each value. If the numbers Z_b are
+            independent, also subtract the mean excess over n (see `known_total`).
 Privacy     Only the dummies hide people. So the guarantee needs no honest people, and holds against
-            the analyzer and all other people together. δ is the probability that the dummies of
-            one value are at an end of their range. T is the least even number with which δ is
-            within the budget. If δ = 0, T is the least even number with which throwing messages
-            away adds at most 0.8 % to the error.
+            the analyzer and all other people together. Replacing one value changes the numbers
+            of messages with two values. δ is the probability that the dummies cannot make up for
+            this change, because the number of dummies with one of the two values is at an end of
+            its range. T is the least even number with which δ is within the budget. If δ = 0, T is
+            the least even number with which throwing messages away adds at most 0.8 % to the error.
             The shuffler knows Z. It learns the exact answer once the noisy answer is published.
-            With `publish_noise`, the analyzer adds two-sided geometric noise to what it publishes,
-            and the shuffler learns no more than ε allows. With several `shufflers`, each adds its
-            own dummies, and the guarantee holds against the analyzer and all shufflers but one.
-Error       Unbiased. The variance is that of Z_b for all data, and two buckets have the covariance
-            −Var/(d−1). It is at most that of a curator's noise, and less for few buckets, because
-            the number of people is known. s shufflers have √s times this error.
-Messages    1, and d·T/2 dummies in all. If shuffler and analyzer collude, only the random responses
-            protect people.
+            With `publish_noise`, the analyzer adds two-sided geometric noise to the answer before
+            publishing it, and the shuffler learns no more than ε allows. With several `shufflers`,
+            each adds its own dummies, and the guarantee holds against the analyzer and all
+            shufflers but one.
+Error       Unbiased. The variance is that of Z_b for all data. If the total number of dummies is
+            fixed, two buckets have the covariance −Var/(d−1). The variance is at most that of a
+            curator's noise. It is smaller for few buckets, because the number of people is known.
+            If the numbers Z_b are independent, the variance is (1 − 1/d)·Var(Z_b).
+            With s shufflers, the error is √s times as large.
+Messages    1 message per person, and d·T/2 dummies in all. If the shuffler and the analyzer
+            collude, only the randomized responses of `response_epsilon` protect people.
 """
 
 import math
@@ -67,13 +73,13 @@ from headcount.randomness.draws import WHOLE
 
 _MOST_SHUFFLERS = 64
 _MOST_FIXED = 300  # with more buckets, a fixed total would make the error smaller by less than 1 %
-_WORSE = 0.008  # by how much throwing messages away may increase the error
+_WORSE = 0.008  # the largest relative increase of the error that throwing messages away may cause
 SHUFFLER_KNOWS = (
     "the shuffler, which adds the noise. It knows the noise, and learns the exact answer once the "
     "noisy answer is published"
 )
 _PUBLISHED = (
-    "the shuffler, which adds the noise, and on the analyzer, who adds noise to what is published. "
+    "the shuffler, which adds the noise, and on the analyzer, which adds noise before publishing. "
     "The shuffler then learns no more than epsilon allows"
 )
 
@@ -85,9 +91,11 @@ class DummyProtocol(Protocol):
     name = "shuffle.noisy-shuffler"
     trust = Trust.SHUFFLE
 
-    # The epsilon that holds even if shuffler and analyzer collude. By default it is infinite.
+    # The epsilon that holds even if the shuffler and the analyzer collude. By default it is
+    # infinite.
     response_epsilon: float | None = None
-    # Whether the analyzer adds noise to what it publishes, since the shuffler knows the dummies.
+    # Whether the analyzer adds noise before it publishes the answer, because the shuffler knows the
+    # dummies.
     publish_noise: bool = False
     # The number of shufflers in a chain. Each adds its own dummies.
     shufflers: int = 1
@@ -121,7 +129,7 @@ class DummyProtocol(Protocol):
 
     @cached_property
     def support(self) -> Support | None:
-        """The probabilities of random responses."""
+        """The probabilities of randomized responses; None if people send their values."""
         if self.response_epsilon is None:
             return None
         lie = Fraction(lie_weight(self.task.domain, self.response_epsilon), WHOLE)
@@ -139,15 +147,15 @@ class DummyProtocol(Protocol):
     @property
     @abstractmethod
     def rate(self) -> Fraction:
-        """The rate at which the noise of one value falls, if the noise of no other changes."""
+        """The rate of the noise on one number of messages, before the total is fixed."""
 
     @abstractmethod
     def least_dummies(self, epsilon: float) -> Dummies | None:
-        """The fewest dummies that keep the budget's δ with this ε. None if they are too many."""
+        """The fewest dummies that keep the budget's δ with this ε; None if these are too many."""
 
     @cached_property
     def dummies(self) -> Dummies:
-        """The law of the dummies of one shuffler."""
+        """The law of the numbers of dummies of one shuffler."""
         budget = self.budget
         found = self.least_dummies(budget.epsilon)
         if found is not None:
@@ -163,7 +171,7 @@ class DummyProtocol(Protocol):
 
     @property
     def pure_epsilon(self) -> float | None:
-        """The ε for which messages are sometimes thrown away. None if they are always kept."""
+        """The ε of pure privacy, for which messages are sometimes thrown away; None if δ > 0."""
         return self.budget.epsilon if self.budget.delta == 0 else None
 
     @cached_property
@@ -202,7 +210,7 @@ class DummyProtocol(Protocol):
 
     @cached_property
     def guarantee(self) -> Guarantee:
-        # Random responses and the dummies of other shufflers hide people even better.
+        # Randomized responses and the dummies of other shufflers hide people even better.
         return promise(
             self,
             "law of the dummies",
@@ -248,7 +256,7 @@ class NoisyShuffler(DummyProtocol):
 class NoisyShufflerHistogram(DummyProtocol):
     tasks: ClassVar[tuple[type[Task], ...]] = (Histogram,)
 
-    # Whether the number of all dummies is fixed, which makes the error smaller; by default it is
+    # Whether the total number of dummies is fixed, which makes the error smaller. By default it is
     # fixed for up to 300 buckets.
     total: Literal["fixed", "free"] | None = None
 
@@ -308,7 +316,7 @@ class NoisyShufflerDensity(DensityHistogram):
     name = "shuffle.noisy-shuffler"
     trust = Trust.SHUFFLE
 
-    # The options of the histogram that counts bins.
+    # The options of the histogram protocol that counts the bins.
     response_epsilon: float | None = None
     publish_noise: bool = False
     shufflers: int = 1

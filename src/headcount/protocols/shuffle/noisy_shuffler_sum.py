@@ -1,26 +1,29 @@
 """The sum of numbers, with noise that the shuffler adds.
 
-Notation    The levels are 0, …, L of `fixed_point`. n is the number of people.
-Randomizer  A person sends the level in a fixed number of messages, without noise. As bits: L bits,
-            as many ones as the level. As digits: one message for each of the b binary digits of the
-            level, with its place. As shares: m numbers modulo q that add up to the level.
-Shuffler    Adds noise messages and mixes all. As bits: T bits, Z of them ones, with Z truncated
-            geometric of rate ε/L on 0, …, T. As digits: the same for each place j, with its own T_j
-            and rate ε_j; the rates are in proportion to 4^{j/3} and add up to ε. As shares: the
-            shares of k dummy people, whose numbers add up to two-sided geometric noise of rate ε/L.
-Analyzer    Adds up the levels that all messages stand for, and takes out the mean of the noise.
-Privacy     The noise is the shuffler's, so one honest person is enough: all other people may tell
-            the analyzer what they sent. As bits: the view is the sum of all levels plus Z, so
+Notation    The levels are 0, …, L (see `fixed_point`). n is the number of people.
+Randomizer  A person sends their level in a fixed number of messages, without noise. As bits: L
+            bits, whose number of ones is the level. As digits: one message for each of the b binary
+            digits of the level, with the digit and its place. As shares: m numbers modulo q that
+            add up to the level.
+Shuffler    Add noise messages, and mix all messages. As bits: T bits, of which Z are ones. Z is
+            truncated geometric of rate ε/L on 0, …, T. As digits: the same for each place j, with
+            its own T_j and rate ε_j. The rates are in proportion to 4^{j/3} and add up to ε. As
+            shares: the shares of k dummy people, whose numbers add up to two-sided geometric noise
+            of rate ε/L.
+Analyzer    Add up the levels that all messages stand for, and subtract the mean of the noise.
+Privacy     The shuffler adds the noise, so one honest person is enough: all other people may tell
+            the analyzer what they sent. As bits: the view is the sum of all levels plus Z. So
             δ(ε) = P(Z < L), and the curve is exact. As digits: the view is the number of ones of
-            each place, and δ(ε) = 1 − Π(1 − P(Z_j = 0)). It is exact if people can hold two levels
-            whose digits all differ. As shares: see `noisy_shares`. It is an upper bound. The
-            shuffler knows the noise, so whoever is told both the answer and the shuffler's draw
-            knows the true sum.
-Error       Unbiased. As bits and as shares: that of a curator who adds geometric noise of rate ε/L,
-            plus rounding. As digits: about twice as large.
-Messages    L, b or m. A lost bit costs one level, a lost digit 2^j levels. A lost share would make
-            the sum meaningless, so a tally with a wrong number of messages is refused. If shuffler
-            and analyzer collude, nothing protects a value: the local ε is infinite.
+            each place, and δ(ε) = 1 − Π(1 − P(Z_j = 0)). This δ is exact if people can hold two
+            levels whose digits all differ. As shares: δ is an upper bound (see `noisy_shares`).
+            Whoever knows both the answer and the shuffler's noise knows the true sum. So the
+            shuffler learns it once the answer is published.
+Error       Unbiased. As bits and as shares: the error of a curator who adds geometric noise of rate
+            ε/L, plus rounding. As digits: about twice as large.
+Messages    L bits, b digits or m shares. A lost bit costs at most one level, and a lost digit of
+            place j at most 2^j levels. A lost share would make the sum meaningless, so a tally with
+            a wrong number of messages is refused. If the shuffler and the analyzer collude, nothing
+            protects a value: the local ε is infinite.
 """
 
 import math
@@ -96,14 +99,14 @@ class NoisyShufflerSum(Protocol):
 
     # How a level is sent. Bits have the error of central noise, but there are many of them. Digits
     # are few, and have about twice the error. Shares are few and have the error of central noise,
-    # but one lost or wrong share spoils the sum. By default bits for at most 16 levels, and shares
-    # for more levels or real numbers.
+    # but one lost or wrong share spoils the sum. The default is bits for at most 16 levels, and
+    # shares for more levels and for real numbers.
     levels_as: LevelsAs | None = None
-    # The number of levels. By default whole numbers are the levels, if there are not too many. Real
-    # numbers have enough levels to make rounding small; with bits about ε√n.
+    # The number of levels. By default, each whole number is a level, if there are not too many. For
+    # real numbers, there are enough levels to make rounding small, or about ε√n levels with bits.
     levels: int | None = None
     # The number of dummy people whose shares the shuffler adds. With more of them, people send
-    # fewer shares. By default people and dummy people together send the fewest.
+    # fewer shares. By default, people and dummy people together send as few shares as possible.
     dummy_people: int | None = None
 
     @classmethod
@@ -157,7 +160,7 @@ class NoisyShufflerSum(Protocol):
 
     @property
     def sent_as(self) -> LevelsAs:
-        """How a level is sent: by the option `levels_as`, or by its default."""
+        """How a level is sent. This is the option `levels_as`, or its default."""
         if self.levels_as is not None:
             return self.levels_as
         task = bounded(self)
@@ -203,7 +206,7 @@ class NoisyShufflerSum(Protocol):
         if self.sent_as == "bits":
             return (self._truncated(self.rate, self.grid.levels, delta),)
         digits = self.grid.levels.bit_length()
-        # Then 1 − Π(1 − P(Z_j = 0)) ≤ δ.
+        # With P(Z_j = 0) ≤ `each` for every place, 1 − Π(1 − P(Z_j = 0)) ≤ δ.
         each = -math.expm1(math.log1p(-delta) / digits) * (1 - 2.0**-40)
         rates = digit_rates(self.budget.epsilon, digits)
         return tuple(self._truncated(rate, 1, each) for rate in rates)
@@ -222,7 +225,7 @@ class NoisyShufflerSum(Protocol):
 
     @cached_property
     def modulus(self) -> int:
-        """The modulus q of shares. The sum of all levels and noise has room in half of it."""
+        """The modulus q of shares. All possible sums of levels and noise fit into half of it."""
         modulus = modulus_for(self.crowd.users * self.grid.levels + noise_room(self.rate))
         if modulus > MOST_MODULUS:
             raise Infeasible(
@@ -233,7 +236,7 @@ class NoisyShufflerSum(Protocol):
 
     @property
     def sigma(self) -> float:
-        """The σ of shares that the budget asks for."""
+        """The σ of shares that the budget requires."""
         return sigma_for(self.budget.epsilon, self.budget.delta)
 
     @cached_property
@@ -315,7 +318,7 @@ class NoisyShufflerSum(Protocol):
             self,
             methods[self.sent_as],
             delta=self.curve.delta(self.budget.epsilon),
-            # If a level is missing, there may be no two levels whose digits all differ.
+            # If some levels cannot be held, there may be no two levels whose digits all differ.
             exact=self.sent_as == "bits" or (self.sent_as == "digits" and self.grid.full),
             honest=1,
             relies_on=SHUFFLER_KNOWS,

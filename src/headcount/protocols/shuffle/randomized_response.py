@@ -1,21 +1,23 @@
 """Randomized response with a shuffler (Cheu, Smith, Ullman, Zeber, Zhilyaev 2019).
 
-Notation    x ∈ {0,1} is a person's value, n the number of people; h of them are honest.
+Notation    x ∈ {0,1} is a person's value. n is the number of people; h of them are honest.
             q = λ/(2h) = t/2^64 is the probability of a lie.
-Randomizer  With probability λ/h report a fair coin, and otherwise x. This flips x with probability
-            q.
-Analyzer    The analyzer of `flipped_bits`: n/(n−λ)·(Σy − λ/2) if everyone is honest.
-Privacy     The view is the number of ones among the reports. Let k of the other h−1 honest people
-            hold a one, and let W_k = Bin(h−1−k, q) − Bin(k, q). Up to a shift, the view is
-            W_k + Bernoulli(q) or W_k + Bernoulli(1−q). δ is the largest divergence over all k and
-            both directions. The worst dataset is not always k = 0, and δ has many local maxima in
-            k. δ is exact for up to 10,000 honest people, and within one part in 10,000 for more
-            (see `accounting.amplification`).
+Randomizer  With probability λ/h report a fair coin flip, and otherwise x. This flips x with
+            probability q.
+Analyzer    The analyzer of `flipped_bits`. If everyone is honest, the estimate is
+            n/(n−λ)·(Σy − λ/2), where the sum is over all reports y.
+Privacy     The view is the number of ones among the reports. One honest person's value is replaced.
+            Let k of the other h−1 honest people hold a one, and let
+            W_k = Bin(h−1−k, q) − Bin(k, q). Up to a shift, the view is W_k + Bernoulli(q) or
+            W_k + Bernoulli(1−q). δ is the largest divergence of these two laws over all k and both
+            directions. The worst k is not always 0, and the divergence has many local maxima in k.
+            δ is exact for up to 10,000 honest people. For more people, it is within one part in
+            10,000 of the exact value (see `accounting.amplification`).
             Paper: λ = (64/ε²) ln(4/δ), or λ = h − εh^{3/2}/√(432 ln(4/δ)) if ε is below
             √(192 ln(4/δ)/h).
 Error       The standard error of `flipped_bits`, which is about √(λ/2) for any n.
-Messages    1 message of 1 bit. If the shuffler colludes, the privacy loss is ln((1−q)/q), which
-            protects little.
+Messages    1 message of 1 bit. If the shuffler and the analyzer collude, little protection is left:
+            the privacy loss is ln((1−q)/q).
 """
 
 import math
@@ -41,7 +43,10 @@ from headcount.randomness.draws import WHOLE
 
 @lru_cache(maxsize=256)
 def _calibrate(honest: int, budget: Budget, calibration: Calibration) -> tuple[int, float] | None:
-    """A number t within the budget, and its δ over all datasets; None if the paper's t is not."""
+    """A weight t within the budget, and its δ over all datasets.
+
+    None if the paper's t is not within the budget.
+    """
     if calibration == "paper":
         weight = paper_weight(honest, budget.epsilon, budget.delta)
     else:
@@ -54,7 +59,7 @@ def _calibrate(honest: int, budget: Budget, calibration: Calibration) -> tuple[i
 
 
 def paper_weight(honest: int, epsilon: float, delta: float) -> int:
-    """The weight t of a lie, over 2^64, by the paper."""
+    """The weight t of a lie in the paper. A lie has probability t/2^64."""
     if delta == 0:
         return lie_weight(2, epsilon)
     log = math.log(4 / delta)
@@ -73,7 +78,7 @@ class ShuffledResponse(Protocol):
 
     @cached_property
     def _calibrated(self) -> tuple[int, float]:
-        """The weight t of a lie, over 2^64, and its δ."""
+        """The weight t of a lie, which has probability t/2^64, and the δ for this t."""
         calibrated = _calibrate(self.crowd.honest, self.budget, self.calibration)
         if calibrated is None:
             raise paper_is_not_private(self)

@@ -1,21 +1,22 @@
-"""Sample and threshold (Cormode, Bharadwaj 2022): a histogram without any noise message.
+"""Sample and threshold (Cormode, Bharadwaj 2022): a histogram without noise messages.
 
-Notation    x ∈ {0, …, d−1} is a person's bucket, n the number of people; up to m of them may be
-            dishonest. p = t/2^64 is the sampling rate, τ the threshold, S_b the number of messages
-            of bucket b.
+Notation    x ∈ {0, …, d−1} is a person's bucket. n is the number of people; up to m of them may be
+            dishonest. p = t/2^64 is the sampling rate, τ is the threshold, and S_b is the number of
+            messages of bucket b.
 Randomizer  With probability p send x, and otherwise nothing. Each person decides independently,
             because a sample of fixed size would not be private.
-Shuffler    Passes on only messages with at least τ + m copies, and at most one message of each
+Shuffler    Pass on only messages that have at least τ + m copies, and at most one message of each
             person. The m is needed because m cheaters could lift a small bucket over τ.
-Analyzer    S_b/p, and 0 for a bucket that was withheld.
+Analyzer    The answer is S_b/p, or 0 for a bucket that was withheld.
 Privacy     A person is hidden because nobody knows who was sampled. δ is the maximum over all
             crowds. It is computed from the exact law of the two buckets that change if a value is
-            replaced (see `accounting.sampling`). Paper: p = α(1−e^−ε),
-            τ = ln(1/δ)/(ln(1/α) − 1/(1+α)).
-Error       The mean squared error of a bucket of c people is E[(S·1{S ≥ τ+m}/p − c)²], S ~
-            Bin(c, p). Small buckets are biased downwards. The standard error of large buckets is
-            about √(c(1−p)/p).
-Messages    p, each a bucket. A message is the truth, so the local ε is infinite.
+            replaced (see `accounting.sampling`). Paper: p = α(1−e^−ε) and
+            τ = ln(1/δ)/(ln(1/α) − 1/(1+α)), with α = 0.2 unless `rate` is given.
+Error       The mean squared error of a bucket of c people is E[(S·1{S ≥ τ+m}/p − c)²], where
+            S ~ Bin(c, p). Small buckets are biased downwards. The standard error of large buckets
+            is about √(c(1−p)/p).
+Messages    p messages on average, each with a bucket. A message is the person's true bucket, so the
+            local ε is infinite.
 """
 
 import math
@@ -59,8 +60,8 @@ from headcount.randomness.draws import WHOLE, bernoulli
 from headcount.randomness.totals import binomial
 
 _SHARE = 0.5  # the default threshold is that of the rate _SHARE·(1 − e^−ε)
-_PAPER_SHARE = 0.2  # the same for the closed form, which needs a smaller rate
-_STEPS = 12  # the steps in which the rate is raised until δ is spent
+_PAPER_SHARE = 0.2  # α, the same share for the closed form, which needs a smaller rate
+_STEPS = 12  # the number of bisection steps that raise the rate until δ is spent
 _COUNTS = 250  # the number of counts that one step of the search for the worst error tries
 
 
@@ -104,7 +105,7 @@ class SamplingRandomizer(Randomizer):
 
 @dataclass(frozen=True)
 class SampledError:
-    """The error of S/p, given the number S of messages seen of each bucket.
+    """The error of S/p, given the number S of messages that are seen of each bucket.
 
     A count c is in the interval if neither P(Bin(c, p) ≤ S) nor P(Bin(c, p) ≥ S) is too small. So
     the interval misses the true count with probability at most 1 − confidence. If a bucket was
@@ -126,7 +127,8 @@ class SampledError:
         half = (1 - confidence) / 2
         value = self.seen / self.rate
         most = np.where(self.seen > 0, self.seen, self.threshold - 1)
-        # The largest c with P(Bin(c, p) ≤ S) > half, and the smallest with P(Bin(c, p) ≥ S) > half.
+        # `high` is the largest c with P(Bin(c, p) ≤ S) > half. `low` is the smallest c with
+        # P(Bin(c, p) ≥ S) > half.
         high = _last(lambda c: bdtr(most, c, self.rate) > half, most)
         low = 1 + _last(lambda c: bdtrc(self.seen - 1, c, self.rate) <= half, self.seen - 1)
         return high - value, value - np.where(self.seen > 0, low, 0)
@@ -151,7 +153,7 @@ def _last(holds: Callable[[Any], NDArray[np.bool_]], start: NDArray[np.int64]) -
 
 @dataclass(frozen=True)
 class SampledCounts(Estimator):
-    """Computes S/p in every bucket. It is 0 if fewer than `least_copies` messages were sent."""
+    """Computes S/p in every bucket, or 0 if fewer than `least_copies` messages were sent."""
 
     rate: Fraction  # p
     least_copies: int  # τ + m
@@ -163,7 +165,7 @@ class SampledCounts(Estimator):
 
     @property
     def most_users(self) -> int:
-        """The number n. Among more people, more than m may cheat."""
+        """The number n. Among more people, there may be more than m cheaters."""
         return self.people
 
     def simulate(self, held: Holding, source: Source) -> NDArray[np.int64]:
@@ -174,12 +176,13 @@ class SampledCounts(Estimator):
         return tally.counts / float(self.rate)
 
     def postprocessing(self, tally: Tally) -> tuple[str, Callable[[Answer], Answer]] | None:
-        return "threshold", lambda value: value  # the shuffler has already applied it
+        return "threshold", lambda value: value  # the shuffler has already applied the threshold
 
     def shifts(self, users: int, alphabet: Alphabet) -> Shifts:
-        """A message adds 1/p, or (τ+m)/p if the bucket passes only with it.
+        """A message adds 1/p, or (τ+m)/p if the bucket reaches the threshold only with it.
 
-        In such a bucket an honest person, who sends with probability p, adds τ+m on average.
+        An honest person sends the message with probability p. So in such a bucket an honest person
+        adds τ+m on average.
         """
         one = float(1 / self.rate)
         return Shifts(
@@ -192,7 +195,8 @@ class SampledCounts(Estimator):
     def standard_error(self, users: int, held: Holding | None) -> float:
         if held is not None:
             return math.sqrt(max(self._squared_error(int(c)) for c in np.unique(held.counts)))
-        # If c is a few times τ/p, nothing is withheld, and the error grows up to c = n.
+        # If c is at least a few times τ/p, the bucket is almost never withheld, and the error grows
+        # up to c = n.
         low, high = 0, min(users, math.ceil(4 * self.least_copies / self.rate))
         while high - low > _COUNTS:
             # Each step searches a shorter range around the worst count so far.
@@ -223,7 +227,7 @@ def _calibrate(
     most = -math.expm1(-budget.epsilon)
 
     def delta(weight: int, threshold: int) -> float:
-        # In this protocol more people are never more private, so the largest crowd is assumed.
+        # In this protocol a larger crowd is never more private, so the largest crowd is assumed.
         return threshold_delta(MOST_USERS, Fraction(weight, WHOLE), threshold, budget.epsilon)
 
     if not budget.delta:
@@ -271,19 +275,19 @@ class SampleThreshold(Protocol):
         if self.rate is not None:
             rate = checks.real("rate", self.rate)
             if not 0 < rate < 1:
-                raise InvalidParameter(f"`rate` must lie strictly in (0, 1), got {rate}")
+                raise InvalidParameter(f"`rate` must be strictly between 0 and 1, got {rate}")
             object.__setattr__(self, "rate", rate)
 
     @cached_property
     def _calibrated(self) -> tuple[int, int]:
-        """The weight t of the sampling rate, over 2^64, and the threshold τ."""
+        """The weight t of the sampling rate t/2^64, and the threshold τ."""
         calibrated = _calibrate(self.budget, self.rate, self.calibration)
         if calibrated is not None:
             return calibrated
         setting = f"epsilon={short(self.budget.epsilon)}, delta={short(self.budget.delta)}"
         if not self.budget.delta:
             raise Infeasible(
-                f"{self.name} needs delta above 0: a whole bucket may take part",
+                f"{self.name} needs delta above 0: all people in a bucket may be sampled",
                 nearest={"delta": 1e-9},
             )
         if self.calibration == "paper":
@@ -328,7 +332,8 @@ class SampleThreshold(Protocol):
     @cached_property
     def guarantee(self) -> Guarantee:
         worst, computed = self.curve.worst(self.budget.epsilon), self.calibration == "exact"
-        # δ is exact if the worst crowd is possible. That needs a third bucket for all others.
+        # δ is exact if the worst crowd is possible. In this crowd, all other people are in a third
+        # bucket.
         attained = worst.leaving + worst.joining <= self.crowd.honest == self.crowd.users
         attained &= self.task.domain > 2
         return promise(

@@ -2,19 +2,21 @@
 
 Notation    The levels are 0, …, L (see `fixed_point`); a count has L = 1. n is the number of
             people; h of them are honest. A person sends m shares, which are numbers modulo q = 2^b.
-Randomizer  Add a share Z1 − Z2 of geometric noise to the person's level, Z1, Z2 ~ NB(1/h, a) with
-            a = e^{−ε/L}. Send m numbers modulo q that add up to the result and are otherwise
-            uniform.
-Analyzer    The sum of all messages modulo q, read as a number between about −q/2 + nL/2 and
-            q/2 + nL/2.
+            NB is the negative binomial law (see `geometric_error`).
+Randomizer  Add a share Z1 − Z2 of geometric noise to the person's level, where Z1 and Z2 are
+            independent and have the law NB(1/h, a) with a = e^{−ε/L}. Send m numbers modulo q that
+            add up to the result and are otherwise uniform.
+Analyzer    The estimate of the sum of all levels is the sum of all messages modulo q, read as a
+            number between about −q/2 + nL/2 and q/2 + nL/2.
 Privacy     The messages of the honest people are within total variation 2^−σ of messages that
-            depend only on their sum, if m ≥ 2 + (2σ + log2 q)/(log2 h − log2 e) and h ≥ 19 (see
-            `secret_sharing`). The sum has the noise of a trusted curator. So δ(ε') is at most the δ
-            of geometric noise moved by L, which is 0 for ε' ≥ ε, plus (1 + e^ε')·(2^−σ + the total
-            variation of the tables of noise). This follows from the paper's theorem.
-Error       Geometric noise of ε/L, as in central trust, plus rounding, which adds one part in 256
-            to the variance. If n > h, the variance of the noise is n/h times as large. The sum with
-            noise exceeds the range of q with probability below 2^−99.
+            depend only on the sum of their noisy levels, if m ≥ 2 + (2σ + log2 q)/(log2 h − log2 e)
+            and h ≥ 19 (see `secret_sharing`). The sum has the noise of a trusted curator. Let v be
+            the total variation between the noise, which is drawn from tables, and its exact law. By
+            the paper's theorem, δ(ε') is at most the δ of geometric noise shifted by L, plus
+            (1 + e^ε')·(2^−σ + v). The δ of the geometric noise is 0 for ε' ≥ ε.
+Error       Geometric noise of rate ε/L, as in central trust, plus rounding, which by default adds
+            at most one part in 256 to the variance. If n > h, the variance of the noise is n/h
+            times as large. The sum with noise exceeds the range of q with probability below 2^−99.
 Messages    m messages of b bits. Each is uniform, but all messages of one person together reveal
             the value, apart from a little noise. So the local ε is infinite.
 """
@@ -142,7 +144,7 @@ class SplitAndMix(SecretSharing):
         """The rate ε/L of the noise."""
         return Fraction(self.budget.epsilon) / self.levels
 
-    def _too_little_noise(self) -> Infeasible:
+    def _too_small_rate(self) -> Infeasible:
         most = int(self.budget.epsilon / LEAST_GAMMA)
         return Infeasible(
             f"{self.name} needs fewer than {self.levels} levels for epsilon="

@@ -1,27 +1,33 @@
-"""Split and mix of a histogram: everybody shares a count of 0 or 1 for every bucket.
+"""Split and mix for a histogram: everybody shares a count of 0 or 1 for every bucket.
 
-Notation    x ∈ {0, …, d−1} is a person's bucket, n the number of people; h of them are honest. A
-            person's counts are 1 for x and 0 for all other buckets. Shares are modulo q = 2^b.
-Randomizer  Add a share Z1 − Z2 of geometric noise to each count, Z1, Z2 ~ NB(1/h, a) with
-            a = e^{−ε/2}. With `vectors`, the d results are one secret: send m vectors of d numbers
-            modulo q that add up to it and are otherwise uniform. With `buckets`, each result is a
-            secret of its own: send, for each bucket, m pairs of the bucket and a share.
-Analyzer    The sum of all shares of each bucket modulo q, read as a number between about −q/2 + n/2
-            and q/2 + n/2.
-Privacy     Replacing one value changes two sums by 1 each. Each sum has the noise of a curator, of
-            ε/2, so the sums alone are ε-private. The shares of a secret of Q elements are within
-            2^−σ of messages that depend only on its sum, if h ≥ 19 and
-            m ≥ 2 + (2σ + log2 Q)/(log2 h − log2 e) (see `secret_sharing`). With `vectors`, Q = q^d
-            and there is one secret, so δ = (1 + e^ε)·2^−σ. With `buckets`, Q = q and the two
-            buckets that change count, so δ = (1 + e^ε)·2·2^−σ: all other buckets are independent of
-            these and have the same law for both neighbors. The total variation of the tables of
-            noise of two buckets is added to 2^−σ.
-Error       Geometric noise of ε/2 in each bucket if everyone is honest, as in central trust, and
-            otherwise n/h times its variance. Buckets are independent. A bucket with its noise
-            exceeds the range of q with probability below 2^−99.
-Messages    `vectors`: m messages of d·b bits, where m grows with d. `buckets`: d·m messages of b
-            bits and a bucket. All messages of one person together reveal the value, apart from a
-            little noise. So the local ε is infinite. If one message is lost, the answer is refused.
+Notation    x ∈ {0, …, d−1} is a person's bucket. n is the number of people; h of them are honest. A
+            person's counts are 1 for x and 0 for all other buckets. Shares are numbers modulo
+            q = 2^b. NB is the negative binomial law (see `geometric_error`).
+Randomizer  Add a share Z1 − Z2 of geometric noise to each count, where Z1 and Z2 are independent
+            and have the law NB(1/h, a) with a = e^{−ε/2}. With `vectors`, the d results are one
+            secret: send m vectors of d numbers modulo q that add up to the secret and are otherwise
+            uniform. With `buckets`, each result is a secret of its own: for each bucket, send m
+            pairs, each of which consists of the bucket and one share.
+Analyzer    The estimate of each bucket is the sum of all shares of this bucket modulo q, read as a
+            number between about −q/2 + n/2 and q/2 + n/2. Then the mean excess over n is subtracted
+            (see `known_total`).
+Privacy     Replacing one value changes two sums by 1 each. Each sum has a curator's noise of rate
+            ε/2, so the sums alone are ε-private. A secret is an element of a group of Q elements.
+            The shares of the honest people are within total variation 2^−σ of messages that depend
+            only on the sum of their secrets, if h ≥ 19 and m ≥ 2 + (2σ + log2 Q)/(log2 h − log2 e)
+            (see `secret_sharing`). With `vectors`, Q = q^d and each person has one secret, so
+            δ = (1 + e^ε)·2^−σ. With `buckets`, Q = q, and only the two buckets that change matter,
+            so δ = (1 + e^ε)·2·2^−σ. All other buckets are independent of these two and have the
+            same law for both neighbors. The noise is drawn from tables. The total variation between
+            the tables of two buckets and the exact laws is added to 2^−σ.
+Error       In each bucket, geometric noise of rate ε/2, as in central trust, if everyone is honest.
+            Otherwise the variance is n/h times as large. The noise of different buckets is
+            independent. Since n is known, the variance is 1 − 1/d times that of the noise. The
+            noisy count of a bucket exceeds the range of q with probability below 2^−99.
+Messages    `vectors`: m messages of d·b bits, where m grows with d. `buckets`: d·m messages, each
+            with a bucket and a share of b bits. All messages of one person together reveal the
+            value, apart from a little noise. So the local ε is infinite. If one message is lost,
+            the analyzer gives no answer.
 """
 
 from abc import abstractmethod
@@ -51,7 +57,7 @@ from headcount.core.table import short
 from headcount.core.tally import Tally
 from headcount.core.task import Holding, Task
 from headcount.core.tasks.histogram import Histogram
-from headcount.protocols.geometric_error import GeometricError
+from headcount.protocols.known_total import KnownTotalError, with_known_total
 from headcount.protocols.secret_sharing import SecretSharing, SharedNoise, add_noise, read, split
 from headcount.randomness.shares import LEAST_GAMMA, NegativeBinomialShare
 
@@ -72,7 +78,7 @@ class BucketSecrets(Randomizer):
 
     @abstractmethod
     def messages(self, shares: NDArray[np.unsignedinteger]) -> NDArray[np.unsignedinteger]:
-        """The messages of everybody. Entry (i, j, b) of `shares` is share j of bucket b."""
+        """The messages of everybody. `shares` has share j of person i for bucket b at (i, j, b)."""
 
     def send(self, encoded: NDArray[Any], source: Source) -> Messages:
         users = len(encoded)
@@ -83,7 +89,7 @@ class BucketSecrets(Randomizer):
         return Messages(payload, users, np.broadcast_to(np.int64(len(payload) // users), users))
 
     def law(self, value: int) -> BundleLaw | None:
-        return None  # shares are too many to list
+        return None  # there are too many shares to list
 
 
 @dataclass(frozen=True)
@@ -105,7 +111,7 @@ class VectorShares(BucketSecrets):
 
 @dataclass(frozen=True)
 class BucketShares(BucketSecrets):
-    """Sends, for each bucket, m pairs of the bucket and a share."""
+    """Sends m pairs for each bucket. A pair consists of the bucket and one share."""
 
     @property
     def alphabet(self) -> Alphabet:
@@ -155,7 +161,7 @@ class BucketSums(Estimator):
         return self._modulo(totals)
 
     def _modulo(self, totals: NDArray[np.uint64]) -> NDArray[np.int64]:
-        # Numbers modulo 2^64, and q divides 2^64.
+        # Totals are computed modulo 2^64, and q divides 2^64.
         return (totals % np.uint64(self.modulus)).astype(np.int64)
 
     def simulate(self, held: Holding, source: Source) -> NDArray[np.int64]:
@@ -163,20 +169,21 @@ class BucketSums(Estimator):
         return self._modulo((held.counts + noise).view(np.uint64))
 
     def unbiased(self, tally: Tally, source: Source | None = None) -> Answer:
-        return read(tally.counts, self.modulus, tally.users).astype(np.float64)
+        return with_known_total(read(tally.counts, self.modulus, tally.users), tally.users)
 
     def shifts(self, users: int, alphabet: Alphabet) -> Shifts:
-        # One share changes the sum of a bucket to any number modulo q. Everybody sends a share of
-        # every bucket, so one person can change all of them.
-        most = (users + self.modulus) // 2
-        answers = (float(most + 1 - self.modulus), float(most))
-        return Shifts(0.0, 0.0, everywhere=True, answers=answers)
+        # One share can change the sum of a bucket to any number modulo q. Everybody sends a share
+        # of every bucket, so one person can change all sums. An answer is largest if its own sum is
+        # largest and all other sums are smallest.
+        own = 1 / self.task.domain
+        apart = (self.modulus - 1) * (1 - own)
+        return Shifts(0.0, 0.0, everywhere=True, answers=(users * own - apart, users * own + apart))
 
     def standard_error(self, users: int, held: Holding | None) -> float:
-        return self.noise.error(users).standard_error
+        return self.error_law(users, None).standard_error
 
-    def error_law(self, users: int, unbiased: Answer) -> GeometricError:
-        return self.noise.error(users)
+    def error_law(self, users: int, unbiased: Answer) -> KnownTotalError:
+        return KnownTotalError(self.task.domain, self.noise.error(users))
 
 
 # Calibration and privacy ----------------------------------------------------------------------
@@ -190,7 +197,8 @@ class SplitAndMixHistogram(SecretSharing):
     levels = 1
     changed = 2
 
-    # vectors sends the fewest messages. buckets sends more messages, but fewer bits.
+    # With vectors, people send the fewest messages. With buckets, they send more messages, but
+    # fewer bits.
     sharing: Literal["vectors", "buckets"] = "vectors"
 
     @classmethod
@@ -216,7 +224,7 @@ class SplitAndMixHistogram(SecretSharing):
     def changed_secrets(self) -> int:
         return 1 if self.sharing == "vectors" else 2
 
-    def _too_little_noise(self) -> Infeasible:
+    def _too_small_rate(self) -> Infeasible:
         least = float(2 * LEAST_GAMMA)
         return Infeasible(
             f"{self.name} needs an epsilon of at least {short(least)} for a histogram, "
@@ -230,8 +238,9 @@ class SplitAndMixHistogram(SecretSharing):
         if buckets * self.shares > _MOST_NUMBERS:
             other = "; sharing='buckets' needs fewer" if self.sharing == "vectors" else ""
             raise Infeasible(
-                f"{self.name} must take at most {_MOST_NUMBERS} shares per person, got "
-                f"{buckets * self.shares} for {buckets} buckets and sharing={self.sharing!r}{other}"
+                f"{self.name} needs {buckets * self.shares} shares per person for {buckets} "
+                f"buckets and sharing={self.sharing!r}, but at most {_MOST_NUMBERS} are allowed"
+                f"{other}"
             )
         check_curve(self)
         kind = VectorShares if self.sharing == "vectors" else BucketShares

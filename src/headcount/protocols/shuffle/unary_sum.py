@@ -2,16 +2,18 @@
 
 Notation    The levels are 0, …, r (see `fixed_point`). n is the number of people; h of them are
             honest. q = λ/(2h) = t/2^64 is the probability that a bit is flipped.
-Randomizer  Send r bits. The number of ones is the person's level. Flip each bit with probability q.
-Analyzer    S = (Σy − qnr)/(1−2q) over all bits y.
+Randomizer  Take as many ones as the person's level, and add zeros until there are r bits. Flip each
+            bit with probability q, and send all bits.
+Analyzer    The estimate of the sum of all levels is S = (Σy − qnr)/(1−2q) over all bits y.
 Privacy     Bits have no labels, so the view is the number of ones among hr bits. The worst
-            neighbors are the levels 0 and r, for all values of the others. δ is the largest
-            divergence over all sums of the others' levels and both directions (see
-            `accounting.amplification`). Paper: the composition of r separate bits, with
+            neighbors are the levels 0 and r, whatever levels all other people hold. δ is the
+            largest divergence over all sums of the other people's levels and over both directions
+            (see `accounting.amplification`). Paper: the composition of r separate bits with
             ε' = ε/√(8r ln(2/δ)) and δ' = δ/(2r) each.
-Error       The variance is nrq(1−q)/(1−2q)² for all data, plus rounding. With the default
-            r = ⌈ε√n⌉ it is about that of a count by randomized response, for any n.
-Messages    r messages of 1 bit. If shuffler and analyzer collude, the privacy loss is
+Error       The variance of S is nrq(1−q)/(1−2q)² for all data. Rounding adds to this variance. With
+            the default r = ⌈ε√n⌉, the error is about that of a count by
+            `shuffle.randomized-response`, for any n.
+Messages    r messages of 1 bit. If the shuffler and the analyzer collude, the privacy loss is
             r·ln((1−q)/q).
 """
 
@@ -130,9 +132,12 @@ class UnaryEstimator(ResponseEstimator):
 def _calibrate(
     honest: int, budget: Budget, bits: int, calibration: Calibration
 ) -> tuple[int, float] | None:
-    """A number t within the budget, and its δ over all datasets; None if the paper's t is not."""
-    # With this t, the bits are private even without the shuffler. The division may have rounded up,
-    # so the next smaller float is taken.
+    """A weight t within the budget, and its δ over all datasets.
+
+    None if the paper's t is not within the budget.
+    """
+    # With the weight `alone`, the bits are private even without the shuffler. The division by
+    # `bits` may have rounded up, so the next smaller float is taken.
     alone = lie_weight(2, math.nextafter(budget.epsilon / bits, 0.0))
     if not budget.delta:
         return alone, 0.0
@@ -236,7 +241,7 @@ class UnarySum(Protocol):
             if computed
             else "Cheu, Smith, Ullman, Zeber, Zhilyaev 2019",
             delta=self._calibrated[1] if computed else self.budget.delta,
-            # If nobody can hold some of the levels, the worst dataset may be impossible.
+            # If there are levels that nobody can hold, the worst dataset may be impossible.
             exact=computed and every and self.grid.full,
         )
 

@@ -1,19 +1,20 @@
 """The zero-exact count (Balcer, Cheu 2020, "Separating local and shuffled differential privacy").
 
-Notation    x ∈ {0,1} is a person's value, n the number of people; h of them are honest. c = Σx is
-            the true count, p = 1 − t/2^64 the probability of a noise message, q = 1 − p.
-Randomizer  Send x + Bernoulli(p) messages. All messages are the same.
+Notation    x ∈ {0,1} is a person's value. n is the number of people; h of them are honest. c = Σx
+            is the true count. p = 1 − t/2^64 is the probability of a noise message, and q = 1 − p.
+Randomizer  Send x + Bernoulli(p) messages. All messages are identical.
 Analyzer    |y| is the number of messages. The `unbiased` answer is ĉ = |y| − np. The `zero-exact`
-            answer is ĉ if |y| > n, and 0 otherwise. If nobody is counted, it is certainly 0.
+            answer is ĉ if |y| > n, and 0 otherwise. So it is certainly 0 if the true count is 0.
 Privacy     The view is only |y| = c + Bin(n, p), so neighboring views differ by a shift of 1. δ is
-            HS_ε between Bin(h, q) and its shift by 1, in the direction that gives the larger value.
-            It is computed exactly. Paper: q = (50/(ε²h)) ln(2/δ) for h ≥ (100/ε²) ln(2/δ).
+            the hockey-stick divergence of Bin(h, q) and the same law shifted by 1, in the direction
+            that gives the larger value. It is computed exactly. Paper: q = (50/(ε²h)) ln(2/δ) for
+            h ≥ (100/ε²) ln(2/δ).
 Error       Unbiased: the variance is npq for all data. Zero-exact: let M ~ Bin(n, q) be the number
             of noise messages that are not sent. The mean squared error is
             E[(nq−M)²; M < c] + c² P(M ≥ c). It depends on c, so an estimate states the largest
-            error for all c that are possible with |y| messages.
-Messages    x + p, without content. Whoever can count one person's messages can learn x, so the
-            local ε is infinite.
+            error over all c that are possible with |y| messages.
+Messages    x + p messages on average, without content. Whoever can count one person's messages can
+            learn x, so the local ε is infinite.
 """
 
 import math
@@ -35,7 +36,7 @@ from headcount.core.bucket_sums import Part, Weights, independent_parts, lattice
 from headcount.core.budget import Budget, Trust
 from headcount.core.cached import cached_property
 from headcount.core.errors import Infeasible
-from headcount.core.estimate import Answer
+from headcount.core.estimate import Answer, ErrorLaw
 from headcount.core.estimator import Estimator
 from headcount.core.guarantee import Guarantee, PrivacyCurve
 from headcount.core.influence import Shifts
@@ -52,7 +53,7 @@ from headcount.core.tasks.count import Count
 from headcount.randomness.draws import WHOLE, bernoulli
 from headcount.randomness.totals import binomial
 
-_SMALL = 100  # with at most this many people, q is searched in small steps: ½ may not be the best q
+_SMALL = 100  # with at most this many people, q is searched finely, since q = ½ may not be best
 _MOST_NOISE = 10**9
 
 
@@ -108,10 +109,17 @@ class MissingNoise:
     users: int
     weight: int
 
+    grain: ClassVar[int] = 1
+
     @property
     def standard_error(self) -> float:
         q = Fraction(self.weight, WHOLE)
         return math.sqrt(self.users * q * (1 - q))
+
+    @property
+    def law(self) -> Law:
+        """The law of nq − M, without its mean."""
+        return _missing(self.users, self.weight).mirror()
 
     def margins(self, confidence: float) -> tuple[float, float]:
         low, high = _missing(self.users, self.weight).central_interval(confidence)
@@ -128,7 +136,7 @@ class MissingNoise:
 
 @dataclass(frozen=True)
 class ThresholdedErrors:
-    """The mean squared errors of the zero-exact answer, for each true count."""
+    """The mean squared error of the zero-exact answer, for each true count."""
 
     users: int
     weight: int
@@ -149,8 +157,9 @@ class ThresholdedErrors:
 
     def worst(self, low: NDArray[np.int64], high: NDArray[np.int64]) -> NDArray[np.float64]:
         """For each pair of `low` and `high`, the largest error of all counts between them."""
-        # Below the window of M the error is c², and above it the variance of M. So the largest
-        # error is at `low`, at `high`, or in the window.
+        # The window is the range of values of M. For counts below the window the error is c², and
+        # for counts above the window it is the variance of M. So the largest error is at `low`, at
+        # `high`, or in the window.
         window = np.append(self._law.values, self._law.stop)
         errors = self.of(window)
         first, last = (np.clip(ends - window[0], 0, len(window)) for ends in (low, high + 1))
@@ -161,22 +170,23 @@ class ThresholdedErrors:
 
 @dataclass(frozen=True, eq=False)
 class ThresholdedNoise(MissingNoise):
-    """The error of the zero-exact answer, for the unbiased count of each bucket.
+    """The error of the zero-exact answer, given the unbiased count of each bucket.
 
-    Intervals are those of the unbiased count. They are valid for both answers.
+    Intervals are those of the unbiased count. They are valid for the unbiased and for the
+    zero-exact answer.
     """
 
     unbiased: Answer
 
     @property
     def standard_error(self) -> Answer:
-        """The largest root mean squared error of all true counts that are possible."""
+        """The largest root mean squared error over all true counts that are possible."""
         law = _missing(self.users, self.weight)
         mean = float(self.users * Fraction(self.weight, WHOLE))
         # |y| − n = ĉ − nq, and c = |y| − n + M.
         over, where = np.unique(np.rint(np.asarray(self.unbiased) - mean), return_inverse=True)
         low, high = over + law.start, over + law.stop - 1
-        none = (high < 0) | (low > self.users)  # no honest crowd sends this number
+        none = (high < 0) | (low > self.users)  # no honest crowd sends this number of messages
         low = np.where(none, 0, np.maximum(low, 0)).astype(np.int64)
         high = np.where(none, self.users, np.minimum(high, self.users)).astype(np.int64)
         worst = ThresholdedErrors(self.users, self.weight).worst(low, high)
@@ -185,7 +195,10 @@ class ThresholdedNoise(MissingNoise):
 
 @dataclass(frozen=True)
 class NoisyCounts(Estimator):
-    """Computes the answer from the number |y| of messages: ĉ = |y| − np, or 0 unless |y| > n."""
+    """Computes ĉ = |y| − np from the number |y| of messages.
+
+    If `thresholded`, the answer is 0 unless |y| > n.
+    """
 
     weight: int
     thresholded: bool
@@ -224,7 +237,7 @@ class NoisyCounts(Estimator):
             largest = errors.of(self.true_counts(held))
         return math.sqrt(float(np.max(largest)))
 
-    def error_law(self, users: int, unbiased: Answer) -> MissingNoise:
+    def error_law(self, users: int, unbiased: Answer) -> ErrorLaw:
         if not self.thresholded:
             return MissingNoise(users, self.weight)
         return ThresholdedNoise(users, self.weight, unbiased)
@@ -241,8 +254,8 @@ class NoisyCounts(Estimator):
 class Neighbors:
     """The effect of replacing one value.
 
-    `counts` is the number of counts that change. `curve` gives the privacy curve from the law of a
-    count and the same law moved by 1.
+    `counts` is the number of counts that change. `curve` computes the privacy curve from the law of
+    a count and the same law shifted by 1.
     """
 
     counts: int
@@ -273,8 +286,8 @@ def _calibrate(
         withheld = 50 / epsilon**2 * math.log(2 / delta)
         weight = math.ceil(Fraction(withheld) / honest * WHOLE)
         return weight if 2 * weight <= WHOLE and delta_at(weight) <= budget.delta else None
-    # δ is at least the probability (1−q)^h that nobody withholds a message. So a smaller q is not
-    # private.
+    # δ is at least the probability (1−q)^h that nobody withholds a noise message. So a q below
+    # `least` is not private.
     least = -math.expm1(math.log(budget.delta) / honest) * (1 - 1e-9)
     return least_private(
         delta_at,
@@ -297,7 +310,7 @@ class ZeroExact(Protocol):
     tasks: ClassVar[tuple[type[Task], ...]] = (Count,)
     neighbors: ClassVar[Neighbors] = Neighbors(1, PairCurve.both_directions)
 
-    # The answer of zero-exact is always 0 if the true count is 0, but it is biased.
+    # With zero-exact, the answer is always 0 if the true count is 0, but it is biased.
     analyzer: Literal["unbiased", "zero-exact"] = "unbiased"
 
     def check_options(self) -> None:
@@ -305,7 +318,7 @@ class ZeroExact(Protocol):
 
     @cached_property
     def weight(self) -> int:
-        """The weight t: a noise message is withheld with probability t/2^64."""
+        """The weight t. A noise message is withheld with probability t/2^64."""
         weight = _calibrate(self.neighbors, self.crowd.honest, self.budget, self.calibration)
         if weight is None:
             raise self._infeasible()
@@ -348,7 +361,7 @@ class ZeroExact(Protocol):
             least = (
                 self.neighbors.delta(honest, _most_withheld(honest), budget.epsilon)
                 if exact
-                # The closed form has q ≤ ½ for this δ and larger ones.
+                # The paper's closed form has q ≤ ½ for this δ and for larger ones.
                 else 2.000001 * counts * math.exp(-honest * (budget.epsilon / counts) ** 2 / 100)
             )
             least = max(least, 1e-9)  # nobody needs a smaller suggestion
@@ -356,7 +369,7 @@ class ZeroExact(Protocol):
                 self.neighbors, honest, Budget(budget.epsilon, least), self.calibration
             )
             return Infeasible(
-                f"{self.name} needs delta above 0: it may happen that all send a noise message",
+                f"{self.name} needs delta above 0: it may happen that everybody sends noise",
                 nearest={"delta": least} if feasible else None,
             )
 
@@ -364,8 +377,8 @@ class ZeroExact(Protocol):
             return _calibrate(self.neighbors, people, budget, self.calibration) is not None
 
         def surely_works(people: int) -> bool:
-            # This check is faster: a fair coin is nearly the most private one, and more people
-            # are more private.
+            # This check is faster than `works`. A fair coin is nearly the most private coin, and a
+            # larger crowd is more private.
             if self.calibration == "paper":
                 return works(people)
             return self.neighbors.delta(people, WHOLE // 2, budget.epsilon) <= budget.delta

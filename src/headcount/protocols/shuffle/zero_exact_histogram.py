@@ -1,17 +1,19 @@
 """The zero-exact histogram (Balcer, Cheu 2020): the zero-exact count in every bucket.
 
-Notation    x ∈ {0, …, d−1} is a person's bucket, n the number of people; h of them are honest. c_b
-            is the true count of bucket b, p = 1 − t/2^64 the probability of a noise message,
-            q = 1 − p.
-Randomizer  Send x. Also send, for each bucket and with probability p, a noise message.
+Notation    x ∈ {0, …, d−1} is a person's bucket. n is the number of people; h of them are honest.
+            c_b is the true count of bucket b. p = 1 − t/2^64 is the probability of a noise message,
+            and q = 1 − p.
+Randomizer  Send x. For each bucket, also send a noise message with probability p.
 Analyzer    The analyzer of the zero-exact count in every bucket (see `zero_exact`). With
-            `zero-exact`, the answer for an empty bucket is certainly 0.
-Privacy     The adversary sees c_b + Bin(n, p) messages of each bucket, independently. A person who
-            moves changes two buckets. δ is the exact divergence of these two buckets. Paper: two
-            counts of (ε/2, δ/2) each.
-Error       The error of the zero-exact count in each bucket, for any d.
-Messages    1 + dp, each a bucket; at most d + 1. If a person sends a bucket twice, it is x. So the
-            local ε is infinite.
+            `unbiased`, the mean excess over n is subtracted (see `known_total`). With `zero-exact`,
+            the answer for an empty bucket is certainly 0.
+Privacy     The adversary sees c_b + Bin(n, p) messages of each bucket b, independently. A person
+            who moves to another bucket changes two buckets. δ is the exact divergence of the views
+            of these two buckets. Paper: two counts with (ε/2, δ/2) each.
+Error       The error of the zero-exact count in each bucket, for any d. With `unbiased`, the
+            variance is npq·(1 − 1/d), since n is known.
+Messages    1 + dp messages on average and at most d + 1, each with a bucket. If a person sends a
+            bucket twice, this bucket is x. So the local ε is infinite.
 """
 
 from dataclasses import dataclass
@@ -25,21 +27,32 @@ from numpy.typing import NDArray
 from headcount.accounting import laws
 from headcount.accounting.buckets import MovedCurve
 from headcount.core.cached import cached_property
-from headcount.core.estimate import Answer
+from headcount.core.estimate import Answer, ErrorLaw
 from headcount.core.estimator import Estimator
+from headcount.core.influence import Shifts
 from headcount.core.messages import Alphabet, Messages
 from headcount.core.randomizer import MOST_BUNDLES, BundleLaw, Randomizer
 from headcount.core.source import Source
 from headcount.core.tally import Tally
 from headcount.core.task import Holding
 from headcount.core.tasks.histogram import Histogram
-from headcount.protocols.shuffle.zero_exact import Neighbors, NoisyCounts, ZeroExact
+from headcount.protocols.known_total import (
+    KnownTotalError,
+    known_total_shifts,
+    with_known_total,
+)
+from headcount.protocols.shuffle.zero_exact import (
+    MissingNoise,
+    Neighbors,
+    NoisyCounts,
+    ZeroExact,
+)
 from headcount.randomness.draws import WHOLE, bernoulli
 
 
 @dataclass(frozen=True)
 class HistogramRandomizer(Randomizer):
-    """Sends x, and for each bucket with probability p = 1 − t/2^64 a noise message."""
+    """Sends x, and for each bucket a noise message with probability p = 1 − t/2^64."""
 
     buckets: int
     weight: int  # t
@@ -60,7 +73,7 @@ class HistogramRandomizer(Randomizer):
     def send(self, encoded: NDArray[Any], source: Source) -> Messages:
         dtype = self.alphabet.dtype
         noise = bernoulli(source, len(encoded) * self.buckets, WHOLE - self.weight)
-        # There is a row for each person: first their own message, then the noise of each bucket.
+        # Each person has a row: first their own message, then the noise message of each bucket.
         sent = np.ones((len(encoded), self.buckets + 1), dtype=np.bool_)
         sent[:, 1:] = noise.reshape(len(encoded), self.buckets)
         every = np.empty(sent.shape, dtype=dtype)
@@ -95,7 +108,27 @@ class NoisyBuckets(NoisyCounts):
         return Estimator.count(self, payload)
 
     def unbiased(self, tally: Tally, source: Source | None = None) -> Answer:
+        if not self.thresholded:
+            return with_known_total(tally.counts, tally.users)
         return tally.counts - float(tally.users * Fraction(WHOLE - self.weight, WHOLE))
+
+    def shifts(self, users: int, alphabet: Alphabet) -> Shifts:
+        if self.thresholded:
+            return super().shifts(users, alphabet)
+        return known_total_shifts(self.task.domain)
+
+    def standard_error(self, users: int, held: Holding | None) -> float:
+        if self.thresholded:
+            return super().standard_error(users, held)
+        return self._known_total(users).standard_error
+
+    def error_law(self, users: int, unbiased: Answer) -> ErrorLaw:
+        if self.thresholded:
+            return super().error_law(users, unbiased)
+        return self._known_total(users)
+
+    def _known_total(self, users: int) -> KnownTotalError:
+        return KnownTotalError(self.task.domain, MissingNoise(users, self.weight))
 
     def true_counts(self, held: Holding) -> NDArray[np.int64]:
         return held.counts

@@ -1,0 +1,37 @@
+"""Errors of buckets that add up to 0.
+
+The number of people is public. So the errors of all buckets may add up to 0, either because the
+noise does, or because the analyzer knows the total (see `known_total`). If all of d buckets have
+the variance V and depend on each other alike, two of them have the covariance −V/(d−1).
+"""
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+
+@dataclass(frozen=True)
+class FixedTotalError(ABC):
+    """The error of one of d buckets, all alike, whose errors add up to 0."""
+
+    buckets: int  # d
+
+    @property
+    @abstractmethod
+    def standard_error(self) -> float: ...
+
+    @abstractmethod
+    def margins(self, confidence: float) -> tuple[float, float]: ...
+
+    def combined(self, weights: Any) -> NDArray[np.float64]:
+        """The standard errors of weighted sums of all buckets. Each row of `weights` is one sum.
+
+        The variance is V·d/(d−1)·(Σw² − (Σw)²/d).
+        """
+        squares, sums = (weights**2).sum(axis=1), weights.sum(axis=1)
+        apart = np.maximum(squares - sums**2 / self.buckets, 0.0)
+        spreads: NDArray[np.float64] = np.sqrt(self.buckets / (self.buckets - 1) * apart)
+        return self.standard_error * spreads

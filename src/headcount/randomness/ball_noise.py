@@ -1,0 +1,66 @@
+"""Exact draws of noise that is uniform in a ball, given the ball's radius."""
+
+import math
+from bisect import bisect_right
+from dataclasses import dataclass
+from itertools import accumulate
+
+import numpy as np
+from numpy.typing import NDArray
+
+from headcount.accounting.ball_noise import BallNoise
+from headcount.core.cached import cached_property
+from headcount.core.source import Source
+from headcount.randomness.bucket_noise import composition
+from headcount.randomness.discrete_laplace import geometric
+from headcount.randomness.draws import permutation, uniform, uniform_below
+from headcount.randomness.exact_table import ExactTable
+
+
+@dataclass(frozen=True)
+class BallDraws:
+    """Draws the noise of all boxes."""
+
+    noise: BallNoise
+
+    def draw(self, source: Source) -> NDArray[np.int64]:
+        """The noise of all boxes: first the radius, then a uniform choice in the ball."""
+        radius = self._start.sample(source)
+        radius += int(geometric(source, self.noise.epsilon, self.noise.parts).sum())
+        if self.noise.is_cube:
+            drawn = uniform(source, self.noise.boxes, 2 * radius + 1)
+            return drawn.astype(np.int64) - radius
+        return self._in_ball(source, radius)
+
+    @cached_property
+    def _start(self) -> ExactTable:
+        return ExactTable(self.noise.weights)
+
+    def _in_ball(self, source: Source, radius: int) -> NDArray[np.int64]:
+        """Choose how many boxes are positive and negative, then which, then how much."""
+        patterns, limit = self.noise.patterns(radius), self.noise.ticks * radius
+        ends = list(accumulate(weight for _, weight in patterns))
+        gaining, losing = patterns[bisect_right(ends, uniform_below(source, ends[-1]))][0]
+        order = permutation(source, self.noise.boxes)
+        noise = np.zeros(self.noise.boxes, dtype=np.int64)
+        noise[order[:gaining]] = sum_within(source, gaining, radius, limit)
+        noise[order[gaining : gaining + losing]] = -sum_within(source, losing, radius, limit)
+        return noise
+
+
+def sum_within(source: Source, number: int, largest: int, limit: int) -> NDArray[np.int64]:
+    """A uniform choice of `number` numbers from 1, …, largest with a sum of at most `limit`.
+
+    All numbers up to `largest` are drawn until their sum fits, or numbers with such a sum until
+    none is too large. The way with fewer possible draws is faster.
+    """
+    if not number:
+        return np.zeros(0, dtype=np.int64)
+    simple = largest**number <= math.comb(limit, number)
+    while True:
+        if simple:
+            drawn = uniform(source, number, largest).astype(np.int64) + 1
+        else:
+            drawn = composition(source, limit - number, number + 1)[:-1] + 1
+        if drawn.sum() <= limit and drawn.max() <= largest:
+            return drawn

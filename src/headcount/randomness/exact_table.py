@@ -1,0 +1,57 @@
+"""Exact draws from a finite law whose probabilities are irrational."""
+
+from bisect import bisect_right
+from collections.abc import Callable
+from decimal import Decimal, localcontext
+from itertools import accumulate
+
+from headcount.core.cached import cached_property
+from headcount.core.source import Source
+from headcount.randomness.draws import uniform_below
+
+_BITS = 128  # the random bits of the first try, which almost always suffice
+_MORE = 64
+_SPARE = 8  # decimal digits beyond those of the random bits
+_ROOM = 12  # digits in which the rounding errors of a sum disappear
+
+
+class ExactTable:
+    """Draws k with a probability exactly proportional to the weight k.
+
+    `weights(digits)` states all weights with a relative error below 10^−digits. A uniform number
+    falls between two sums of weights. It is known by its first bits. If these do not decide, more
+    bits are drawn, and the weights are computed with more digits. So there is no rounding, and
+    nothing is added to δ.
+    """
+
+    def __init__(self, weights: Callable[[int], list[Decimal]]) -> None:
+        self._weights = weights
+
+    def sample(self, source: Source) -> int:
+        """One draw."""
+        bits, number, sums = _BITS, uniform_below(source, 1 << _BITS), self._first
+        while True:
+            digits = _digits(bits)
+            with localcontext(prec=digits + _ROOM):
+                low, error = Decimal(number) / (1 << bits), 4 * Decimal(10) ** -digits
+                high = low + Decimal(1) / (1 << bits)
+                place = bisect_right(sums, low - error)
+                if place == bisect_right(sums, high + error):
+                    return place
+            number = number << _MORE | uniform_below(source, 1 << _MORE)
+            bits += _MORE
+            sums = self._sums(_digits(bits))
+
+    @cached_property
+    def _first(self) -> list[Decimal]:
+        return self._sums(_digits(_BITS))
+
+    def _sums(self, digits: int) -> list[Decimal]:
+        """P(drawn ≤ k) for all k but the last, with an error below 4·10^−digits."""
+        with localcontext(prec=digits + _ROOM):
+            sums = list(accumulate(self._weights(digits)))
+            return [one / sums[-1] for one in sums[:-1]]
+
+
+def _digits(bits: int) -> int:
+    return bits * 31 // 100 + _SPARE
