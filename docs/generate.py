@@ -74,6 +74,18 @@ QUESTIONS = {
         hc.Boxes([f"box {number}" for number in range(1, 11)], at_most=3),
         "of one of 10 boxes with at most 3 ticks",
     ),
+    "table": Question(
+        'hc.Table(["north", "south"], ["yes", "no"])',
+        '[("north south".split()[i % 2], "yes no no".split()[i % 3]) for i in range(1000)]',
+        hc.Table(5, 10),
+        "of one of 50 cells",
+    ),
+    "margins": Question(
+        'hc.Margins(["north", "south"], ["yes", "no"])',
+        '[("north south".split()[i % 2], "yes no no".split()[i % 3]) for i in range(1000)]',
+        hc.Margins(5, 10),
+        "of the totals of a table with 5 rows and 10 columns",
+    ),
     "density": Question(
         "hc.Density(0, 120, smoothness=1)",
         "[18 + i * 37 % 73 for i in range(1000)]",

@@ -39,7 +39,7 @@ PAGES = {
     "estimating": (
         "Estimating",
         "Private answers about a table, with their errors and intervals.",
-        "estimate prepare Prepared Estimate Interval GroupedEstimate",
+        "estimate prepare Prepared Estimate Interval GroupedEstimate TableEstimate share",
     ),
     "comparing": (
         "Comparing",

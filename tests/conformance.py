@@ -30,6 +30,8 @@ ALARM = 1e-6
 # Small tasks with settings. A registered task that needs no settings is tried without a line here.
 SMALL_TASKS: list[hc.Task] = [
     hc.Histogram(3),
+    hc.Table(2, 2),
+    hc.Margins(2, 2),
     hc.Sum(-1, 1, whole=True),
     hc.Mean(-0.5, 1),
     hc.Density(-0.5, 1, points=6),
@@ -57,6 +59,7 @@ LARGE: list[Setting] = [
 ]
 # Options that are not a choice of a word, for enumerated crowds and for large ones.
 SMALL_OPTIONS: dict[str, list[dict[str, Any]]] = {
+    "central.fitted-table": [{}, {"margins": 0.01}, {"margins": 0.99}],
     "shuffle.correlated": [{"error_ratio": 2.0}, {"max_slots": 6}],
     "shuffle.unary-sum": [{"bits": 2}],
     "shuffle.fixed-point-sum": [{"levels": 2}],
@@ -103,6 +106,7 @@ QUICK_SETTINGS = 2
 JUDGED_ELSEWHERE = {
     "shuffle.correlated-histogram": "tests/test_histograms.py",
     "shuffle.hashed-histogram": "tests/test_hashed_histogram.py",
+    "shuffle.margins": "tests/test_tables.py",
     "shuffle.split-and-mix": "tests/test_split_and_mix.py, tests/test_split_and_mix_histogram.py",
     "shuffle.correlated-sum": "tests/test_correlated_sums.py, tests/test_sums.py",
 }
@@ -147,10 +151,7 @@ def asked_pairs(only: str | None, *, enumerated: bool) -> list[Pair]:
     if only not in (None, *hc.protocol_names()):
         raise pytest.UsageError(f"--protocol must be a registered protocol, got {only}")
     pairs = [
-        (name, task)
-        for task in small_tasks()
-        for name in hc.protocol_names(task)
-        if only in (None, name)
+        (name, task) for task in small_tasks() for name in names_for(task) if only in (None, name)
     ]
     if not pairs:
         raise pytest.UsageError(f"no test tries a task that {only} answers: see small_tasks")
@@ -168,6 +169,18 @@ def small_tasks() -> list[hc.Task]:
         except TypeError:
             raise pytest.UsageError(f"SMALL_TASKS must have a task {name}, got none") from None
     return found
+
+
+def names_for(task: hc.Task) -> list[str]:
+    """The protocols that are tried with a task.
+
+    A table is a histogram of pairs. tests/test_tables.py checks that protocols for histograms do
+    the same for both, so they are not tried again.
+    """
+    names = hc.protocol_names(task)
+    if task.name != "table":
+        return names
+    return [name for name in names if name not in hc.protocol_names(hc.Histogram(4))]
 
 
 def asked_crowds(

@@ -16,7 +16,13 @@ ALARM = 1e-6
 # The judge's own law of each central protocol's noise. It is two-sided geometric. The budget's
 # epsilon is divided by this many steps for one person (of a count, or in a bucket).
 NOISE = {"central.geometric": 1, "central.laplace": 1024}
-OTHER_NOISE = {"central.cube": "tests/test_boxes.py", "central.sum-zero": "tests/test_sum_zero.py"}
+OTHER_NOISE = {
+    "central.cube": "tests/test_boxes.py",
+    "central.fitted-table": "tests/test_tables.py",
+    "central.margins": "tests/test_tables.py",
+    "central.sum-zero": "tests/test_sum_zero.py",
+    "central.summed-cells": "tests/test_tables.py",
+}
 EPSILONS = (0.3, 1.0, 2.5)
 COUNT, WHOLE, REAL = hc.Count(), hc.Sum(-3, 4, whole=True), hc.Mean(-1, 2.5)
 

@@ -73,6 +73,8 @@ def test_protocols_are_values(name: str, task: hc.Task) -> None:
     ids=str,
 )
 def test_bad_values_are_refused(name: str, task: hc.Task, values: Any) -> None:
+    if isinstance(task, hc.Table | hc.Margins) and str(values) in ("[0, 1, 3]", "[[0, 1]]"):
+        pytest.skip("these are pairs, or numbers of pairs")
     protocol = standard(name, task)
     with pytest.raises(hc.InvalidValue) as caught:
         protocol.randomize(values, hc.SeededSource(1))
@@ -94,7 +96,7 @@ def test_bad_messages_tallies_and_counts_are_refused(name: str, task: hc.Task) -
         protocol.estimate(hc.Tally(right, 200, "another", protocol.estimator.tally_modulus))
     with pytest.raises(hc.InvalidValue, match="modulo"):
         protocol.estimate(hc.Tally(right, 200, name, 12345))
-    lists = ([1], [1, 2, 3, 4], [-1, 5, 5], [-1, 5], [0, 0], [0.5, 1.5], "ab", None)
+    lists = ([1], [1, 2, 3, 4, 5], [-1, 5, 5], [-1, 5], [0, 0], [0.5, 1.5], "ab", None)
     for people in (*lists, {}, {7: 300}, {0: -1, 1: 300}, {0: 0}, {0: 200.5}, {"a": 300}):
         with pytest.raises(hc.InvalidValue):
             protocol.simulate(typing.cast(Any, people), hc.SeededSource(1))

@@ -279,6 +279,25 @@ def test_bars_are_as_wide_as_their_bins() -> None:
     assert re.search(r"other: [\d,.]+ people", " ".join(said))
 
 
+def test_heat_map_shows_all_cells_and_totals() -> None:
+    task = hc.Table(["north", "all"], ["yes", "no", "none"])  # a row has the name of the totals
+    values = [code for code in range(6) for _ in range(100 * code + 3)]
+    estimate = asked("central.geometric", task, values)
+    assert isinstance(estimate, hc.TableEstimate)
+    drawn = [row for row in records(figures.table_figure(estimate, 0.9)) if "shown" in row]
+    places = {(row["row"], row["column"]): row for row in drawn}
+    assert len(places) == 3 * 4
+    interval = estimate.rows.interval(0.9)
+    total = places["all", "all"]
+    assert total["people"] == estimate.rows.value[1]
+    assert total["between"] == f"{interval.low[1]:,.0f} to {interval.high[1]:,.0f}"
+    assert not total["cell"]
+    assert places["north", "no"]["people"] == estimate.cells[0, 1]
+    assert places["all together", "all"]["shown"] == f"{estimate.users:,}"
+    with pytest.raises(hc.InvalidParameter, match="a heat map must show a table"):
+        figures.table_figure(asked("central.geometric", hc.Histogram(6), values), 0.9)
+
+
 def test_bars_of_a_density_table_begin_at_the_left() -> None:
     """They do in a page and in a terminal, and for groups, where another column comes first."""
     values = np.concatenate([np.full(900, 0.2), np.linspace(0, 1, 100)])

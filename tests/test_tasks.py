@@ -49,6 +49,8 @@ def test_every_task_is_found_by_its_name(name: str) -> None:
         hc.Mean(-1, 2.5),
         hc.Histogram(5),
         hc.Histogram(["a", "b"], open=True),
+        hc.Table(["a", "b"], 3),
+        hc.Margins(3, ["a", "b"]),
         hc.Density(0, 1, 2.0, points=16),
         TASK,
     ],
@@ -149,7 +151,7 @@ def test_a_protocol_can_answer_a_new_task() -> None:
     assert isinstance(answer, hc.Estimate)
     assert (answer.task, answer.value) == ("multiples", 3)
     assert answer.postprocess("clip").value == 3
-    with pytest.raises(hc.InvalidParameter, match="norm-sub must come with a histogram, got a mul"):
+    with pytest.raises(hc.InvalidParameter, match="with a histogram or table, got a mul"):
         answer.postprocess("norm-sub")
     audited = hc.exact_audit(MultiplesWithNoise(TASK, hc.Budget(1), hc.Crowd(2)))
     assert {*audited.dataset, *audited.neighbor} == {0, 1}

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from headcount.core.guarantee import Guarantee, PrivacyCurve
     from headcount.core.messages import Alphabet, Batch, Messages
     from headcount.core.protocol import Protocol
+    from headcount.core.shares import share
     from headcount.core.source import Source
     from headcount.core.tally import Tally
     from headcount.core.task import Task
@@ -40,6 +41,8 @@ if TYPE_CHECKING:
     from headcount.core.tasks.count import Count
     from headcount.core.tasks.density import Density
     from headcount.core.tasks.histogram import Histogram
+    from headcount.core.tasks.margins import Margins
+    from headcount.core.tasks.table import Table
     from headcount.data.estimate import Prepared, estimate, prepare
     from headcount.data.grouped import GroupedEstimate
     from headcount.ledger.ledger import Ledger
@@ -93,6 +96,7 @@ __all__ = [
     "InvalidValue",
     "Ledger",
     "Margin",
+    "Margins",
     "MatrixProtocol",
     "Mean",
     "Messages",
@@ -108,6 +112,8 @@ __all__ = [
     "SeededSource",
     "Source",
     "Sum",
+    "Table",
+    "TableEstimate",
     "Tally",
     "Task",
     "Thresholds",
@@ -136,6 +142,7 @@ __all__ = [
     "ratio",
     "register",
     "run",
+    "share",
     "shuffle",
     "survey_worth",
 ]
@@ -180,6 +187,7 @@ _MODULES = {
     "SecureSource": "headcount.randomness.sources",
     "SeededSource": "headcount.randomness.sources",
     "Source": "headcount.core.source",
+    "TableEstimate": "headcount.core.two_way",
     "Tally": "headcount.core.tally",
     "Task": "headcount.core.task",
     "Thresholds": "headcount.auditor.report",
@@ -208,6 +216,7 @@ _MODULES = {
     "ratio": "headcount.core.contrasts.contrast",
     "register": "headcount.protocols.registry",
     "run": "headcount.road.road",
+    "share": "headcount.core.shares",
     "shuffle": "headcount.road.shuffler",
     "survey_worth": "headcount.theory",
 }

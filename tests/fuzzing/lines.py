@@ -129,11 +129,15 @@ def _setting(built: Any, hints: dict[str, Any]) -> Setting:
 
 _FIGURES = ("new.png", "new.svg", "new.pdf", "new.html")
 PLAUSIBLE: dict[str, tuple[str, ...]] = {
-    "task": ("count", "sum", "mean", "histogram", "density"),
+    "task": ("count", "sum", "mean", "histogram", "table", "margins", "density"),
     "column": zoo.COLUMNS,
     "person": ("who",),
     "group": ("city", "color"),
     "groups": ("Ulm,Bonn", "red,green,blue", "Ulm"),
+    "rows": ("2", "red,green,blue", "Ulm,Bonn"),
+    "columns": ("2", "3", "red,green,blue"),
+    "within": ("rows", "columns"),
+    "among": ("red,green", "red", "0,1"),
     "contrast": ("Ulm,Bonn", "red,green", "Ulm"),
     "difference": ("5%", "0.2"),
     "lower_share": ("30%", "0", "0.5"),

@@ -16,7 +16,7 @@ from headcount.accounting.laws import ROUNDING, Law
 from headcount.core.cached import cached_property
 from headcount.core.guarantee import PrivacyCurve
 
-_BENDS = 500  # a curve with more bends lists about this many points instead
+BENDS = 500  # a curve with more bends lists about this many points instead
 _LEAST_DELTA = 1e-25  # bends with a smaller δ are not listed
 
 
@@ -156,7 +156,7 @@ class SymmetricCurve(PrivacyCurve):
 
     delta_at: Callable[[float], float]
     pure_epsilon: float
-    steps: int = _BENDS
+    steps: int = BENDS
 
     def _delta(self, epsilon: float) -> float:
         return self._mirrored(epsilon, self._known(abs(epsilon)))
@@ -182,10 +182,10 @@ class SymmetricCurve(PrivacyCurve):
     def bends(self) -> NDArray[np.float64]:
         most = self.pure_epsilon
         # If δ is below `_LEAST_DELTA` everywhere, there is nothing to search for.
-        if self.steps >= _BENDS and self._delta(0.0) >= _LEAST_DELTA:
+        if self.steps >= BENDS and self._delta(0.0) >= _LEAST_DELTA:
             while self._delta(most / 2) < _LEAST_DELTA:
                 most /= 2
-        return np.linspace(-most, most, min(self.steps, _BENDS) + 1)
+        return np.linspace(-most, most, min(self.steps, BENDS) + 1)
 
     @property
     def last(self) -> float:

@@ -14,7 +14,7 @@ from itertools import product
 
 import numpy as np
 
-from headcount.accounting.divergence import SymmetricCurve
+from headcount.accounting.divergence import BENDS, SymmetricCurve
 from headcount.accounting.laws import ROUNDING, Law
 
 _WHOLE = 1 << 300  # the common denominator of all probabilities
@@ -130,3 +130,26 @@ def moved_between_curve(epsilon: float) -> SymmetricCurve:
     """
     likely = 1 / (1 + math.exp(-epsilon / 2)) ** 2 * (1 + 16 * ROUNDING)
     return SymmetricCurve(lambda smaller: -math.expm1(smaller - epsilon) * likely, epsilon, 2)
+
+
+def moved_counts_curve(epsilon: float, rates: Sequence[float]) -> SymmetricCurve:
+    """The privacy curve for a person who moves several counts by 1, each with its own rate.
+
+    The rates are rounded, and the exact ones add up to `epsilon`. The loss of a count is r with
+    probability 1/(1+e^−r), and −r otherwise. So HS_ε'(P‖Q) is the mean of (1 − e^{ε'−L})₊, where L
+    is the sum of these losses.
+    """
+    outcomes = [(0.0, 1.0)]  # the losses L and their probabilities
+    for rate in rates:
+        likely, unlikely = 1 / (1 + math.exp(-rate)), 1 / (1 + math.exp(rate))
+        outcomes = [
+            (loss + sign * rate, chance * share)
+            for loss, chance in outcomes
+            for sign, share in ((1, likely), (-1, unlikely))
+        ]
+
+    def delta(smaller: float) -> float:
+        terms = (-math.expm1(min(0.0, smaller - loss)) * chance for loss, chance in outcomes)
+        return math.fsum(terms) * (1 + 64 * ROUNDING) + 16 * ROUNDING * epsilon
+
+    return SymmetricCurve(delta, epsilon, len(rates) if len(set(rates)) == 1 else BENDS)

@@ -9,13 +9,16 @@ import typer
 
 from headcount.cli.arguments import Confidence
 from headcount.cli.output import console, deliver, facts, print_table
+from headcount.cli.share_options import ShareOptions
 from headcount.core import checks
+from headcount.core.cached import cached_property
 from headcount.core.contrasts.many import Contrasts
 from headcount.core.contrasts.side import QUANTITIES
 from headcount.core.errors import InvalidParameter
 from headcount.core.estimate import Estimate
 from headcount.core.guarantee import PLAIN_NEIGHBORS
 from headcount.core.postprocessing import STEPS, check_step
+from headcount.core.share_tables import ShareTable
 from headcount.core.table import counted_people, short
 from headcount.core.task import Task
 from headcount.data.estimate import Prepared
@@ -34,8 +37,8 @@ class AnswerOptions:
         bool,
         typer.Option(
             "--sampling",
-            help="Give the interval for the mean or density of the population from which people "
-            "were sampled. The interval is valid for any distribution of values.",
+            help="Give the interval for the mean, density or shares of the population from which "
+            "people were sampled. The interval is valid for any distribution of values.",
         ),
     ] = False
     simultaneous: Annotated[
@@ -59,34 +62,25 @@ class AnswerOptions:
     out: Annotated[
         Path | None,
         typer.Option(
-            help="Save the result: .json, .parquet or .html. For a density, .png, .svg or .pdf "
-            "saves a figure."
+            help="Save the result: .json, .parquet or .html. For a density or a table, .png, "
+            ".svg or .pdf saves a figure."
         ),
     ] = None
-
-    @property
-    def interval(self) -> dict[str, Any]:
-        """The settings of the interval."""
-        return {
-            "confidence": checks.confidence(self.confidence),
-            "sampling": self.sampling,
-            "simultaneous": self.simultaneous,
-        }
 
     @property
     def drawn(self) -> bool:
         """Whether a figure is saved."""
         return self.out is not None and self.out.suffix.lower() in results.DRAWN
 
-    def check(self, task: Task, group: str | None) -> None:
+    def check(self, task: Task, group: str | None, *, shares: bool) -> None:
         """Refuse options that do not fit the task, before any data are read."""
         if self.postprocess is not None:
             check_step(self.postprocess, task.name)
         for flag, present, kinds in (
             ("--contrast", bool(self.contrast), tuple(QUANTITIES)),
-            ("--sampling", self.sampling, ("mean", "density")),
-            ("--simultaneous", self.simultaneous, ("histogram", "density")),
-            (f"--out {self.out}", self.drawn, ("density",)),
+            ("--sampling", self.sampling and not shares, ("mean", "density")),
+            ("--simultaneous", self.simultaneous, ("histogram", "table", "density")),
+            (f"--out {self.out}", self.drawn, ("table", "density")),
         ):
             if present and task.name not in kinds:
                 wanted = " or ".join(kinds)
@@ -133,8 +127,25 @@ class Answer:
     found: Estimate | GroupedEstimate
     release: Release
     options: AnswerOptions
+    share_options: ShareOptions
     remarks: dict[str, str]
     compared: Contrasts | None = None
+
+    @property
+    def _interval(self) -> dict[str, Any]:
+        """Which interval is meant. With shares, `--sampling` is for these."""
+        return {
+            "confidence": checks.confidence(self.options.confidence),
+            "sampling": self.options.sampling and not self.share_options.wanted,
+            "simultaneous": self.options.simultaneous,
+        }
+
+    @cached_property
+    def _shares(self) -> ShareTable | None:
+        if not isinstance(self.found, Estimate):
+            return None
+        options = self.options
+        return self.share_options.of(self.found, options.confidence, sampling=options.sampling)
 
     def deliver(self, *, as_json: bool) -> None:
         deliver(
@@ -143,7 +154,7 @@ class Answer:
             as_json=as_json,
             out=self.options.out,
             save=lambda place: results.save(
-                self.found, place, **self.options.interval, contrasts=self.compared
+                self.found, place, **self._interval, contrasts=self.compared, shares=self._shares
             ),
             paid=True,
         )
@@ -151,16 +162,20 @@ class Answer:
     def _document(self) -> dict[str, Any]:
         promise = self.found.guarantee
         return {
-            **self.found.to_dict(**self.options.interval),
+            **self.found.to_dict(**self._interval),
             **({} if self.compared is None else self.compared.to_dict(self.options.confidence)),
+            **({} if self._shares is None else self._shares.to_dict()),
             **(facts(self.release.protocols[0]) if isinstance(self.found, Estimate) else {}),
             **({} if promise.secure else {"not_private": promise.warning}),
             **self.remarks,
         }
 
     def _show(self, saved: Path | None) -> None:
-        print_table(self.found.table(**self.options.interval))
+        print_table(self.found.table(**self._interval))
         console.print()
+        if self._shares is not None:
+            print_table(self._shares.table())
+            console.print()
         if self.compared is not None:
             print_table(self.compared.table(self.options.confidence))
             console.print()
@@ -196,7 +211,7 @@ class Answer:
         """Why the estimate is not in its interval, if it is not."""
         if not isinstance(self.found, Estimate):
             return
-        if self.found.value not in self.found.interval(**self.options.interval):
+        if self.found.value not in self.found.interval(**self._interval):
             yield (
                 "The interval belongs to the unbiased estimate, before post-processing."
                 if self.found.postprocessing

@@ -11,6 +11,7 @@ from headcount.cli.estimate_options import DataOptions, check_usage
 from headcount.cli.interrupts import unbroken
 from headcount.cli.output import messages, progress
 from headcount.cli.protocol_options import ProtocolOptions, complete_protocol
+from headcount.cli.share_options import ShareOptions
 from headcount.cli.task_options import Clamp, TaskOptions, complete_task, only_task
 from headcount.cli.usage import given_options
 from headcount.core import checks
@@ -50,8 +51,9 @@ def estimate(
         typer.Option(
             help=f"What to estimate: {', '.join(TASKS)}. [default: the task of --protocol if it "
             "answers only one; otherwise histogram if --buckets or --bins is given; otherwise "
-            "density if --smoothness is given; otherwise mean if --low or --high is given; "
-            "otherwise count, the number of values equal to 1]",
+            "table if --rows or --columns is given; otherwise density if --smoothness is given; "
+            "otherwise mean if --low or --high is given; otherwise count, the number of "
+            "values equal to 1]",
             autocompletion=complete_task,
         ),
     ] = None,
@@ -87,6 +89,7 @@ def estimate(
     ] = None,
     calibrated: ProtocolOptions,
     stated: AnswerOptions,
+    shares: ShareOptions,
     seed: Annotated[
         int | None,
         typer.Option(
@@ -122,7 +125,8 @@ def estimate(
         if data.bins is None:
             wanted = question.task(task or (only_task(name) if name else None), clamp=clamp)
         budget = _budget(epsilon, delta, name, options)
-    stated.check(data.task(wanted), data.group)
+    shares.check(data.task(wanted), data.group)
+    stated.check(data.task(wanted), data.group, shares=shares.wanted)
     remarks: dict[str, str] = {}
     protocol: str | Protocol | None = name
     if planned is not None:
@@ -149,7 +153,7 @@ def estimate(
         if isinstance(found, GroupedEstimate) and pairs:
             # If several rows of a person count, they may be in different groups.
             compared = contrasts(found, pairs, same_people=data.rows_per_person > 1)
-        Answer(found, ready.release, stated, remarks, compared).deliver(as_json=as_json)
+        Answer(found, ready.release, stated, shares, remarks, compared).deliver(as_json=as_json)
 
 
 def _budget(

@@ -10,13 +10,15 @@ from headcount.cli.texts import labels_of, listed, number_of
 from headcount.cli.usage import check_matters
 from headcount.core.errors import InvalidParameter
 from headcount.core.task import Task
+from headcount.core.tasks.table import sides_of
 from headcount.core.writing import check_apart
-from headcount.data.cleaning import cleaning
 from headcount.data.folders import belongs_to
+from headcount.data.pair_cleaning import cleaning_of
 from headcount.data.queries import files_named
 
 _NOT_OF_BINS = (
-    "--buckets", "--open", "--labels", "--at-most", "--low", "--high", "--whole", "--clamp",
+    "--buckets", "--open", "--labels", "--at-most", "--rows", "--columns", "--low", "--high",
+    "--whole", "--clamp",
     "--smoothness",
 )  # fmt: skip
 _IN_PLAN = (
@@ -39,7 +41,8 @@ class DataOptions:
     column: Annotated[
         str | None,
         typer.Option(
-            help="Column of people's values. May be left out if a query has only one column."
+            help="Column of people's values. May be left out if a query has only one column. For a "
+            "table, two columns, such as region,smoker."
         ),
     ] = None
     query: Annotated[
@@ -94,19 +97,25 @@ class DataOptions:
 
     def task(self, given: Task | None) -> Task:
         """The task after cleaning: bins make a histogram, and `outside` may add a bucket."""
-        return cleaning(self.column or "", given, **self._cleaning(given)).task
+        return cleaning_of(self._named(given) or "", given, **self._cleaning(given)).task
 
     def arguments(self, given: Task | None) -> dict[str, Any]:
         """The arguments of `estimate` that describe the data."""
         return {
             "query": self.query,
-            "column": self.column,
+            "column": self._named(given),
             **self._cleaning(given),
             "person": self.person,
             "rows_per_person": self.rows_per_person,
             "group": self.group,
             "groups": None if self.groups is None else labels_of("groups", self.groups),
         }
+
+    def _named(self, given: Task | None) -> str | list[str] | None:
+        """The column or, for a table, both columns. A single one holds names of cells."""
+        if self.column is None or sides_of(given) is None or "," not in self.column:
+            return self.column
+        return listed(self.column)
 
     def _cleaning(self, given: Task | None) -> dict[str, Any]:
         edges = None

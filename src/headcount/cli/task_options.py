@@ -56,6 +56,14 @@ class TaskOptions:
     at_most: Annotated[
         int | None, typer.Option(help="The most boxes that a person ticks. [default: all]")
     ] = None
+    rows: Annotated[
+        str | None,
+        typer.Option(help="Rows of a table: a number, or labels, such as north,south."),
+    ] = None
+    columns: Annotated[
+        str | None,
+        typer.Option(help="Columns of a table: a number, or labels, such as yes,no."),
+    ] = None
     low: Annotated[
         float | None, typer.Option(help="Smallest possible value, for a sum, mean or density.")
     ] = None
@@ -75,7 +83,8 @@ class TaskOptions:
 
     def task(self, name: str | None, *, clamp: bool = False) -> Task:
         """The task with this name. Without a name, buckets mean a histogram, labels mean boxes,
-        smoothness means a density, and bounds alone mean the task `mean`.
+        rows or columns mean a table, smoothness means a density, and bounds alone mean the task
+        `mean`.
         """
         meant = checks.choice("task", name or self._likely(), list(TASKS))
         settings = self._settings(clamp)
@@ -96,7 +105,10 @@ class TaskOptions:
 
     def task_of(self, protocol: str) -> Task:
         """The task of a protocol: the first of its tasks, unless an option says which one."""
-        given = (self.buckets, self.labels, self.low, self.high, self.smoothness)
+        given = (
+            self.buckets, self.labels, self.rows, self.columns, self.low, self.high,
+            self.smoothness,
+        )  # fmt: skip
         if all(one is None for one in given):
             return self.task(protocol_class(protocol).tasks[0].name)
         return self.task(only_task(protocol))
@@ -106,6 +118,8 @@ class TaskOptions:
             return "histogram"
         if self.labels is not None:
             return "boxes"
+        if self.rows is not None or self.columns is not None:
+            return "table"
         if self.smoothness is not None:
             return "density"
         return "count" if self.low is None and self.high is None else "mean"
@@ -113,7 +127,9 @@ class TaskOptions:
     def _settings(self, clamp: bool) -> dict[str, Any]:
         """The given settings, under the names of the tasks' parameters."""
         given = {
-            "buckets": self._buckets(),
+            "buckets": self._labels("buckets", self.buckets),
+            "rows": self._labels("rows", self.rows),
+            "columns": self._labels("columns", self.columns),
             "open": self.open_buckets or None,
             "labels": None if self.labels is None else listed(self.labels),
             "at_most": self.at_most,
@@ -125,12 +141,13 @@ class TaskOptions:
         }
         return {name: value for name, value in given.items() if value is not None}
 
-    def _buckets(self) -> int | list[Any] | None:
-        if self.buckets is None:
+    def _labels(self, name: str, text: str | None) -> int | list[Any] | None:
+        """A number of labels, or the labels themselves."""
+        if text is None:
             return None
-        if self.buckets.strip().isdecimal() and not self.open_buckets:
-            return whole_number("buckets", self.buckets)
-        return labels_of("buckets", self.buckets)
+        if text.strip().isdecimal() and not self.open_buckets:
+            return whole_number(name, text)
+        return labels_of(name, text)
 
 
 def _parameters(task: str) -> Mapping[str, inspect.Parameter]:

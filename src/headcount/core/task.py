@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 from headcount.core import checks
 from headcount.core.budget import MOST_USERS
 from headcount.core.errors import InvalidParameter, InvalidValue
-from headcount.core.estimate import Answer
+from headcount.core.estimate import Answer, Estimate
 from headcount.core.tasks.registry import TASKS, task_class
 from headcount.core.values import array_of_counts, evenly
 
@@ -51,6 +51,7 @@ class Task(ABC):
 
     name: ClassVar[str]
     postprocessing: ClassVar[tuple[str, ...]] = ("clip",)
+    estimate_class: ClassVar[type[Estimate]] = Estimate  # what an answer can be asked
     smoothness: float | None = None
 
     # Values that people may hold ----------------------------------------------------------------

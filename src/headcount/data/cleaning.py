@@ -58,6 +58,11 @@ class Cleaning:
     edges: tuple[float, ...] | None = None
 
     @property
+    def columns(self) -> tuple[str, ...]:
+        """The columns that are cleaned."""
+        return (self.column,)
+
+    @property
     def few_values(self) -> bool:
         """Whether the task has few enough possible values to count people by value."""
         return self.task.numbered and self.task.domain <= _FEW_VALUES
@@ -73,6 +78,11 @@ class Cleaning:
         if self._of_text:
             return "text"
         return "real" if self.edges or self.task.value_kind == "real numbers" else None
+
+    @property
+    def kinds(self) -> dict[str, Kind]:
+        """The kinds of the columns that must be of one kind."""
+        return {self.column: self.kind} if self.kind else {}
 
     @property
     def dropping(self) -> bool:
@@ -107,8 +117,12 @@ class Cleaning:
         """Whether values are text."""
         return not self.edges and self.declared.value_kind == "words"
 
+    def clean_batch(self, batch: "pyarrow.RecordBatch", first: int = 0) -> Cleaned:
+        """The encoded values of a batch. `first` is the number of rows before it."""
+        return self.clean(batch.column(self.column), first)
+
     def clean(self, column: "pyarrow.Array", first: int = 0) -> Cleaned:
-        """The encoded values of a batch. `first` is the number of rows before the batch."""
+        """The encoded values of a column. `first` is the number of rows before it."""
         from pyarrow import types
 
         column = plain(column)

@@ -126,17 +126,14 @@ class EncodedTable:
         """The kinds of columns to expect in files without types. Names of persons and groups are
         read as text, even if the names look like numbers.
         """
-        kinds = {}
-        if self.question.cleaning.kind:
-            kinds[self.question.cleaning.column] = self.question.cleaning.kind
-        return kinds | dict.fromkeys(self.question.public, "text")
+        return self.question.cleaning.kinds | dict.fromkeys(self.question.public, "text")
 
     def _encoded(self, batch: "pyarrow.RecordBatch", first: int) -> tuple[EncodedRows, Problems]:
         """The rows that count in a batch, and the batch's problems. `first` is the number of rows
         before the batch.
         """
         question = self.question
-        cleaned = question.cleaning.clean(batch.column(question.cleaning.column), first)
+        cleaned = question.cleaning.clean_batch(batch, first)
         codes, kept = cleaned.codes, cleaned.kept
         if not question.public:
             self.left_out.rows += batch.num_rows - len(codes)

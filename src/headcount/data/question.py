@@ -28,15 +28,16 @@ class Question:
     values_stay: bool = False
 
     def __post_init__(self) -> None:
-        named = {"column": self.cleaning.column, "person": self.person, "group": self.group}
-        for role, name in named.items():
+        columns = [("column", name) for name in self.cleaning.columns]
+        for role, name in (*columns, ("person", self.person), ("group", self.group)):
             if not isinstance(name, str | None):
                 raise InvalidParameter(f"`{role}` must be the name of a column, got {name!r}")
-        if self.cleaning.column in self.public:
-            raise InvalidParameter(
-                f"`column` must differ from the columns of persons and groups, which are public, "
-                f"got {self.cleaning.column!r} for both"
-            )
+        for _, name in columns:
+            if name in self.public:
+                raise InvalidParameter(
+                    f"`column` must differ from the columns of persons and groups, which are "
+                    f"public, got {name!r} for both"
+                )
 
     @property
     def public(self) -> tuple[str, ...]:
@@ -55,4 +56,4 @@ class Question:
     @property
     def columns(self) -> tuple[str, ...]:
         """The columns to read, without duplicates."""
-        return tuple(dict.fromkeys((self.cleaning.column, *self.public)))
+        return tuple(dict.fromkeys((*self.cleaning.columns, *self.public)))

@@ -11,11 +11,12 @@ from headcount.core.errors import InvalidParameter
 from headcount.core.protocol import Protocol
 from headcount.core.source import Source
 from headcount.core.task import Task
-from headcount.data.cleaning import Cleaning, Fill, cleaning
+from headcount.data.cleaning import Cleaning, Fill
 from headcount.data.encoded_rows import group_order
 from headcount.data.engine import Engine
 from headcount.data.honesty import Honest, check_honest
 from headcount.data.local import LocalEngine
+from headcount.data.pair_cleaning import cleaning_of
 from headcount.data.question import Question
 from headcount.data.sources import rows_of
 from headcount.planner.plan import best_protocol
@@ -39,7 +40,7 @@ ENGINES: dict[str, Callable[[], Engine]] = {"local": LocalEngine, "spark": _spar
 class Settings(TypedDict, total=False):
     """The keyword arguments of `estimate`, which documents them."""
 
-    column: str | None
+    column: str | Sequence[str] | None
     budget: Budget | None
     trust: Trust | str | None
     protocol: str | Protocol | None
@@ -64,7 +65,7 @@ class Request:
 
     data: Any = None
     task: Task | None = None
-    column: str | None = None
+    column: str | Sequence[str] | None = None
     budget: Budget | None = None
     trust: Trust | str | None = None
     protocol: str | Protocol | None = None
@@ -194,11 +195,11 @@ class Request:
             values_stay=place.remote and self.who_is_trusted is not Trust.CENTRAL,
         )
 
-    def _cleaning(self, column: str) -> Cleaning:
+    def _cleaning(self, column: str | Sequence[str]) -> Cleaning:
         task = self.task
         if self.built is not None and task is None and self.bins is None:
             task = self.built.task
-        return cleaning(column, task, missing=self.missing, outside=self.outside, bins=self.bins)
+        return cleaning_of(column, task, missing=self.missing, outside=self.outside, bins=self.bins)
 
     @property
     def _declared_groups(self) -> tuple[Group, ...] | None:

@@ -12,6 +12,7 @@ from headcount.core.contrasts.many import Contrasts
 from headcount.core.estimate import Estimate, Interval
 from headcount.core.table import counted_people, number
 from headcount.planner.comparison import AXIS_TITLES, Comparison
+from headcount.plot.heat_map import table_figure
 from headcount.plot.lines import Measured, Points, numbers, panel
 from headcount.plot.palette import colors, markers, trust_color
 from headcount.plot.style import (
@@ -47,6 +48,7 @@ __all__ = [
     "histogram_figure",
     "rate_figure",
     "save",
+    "table_figure",
     "trust_figure",
 ]
 

@@ -11,10 +11,12 @@ import numpy as np
 from headcount.core.contrasts.many import Contrasts
 from headcount.core.errors import InvalidParameter, MissingPackage
 from headcount.core.estimate import Estimate
+from headcount.core.share_tables import ShareTable
 from headcount.core.table import counted_people
 from headcount.core.writing import check_writable, json_text, write_file
 from headcount.data.grouped import GroupedEstimate
 from headcount.plot import figures
+from headcount.plot.heat_map import can_be_read
 from headcount.plot.page import drawing, page
 
 DRAWN = (".png", ".svg", ".pdf")
@@ -39,9 +41,10 @@ def save(
     sampling: bool = False,
     simultaneous: bool = False,
     contrasts: Contrasts | None = None,
+    shares: ShareTable | None = None,
 ) -> None:
-    """Write a result to a file, with comparisons of its groups if there are any. The file extension
-    determines the format.
+    """Write a result to a file, with comparisons of its groups or with shares if there are any. The
+    file extension determines the format.
     """
     check_path(path)
     kind = {"sampling": sampling, "simultaneous": simultaneous}
@@ -49,15 +52,16 @@ def save(
     if ending in DRAWN:
         if not isinstance(result, Estimate):
             raise InvalidParameter("a figure must show one estimate, got several groups")
-        figures.save(figures.density_figure(result, confidence, **kind), path)
+        figures.save(_figure(result, confidence, kind), path)
         return
-    compared = {} if contrasts is None else contrasts.to_dict(confidence)
+    more = {} if contrasts is None else contrasts.to_dict(confidence)
+    more |= {} if shares is None else shares.to_dict()
     if ending == ".json":
-        write_file(path, json_text({**result.to_dict(confidence, **kind), **compared}) + "\n")
+        write_file(path, json_text({**result.to_dict(confidence, **kind), **more}) + "\n")
     elif ending == ".html":
-        write_file(path, _page(result, confidence, kind, contrasts))
+        write_file(path, _page(result, confidence, kind, contrasts, shares))
     else:
-        write_file(path, _parquet(result, confidence, kind, compared))
+        write_file(path, _parquet(result, confidence, kind, more))
 
 
 def _estimates(result: Estimate | GroupedEstimate) -> list[tuple[Any, Estimate]]:
@@ -68,9 +72,9 @@ def _parquet(
     result: Estimate | GroupedEstimate,
     confidence: float,
     kind: dict[str, bool],
-    compared: dict[str, Any],
+    more: dict[str, Any],
 ) -> bytes:
-    """A table with a row for each number. The guarantee and comparisons are in its metadata."""
+    """A table with a row for each number. The guarantee and `more` are in its metadata."""
     try:
         import pyarrow
         from pyarrow import parquet
@@ -102,7 +106,7 @@ def _parquet(
         "confidence": confidence,
         **{name: chosen for name, chosen in kind.items() if chosen},
         "guarantee": result.guarantee.to_dict(),
-        **compared,
+        **more,
     }
     table = pyarrow.concat_tables(tables).replace_schema_metadata({"headcount": json.dumps(about)})
     out = BytesIO()
@@ -115,6 +119,7 @@ def _page(
     confidence: float,
     kind: dict[str, bool],
     contrasts: Contrasts | None,
+    shares: ShareTable | None,
 ) -> str:
     table = replace(result.table(confidence, **kind), title="").html()
     promised = f"<h2>What is promised</h2>\n{result.guarantee.table().html()}"
@@ -123,14 +128,17 @@ def _page(
         for group, estimate in _estimates(result)
         if estimate.buckets is not None
     ]
+    shown = [] if shares is None else ["<h2>Shares</h2>", shares.table().html()]
     compared = []
     if contrasts is not None:
         forest = drawing(figures.contrast_figure(contrasts, confidence))
         compared = ["<h2>Comparisons</h2>", contrasts.table(confidence).html(), forest]
     title = f"A {result.task} of {counted_people(result.users)}"
-    return page(title, "\n".join([table, *compared, promised, *drawn]))
+    return page(title, "\n".join([table, *shown, *compared, promised, *drawn]))
 
 
 def _figure(estimate: Estimate, confidence: float, kind: dict[str, bool]) -> figures.Figure:
     draw = figures.density_figure if estimate.task == "density" else figures.histogram_figure
+    if can_be_read(estimate):
+        draw = figures.table_figure
     return draw(estimate, confidence, **kind)

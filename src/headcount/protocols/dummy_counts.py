@@ -29,11 +29,12 @@ from numpy.typing import NDArray
 from headcount.accounting import laws
 from headcount.accounting.geometric import listed_laws, noise_law
 from headcount.accounting.laws import Law
+from headcount.core.bucket_sums import Part, Weights, independent_parts
 from headcount.core.cached import cached_property
 from headcount.core.estimate import Answer
 from headcount.core.estimator import Estimator
 from headcount.core.influence import Shifts
-from headcount.core.lattice import Reports
+from headcount.core.lattice import LatticeLaw, Reports
 from headcount.core.messages import Alphabet
 from headcount.core.randomizer import MOST_BUNDLES
 from headcount.core.source import Source
@@ -48,6 +49,11 @@ from headcount.randomness.discrete_laplace import discrete_laplace
 from headcount.randomness.sources import SecureSource
 
 _LISTED = 128  # in larger crowds, the law of responses is computed only for this many counts
+
+
+@lru_cache(maxsize=64)
+def _lattice(noise: "AddedNoise") -> LatticeLaw:
+    return noise.law.lattice(0)
 
 
 @dataclass(frozen=True)
@@ -214,7 +220,13 @@ class DummyError:
         own, other = (1.0, 0.0)
         if self.response is not None:
             own, other = float(self.response.own), float(self.response.other)
-        return Reports(self.users, own, other, self.noise.law.lattice(0))
+        return Reports(self.users, own, other, _lattice(self.noise))
+
+    def weighted(self, weights: Weights) -> list[Part] | None:
+        known = self.response is None and not self._dropped
+        if not known or self.noise.shuffler.dummies.fixed_total:
+            return None
+        return independent_parts(_lattice(self.noise), weights)
 
     @property
     def _buckets(self) -> int:

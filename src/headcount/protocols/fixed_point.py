@@ -22,6 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import special
 
+from headcount.core.bucket_sums import Part, Weights, independent_parts, lattice_of
 from headcount.core.cached import cached_property
 from headcount.core.lattice import LatticeLaw
 from headcount.core.source import Source
@@ -159,6 +160,9 @@ class RoundedError:
         if self.variance:
             law = law.plus(LatticeLaw.normal(math.sqrt(self.variance), law.step))
         return law.scaled(self.unit)
+
+    def weighted(self, weights: Weights) -> list[Part]:
+        return independent_parts(lattice_of(self), weights)
 
     def tail(self, margin: float) -> float:
         """An upper bound on P(error > margin) and on P(error < −margin), in levels."""

@@ -21,7 +21,7 @@ Messages    1 per person.
 from abc import abstractmethod
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -93,6 +93,8 @@ class SupportError:
 
     Intervals are computed from this exact law (see `supported_counts`).
     """
+
+    nearly_normal: ClassVar[Literal[True]] = True  # sums of buckets, since each has many reports
 
     users: int
     support: Support

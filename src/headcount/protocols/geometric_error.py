@@ -20,6 +20,7 @@ from headcount.accounting import laws
 from headcount.accounting.geometric import noise_law
 from headcount.accounting.lattice_sums import Term, known_sum_law
 from headcount.accounting.laws import Law
+from headcount.core.bucket_sums import Part, Weights, independent_parts, lattice_of
 from headcount.core.lattice import MOST_MASSES, LatticeLaw
 
 _FINEST = 2.0**-12  # the smallest rate for which a law is tabulated
@@ -72,6 +73,9 @@ class GeometricError:
         blur = float(step) if step > 1 else 0.0
         return LatticeLaw(-step * len(upper), mass, float(step), 1e-12, blur)
 
+    def weighted(self, weights: Weights) -> list[Part]:
+        return independent_parts(lattice_of(self), weights)
+
     @property
     def grain(self) -> int:
         """The step in which `law` is stated, so that it is not too long."""
@@ -119,6 +123,9 @@ class UnequalError:
 
     def lattice(self) -> LatticeLaw:
         return _difference(self).lattice(self.mean)
+
+    def weighted(self, weights: Weights) -> list[Part]:
+        return independent_parts(lattice_of(self), weights)
 
 
 @lru_cache(maxsize=64)

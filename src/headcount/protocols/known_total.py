@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 
 from headcount.accounting.lattice_sums import LONGEST, Term, reach, sum_law
 from headcount.accounting.laws import Law
+from headcount.core.bucket_sums import Part, Weights, independent_parts, thinned
 from headcount.core.influence import Shifts
 from headcount.core.lattice import LatticeLaw
 from headcount.protocols.fixed_total import FixedTotalError
@@ -86,6 +87,19 @@ class KnownTotalError(FixedTotalError):
         blur = (2 * grain if grain > 1 else 0) + (grain * step if step > 1 else 0)
         scaled = law.lattice(0).scaled(self.unit * grain * step / self.buckets)
         return replace(scaled, blur=self.unit * blur)
+
+    def weighted(self, weights: Weights) -> list[Part]:
+        # Σ w(Z − ΣZ/d) = Σ (w − w̄)Z, in which a constant that is added to each Z cancels.
+        parts = independent_parts(_noise_lattice(self.noise), weights - weights.mean())
+        return [(self.unit * factor, law) for factor, law in parts]
+
+
+@lru_cache(maxsize=64)
+def _noise_lattice(noise: IndependentNoise) -> LatticeLaw:
+    """The law of the noise of one bucket, minus its mean."""
+    law, grain = noise.law, noise.grain
+    found = law.lattice(float(law.mass @ law.values)).scaled(grain)
+    return thinned(replace(found, blur=float(grain) if grain > 1 else 0.0))
 
 
 @lru_cache(maxsize=1024)

@@ -12,6 +12,8 @@ TASKS = {
     "mean": "headcount.core.tasks.bounded:Mean",
     "histogram": "headcount.core.tasks.histogram:Histogram",
     "boxes": "headcount.core.tasks.boxes:Boxes",
+    "table": "headcount.core.tasks.table:Table",
+    "margins": "headcount.core.tasks.margins:Margins",
     "density": "headcount.core.tasks.density:Density",
 }
 

@@ -11,7 +11,8 @@ from headcount.core.errors import InvalidParameter
 from headcount.core.protocol import Protocol, check_users, has_noise, tally_of
 from headcount.core.source import Source
 from headcount.core.tally import Tally
-from headcount.data.cleaning import Fill, cleaning
+from headcount.data.cleaning import Fill
+from headcount.data.pair_cleaning import cleaning_of
 from headcount.data.question import Question
 from headcount.data.spark.columns import message_type
 from headcount.data.spark.executor_steps import SurveyStep
@@ -52,7 +53,7 @@ def randomized(
             f"`protocol` must be local or shuffle if messages are stored, got {protocol.name}, "
             "which does not randomize values"
         )
-    policy = DiscreetCleaning.of(cleaning(column, protocol.task, missing=missing))
+    policy = DiscreetCleaning.of(cleaning_of(column, protocol.task, missing=missing))
     question = Question(policy, values_stay=True)
     seed = seed_of(source or SecureSource())
     rows, reader = needed(frame, question.columns), RawRows(question)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from headcount.core.errors import HeadcountError, InvalidValue
 from headcount.data.cleaning import Cleaned, Cleaning
+from headcount.data.pair_cleaning import PairCleaning
 from headcount.data.problems import DoesNotFit, Problems
 from headcount.data.question import Question
 
@@ -83,7 +84,10 @@ class DiscreetCleaning(Cleaning):
     """Rules of cleaning whose error messages never show a value."""
 
     @classmethod
-    def of(cls, cleaning: Cleaning) -> "DiscreetCleaning":
+    def of(cls, cleaning: Cleaning) -> Cleaning:
+        """The same cleaning, but discreet."""
+        if isinstance(cleaning, PairCleaning):
+            return replace(cleaning, sides=tuple(map(cls.of, cleaning.sides)))
         return cls(**{name: getattr(cleaning, name) for name in cls.__dataclass_fields__})
 
     def clean(self, column: "pyarrow.Array", first: int = 0) -> Cleaned:

@@ -30,6 +30,7 @@ from headcount.accounting import laws
 from headcount.accounting.buckets import MovedCurve
 from headcount.accounting.calibration import least_private
 from headcount.accounting.laws import Law
+from headcount.core.bucket_sums import Part, Weights, independent_parts, lattice_of
 from headcount.core.budget import Budget, Trust
 from headcount.core.bundles import RESERVED
 from headcount.core.cached import cached_property
@@ -144,6 +145,13 @@ class PoissonError:
 
     def lattice(self) -> LatticeLaw:
         return laws.poisson(self.mean).lattice(self.mean)
+
+    def margins(self, confidence: float) -> tuple[float, float]:
+        low, high = laws.poisson(self.mean).central_interval(confidence)
+        return float(self.mean - low), float(high - self.mean)
+
+    def weighted(self, weights: Weights) -> list[Part] | None:
+        return independent_parts(lattice_of(self), weights)
 
 
 @dataclass(frozen=True)

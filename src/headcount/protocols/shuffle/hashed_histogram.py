@@ -61,6 +61,7 @@ from numpy.typing import NDArray
 
 from headcount.accounting import laws
 from headcount.core import checks
+from headcount.core.bucket_sums import Weights
 from headcount.core.budget import Budget, Crowd
 from headcount.core.bundles import MOST_SLOTS
 from headcount.core.cached import cached_property
@@ -181,6 +182,10 @@ class MatchError:
     def reports(self) -> Reports:
         noise = laws.poisson(self.mean).lattice(self.mean)
         return Reports(self.users, 1.0, 1 / self.cells, noise)
+
+    def weighted(self, weights: Weights) -> None:
+        """Nothing: one message may match several buckets."""
+        return
 
 
 @dataclass(frozen=True, eq=False)

@@ -32,6 +32,7 @@ from headcount.accounting.calibration import least_private
 from headcount.accounting.divergence import PairCurve
 from headcount.accounting.laws import Law
 from headcount.core import checks
+from headcount.core.bucket_sums import Part, Weights, independent_parts, lattice_of
 from headcount.core.budget import Budget, Trust
 from headcount.core.cached import cached_property
 from headcount.core.errors import Infeasible
@@ -128,6 +129,9 @@ class MissingNoise:
     def lattice(self) -> LatticeLaw:
         missing = _missing(self.users, self.weight)
         return missing.mirror().lattice(-self.users * Fraction(self.weight, WHOLE))
+
+    def weighted(self, weights: Weights) -> list[Part]:
+        return independent_parts(lattice_of(self), weights)
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,72 @@
+"""The options for shares among some buckets, which are read from an estimate at no cost."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Annotated
+
+import typer
+
+from headcount.cli.texts import labels_of
+from headcount.core import checks
+from headcount.core.errors import InvalidParameter
+from headcount.core.estimate import Estimate
+from headcount.core.share_tables import ShareTable
+from headcount.core.task import Task
+
+
+class Within(StrEnum):
+    """In which direction the shares of a table add up."""
+
+    ROWS = "rows"
+    COLUMNS = "columns"
+
+
+@dataclass(frozen=True)
+class ShareOptions:
+    """Which shares are shown besides an estimate."""
+
+    within: Annotated[
+        Within | None,
+        typer.Option(help="Also show the shares within each row or each column of a table."),
+    ] = None
+    among: Annotated[
+        str | None,
+        typer.Option(
+            help="Also show the shares of these buckets of a histogram among themselves, such as "
+            "yes,no. So they leave out people who did not answer."
+        ),
+    ] = None
+
+    @property
+    def wanted(self) -> bool:
+        return self.within is not None or self.among is not None
+
+    def check(self, task: Task, group: str | None) -> None:
+        """Refuse what does not go with the task."""
+        for option, given, kind in (
+            ("--within", self.within, "table"),
+            ("--among", self.among, "histogram"),
+        ):
+            if given is not None and task.name != kind:
+                raise InvalidParameter(f"{option} must come with a {kind}, got a {task.name}")
+            if given is not None and group is not None:
+                raise InvalidParameter(f"{option} must come without groups, got --group {group}")
+        if self.among is not None:
+            for label in self.labels:
+                if label not in (task.buckets or ()):
+                    raise InvalidParameter(
+                        f"--among must name buckets of {checks.few(list(task.buckets or ()))}, "
+                        f"got {checks.shown(label)}"
+                    )
+
+    @property
+    def labels(self) -> list[int | str]:
+        return [] if self.among is None else labels_of("among", self.among)
+
+    def of(self, estimate: Estimate, confidence: float, *, sampling: bool) -> ShareTable | None:
+        """The shares that are wanted, if any."""
+        if self.within is not None:
+            return ShareTable.of_cells(estimate, self.within.value, confidence, sampling=sampling)
+        if self.among is not None:
+            return ShareTable.of_buckets(estimate, self.labels, confidence, sampling=sampling)
+        return None

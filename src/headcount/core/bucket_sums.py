@@ -1,0 +1,326 @@
+"""Weighted sums of a histogram's buckets, and what is known about their errors.
+
+Notation    X_b is the error of bucket b, and w_b is a weight. S = Σ w_b·X_b is the error of the
+            weighted sum. 1 − α is the confidence.
+Law         If the law of S is known, the margins leave a probability of at most α/2 on each side.
+Normal      If only the variance of S is known, S is treated as normal. This is approximate.
+Bounded     Otherwise the margins of the k buckets with weights are added, each at confidence
+            1 − α/k. This is valid for any dependence.
+"""
+
+import math
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from statistics import NormalDist
+from typing import ClassVar, Literal, Protocol, TypeAlias, runtime_checkable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from headcount.core.cached import cached_property
+from headcount.core.contrasts.crowds import TwoErrors
+from headcount.core.estimate import ErrorLaw
+from headcount.core.lattice import LatticeLaw, WholeLaw
+
+Weights: TypeAlias = NDArray[np.float64]
+Part: TypeAlias = tuple[float, LatticeLaw]  # a factor f and the law of X, for the term f·X
+
+_RARE = 1e-17  # the probability of the far tails that are cut off on each side
+_UNLIKELY = 1e-9  # the same, if several laws are tabulated together
+_COARSE = 128  # a standard deviation of one error has at most about twice as many points
+_MOST_POINTS = 1 << 18  # the most points of the lattice of a sum
+_FINE = 1024  # the number of lattice points in a standard deviation of a sum of several parts
+
+
+@runtime_checkable
+class KnownSums(Protocol):
+    """An error law of buckets that knows the law of weighted sums."""
+
+    def weighted(self, weights: Weights) -> list[Part] | None:
+        """Independent terms that add up to Σ w_b·X_b. None if they are not known."""
+
+
+@runtime_checkable
+class KnownVariances(Protocol):
+    """An error law of buckets that knows the variance of weighted sums."""
+
+    def combined(self, weights: Weights) -> Weights:
+        """The standard errors of weighted sums. Each row of `weights` is one sum."""
+
+
+@runtime_checkable
+class NearlyNormalSums(KnownVariances, Protocol):
+    """An error law of buckets whose weighted sums are nearly normal."""
+
+    nearly_normal: ClassVar[Literal[True]]
+
+
+@lru_cache(maxsize=64)
+def lattice_of(law: WholeLaw) -> LatticeLaw:
+    """The law on its lattice, computed once. A very fine law is made coarser."""
+    return thinned(law.lattice())
+
+
+def thinned(law: LatticeLaw) -> LatticeLaw:
+    """The same law, made coarser if it is very fine."""
+    times = math.floor(math.sqrt(law.variance) / law.step / _COARSE)
+    return law.coarser(times) if times > 1 else law
+
+
+def independent_parts(law: LatticeLaw, weights: Weights) -> list[Part]:
+    """The terms of a weighted sum if all errors are independent and have one law."""
+    factors, copies = np.unique(weights[weights != 0], return_counts=True)
+    return [
+        (factor, _copies(law, times))
+        for factor, times in zip(factors.tolist(), copies.tolist(), strict=True)
+    ]
+
+
+def sum_zero_parts(law: LatticeLaw, weights: Weights) -> list[Part] | None:
+    """The term of a weighted sum if all errors have one law and are independent, given that they
+    add up to 0. None if there are more than three different weights, or if its law is too long.
+    """
+    factors, copies = np.unique(weights, return_counts=True)
+    order = np.argsort(copies, kind="stable")
+    factors, sizes = factors[order], tuple(copies[order].tolist())
+    if len(factors) == 1:
+        return []
+    known = _given_zero(law, sizes) if len(factors) <= 3 else None
+    if known is None:
+        return None
+    sums, mass, missing = known
+    values = sums @ (factors[:-1] - factors[-1])
+    deviation = math.sqrt(float(mass @ values**2))
+    step = max(deviation / _COARSE, float(np.ptp(values)) / _MOST_POINTS) or 1.0
+    places = np.rint(values / step).astype(np.int64)
+    binned = np.bincount(places - places.min(), mass).astype(np.float64)
+    return [(1.0, LatticeLaw(places.min() * step, binned, step, missing, step / 2))]
+
+
+class SumError(ABC):
+    """The error S of a weighted sum. `method` says in words how its intervals are computed."""
+
+    method: str
+
+    @property
+    @abstractmethod
+    def standard_error(self) -> float: ...
+
+    @abstractmethod
+    def margins(self, confidence: float) -> tuple[float, float]:
+        """(a, b) such that −a ≤ S ≤ b holds with at least this probability."""
+
+    @abstractmethod
+    def is_possible(self, value: float, wrong: float) -> bool:
+        """Whether a test with error probability `wrong` allows S to be this value."""
+
+    @abstractmethod
+    def sampled(self, people: int, share: float) -> "SumError":
+        """The error S + Bin(people, share) − people·share: noise and sampling together."""
+
+
+def sum_error(law: ErrorLaw, weights: Weights) -> SumError:
+    """The error of a weighted sum of buckets whose errors have this law."""
+    parts = law.weighted(weights) if isinstance(law, KnownSums) else None
+    if parts is not None:
+        return KnownSum(tuple(parts))
+    if isinstance(law, NearlyNormalSums):
+        return NormalSum(float(law.combined(weights[np.newaxis])[0]))
+    return BoundedSum(law, weights)
+
+
+@dataclass(frozen=True, eq=False)
+class KnownSum(SumError):
+    """A sum of independent terms with known laws."""
+
+    parts: tuple[Part, ...]
+    fine: int = _FINE
+
+    method = "exact law of the noise"
+
+    @property
+    def standard_error(self) -> float:
+        return math.sqrt(sum(factor**2 * law.variance for factor, law in self.parts))
+
+    @cached_property
+    def _law(self) -> LatticeLaw:
+        """The law of the sum. If there are several terms, each is moved to the nearest point of a
+        fine lattice.
+        """
+        if not self.parts:
+            return LatticeLaw.none()
+        if len(self.parts) == 1:
+            return _multiplied(*self.parts[0])
+        span = sum(abs(factor) * law.step * len(law.mass) for factor, law in self.parts)
+        step = max(self.standard_error / self.fine, span / _MOST_POINTS)
+        laws = [_moved_to_lattice(factor, law, step) for factor, law in self.parts]
+        total = laws[0]
+        for law in laws[1:]:
+            total = _trimmed(total.plus(law))
+        return total
+
+    def margins(self, confidence: float) -> tuple[float, float]:
+        law, half = self._law, (1 - confidence) / 2
+        if law.missing >= half:
+            return math.inf, math.inf
+        # The ends are the first points at which the probability outside would exceed α/2.
+        ends = []
+        for mass, values in ((law.mass, law.values), (law.mass[::-1], law.values[::-1])):
+            outside = np.cumsum(mass) + law.missing
+            at = int(np.searchsorted(outside, half, side="right"))
+            ends.append(float(values[min(at, len(values) - 1)]))
+        return law.blur - ends[0], law.blur + ends[1]
+
+    def is_possible(self, value: float, wrong: float) -> bool:
+        if value**2 * wrong > self.standard_error**2 * (1 + 1e-9):
+            return False  # by Chebyshev's inequality, which is fast
+        # Two terms need no lattice: their sum is computed exactly.
+        (factor, law), *others = self.parts if len(self.parts) == 2 else ((1.0, self._law),)
+        other_factor, other = others[0] if others else (0.0, LatticeLaw.none())
+        errors = TwoErrors(_signed(factor, law), _signed(-other_factor, other))
+        return errors.reached(abs(value), (abs(factor), abs(other_factor))) > wrong
+
+    def sampled(self, people: int, share: float) -> "KnownSum":
+        drawn = LatticeLaw.binomial(people, share).moved(-people * share)
+        return replace(self, parts=(*self.parts, (1.0, drawn)), fine=_FINE // 8)
+
+
+@dataclass(frozen=True, eq=False)
+class NormalSum(SumError):
+    """A sum that is treated as normal."""
+
+    deviation: float
+
+    method = "approximate: the error is treated as normal"
+
+    @property
+    def standard_error(self) -> float:
+        return self.deviation
+
+    def margins(self, confidence: float) -> tuple[float, float]:
+        margin = -NormalDist().inv_cdf((1 - confidence) / 2) * self.deviation
+        return margin, margin
+
+    def is_possible(self, value: float, wrong: float) -> bool:
+        return abs(value) <= self.margins(1 - wrong)[0]
+
+    def sampled(self, people: int, share: float) -> "NormalSum":
+        return NormalSum(math.hypot(self.deviation, math.sqrt(people * share * (1 - share))))
+
+
+@dataclass(frozen=True, eq=False)
+class BoundedSum(SumError):
+    """A sum that is bounded by the margins of its buckets.
+
+    If people are sampled, half of the error probability is for sampling, by Hoeffding's inequality:
+    P(|Bin(m, p) − mp| ≥ s) ≤ 2e^{−2s²/m}.
+    """
+
+    law: ErrorLaw
+    weights: Weights
+    people: int = 0
+
+    method = "upper bound: the intervals of single buckets are added"
+
+    @property
+    def standard_error(self) -> float:
+        """The standard error, or an upper bound by the triangle inequality."""
+        if isinstance(self.law, KnownVariances):
+            noise = float(self.law.combined(self.weights[np.newaxis])[0])
+        else:
+            each = np.broadcast_to(self.law.standard_error, self.weights.shape)
+            noise = float(np.abs(self.weights) @ each)
+        return math.hypot(noise, math.sqrt(self.people) / 2)
+
+    def margins(self, confidence: float) -> tuple[float, float]:
+        wrong, drawn = 1 - confidence, 0.0
+        if self.people:
+            wrong /= 2
+            drawn = math.sqrt(self.people * math.log(2 / wrong) / 2)
+        buckets = max(1, int(np.count_nonzero(self.weights)))
+        below, above = (
+            np.broadcast_to(margin, self.weights.shape)
+            for margin in self.law.margins(1 - wrong / buckets)
+        )
+        up, down = np.maximum(self.weights, 0.0), np.maximum(-self.weights, 0.0)
+        return (
+            float(up @ below + down @ above) + drawn,
+            float(up @ above + down @ below) + drawn,
+        )
+
+    def is_possible(self, value: float, wrong: float) -> bool:
+        below, above = self.margins(1 - wrong)
+        return -below <= value <= above
+
+    def sampled(self, people: int, share: float) -> "BoundedSum":
+        return replace(self, people=people)
+
+
+# Laws of sums ---------------------------------------------------------------------------------
+
+
+@lru_cache(maxsize=256)
+def _copies(law: LatticeLaw, times: int) -> LatticeLaw:
+    """The law of the sum of independent copies, by repeated doubling."""
+    if times == 1:
+        return law
+    half = _copies(law, times // 2)
+    both = _trimmed(half.plus(half))
+    return _trimmed(both.plus(law)) if times % 2 else both
+
+
+def _trimmed(law: LatticeLaw, rare: float = _RARE) -> LatticeLaw:
+    """The law without its far tails."""
+    first = int(np.searchsorted(np.cumsum(law.mass), rare))
+    last = len(law.mass) - int(np.searchsorted(np.cumsum(law.mass[::-1]), rare))
+    return replace(
+        law,
+        start=law.start + first * law.step,
+        mass=law.mass[first:last],
+        missing=law.missing + 2 * rare,
+    )
+
+
+@lru_cache(maxsize=32)
+def _given_zero(
+    law: LatticeLaw, sizes: tuple[int, ...]
+) -> tuple[NDArray[np.float64], NDArray[np.float64], float] | None:
+    """The joint law of the sums of groups of errors, without the last group, given that all errors
+    add up to 0. There is a row of sums for each probability; the third number is what is missing.
+    """
+    *groups, last = (_trimmed(_copies(law, size), _UNLIKELY) for size in sizes)
+    if math.prod(len(group.mass) for group in groups) > _MOST_POINTS * 16:
+        return None
+    grids = np.meshgrid(*(group.values for group in groups), indexing="ij")
+    mass: NDArray[np.float64] = np.ones(grids[0].shape)
+    for at, group in enumerate(groups):
+        mass = mass * group.mass.reshape([-1 if one == at else 1 for one in range(len(groups))])
+    places = np.rint((-sum(grids) - last.start) / last.step).astype(np.int64)
+    inside = (places >= 0) & (places < len(last.mass))
+    mass = (mass * np.where(inside, last.mass[np.where(inside, places, 0)], 0.0)).ravel()
+    total = float(mass.sum())
+    missing = sum(group.missing for group in (*groups, last)) / total
+    return np.stack([grid.ravel() for grid in grids], axis=1), mass / total, missing
+
+
+def _signed(factor: float, law: LatticeLaw) -> LatticeLaw:
+    """The law of X or, if the factor is negative, of −X."""
+    if factor >= 0:
+        return law
+    return replace(law, start=-float(law.values[-1]), mass=law.mass[::-1])
+
+
+def _multiplied(factor: float, law: LatticeLaw) -> LatticeLaw:
+    """The law of factor·X."""
+    return _signed(factor, law).scaled(abs(factor))
+
+
+def _moved_to_lattice(factor: float, law: LatticeLaw, step: float) -> LatticeLaw:
+    """The law of factor·X on the multiples of `step`."""
+    exact = _multiplied(factor, law)
+    places = np.rint(exact.values / step).astype(np.int64)
+    mass = np.bincount(places - places[0], exact.mass).astype(np.float64)
+    return replace(
+        exact, start=float(places[0]) * step, mass=mass, step=step, blur=exact.blur + step / 2
+    )

@@ -1,0 +1,194 @@
+"""Shares among some of a histogram's buckets, such as the share of yes among those who answered.
+
+Notation    A and B are two sets of buckets without a common one. Y people are in A and N in B, and
+            Ŷ and N̂ are their unbiased estimates. θ = Y/(Y+N) is the share, and 1 − α the
+            confidence.
+Interval    (1−θ)Y − θN = 0. So T(θ) = (1−θ)Ŷ − θN̂ is an error alone, whose law is known for each θ.
+            The interval consists of all θ in [0, 1] for which T(θ) is possible at level α (Fieller
+            1954), with the exact law in place of a normal one. It is [0, 1] if the data say
+            nothing. If A and B are all buckets, Y + N is the known number of people, and T(θ) is
+            Ŷ − θ(Y+N).
+Population  Given M = Y + N, the people in A are Bin(M, θ), where θ is the share of the population.
+            So Bin(M, θ) − Mθ is added to the error. M is unknown, so several M in an interval that
+            contains it with probability 1 − γ are tried, at level α − γ.
+"""
+
+import math
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from headcount.core import checks
+from headcount.core.bucket_sums import SumError, Weights, sum_error
+from headcount.core.cached import cached_property
+from headcount.core.contrasts.crowds import ratios
+from headcount.core.errors import InvalidParameter
+from headcount.core.estimate import Estimate, Interval
+
+_GAMMA = 1e-3  # γ
+_CROWDS = 3  # the number of M that are tried
+
+
+@dataclass(frozen=True)
+class Share:
+    """An estimated share and its interval. `method` says how the interval was computed.
+
+    `value` is NaN if the estimated number of people among whom the share is taken is not positive.
+    """
+
+    value: float
+    interval: Interval
+    method: str
+
+    def __str__(self) -> str:
+        low, high = (100 * end for end in (self.interval.low, self.interval.high))
+        value = "–" if math.isnan(self.value) else f"{100 * self.value:.1f} %"
+        return f"{value} ({low:.1f} to {high:.1f})"
+
+    def to_dict(self) -> dict[str, Any]:
+        """The share for JSON. The value is null if there is none."""
+        value = None if math.isnan(self.value) else self.value
+        return {"value": value, "interval": self.interval.to_dict(), "method": self.method}
+
+
+def share(
+    estimate: Estimate,
+    of: Any,
+    among: Iterable[Any] | None = None,
+    confidence: float = 0.95,
+    *,
+    sampling: bool = False,
+) -> Share:
+    """The share of people in a bucket, or in several buckets, among those in the buckets `among`.
+
+        share(answers, "yes", among=["yes", "no"])  # leaves out those who did not answer
+
+    `among` must contain `of`. By default it has all buckets. The share is that of the people who
+    took part or, with `sampling=True`, that of the population from which they were drawn.
+    """
+    checks.instance("estimate", estimate, Estimate)
+    places = _places(estimate)
+    counted = _chosen("of", of, places)
+    everyone = set(places.values()) if among is None else _chosen("among", among, places)
+    if not counted <= everyone:
+        raise InvalidParameter(f"`among` must contain `of`, got {checks.shown(among)}")
+    confidence = checks.confidence(confidence)
+    return _Sets(estimate, frozenset(counted), frozenset(everyone)).share(
+        confidence, sampling=sampling
+    )
+
+
+def _places(estimate: Estimate) -> dict[Any, int]:
+    if estimate.buckets is None or estimate.task == "density":
+        raise InvalidParameter(f"a share must be that of buckets, got a {estimate.task}")
+    return {bucket: at for at, bucket in enumerate(estimate.buckets)}
+
+
+def _chosen(name: str, chosen: Any, places: dict[Any, int]) -> set[int]:
+    """The numbers of one bucket or of several."""
+    listed = isinstance(chosen, Iterable) and not isinstance(chosen, str)
+    buckets: Sequence[Any] = list(chosen) if listed else [chosen]
+    if not buckets or not all(_is_label(bucket) and bucket in places for bucket in buckets):
+        raise InvalidParameter(
+            f"`{name}` must be one or more of {checks.few(list(places))}, "
+            f"got {checks.shown(chosen)}"
+        )
+    return {places[bucket] for bucket in buckets}
+
+
+def _is_label(bucket: object) -> bool:
+    return isinstance(bucket, str | int | float | np.integer)
+
+
+@dataclass(frozen=True, eq=False)
+class _Sets:
+    """The sets A and A ∪ B, by the numbers of their buckets."""
+
+    estimate: Estimate
+    counted: frozenset[int]
+    everyone: frozenset[int]
+
+    @cached_property
+    def _of(self) -> Weights:
+        """1 for each bucket in A."""
+        return self._marked(self.counted)
+
+    @cached_property
+    def _among(self) -> Weights:
+        """1 for each bucket in A or B."""
+        return self._marked(self.everyone)
+
+    def _marked(self, places: frozenset[int]) -> Weights:
+        weights = np.zeros(np.size(self.estimate.value))
+        weights[sorted(places)] = 1.0
+        return weights
+
+    @property
+    def _known(self) -> int | None:
+        """The number of people in A or B, if it is known."""
+        whole = len(self.everyone) == np.size(self.estimate.value)
+        return self.estimate.users if whole and self.estimate.total is not None else None
+
+    def _sum(self, weights: Weights) -> float:
+        return float(weights @ self.estimate.unbiased_value)
+
+    def share(self, confidence: float, *, sampling: bool) -> Share:
+        wrong = 1 - confidence
+        people: list[int] = []
+        if sampling:
+            people, spent = self._crowds()
+            wrong -= spent
+        tests = self._tests(people)
+
+        def is_possible(angle: float) -> bool:
+            across, up = math.cos(angle), math.sin(angle)
+            return any(test(up / (across + up), wrong) for test in tests)
+
+        total = self._known or self._sum(self._among)
+        counted = self._sum(self._of)
+        likely = math.atan2(counted, total - counted)
+        low, high = (_share_of(ratio) for ratio in ratios(is_possible, likely))
+        value = min(max(counted / total, low), high) if total > 0 else math.nan
+        method = self._error(0.5).method
+        return Share(value, Interval(low, high, confidence), method)
+
+    def _weights(self, share: float) -> Weights:
+        """1−θ for each bucket in A and −θ for each in B, or 1 and 0 if Y + N is known."""
+        return self._of if self._known is not None else self._of - share * self._among
+
+    def _error(self, share: float) -> SumError:
+        return sum_error(self.estimate.error_law, self._weights(share))
+
+    def _statistic(self, share: float) -> float:
+        """T(θ)"""
+        return self._sum(self._weights(share)) - share * (self._known or 0)
+
+    def _tests(self, people: list[int]) -> list[Callable[[float, float], bool]]:
+        """The tests of θ, one for each possible number of sampled people, or a single one."""
+
+        def crowd(share: float, wrong: float) -> bool:
+            return self._error(share).is_possible(self._statistic(share), wrong)
+
+        def population(drawn: int) -> Callable[[float, float], bool]:
+            return lambda share, wrong: (
+                self._error(share).sampled(drawn, share).is_possible(self._statistic(share), wrong)
+            )
+
+        return [population(drawn) for drawn in people] or [crowd]
+
+    def _crowds(self) -> tuple[list[int], float]:
+        """Some possible numbers of people in A or B, and the probability γ that was spent."""
+        if self._known is not None:
+            return [self._known], 0.0
+        below, above = sum_error(self.estimate.error_law, self._among).margins(1 - _GAMMA)
+        total, users = self._sum(self._among), self.estimate.users
+        low, high = (min(max(end, 0.0), users) for end in (total - above, total + below))
+        tried = np.linspace(math.floor(high), math.ceil(min(low, high)), _CROWDS)
+        return [int(number) for number in dict.fromkeys(np.rint(tried).tolist())], _GAMMA
+
+
+def _share_of(ratio: float) -> float:
+    """Y/(Y+N) for the ratio Y/N."""
+    return 1.0 if math.isinf(ratio) else ratio / (1 + ratio)

@@ -1,0 +1,127 @@
+"""A two-way table as a heat map. Each cell shows its estimate and its interval."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from headcount.core.errors import InvalidParameter
+from headcount.core.estimate import Estimate
+from headcount.core.table import counted_people, number
+from headcount.core.two_way import TableEstimate
+from headcount.plot.palette import trust_color
+from headcount.plot.style import INK, TEXT_SIZE, WIDTH, Figure, finish, load_altair, rows
+
+_MOST_ROWS, _MOST_COLUMNS = 40, 12  # a larger table cannot be read
+_CELL = 52  # the height of a cell, and about the least width, in pixels
+_DARK = 0.6  # from this share of the largest count on, the text of a cell is white
+
+
+def can_be_read(estimate: Estimate) -> bool:
+    """Whether a heat map can show the estimate."""
+    if not isinstance(estimate, TableEstimate):
+        return False
+    return len(estimate.names.rows) <= _MOST_ROWS and len(estimate.names.columns) <= _MOST_COLUMNS
+
+
+def table_figure(
+    estimate: Estimate, confidence: float, *, sampling: bool = False, simultaneous: bool = False
+) -> Figure:
+    """A table of counts as a heat map. The totals of rows and columns are at its ends."""
+    if not isinstance(estimate, TableEstimate) or not can_be_read(estimate):
+        raise InvalidParameter(
+            f"a heat map must show a table with at most {_MOST_ROWS} rows and {_MOST_COLUMNS} "
+            f"columns, got a {estimate.task} of {len(estimate.buckets or ())} numbers"
+        )
+    names = estimate.names
+    alt = load_altair()
+    cells = _cells(estimate, confidence, {"sampling": sampling, "simultaneous": simultaneous})
+    largest = max([float(estimate.value.max()), 1.0])
+    sort_rows = [*map(str, names.rows), _total(names.rows)]
+    sort_columns = [*map(str, names.columns), _total(names.columns)]
+    place: dict[str, Any] = {
+        "x": alt.X(
+            "column", type="nominal", title=None, sort=sort_columns,
+            axis=alt.Axis(orient="top", labelAngle=0, ticks=False, domain=False),
+        ),
+        "y": alt.Y(
+            "row", type="nominal", title=None, sort=sort_rows,
+            axis=alt.Axis(ticks=False, domain=False),
+        ),
+    }  # fmt: skip
+    told = [
+        alt.Tooltip("row", type="nominal"),
+        alt.Tooltip("column", type="nominal"),
+        alt.Tooltip("people", type="quantitative", title="estimate", format=",.6~r"),
+        alt.Tooltip("between", type="nominal", title="interval"),
+    ]
+    data = alt.Chart(rows(cells))
+    shades = ["#FFFFFF", trust_color(estimate.guarantee.trust)]
+    counted = data.transform_filter("datum.cell")
+    ink = alt.condition(f"datum.people > {_DARK * largest}", alt.value("white"), alt.value(INK))
+    shown, between = (alt.Text(field, type="nominal") for field in ("shown", "between"))
+    wide = max(_CELL, min(150, WIDTH // len(sort_columns)))
+    chart = alt.layer(
+        counted.mark_rect(stroke="white", strokeWidth=2).encode(
+            **place,
+            color=alt.Color(
+                "shade", type="quantitative", legend=None,
+                scale=alt.Scale(domain=[0, largest], range=shades, interpolate="rgb"),
+            ),
+            tooltip=told,
+        ),
+        counted.mark_text(dy=-8, fontSize=TEXT_SIZE).encode(**place, text=shown, color=ink),
+        counted.mark_text(dy=10, fontSize=TEXT_SIZE - 3).encode(
+            **place, text=between, color=ink
+        ),
+        data.transform_filter("!datum.cell")
+        .mark_text(dy=-8, fontSize=TEXT_SIZE, color=INK)
+        .encode(**place, text=shown),
+        data.transform_filter("!datum.cell")
+        .mark_text(dy=10, fontSize=TEXT_SIZE - 3, color=INK)
+        .encode(**place, text=between),
+    ).properties(width=wide * len(sort_columns), height=_CELL * len(sort_rows))  # fmt: skip
+    kept = ", all cells at once" * simultaneous
+    trust = f"{estimate.guarantee.trust} trust" if estimate.guarantee.secure else "not private"
+    title = f"Table of {counted_people(estimate.users)}, {trust}"
+    note = f"people, with {100 * confidence:.10g} % intervals{kept}"
+    return finish(chart, title, note, width=wide * len(sort_columns))
+
+
+def _cells(
+    estimate: TableEstimate, confidence: float, kind: dict[str, bool]
+) -> list[dict[str, Any]]:
+    """All cells and totals, each with its interval."""
+    names = estimate.names
+    labels = [(str(row), str(column)) for row in names.rows for column in names.columns]
+    right, below = _total(names.columns), _total(names.rows)
+    parts = (
+        (estimate, labels),
+        (estimate.rows, [(str(row), right) for row in names.rows]),
+        (estimate.columns, [(below, str(column)) for column in names.columns]),
+    )
+    found: list[dict[str, Any]] = []
+    for part, where in parts:
+        interval = part.interval(confidence, **kind)
+        for at, (row, column) in enumerate(where):
+            people = float(part.value[at])
+            low, high = float(interval.low[at]), float(interval.high[at])
+            found.append(
+                {
+                    "row": row,
+                    "column": column,
+                    "cell": part is estimate,
+                    "people": people,
+                    "shade": max(people, 0.0),
+                    "shown": number(people),
+                    "between": f"{number(low)} to {number(high)}",
+                }
+            )
+    everyone = number(float(estimate.users))
+    found.append(
+        {"row": below, "column": right, "cell": False, "shown": everyone, "between": "known"}
+    )
+    return found
+
+
+def _total(labels: Sequence[int | str]) -> str:
+    """A label for the totals that no row or column has."""
+    return "all" if "all" not in labels else "all together"

@@ -1,0 +1,138 @@
+"""Two-sided geometric noise on the totals of a table's rows and columns, or on its cells.
+
+Notation    n people, each in one cell of a table with d rows and e columns. r is the rate of the
+            noise, P(Z = z) = (1−a)/(1+a)·a^|z| with a = e^{−r}.
+Randomizer  None: people send their cell to the curator.
+Analyzer    `central.margins`: each total + Z with r = ε/4. `central.summed-cells`: each cell + Z
+            with r = ε/2, and the totals are sums of noisy cells. Z is drawn exactly, with r as a
+            rational number.
+Privacy     Totals: replacing one value changes two rows and two columns by 1 each, so the guarantee
+            is pure ε. Its curve is that of four numbers that are moved by 1. Cells: two cells
+            change. The release is that of all noisy cells.
+Error       Unbiased. Totals: the variance is 2a/(1−a)², for all data. Cells: it is that of a cell,
+            times e for a row and times d for a column. So cells are at least as good for rows if
+            e ≤ 4cosh²(ε/8), which is a little more than 4.
+Messages    1, to a curator who must be trusted: the local ε is infinite.
+"""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from itertools import product
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from headcount.accounting.geometric import listed_law, moved_counts_curve
+from headcount.core.budget import Trust
+from headcount.core.cached import cached_property
+from headcount.core.estimate import Answer, ErrorLaw
+from headcount.core.estimator import Estimator
+from headcount.core.guarantee import Guarantee, PrivacyCurve
+from headcount.core.influence import Shifts
+from headcount.core.messages import Alphabet
+from headcount.core.promise import promise
+from headcount.core.protocol import Protocol
+from headcount.core.randomizer import MOST_BUNDLES
+from headcount.core.source import Source
+from headcount.core.tally import Tally
+from headcount.core.task import Holding, Task
+from headcount.core.tasks.margins import Margins
+from headcount.core.two_way import TotalsError
+from headcount.protocols.disclosure import Disclosure
+from headcount.protocols.geometric_error import GeometricError
+from headcount.randomness.discrete_laplace import discrete_laplace
+from headcount.randomness.sources import SecureSource
+
+
+@dataclass(frozen=True)
+class CuratedMargins(Estimator):
+    """Counts cells, and adds noise to the totals or to the cells."""
+
+    task: Margins
+    rate: Fraction  # r
+    cells: bool  # whether the cells have the noise
+
+    @property
+    def tally_size(self) -> int:
+        return self.task.domain
+
+    def simulate(self, held: Holding, source: Source) -> NDArray[np.int64]:
+        return held.counts
+
+    def _counts(self, tally: Tally) -> NDArray[np.int64]:
+        """The numbers that get noise."""
+        return tally.counts if self.cells else self.task.totals(tally.counts)
+
+    def unbiased(self, tally: Tally, source: Source | None = None) -> Answer:
+        source, counts = source or SecureSource(), self._counts(tally)
+        noisy = counts + discrete_laplace(source, self.rate, len(counts))
+        return (self.task.totals(noisy) if self.cells else noisy).astype(np.float64)
+
+    def shifts(self, users: int, alphabet: Alphabet) -> Shifts:
+        return Shifts(most=1.0, least=0.0)  # the noise is the curator's
+
+    def release_law(self, tally: Tally) -> Mapping[Any, Fraction] | None:
+        counts, most = self._counts(tally), tally.users
+        if (most + 1) ** len(counts) > MOST_BUNDLES:
+            return None
+        every = [listed_law(int(count), most, self.rate) for count in counts]
+        return {
+            outcome: math.prod(
+                (law[z] for law, z in zip(every, outcome, strict=True)), start=Fraction(1)
+            )
+            for outcome in product(range(most + 1), repeat=len(counts))
+        }
+
+    def standard_error(self, users: int, held: Holding | None) -> float:
+        return float(np.max(self.error_law(users, None).standard_error))
+
+    def error_law(self, users: int, unbiased: Answer) -> ErrorLaw:
+        noise = GeometricError(float(self.rate))
+        return TotalsError(noise, self.task.shape, ("rows", "columns")) if self.cells else noise
+
+
+@dataclass(frozen=True)
+class CentralMargins(Protocol):
+    name = "central.margins"
+    trust = Trust.CENTRAL
+    tasks: ClassVar[tuple[type[Task], ...]] = (Margins,)
+
+    task: Margins
+    cells: ClassVar[bool] = False  # whether the cells have the noise
+    moved: ClassVar[int] = 4  # how many noisy numbers a replaced value changes
+
+    @cached_property
+    def randomizer(self) -> Disclosure:
+        return Disclosure(Alphabet.numbers(self.task.domain))
+
+    @cached_property
+    def estimator(self) -> CuratedMargins:
+        rate = Fraction(self.budget.epsilon) / self.moved
+        return CuratedMargins(self.task, rate, self.cells)
+
+    @property
+    def parameters(self) -> Mapping[str, float]:
+        return {"scale": self.moved / self.budget.epsilon}
+
+    @cached_property
+    def curve(self) -> PrivacyCurve:
+        epsilon = self.budget.epsilon
+        return moved_counts_curve(epsilon, [epsilon / self.moved] * self.moved)
+
+    @property
+    def guarantee(self) -> Guarantee:
+        return promise(self, "two-sided geometric noise, sampled exactly")
+
+    @property
+    def local_epsilon(self) -> float:
+        return math.inf
+
+
+@dataclass(frozen=True)
+class SummedCells(CentralMargins):
+    name = "central.summed-cells"
+    cells = True
+    moved = 2
