@@ -1,0 +1,148 @@
+"""A tree of counts over a grid of cells, fitted to noisy counts by least squares.
+
+Notation    The grid has N = B₁⋯B_h cells. Level l = 1, …, h of the tree divides every node of the
+            level above into B_l children, so it has N_l = B₁⋯B_l nodes. The nodes of level h are
+            the cells. The root is everybody; its count n is public. Node v of level l has the count
+            c_v and the noisy count o_v. The noise has the variance σ_l² and is independent.
+Fit         From the cells up: z_v is the best estimate of c_v from o_v and the nodes below v. Its
+            variance τ_l² is 1/(1/σ_l² + 1/(B_{l+1}τ_{l+1}²)), and τ_h² = σ_h². From the root down:
+            the difference between the count of a node and the sum of the z of its children is
+            divided equally among the children. The result is the least-squares fit (Hay, Rastogi,
+            Miklau, Suciu 2010), for levels and fan-outs that may differ.
+Error       A linear query has a weight w for each cell. w̄_v is the mean weight of the cells below
+            v. The answer has the variance Σ_l τ_l² Σ_v (w̄_v − w̄_p)² over the nodes v of level l
+            with their parents p. It is Σ_v b_v·(noise of v), in which b_v = g_v·τ_l²/σ_l² and
+            g_v = (w̄_v − w̄_p) + g_p·τ_{l−1}²/(B_l·τ_l²), with g = 0 at the root.
+"""
+
+import math
+from dataclasses import dataclass
+from itertools import accumulate, pairwise
+from operator import mul
+
+import numpy as np
+from numpy.typing import NDArray
+
+from headcount.core.cached import cached_property
+
+
+@dataclass(frozen=True)
+class Tree:
+    """The shape of a tree. Its nodes are numbered level by level, without the root."""
+
+    fanouts: tuple[int, ...]
+
+    @property
+    def levels(self) -> int:
+        return len(self.fanouts)
+
+    @cached_property
+    def sizes(self) -> tuple[int, ...]:
+        """The number of nodes of each level."""
+        return tuple(accumulate(self.fanouts, mul))
+
+    @property
+    def cells(self) -> int:
+        return self.sizes[-1]
+
+    @property
+    def nodes(self) -> int:
+        return sum(self.sizes)
+
+    @cached_property
+    def starts(self) -> tuple[int, ...]:
+        """The number of the first node of each level."""
+        return (0, *accumulate(self.sizes[:-1]))
+
+    def split(self, nodes: NDArray[np.float64]) -> list[NDArray[np.float64]]:
+        """Numbers for all nodes, cut into levels. The last axis is that of the nodes."""
+        return np.split(nodes, self.starts[1:], axis=-1)
+
+    def paths(self, cells: NDArray[np.integer]) -> NDArray[np.int64]:
+        """For each of these cells, its nodes on all levels, from the top to the cell itself."""
+        widths = [self.cells // size for size in self.sizes]
+        return np.stack(
+            [cells.astype(np.int64) // w + s for w, s in zip(widths, self.starts, strict=True)],
+            axis=-1,
+        )
+
+    def node_counts(self, cells: NDArray[np.int64]) -> NDArray[np.int64]:
+        """The counts of all nodes, from the counts of the cells."""
+        return np.concatenate([cells.reshape(size, -1).sum(axis=1) for size in self.sizes])
+
+
+@dataclass(frozen=True)
+class TreeFit:
+    """The least-squares fit to noisy counts whose noise has the variance σ_l² on level l."""
+
+    tree: Tree
+    variances: tuple[float, ...]
+
+    @cached_property
+    def fitted_variances(self) -> tuple[float, ...]:
+        """The variance τ_l² of the best estimate from a node and all nodes below it."""
+        fitted = [self.variances[-1]]
+        for variance, fanout in zip(self.variances[-2::-1], self.tree.fanouts[:0:-1], strict=True):
+            fitted.append(1 / (1 / variance + 1 / (fanout * fitted[-1])))
+        return tuple(fitted[::-1])
+
+    def cells(self, noisy: NDArray[np.float64], total: float) -> NDArray[np.float64]:
+        """The fitted counts of all cells, from the noisy counts of all nodes.
+
+        The last axis is that of the nodes, so several trees can be fitted at once.
+        """
+        levels, fitted = self.tree.split(noisy), self.fitted_variances
+        best = [levels[-1]]
+        for level in range(self.tree.levels - 2, -1, -1):
+            below = _children(best[-1], self.tree.fanouts[level + 1]).sum(axis=-1)
+            share = fitted[level] / self.variances[level]
+            best.append(share * levels[level] + (1 - share) * below)
+        counts = np.full((*noisy.shape[:-1], 1), float(total))
+        for z, fanout in zip(best[::-1], self.tree.fanouts, strict=True):
+            children = _children(z, fanout)
+            missing = (counts - children.sum(axis=-1)) / fanout
+            counts = (children + missing[..., None]).reshape(z.shape)
+        return counts
+
+    def variance(self, weights: NDArray[np.float64]) -> float:
+        """The variance of the answer to a linear query with these weights of the cells."""
+        squares = (np.sum(difference**2) for difference in self._differences(weights))
+        return math.fsum(
+            tau * float(square) for tau, square in zip(self.fitted_variances, squares, strict=True)
+        )
+
+    def variances_below(self, edges: NDArray[np.integer]) -> NDArray[np.float64]:
+        """The variance of the number of people in cells 0, …, t − 1, for each edge t."""
+        out = np.zeros(len(edges))
+        for tau, fanout, size in zip(
+            self.fitted_variances, self.tree.fanouts, self.tree.sizes, strict=True
+        ):
+            width = self.tree.cells // size
+            # Children of the node that the edge cuts: how many lie below it, with a part of one.
+            below, rest = np.divmod(edges % (fanout * width), width)
+            part = rest / width
+            out += tau * (below + part**2 - (below + part) ** 2 / fanout)
+        return out
+
+    def coefficients(self, weights: NDArray[np.float64]) -> NDArray[np.float64]:
+        """The coefficient b_v of each node's noise in the answer to a linear query."""
+        g, out = np.zeros(1), []
+        above: tuple[float, ...] = (0.0, *self.fitted_variances[:-1])
+        for level, difference in enumerate(self._differences(weights)):
+            fanout, tau = self.tree.fanouts[level], self.fitted_variances[level]
+            g = difference + np.repeat(g, fanout) * above[level] / (fanout * tau)
+            out.append(g * tau / self.variances[level])
+        return np.concatenate(out)
+
+    def _differences(self, weights: NDArray[np.float64]) -> list[NDArray[np.float64]]:
+        """For each level, the mean weight below each node minus that below its parent."""
+        means = [weights.reshape(size, -1).mean(axis=1) for size in (1, *self.tree.sizes)]
+        return [
+            nodes - np.repeat(parents, fanout)
+            for (parents, nodes), fanout in zip(pairwise(means), self.tree.fanouts, strict=True)
+        ]
+
+
+def _children(nodes: NDArray[np.float64], fanout: int) -> NDArray[np.float64]:
+    """The numbers of a level, with the children of each parent as one row."""
+    return nodes.reshape(*nodes.shape[:-1], -1, fanout)
