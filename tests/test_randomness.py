@@ -8,6 +8,7 @@ from fractions import Fraction
 from math import e, factorial, sqrt
 from typing import Any
 
+import mpmath
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -19,13 +20,14 @@ from enumeration import binomial_mass, exactly, geometric_mass, log_likelihood_r
 from headcount import InvalidParameter, SecureSource, SeededSource, Source
 from headcount.accounting.laws import Law
 from headcount.accounting.laws import binomial as binomial_law
+from headcount.randomness import discrete_laplace as laplace
 from headcount.randomness import sources
-from headcount.randomness.discrete_laplace import discrete_laplace
 from headcount.randomness.draws import (
     WHOLE,
     bernoulli,
     packed_bernoulli,
     permutation,
+    real_bernoulli,
     successes,
     uniform,
     uniform_below,
@@ -339,22 +341,63 @@ def test_multinomial_has_its_law() -> None:
 
 # Discrete Laplace ---------------------------------------------------------------------------
 
+RATES = [Fraction(1, 40), Fraction(1, 3), Fraction(0.7), Fraction(3), Fraction(20)]
 
-@pytest.mark.parametrize(
-    "epsilon",
-    [
-        Fraction(0.7),
-        pytest.param(Fraction(1, 3), marks=pytest.mark.slow),
-        pytest.param(Fraction(3), marks=pytest.mark.slow),
-    ],
-)
-def test_discrete_laplace_law(epsilon: Fraction) -> None:
-    source = SeededSource(10)
-    drawn = Counter(discrete_laplace(source, epsilon) for _ in range(60_000))
-    law = {z: float(geometric_mass(float(epsilon), z)) for z in range(-300, 301)}
+
+@pytest.mark.parametrize("large", [1, 14])  # with 1, many numbers have a part beyond the digits
+@pytest.mark.parametrize("rate", RATES, ids=str)
+def test_discrete_laplace_law(rate: Fraction, large: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(laplace, "_LARGE", large)
+    drawn = Counter(laplace.discrete_laplace(SeededSource(10), rate, 60_000).tolist())
+    reach = range(-1500, 1501)
+    law = {z: float(geometric_mass(float(rate), z)) for z in reach}
     assert log_likelihood_ratio(drawn, law)[1] > ALARM
-    wrong = {z: float(geometric_mass(float(epsilon) * 1.05, z)) for z in range(-300, 301)}
-    assert log_likelihood_ratio(drawn, wrong)[1] < ALARM
+    if rate < 10:  # otherwise nearly all are 0
+        wrong = {z: float(geometric_mass(float(rate) * 1.05, z)) for z in reach}
+        assert log_likelihood_ratio(drawn, wrong)[1] < ALARM
+
+
+def test_digits_of_geometric_numbers_have_their_exact_probabilities() -> None:
+    """The law of three digits and a part beyond them is geometric, to sixty digits."""
+    with mpmath.workdps(60):
+        a = mpmath.exp(-exactly(Fraction(2, 7)))
+        ones = [1 / (1 + a ** -(2**place)) for place in range(3)]
+        for number in range(20):
+            high, low = divmod(number, 8)
+            mass = (1 - a**8) * a ** (8 * high)
+            for place, one in enumerate(ones):
+                mass *= one if low >> place & 1 else 1 - one
+            assert mpmath.almosteq(mass, (1 - a) * a**number, rel_eps=mpmath.mpf(10) ** -55)
+
+
+@pytest.mark.parametrize("rate", [*RATES, Fraction(1, 2**60), Fraction(500)], ids=str)
+@pytest.mark.parametrize("digits", [64, 128, 320])
+def test_coins_know_their_binary_digits(rate: Fraction, digits: int) -> None:
+    with mpmath.workdps(150 + int(rate)):
+        power = mpmath.exp(exactly(rate))
+        for plus in (0, 1):
+            expected = int(mpmath.floor(mpmath.mpf(2) ** digits / (power + plus)))
+            assert laplace._binary(rate, plus, digits) == expected
+
+
+@pytest.mark.parametrize("step", [-1, 0, 1])
+def test_a_coin_of_any_bias_is_decided_by_all_its_digits(step: int) -> None:
+    binary = {d: 2**d // 3 for d in (64, 128, 192)}  # one third
+    first, second, third = (binary[d] % 2**64 for d in (64, 128, 192))
+    uniform_words = words((first & (2**56 - 1)) << 8, second, third + step)
+    script = Scripted(np.array([first >> 56], dtype=np.uint8), uniform_words)
+    if step == 0:  # still equal, so one more word is asked for
+        with pytest.raises(AssertionError, match="more bits asked for"):
+            real_bernoulli(script, 1, binary.__getitem__)
+    else:
+        assert real_bernoulli(script, 1, binary.__getitem__).tolist() == [int(step < 0)]
+
+
+def test_huge_noise_is_made_of_python_integers() -> None:
+    drawn = laplace.discrete_laplace(SeededSource(3), Fraction(1, 2**70), 1000)
+    assert drawn.dtype == object
+    spread = np.mean(np.abs(drawn / 2**70).astype(float))
+    assert abs(spread - 1) < 0.2  # the mean of 1,000 exponential numbers
 
 
 def test_law_of_binomial_is_where_tables_come_from() -> None:

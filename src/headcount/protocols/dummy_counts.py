@@ -247,7 +247,7 @@ class DummyCounts(Estimator):
         copies = self._answered(tally.counts)
         if (rate := self.noise.published) is not None:
             source = source or SecureSource()
-            copies = copies + np.array([discrete_laplace(source, rate) for _ in copies])
+            copies = copies + discrete_laplace(source, rate, len(copies))
         dropped = self.noise.thrown_away(tally.users)
         even = tally.users * dropped / self.task.domain
         responses: Answer = (copies - self.noise.mean - float(even)) / float(1 - dropped)

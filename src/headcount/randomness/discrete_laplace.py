@@ -1,54 +1,90 @@
-"""Two-sided geometric noise, drawn exactly (Canonne, Kamath, Steinke 2020, algorithms 1 and 2).
+"""Geometric numbers and two-sided geometric noise, drawn exactly and many at a time.
 
-P(z) = (1−a)/(1+a)·a^|z| with a = e^−ε, for any rational ε. Every coin has a rational bias, and a
-coin of bias e^−γ is made from such coins. OpenDP has a sampler of the same law. This one exists so
-that the seeded source can be used with it, and the core needs no other package. The time of a draw
-depends on the noise; see SECURITY.md.
+A geometric number has P(k) = (1−a)·a^k for k ≥ 0, with a = e^−γ for any rational γ > 0. Its binary
+digits are independent: digit j is 1 with probability 1/(1 + e^{γ·2^j}). The part above the first J
+digits is again geometric, with a^{2^J} in place of a. So every number is made from a few coins of
+known bias, and each coin is tossed for all numbers at once. J is so large that the part above the
+first J digits is rarely positive.
+
+The difference of two independent geometric numbers has P(z) = (1−a)/(1+a)·a^|z|. This is two-sided
+geometric noise, also called discrete Laplace noise. OpenDP draws the same law one number at a time
+(Canonne, Kamath, Steinke 2020).
 """
 
+from decimal import ROUND_FLOOR, Decimal, localcontext
 from fractions import Fraction
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 from headcount.core.source import Source
-from headcount.randomness.draws import uniform_below
+from headcount.randomness.draws import real_bernoulli
+
+_LARGE = 14  # the first J digits are enough if γ·2^J is at least this
+_MOST_DIGITS = 50  # with more digits, numbers may not fit into 64 bits
+_CHUNK = 1 << 17
 
 
-def coin(source: Source, p: Fraction) -> bool:
-    """True with probability p, for p in [0, 1]."""
-    return uniform_below(source, p.denominator) < p.numerator
+def exponential_coins(source: Source, gamma: Fraction, count: int) -> NDArray[np.uint8]:
+    """`count` independent bits that are 1 with probability e^−γ, for γ > 0."""
+    return real_bernoulli(source, count, lambda digits: _binary(gamma, 0, digits))
 
 
-def exponential_coin(source: Source, gamma: Fraction) -> bool:
-    """True with probability e^−γ, for γ in [0, 1].
+def geometric(source: Source, gamma: Fraction, count: int) -> NDArray[Any]:
+    """`count` independent geometric numbers with ratio e^−γ, for γ > 0.
 
-    Toss coins of bias γ/1, γ/2, γ/3, … and let K be the number of the first coin that fails. Then
-    P(K > k) = γ^k/k!, so P(K odd) = Σ (−γ)^k/k! = e^−γ.
+    They are 64-bit integers, or Python integers if γ is so small that they may be larger.
     """
-    k = 1
-    while coin(source, gamma / k):
-        k += 1
-    return k % 2 == 1
+    places = max(0, (-(-_LARGE // gamma) - 1).bit_length())
+    exact = np.int64 if places <= _MOST_DIGITS else object
+    pieces = [
+        _geometric(source, gamma, min(_CHUNK, count - start), places, exact)
+        for start in range(0, count, _CHUNK)
+    ]
+    return np.concatenate(pieces) if pieces else np.zeros(0, dtype=np.int64)
 
 
-def geometric(source: Source, gamma: Fraction) -> int:
-    """One draw from the law P(k) = (1−a)·a^k, k ≥ 0, with a = e^−γ, for γ > 0."""
-    s, t = gamma.numerator, gamma.denominator
+def _geometric(
+    source: Source, gamma: Fraction, count: int, places: int, exact: type
+) -> NDArray[Any]:
+    out = np.zeros(count, dtype=exact)
+    for place in range(places):
+        scaled = gamma * 2**place
+        digit = real_bernoulli(source, count, lambda digits, g=scaled: _binary(g, 1, digits))
+        out += digit.astype(exact) * 2**place
+    beyond = gamma * 2**places
+    more = np.flatnonzero(exponential_coins(source, beyond, count))
+    while len(more):
+        out[more] += 2**places
+        more = more[exponential_coins(source, beyond, len(more)).view(np.bool_)]
+    return out
+
+
+def discrete_laplace(source: Source, gamma: Fraction, count: int) -> NDArray[Any]:
+    """`count` independent draws of two-sided geometric noise with ratio e^−γ, for γ > 0."""
+    return geometric(source, gamma, count) - geometric(source, gamma, count)
+
+
+@lru_cache(maxsize=4096)
+def _binary(gamma: Fraction, plus: int, digits: int) -> int:
+    """⌊2^digits/(e^γ + plus)⌋.
+
+    e^γ is not rational, so enough decimal digits decide what the number is rounded to.
+    """
+    precision = digits // 3 + 30
     while True:
-        remainder = uniform_below(source, t)
-        if exponential_coin(source, Fraction(remainder, t)):
-            break
-    quotient = 0
-    while exponential_coin(source, Fraction(1)):
-        quotient += 1
-    # remainder + t·quotient is geometric with ratio e^(−1/t). Dividing it by s makes the ratio
-    # e^(−s/t) = e^−γ.
-    return (remainder + t * quotient) // s
-
-
-def discrete_laplace(source: Source, epsilon: Fraction) -> int:
-    """One draw of two-sided geometric noise with parameter ε > 0."""
-    while True:
-        magnitude = geometric(source, epsilon)
-        negative = uniform_below(source, 2) == 1
-        if negative and magnitude == 0:
-            continue  # otherwise zero would be twice as likely
-        return -magnitude if negative else magnitude
+        with localcontext() as context:
+            context.prec = precision
+            context.Emax, context.Emin = 10**17, -(10**17)
+            exponent = Decimal(gamma.numerator) / Decimal(gamma.denominator)
+            scaled = Decimal(2**digits) / (exponent.exp() + plus)
+            # Rounding of the exponent counts γ times. There are four more roundings.
+            error = scaled * (exponent + 4) * Decimal(10) ** (2 - precision)
+            low, high = (
+                int(end.to_integral_value(ROUND_FLOOR)) for end in (scaled - error, scaled + error)
+            )
+        if low == high:
+            return low
+        precision += 40

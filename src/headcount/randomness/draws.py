@@ -1,5 +1,6 @@
 """Exact draws from simple laws. They use integers only, and no floating point."""
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -15,23 +16,58 @@ _FIRST = 10  # after this many digits, few words have an undecided bit
 
 
 def bernoulli(source: Source, count: int, weight: int, bits: int = 64) -> NDArray[np.uint8]:
-    """`count` independent bits that are 1 with probability exactly weight / 2^bits, bits ≤ 128.
-
-    A bit is 1 if a uniform 128-bit integer is below a threshold. The top byte is compared first.
-    With a chance of 1/256 it equals the threshold's top byte. Then the next 56 bits are drawn and
-    compared. If these are equal too, the last 64 bits are drawn and compared.
-    """
+    """`count` independent bits that are 1 with probability exactly weight / 2^bits, bits ≤ 128."""
     if not (1 <= bits <= 128 and 0 <= weight <= 1 << bits):
         raise InvalidParameter(
             f"a probability must be weight/2^bits, with bits from 1 to 128, got {weight}/2^{bits}"
         )
-    top, rest = divmod(weight << (128 - bits), 1 << 120)
+    first, last = divmod(weight << (128 - bits), WHOLE)
+
+    def rest(ties: int) -> NDArray[np.bool_]:
+        if not last:  # no number is below the threshold
+            return np.zeros(ties, dtype=np.bool_)
+        return source.integers(ties, np.uint64) < np.uint64(last)
+
+    return _below(source, count, first, rest)
+
+
+def real_bernoulli(source: Source, count: int, binary: Callable[[int], int]) -> NDArray[np.uint8]:
+    """`count` independent bits that are 1 with probability exactly p, for any real p below 1.
+
+    `binary(b)` is ⌊p·2^b⌋, for any number b of binary digits. More than 64 of them are rarely
+    needed.
+    """
+
+    def one(digits: int = 64) -> bool:
+        while True:
+            digits += 64
+            drawn, threshold = int(source.integers(1, np.uint64)[0]), binary(digits) % WHOLE
+            if drawn != threshold:
+                return drawn < threshold
+
+    def rest(ties: int) -> NDArray[np.bool_]:
+        return np.array([one() for _ in range(ties)], dtype=np.bool_)
+
+    return _below(source, count, binary(64), rest)
+
+
+def _below(
+    source: Source, count: int, first: int, rest: Callable[[int], NDArray[np.bool_]]
+) -> NDArray[np.uint8]:
+    """For each of `count` uniform numbers in [0, 1), whether it is below a threshold.
+
+    `first` is ⌊threshold·2^64⌋. The top byte of a number is compared first. With a chance of 1/256
+    it equals the threshold's top byte. Then the next 56 bits are drawn and compared. If these are
+    equal too, `rest` decides: it gets the number of such ties.
+    """
+    top, more = divmod(first, 1 << 56)
     out = np.empty(count, dtype=np.uint8)
     if top == 256:
         out.fill(1)
         return out
-    threshold, beyond, last = np.uint8(top), np.uint64(rest >> 64), np.uint64(rest % WHOLE)
-    equal = np.zeros(_CHUNK, dtype=np.bool_)
+    threshold, beyond = np.uint8(top), np.uint64(more)
+    # `_positions` takes multiples of 64.
+    equal = np.zeros(min(_CHUNK, -(-count // 64) * 64), dtype=np.bool_)
     for start in range(0, count, _CHUNK):
         piece = out[start : start + _CHUNK]
         source.fill(piece)
@@ -41,8 +77,8 @@ def bernoulli(source: Source, count: int, weight: int, bits: int = 64) -> NDArra
         ties = _positions(equal)
         further = source.integers(len(ties), np.uint64) >> np.uint64(8)
         piece[ties] = further < beyond
-        if last and len(again := ties[further == beyond]):
-            piece[again] = source.integers(len(again), np.uint64) < last
+        if len(again := ties[further == beyond]):
+            piece[again] = rest(len(again))
     return out
 
 

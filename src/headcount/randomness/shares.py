@@ -20,7 +20,7 @@ from headcount.core.cached import cached_property
 from headcount.core.errors import InvalidParameter
 from headcount.core.source import Source
 from headcount.core.table import short
-from headcount.randomness.discrete_laplace import coin, exponential_coin, geometric
+from headcount.randomness.discrete_laplace import exponential_coins, geometric
 from headcount.randomness.draws import successes, uniform_below
 from headcount.randomness.table import FINE, ThresholdTable
 
@@ -222,12 +222,12 @@ class _Clusters:
             piece = int(self._pieces.sample(source, 1)[0])
             start = self._starts[piece]
             if start == self._starts[-1]:
-                more = geometric(source, self._gamma)
+                more = int(geometric(source, self._gamma, 1)[0])
                 decayed = True
             else:
                 more = uniform_below(source, start)
-                decayed = exponential_coin(source, self._gamma * more)
-            if decayed and coin(source, Fraction(start, start + more)):
+                decayed = not more or bool(exponential_coins(source, self._gamma * more, 1)[0])
+            if decayed and uniform_below(source, start + more) < start:
                 return start + more
 
 

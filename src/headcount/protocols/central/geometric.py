@@ -70,7 +70,8 @@ class CuratedSum(NoisySum):
         return np.array([level_sum(held)])
 
     def level_sum(self, tally: Tally, source: Source | None) -> int:
-        return int(tally.counts[0]) + discrete_laplace(source or SecureSource(), self.rate)
+        noise = discrete_laplace(source or SecureSource(), self.rate, 1)
+        return int(tally.counts[0]) + int(noise[0])
 
     def shifts(self, users: int, alphabet: Alphabet) -> Shifts:
         return self.level_shifts(users, 0, self.grid.levels)  # the noise is the curator's

@@ -60,7 +60,7 @@ class CuratedBuckets(Estimator):
 
     def unbiased(self, tally: Tally, source: Source | None = None) -> Answer:
         source = source or SecureSource()
-        noise = [discrete_laplace(source, self.rate) for _ in tally.counts]
+        noise = discrete_laplace(source, self.rate, len(tally.counts))
         return (tally.counts * self.steps + noise).astype(np.float64) / self.steps
 
     def shifts(self, users: int, alphabet: Alphabet) -> Shifts:

@@ -54,7 +54,7 @@ class ShareShuffler(Shuffler):
 
     def noise(self, users: int, source: Source) -> Noise:
         numbers = np.zeros(self.people, dtype=np.uint64)
-        numbers[0] = discrete_laplace(source, self.rate) % self.sharing.modulus
+        numbers[0] = int(discrete_laplace(source, self.rate, 1)[0]) % self.sharing.modulus
         return Noise(self.sharing.split(numbers, source).payload)
 
     def noise_law(self, users: int) -> NoiseLaw | None:
