@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from headcount.core.tasks.bounded import Mean, Sum
     from headcount.core.tasks.count import Count
     from headcount.core.tasks.density import Density
+    from headcount.core.tasks.distribution import Distribution
     from headcount.core.tasks.histogram import Histogram
     from headcount.data.estimate import Prepared, estimate, prepare
     from headcount.data.grouped import GroupedEstimate
@@ -72,6 +73,7 @@ __all__ = [
     "Crowd",
     "CrowdMismatch",
     "Density",
+    "Distribution",
     "Estimate",
     "ExactAudit",
     "GroupedEstimate",

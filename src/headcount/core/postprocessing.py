@@ -11,6 +11,7 @@ crowd. A step makes them possible numbers, but also biased. The result names the
 - simplex is for histograms. It takes the nearest numbers, in squared distance, that add up to the
   size of the crowd and are not negative. This is the same as norm-sub, unless the sum of the
   positive numbers is less than the size of the crowd.
+- monotone is for distributions. It takes the nearest shares, in squared distance, that rise.
 - density takes the nearest density, in squared distance, that is not negative and integrates to 1.
 """
 
@@ -21,7 +22,7 @@ from headcount.core import checks
 from headcount.core.errors import InvalidParameter, UnknownName
 from headcount.core.tasks.registry import TASKS, task_class
 
-STEPS = ("clip", "norm-sub", "simplex", "density")
+STEPS = ("clip", "norm-sub", "simplex", "density", "monotone")
 
 
 def check_step(name: str, task: str) -> None:

@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 from headcount.core import checks
 from headcount.core.budget import MOST_USERS
 from headcount.core.errors import InvalidParameter, InvalidValue
-from headcount.core.estimate import Answer
+from headcount.core.estimate import Answer, Estimate
 from headcount.core.tasks.registry import TASKS, task_class
 from headcount.core.values import array_of_counts, evenly
 
@@ -50,6 +50,7 @@ class Task(ABC):
 
     name: ClassVar[str]
     postprocessing: ClassVar[tuple[str, ...]] = ("clip",)
+    estimate_class: ClassVar[type[Estimate]] = Estimate  # what an answer can be asked
     smoothness: float | None = None
 
     # What people may hold -----------------------------------------------------------------------
@@ -160,6 +161,11 @@ class Task(ABC):
         """
         low, high = self.answer_range(users)
         return high - low
+
+    @property
+    def edges(self) -> tuple[float, ...] | None:
+        """The edges of the cells in which people's numbers are counted. None if there are none."""
+        return None
 
     @property
     def buckets(self) -> Sequence[int | str | float] | None:

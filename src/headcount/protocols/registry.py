@@ -23,6 +23,7 @@ Kind = TypeVar("Kind", bound=Protocol)
 _CLASSES = {
     "central.geometric": "central.geometric:Geometric central.histogram:GeometricHistogram "
     "central.density:GeometricDensity",
+    "central.tree": "central.tree:CentralTree",
     "central.laplace": "central.laplace:Laplace central.laplace:LaplaceHistogram "
     "central.density:LaplaceDensity",
     "local.randomized-response": "local.randomized_response:RandomizedResponse",

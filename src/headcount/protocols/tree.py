@@ -16,6 +16,7 @@ Error       A linear query has a weight w for each cell. w̄_v is the mean weigh
 """
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import accumulate, pairwise
 from operator import mul
@@ -23,7 +24,11 @@ from operator import mul
 import numpy as np
 from numpy.typing import NDArray
 
+from headcount.core import checks
 from headcount.core.cached import cached_property
+from headcount.core.errors import InvalidParameter
+
+_SOME_EDGES = 4096  # the error is averaged over at most this many edges
 
 
 @dataclass(frozen=True)
@@ -141,6 +146,64 @@ class TreeFit:
             nodes - np.repeat(parents, fanout)
             for (parents, nodes), fanout in zip(pairwise(means), self.tree.fanouts, strict=True)
         ]
+
+
+def best_fanouts(cells: int, variance: Callable[[int], float | None]) -> tuple[int, ...]:
+    """The fan-outs with the smallest mean squared error of the number of people below an edge.
+
+    `variance` gives the variance of the noise for a number of levels, or None if that number is not
+    possible. Fan-outs of a level differ as little as the number of cells allows. The tree may have
+    more cells than are needed.
+    """
+    edges = np.unique(np.linspace(1, cells - 1, min(cells - 1, _SOME_EDGES)).astype(np.int64))
+    found: list[tuple[float, tuple[int, ...]]] = []
+    for levels in range(1, cells.bit_length()):
+        noise = variance(levels)
+        if noise is None:
+            continue
+        for fanouts in {_near_equal(cells, levels), _powers_of_two(cells, levels)}:
+            fit = TreeFit(Tree(fanouts), (noise,) * levels)
+            found.append((float(fit.variances_below(edges).mean()), fanouts))
+    return min(found)[1]
+
+
+def checked_fanouts(text: str, cells: int) -> tuple[int, ...]:
+    """Fan-outs written as "16,8,8". They must give at least the number of cells."""
+    try:
+        fanouts = tuple(int(part) for part in str(text).split(","))
+    except ValueError:
+        fanouts = ()
+    if not fanouts or min(fanouts) < 2 or not cells <= math.prod(fanouts) <= 4 * cells:
+        raise InvalidParameter(
+            f"`fanouts` must be whole numbers of at least 2 such as 16,8,8, whose product is "
+            f"between {cells} and {4 * cells}, got {checks.shown(text)}"
+        )
+    return fanouts
+
+
+def _near_equal(cells: int, levels: int) -> tuple[int, ...]:
+    """Nearly equal fan-outs, the largest first, whose product is at least the number of cells."""
+    fanouts: list[int] = []
+    for left in range(levels, 0, -1):
+        needed = -(-cells // math.prod(fanouts))
+        fanouts.append(max(2, _root(needed, left)))
+    return tuple(fanouts)
+
+
+def _root(number: int, degree: int) -> int:
+    """The least whole number whose power of this degree is at least `number`."""
+    root = round(number ** (1 / degree))
+    while root**degree < number:
+        root += 1
+    while root > 1 and (root - 1) ** degree >= number:
+        root -= 1
+    return root
+
+
+def _powers_of_two(cells: int, levels: int) -> tuple[int, ...]:
+    """Nearly equal powers of two, the largest first."""
+    each, more = divmod((cells - 1).bit_length(), levels)
+    return tuple(2 ** (each + (level < more)) for level in range(levels))
 
 
 def _children(nodes: NDArray[np.float64], fanout: int) -> NDArray[np.float64]:

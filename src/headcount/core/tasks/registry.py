@@ -12,6 +12,7 @@ TASKS = {
     "mean": "headcount.core.tasks.bounded:Mean",
     "histogram": "headcount.core.tasks.histogram:Histogram",
     "density": "headcount.core.tasks.density:Density",
+    "distribution": "headcount.core.tasks.distribution:Distribution",
 }
 
 

@@ -1,0 +1,49 @@
+"""The analyzer of noisy trees. It is shared by all protocols that release a tree."""
+
+from abc import abstractmethod
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from headcount.core.estimate import Answer
+from headcount.core.estimator import Estimator
+from headcount.core.source import Source
+from headcount.core.tally import Tally
+from headcount.core.task import Holding
+from headcount.core.tasks.distribution import Distribution
+from headcount.protocols.tree import Tree
+from headcount.protocols.tree_error import TreeError, TreeNoise
+
+
+@dataclass(frozen=True)
+class TreeEstimator(Estimator):
+    """Fits a tree to noisy counts, and answers with the share of people below each edge.
+
+    The tree may have more cells than the task. Nobody is in the additional ones, which are last.
+    """
+
+    task: Distribution
+    noise: TreeNoise
+
+    @property
+    def tree(self) -> Tree:
+        return self.noise.fit.tree
+
+    @abstractmethod
+    def noisy_counts(self, tally: Tally, source: Source | None) -> NDArray[np.float64]:
+        """The unbiased counts of all nodes, with noise."""
+
+    def unbiased(self, tally: Tally, source: Source | None = None) -> Answer:
+        cells = self.noise.fit.cells(self.noisy_counts(tally, source), tally.users)
+        return np.cumsum(cells)[: self.task.cells - 1] / tally.users
+
+    def standard_error(self, users: int, held: Holding | None) -> float:
+        return float(np.max(self.error_law(users, None).standard_error))
+
+    def ranking_error(self, users: int) -> float:
+        errors = self.error_law(users, None).standard_error
+        return float(np.sqrt(np.mean(errors**2)))
+
+    def error_law(self, users: int, unbiased: Answer) -> TreeError:
+        return TreeError(self.noise, users, self.task.cells)
