@@ -32,9 +32,6 @@ from fractions import Fraction
 from functools import lru_cache, partial
 from typing import cast
 
-import numpy as np
-from numpy.typing import NDArray
-
 from headcount.accounting import laws
 from headcount.accounting.laws import ROUNDING, Law
 from headcount.accounting.losses import (
@@ -45,20 +42,15 @@ from headcount.accounting.losses import (
     Plan,
     Products,
     View,
-    plan_for,
     products_for,
 )
+from headcount.accounting.product_curve import COARSE, ProductCurve
 from headcount.core.cached import cached_property
-from headcount.core.guarantee import PrivacyCurve
 
 _MOST_MASSES = 1 << 22  # the largest number of masses in a law
 _LEAST_R = 1e-3  # the search stops here: some budgets need hardly any flood
 _MOST_R = 1e6
 _MOST_SWEEPS = 6
-_LEAST_DELTA = 1e-18  # a curve has no further points below this δ
-_LAST_EPSILON = 700.0
-_AT_ONCE = 30  # the number of points of a curve that one plan computes
-_COARSE = 2e-3  # the relative error of δ that a grid may cause during a search
 _LEAST_WEIGHT = 1e-300  # smaller probabilities are rounded up to this
 _MOST_PRODUCTS = 10**9  # the most products of masses that adding two laws may take
 
@@ -115,11 +107,7 @@ class CorrelatedSumNoise:
 
     def delta(self, epsilon: float) -> float:
         """The δ for replacing any value by any other, rounded up."""
-        known = Accounts(self).delta(abs(epsilon))
-        if epsilon >= 0:
-            return known
-        # This formula holds because every pair is considered in both directions.
-        return min(1.0, (math.exp(epsilon) * known - math.expm1(epsilon)) * (1 + 8 * ROUNDING))
+        return self.curve.delta(epsilon)
 
     def pair_delta(self, held: int, other: int, epsilon: float) -> float:
         """The δ for replacing `held` by `other`, in this direction only, at ε ≥ 0."""
@@ -127,8 +115,8 @@ class CorrelatedSumNoise:
         return products_for([accounts.view(held, other)], accounts.law, epsilon)[1]
 
     @cached_property
-    def curve(self) -> PrivacyCurve:
-        return SumCurve(self)
+    def curve(self) -> ProductCurve:
+        return ProductCurve(Accounts(self))
 
 
 class Accounts:
@@ -286,7 +274,7 @@ class _Search:
         self._plan: Plan | None = None
         self._slope = 10.0
 
-    def look(self, noise: CorrelatedSumNoise, accuracy: float = _COARSE) -> float:
+    def look(self, noise: CorrelatedSumNoise, accuracy: float = COARSE) -> float:
         """ln(δ/budget), computed with a new plan for this flood."""
         accounts = Accounts(noise)
         products, delta, self._slope = products_for(
@@ -408,87 +396,3 @@ def _checked(shape: _Shape, r: float, fall: float, search: _Search) -> Correlate
             return noise
         r += 1.02 * math.log(reached / search.delta) / fall + 1e-4 * r
     return None
-
-
-@dataclass(frozen=True, eq=False)
-class SumCurve(PrivacyCurve):
-    """The privacy curve of the noise.
-
-    `delta` computes δ at one ε. `deltas` interpolates between points where δ is known: δ is convex
-    in e^ε, so straight lines between these points lie above it. Beyond the last point, δ falls no
-    further or is negligible.
-    """
-
-    noise: CorrelatedSumNoise
-
-    def _delta(self, epsilon: float) -> float:
-        return self.noise.delta(epsilon)
-
-    def _deltas(self, epsilons: NDArray[np.float64]) -> NDArray[np.float64]:
-        points, known = self._points
-        # δ(−ε) = 1 − e^−ε + e^−ε·δ(ε), because every pair is considered in both directions.
-        sizes = np.minimum(np.abs(epsilons), points[-1])
-        lines = np.interp(np.exp(sizes), np.exp(points), known) * (1 + 1e-12)
-        factors = np.exp(np.minimum(epsilons, 0.0))
-        mirrored: NDArray[np.float64] = (1 - factors + factors * lines) * (1 + 8 * ROUNDING)
-        return np.minimum(mirrored, 1.0)
-
-    def _epsilon(self, delta: float) -> float:
-        """The smallest ε for this δ, to one part in 10,000 only, because computing δ is slow."""
-        points, known = self._points
-        if known[0] <= delta:
-            return 0.0
-        if known[-1] > delta or not delta:
-            return math.inf
-        end = int(np.argmax(known <= delta))
-        (low, above), (high, below) = ((points[i], known[i]) for i in (end - 1, end))
-        # `sure` is where the line between the two points reaches δ. `near` is where ln δ would
-        # reach it if ln δ were linear in ε.
-        line = math.exp(low) + (above - delta) / (above - below) * (math.exp(high) - math.exp(low))
-        sure = min(math.log(line) * (1 + 1e-12) + 1e-15, float(high))
-        share = math.log(above / delta) / math.log(above / below)
-        for near in (float(low + share * (high - low)) * (1 + step) for step in (1e-5, 1e-4)):
-            if near < sure and self._delta(near) <= delta:
-                return near
-        return sure
-
-    @cached_property
-    def bends(self) -> NDArray[np.float64]:
-        points = self._points[0]
-        return np.concatenate([-points[:0:-1], points])
-
-    @cached_property
-    def _points(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """A list of ε, beginning at 0, and δ at each. ln δ falls by about 0.3 at each step."""
-        accounts = Accounts(self.noise)
-        points, known = [0.0], [accounts.delta(0.0)]
-        while known[-1] > _LEAST_DELTA and points[-1] < _LAST_EPSILON:
-            start = points[-1]
-            _, delta, slope = products_for(
-                accounts.usual, accounts.law, start, scale=known[-1], accuracy=_COARSE
-            )
-            for _ in range(8):
-                ahead = start + np.arange(_AT_ONCE + 1) * (0.3 / slope)
-                plan = plan_for(
-                    accounts.usual,
-                    accounts.law,
-                    start,
-                    scale=delta * math.exp(-0.35 * _AT_ONCE),
-                    slope=1.3 * slope,
-                    reach=float(ahead[-1]) - start,
-                    accuracy=_COARSE,
-                )
-                deltas = Products(plan, accounts.law).deltas(accounts.views, list(ahead))
-                falls = -np.diff(np.log(deltas))
-                # Where δ falls faster than expected, the points must be closer.
-                fine = int(np.argmax(np.append(falls, np.inf) > 0.6))
-                if fine:
-                    break
-                slope *= 2
-            fine = max(fine, 1)
-            known[-1] = min(known[-1], float(deltas[0]))
-            points += [float(point) for point in ahead[1 : fine + 1]]
-            known += [float(delta) for delta in deltas[1 : fine + 1]]
-            if fine == _AT_ONCE and float(falls.sum()) < 1e-3:
-                break  # the rest of δ comes from infinite losses
-        return np.array(points), np.minimum.accumulate(known)
