@@ -9,6 +9,9 @@ probability by a factor of at most e^{ε/2}, so the ratio is at most e^ε. Outco
 Z_j = 0 have no partner, and δ(ε) is their probability. The loss of every other outcome is ε, 0 or
 −ε. Since the total stays the same, all pairs of buckets and all datasets have the same curve.
 
+A person may also move in several histograms at once. If the total is not fixed, their noise is
+independent, and so are the losses of k moves. Each move then has the losses ε/k, 0 or −ε/k.
+
 With u and v for Z_i − T/2 and Z_j − T/2, P(u, v) = w(u)·w(v)·S_{d−2}(−u−v)/S_d(0), where S_k is the
 k-fold convolution of w. All convolutions are direct sums of positive terms, so small probabilities
 are as accurate as large ones.
@@ -85,6 +88,13 @@ class BucketNoise:
         ends = 2 * self.one.mass[-1]
         both = self._row(self.most)[0]
         return min(1.0, float(ends - both) * (1 + 4 * self.slack))
+
+    def unpaired_in(self, moves: int) -> float:
+        """The probability that one of several independent moves has no partner, rounded up."""
+        if moves == 1:
+            return self.unpaired
+        paired = moves * math.log1p(-min(self.unpaired, 1 - ROUNDING))
+        return min(1.0, -math.expm1(paired) * (1 + 8 * moves * ROUNDING) + ROUNDING**2)
 
     @cached_property
     def losses(self) -> tuple[float, float, float, float]:
@@ -163,19 +173,22 @@ def _folded(mass: NDArray[np.float64], times: int) -> NDArray[np.float64]:
 
 @lru_cache(maxsize=512)
 def least_bucket_noise(
-    rate: Fraction, buckets: int, delta: float, *, fixed_total: bool
+    rate: Fraction, buckets: int, delta: float, *, fixed_total: bool, moves: int = 1
 ) -> BucketNoise | None:
-    """The noise with the least T whose δ is within the budget. None if T would be too large."""
+    """The noise with the least T whose δ is within the budget. None if T would be too large.
+
+    A person makes `moves` moves. There must be only one if the total is fixed.
+    """
 
     def noise(half: int) -> BucketNoise:
         return BucketNoise(TruncatedGeometric(rate, 2 * half), buckets, fixed_total)
 
     def delta_at(half: int) -> float:
-        return noise(half).unpaired if noise(half).bucket.falls else 1.0
+        return noise(half).unpaired_in(moves) if noise(half).bucket.falls else 1.0
 
-    # Independent buckets have δ = 1 − (1−p_0)². A fixed total makes the ends less likely, but
-    # never below (p_0)².
-    longest = least_most(rate, 1, -math.expm1(math.log1p(-delta) / 2) * (1 - 2.0**-40))
+    # Independent buckets have δ = 1 − (1−p_0)^{2·moves}. A fixed total makes the ends less likely,
+    # but never below (p_0)².
+    longest = least_most(rate, 1, -math.expm1(math.log1p(-delta) / (2 * moves)) * (1 - 2.0**-40))
     if longest is None or (fixed_total and buckets * longest > MOST_TOGETHER):
         return None
     start = max(1, longest // 4 - 2) if fixed_total else max(1, longest // 2 - 1)
@@ -186,29 +199,41 @@ def least_bucket_noise(
 
 @dataclass(frozen=True, eq=False)
 class BucketCurve(PrivacyCurve):
-    """The privacy curve of a histogram with this noise: losses are ∞, ε, 0 or −ε."""
+    """The privacy curve of a person who moves in one histogram with this noise, or in several.
+
+    The losses of one move are ∞, e, 0 or −e with e = 2·rate.
+    """
 
     noise: BucketNoise
+    moves: int = 1
 
     @property
     def _most(self) -> float:
-        """The largest finite loss ε. Twice the rate is exact."""
-        return 2 * float(self.noise.bucket.rate)
+        """The largest finite loss."""
+        return float(2 * self.noise.bucket.rate * self.moves)
+
+    @cached_property
+    def _finite(self) -> NDArray[np.float64]:
+        """The probabilities of the losses −moves·e, …, moves·e, rounded up."""
+        _, most, none, least = self.noise.losses
+        masses = np.ones(1)
+        for _ in range(self.moves):
+            masses = np.convolve(masses, [least, none, most])
+        return masses * (1 + 4 * self.moves * ROUNDING)
 
     def _delta(self, epsilon: float) -> float:
         return float(self._deltas(np.array([epsilon]))[0])
 
     def _deltas(self, epsilons: NDArray[np.float64]) -> NDArray[np.float64]:
-        infinite, most, none, least = self.noise.losses
-        total = np.full(len(epsilons), infinite)
-        for loss, chance in ((self._most, most), (0.0, none), (-self._most, least)):
-            total += chance * -np.expm1(np.minimum(epsilons - loss, 0.0))
-        # Rounded weights never have a loss above ε. Below ε, losses are off by their rounding.
-        off = 2 * self.noise.rounding + 8 * ROUNDING
+        infinite = self.noise.unpaired_in(self.moves)
+        excess = -np.expm1(np.minimum(epsilons[:, None] - self.bends, 0.0))
+        total = infinite + excess @ self._finite
+        # Rounded weights never have a loss above e. Below e, losses are off by their rounding.
+        off = self.moves * (2 * self.noise.rounding + 8 * ROUNDING)
         total = np.where(epsilons < self._most, total * (1 + 8 * ROUNDING) + off, infinite)
         capped: NDArray[np.float64] = np.minimum(total, 1.0)
         return capped
 
     @property
     def bends(self) -> NDArray[np.float64]:
-        return np.array([-self._most, 0.0, self._most])
+        return np.arange(-self.moves, self.moves + 1, dtype=np.float64) * (self._most / self.moves)

@@ -48,6 +48,7 @@ _CLASSES = {
     "shuffle.split_and_mix_histogram:SplitAndMixHistogram",
     "shuffle.correlated-histogram": "shuffle.correlated_histogram:CorrelatedHistogram",
     "shuffle.fake-users": "shuffle.fake_users:FakeUsers",
+    "shuffle.tree": "shuffle.tree:ShuffledTree",
     "shuffle.zero-exact-histogram": "shuffle.zero_exact_histogram:ZeroExactHistogram",
     "shuffle.sample-threshold": "shuffle.sample_threshold:SampleThreshold",
     "shuffle.hashed-histogram": "shuffle.hashed_histogram:HashedHistogram",

@@ -11,15 +11,16 @@ Fit         From the cells up: z_v is the best estimate of c_v from o_v and the 
             Miklau, Suciu 2010), for levels and fan-outs that may differ.
 Error       A linear query has a weight w for each cell. w̄_v is the mean weight of the cells below
             v. The answer has the variance Σ_l τ_l² Σ_v (w̄_v − w̄_p)² over the nodes v of level l
-            with their parents p. It is Σ_v b_v·(noise of v), in which b_v = g_v·τ_l²/σ_l² and
-            g_v = (w̄_v − w̄_p) + g_p·τ_{l−1}²/(B_l·τ_l²), with g = 0 at the root.
+            with their parents p. It is Σ_v b_v·(noise of v), in which
+            b_v = (w̄_v − w̄_p)·τ_l²/σ_l² + b_p·σ_{l−1}²/(B_l·σ_l²), with b = 0 at the root.
 """
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import accumulate, pairwise
 from operator import mul
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -74,6 +75,22 @@ class Tree:
     def node_counts(self, cells: NDArray[np.int64]) -> NDArray[np.int64]:
         """The counts of all nodes, from the counts of the cells."""
         return np.concatenate([cells.reshape(size, -1).sum(axis=1) for size in self.sizes])
+
+
+class Cut(NamedTuple):
+    """One level of a tree, seen from several edges. Each edge cuts one node of the level.
+
+    The siblings of this node have the coefficient `b_below` below the edge and `b_above` above it.
+    """
+
+    level: int
+    width: int  # the number of cells of a node
+    start: NDArray[np.integer]  # the first cell of the node that is cut
+    below: NDArray[np.integer]  # the number of siblings below the edge
+    above: NDArray[np.integer]
+    b_below: NDArray[np.float64]
+    b_cut: NDArray[np.float64]
+    b_above: NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -131,13 +148,71 @@ class TreeFit:
 
     def coefficients(self, weights: NDArray[np.float64]) -> NDArray[np.float64]:
         """The coefficient b_v of each node's noise in the answer to a linear query."""
-        g, out = np.zeros(1), []
-        above: tuple[float, ...] = (0.0, *self.fitted_variances[:-1])
+        b, out = np.zeros(1), []
         for level, difference in enumerate(self._differences(weights)):
-            fanout, tau = self.tree.fanouts[level], self.fitted_variances[level]
-            g = difference + np.repeat(g, fanout) * above[level] / (fanout * tau)
-            out.append(g * tau / self.variances[level])
+            handed_down = np.repeat(b, self.tree.fanouts[level]) * self.handed_down[level]
+            b = difference * self._own_share(level) + handed_down
+            out.append(b)
         return np.concatenate(out)
+
+    @cached_property
+    def handed_down(self) -> tuple[float, ...]:
+        """For each level, the factor σ_{l−1}²/(B_l·σ_l²). A node without a weight of its own has
+        the coefficient of its parent, times this.
+        """
+        above = (0.0, *self.variances[:-1])
+        rows = zip(above, self.tree.fanouts, self.variances, strict=True)
+        return tuple(before / (fanout * variance) for before, fanout, variance in rows)
+
+    def _own_share(self, level: int) -> float:
+        """τ_l²/σ_l²"""
+        return self.fitted_variances[level] / self.variances[level]
+
+    def cuts(self, edges: NDArray[np.integer]) -> Iterator["Cut"]:
+        """For each level, the coefficients b for the number of people in cells 0, …, t − 1.
+
+        An edge t cuts one node of each level, or is its first cell. Of the nodes of a level, only
+        the children of the node that is cut above have weights that differ from their parent's.
+        """
+        b = np.zeros(len(edges))
+        for level, (fanout, size) in enumerate(
+            zip(self.tree.fanouts, self.tree.sizes, strict=True)
+        ):
+            width = self.tree.cells // size
+            start = edges - edges % width
+            below, part = (edges % (fanout * width)) // width, (edges - start) / width
+            mean, share = (below + part) / fanout, self._own_share(level)
+            handed_down = b * self.handed_down[level]
+            b = (part - mean) * share + handed_down
+            yield Cut(
+                level=level,
+                width=width,
+                start=start,
+                below=below,
+                above=fanout - 1 - below,
+                b_below=(1 - mean) * share + handed_down,
+                b_cut=b,
+                b_above=-mean * share + handed_down,
+            )
+
+    def extreme_coefficients(
+        self, edges: NDArray[np.integer]
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """The smallest and the largest coefficient of all nodes, for each edge.
+
+        The noise of all levels must have the same variance.
+        """
+        least, most = np.full(len(edges), np.inf), np.full(len(edges), -np.inf)
+        for cut in self.cuts(edges):
+            # The nodes below these have smaller coefficients of the same sign.
+            for b, exists in (
+                (cut.b_below, cut.below > 0),
+                (cut.b_cut, cut.below >= 0),
+                (cut.b_above, cut.above > 0),
+            ):
+                least = np.where(exists, np.minimum(least, b), least)
+                most = np.where(exists, np.maximum(most, b), most)
+        return least, most
 
     def _differences(self, weights: NDArray[np.float64]) -> list[NDArray[np.float64]]:
         """For each level, the mean weight below each node minus that below its parent."""
@@ -178,6 +253,11 @@ def checked_fanouts(text: str, cells: int) -> tuple[int, ...]:
             f"`fanouts` must be whole numbers of at least 2 such as 16,8,8, whose product is "
             f"between {cells} and {4 * cells}, got {checks.shown(text)}"
         )
+    if math.prod(fanouts[1:]) >= cells:
+        raise InvalidParameter(
+            f"`fanouts` must divide {cells} cells among two nodes of the first level or more, "
+            f"got {checks.shown(text)}, which puts all into one"
+        )
     return fanouts
 
 
@@ -192,7 +272,7 @@ def _near_equal(cells: int, levels: int) -> tuple[int, ...]:
 
 def _root(number: int, degree: int) -> int:
     """The least whole number whose power of this degree is at least `number`."""
-    root = round(number ** (1 / degree))
+    root: int = round(number ** (1 / degree))
     while root**degree < number:
         root += 1
     while root > 1 and (root - 1) ** degree >= number:

@@ -30,6 +30,10 @@ class TreeEstimator(Estimator):
     def tree(self) -> Tree:
         return self.noise.fit.tree
 
+    def noise_of(self, users: int) -> TreeNoise:
+        """The noise of a crowd of this size. By default it is the same for all crowds."""
+        return self.noise
+
     @abstractmethod
     def noisy_counts(self, tally: Tally, source: Source | None) -> NDArray[np.float64]:
         """The unbiased counts of all nodes, with noise."""
@@ -46,4 +50,4 @@ class TreeEstimator(Estimator):
         return float(np.sqrt(np.mean(errors**2)))
 
     def error_law(self, users: int, unbiased: Answer) -> TreeError:
-        return TreeError(self.noise, users, self.task.cells)
+        return TreeError(self.noise_of(users), users, self.task.cells)
