@@ -33,6 +33,8 @@ SMALL_TASKS: list[hc.Task] = [
     hc.Sum(-1, 1, whole=True),
     hc.Mean(-0.5, 1),
     hc.Density(-0.5, 1, points=6),
+    # The numbers 0, 1 and 2 lie in its three cells.
+    hc.Distribution(0, 2.4, 3),
 ]
 # Crowds that are small enough to enumerate every view. Quick tests try the first feasible ones: one
 # in which everybody is honest, and one in which not everybody is.
@@ -66,6 +68,9 @@ SMALL_OPTIONS: dict[str, list[dict[str, Any]]] = {
     "local.density-histogram": [{"bins": 2}],
     "local.density-series": [{"terms": 3}, {"terms": 1}],
     "shuffle.density-histogram": [{"bins": 2}],
+    "central.tree": [{"fanouts": "3"}, {"fanouts": "2,2"}],
+    "local.tree": [{"fanouts": "3"}, {"fanouts": "2,2"}],
+    "shuffle.tree": [{"fanouts": "3"}, {"fanouts": "2,2"}],
     "shuffle.noisy-shuffler": [
         {"bins": 2, "levels": 2},
         {"bins": 2, "levels": 2, "shufflers": 2},

@@ -70,6 +70,8 @@ def answer(protocol: hc.Protocol, messages: np.ndarray, users: int) -> np.ndarra
     if isinstance(task, hc.Density):
         series = type(estimator).__name__ == "SeriesEstimator"
         return users * (value - series / float(task.span))
+    if isinstance(task, hc.Distribution):
+        return users * value
     return value
 
 
@@ -77,7 +79,7 @@ def added(protocol: hc.Protocol, others: np.ndarray, users: int, bundle: np.ndar
     """What a bundle adds to the answer of others, for the crowd of the protocol."""
     together = np.concatenate([others, bundle])
     more: np.ndarray = answer(protocol, together, users + 1) - answer(protocol, others, users)
-    average = isinstance(protocol.task, hc.Mean | hc.Density)
+    average = isinstance(protocol.task, hc.Mean | hc.Density | hc.Distribution)
     return more / protocol.crowd.users if average else more
 
 

@@ -50,7 +50,7 @@ def tally_law(protocol: hc.Protocol, holding: tuple[int, ...]) -> dict[tuple[int
     if protocol.trust is hc.Trust.LOCAL:
         every, weight = enumeration.outcomes(enumeration.tally_view(protocol, holding))
         return dict(zip(map(tuple, every.tolist()), weight.tolist(), strict=True))
-    kinds = enumeration.kinds(enumeration.laws_of(protocol))
+    kinds = enumeration.seen_kinds(protocol, sum(holding))
     alone = np.array([protocol.estimator.count(payload_of(protocol, [kind])) for kind in kinds])
     seen, chances = enumeration.outcomes(enumeration.crowd_view(protocol, holding))
     every_tally = seen @ alone

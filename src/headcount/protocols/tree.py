@@ -214,6 +214,67 @@ class TreeFit:
                 most = np.where(exists, np.maximum(most, b), most)
         return least, most
 
+    def positive_sums(self, edges: NDArray[np.integer]) -> NDArray[np.float64]:
+        """The largest sum of a level's positive coefficients, for each edge.
+
+        On every level, the negative coefficients add up to minus this sum.
+        """
+        largest, others = np.zeros(len(edges)), np.zeros(len(edges))
+        for cut in self.cuts(edges):
+            # What siblings of earlier levels hand down to all of their children together.
+            others = others * self.handed_down[cut.level] * self.tree.fanouts[cut.level]
+            others = others + cut.below * np.maximum(cut.b_below, 0.0)
+            others = others + cut.above * np.maximum(cut.b_above, 0.0)
+            largest = np.maximum(largest, others + np.maximum(cut.b_cut, 0.0))
+        return largest
+
+    def mean_squares(
+        self, edges: NDArray[np.integer], below: NDArray[np.float64]
+    ) -> NDArray[np.float64]:
+        """The mean over people of Σ_l b² of their own nodes, for each edge.
+
+        `below` is the share of people below each of the N + 1 edges of cells.
+        """
+        out = np.zeros(len(edges))
+        for cut in self.cuts(edges):
+            stop = cut.start + cut.width
+            first = cut.start - cut.below * cut.width
+            last = stop + cut.above * cut.width
+            apart = (below[cut.start] - below[first]) * cut.b_below**2
+            apart = apart + (below[last] - below[stop]) * cut.b_above**2
+            out += apart * self._squares[cut.level]
+            out += (below[stop] - below[cut.start]) * cut.b_cut**2
+        return out
+
+    def squares(
+        self, edges: NDArray[np.integer], cells: int
+    ) -> Iterator[tuple[NDArray[np.integer], NDArray[np.float64]]]:
+        """Σ_l b² of the own nodes of one person, for each edge and all places of the person.
+
+        Each item has a cell for each edge, and the sum for a person in this cell. All cells below
+        `cells` have the sum of a cell in one of the items on the same side of the edge. An item
+        may have a cell that is not below `cells`, or below 0.
+        """
+        path = np.zeros(len(edges))
+        for cut in self.cuts(edges):
+            share = self._squares[cut.level]
+            below = np.where(cut.below > 0, cut.start - cut.width, -1)
+            yield below, path + cut.b_below**2 * share
+            above = np.where(cut.above > 0, cut.start + cut.width, cells)
+            yield above, path + cut.b_above**2 * share
+            path = path + cut.b_cut**2
+        yield edges, path
+
+    @cached_property
+    def _squares(self) -> tuple[float, ...]:
+        """For each level, Σ b² of a node and one node below it on each level, if b = 1 there and
+        these nodes have no weights of their own.
+        """
+        sums = [1.0]
+        for factor in self.handed_down[:0:-1]:
+            sums.append(1 + factor**2 * sums[-1])
+        return tuple(sums[::-1])
+
     def _differences(self, weights: NDArray[np.float64]) -> list[NDArray[np.float64]]:
         """For each level, the mean weight below each node minus that below its parent."""
         means = [weights.reshape(size, -1).mean(axis=1) for size in (1, *self.tree.sizes)]
@@ -223,21 +284,33 @@ class TreeFit:
         ]
 
 
+def shapes(cells: int) -> Iterator[tuple[int, ...]]:
+    """The fan-outs that are worth a try, for all numbers of levels.
+
+    Fan-outs of a level differ as little as the number of cells allows. The tree may have more cells
+    than are needed.
+    """
+    for levels in range(1, cells.bit_length()):
+        yield from {_near_equal(cells, levels), _powers_of_two(cells, levels)}
+
+
+def some_edges(cells: int) -> NDArray[np.int64]:
+    """The edges over which errors are averaged, to choose the best fan-outs."""
+    return np.unique(np.linspace(1, cells - 1, min(cells - 1, _SOME_EDGES)).astype(np.int64))
+
+
 def best_fanouts(cells: int, variance: Callable[[int], float | None]) -> tuple[int, ...]:
     """The fan-outs with the smallest mean squared error of the number of people below an edge.
 
     `variance` gives the variance of the noise for a number of levels, or None if that number is not
-    possible. Fan-outs of a level differ as little as the number of cells allows. The tree may have
-    more cells than are needed.
+    possible.
     """
-    edges = np.unique(np.linspace(1, cells - 1, min(cells - 1, _SOME_EDGES)).astype(np.int64))
+    edges = some_edges(cells)
     found: list[tuple[float, tuple[int, ...]]] = []
-    for levels in range(1, cells.bit_length()):
-        noise = variance(levels)
-        if noise is None:
-            continue
-        for fanouts in {_near_equal(cells, levels), _powers_of_two(cells, levels)}:
-            fit = TreeFit(Tree(fanouts), (noise,) * levels)
+    for fanouts in shapes(cells):
+        noise = variance(len(fanouts))
+        if noise is not None:
+            fit = TreeFit(Tree(fanouts), (noise,) * len(fanouts))
             found.append((float(fit.variances_below(edges).mean()), fanouts))
     return min(found)[1]
 

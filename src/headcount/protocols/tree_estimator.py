@@ -1,4 +1,4 @@
-"""The analyzer of noisy trees. It is shared by all protocols that release a tree."""
+"""The analyzers of noisy trees. They are shared by all protocols that release a tree."""
 
 from abc import abstractmethod
 from dataclasses import dataclass
@@ -12,35 +12,49 @@ from headcount.core.source import Source
 from headcount.core.tally import Tally
 from headcount.core.task import Holding
 from headcount.core.tasks.distribution import Distribution
-from headcount.protocols.tree import Tree
+from headcount.protocols.tree import Tree, TreeFit
 from headcount.protocols.tree_error import TreeError, TreeNoise
 
 
 @dataclass(frozen=True)
-class TreeEstimator(Estimator):
+class FittedTree(Estimator):
     """Fits a tree to noisy counts, and answers with the share of people below each edge.
 
     The tree may have more cells than the task. Nobody is in the additional ones, which are last.
     """
 
     task: Distribution
-    noise: TreeNoise
+
+    @property
+    @abstractmethod
+    def fit(self) -> TreeFit: ...
 
     @property
     def tree(self) -> Tree:
-        return self.noise.fit.tree
-
-    def noise_of(self, users: int) -> TreeNoise:
-        """The noise of a crowd of this size. By default it is the same for all crowds."""
-        return self.noise
+        return self.fit.tree
 
     @abstractmethod
     def noisy_counts(self, tally: Tally, source: Source | None) -> NDArray[np.float64]:
         """The unbiased counts of all nodes, with noise."""
 
     def unbiased(self, tally: Tally, source: Source | None = None) -> Answer:
-        cells = self.noise.fit.cells(self.noisy_counts(tally, source), tally.users)
+        cells = self.fit.cells(self.noisy_counts(tally, source), tally.users)
         return np.cumsum(cells)[: self.task.cells - 1] / tally.users
+
+
+@dataclass(frozen=True)
+class TreeEstimator(FittedTree):
+    """The analyzer of a tree whose nodes have independent noise, whatever people hold."""
+
+    noise: TreeNoise
+
+    @property
+    def fit(self) -> TreeFit:
+        return self.noise.fit
+
+    def noise_of(self, users: int) -> TreeNoise:
+        """The noise of a crowd of this size. By default it is the same for all crowds."""
+        return self.noise
 
     def standard_error(self, users: int, held: Holding | None) -> float:
         return float(np.max(self.error_law(users, None).standard_error))

@@ -154,14 +154,14 @@ class CountedTree(TreeEstimator):
 
     def shifts(self, users: int, alphabet: Alphabet) -> Shifts:
         # One more person adds 1 to the known total, and shares of noise to what is subtracted.
-        fit, noise = self.noise.fit, float(self.noise_per_person)
+        fit, noise = self.fit, float(self.noise_per_person)
         person = fit.cells(np.full(self.tree.nodes, -noise), 1.0)
         least, most = fit.extreme_coefficients(np.arange(1, self.task.cells))
         return Shifts(
             most=most,
             least=least,
             person=np.cumsum(person)[: self.task.cells - 1],
-            everywhere=self.tree.levels == 1,
+            everywhere=self.tree.levels == 1 and self.task.cells > 2,
         ).scaled(1 / users)
 
 
