@@ -32,6 +32,7 @@ SLOW_RUNS = {
 NOTHING_ALONE = {
     "central.geometric",
     "central.laplace",
+    "central.tree",
     "shuffle.correlated",
     "shuffle.correlated-histogram",
     "shuffle.correlated-sum",
@@ -41,6 +42,7 @@ NOTHING_ALONE = {
     "shuffle.noisy-shuffler",
     "shuffle.sample-threshold",
     "shuffle.split-and-mix",
+    "shuffle.tree",
     "shuffle.zero-exact",
     "shuffle.zero-exact-histogram",
 }
