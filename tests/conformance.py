@@ -33,6 +33,9 @@ SMALL_TASKS: list[hc.Task] = [
     hc.Sum(-1, 1, whole=True),
     hc.Mean(-0.5, 1),
     hc.Density(-0.5, 1, points=6),
+    hc.Distribution(0, 2.4, cells=3),
+    hc.Quantiles(0, 2.4, at=(0.25, 0.5), cells=3),
+    hc.Median(0, 2.4, cells=3),
 ]
 # Crowds that are small enough to enumerate every view. Quick tests try the first feasible ones: one
 # in which everybody is honest, and one in which not everybody is.
@@ -56,6 +59,7 @@ LARGE: list[Setting] = [
 ]
 # Options that are not a choice of a word, for enumerated crowds and for large ones.
 SMALL_OPTIONS: dict[str, list[dict[str, Any]]] = {
+    "central.tree": [{"fanouts": "3"}, {"fanouts": "2,2"}],
     "shuffle.correlated": [{"error_ratio": 2.0}, {"max_slots": 6}],
     "shuffle.unary-sum": [{"bits": 2}],
     "shuffle.fixed-point-sum": [{"levels": 2}],

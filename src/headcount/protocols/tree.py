@@ -20,6 +20,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import accumulate, pairwise
 from operator import mul
+from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,6 +29,8 @@ from headcount.core import checks
 from headcount.core.cached import cached_property
 from headcount.core.errors import InvalidParameter
 
+# For each level, coefficients of the noise and how many nodes have each: a row for each query.
+Terms: TypeAlias = list[tuple[NDArray[np.float64], NDArray[np.float64]]]
 _SOME_EDGES = 4096  # the error is averaged over at most this many edges
 
 
@@ -127,6 +130,39 @@ class TreeFit:
             below, rest = np.divmod(edges % (fanout * width), width)
             part = rest / width
             out += tau * (below + part**2 - (below + part) ** 2 / fanout)
+        return out
+
+    def coefficients_below(self, edges: NDArray[np.integer]) -> "Terms":
+        """The coefficients b_v in the number of people in cells 0, …, t − 1, for each edge t.
+
+        An edge cuts one node of each level. Nodes below that edge and nodes above it have few
+        different coefficients. For each level there are two arrays, with a row for each edge: the
+        coefficients, and the number of nodes that have each.
+        """
+        count = len(edges)
+        # Nodes that are not cut: g, and their number. The cut node: g, and its mean weight.
+        g, nodes = np.zeros((count, 0)), np.zeros((count, 0))
+        g_cut, mean = np.zeros(count), edges / self.tree.cells
+        above: tuple[float, ...] = (0.0, *self.fitted_variances[:-1])
+        out = []
+        for level, (fanout, size) in enumerate(
+            zip(self.tree.fanouts, self.tree.sizes, strict=True)
+        ):
+            tau, width = self.fitted_variances[level], self.tree.cells // size
+            passed = above[level] / (fanout * tau)
+            below, rest = np.divmod(edges % (fanout * width), width)
+            part = rest / width
+            inherited = g_cut * passed
+            g = np.column_stack([g * passed, inherited + 1 - mean, inherited - mean])
+            nodes = np.column_stack([nodes * fanout, below, fanout - 1 - below])
+            g_cut, mean = inherited + part - mean, part
+            share = tau / self.variances[level]
+            out.append(
+                (
+                    share * np.column_stack([g, g_cut]),
+                    np.column_stack([nodes, np.ones(count)]),
+                )
+            )
         return out
 
     def coefficients(self, weights: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -1,6 +1,6 @@
 """The distribution of people's numbers."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -96,11 +96,24 @@ class Distribution(Bounded):
         return self.edges[1:-1]
 
     def below(self, held: Holding) -> NDArray[np.float64]:
-        """The share of people below each edge, from the low end to the high end."""
-        return np.concatenate([[0.0], np.cumsum(held.counts) / held.users])
+        """The share of people below each edge between two cells."""
+        shares: NDArray[np.float64] = np.cumsum(held.counts)[:-1] / held.users
+        return shares
 
     def answer(self, held: Holding) -> Answer:
-        return self.below(held)[1:-1]
+        return self.below(held)
+
+    @property
+    def reading(self) -> tuple[str, Callable[[Answer], Answer]] | None:
+        """What is read from the shares below all edges: its name, and the function that reads it.
+        None if these shares are the answer.
+        """
+        return None
+
+    def errors(self, answer: Answer, held: Holding) -> NDArray[np.float64]:
+        """The errors of an answer, as shares of the people, if it is known what they hold."""
+        missed: NDArray[np.float64] = np.asarray(answer) - self.below(held)
+        return missed
 
     def answer_range(self, users: int) -> tuple[float, float]:
         return 0.0, 1.0
