@@ -1,7 +1,8 @@
 """Headcount: count a crowd without looking at anyone.
 
 Counts, sums, means, histograms, densities, distributions and quantiles with differential privacy,
-in the central, local and shuffle trust models. Start with `plan(...)`, `protocol(...)` and `run(...)`.
+in the central, local and shuffle trust models. Start with `plan(...)`, `protocol(...)` and
+`run(...)`.
 """
 
 from importlib import import_module

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol, TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from headcount.core import checks
 from headcount.core.errors import InvalidParameter
@@ -51,7 +51,7 @@ class Curve:
     below: NDArray[np.float64]
 
     @classmethod
-    def of(cls, edges: Sequence[float], inner: NDArray[np.float64]) -> "Curve":
+    def of(cls, edges: ArrayLike, inner: NDArray[np.float64]) -> "Curve":
         """The curve with these shares at the edges between two cells."""
         return cls(np.asarray(edges, dtype=np.float64), np.concatenate([[0.0], inner, [1.0]]))
 
@@ -119,7 +119,8 @@ class DistributionEstimate(Estimate):
             self._range_ends(inner[0], inner[1] - 1, confidence, sampling)[0],
             self._range_ends(outer[0] - 1, outer[1], confidence, sampling)[1],
         )
-        return Interval(*np.clip(ends, 0.0, 1.0).tolist(), confidence)
+        least, most = np.clip(ends, 0.0, 1.0).tolist()
+        return Interval(least, most, confidence)
 
     def quantile(self, share: float) -> float:
         """The number below which this share of the people is. 0.5 gives the median."""
@@ -191,7 +192,8 @@ class DistributionEstimate(Estimate):
     @property
     def _law(self) -> DistributionError:
         law: Any = self.error_law
-        return law
+        stated: DistributionError = law
+        return stated
 
     @property
     def _sampled(self) -> bool:

@@ -65,9 +65,7 @@ class QuantilesEstimate(DistributionEstimate):
         self, confidence: float = 0.95, *, sampling: bool = False, simultaneous: bool = False
     ) -> dict[str, Any]:
         """The estimate for JSON, without the shares from which the quantiles are read."""
-        whole = Estimate.to_dict(
-            self, confidence, sampling=sampling, simultaneous=simultaneous
-        )
+        whole = Estimate.to_dict(self, confidence, sampling=sampling, simultaneous=simultaneous)
         return {key: one for key, one in whole.items() if key not in ("edges", "unbiased_value")}
 
     @property

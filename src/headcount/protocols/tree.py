@@ -228,7 +228,7 @@ def _near_equal(cells: int, levels: int) -> tuple[int, ...]:
 
 def _root(number: int, degree: int) -> int:
     """The least whole number whose power of this degree is at least `number`."""
-    root = round(number ** (1 / degree))
+    root = round(math.pow(number, 1 / degree))
     while root**degree < number:
         root += 1
     while root > 1 and (root - 1) ** degree >= number:

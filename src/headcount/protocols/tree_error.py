@@ -91,10 +91,11 @@ class PoissonNoise:
 
     def log_transform(self, frequencies: NDArray[np.float64]) -> NDArray[np.complex128]:
         turned = 1j * frequencies
-        return self.mean * (np.expm1(turned) - turned)
+        found: NDArray[np.complex128] = self.mean * (np.expm1(turned) - turned)
+        return found
 
     def draw(self, generator: np.random.Generator, count: int) -> NDArray[np.float64]:
-        return generator.poisson(self.mean, count) - self.mean
+        return generator.poisson(self.mean, count).astype(np.float64) - self.mean
 
 
 @dataclass(frozen=True)
@@ -216,7 +217,7 @@ class _Laws:
 def _frequencies() -> NDArray[np.float64]:
     """Frequencies in 1/scale. They are multiples of π/_REACH, since the law lies within _REACH."""
     number = math.ceil(_HIGHEST / _SMOOTHING / (math.pi / _REACH))
-    return np.arange(1, number + 1) * math.pi / _REACH
+    return np.arange(1, number + 1, dtype=np.float64) * (math.pi / _REACH)
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from headcount.core import checks
 from headcount.core.distribution import QUARTILES, Curve
 from headcount.core.errors import InvalidParameter
-from headcount.core.estimate import Answer
+from headcount.core.estimate import Answer, Estimate
 from headcount.core.quantiles import MEDIAN, QuantilesEstimate
 from headcount.core.table import short
 from headcount.core.task import Holding
@@ -32,8 +32,7 @@ class Quantiles(Distribution):
     at: tuple[float, ...]
 
     name = "quantiles"
-    estimate_class = QuantilesEstimate
-    postprocessing = ()
+    postprocessing: ClassVar[tuple[str, ...]] = ()
     margin_note = "Margins of quantiles are those of the share of people below a fixed number."
     ranking_note = (
         "Candidates are ordered by the root mean squared error of the share of people below a "
@@ -64,6 +63,9 @@ class Quantiles(Distribution):
         shown = ", ".join(short(100 * share) for share in self.at)
         return f"{super().__str__()}, at {shown} %"
 
+    def estimate(self, **parts: Any) -> Estimate:
+        return QuantilesEstimate(**parts, edges=self.edges)
+
     @property
     def buckets(self) -> Sequence[float] | None:
         """The shares of people below the quantiles."""
@@ -82,7 +84,9 @@ class Quantiles(Distribution):
     def errors(self, answer: Answer, held: Holding) -> NDArray[np.float64]:
         """The share of people below each answer, minus the share that was asked for."""
         curve = Curve.of(self.edges, self.below(held))
-        return np.array([curve.share(x) for x in np.atleast_1d(answer)]) - np.array(self.at)
+        shares = np.interp(np.atleast_1d(answer), curve.edges, curve.below)
+        missed: NDArray[np.float64] = shares - np.array(self.at)
+        return missed
 
 
 @dataclass(frozen=True, init=False)

@@ -129,9 +129,7 @@ class EdgeChooser(Estimator):
 
     def _scores(self, tally: Tally, share: Fraction) -> list[Fraction]:
         """s_t for each edge between two cells."""
-        return [
-            abs(people - share * tally.users) for people in self._below(tally.counts).tolist()
-        ]
+        return [abs(people - share * tally.users) for people in self._below(tally.counts).tolist()]
 
     def shifts(self, users: int, alphabet: Alphabet) -> Shifts:
         # A person in the first cell is below all edges.
