@@ -138,7 +138,7 @@ def test_a_column_is_cleaned_for_a_new_task() -> None:
         ([3, 0.5, 6], {}, "every value must be a whole number, got 0.5 from person 2"),
         (["x", "y"], {}, "must hold numbers or true/false, got text like 'x'"),
         ([3], {"missing": 0.5}, "`missing` must be error, drop, or a whole number, got 0.5"),
-        ([3], {"outside": "clamp"}, "clamp must come with a sum, mean or density or with bins"),
+        ([3], {"outside": "clamp"}, "clamp must come with numbers within bounds or with bins"),
         ([3], {"outside": "other"}, "other must come with a histogram that is not open, got a mul"),
     ]
     for values, settings, said in wrong:

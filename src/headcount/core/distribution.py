@@ -15,10 +15,11 @@ from headcount.core import checks
 from headcount.core.errors import InvalidParameter
 from headcount.core.estimate import Answer, Estimate, Interval
 from headcount.core.postprocessing import monotone
-from headcount.core.table import short
+from headcount.core.table import Table, number, short
 
 Margins: TypeAlias = tuple[NDArray[np.float64], NDArray[np.float64]]
 QUARTILES = (0.25, 0.5, 0.75)
+_SHARES = 9  # a table shows at most this many shares
 
 
 class DistributionError(Protocol):
@@ -94,8 +95,8 @@ class DistributionEstimate(Estimate):
         self, x: float, confidence: float = 0.95, *, sampling: bool = False
     ) -> Interval:
         """An interval for the share of people below x: see `share_interval`."""
-        number = self._number("x", x)
-        return self.share_interval(self._edges[0], number, confidence, sampling=sampling)
+        high = self._number("x", x)
+        return self.share_interval(self._edges[0], high, confidence, sampling=sampling)
 
     def share(self, low: float, high: float) -> float:
         """The share of people from `low` up to, but without, `high`."""
@@ -168,6 +169,28 @@ class DistributionEstimate(Estimate):
         likely = np.clip(self.unbiased_value, 0.0, 1.0)
         return np.sqrt(likely * (1 - likely) / self.users)
 
+    def table(
+        self, confidence: float = 0.95, *, sampling: bool = False, simultaneous: bool = False
+    ) -> Table:
+        """The quartiles and the share of people below some edges, with their intervals."""
+        edges, whose = self._edges, " of the population" * sampling
+        band = self.interval(confidence, sampling=sampling, simultaneous=simultaneous)
+        rows = self._quantile_rows(QUARTILES, confidence, sampling=sampling)
+        error = float(np.max(self._law.standard_error))
+        step = -(-len(self.value) // _SHARES)
+        for at in range(step - 1, len(self.value), step):
+            ends = f"{number(band.low[at], error)} to {number(band.high[at], error)}"
+            place = number(float(edges[at + 1]), float(edges[1] - edges[0]))
+            rows.append((f"share below {place}", number(float(self.value[at]), error), ends))
+        left = len(self.value) - (len(rows) - len(QUARTILES))
+        kept = ", all shares at once" * simultaneous
+        more = f"… and {left:,} more shares: see --json, or `value`, `share` and `quantile`"
+        return Table(
+            ("reading", "estimate", f"{100 * confidence:.10g} % interval{whose}{kept}"),
+            tuple(rows),
+            notes=(*self._warnings, *([more] if left else [])),
+        )
+
     def to_dict(
         self, confidence: float = 0.95, *, sampling: bool = False, simultaneous: bool = False
     ) -> dict[str, Any]:
@@ -184,6 +207,22 @@ class DistributionEstimate(Estimate):
         return {**whole, "quantiles": quartiles}
 
     # Parts --------------------------------------------------------------------------------------
+
+    def _quantile_rows(
+        self, shares: Sequence[float], confidence: float, *, sampling: bool
+    ) -> list[tuple[str, ...]]:
+        """A row for each quantile: its name, the quantile and its interval."""
+        rows: list[tuple[str, ...]] = []
+        for share in shares:
+            ends = self.quantile_interval(share, confidence, sampling=sampling)
+            error = (ends.high - ends.low) / 4  # about the standard error
+            between = f"{number(ends.low, error)} to {number(ends.high, error)}"
+            rows.append((quantile_name(share), number(self.quantile(share), error), between))
+        return rows
+
+    @property
+    def _warnings(self) -> tuple[str, ...]:
+        return (self.guarantee.warning,) if self.guarantee.warning else ()
 
     @property
     def _edges(self) -> NDArray[np.float64]:
@@ -246,15 +285,20 @@ class DistributionEstimate(Estimate):
         return float(low), float(high)
 
     def _number(self, name: str, x: float) -> float:
-        number, (low, high) = checks.real(name, x), (self._edges[0], self._edges[-1])
-        if not low <= number <= high:
+        given, (low, high) = checks.real(name, x), (self._edges[0], self._edges[-1])
+        if not low <= given <= high:
             raise InvalidParameter(
-                f"`{name}` must be from {short(low)} to {short(high)}, got {short(number)}"
+                f"`{name}` must be from {short(low)} to {short(high)}, got {short(given)}"
             )
-        return number
+        return given
 
     def _range(self, low: float, high: float) -> tuple[float, float]:
         first, last = self._number("low", low), self._number("high", high)
         if first > last:
             raise InvalidParameter(f"`low` must not be above `high`, got {low} and {high}")
         return first, last
+
+
+def quantile_name(share: float) -> str:
+    """The name of a quantile."""
+    return "median" if share == 0.5 else f"{short(100 * share)} % quantile"

@@ -9,6 +9,7 @@ from headcount.core import checks
 from headcount.core.distribution import Curve, DistributionEstimate
 from headcount.core.estimate import Answer, Estimate, Interval
 from headcount.core.postprocessing import monotone
+from headcount.core.table import Table, number
 
 MEDIAN = 0.5
 
@@ -60,6 +61,29 @@ class QuantilesEstimate(DistributionEstimate):
             return Interval(found[0].low, found[0].high, confidence)
         low, high = (np.array([getattr(one, end) for one in found]) for end in ("low", "high"))
         return Interval(low, high, confidence)
+
+    def table(
+        self, confidence: float = 0.95, *, sampling: bool = False, simultaneous: bool = False
+    ) -> Table:
+        """The quantiles with their intervals, and the error of the share of people below each."""
+        each = 1 - (1 - confidence) / (len(self.shares) if simultaneous else 1)
+        rows = self._quantile_rows(self.shares, each, sampling=sampling)
+        errors = np.atleast_1d(self.standard_error)
+        whose, kept = " of the population" * sampling, ", all at once" * simultaneous
+        return Table(
+            (
+                "quantile",
+                "estimate",
+                f"{100 * confidence:.10g} % interval{whose}{kept}",
+                "error of the share below",
+            ),
+            tuple(
+                (*row, f"{number(100 * error, 100 * error)} %")
+                for row, error in zip(rows, errors.tolist(), strict=True)
+            ),
+            notes=self._warnings,
+            spare=("error of the share below",),
+        )
 
     def to_dict(
         self, confidence: float = 0.95, *, sampling: bool = False, simultaneous: bool = False
