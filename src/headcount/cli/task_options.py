@@ -132,9 +132,7 @@ class TaskOptions:
             "whole": self.whole or None,
             "clamp": clamp or None,
             "smoothness": self.smoothness,
-            "at": None
-            if self.at is None
-            else [number_of("at", share) for share in listed(self.at)],
+            "at": self._shares(),
             "cells": self.cells,
         }
         return {name: value for name, value in given.items() if value is not None}

@@ -19,6 +19,7 @@ from headcount.core.table import Table, number, short
 
 Margins: TypeAlias = tuple[NDArray[np.float64], NDArray[np.float64]]
 QUARTILES = (0.25, 0.5, 0.75)
+_COARSE = 5.0  # quantiles with at least this error are shown as whole numbers
 _SHARES = 9  # a table shows at most this many shares
 
 
@@ -216,8 +217,9 @@ class DistributionEstimate(Estimate):
         for share in shares:
             ends = self.quantile_interval(share, confidence, sampling=sampling)
             error = (ends.high - ends.low) / 4  # about the standard error
-            between = f"{number(ends.low, error)} to {number(ends.high, error)}"
-            rows.append((quantile_name(share), number(self.quantile(share), error), between))
+            low, high = quantile_text(ends.low, error), quantile_text(ends.high, error)
+            value = quantile_text(self.quantile(share), error)
+            rows.append((quantile_name(share), value, f"{low} to {high}"))
         return rows
 
     @property
@@ -297,6 +299,11 @@ class DistributionEstimate(Estimate):
         if first > last:
             raise InvalidParameter(f"`low` must not be above `high`, got {low} and {high}")
         return first, last
+
+
+def quantile_text(value: float, error: float) -> str:
+    """A quantile with as many digits as its error allows."""
+    return number(float(round(value)) if error >= _COARSE else value, error)
 
 
 def quantile_name(share: float) -> str:

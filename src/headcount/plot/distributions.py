@@ -5,10 +5,14 @@ from typing import Any
 
 import numpy as np
 
-from headcount.core.distribution import QUARTILES, DistributionEstimate, quantile_name
+from headcount.core.distribution import (
+    QUARTILES,
+    DistributionEstimate,
+    quantile_name,
+    quantile_text,
+)
 from headcount.core.estimate import Estimate
 from headcount.core.quantiles import QuantilesEstimate
-from headcount.core.table import number
 from headcount.plot.palette import COLORS, markers, trust_color
 from headcount.plot.style import (
     GRID,
@@ -59,10 +63,7 @@ def distribution_figure(
         }
         for at in shown
     ]
-    quartiles = [
-        _quantile(estimate, share, confidence, sampling=sampling) | {"zero": 0.0}
-        for share in QUARTILES
-    ]
+    quartiles = [_quantile(estimate, share, confidence, sampling=sampling) for share in QUARTILES]
     x = Axis("value", float(edges[0]), float(edges[-1]), log=False)
     y = Axis("share of people below", -0.02, 1.02, log=False)
 
@@ -145,7 +146,7 @@ def quantiles_figure(
         "row", type="nominal", title=group or None, sort=listed, axis=alt.Axis(gridColor=GRID)
     )
     palette = [COLORS[at % len(COLORS)] for at in range(len(names))]
-    shown = legend(names, WIDTH) if group else None
+    shown = legend(names, WIDTH) if group and len(names) > 1 else None
     color, shape = (
         channel("name", type="nominal", legend=shown, scale=alt.Scale(domain=names, range=range_))
         for channel, range_ in ((alt.Color, palette), (alt.Shape, markers(names)))
@@ -179,18 +180,12 @@ def _quantile(
     estimate: DistributionEstimate, share: float, confidence: float, *, sampling: bool
 ) -> dict[str, Any]:
     interval = estimate.quantile_interval(share, confidence, sampling=sampling)
-    return _dot(share, estimate.quantile(share), float(interval.low), float(interval.high))
+    dot = _dot(share, estimate.quantile(share), float(interval.low), float(interval.high))
+    return {**dot, "zero": 0.0, "says": f"{dot['name']}: {dot['says']}"}
 
 
 def _dot(share: float, value: float, low: float, high: float) -> dict[str, Any]:
     """What a figure shows of one quantile."""
-    name, shown = quantile_name(share), number(value, (high - low) / 2)
-    return {
-        "name": name,
-        "share": share,
-        "x": value,
-        "low": low,
-        "high": high,
-        "says": shown,
-        "zero": 0.0,
-    }
+    says = quantile_text(value, (high - low) / 4)
+    name = quantile_name(share)
+    return {"name": name, "share": share, "x": value, "low": low, "high": high, "says": says}
