@@ -33,8 +33,9 @@ SMALL_TASKS: list[hc.Task] = [
     hc.Sum(-1, 1, whole=True),
     hc.Mean(-0.5, 1),
     hc.Density(-0.5, 1, points=6),
-    # The numbers 0, 1 and 2 lie in its three cells.
-    hc.Distribution(0, 2.4, 3),
+    hc.Distribution(0, 2.4, cells=3),
+    hc.Quantiles(0, 2.4, at=(0.25, 0.5), cells=3),
+    hc.Median(0, 2.4, cells=3),
 ]
 # Crowds that are small enough to enumerate every view. Quick tests try the first feasible ones: one
 # in which everybody is honest, and one in which not everybody is.
@@ -58,6 +59,7 @@ LARGE: list[Setting] = [
 ]
 # Options that are not a choice of a word, for enumerated crowds and for large ones.
 SMALL_OPTIONS: dict[str, list[dict[str, Any]]] = {
+    "central.tree": [{"fanouts": "3"}, {"fanouts": "2,2"}],
     "shuffle.correlated": [{"error_ratio": 2.0}, {"max_slots": 6}],
     "shuffle.unary-sum": [{"bits": 2}],
     "shuffle.fixed-point-sum": [{"levels": 2}],
@@ -68,7 +70,6 @@ SMALL_OPTIONS: dict[str, list[dict[str, Any]]] = {
     "local.density-histogram": [{"bins": 2}],
     "local.density-series": [{"terms": 3}, {"terms": 1}],
     "shuffle.density-histogram": [{"bins": 2}],
-    "central.tree": [{"fanouts": "3"}, {"fanouts": "2,2"}],
     "local.tree": [{"fanouts": "3"}, {"fanouts": "2,2"}],
     "shuffle.tree": [{"fanouts": "3"}, {"fanouts": "2,2"}],
     "shuffle.noisy-shuffler": [

@@ -1,7 +1,8 @@
 """Headcount: count a crowd without looking at anyone.
 
-Counts, sums, means, histograms and densities with differential privacy, in the central, local and
-shuffle trust models. Start with `plan(...)`, `protocol(...)` and `run(...)`.
+Counts, sums, means, histograms, densities, distributions and quantiles with differential privacy,
+in the central, local and shuffle trust models. Start with `plan(...)`, `protocol(...)` and
+`run(...)`.
 """
 
 from importlib import import_module
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
     from headcount.core.tasks.density import Density
     from headcount.core.tasks.distribution import Distribution
     from headcount.core.tasks.histogram import Histogram
+    from headcount.core.tasks.quantiles import Median, Quantiles
     from headcount.data.estimate import Prepared, estimate, prepare
     from headcount.data.grouped import GroupedEstimate
     from headcount.ledger.ledger import Ledger
@@ -88,6 +90,7 @@ __all__ = [
     "Margin",
     "MatrixProtocol",
     "Mean",
+    "Median",
     "Messages",
     "MissingPackage",
     "Needs",
@@ -96,6 +99,7 @@ __all__ = [
     "PrivacyCurve",
     "PrivacyReport",
     "Protocol",
+    "Quantiles",
     "Refusal",
     "SecureSource",
     "SeededSource",

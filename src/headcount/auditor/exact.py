@@ -188,6 +188,9 @@ def _values(protocol: Protocol) -> Sequence[Any]:
         return range(task.domain)
     if bounded.whole and bounded.domain <= MOST_VALUES:
         return range(int(bounded.low), int(bounded.high) + 1)
+    if task.numbered and task.domain <= MOST_VALUES:  # the middles of cells
+        middles = (np.arange(task.domain) + 0.5) / task.domain
+        return [*(bounded.low + float(bounded.span) * middles)]
     raise InvalidParameter(f"`values` must be given for a task that lists none, got {task}")
 
 

@@ -20,6 +20,8 @@ from headcount.data.grouped import GroupedEstimate
 from headcount.data.release import Release
 from headcount.plot import results
 
+_SPREAD = ("distribution", "quantiles", "median")
+
 
 @dataclass(frozen=True)
 class AnswerOptions:
@@ -30,8 +32,8 @@ class AnswerOptions:
         bool,
         typer.Option(
             "--sampling",
-            help="Give the interval for the mean or density of the population that people were "
-            "sampled from. It holds for any distribution of values.",
+            help="Give the interval for the population that people were sampled from, for a mean, "
+            "density, distribution or quantiles. It holds for any distribution of values.",
         ),
     ] = False
     simultaneous: Annotated[
@@ -47,8 +49,8 @@ class AnswerOptions:
     out: Annotated[
         Path | None,
         typer.Option(
-            help="Save the result: .json, .parquet or .html. For a density also its figure: .png, "
-            ".svg or .pdf."
+            help="Save the result: .json, .parquet or .html. For a density, distribution or "
+            "quantiles also a figure: .png, .svg or .pdf."
         ),
     ] = None
 
@@ -71,16 +73,16 @@ class AnswerOptions:
         if self.postprocess is not None:
             check_step(self.postprocess, task.name)
         for flag, present, kinds in (
-            ("--sampling", self.sampling, ("mean", "density")),
-            ("--simultaneous", self.simultaneous, ("histogram", "density")),
-            (f"--out {self.out}", self.drawn, ("density",)),
+            ("--sampling", self.sampling, ("mean", "density", *_SPREAD)),
+            ("--simultaneous", self.simultaneous, ("histogram", "density", *_SPREAD[:2])),
+            (f"--out {self.out}", self.drawn, ("density", *_SPREAD)),
         ):
             if present and task.name not in kinds:
                 wanted = " or ".join(kinds)
                 raise InvalidParameter(f"{flag} must come with a {wanted}, got a {task.name}")
         if self.out is not None:
             results.check_path(self.out)
-        if self.drawn and group is not None:
+        if self.drawn and group is not None and task.name not in _SPREAD[1:]:
             raise InvalidParameter(f"a figure must show one group, got --group {group}; try .html")
 
 

@@ -47,8 +47,8 @@ def estimate(
         str | None,
         typer.Option(
             help=f"What to estimate: {', '.join(TASKS)}. [default: histogram if --buckets is "
-            "given, density if --smoothness is, mean if --low or --high is; otherwise count, the "
-            "number of values equal to 1]",
+            "given, density if --smoothness is, quantiles if --at is, mean if --low or --high is; "
+            "otherwise count, the number of values equal to 1]",
             autocompletion=complete_task,
         ),
     ] = None,

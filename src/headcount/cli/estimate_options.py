@@ -16,7 +16,8 @@ from headcount.data.folders import belongs_to
 from headcount.data.queries import files_named
 
 _NOT_OF_BINS = (
-    "--buckets", "--open", "--low", "--high", "--whole", "--clamp", "--smoothness",
+    "--buckets", "--open", "--low", "--high", "--whole", "--clamp", "--smoothness", "--at",
+    "--cells",
 )  # fmt: skip
 _IN_PLAN = (
     "--task", "--epsilon", "--delta", *_NOT_OF_BINS, "--bins", "--trust", "--honest",

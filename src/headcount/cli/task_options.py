@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from headcount.cli.texts import labels_of, whole_number
+from headcount.cli.texts import labels_of, listed, share, whole_number
 from headcount.core import checks
 from headcount.core.errors import InvalidParameter
 from headcount.core.task import Task
@@ -50,10 +50,16 @@ class TaskOptions:
         typer.Option("--open", help="People may also hold values that are in none of the buckets."),
     ] = False
     low: Annotated[
-        float | None, typer.Option(help="Smallest possible value, for a sum, mean or density.")
+        float | None,
+        typer.Option(
+            help="Smallest possible value, for a sum, mean, density, distribution or quantiles."
+        ),
     ] = None
     high: Annotated[
-        float | None, typer.Option(help="Largest possible value, for a sum, mean or density.")
+        float | None,
+        typer.Option(
+            help="Largest possible value, for a sum, mean, density, distribution or quantiles."
+        ),
     ] = None
     whole: Annotated[
         bool, typer.Option("--whole", help="All values of a sum or mean are whole numbers.")
@@ -65,10 +71,24 @@ class TaskOptions:
             "[default: 1]"
         ),
     ] = None
+    at: Annotated[
+        str | None,
+        typer.Option(
+            help="Quantiles to estimate: shares of the people below them, such as 0.1,0.5,0.9. "
+            "[default: 0.25,0.5,0.75]"
+        ),
+    ] = None
+    cells: Annotated[
+        int | None,
+        typer.Option(
+            help="Number of equal cells from --low to --high, for a distribution or quantiles. "
+            "[default: 1024]"
+        ),
+    ] = None
 
     def task(self, name: str | None, *, clamp: bool = False) -> Task:
-        """The task with this name. Without one, buckets make a histogram, bounds a mean, and
-        smoothness a density.
+        """The task with this name. Without one, buckets make a histogram, bounds a mean,
+        smoothness a density, and shares quantiles.
         """
         meant = checks.choice("task", name or self._likely(), list(TASKS))
         settings = self._settings(clamp)
@@ -88,7 +108,7 @@ class TaskOptions:
 
     def task_of(self, protocol: str) -> Task:
         """The task of a protocol: the first of its tasks, unless an option says which one."""
-        given = (self.buckets, self.low, self.high, self.smoothness)
+        given = (self.buckets, self.low, self.high, self.smoothness, self.at, self.cells)
         if all(one is None for one in given):
             return self.task(protocol_class(protocol).tasks[0].name)
         return self.task(only_task(protocol))
@@ -98,6 +118,8 @@ class TaskOptions:
             return "histogram"
         if self.smoothness is not None:
             return "density"
+        if self.at is not None:
+            return "quantiles"
         return "count" if self.low is None and self.high is None else "mean"
 
     def _settings(self, clamp: bool) -> dict[str, Any]:
@@ -110,8 +132,13 @@ class TaskOptions:
             "whole": self.whole or None,
             "clamp": clamp or None,
             "smoothness": self.smoothness,
+            "at": self._shares(),
+            "cells": self.cells,
         }
         return {name: value for name, value in given.items() if value is not None}
+
+    def _shares(self) -> list[float] | None:
+        return None if self.at is None else [share("at", text) for text in listed(self.at)]
 
     def _buckets(self) -> int | list[Any] | None:
         if self.buckets is None:

@@ -11,7 +11,8 @@ crowd. A step makes them possible numbers, but also biased. The result names the
 - simplex is for histograms. It takes the nearest numbers, in squared distance, that add up to the
   size of the crowd and are not negative. This is the same as norm-sub, unless the sum of the
   positive numbers is less than the size of the crowd.
-- monotone is for distributions. It takes the nearest shares, in squared distance, that rise.
+- monotone is for distributions. It takes the nearest shares, in squared distance, that rise and
+  are between 0 and 1.
 - density takes the nearest density, in squared distance, that is not negative and integrates to 1.
 """
 
@@ -43,8 +44,8 @@ def postprocessed(
     limits: tuple[float, float],
     total: float | None,
 ) -> NDArray[np.float64]:
-    """The values of a task after a step. Clip moves them within the limits. All other steps
-    make them add up to the total, which must be known.
+    """The values of a task after a step. Clip moves them within the limits, and monotone makes
+    them rise. All other steps make them add up to the total, which must be known.
     """
     check_step(name, task)
     if name == "clip":
@@ -53,9 +54,22 @@ def postprocessed(
             values, max(low, 0.0) if task == "density" else low, high
         )
         return clipped
+    if name == "monotone":
+        return monotone(values)
     if total is None:
         raise InvalidParameter(f"{name} needs buckets for all people, got open buckets")
     return _norm_sub(values, total) if name == "norm-sub" else _simplex(values, total)
+
+
+def monotone(shares: NDArray[np.float64]) -> NDArray[np.float64]:
+    """The nearest rising shares in squared distance, within [0, 1].
+
+    Neighbors in the wrong order are pooled (Ayer et al. 1955).
+    """
+    from scipy.optimize import isotonic_regression  # loaded here, since it is slow to load
+
+    rising: NDArray[np.float64] = np.clip(isotonic_regression(shares).x, 0.0, 1.0)
+    return rising
 
 
 def _norm_sub(values: NDArray[np.float64], total: float) -> NDArray[np.float64]:

@@ -249,7 +249,7 @@ class Protocol(ABC):
         noise_is_secure = not noise_now or source is None or source.secure
         promise = self.bundled_guarantee if tally.bundled else self.guarantee
         unbiased = self.estimator.unbiased(tally, source)
-        raw = self.task.estimate_class(
+        raw = self.task.estimate(
             task=self.task.name,
             protocol=self.name,
             value=self.estimator.answer(tally.users, unbiased),
@@ -259,7 +259,6 @@ class Protocol(ABC):
             whole=self.task.whole_answers,
             error_law=self.estimator.error_law(tally.users, unbiased),
             buckets=self.task.buckets,
-            edges=self.task.edges,
             total=self.task.total(tally.users),
         )
         step = self.estimator.postprocessing(tally)

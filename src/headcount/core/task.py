@@ -50,7 +50,6 @@ class Task(ABC):
 
     name: ClassVar[str]
     postprocessing: ClassVar[tuple[str, ...]] = ("clip",)
-    estimate_class: ClassVar[type[Estimate]] = Estimate  # what an answer can be asked
     smoothness: float | None = None
 
     # What people may hold -----------------------------------------------------------------------
@@ -163,14 +162,13 @@ class Task(ABC):
         return high - low
 
     @property
-    def edges(self) -> tuple[float, ...] | None:
-        """The edges of the cells in which people's numbers are counted. None if there are none."""
-        return None
-
-    @property
     def buckets(self) -> Sequence[int | str | float] | None:
         """The values or points to which the numbers of an answer belong. None for one number."""
         return None
+
+    def estimate(self, **parts: Any) -> Estimate:
+        """An estimate with these parts. From some estimates, more than the value can be read."""
+        return Estimate(**parts)
 
     def total(self, users: int) -> float | None:
         """The sum of the numbers of an answer, if it is known beforehand. None if it is not."""

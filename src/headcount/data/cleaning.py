@@ -230,7 +230,7 @@ def cleaning(
     if outside == "clamp":
         if "clamp" not in task.settings:
             raise InvalidParameter(
-                f"`outside` clamp must come with a sum, mean or density or with bins, "
+                f"`outside` clamp must come with numbers within bounds or with bins, "
                 f"got a {task.name}"
             )
         task = task.changed(clamp=True)

@@ -6,8 +6,9 @@ from itertools import chain
 from typing import Any
 
 from headcount.core.estimate import Estimate, Interval
-from headcount.core.table import counted_people, number
+from headcount.core.table import number
 from headcount.planner.comparison import AXIS_TITLES, Comparison
+from headcount.plot.distributions import distribution_figure, quantiles_figure
 from headcount.plot.lines import Measured, Points, numbers, panel
 from headcount.plot.palette import colors, markers, trust_color
 from headcount.plot.style import (
@@ -21,6 +22,7 @@ from headcount.plot.style import (
     Axis,
     Figure,
     check_path,
+    estimate_title,
     finish,
     legend,
     load_altair,
@@ -38,8 +40,10 @@ __all__ = [
     "comparison_figure",
     "curve_figure",
     "density_figure",
+    "distribution_figure",
     "error_figure",
     "histogram_figure",
+    "quantiles_figure",
     "rate_figure",
     "save",
     "trust_figure",
@@ -200,7 +204,7 @@ def density_figure(
             ],
         ),
     ).properties(width=WIDTH, height=HEIGHT)
-    return finish(chart, _title("Density", estimate))
+    return finish(chart, estimate_title("Density", estimate))
 
 
 def histogram_figure(
@@ -248,7 +252,7 @@ def histogram_figure(
         ),
     ).properties(width=WIDTH, height=HEIGHT)
     remarks = "; ".join(_histogram_remarks(estimate, interval, shown))
-    return finish(chart, _title("Histogram", estimate), remarks)
+    return finish(chart, estimate_title("Histogram", estimate), remarks)
 
 
 def _bar(estimate: Estimate, interval: Interval, bucket: str, at: int) -> dict[str, Any]:
@@ -284,11 +288,6 @@ def _histogram_remarks(
         estimates = "1 estimate lies" if outside == 1 else f"{outside:,} estimates lie"
         remarks.append(f"{estimates} outside what is possible; a bar ends within its interval")
     return remarks
-
-
-def _title(kind: str, estimate: Estimate) -> str:
-    kept = f"{estimate.guarantee.trust} trust" if estimate.guarantee.secure else "not private"
-    return f"{kind} of {counted_people(estimate.users)}, {kept}"
 
 
 def trust_figure(

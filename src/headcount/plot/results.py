@@ -8,8 +8,10 @@ from typing import Any
 
 import numpy as np
 
+from headcount.core.distribution import DistributionEstimate
 from headcount.core.errors import InvalidParameter, MissingPackage
 from headcount.core.estimate import Estimate
+from headcount.core.quantiles import QuantilesEstimate
 from headcount.core.table import counted_people
 from headcount.core.writing import check_writable, json_text, write_file
 from headcount.data.grouped import GroupedEstimate
@@ -43,9 +45,7 @@ def save(
     kind = {"sampling": sampling, "simultaneous": simultaneous}
     ending = path.suffix.lower()
     if ending in DRAWN:
-        if not isinstance(result, Estimate):
-            raise InvalidParameter("a figure must show one estimate, got several groups")
-        figures.save(figures.density_figure(result, confidence, **kind), path)
+        figures.save(_whole_figure(result, confidence, kind), path)
         return
     if ending == ".json":
         write_file(path, json_text(result.to_dict(confidence, **kind)) + "\n")
@@ -76,7 +76,7 @@ def _parquet(result: Estimate | GroupedEstimate, confidence: float, kind: dict[s
             columns["bucket"] = list(estimate.buckets)
         columns |= {
             "value": estimate.value,
-            "unbiased_value": estimate.unbiased_value,
+            **_unbiased(estimate),
             "standard_error": estimate.standard_error,
             "low": interval.low,
             "high": interval.high,
@@ -99,18 +99,46 @@ def _parquet(result: Estimate | GroupedEstimate, confidence: float, kind: dict[s
     return out.getvalue()
 
 
+def _unbiased(estimate: Estimate) -> dict[str, Any]:
+    """The unbiased value, unless the value was read from something of another size."""
+    alike = np.shape(estimate.unbiased_value) == np.shape(estimate.value)
+    return {"unbiased_value": estimate.unbiased_value} if alike else {}
+
+
 def _page(result: Estimate | GroupedEstimate, confidence: float, kind: dict[str, bool]) -> str:
     table = replace(result.table(confidence, **kind), title="").html()
     promised = f"<h2>What is promised</h2>\n{result.guarantee.table().html()}"
-    drawn = [
-        drawing(_figure(estimate, confidence, kind), "" if group is None else str(group))
-        for group, estimate in _estimates(result)
-        if estimate.buckets is not None
-    ]
+    if _read(result):
+        drawn = [drawing(_whole_figure(result, confidence, kind), "")]
+    else:
+        drawn = [
+            drawing(_figure(estimate, confidence, kind), "" if group is None else str(group))
+            for group, estimate in _estimates(result)
+            if estimate.buckets is not None
+        ]
     title = f"A {result.task} of {counted_people(result.users)}"
     return page(title, "\n".join([table, promised, *drawn]))
 
 
 def _figure(estimate: Estimate, confidence: float, kind: dict[str, bool]) -> figures.Figure:
+    if isinstance(estimate, DistributionEstimate):
+        return figures.distribution_figure(estimate, confidence, **kind)
     draw = figures.density_figure if estimate.task == "density" else figures.histogram_figure
     return draw(estimate, confidence, **kind)
+
+
+def _read(result: Estimate | GroupedEstimate) -> bool:
+    """Whether the result has quantiles. Those of all groups are in one figure."""
+    return all(isinstance(estimate, QuantilesEstimate) for _, estimate in _estimates(result))
+
+
+def _whole_figure(
+    result: Estimate | GroupedEstimate, confidence: float, kind: dict[str, bool]
+) -> figures.Figure:
+    """The only figure of a result."""
+    if _read(result):
+        group = "" if isinstance(result, Estimate) else result.group
+        return figures.quantiles_figure(dict(_estimates(result)), confidence, group=group, **kind)
+    if not isinstance(result, Estimate):
+        raise InvalidParameter("a figure must show one estimate, got several groups")
+    return _figure(result, confidence, kind)

@@ -24,6 +24,7 @@ _CLASSES = {
     "central.geometric": "central.geometric:Geometric central.histogram:GeometricHistogram "
     "central.density:GeometricDensity",
     "central.tree": "central.tree:CentralTree",
+    "central.exponential-quantile": "central.exponential_quantile:ExponentialQuantile",
     "central.laplace": "central.laplace:Laplace central.laplace:LaplaceHistogram "
     "central.density:LaplaceDensity",
     "local.randomized-response": "local.randomized_response:RandomizedResponse",

@@ -20,7 +20,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import accumulate, pairwise
 from operator import mul
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,6 +29,8 @@ from headcount.core import checks
 from headcount.core.cached import cached_property
 from headcount.core.errors import InvalidParameter
 
+# For each level, coefficients of the noise and how many nodes have each: a row for each query.
+Terms: TypeAlias = list[tuple[NDArray[np.float64], NDArray[np.float64]]]
 _SOME_EDGES = 4096  # the error is averaged over at most this many edges
 
 
@@ -144,6 +146,29 @@ class TreeFit:
             below, rest = np.divmod(edges % (fanout * width), width)
             part = rest / width
             out += tau * (below + part**2 - (below + part) ** 2 / fanout)
+        return out
+
+    def coefficients_below(self, edges: NDArray[np.integer]) -> "Terms":
+        """The coefficients b_v in the number of people in cells 0, …, t − 1, for each edge t.
+
+        An edge cuts one node of each level. Nodes below that edge and nodes above it have few
+        different coefficients. For each level there are two arrays, with a row for each edge: the
+        coefficients, and the number of nodes that have each.
+        """
+        # Nodes that are not cut, and their number. Their children have one coefficient each.
+        b, nodes = np.zeros((len(edges), 0)), np.zeros((len(edges), 0))
+        out = []
+        for cut in self.cuts(edges):
+            handed_down = b * self.handed_down[cut.level]
+            b = np.column_stack([handed_down, cut.b_below, cut.b_above])
+            children = nodes * self.tree.fanouts[cut.level]
+            nodes = np.column_stack([children, cut.below, cut.above])
+            out.append(
+                (
+                    np.column_stack([b, cut.b_cut]),
+                    np.column_stack([nodes, np.ones(len(edges))]),
+                )
+            )
         return out
 
     def coefficients(self, weights: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -345,7 +370,7 @@ def _near_equal(cells: int, levels: int) -> tuple[int, ...]:
 
 def _root(number: int, degree: int) -> int:
     """The least whole number whose power of this degree is at least `number`."""
-    root: int = round(number ** (1 / degree))
+    root = round(math.pow(number, 1 / degree))
     while root**degree < number:
         root += 1
     while root > 1 and (root - 1) ** degree >= number:

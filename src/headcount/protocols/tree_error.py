@@ -4,43 +4,45 @@ The error of a linear query is Σ_v b_v·Z_v over the nodes v, with known coeffi
 noise Z_v of each node. All nodes of a level have the same law of noise. The characteristic function
 of the error is a product, and its inverse gives the law's quantiles (Gil-Pelaez 1951).
 
-The error is a sum of lattice variables with different steps, so its characteristic function does
-not vanish at high frequencies. Therefore a small normal number is added to the error. Its standard
-deviation is 1/64 of the error's. The inversion then converges, and the quantiles of 95 % intervals
-become larger by about 0.01 %. If an error has few possible values, as in small trees, they are
-listed instead. Then a single value may have a large probability, which smoothing would hide.
+The noise is a whole number, so the characteristic function of the error need not vanish at high
+frequencies. Therefore a small normal number is added to the error. The scale of an error is its
+standard deviation, or the largest |b_v| if that is larger. The deviation of the added number is
+1/64 of the scale. The inversion then converges, and the quantiles of 95 % intervals become larger
+by about 0.01 %. If the characteristic function has not vanished at high frequencies, as with few
+nodes, then the error may have atoms. A quantile may then lie below the atom that it belongs to. So
+it is raised by about 4 of these deviations, and the probability of a larger normal number is added.
 """
 
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from fractions import Fraction
 from functools import lru_cache
-from typing import Protocol
+from statistics import NormalDist
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from headcount.accounting.geometric import noise_law
-from headcount.accounting.laws import poisson
 from headcount.accounting.truncated_geometric import TruncatedGeometric
 from headcount.core.cached import cached_property
 from headcount.core.distribution import Margins
-from headcount.protocols.tree import Tree, TreeFit
+from headcount.protocols.tree import Terms, Tree, TreeFit
 
-_SMOOTHING = 1 / 64  # the added normal's standard deviation, divided by the error's
-_REACH = 20.0  # the law beyond this many standard deviations is negligible
+_SMOOTHING = 1 / 64  # the added normal's standard deviation, divided by the error's scale
+_REACH = 20.0  # the law beyond this many scales is negligible
 _HIGHEST = 6.0  # the normal's characteristic function is negligible beyond 6/(its deviation)
-_LEAST_LOG = -45.0  # characteristic functions below e to this power are negligible
-_LEAST_GRID = 512
-_STEPS = 4  # of Newton's method, from a point that is already close
-_BATCH = 64  # the number of queries whose laws are inverted at once
-_MOST_VALUES = 1 << 16  # an error with at most this many values is listed
-_SAME = 9  # errors are the same if they agree in this number of decimals
+_POINTS = 5000  # the number of points at which a law is computed
+_ROUGH = 1e-5  # a larger characteristic function at high frequencies shows atoms
+_RARE = 3e-5  # if there are atoms, a larger normal number has at most this probability
+_NEGLIGIBLE = -45.0  # the logarithm of a characteristic function that is negligible
+_BATCH = 32  # the number of queries whose laws are inverted at once
 _MOST_EXACT = 4096  # with at most this many cells, the law of every edge is inverted
 _SOME_EDGES = 256  # in larger trees, about this many laws are inverted
 _MOST_SIMULATED = 4_000_000  # the number of nodes that are simulated for a band
 _MOST_BANDS = 4000
+
+# The logarithm of the characteristic function of an error that is added to all others.
+Added = Callable[[NDArray[np.float64]], NDArray[np.complex128]]
 
 
 class NodeNoise(Protocol):
@@ -49,12 +51,8 @@ class NodeNoise(Protocol):
     @property
     def variance(self) -> float: ...
 
-    def log_transform(self, frequencies: NDArray[np.float64]) -> NDArray[np.complex128]:
-        """The logarithm of the characteristic function."""
-
-    @property
-    def listed(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """All values and their probabilities, without a negligible tail."""
+    def log_transform(self, frequencies: NDArray[np.float64]) -> NDArray[Any]:
+        """The logarithm of the characteristic function. It is real if the noise is symmetric."""
 
     def draw(self, generator: np.random.Generator, count: int) -> NDArray[np.float64]:
         """Pseudorandom noise, for simulations of the error. Never for a release."""
@@ -70,15 +68,11 @@ class GeometricNoise:
     def variance(self) -> float:
         return 1 / (2 * math.sinh(self.rate / 2) ** 2)
 
-    def log_transform(self, frequencies: NDArray[np.float64]) -> NDArray[np.complex128]:
+    def log_transform(self, frequencies: NDArray[np.float64]) -> NDArray[np.float64]:
         # (1−a)²/(1 − 2a·cos s + a²), divided by (1−a)².
         ratio = math.sinh(self.rate / 2) ** -2
-        return -np.log1p(ratio * np.sin(frequencies / 2) ** 2).astype(np.complex128)
-
-    @cached_property
-    def listed(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        law = noise_law(self.rate)
-        return law.values.astype(np.float64), law.mass
+        waves = np.sin(frequencies / 2)
+        return -np.log(1 + ratio * waves * waves)
 
     def draw(self, generator: np.random.Generator, count: int) -> NDArray[np.float64]:
         p = -math.expm1(-self.rate)
@@ -98,15 +92,10 @@ class PoissonNoise:
 
     def log_transform(self, frequencies: NDArray[np.float64]) -> NDArray[np.complex128]:
         # e^{is} − 1 − is
-        logs = np.empty(frequencies.shape, dtype=np.complex128)
-        logs.real = -2 * self.mean * np.sin(frequencies / 2) ** 2
-        logs.imag = self.mean * (np.sin(frequencies) - frequencies)
-        return logs
-
-    @cached_property
-    def listed(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        law = poisson(Fraction(self.mean))
-        return law.values.astype(np.float64) - self.mean, law.mass
+        found = np.empty(frequencies.shape, dtype=np.complex128)
+        found.real = -2 * self.mean * np.sin(frequencies / 2) ** 2
+        found.imag = self.mean * (np.sin(frequencies) - frequencies)
+        return found
 
     def draw(self, generator: np.random.Generator, count: int) -> NDArray[np.float64]:
         return generator.poisson(self.mean, count).astype(np.float64) - self.mean
@@ -123,26 +112,24 @@ class TruncatedNoise:
         return float(self.noise.variance)
 
     def log_transform(self, frequencies: NDArray[np.float64]) -> NDArray[np.complex128]:
-        # The sum over |k| ≤ T of z^|k| is 1 + 2·Re(z(1 − z^T)/(1 − z)), with z = a·e^{is}.
-        rate, half = float(self.noise.rate), self.noise.most // 2
+        # For P(k) ∝ a^|k| with |k| ≤ T, the sum over k ≥ 1 of a^k·cos(ks) is a quotient. The
+        # characteristic function may be negative.
+        ratio, half = math.exp(-float(self.noise.rate)), self.noise.most // 2
 
-        def total(angle: NDArray[np.float64]) -> NDArray[np.complex128]:
-            z = np.exp(1j * angle - rate)
-            sums: NDArray[np.complex128] = 1 + 2 * (z * (1 - z**half) / (1 - z)).real + 0j
+        def total(angle: NDArray[np.float64]) -> NDArray[np.float64]:
+            near = ratio * np.cos(angle)
+            last = np.cos(half * angle) * ratio - np.cos((half + 1) * angle)
+            one_side = (near - ratio**2 + ratio ** (half + 1) * last) / (1 - 2 * near + ratio**2)
+            sums: NDArray[np.float64] = 1 + 2 * one_side
             return sums
 
         with np.errstate(divide="ignore"):
-            logs: NDArray[np.complex128] = np.log(total(frequencies) / total(np.zeros(1)))
+            logs: NDArray[np.complex128] = np.log(total(frequencies) / total(np.zeros(1)) + 0j)
         return logs
 
-    @cached_property
-    def listed(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        law = self.noise.centered
-        return law.values.astype(np.float64), law.mass
-
     def draw(self, generator: np.random.Generator, count: int) -> NDArray[np.float64]:
-        values, masses = self.listed
-        return generator.choice(values, count, p=masses / masses.sum())
+        law = self.noise.centered
+        return generator.choice(law.values.astype(np.float64), count, p=law.mass / law.mass.sum())
 
 
 @dataclass(frozen=True)
@@ -164,138 +151,113 @@ class TreeNoise:
         edges = np.arange(1, self.fit.tree.cells)
         return np.sqrt(self.fit.variances_below(edges))
 
-    def margins(
-        self,
-        queries: NDArray[np.float64],
-        confidence: float,
-        added: Callable[[NDArray[np.float64]], NDArray[np.complex128]] | None = None,
-        added_variance: float = 0.0,
-    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """(a, b) for each query, such that −a ≤ error ≤ b holds with at least this probability.
+    def margins_below(
+        self, edges: NDArray[np.integer], confidence: float, added: Added | None = None
+    ) -> Margins:
+        """(a, b) for each edge, such that −a ≤ error ≤ b holds with at least this probability.
 
-        A query is a row of weights, one for each cell. `added` is the logarithm of the
-        characteristic function of an independent error that is added to all.
+        The error is that of the number of people below the edge.
         """
-        half = (1 - confidence) / 2
-        if added is None and (errors := self._listed_errors(queries)) is not None:
-            ends = np.array([_central(*law, half) for law in errors])
-            return ends[:, 0], ends[:, 1]
-        below, above = np.empty(len(queries)), np.empty(len(queries))
-        for start in range(0, len(queries), _BATCH):
+        below, above = np.empty(len(edges)), np.empty(len(edges))
+        for start in range(0, len(edges), _BATCH):
             piece = slice(start, start + _BATCH)
-            transforms = _Transforms.of(self, queries[piece], added, added_variance)
-            below[piece] = -transforms.quantiles(half)
-            above[piece] = transforms.quantiles(1 - half)
+            terms = self.fit.coefficients_below(edges[piece])
+            below[piece], above[piece] = self._margins(terms, confidence, added)
         return below, above
 
-    def _listed_errors(
-        self, queries: NDArray[np.float64]
-    ) -> list[tuple[NDArray[np.float64], NDArray[np.float64]]] | None:
-        """All errors of each query and their probabilities. None if a query has too many."""
-        out = []
-        for weights in queries:
-            groups = self.grouped(weights)
-            if math.prod(nodes * len(law.listed[0]) for law, _, nodes in groups) > _MOST_VALUES:
-                return None
-            values: NDArray[np.float64] = np.zeros(1)
-            masses: NDArray[np.float64] = np.ones(1)
-            for law, coefficient, nodes in groups:
-                for _ in range(nodes):
-                    more, chances = law.listed
-                    sums = np.round(np.add.outer(values, coefficient * more).ravel(), _SAME)
-                    values, which = np.unique(sums, return_inverse=True)
-                    both = np.multiply.outer(masses, chances).ravel()
-                    masses = np.bincount(which, weights=both).astype(np.float64)
-            out.append((values, masses))
-        return out
+    def margins(self, weights: NDArray[np.float64], confidence: float) -> tuple[float, float]:
+        """(a, b) such that −a ≤ error ≤ b holds with at least this probability.
 
-    def grouped(self, weights: NDArray[np.float64]) -> list[tuple[NodeNoise, float, int]]:
-        """The laws of noise in a query, each with its coefficient and its number of nodes."""
-        out = []
-        coefficients = self.fit.tree.split(self.fit.coefficients(weights))
-        for law, level in zip(self.noises, coefficients, strict=True):
+        The error is that of the linear query with these weights of the cells.
+        """
+        terms = []
+        for level in self.fit.tree.split(self.fit.coefficients(weights)):
             # Many nodes have the same coefficient, up to rounding errors.
             unique, nodes = np.unique(np.round(level, 12), return_counts=True)
-            out += [
-                (law, float(one), int(number))
-                for one, number in zip(unique, nodes, strict=True)
-                if one
-            ]
-        return out
+            terms.append((unique[None], nodes[None].astype(np.float64)))
+        below, above = self._margins(terms, confidence, None)
+        return float(below[0]), float(above[0])
 
-
-def _central(
-    values: NDArray[np.float64], masses: NDArray[np.float64], half: float
-) -> tuple[float, float]:
-    """(a, b) such that values are below −a or above b with at most this probability each."""
-    rounding = 2 * 10.0**-_SAME
-    ends = []
-    for outwards, chances in ((-values, masses), (values[::-1], masses[::-1])):
-        # The first value, from outside, at which the probability exceeds what may be left out.
-        first = int(np.searchsorted(np.cumsum(chances), half * (1 - 1e-9), side="right"))
-        ends.append(float(outwards[min(first, len(values) - 1)]) + rounding)
-    return ends[0], ends[1]
+    def _margins(self, terms: Terms, confidence: float, added: Added | None) -> Margins:
+        laws = _Laws.of(self.noises, terms, added)
+        half = (1 - confidence) / 2
+        above = laws.margins(half)
+        return (above if laws.symmetric else laws.mirrored.margins(half)), above
 
 
 @dataclass(frozen=True)
-class _Transforms:
-    """The characteristic functions of several errors, at frequencies in steps of 1/their scale."""
+class _Laws:
+    """The characteristic functions of several errors, at multiples of π/(20 scales)."""
 
-    scales: NDArray[np.float64]  # the standard deviation of each error
-    steps: NDArray[np.float64]  # the distance between two frequencies, in 1/(standard deviation)
-    values: NDArray[np.complex128]  # a row for each error
+    scales: NDArray[np.float64]
+    values: NDArray[Any]  # a row for each error; real if the errors are symmetric
+    rough: NDArray[np.bool_]  # which errors may have atoms
 
     @classmethod
-    def of(
-        cls,
-        noise: TreeNoise,
-        queries: NDArray[np.float64],
-        added: Callable[[NDArray[np.float64]], NDArray[np.complex128]] | None,
-        added_variance: float,
-    ) -> "_Transforms":
-        # Frequencies are multiples of π/_REACH, since the law lies within ±_REACH deviations.
-        number = math.ceil(_HIGHEST / _SMOOTHING / (math.pi / _REACH))
-        steps: NDArray[np.float64] = np.arange(1, number + 1, dtype=np.float64) * math.pi / _REACH
-        scales, rows = [], []
-        for weights in queries:
-            variance = noise.fit.variance(weights) + added_variance
-            scale = math.sqrt(variance)
-            frequencies = steps / scale
-            total = -(((_SMOOTHING * steps) ** 2) / 2).astype(np.complex128)
-            if added is not None:
-                total += added(frequencies)
-            # Every factor is at most 1, and the first ones decide most frequencies.
-            groups = sorted(noise.grouped(weights), key=lambda one: -abs(one[1]) * one[2])
-            left = np.arange(number)
-            for law, coefficient, nodes in groups:
-                total[left] += nodes * law.log_transform(coefficient * frequencies[left])
-                left = left[total.real[left] > _LEAST_LOG]
-            scales.append(scale)
-            rows.append(np.exp(total))
-        values = np.array(rows)
-        last = int(np.flatnonzero((np.abs(values) > math.exp(_LEAST_LOG)).any(axis=0))[-1]) + 1
-        return cls(np.array(scales), steps[:last], values[:, :last])
+    def of(cls, noises: tuple[NodeNoise, ...], terms: Terms, added: Added | None) -> "_Laws":
+        variances, largest = np.zeros(len(terms[0][0])), np.full(len(terms[0][0]), 1e-300)
+        if added is not None:
+            # The second difference of the logarithm at 0 is the variance, up to rounding errors.
+            variances += -2 * added(np.array([1e-4])).real / 1e-8
+            largest[:] = 1.0
+        for noise, (coefficients, nodes) in zip(noises, terms, strict=True):
+            variances += noise.variance * np.sum(nodes * coefficients**2, axis=1)
+            used = np.where(nodes > 0, np.abs(coefficients), 0.0)
+            largest = np.maximum(largest, used.max(axis=1))
+        scales = np.maximum(np.sqrt(variances), largest)
+        steps = _frequencies()
+        kept = np.arange(len(steps))  # the frequencies at which some product is not yet negligible
+        total: NDArray[Any] = np.zeros((len(scales), len(steps)))
+        if added is not None:
+            total = added(steps / scales[:, None])
+        for noise, (coefficients, nodes) in zip(noises, terms, strict=True):
+            here = total.real.max(axis=0) > _NEGLIGIBLE
+            kept, total = kept[here], total[:, here]
+            frequencies = steps[kept] / scales[:, None]
+            for coefficient, count in zip(coefficients.T, nodes.T, strict=True):
+                if count.any():
+                    found = noise.log_transform(coefficient[:, None] * frequencies)
+                    total = total + count[:, None] * found
+        values = np.zeros((len(scales), len(steps)), dtype=total.dtype)
+        values[:, kept] = np.exp(total - (_SMOOTHING * steps[kept]) ** 2 / 2)
+        high = total.real[:, kept >= len(steps) // 2]
+        return cls(scales, values, high.max(axis=1, initial=-np.inf) > math.log(_ROUGH))
 
-    def quantiles(self, probability: float) -> NDArray[np.float64]:
-        """The quantile of each error."""
-        step = self.steps[0]
-        # The density of each standardized error on a grid, to start close.
-        size = 4 * max(len(self.steps), _LEAST_GRID)
-        grid = (np.arange(size) - size // 2) * (2 * math.pi / step / size)
-        spectrum = np.zeros((len(self.values), size), dtype=np.complex128)
-        spectrum[:, 0] = 0.5
-        spectrum[:, 1 : len(self.steps) + 1] = self.values
-        density = np.fft.fftshift(np.fft.fft(spectrum, axis=1).real, axes=1) * step / math.pi
-        cumulated = np.cumsum(density, axis=1) * (grid[1] - grid[0])
-        places = grid[np.argmax(cumulated >= probability, axis=1)]
-        for _ in range(_STEPS):
-            turned = np.exp(-1j * places[:, None] * self.steps) * self.values
-            share = 0.5 + places * step / (2 * math.pi)
-            share -= (turned.imag / self.steps).sum(axis=1) * step / math.pi
-            slope = (0.5 + turned.real.sum(axis=1)) * step / math.pi
-            places = places - (share - probability) / np.maximum(slope, 1e-12)
-        quantiles: NDArray[np.float64] = places * self.scales
-        return quantiles
+    @property
+    def symmetric(self) -> bool:
+        return self.values.dtype.kind == "f"
+
+    @property
+    def mirrored(self) -> "_Laws":
+        """The laws of the errors with the opposite sign."""
+        return _Laws(self.scales, self.values.conj(), self.rough)
+
+    def margins(self, beyond: float) -> NDArray[np.float64]:
+        """For each error, a number that it exceeds with at most this probability."""
+        steps = _frequencies()
+        step = steps[0]
+        # P(error ≤ x) = 1/2 + x·step/2π − (step/π)·Σ_k Im(e^{−i·s_k·x}·φ(s_k))/s_k, by a transform.
+        spectrum = np.zeros((len(self.values), _POINTS // 2 + 1), dtype=np.complex128)
+        spectrum[:, 1 : len(steps) + 1] = 1j * self.values / steps
+        places = (np.arange(_POINTS) - _POINTS // 2) * (2 * math.pi / step / _POINTS)
+        sums = np.fft.fftshift(np.fft.hfft(spectrum, _POINTS, axis=1), axes=1)
+        shares = 0.5 + places * step / (2 * math.pi) + sums * step / (2 * math.pi)
+        rare = min(_RARE, beyond / 2)
+        wanted = 1 - beyond + np.where(self.rough, rare, 0.0)
+        after = np.argmax(shares >= wanted[:, None], axis=1)
+        every = np.arange(len(shares))
+        low, high = shares[every, after - 1], shares[every, after]
+        part = (wanted - low) / np.maximum(high - low, 1e-300)
+        found = places[after - 1] + part * (places[after] - places[after - 1])
+        raised = np.where(self.rough, -NormalDist().inv_cdf(rare) * _SMOOTHING, 0.0)
+        return np.asarray((found + raised) * self.scales)
+
+
+@lru_cache(maxsize=1)
+def _frequencies() -> NDArray[np.float64]:
+    """Frequencies in 1/scale. They are multiples of π/_REACH, since the law lies within _REACH."""
+    number = math.ceil(_HIGHEST / _SMOOTHING / (math.pi / _REACH))
+    return np.arange(1, number + 1, dtype=np.float64) * (math.pi / _REACH)
 
 
 @dataclass(frozen=True)
@@ -327,9 +289,9 @@ class TreeError:
 
     def range_margins(self, first: int, last: int, confidence: float) -> tuple[float, float]:
         cells = np.arange(self.noise.fit.tree.cells)
-        query = ((first <= cells) & (cells < last)).astype(np.float64)
-        below, above = self.noise.margins(query[None], confidence)
-        return float(below[0]) / self.users, float(above[0]) / self.users
+        weights = ((first <= cells) & (cells < last)).astype(np.float64)
+        below, above = self.noise.margins(weights, confidence)
+        return below / self.users, above / self.users
 
     def _shares(self, people: NDArray[np.float64]) -> NDArray[np.float64]:
         return people[: self.cells - 1] / self.users
@@ -348,20 +310,26 @@ def _edge_margins(
     cells = noise.fit.tree.cells
     edges = np.arange(1, cells)
     some = edges if cells <= _MOST_EXACT else edges[:: cells // _SOME_EDGES]
-    queries = (np.arange(cells) < some[:, None]).astype(np.float64)
-    if sampled is None:
-        below, above = noise.margins(queries, confidence)
-        spread = 0.0
-    else:
+    if sampled is not None:
         users, share = sampled
         spread = users * share * (1 - share)
 
         def added(frequencies: NDArray[np.float64]) -> NDArray[np.complex128]:
-            turned = 1j * frequencies
-            logs: NDArray[np.complex128] = np.log1p(share * np.expm1(turned)) - share * turned
-            return users * logs
+            # The logarithm of 1 − q + q·e^{is}, by its size and its angle.
+            size = np.log1p(-4 * share * (1 - share) * np.sin(frequencies / 2) ** 2) / 2
+            angle = np.arctan2(share * np.sin(frequencies), 1 - share + share * np.cos(frequencies))
+            return users * (size + 1j * (angle - share * frequencies))
 
-        below, above = noise.margins(queries, confidence, added, spread)
+        below, above = noise.margins_below(some, confidence, added)
+    elif len(some) == len(edges):
+        # The number above an edge has the opposite error, and the tree looks the same from its end.
+        first = edges[: cells // 2]
+        below, above = noise.margins_below(first, confidence)
+        rest = slice((cells - 1) // 2 - 1, None, -1) if cells > 2 else slice(0, 0)
+        return np.concatenate([below, above[rest]]), np.concatenate([above, below[rest]])
+    else:
+        spread = 0.0
+        below, above = noise.margins_below(some, confidence)
     if len(some) == len(edges):
         return below, above
     variances = np.asarray(noise.deviations_below**2 + spread)

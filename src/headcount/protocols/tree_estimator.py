@@ -1,6 +1,7 @@
 """The analyzers of noisy trees. They are shared by all protocols that release a tree."""
 
 from abc import abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -18,7 +19,8 @@ from headcount.protocols.tree_error import TreeError, TreeNoise
 
 @dataclass(frozen=True)
 class FittedTree(Estimator):
-    """Fits a tree to noisy counts, and answers with the share of people below each edge.
+    """Fits a tree to noisy counts, and answers with the share of people below each edge, or with
+    what the task reads from these shares. The stated errors are those of the shares.
 
     The tree may have more cells than the task. Nobody is in the additional ones, which are last.
     """
@@ -40,6 +42,18 @@ class FittedTree(Estimator):
     def unbiased(self, tally: Tally, source: Source | None = None) -> Answer:
         cells = self.fit.cells(self.noisy_counts(tally, source), tally.users)
         return np.cumsum(cells)[: self.task.cells - 1] / tally.users
+
+    def postprocessing(self, tally: Tally) -> tuple[str, Callable[[Answer], Answer]] | None:
+        return self.task.reading
+
+    def truth(self, held: Holding) -> Answer:
+        return self.task.below(held)
+
+    def answer_range(self, users: int) -> tuple[float, float]:
+        return 0.0, 1.0
+
+    def errors(self, answer: Answer, held: Holding) -> NDArray[np.float64]:
+        return self.task.errors(answer, held)
 
 
 @dataclass(frozen=True)

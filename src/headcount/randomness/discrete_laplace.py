@@ -13,7 +13,7 @@ geometric noise, also called discrete Laplace noise. OpenDP draws the same law o
 
 from decimal import ROUND_FLOOR, Decimal, localcontext
 from fractions import Fraction
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any
 
 import numpy as np
@@ -49,10 +49,9 @@ def geometric(source: Source, gamma: Fraction, count: int) -> NDArray[Any]:
 def _geometric(
     source: Source, gamma: Fraction, count: int, places: int, exact: type
 ) -> NDArray[Any]:
-    out = np.zeros(count, dtype=exact)
+    out: NDArray[Any] = np.zeros(count, dtype=exact)
     for place in range(places):
-        scaled = gamma * 2**place
-        digit = real_bernoulli(source, count, lambda digits, g=scaled: _binary(g, 1, digits))
+        digit = real_bernoulli(source, count, partial(_binary, gamma * 2**place, 1))
         out += digit.astype(exact) * 2**place
     beyond = gamma * 2**places
     more = np.flatnonzero(exponential_coins(source, beyond, count))
@@ -64,7 +63,8 @@ def _geometric(
 
 def discrete_laplace(source: Source, gamma: Fraction, count: int) -> NDArray[Any]:
     """`count` independent draws of two-sided geometric noise with ratio e^−γ, for γ > 0."""
-    return geometric(source, gamma, count) - geometric(source, gamma, count)
+    drawn: NDArray[Any] = geometric(source, gamma, count) - geometric(source, gamma, count)
+    return drawn
 
 
 @lru_cache(maxsize=4096)

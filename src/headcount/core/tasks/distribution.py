@@ -1,8 +1,8 @@
 """The distribution of people's numbers."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 from headcount.core import checks
 from headcount.core.cached import cached_property
 from headcount.core.distribution import DistributionEstimate
-from headcount.core.estimate import Answer
+from headcount.core.estimate import Answer, Estimate
 from headcount.core.task import Counts, Holding, Task
 from headcount.core.tasks.bounded import Bounded
 from headcount.core.values import evenly
@@ -30,8 +30,7 @@ class Distribution(Bounded):
     cells: int
 
     name = "distribution"
-    estimate_class = DistributionEstimate
-    postprocessing = ("clip", "monotone")
+    postprocessing: ClassVar[tuple[str, ...]] = ("clip", "monotone")
     whole_answers = False
     example_words = "people are spread evenly over the range"
     ranking_note = (
@@ -74,7 +73,12 @@ class Distribution(Bounded):
         """The number of each value's cell. An edge belongs to the cell above it."""
         numbers = super().encode(values, first=first)
         places = (numbers - self.low) * (self.cells / float(self.span))
-        return np.minimum(places, self.cells - 1).astype(self.encoded_dtype)
+        found = np.clip(places, 0, self.cells - 1).astype(np.int64)
+        # A place may be rounded across an edge.
+        edges = np.array(self.edges)
+        found += (numbers >= edges[found + 1]) & (found < self.cells - 1)
+        found -= numbers < edges[found]
+        return found.astype(self.encoded_dtype)
 
     def holding(self, counts: Counts) -> Holding:
         """How many people hold each value: {value: people}, or a number for each cell."""
@@ -90,17 +94,33 @@ class Distribution(Bounded):
 
     # What is answered ---------------------------------------------------------------------------
 
+    def estimate(self, **parts: Any) -> Estimate:
+        return DistributionEstimate(**parts, edges=self.edges)
+
     @property
-    def buckets(self) -> Sequence[float]:
+    def buckets(self) -> Sequence[float] | None:
         """The edges between two cells."""
         return self.edges[1:-1]
 
     def below(self, held: Holding) -> NDArray[np.float64]:
-        """The share of people below each edge, from the low end to the high end."""
-        return np.concatenate([[0.0], np.cumsum(held.counts) / held.users])
+        """The share of people below each edge between two cells."""
+        shares: NDArray[np.float64] = np.cumsum(held.counts)[:-1] / held.users
+        return shares
 
     def answer(self, held: Holding) -> Answer:
-        return self.below(held)[1:-1]
+        return self.below(held)
+
+    @property
+    def reading(self) -> tuple[str, Callable[[Answer], Answer]] | None:
+        """What is read from the shares below all edges: its name, and the function that reads it.
+        None if these shares are the answer.
+        """
+        return None
+
+    def errors(self, answer: Answer, held: Holding) -> NDArray[np.float64]:
+        """The errors of an answer, as shares of the people, if it is known what they hold."""
+        missed: NDArray[np.float64] = np.asarray(answer) - self.below(held)
+        return missed
 
     def answer_range(self, users: int) -> tuple[float, float]:
         return 0.0, 1.0

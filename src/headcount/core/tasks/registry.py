@@ -13,6 +13,8 @@ TASKS = {
     "histogram": "headcount.core.tasks.histogram:Histogram",
     "density": "headcount.core.tasks.density:Density",
     "distribution": "headcount.core.tasks.distribution:Distribution",
+    "quantiles": "headcount.core.tasks.quantiles:Quantiles",
+    "median": "headcount.core.tasks.quantiles:Median",
 }
 
 

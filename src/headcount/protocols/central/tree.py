@@ -63,7 +63,7 @@ class CuratedTree(TreeEstimator):
 
     def noisy_counts(self, tally: Tally, source: Source | None) -> NDArray[np.float64]:
         noise = discrete_laplace(source or SecureSource(), self.rate, self.tree.nodes)
-        return self._counts(tally) + noise.astype(np.float64)
+        return self._counts(tally).astype(np.float64) + noise.astype(np.float64)
 
     def _counts(self, tally: Tally) -> NDArray[np.int64]:
         cells = np.zeros(self.tree.cells, dtype=np.int64)

@@ -46,10 +46,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headcount.core.cached import cached_property
-from headcount.core.distribution import Margins, monotone
+from headcount.core.distribution import Margins
 from headcount.core.estimate import Answer
 from headcount.core.influence import Shifts
 from headcount.core.messages import Alphabet, Messages
+from headcount.core.postprocessing import monotone
 from headcount.core.randomizer import MOST_BUNDLES, BundleLaw, Randomizer
 from headcount.core.source import Source
 from headcount.core.tally import Tally
@@ -356,7 +357,7 @@ class LocalTreeEstimator(FittedTree):
         if held is None:
             variances = self.design.worst[0]
         else:
-            variances = self.design.variances(self.task.below(held)[1:-1])
+            variances = self.design.variances(self.task.below(held))
         return math.sqrt(float(variances.max()) / users)
 
     def ranking_error(self, users: int) -> float:
