@@ -183,9 +183,10 @@ def asked_crowds(
             if p.trust is hc.Trust.CENTRAL and not central:
                 continue
             late = before >= (1 if sparing else quick_settings(name, task))
-            # Sums differ from means only by a factor, and a paper's parameters only by their
-            # numbers.
-            late |= sparing and (isinstance(p.task, hc.Sum) or p.calibration == "paper")
+            # Sums differ from means only by a factor, a paper's parameters only by their numbers,
+            # and quantiles from distributions only by what is read from an answer.
+            alike = isinstance(p.task, hc.Sum | hc.Quantiles)
+            late |= sparing and (alike or p.calibration == "paper")
             # For each option that is not a choice of a word, only the first number is tried.
             first = tried_options(SMALL_OPTIONS, name, task)[0] if small else {}
             late |= sparing and any(getattr(p, option) != first[option] for option in first)
@@ -287,10 +288,10 @@ def is_twin(protocol: hc.Protocol, setting: Setting, chosen: Options) -> bool:
 
 def quick_settings(name: str, task: hc.Task) -> int:
     """How many settings the quick tests try. One is enough if only one person's law matters, or if
-    the inner protocol is tested by itself.
+    the inner protocol is tested by itself, as distributions are for quantiles.
     """
     local = protocol_class(name, task).trust is hc.Trust.LOCAL
-    return 1 if local or isinstance(task, hc.Density) else QUICK_SETTINGS
+    return 1 if local or isinstance(task, hc.Density | hc.Quantiles) else QUICK_SETTINGS
 
 
 def small_settings(task: hc.Task) -> list[Setting]:
