@@ -30,8 +30,10 @@ SLOW_RUNS = {
 }
 # One person's messages alone are not private: the local ε is infinite.
 NOTHING_ALONE = {
+    "central.exponential-quantile",
     "central.geometric",
     "central.laplace",
+    "central.tree",
     "shuffle.correlated",
     "shuffle.correlated-histogram",
     "shuffle.correlated-sum",
