@@ -97,7 +97,9 @@ def test_margins_of_small_trees_hold_by_enumeration(
         assert law[law[:, 0] < -below - 1e-9, 1].sum() <= half + 1e-10
         tails = law[::-1, 1].cumsum()[::-1]  # the probability of at least this error
         least = law[np.flatnonzero(tails > 0.98 * half)[-1], 0]
-        largest = np.abs(noise.fit.coefficients(np.arange(noise.fit.tree.cells) < edge)).max()
+        largest = np.abs(
+            noise.fit.coefficients((np.arange(noise.fit.tree.cells) < edge).astype(float))
+        ).max()
         deviation = math.sqrt(noise.fit.variances_below(np.array([edge]))[0])
         assert above <= least + 0.1 * max(deviation, largest)
 
@@ -225,7 +227,7 @@ def test_quantiles_are_in_their_intervals_and_simultaneous_ones_are_longer() -> 
         (lambda e: e.share_interval(-1, 2), "`low` must be from 0 to 8, got -1"),
         (lambda e: e.postprocess("simplex"), "simplex must come with a histogram, got a dist"),
         (lambda e: hc.Quantiles(0, 1, (0.5, 0.2)), "`at` must be 1 to 100 rising shares"),
-        (lambda e: hc.Quantiles(0, 1, 1.5), "`at` must be between 0 and 1, got 1.5"),
+        (lambda e: hc.Quantiles(0, 1, [1.5]), "`at` must be between 0 and 1, got 1.5"),
         (lambda e: hc.Median(0, 1, cells=1), "`cells` must be between 2 and 1048576, got 1"),
     ],
 )
