@@ -15,6 +15,7 @@ from headcount.core.estimate import Estimate
 from headcount.core.quantiles import QuantilesEstimate
 from headcount.plot.palette import COLORS, markers, trust_color
 from headcount.plot.style import (
+    GRAY,
     GRID,
     HEIGHT,
     INK,
@@ -97,7 +98,7 @@ def distribution_figure(
             y=y.channel("y", "share"),
             stroke=key(alt.Stroke, "line", symbolType="stroke"),
         ),
-        marks.mark_rule(color=INK, strokeDash=[2, 3], strokeWidth=1, clip=True).encode(
+        marks.mark_rule(color=GRAY, strokeDash=[2, 3], strokeWidth=1, clip=True).encode(
             x=across, y=y.channel("y", "zero"), y2="share"
         ),
         marks.mark_rule(color=INK, strokeWidth=3, clip=True).encode(

@@ -10,7 +10,8 @@ standard deviation, or the largest |b_v| if that is larger. The deviation of the
 1/64 of the scale. The inversion then converges, and the quantiles of 95 % intervals become larger
 by about 0.01 %. If the characteristic function has not vanished at high frequencies, as with few
 nodes, then the error may have atoms. A quantile may then lie below the atom that it belongs to. So
-it is raised by about 4 of these deviations, and the probability of a larger normal number is added.
+it is raised by 3.5 of these deviations or more. A larger normal number has 1/100 of the probability
+of an error, which is subtracted from it.
 """
 
 import math
@@ -33,7 +34,7 @@ _REACH = 20.0  # the law beyond this many scales is negligible
 _HIGHEST = 6.0  # the normal's characteristic function is negligible beyond 6/(its deviation)
 _POINTS = 5000  # the number of points at which a law is computed
 _ROUGH = 1e-5  # a larger characteristic function at high frequencies shows atoms
-_RARE = 3e-5  # if there are atoms, a larger normal number has at most this probability
+_RARE = 0.01  # if there are atoms, this share of a probability is left for the normal number
 _NEGLIGIBLE = -45.0  # the logarithm of a characteristic function that is negligible
 _BATCH = 32  # the number of queries whose laws are inverted at once
 _MOST_EXACT = 4096  # with at most this many cells, the law of every edge is inverted
@@ -242,7 +243,7 @@ class _Laws:
         places = (np.arange(_POINTS) - _POINTS // 2) * (2 * math.pi / step / _POINTS)
         sums = np.fft.fftshift(np.fft.hfft(spectrum, _POINTS, axis=1), axes=1)
         shares = 0.5 + places * step / (2 * math.pi) + sums * step / (2 * math.pi)
-        rare = min(_RARE, beyond / 2)
+        rare = _RARE * beyond
         wanted = 1 - beyond + np.where(self.rough, rare, 0.0)
         after = np.argmax(shares >= wanted[:, None], axis=1)
         every = np.arange(len(shares))
