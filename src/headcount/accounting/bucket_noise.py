@@ -22,6 +22,7 @@ from dataclasses import dataclass
 from decimal import Decimal, localcontext
 from fractions import Fraction
 from functools import lru_cache
+from itertools import product
 
 import numpy as np
 from numpy.typing import NDArray
@@ -101,7 +102,13 @@ class BucketNoise:
         """The probabilities that a move has the loss ∞, ε, 0 or −ε. They are rounded up."""
         # The noise of i grows: this is less likely if u ≥ 0. That of j shrinks: if v ≤ 0.
         half, sums = self.most // 2, np.zeros(3)
-        for u in range(self.most):
+        if not self.fixed_total:
+            mass = self.bucket.centered.mass
+            grows = mass[:half].sum(), mass[half:-1].sum()
+            shrinks = mass[half + 1 :].sum(), mass[1 : half + 1].sum()
+            for own, other in product((0, 1), repeat=2):
+                sums[own + other] += grows[own] * shrinks[other]
+        for u in range(self.most if self.fixed_total else 0):
             row, own = self._row(u), int(u >= half)
             sums[own + 1] += row[1 : half + 1].sum()
             sums[own] += row[half + 1 :].sum()

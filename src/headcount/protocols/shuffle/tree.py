@@ -31,7 +31,7 @@ Messages    h + Mμ/m with fake users, and h with the shuffler's noise, which is
 """
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
@@ -45,12 +45,13 @@ from headcount.accounting.bucket_noise import BucketCurve, BucketNoise, least_bu
 from headcount.accounting.calibration import near_least_private
 from headcount.accounting.moved_pairs import moved_curve
 from headcount.core import checks
-from headcount.core.budget import MOST_EPSILON, Budget, Trust
+from headcount.core.budget import MOST_EPSILON, Budget, Crowd, Trust
 from headcount.core.bundles import RESERVED
 from headcount.core.cached import cached_property
 from headcount.core.errors import Infeasible
 from headcount.core.guarantee import Guarantee, NearCurve, PrivacyCurve
 from headcount.core.influence import Shifts
+from headcount.core.limits import Limits
 from headcount.core.messages import Alphabet, Messages
 from headcount.core.promise import check_curve, promise
 from headcount.core.protocol import Protocol
@@ -64,7 +65,7 @@ from headcount.core.tasks.distribution import Distribution
 from headcount.protocols.dummies import BucketDummies, DummyShuffler
 from headcount.protocols.shuffle.fake_users import BucketRandomizer, least_noise
 from headcount.protocols.shuffle.noisy_shuffler import SHUFFLER_KNOWS
-from headcount.protocols.tree import Tree, best_fanouts, checked_fanouts
+from headcount.protocols.tree import Tree, best_fanouts, checked_fanouts, shapes
 from headcount.protocols.tree_error import (
     GeometricNoise,
     PoissonNoise,
@@ -216,6 +217,28 @@ class ShuffledTree(Protocol):
     def __post_init__(self) -> None:
         super().__post_init__()
         check_curve(self)
+
+    @classmethod
+    def settings_within(
+        cls, task: Task, budget: Budget, crowd: Crowd, limits: Limits
+    ) -> Iterator[dict[str, Any]]:
+        yield {}
+        build: Callable[..., ShuffledTree] = cls  # the task is known to be a distribution
+        if budget.delta == 0:
+            return
+        # With fewer levels people send fewer messages, and with fewer nodes less noise.
+        found = []
+        for fanouts in shapes(task.domain):
+            options = {"fanouts": ",".join(map(str, fanouts))}
+            try:
+                found.append((build(task, budget, crowd, **options), options))
+            except Infeasible:
+                continue
+        allowed = [one for one in found if limits.allow(one[0])]
+        if allowed:
+            yield min(allowed, key=lambda one: one[0].estimator.ranking_error(crowd.users))[1]
+        elif found:
+            yield min(found, key=lambda one: one[0].messages_per_user)[1]
 
     def check_options(self) -> None:
         checks.choice("noise", self.noise, ("fake-users", "shuffler"))
