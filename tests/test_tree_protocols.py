@@ -436,6 +436,14 @@ def test_plans_rank_trees() -> None:
     assert order == sorted(order)
 
 
+def test_limits_on_messages_choose_the_shape() -> None:
+    task, budget, crowd = hc.Distribution(0, 1, 1024), hc.Budget(1, 1e-6), hc.Crowd(10**5)
+    for most, fanouts in ((8, "4,4,4,4,4"), (1.5, "1024")):
+        (found,) = hc.plan(task, budget, crowd, trust="shuffle", max_messages=most).candidates
+        assert found.options == {"fanouts": fanouts}
+        assert found.messages_per_user <= most
+
+
 def test_search_for_the_least_noise() -> None:
     for rate, goal in itertools.product((1e-3, 0.02, 1.0), (0.3, 1e-6, 1e-15)):
         tried: list[int] = []

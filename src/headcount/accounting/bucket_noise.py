@@ -102,16 +102,17 @@ class BucketNoise:
         """The probabilities that a move has the loss ∞, ε, 0 or −ε. They are rounded up."""
         # The noise of i grows: this is less likely if u ≥ 0. That of j shrinks: if v ≤ 0.
         half, sums = self.most // 2, np.zeros(3)
-        if not self.fixed_total:
+        if self.fixed_total:
+            for u in range(self.most):
+                row, own = self._row(u), int(u >= half)
+                sums[own + 1] += row[1 : half + 1].sum()
+                sums[own] += row[half + 1 :].sum()
+        else:  # the two numbers are independent
             mass = self.bucket.centered.mass
             grows = mass[:half].sum(), mass[half:-1].sum()
             shrinks = mass[half + 1 :].sum(), mass[1 : half + 1].sum()
             for own, other in product((0, 1), repeat=2):
                 sums[own + other] += grows[own] * shrinks[other]
-        for u in range(self.most if self.fixed_total else 0):
-            row, own = self._row(u), int(u >= half)
-            sums[own + 1] += row[1 : half + 1].sum()
-            sums[own] += row[half + 1 :].sum()
         least, none, most = (min(1.0, float(chance) * (1 + 2 * self.slack)) for chance in sums)
         return self.unpaired, most, none, least
 

@@ -36,13 +36,18 @@ def near_least_private(
 ) -> int | None:
     """An integer amount of noise in [start, stop] with delta·(1 − close) ≤ delta_at(noise) ≤ delta.
 
-    It is for a δ that falls smoothly with more noise. It needs few evaluations of δ, because ln δ
-    is nearly linear in the noise. If `start` is private, the result is `start`. The result has been
-    verified to be private. It is None if `stop` is not.
+    δ must fall smoothly with more noise. Few evaluations of δ are needed, because ln δ is nearly
+    linear in the noise. If `start` is private, the result is `start`. If neighboring integers are
+    too far apart for `close`, the result is the least private one. The result has been verified to
+    be private. It is None if `stop` is not private.
     """
+
+    def log_at(noise: int) -> float:
+        return math.log(max(delta_at(noise), LEAST_FLOAT))
+
     goal = math.log(delta * (1 - close / 2))
     low, high, step = start, start, max(1, start // 16)
-    at_low = at_high = math.log(delta_at(start))
+    at_low = at_high = log_at(start)
     while at_high > math.log(delta):
         if high >= stop:
             return None
@@ -51,11 +56,11 @@ def near_least_private(
         ahead = math.ceil((goal - at_high) / slope) + 1 if slope else step
         low, at_low = high, at_high
         high = min(stop, high + min(max(1, ahead), max(step, 4 * (high - start))))
-        at_high = math.log(max(delta_at(high), LEAST_FLOAT))
+        at_high = log_at(high)
     while high - low > 1 and at_high < goal + math.log1p(-close / 2):
         share = min(max((goal - at_low) / (at_high - at_low), 0.05), 0.95)
         middle = min(max(low + round(share * (high - low)), low + 1), high - 1)
-        at_middle = math.log(max(delta_at(middle), LEAST_FLOAT))
+        at_middle = log_at(middle)
         if at_middle <= math.log(delta):
             high, at_high = middle, at_middle
         else:

@@ -16,18 +16,18 @@ Analyzer    The number of messages of each node, minus the mean of the noise. A 
             least squares. Its cells are added up.
 Privacy     Replacing a cell by one below another node of the first level moves a message of every
             level. So the view changes in h pairs of nodes, and no replacement changes more. Fake
-            users: the noise of the honest people is Poisson(μ) in every node, independently. δ is
-            that of h pairs (N+1, N') against (N, N'+1) together (see `accounting.moved_pairs`). It
-            is the divergence itself, but for more than one level its computation rounds it up by
-            up to 0.03 %. Shuffler: all losses of 2h numbers together are at most ε unless one
-            of the numbers is at an end of its range. The probability of that is δ.
+            users: the noise X of the honest people is Poisson(μ) in every node, independently. δ
+            is the divergence of h pairs (X+1, X') and (X, X'+1) together. With more than one level,
+            its computation rounds it up by about 0.03 % (see `accounting.moved_pairs`). Shuffler:
+            the losses of all 2h numbers add up to at most ε, unless a number is at an end of its
+            range. The probability of that is δ.
 Error       Unbiased. `protocols.tree` has the variance and `protocols.tree_error` the exact law.
             Without the option `fanouts`, the shape of the tree is the best for the mean squared
-            error of the share below an edge. More levels take about h times as large a μ, but h²
-            times the variance of the shuffler's noise. So a tree with fake users has smaller
-            fan-outs.
-Messages    h + Mμ/m with fake users, and h with the shuffler's noise, which is M·T dummies in all.
-            The local ε is infinite.
+            error of the share below an edge. For h levels, μ is about h times that of one level.
+            The variance of the shuffler's noise is h² times that of one level. So a tree with fake
+            users has more levels.
+Messages    h + Mμ/m with fake users. With the shuffler's noise h, and M·T dummies in all on
+            average. The local ε is infinite.
 """
 
 import math
