@@ -246,7 +246,7 @@ GOOD = {"file": "people.parquet", "--column": "smoker", "--epsilon": "1"}
             {"--low": "0", "--task": "count"},
             2,
             "invalid-parameter",
-            "--low must come with a sum or mean or density, got a count",
+            "--low must come with a sum or mean or density or distribution or",
         ),
         ({"--task": "mean"}, 2, "invalid-parameter", "a mean must have --low and --high, got none"),
         ({"--task": "sum", "--low": "0"}, 2, "invalid-parameter", "must have --high, got none"),
