@@ -9,10 +9,10 @@ Fit         From the cells up: z_v is the best estimate of c_v from o_v and the 
             the difference between the count of a node and the sum of the z of its children is
             divided equally among the children. The result is the least-squares fit (Hay, Rastogi,
             Miklau, Suciu 2010), for levels and fan-outs that may differ.
-Error       A linear query has a weight w for each cell. w̄_v is the mean weight of the cells below
-            v. The answer has the variance Σ_l τ_l² Σ_v (w̄_v − w̄_p)² over the nodes v of level l
+Error       A linear query has a weight w for each cell. m_v is the mean weight of the cells below
+            v. The answer has the variance Σ_l τ_l² Σ_v (m_v − m_p)² over the nodes v of level l
             with their parents p. It is Σ_v b_v·(noise of v), in which b_v = g_v·τ_l²/σ_l² and
-            g_v = (w̄_v − w̄_p) + g_p·τ_{l−1}²/(B_l·τ_l²), with g = 0 at the root.
+            g_v = (m_v − m_p) + g_p·τ_{l−1}²/(B_l·τ_l²), with g = 0 at the root.
 """
 
 import math
