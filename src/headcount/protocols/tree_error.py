@@ -4,14 +4,12 @@ The error of a linear query is Σ_v b_v·Z_v over the nodes v, with known coeffi
 noise Z_v of each node. All nodes of a level have the same law of noise. The characteristic function
 of the error is a product, and its inverse gives the law's quantiles (Gil-Pelaez 1951).
 
-The noise is a whole number, so the characteristic function of the error need not vanish at high
-frequencies. Therefore a small normal number is added to the error. The scale of an error is its
-standard deviation, or the largest |b_v| if that is larger. The deviation of the added number is
-1/64 of the scale. The inversion then converges, and the quantiles of 95 % intervals become larger
-by about 0.01 %. If the characteristic function has not vanished at high frequencies, as with few
-nodes, then the error may have atoms. A quantile may then lie below the atom that it belongs to. So
-it is raised by 3.5 of these deviations or more. A larger normal number has 1/100 of the probability
-of an error, which is subtracted from it.
+The scale of an error is its standard deviation, or the largest |b_v| if that is larger. With many
+nodes on several levels, the characteristic function vanishes at high frequencies, and the inversion
+is exact. With few nodes, or with one level, the error may have atoms: the noise is a whole number.
+Then a small normal number is added to the error, whose deviation is 1/64 of the scale. A quantile
+of the sum may lie below the atom that it belongs to. So it is raised by 3.5 of these deviations or
+more. A larger normal number has 1/100 of the probability of an error, which is subtracted from it.
 """
 
 import math
@@ -32,7 +30,7 @@ _SMOOTHING = 1 / 64  # the added normal's standard deviation, divided by the err
 _REACH = 20.0  # the law beyond this many scales is negligible
 _HIGHEST = 6.0  # the normal's characteristic function is negligible beyond 6/(its deviation)
 _POINTS = 5000  # the number of points at which a law is computed
-_ROUGH = 1e-5  # a larger characteristic function at high frequencies shows atoms
+_ROUGH = 1e-7  # a larger characteristic function at high frequencies shows atoms
 _RARE = 0.01  # if there are atoms, this share of a probability is left for the normal number
 _NEGLIGIBLE = -45.0  # the logarithm of a characteristic function that is negligible
 _BATCH = 32  # the number of queries whose laws are inverted at once
@@ -182,9 +180,10 @@ class _Laws:
                     found = noise.log_transform(coefficient[:, None] * frequencies)
                     total = total + count[:, None] * found
         values = np.zeros((len(scales), len(steps)), dtype=total.dtype)
-        values[:, kept] = np.exp(total - (_SMOOTHING * steps[kept]) ** 2 / 2)
         high = total.real[:, kept >= len(steps) // 2]
-        return cls(scales, values, high.max(axis=1, initial=-np.inf) > math.log(_ROUGH))
+        rough = (high.max(axis=1, initial=-np.inf) > math.log(_ROUGH)) | (len(noises) == 1)
+        values[:, kept] = np.exp(total - rough[:, None] * (_SMOOTHING * steps[kept]) ** 2 / 2)
+        return cls(scales, values, rough)
 
     def margins(self, beyond: float) -> Margins:
         """(a, b) for each error: it is below −a, or above b, with at most this probability each."""
