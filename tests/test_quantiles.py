@@ -17,7 +17,7 @@ from scipy.stats import beta, binom
 
 import headcount as hc
 from commands import Headcount
-from enumeration import datasets, geometric_mass, log_likelihood_ratio
+from enumeration import datasets, exactly, geometric_mass, log_likelihood_ratio
 from headcount.core.distribution import DistributionEstimate
 from headcount.core.postprocessing import postprocessed
 from headcount.core.quantiles import QuantilesEstimate
@@ -58,7 +58,7 @@ def test_quantiles_of_the_error(fanouts: tuple[int, ...], edge: int, expected: f
     noise = tree_noise(fanouts)
     below, above = noise.margins_below(np.array([edge]), 0.95)
     assert below == pytest.approx(above)
-    assert expected <= above[0] <= expected * (1 + 2e-4)
+    assert above[0] == pytest.approx(expected, rel=2e-5)
     weights = (np.arange(1024) < edge).astype(float)
     assert noise.margins(weights, 0.95) == pytest.approx((below[0], above[0]), rel=1e-9)
 
@@ -101,7 +101,7 @@ def test_margins_of_small_trees_hold_by_enumeration(
             noise.fit.coefficients((np.arange(noise.fit.tree.cells) < edge).astype(float))
         ).max()
         deviation = math.sqrt(noise.fit.variances_below(np.array([edge]))[0])
-        assert above <= least + 0.1 * max(deviation, largest)
+        assert above <= least + 0.15 * max(deviation, largest)
 
 
 def test_margins_of_poisson_noise_hold_by_enumeration() -> None:
@@ -278,17 +278,26 @@ def test_rank_errors_of_the_exponential_mechanism() -> None:
 NUMBERS = np.array([0, 0, 3, 4, 9, 9, 30])
 
 
-@pytest.mark.parametrize("target", [Fraction(7, 2), Fraction(4), Fraction(-1)])
-def test_choices_follow_their_law_and_no_other(target: Fraction) -> None:
-    rate, source, draws = Fraction(1, 3), hc.SeededSource(8), 1000
-
+@pytest.mark.parametrize(
+    ("rate", "target"),
+    [
+        (Fraction(1, 3), Fraction(7, 2)),
+        (Fraction(1, 3), Fraction(4)),
+        (Fraction(1, 3), Fraction(-1)),
+        (Fraction(2), Fraction(39, 10)),
+        (Fraction(2), Fraction(31, 10)),
+    ],
+)
+def test_choices_follow_their_law_and_no_other(rate: Fraction, target: Fraction) -> None:
     def law(scale: float) -> dict[int, float]:
-        scores = [abs(mpmath.mpf(int(number)) - mpmath.mpf(target.numerator) / target.denominator)
-                  for number in NUMBERS]  # fmt: skip
-        weights = [mpmath.exp(-scale * score / 3) for score in scores]
+        weights = [
+            mpmath.exp(-scale * exactly(rate) * abs(int(number) - exactly(target)))
+            for number in NUMBERS
+        ]
         return {at: float(weight / sum(weights)) for at, weight in enumerate(weights)}
 
-    found = Counter(exponential_choice(source, rate, NUMBERS, target) for _ in range(draws))
+    source = hc.SeededSource(8)
+    found = Counter(exponential_choice(source, rate, NUMBERS, target) for _ in range(1000))
     assert log_likelihood_ratio(found, law(1.0))[1] > ALARM
     for wrong in (0.5, 2.0):
         assert log_likelihood_ratio(found, law(wrong))[1] < ALARM

@@ -129,7 +129,7 @@ def _setting(built: Any, hints: dict[str, Any]) -> Setting:
 
 _FIGURES = ("new.png", "new.svg", "new.pdf", "new.html")
 PLAUSIBLE: dict[str, tuple[str, ...]] = {
-    "task": ("count", "sum", "mean", "histogram", "density"),
+    "task": ("count", "sum", "mean", "histogram", "density", "distribution", "quantiles", "median"),
     "column": zoo.COLUMNS,
     "person": ("who",),
     "group": ("city", "color"),
@@ -144,6 +144,8 @@ PLAUSIBLE: dict[str, tuple[str, ...]] = {
     "low": ("0", "-1", "0.5", "40"),
     "high": ("1", "10", "100", "120"),
     "smoothness": ("0.1", "1", "2", "4"),
+    "at": ("0.5", "0.25,0.5,0.75", "10%,90%"),
+    "cells": ("2", "3", "16", "100"),
     "missing": ("error", "drop", "0", "1", "red"),
     "outside": ("error", "clamp", "other"),
     "rows_per_person": ("1", "2", "5"),
@@ -326,6 +328,21 @@ RECIPES = (
             "--task": "density",
             "--epsilon": "1",
             "--out": ("new.png", "new.svg", "new.json"),
+            "--ledger": _LEDGERS,
+        },
+        1,
+    ),
+    Recipe(
+        "estimate",
+        (_FILES,),
+        {
+            "--column": "weight",
+            "--low": "40",
+            "--high": "120",
+            "--task": ("distribution", "quantiles"),
+            "--cells": "16",
+            "--epsilon": "1",
+            "--out": ("new.svg", "new.json"),
             "--ledger": _LEDGERS,
         },
         1,

@@ -190,7 +190,8 @@ def _values(protocol: Protocol) -> Sequence[Any]:
         return range(int(bounded.low), int(bounded.high) + 1)
     if task.numbered and task.domain <= MOST_VALUES:  # the middles of cells
         middles = (np.arange(task.domain) + 0.5) / task.domain
-        return [*(bounded.low + float(bounded.span) * middles)]
+        places: list[float] = (bounded.low + float(bounded.span) * middles).tolist()
+        return places
     raise InvalidParameter(f"`values` must be given for a task that lists none, got {task}")
 
 

@@ -4,14 +4,12 @@ The error of a linear query is Σ_v b_v·Z_v over the nodes v, with known coeffi
 noise Z_v of each node. All nodes of a level have the same law of noise. The characteristic function
 of the error is a product, and its inverse gives the law's quantiles (Gil-Pelaez 1951).
 
-The noise is a whole number, so the characteristic function of the error need not vanish at high
-frequencies. Therefore a small normal number is added to the error. The scale of an error is its
-standard deviation, or the largest |b_v| if that is larger. The deviation of the added number is
-1/64 of the scale. The inversion then converges, and the quantiles of 95 % intervals become larger
-by about 0.01 %. If the characteristic function has not vanished at high frequencies, as with few
-nodes, then the error may have atoms. A quantile may then lie below the atom that it belongs to. So
-it is raised by 3.5 of these deviations or more. A larger normal number has 1/100 of the probability
-of an error, which is subtracted from it.
+The scale of an error is its standard deviation, or the largest |b_v| if that is larger. With many
+nodes on several levels, the characteristic function vanishes at high frequencies, and the inversion
+is exact. With few nodes, or with one level, the error may have atoms: the noise is a whole number.
+Then a small normal number is added to the error, whose deviation is 1/64 of the scale. A quantile
+of the sum may lie below the atom that it belongs to. So it is raised by 3.5 of these deviations or
+more. A larger normal number has 1/100 of the probability of an error, which is subtracted from it.
 """
 
 import math
@@ -33,7 +31,7 @@ _SMOOTHING = 1 / 64  # the added normal's standard deviation, divided by the err
 _REACH = 20.0  # the law beyond this many scales is negligible
 _HIGHEST = 6.0  # the normal's characteristic function is negligible beyond 6/(its deviation)
 _POINTS = 5000  # the number of points at which a law is computed
-_ROUGH = 1e-5  # a larger characteristic function at high frequencies shows atoms
+_ROUGH = 1e-7  # a larger characteristic function at high frequencies shows atoms
 _RARE = 0.01  # if there are atoms, this share of a probability is left for the normal number
 _NEGLIGIBLE = -45.0  # the logarithm of a characteristic function that is negligible
 _BATCH = 32  # the number of queries whose laws are inverted at once
@@ -114,7 +112,7 @@ class TruncatedNoise:
 
     def log_transform(self, frequencies: NDArray[np.float64]) -> NDArray[np.complex128]:
         # For P(k) ∝ a^|k| with |k| ≤ T, the sum over k ≥ 1 of a^k·cos(ks) is a quotient. The
-        # characteristic function may be negative.
+        # characteristic function may be negative, or 0.
         ratio, half = math.exp(-float(self.noise.rate)), self.noise.most // 2
 
         def total(angle: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -124,8 +122,8 @@ class TruncatedNoise:
             sums: NDArray[np.float64] = 1 + 2 * one_side
             return sums
 
-        with np.errstate(divide="ignore"):
-            logs: NDArray[np.complex128] = np.log(total(frequencies) / total(np.zeros(1)) + 0j)
+        values = total(frequencies) / total(np.zeros(1))
+        logs: NDArray[np.complex128] = np.log(np.where(values == 0, 1e-300, values) + 0j)
         return logs
 
     def draw(self, generator: np.random.Generator, count: int) -> NDArray[np.float64]:
@@ -179,11 +177,13 @@ class TreeNoise:
         below, above = self._margins(terms, confidence, None)
         return float(below[0]), float(above[0])
 
+    @cached_property
+    def symmetric(self) -> bool:
+        """Whether the noise of all nodes has a symmetric law."""
+        return all(np.isrealobj(noise.log_transform(np.ones(1))) for noise in self.noises)
+
     def _margins(self, terms: Terms, confidence: float, added: Added | None) -> Margins:
-        laws = _Laws.of(self.noises, terms, added)
-        half = (1 - confidence) / 2
-        above = laws.margins(half)
-        return (above if laws.symmetric else laws.mirrored.margins(half)), above
+        return _Laws.of(self.noises, terms, added).margins((1 - confidence) / 2)
 
 
 @dataclass(frozen=True)
@@ -191,7 +191,7 @@ class _Laws:
     """The characteristic functions of several errors, at multiples of π/(20 scales)."""
 
     scales: NDArray[np.float64]
-    values: NDArray[Any]  # a row for each error; real if the errors are symmetric
+    values: NDArray[Any]  # a row for each error
     rough: NDArray[np.bool_]  # which errors may have atoms
 
     @classmethod
@@ -220,21 +220,13 @@ class _Laws:
                     found = noise.log_transform(coefficient[:, None] * frequencies)
                     total = total + count[:, None] * found
         values = np.zeros((len(scales), len(steps)), dtype=total.dtype)
-        values[:, kept] = np.exp(total - (_SMOOTHING * steps[kept]) ** 2 / 2)
         high = total.real[:, kept >= len(steps) // 2]
-        return cls(scales, values, high.max(axis=1, initial=-np.inf) > math.log(_ROUGH))
+        rough = (high.max(axis=1, initial=-np.inf) > math.log(_ROUGH)) | (len(noises) == 1)
+        values[:, kept] = np.exp(total - rough[:, None] * (_SMOOTHING * steps[kept]) ** 2 / 2)
+        return cls(scales, values, rough)
 
-    @property
-    def symmetric(self) -> bool:
-        return self.values.dtype.kind == "f"
-
-    @property
-    def mirrored(self) -> "_Laws":
-        """The laws of the errors with the opposite sign."""
-        return _Laws(self.scales, self.values.conj(), self.rough)
-
-    def margins(self, beyond: float) -> NDArray[np.float64]:
-        """For each error, a number that it exceeds with at most this probability."""
+    def margins(self, beyond: float) -> Margins:
+        """(a, b) for each error: it is below −a, or above b, with at most this probability each."""
         steps = _frequencies()
         step = steps[0]
         # P(error ≤ x) = 1/2 + x·step/2π − (step/π)·Σ_k Im(e^{−i·s_k·x}·φ(s_k))/s_k, by a transform.
@@ -244,14 +236,23 @@ class _Laws:
         sums = np.fft.fftshift(np.fft.hfft(spectrum, _POINTS, axis=1), axes=1)
         shares = 0.5 + places * step / (2 * math.pi) + sums * step / (2 * math.pi)
         rare = _RARE * beyond
-        wanted = 1 - beyond + np.where(self.rough, rare, 0.0)
-        after = np.argmax(shares >= wanted[:, None], axis=1)
-        every = np.arange(len(shares))
-        low, high = shares[every, after - 1], shares[every, after]
-        part = (wanted - low) / np.maximum(high - low, 1e-300)
-        found = places[after - 1] + part * (places[after] - places[after - 1])
+        wrong = beyond - np.where(self.rough, rare, 0.0)
         raised = np.where(self.rough, -NormalDist().inv_cdf(rare) * _SMOOTHING, 0.0)
-        return np.asarray((found + raised) * self.scales)
+        below = raised - _crossings(places, shares, wrong)
+        above = raised + _crossings(places, shares, 1 - wrong)
+        return below * self.scales, above * self.scales
+
+
+def _crossings(
+    places: NDArray[np.float64], shares: NDArray[np.float64], wanted: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    """Where each row of shares first reaches the wanted share, by straight lines."""
+    after = np.argmax(shares >= wanted[:, None], axis=1)
+    every = np.arange(len(shares))
+    low, high = shares[every, after - 1], shares[every, after]
+    part = (wanted - low) / np.maximum(high - low, 1e-300)
+    found: NDArray[np.float64] = places[after - 1] + part * (places[after] - places[after - 1])
+    return found
 
 
 @lru_cache(maxsize=1)
@@ -310,32 +311,36 @@ def _edge_margins(
     """
     cells = noise.fit.tree.cells
     edges = np.arange(1, cells)
-    some = edges if cells <= _MOST_EXACT else edges[:: cells // _SOME_EDGES]
-    if sampled is not None:
-        users, share = sampled
-        spread = users * share * (1 - share)
-
-        def added(frequencies: NDArray[np.float64]) -> NDArray[np.complex128]:
-            # The logarithm of 1 − q + q·e^{is}, by its size and its angle.
-            size = np.log1p(-4 * share * (1 - share) * np.sin(frequencies / 2) ** 2) / 2
-            angle = np.arctan2(share * np.sin(frequencies), 1 - share + share * np.cos(frequencies))
-            return users * (size + 1j * (angle - share * frequencies))
-
+    added, spread = (None, 0.0) if sampled is None else _binomial(*sampled)
+    if cells > _MOST_EXACT:
+        some = edges[:: cells // _SOME_EDGES]
+        variances = np.asarray(noise.deviations_below**2 + spread)
+        scale = np.sqrt(variances[some - 1])
         below, above = noise.margins_below(some, confidence, added)
-    elif len(some) == len(edges):
-        # The number above an edge has the opposite error, and the tree looks the same from its end.
-        first = edges[: cells // 2]
-        below, above = noise.margins_below(first, confidence)
-        rest = slice((cells - 1) // 2 - 1, None, -1) if cells > 2 else slice(0, 0)
-        return np.concatenate([below, above[rest]]), np.concatenate([above, below[rest]])
-    else:
-        spread = 0.0
-        below, above = noise.margins_below(some, confidence)
-    if len(some) == len(edges):
-        return below, above
-    variances = np.asarray(noise.deviations_below**2 + spread)
-    scale = np.sqrt(variances[some - 1])
-    return np.max(below / scale) * np.sqrt(variances), np.max(above / scale) * np.sqrt(variances)
+        wide = np.sqrt(variances)
+        return np.max(below / scale) * wide, np.max(above / scale) * wide
+    if added is not None and not noise.symmetric:
+        return noise.margins_below(edges, confidence, added)
+    # The tree looks the same from its end, and the number above an edge has the opposite error.
+    below, above = noise.margins_below(edges[: cells // 2], confidence, added)
+    others = (above, below) if added is None else (below, above)
+    last = slice(0, (cells - 1) // 2)
+    return (
+        np.concatenate([below, others[0][last][::-1]]),
+        np.concatenate([above, others[1][last][::-1]]),
+    )
+
+
+def _binomial(users: int, share: float) -> tuple[Added, float]:
+    """The law of a binomial number minus its mean: its transform, and its variance."""
+
+    def added(frequencies: NDArray[np.float64]) -> NDArray[np.complex128]:
+        # The logarithm of 1 − q + q·e^{is}, by its size and its angle.
+        size = np.log1p(-4 * share * (1 - share) * np.sin(frequencies / 2) ** 2) / 2
+        angle = np.arctan2(share * np.sin(frequencies), 1 - share + share * np.cos(frequencies))
+        return users * (size + 1j * (angle - share * frequencies))
+
+    return added, users * share * (1 - share)
 
 
 @lru_cache(maxsize=32)

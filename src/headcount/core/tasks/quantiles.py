@@ -1,6 +1,6 @@
 """Quantiles of people's numbers, such as the median."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, ClassVar
@@ -43,13 +43,14 @@ class Quantiles(Distribution):
         self,
         low: float,
         high: float,
-        at: Sequence[float] = QUARTILES,
+        at: Sequence[float] | NDArray[np.float64] = QUARTILES,
         cells: int = 1024,
         *,
         clamp: bool = False,
     ) -> None:
         super().__init__(low, high, cells, clamp=clamp)
-        given = list(at) if isinstance(at, Iterable) and not isinstance(at, str) else [at]
+        plain: Any = at.tolist() if isinstance(at, np.ndarray) else at
+        given = plain if isinstance(plain, list | tuple) else [plain]
         shares = tuple(checks.share("at", share) for share in given)
         rising = all(one < other for one, other in pairwise(shares))
         if not 1 <= len(shares) <= MOST_QUANTILES or not rising:
