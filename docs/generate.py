@@ -92,6 +92,24 @@ QUESTIONS = {
         hc.Density(0, 1),
         "of the density from 0 to 1",
     ),
+    "distribution": Question(
+        "hc.Distribution(0, 120)",
+        "[18 + i * 37 % 73 for i in range(1000)]",
+        hc.Distribution(0, 1),
+        "of the share of people below a number",
+    ),
+    "quantiles": Question(
+        "hc.Quantiles(0, 120, at=(0.25, 0.5, 0.75))",
+        "[18 + i * 37 % 73 for i in range(1000)]",
+        hc.Quantiles(0, 1),
+        "of the share of people below a number",
+    ),
+    "median": Question(
+        "hc.Median(0, 120)",
+        "[18 + i * 37 % 73 for i in range(1000)]",
+        hc.Median(0, 1),
+        "of the share of people below a number",
+    ),
 }
 for name in {*registry_of_tasks.TASKS} - {*QUESTIONS}:
     # A task without settings, whose values are numbered, needs no example of its own.

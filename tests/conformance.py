@@ -36,6 +36,9 @@ SMALL_TASKS: list[hc.Task] = [
     hc.Mean(-0.5, 1),
     hc.Density(-0.5, 1, points=6),
     hc.Boxes(["a", "b"], at_most=1),
+    hc.Distribution(0, 2.4, cells=3),
+    hc.Quantiles(0, 2.4, at=(0.25, 0.5), cells=3),
+    hc.Median(0, 2.4, cells=3),
 ]
 # Crowds that are small enough to enumerate every view. Quick tests try the first feasible ones: one
 # in which everybody is honest, and one in which not everybody is.
@@ -60,6 +63,7 @@ LARGE: list[Setting] = [
 # Options that are not a choice of a word, for enumerated crowds and for large ones.
 SMALL_OPTIONS: dict[str, list[dict[str, Any]]] = {
     "central.fitted-table": [{}, {"margins": 0.01}, {"margins": 0.99}],
+    "central.tree": [{"fanouts": "3"}, {"fanouts": "2,2"}],
     "shuffle.correlated": [{"error_ratio": 2.0}, {"max_slots": 6}],
     "shuffle.unary-sum": [{"bits": 2}],
     "shuffle.fixed-point-sum": [{"levels": 2}],
@@ -70,6 +74,8 @@ SMALL_OPTIONS: dict[str, list[dict[str, Any]]] = {
     "local.density-histogram": [{"bins": 2}],
     "local.density-series": [{"terms": 3}, {"terms": 1}],
     "shuffle.density-histogram": [{"bins": 2}],
+    "local.tree": [{"fanouts": "3"}, {"fanouts": "2,2"}],
+    "shuffle.tree": [{"fanouts": "3"}, {"fanouts": "2,2"}],
     "shuffle.noisy-shuffler": [
         {"bins": 2, "levels": 2},
         {"bins": 2, "levels": 2, "shufflers": 2},
@@ -192,9 +198,10 @@ def asked_crowds(
             if p.trust is hc.Trust.CENTRAL and not central:
                 continue
             late = before >= (1 if sparing else quick_settings(name, task))
-            # Sums differ from means only by a factor, and a paper's parameters only by their
-            # numbers.
-            late |= sparing and (isinstance(p.task, hc.Sum) or p.calibration == "paper")
+            # Sums differ from means only by a factor, a paper's parameters only by their numbers,
+            # and quantiles from distributions only by what is read from an answer.
+            alike = isinstance(p.task, hc.Sum | hc.Quantiles)
+            late |= sparing and (alike or p.calibration == "paper")
             # For each option that is not a choice of a word, only the first number is tried.
             first = tried_options(SMALL_OPTIONS, name, task)[0] if small else {}
             late |= sparing and any(getattr(p, option) != first[option] for option in first)
@@ -296,10 +303,10 @@ def is_twin(protocol: hc.Protocol, setting: Setting, chosen: Options) -> bool:
 
 def quick_settings(name: str, task: hc.Task) -> int:
     """How many settings the quick tests try. One is enough if only one person's law matters, or if
-    the inner protocol is tested by itself.
+    the inner protocol is tested by itself, as distributions are for quantiles.
     """
     local = protocol_class(name, task).trust is hc.Trust.LOCAL
-    return 1 if local or isinstance(task, hc.Density) else QUICK_SETTINGS
+    return 1 if local or isinstance(task, hc.Density | hc.Quantiles) else QUICK_SETTINGS
 
 
 def small_settings(task: hc.Task) -> list[Setting]:

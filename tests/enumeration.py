@@ -84,6 +84,14 @@ def kinds(laws: Sequence[BundleLaw]) -> list[Any]:
     return sorted({message for law in laws for bundle in law for message, _ in bundle})
 
 
+def seen_kinds(protocol: Protocol, users: int) -> list[Any]:
+    """The messages that people send, and those that the shuffler adds."""
+    noise = protocol.shuffler.noise_law(users)
+    assert noise is not None
+    added: BundleLaw = {bundle: chance for (bundle, _), chance in noise.items()}
+    return kinds([*laws_of(protocol), added])
+
+
 def as_counts(law: BundleLaw, messages: list[Any]) -> dict[Counts, Fraction]:
     return {
         tuple(dict(bundle).get(message, 0) for message in messages): chance
@@ -219,7 +227,7 @@ def _noised(protocol: Protocol, laws: list[BundleLaw], holding: Counts) -> View:
     """The view with the shuffler's noise, by its stated law."""
     noise = protocol.shuffler.noise_law(sum(holding))
     assert noise is not None
-    messages = kinds([*laws, {bundle: chance for (bundle, _), chance in noise.items()}])
+    messages = seen_kinds(protocol, sum(holding))
     sent = _exact_view([as_counts(law, messages) for law in laws], holding)
     seen: dict[Counts, Fraction] = defaultdict(Fraction)
     for (bundle, alone), chance in noise.items():

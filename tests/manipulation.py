@@ -57,12 +57,15 @@ def bundles(protocol: hc.Protocol, slots: int, rng: np.random.Generator) -> Iter
 
 def answer(protocol: hc.Protocol, messages: np.ndarray, users: int) -> np.ndarray:
     """The unbiased answer, times the number of people if it is an average. A mean is measured from
-    its lowest value, and the series of a density from the even density.
+    its lowest value, and the series of a density from the even density. Of quantiles, it is how
+    many people are below each edge: a curator draws quantiles from these numbers.
     """
     estimator, task = protocol.estimator, protocol.task
     counts = estimator.count(protocol.alphabet.messages(messages))
     counts = np.where(protocol.shuffler.passes(counts), counts, 0)
     tally = hc.Tally(counts, users, protocol.name, estimator.tally_modulus)
+    if isinstance(task, hc.Quantiles) and protocol.trust is hc.Trust.CENTRAL:
+        return np.cumsum(counts)[:-1]
     noise = hc.SeededSource(5)  # the curator's noise is the same for all
     value = np.atleast_1d(estimator.answer(users, estimator.unbiased(tally, noise)))
     if isinstance(task, hc.Mean):
@@ -70,14 +73,14 @@ def answer(protocol: hc.Protocol, messages: np.ndarray, users: int) -> np.ndarra
     if isinstance(task, hc.Density):
         series = type(estimator).__name__ == "SeriesEstimator"
         return users * (value - series / float(task.span))
-    return value
+    return users * value if isinstance(task, hc.Distribution) else value
 
 
 def added(protocol: hc.Protocol, others: np.ndarray, users: int, bundle: np.ndarray) -> np.ndarray:
     """What a bundle adds to the answer of others, for the crowd of the protocol."""
     together = np.concatenate([others, bundle])
     more: np.ndarray = answer(protocol, together, users + 1) - answer(protocol, others, users)
-    average = isinstance(protocol.task, hc.Mean | hc.Density)
+    average = isinstance(protocol.task, hc.Mean | hc.Density | hc.Distribution)
     return more / protocol.crowd.users if average else more
 
 

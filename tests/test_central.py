@@ -11,6 +11,7 @@ import pytest
 
 import headcount as hc
 from enumeration import geometric_mass, log_likelihood_ratio
+from headcount.protocols.central.tree import CuratedTree
 
 ALARM = 1e-6
 # The judge's own law of each central protocol's noise. It is two-sided geometric. The budget's
@@ -62,7 +63,25 @@ def binned(rate: mpmath.mpf, width: int) -> dict[int, float]:
 
 
 def test_every_central_protocol_has_a_judge() -> None:
-    assert set(NOISE) | set(OTHER_NOISE) == set(hc.protocol_names(trust=hc.Trust.CENTRAL))
+    elsewhere = {"central.exponential-quantile"}  # tests/test_quantiles.py
+    named = {*NOISE, *OTHER_NOISE, *elsewhere, "central.tree"}
+    assert named == set(hc.protocol_names(trust=hc.Trust.CENTRAL))
+
+
+def test_all_nodes_of_a_tree_have_noise_of_the_law_and_no_other() -> None:
+    task, source = hc.Distribution(0, 4, cells=4), hc.SeededSource(4)
+    protocol = hc.protocol("central.tree", task, hc.Budget(1.5), hc.Crowd(10), fanouts="2,2")
+    tally = hc.Tally(np.array([7, 0, 2, 1]), 10, protocol.name)
+    estimator = protocol.estimator
+    assert isinstance(estimator, CuratedTree)
+    nodes = [np.rint(estimator.noisy_counts(tally, source)) for _ in range(2500)]
+    noise = np.array(nodes).astype(int) - [7, 3, 7, 0, 2, 1]
+    check_noise(Counter(noise.ravel().tolist()), mpmath.mpf(1.5) / 4, off=0.15)
+    for node in noise.T:
+        law = binned(mpmath.mpf(1.5) / 4, 1)
+        assert log_likelihood_ratio(Counter(node.tolist()), law)[1] > ALARM
+    # Least squares: the released shares are those of the fitted counts, which add up to 10.
+    assert estimator.unbiased(tally, source).shape == (3,)
 
 
 def test_judge_is_right() -> None:

@@ -74,7 +74,9 @@ def test_clamped_values_and_populations(headcount: Headcount) -> None:
         "estimate", "people.csv", "--column", "smoker", "--epsilon", "1", "--sampling"
     )
     assert count.status == 2
-    assert "--sampling must come with a mean or density, got a count" in count.err
+    assert (
+        "--sampling must come with a mean or density or distribution or quantiles or" in count.err
+    )
 
 
 @pytest.mark.usefixtures("people")
@@ -131,13 +133,16 @@ def test_simultaneous_and_postprocessed_histograms(headcount: Headcount) -> None
 @pytest.mark.parametrize(
     ("flags", "said"),
     [
-        (["--simultaneous"], "--simultaneous must come with a histogram or density, got a count"),
+        (
+            ["--simultaneous"],
+            "--simultaneous must come with a histogram or density or distribution",
+        ),
         (["--postprocess", "simplex"], "`postprocess` simplex must come with a histogram, got a"),
         (
             ["--postprocess", "trim"],
             "`postprocess` must be one of clip, norm-sub, simplex",
         ),
-        (["--out", "x.png"], "--out x.png must come with a density, got a count"),
+        (["--out", "x.png"], "--out x.png must come with a density or distribution or quantiles"),
         (["--task", "density"], "a density must have --low and --high, got none"),
         (["--smoothness", "2", "--low", "0"], "a density must have --high, got none"),
         (
@@ -241,7 +246,7 @@ GOOD = {"file": "people.parquet", "--column": "smoker", "--epsilon": "1"}
             {"--low": "0", "--task": "count"},
             2,
             "invalid-parameter",
-            "--low must come with a sum or mean or density, got a count",
+            "--low must come with a sum or mean or density or distribution or",
         ),
         ({"--task": "mean"}, 2, "invalid-parameter", "a mean must have --low and --high, got none"),
         ({"--task": "sum", "--low": "0"}, 2, "invalid-parameter", "must have --high, got none"),

@@ -29,6 +29,7 @@ from conformance import (
     sparing_small,
 )
 from enumeration import log_likelihood_ratio
+from headcount.core.quantiles import QuantilesEstimate
 
 
 def some_datasets(protocol: hc.Protocol) -> list[tuple[int, ...]]:
@@ -50,7 +51,7 @@ def tally_law(protocol: hc.Protocol, holding: tuple[int, ...]) -> dict[tuple[int
     if protocol.trust is hc.Trust.LOCAL:
         every, weight = enumeration.outcomes(enumeration.tally_view(protocol, holding))
         return dict(zip(map(tuple, every.tolist()), weight.tolist(), strict=True))
-    kinds = enumeration.kinds(enumeration.laws_of(protocol))
+    kinds = enumeration.seen_kinds(protocol, sum(holding))
     alone = np.array([protocol.estimator.count(payload_of(protocol, [kind])) for kind in kinds])
     seen, chances = enumeration.outcomes(enumeration.crowd_view(protocol, holding))
     every_tally = seen @ alone
@@ -97,16 +98,23 @@ def estimate_of(protocol: hc.Protocol, tally: Any, users: int) -> hc.Estimate:
     return protocol.estimate(hc.Tally(counts, users, protocol.name, modulus, noises=noises))
 
 
+def stated_of(estimate: hc.Estimate) -> Any:
+    """The numbers whose errors are stated. For quantiles, they are the shares of people below."""
+    read = isinstance(estimate, QuantilesEstimate)
+    return estimate.unbiased_value if read else estimate.value
+
+
 def linear_values(
     protocol: hc.Protocol, tallies: np.ndarray[Any, Any], users: int
 ) -> np.ndarray[Any, Any]:
     size = tallies.shape[1]
     unit = np.eye(size, dtype=np.int64)
-    at_zero = np.atleast_1d(estimate_of(protocol, 0 * unit[0], users).value)
-    slopes = [np.atleast_1d(estimate_of(protocol, row, users).value) - at_zero for row in unit]
+    at_zero = np.atleast_1d(stated_of(estimate_of(protocol, 0 * unit[0], users)))
+    slopes = [np.atleast_1d(stated_of(estimate_of(protocol, row, users))) - at_zero for row in unit]
     values: np.ndarray[Any, Any] = at_zero + tallies @ np.array(slopes)
     for index in range(0, len(tallies), len(tallies) // 100):
-        assert estimate_of(protocol, tallies[index], users).value == pytest.approx(values[index])
+        found = stated_of(estimate_of(protocol, tallies[index], users))
+        assert found == pytest.approx(values[index])
     return values
 
 
@@ -145,15 +153,18 @@ def test_stated_error_is_that_of_all_outcomes(protocol: hc.Protocol) -> None:
     for holding in some_datasets(protocol):
         truth, possible = truth_of(protocol, holding), estimates(protocol, holding)
         error = math.sqrt(
-            np.max(sum(np.square(e.value - truth) * chance for e, chance in possible))
+            np.max(sum(np.square(stated_of(e) - truth) * chance for e, chance in possible))
         )
         assert protocol.standard_error(enumeration.held(protocol, holding)) == pytest.approx(
             error, rel=1e-9, abs=1e-9
         )
         errors.append(error)
-        stated = [np.square(e.standard_error) for e, _ in possible]
+        stated = [
+            np.broadcast_to(np.square(e.error_law.standard_error), np.shape(truth))
+            for e, _ in possible
+        ]
         alike = all(np.array_equal(one, stated[0]) for one in stated)
-        spread = sum(np.square(e.value - truth) * chance for e, chance in possible)
+        spread = sum(np.square(stated_of(e) - truth) * chance for e, chance in possible)
         if getattr(protocol, "analyzer", None) == "zero-exact":  # the largest possible error
             assert all(np.all(one >= spread * (1 - 1e-9)) for one in stated)
         elif alike and not protocol.shuffler.withholds:  # neither data nor shuffler matter
@@ -193,6 +204,8 @@ def test_intervals_cover(protocol: hc.Protocol) -> None:
     same: dict[bytes, hc.Estimate] = {}  # crowds of different data may give the same estimate
     for holding in some_datasets(protocol):
         truth, possible = truth_of(protocol, holding), estimates(protocol, holding)
+        if isinstance(protocol.task, hc.Quantiles):
+            truth = protocol.task.answer(protocol.task.holding(enumeration.held(protocol, holding)))
         for confidence in (0.5, 0.95, 0.999):
             covered: Any = 0.0
             for e, chance in possible:
@@ -277,6 +290,9 @@ def test_estimates_are_near_the_truth(protocol: hc.Protocol) -> None:
     data = values_of(protocol, holding)
     sent = [hc.run(protocol, data, source) for _ in range(runs)]
     simulated = [protocol.estimate(protocol.simulate(counts, source), source) for _ in range(200)]
+    if isinstance(protocol.task, hc.Quantiles):
+        check_quantiles(protocol, [*sent, *simulated], protocol.task.holding(counts))
+        return
     # For sums and means, the error for these data. Otherwise the error that each estimate states,
     # in each bucket.
     whole = isinstance(protocol.task, hc.Sum | hc.Mean)
@@ -295,3 +311,12 @@ def test_estimates_are_near_the_truth(protocol: hc.Protocol) -> None:
         assert np.max(np.abs(z.mean(axis=0)), initial=0.0) * math.sqrt(len(found)) < 5
         low, high = SPREADS[len(found)]
         assert np.all((low < np.mean(z**2, axis=0)) & (np.mean(z**2, axis=0) < high))
+
+
+def check_quantiles(protocol: hc.Protocol, found: list[hc.Estimate], held: Any) -> None:
+    """Quantiles are biased. But the share of people below them is as near as stated."""
+    squares = [np.square(protocol.estimator.errors(e.value, held)) for e in found]
+    stated = protocol.estimator.standard_error(held.users, held)
+    assert np.all(np.mean(squares, axis=0) < SPREADS[200][1] * stated**2)
+    truth = protocol.task.answer(held)
+    assert all(truth in e.interval(0.999999) for e in found)

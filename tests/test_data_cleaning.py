@@ -82,7 +82,7 @@ def test_values_outside_are_clamped() -> None:
     assert truth(ages, hc.Sum(0, 100, whole=True), outside="clamp") == 160
     assert truth(ages, bins=[0, 20, 100], outside="clamp") == {"[0, 20)": 2, "[20, 100]": 2}
     said = refusal(ages, hc.Histogram(100), outside="clamp")
-    assert "`outside` may be clamp only with a sum, a mean, a density or bins" in said
+    assert "`outside` may be clamp only with numbers within bounds or with bins" in said
 
 
 def test_everything_else_is_a_bucket() -> None:

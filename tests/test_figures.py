@@ -16,6 +16,7 @@ import pytest
 
 import headcount as hc
 from commands import Headcount
+from headcount.core.distribution import DistributionEstimate
 from headcount.core.errors import InvalidParameter, MissingPackage, UnreadableData
 from headcount.plot import figures
 from headcount.plot.palette import colors, trust_color
@@ -58,6 +59,19 @@ def density() -> figures.Figure:
     )
 
 
+def distribution() -> figures.Figure:
+    estimate = asked("central.tree", hc.Distribution(0, 120, cells=60), np.linspace(0, 120, 500))
+    shown = estimate.postprocess("monotone")
+    assert isinstance(shown, DistributionEstimate)
+    return figures.distribution_figure(shown, 0.9, simultaneous=True)
+
+
+def quantiles() -> figures.Figure:
+    task, values = hc.Quantiles(0, 120, (0.1, 0.5), cells=60), np.linspace(0, 120, 500)
+    groups = {name: asked("central.tree", task, values) for name in ("north", "south")}
+    return figures.quantiles_figure(groups, 0.9, group="region", sampling=True)
+
+
 def trusts() -> figures.Figure:
     names = ("central.geometric", "shuffle.zero-exact", "local.randomized-response")
     answers = [asked(name, hc.Count(), np.arange(1000) % 2) for name in names]
@@ -80,6 +94,16 @@ FIGURES: dict[str, tuple[Callable[[], figures.Figure], str]] = {
         "Density of 500 people, local trust|density (per unit of value)|value|"
         "90 % band of the population, everywhere at once|"
         "local.density-histogram, post-processed: density",
+    ),
+    "distribution": (
+        distribution,
+        "Distribution of 500 people, central trust|share of people below|value|"
+        "90 % band, everywhere at once|central.tree, post-processed: monotone",
+    ),
+    "quantiles": (
+        quantiles,
+        "Quantiles of 1,000 people, central trust|value (90 % intervals of the population)|region|"
+        "north|south|10 % quantile|median",
     ),
     "rate": (
         lambda: figures.rate_figure("Rates", {"tent": LINES, "bump": {"shuffle": [(9, 1e-9)]}}),

@@ -374,7 +374,7 @@ def test_labels_and_open_buckets_travel() -> None:
 
 @pytest.mark.parametrize(
     ("document", "message"),
-    [(3, "must have one of the names"), ({"name": "median"}, "must have one of the names"),
+    [(3, "must have one of the names"), ({"name": "mode"}, "must have one of the names"),
      ({"name": "count", "low": 3}, "the settings must fit a count, got low")],
 )  # fmt: skip
 def test_what_is_no_task_is_refused(document: Any, message: str) -> None:
@@ -395,7 +395,7 @@ def test_changed_plans_are_refused(tmp_path: Path) -> None:
         ({"chosen": "local.randomized-response"}, "digest"),
         ({"version": 1}, "version 2, got"),
         ({"format": "other"}, "must be of format"),
-        ({"task": {"name": "median"}}, "complete and valid"),
+        ({"task": {"name": "mode"}}, "complete and valid"),
         ({"candidates": [{}]}, "complete and valid"),
         ({"crowd": {"users": -1}}, "complete and valid"),
         ({"confidence": "0.95"}, "complete and valid"),

@@ -152,7 +152,7 @@ def test_plans_are_saved_and_run(headcount: Headcount, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "status", "message"),
     [
-        (["plan", "median", "--users", "5", "--epsilon", "1"], 2, "`task` must be one of count"),
+        (["plan", "mode", "--users", "5", "--epsilon", "1"], 2, "`task` must be one of count"),
         (["plan", "count", "--users", "5"], 2, "--users and --epsilon must be given, or --margin"),
         (
             ["plan", "count", "--epsilon", "1"],

@@ -11,6 +11,13 @@ import headcount as hc
 from headcount.core.postprocessing import postprocessed
 
 RANGE = (0.0, 1000.0)
+# The task that each step is for.
+STEPS_OF = {
+    "norm-sub": "histogram",
+    "simplex": "histogram",
+    "density": "density",
+    "monotone": "distribution",
+}
 vectors = st.lists(st.floats(-500, 900), min_size=2, max_size=12).map(np.array)
 
 
@@ -82,9 +89,9 @@ def test_numbers_are_clipped_too() -> None:
 def test_wrong_steps_are_refused() -> None:
     p = hc.protocol("central.geometric", hc.Count(), hc.Budget(1), hc.Crowd(20))
     raw = hc.run(p, [1] * 20)
-    with pytest.raises(hc.UnknownName, match="one of clip, norm-sub, simplex, density, got 'x'"):
+    with pytest.raises(hc.UnknownName, match="density, monotone, got 'x'"):
         raw.postprocess("x")
-    for name, task in (("norm-sub", "histogram"), ("simplex", "histogram"), ("density", "density")):
+    for name, task in STEPS_OF.items():
         with pytest.raises(hc.InvalidParameter, match=f"{name} must come with a {task}, got a co"):
             raw.postprocess(name)
     opened = hc.Histogram(["a", "b"], open=True)

@@ -31,12 +31,14 @@ SLOW_RUNS = {
 # One person's messages alone are not private: the local ε is infinite.
 NOTHING_ALONE = {
     "central.cube",
+    "central.exponential-quantile",
     "central.fitted-table",
     "central.geometric",
     "central.laplace",
     "central.margins",
     "central.sum-zero",
     "central.summed-cells",
+    "central.tree",
     "shuffle.correlated",
     "shuffle.correlated-histogram",
     "shuffle.correlated-sum",
@@ -47,6 +49,7 @@ NOTHING_ALONE = {
     "shuffle.noisy-shuffler",
     "shuffle.sample-threshold",
     "shuffle.split-and-mix",
+    "shuffle.tree",
     "shuffle.zero-exact",
     "shuffle.zero-exact-histogram",
 }

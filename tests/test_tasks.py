@@ -52,6 +52,9 @@ def test_every_task_is_found_by_its_name(name: str) -> None:
         hc.Table(["a", "b"], 3),
         hc.Margins(3, ["a", "b"]),
         hc.Density(0, 1, 2.0, points=16),
+        hc.Distribution(0, 200, 64, clamp=True),
+        hc.Quantiles(0, 200, (0.1, 0.9), 64),
+        hc.Median(-1, 1),
         TASK,
     ],
     ids=str,
@@ -76,6 +79,7 @@ def test_settings_make_the_same_task(task: hc.Task) -> None:
         (hc.Sum(-1, 2, whole=True), [-1, 2, 0.5, -2, 3, np.nan, np.inf]),
         (hc.Mean(0, 1, clamp=True), [-5, 7, np.inf, np.nan]),
         (hc.Density(0, 1), [0, 1, 2, np.nan]),
+        (hc.Median(0, 1), [0, 1, 2, np.nan]),
         (TASK, [3, 4, -6, 0.5, np.nan]),
     ],
     ids=str,
@@ -136,7 +140,7 @@ def test_a_column_is_cleaned_for_a_new_task() -> None:
         ([3, 0.5, 6], {}, "every value must be a whole number, got 0.5 from person 2"),
         (["x", "y"], {}, "must hold numbers or true/false, got text like 'x'"),
         ([3], {"missing": 0.5}, "`missing` must be error, drop, or a whole number, got 0.5"),
-        ([3], {"outside": "clamp"}, "clamp only with a sum, a mean, a density or bins"),
+        ([3], {"outside": "clamp"}, "clamp only with numbers within bounds or with bins"),
         ([3], {"outside": "other"}, "other only with a histogram that is not open, got a mul"),
     ]
     for values, settings, said in wrong:

@@ -29,6 +29,8 @@ ESTIMATE = hc.run(CENTRAL, [1.0, 2.0, 3.0], SOURCE)
 OTHER = hc.run(CENTRAL, [3.0, 2.0, 3.0], SOURCE)
 COUNTED = hc.run(SHUFFLED, [0, 1] * 15, SOURCE)
 CONTRAST = COUNTED - hc.run(SHUFFLED, [0] * 30, SOURCE)
+TREE = hc.protocol("central.tree", hc.Distribution(0, 3, cells=3), hc.Budget(1), hc.Crowd(3))
+DISTRIBUTION: Any = hc.run(TREE, [1.0, 2.0, 3.0], SOURCE)
 MESSAGES = LOCAL.randomize([0, 1, 2, 0, 1], SOURCE)
 PLANNED: dict[str, Any] = {"task": COUNT, "budget": BUDGET, "crowd": CROWD}
 MARGIN = hc.Margin(0.3, share=True)
@@ -58,6 +60,12 @@ CALLS: list[tuple[Callable[..., Any], dict[str, Any]]] = [
     (hc.Sum, {"low": 0, "high": 3, "whole": True, "clamp": False}),
     (hc.Mean, {"low": 0, "high": 3, "whole": False, "clamp": False}),
     (hc.Density, {"low": 0, "high": 1, "smoothness": 1.0, "points": 16, "clamp": False}),
+    (hc.Distribution, {"low": 0, "high": 1, "cells": 16, "clamp": False}),
+    (hc.Quantiles, {"low": 0, "high": 1, "at": [0.5], "cells": 16, "clamp": False}),
+    (hc.Median, {"low": 0, "high": 1, "cells": 16, "clamp": False}),
+    (DISTRIBUTION.cdf_interval, {"x": 1, "confidence": 0.9}),
+    (DISTRIBUTION.share_interval, {"low": 1, "high": 2, "confidence": 0.9}),
+    (DISTRIBUTION.quantile_interval, {"share": 0.5, "confidence": 0.9}),
     (hc.SeededSource, {"seed": 1}),
     (hc.protocol_names, {"task": COUNT, "trust": "local"}),
     (

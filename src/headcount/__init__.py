@@ -1,7 +1,8 @@
 """Headcount: count a crowd without looking at anyone.
 
-Headcount estimates counts, sums, means, histograms and densities with differential privacy, in the
-central, local and shuffle trust models. Start with `plan(...)`, `protocol(...)` and `run(...)`.
+Headcount estimates counts, sums, means, histograms, densities, distributions and quantiles with
+differential privacy, in the central, local and shuffle trust models. Start with `plan(...)`,
+`protocol(...)` and `run(...)`.
 """
 
 from importlib import import_module
@@ -40,8 +41,10 @@ if TYPE_CHECKING:
     from headcount.core.tasks.boxes import Boxes
     from headcount.core.tasks.count import Count
     from headcount.core.tasks.density import Density
+    from headcount.core.tasks.distribution import Distribution
     from headcount.core.tasks.histogram import Histogram
     from headcount.core.tasks.margins import Margins
+    from headcount.core.tasks.quantiles import Median, Quantiles
     from headcount.core.tasks.table import Table
     from headcount.data.estimate import Prepared, estimate, prepare
     from headcount.data.grouped import GroupedEstimate
@@ -83,6 +86,7 @@ __all__ = [
     "Crowd",
     "CrowdMismatch",
     "Density",
+    "Distribution",
     "Estimate",
     "ExactAudit",
     "GroupNeeds",
@@ -99,6 +103,7 @@ __all__ = [
     "Margins",
     "MatrixProtocol",
     "Mean",
+    "Median",
     "Messages",
     "MissingPackage",
     "Needs",
@@ -107,6 +112,7 @@ __all__ = [
     "PrivacyCurve",
     "PrivacyReport",
     "Protocol",
+    "Quantiles",
     "Refusal",
     "SecureSource",
     "SeededSource",

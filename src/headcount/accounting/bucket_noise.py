@@ -15,6 +15,10 @@ Let w be the law of Z_b − T/2 for independent buckets. Let u = Z_i − T/2 and
 total is fixed, P(u, v) = w(u)·w(v)·S_{d−2}(−u−v)/S_d(0), where S_k is the k-fold convolution of w.
 All convolutions are direct sums of positive terms, so small probabilities are as accurate as large
 ones.
+
+A person may also move in several histograms at once. If the total is not fixed, the noise of all
+histograms is independent, and so are the losses of k moves. Each move then has the loss ε/k, 0 or
+−ε/k.
 """
 
 import math
@@ -22,6 +26,7 @@ from dataclasses import dataclass
 from decimal import Decimal, localcontext
 from fractions import Fraction
 from functools import lru_cache
+from itertools import product
 
 import numpy as np
 from numpy.typing import NDArray
@@ -89,16 +94,30 @@ class BucketNoise:
         both = self._row(self.most)[0]
         return min(1.0, float(ends - both) * (1 + 4 * self.slack))
 
+    def unpaired_in(self, moves: int) -> float:
+        """The probability that one of several independent moves has no partner, rounded up."""
+        if moves == 1:
+            return self.unpaired
+        paired = moves * math.log1p(-min(self.unpaired, 1 - ROUNDING))
+        return min(1.0, -math.expm1(paired) * (1 + 8 * moves * ROUNDING) + ROUNDING**2)
+
     @cached_property
     def losses(self) -> tuple[float, float, float, float]:
         """The probabilities that a move has the loss ∞, ε, 0 or −ε. They are rounded up."""
         # The noise of bucket i grows, which is less likely if Z_i ≥ T/2. The noise of bucket j
         # shrinks, which is less likely if Z_j ≤ T/2.
         half, sums = self.most // 2, np.zeros(3)
-        for u in range(self.most):
-            row, own = self._row(u), int(u >= half)
-            sums[own + 1] += row[1 : half + 1].sum()
-            sums[own] += row[half + 1 :].sum()
+        if self.fixed_total:
+            for u in range(self.most):
+                row, own = self._row(u), int(u >= half)
+                sums[own + 1] += row[1 : half + 1].sum()
+                sums[own] += row[half + 1 :].sum()
+        else:  # the two numbers are independent
+            mass = self.bucket.centered.mass
+            grows = mass[:half].sum(), mass[half:-1].sum()
+            shrinks = mass[half + 1 :].sum(), mass[1 : half + 1].sum()
+            for own, other in product((0, 1), repeat=2):
+                sums[own + other] += grows[own] * shrinks[other]
         least, none, most = (min(1.0, float(chance) * (1 + 2 * self.slack)) for chance in sums)
         return self.unpaired, most, none, least
 
@@ -167,19 +186,22 @@ def _folded(mass: NDArray[np.float64], times: int) -> NDArray[np.float64]:
 
 @lru_cache(maxsize=512)
 def least_bucket_noise(
-    rate: Fraction, buckets: int, delta: float, *, fixed_total: bool
+    rate: Fraction, buckets: int, delta: float, *, fixed_total: bool, moves: int = 1
 ) -> BucketNoise | None:
-    """The noise with the least T whose δ is within the budget, or None if T is too large."""
+    """The noise with the least T whose δ is within the budget, or None if T is too large.
+
+    A person makes `moves` moves. There must be only one move if the total is fixed.
+    """
 
     def noise(half: int) -> BucketNoise:
         return BucketNoise(TruncatedGeometric(rate, 2 * half), buckets, fixed_total)
 
     def delta_at(half: int) -> float:
-        return noise(half).unpaired if noise(half).bucket.falls else 1.0
+        return noise(half).unpaired_in(moves) if noise(half).bucket.falls else 1.0
 
-    # Let p_0 = P(Z_b = 0). Independent buckets have δ = 1 − (1−p_0)². A fixed total makes the ends
-    # 0 and T less likely, but their probability is never below (p_0)².
-    longest = least_most(rate, 1, -math.expm1(math.log1p(-delta) / 2) * (1 - 2.0**-40))
+    # Let p_0 = P(Z_b = 0). Independent buckets have δ = 1 − (1−p_0)^{2·moves}. A fixed total makes
+    # the ends 0 and T less likely, but their probability is never below (p_0)².
+    longest = least_most(rate, 1, -math.expm1(math.log1p(-delta) / (2 * moves)) * (1 - 2.0**-40))
     if longest is None or (fixed_total and buckets * longest > MOST_TOGETHER):
         return None
     start = max(1, longest // 4 - 2) if fixed_total else max(1, longest // 2 - 1)
@@ -190,29 +212,41 @@ def least_bucket_noise(
 
 @dataclass(frozen=True, eq=False)
 class BucketCurve(PrivacyCurve):
-    """The privacy curve of a histogram with this noise: losses are ∞, ε, 0 or −ε."""
+    """The privacy curve of a person who moves in one histogram with this noise, or in several.
+
+    The losses of one move are ∞, e, 0 or −e with e = 2·rate.
+    """
 
     noise: BucketNoise
+    moves: int = 1
 
     @property
     def _most(self) -> float:
-        """The largest finite loss ε, which is twice the rate. Doubling a float is exact."""
-        return 2 * float(self.noise.bucket.rate)
+        """The largest finite loss."""
+        return float(2 * self.noise.bucket.rate * self.moves)
+
+    @cached_property
+    def _finite(self) -> NDArray[np.float64]:
+        """The probabilities of the losses −moves·e, …, moves·e, rounded up."""
+        _, most, none, least = self.noise.losses
+        masses = np.ones(1)
+        for _ in range(self.moves):
+            masses = np.convolve(masses, [least, none, most])
+        return masses * (1 + 4 * self.moves * ROUNDING)
 
     def _delta(self, epsilon: float) -> float:
         return float(self._deltas(np.array([epsilon]))[0])
 
     def _deltas(self, epsilons: NDArray[np.float64]) -> NDArray[np.float64]:
-        infinite, most, none, least = self.noise.losses
-        total = np.full(len(epsilons), infinite)
-        for loss, chance in ((self._most, most), (0.0, none), (-self._most, least)):
-            total += chance * -np.expm1(np.minimum(epsilons - loss, 0.0))
+        infinite = self.noise.unpaired_in(self.moves)
+        excess = -np.expm1(np.minimum(epsilons[:, None] - self.bends, 0.0))
+        total = infinite + excess @ self._finite
         # With rounded weights, no finite loss exceeds ε. The other losses have rounding errors.
-        off = 2 * self.noise.rounding + 8 * ROUNDING
+        off = self.moves * (2 * self.noise.rounding + 8 * ROUNDING)
         total = np.where(epsilons < self._most, total * (1 + 8 * ROUNDING) + off, infinite)
         capped: NDArray[np.float64] = np.minimum(total, 1.0)
         return capped
 
     @property
     def bends(self) -> NDArray[np.float64]:
-        return np.array([-self._most, 0.0, self._most])
+        return np.arange(-self.moves, self.moves + 1, dtype=np.float64) * (self._most / self.moves)

@@ -95,6 +95,12 @@ def listed_laws(
     }
 
 
+def exponential_weight(exponent: Fraction) -> Fraction:
+    """e^−exponent, with 80 digits."""
+    with localcontext(prec=90):
+        return Fraction((-Decimal(exponent.numerator) / Decimal(exponent.denominator)).exp())
+
+
 def moved_curve(rate: float, steps: int) -> SymmetricCurve:
     return SymmetricCurve(
         lambda epsilon: moved_delta(rate, steps, epsilon), rate * steps * (1 + 4 * ROUNDING), steps

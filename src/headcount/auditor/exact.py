@@ -190,6 +190,11 @@ def _values(protocol: Protocol) -> Sequence[Any]:
         return task.codes
     if bounded is not None and bounded.whole and bounded.domain <= MOST_VALUES:
         return range(int(bounded.low), int(bounded.high) + 1)
+    if bounded is not None and task.numbered and task.domain <= MOST_VALUES:
+        # The middles of the cells.
+        middles = (np.arange(task.domain) + 0.5) / task.domain
+        places: list[float] = (bounded.low + float(bounded.span) * middles).tolist()
+        return places
     raise InvalidParameter(f"`values` must be given for a task that lists none, got {task}")
 
 

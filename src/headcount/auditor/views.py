@@ -19,8 +19,10 @@ from headcount.auditor.view import View
 from headcount.core import checks
 from headcount.core.budget import Trust
 from headcount.core.errors import InvalidParameter
+from headcount.core.estimate import Answer, Estimate
 from headcount.core.messages import Batch, Messages
 from headcount.core.protocol import Protocol
+from headcount.core.quantiles import QuantilesEstimate
 from headcount.core.shuffler import joined
 from headcount.core.source import Source
 from headcount.randomness.draws import permutation
@@ -261,5 +263,11 @@ def _released(
 ) -> NDArray[np.float64]:
     if protocol.trust is Trust.CENTRAL and protocol.task.whole_answers:
         tally = collect(protocol, dataset, source)  # this step is not random
-        return np.array([protocol.estimate(tally, source).value for _ in range(count)])
-    return np.array([run(protocol, dataset, source).value for _ in range(count)])
+        return np.array([_told(protocol.estimate(tally, source)) for _ in range(count)])
+    return np.array([_told(run(protocol, dataset, source)) for _ in range(count)])
+
+
+def _told(estimate: Estimate) -> Answer:
+    """The value of an estimate. For quantiles, the shares from which they were read."""
+    read = isinstance(estimate, QuantilesEstimate)
+    return estimate.unbiased_value if read else estimate.value

@@ -27,6 +27,8 @@ from headcount.data.release import Release
 from headcount.plot import results
 from headcount.road.people import Group
 
+_SPREAD = ("distribution", "quantiles", "median")
+
 
 @dataclass(frozen=True)
 class AnswerOptions:
@@ -37,8 +39,9 @@ class AnswerOptions:
         bool,
         typer.Option(
             "--sampling",
-            help="Give the interval for the mean, density or shares of the population from which "
-            "people were sampled. The interval is valid for any distribution of values.",
+            help="Give the interval for the population from which people were sampled, for a mean, "
+            "density, distribution, quantiles or shares. The interval is valid for any "
+            "distribution of values.",
         ),
     ] = False
     simultaneous: Annotated[
@@ -62,8 +65,8 @@ class AnswerOptions:
     out: Annotated[
         Path | None,
         typer.Option(
-            help="Save the result: .json, .parquet or .html. For a density or a table, .png, "
-            ".svg or .pdf saves a figure."
+            help="Save the result: .json, .parquet or .html. For a density, distribution, "
+            "quantiles or table, .png, .svg or .pdf saves a figure."
         ),
     ] = None
 
@@ -78,16 +81,16 @@ class AnswerOptions:
             check_step(self.postprocess, task.name)
         for flag, present, kinds in (
             ("--contrast", bool(self.contrast), tuple(QUANTITIES)),
-            ("--sampling", self.sampling and not shares, ("mean", "density")),
-            ("--simultaneous", self.simultaneous, ("histogram", "table", "density")),
-            (f"--out {self.out}", self.drawn, ("table", "density")),
+            ("--sampling", self.sampling and not shares, ("mean", "density", *_SPREAD)),
+            ("--simultaneous", self.simultaneous, ("histogram", "table", "density", *_SPREAD[:2])),
+            (f"--out {self.out}", self.drawn, ("table", "density", *_SPREAD)),
         ):
             if present and task.name not in kinds:
                 wanted = " or ".join(kinds)
                 raise InvalidParameter(f"{flag} must come with a {wanted}, got a {task.name}")
         if self.out is not None:
             results.check_path(self.out)
-        if self.drawn and group is not None:
+        if self.drawn and group is not None and task.name not in _SPREAD[1:]:
             raise InvalidParameter(f"a figure must show one group, got --group {group}; try .html")
 
     def pairs(self, ready: Prepared) -> list[tuple[Group, Group]]:

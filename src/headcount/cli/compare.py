@@ -1,6 +1,7 @@
 """`headcount compare`: protocols side by side, as a table and a figure."""
 
 from dataclasses import replace
+from inspect import signature
 from pathlib import Path
 from typing import Annotated
 
@@ -15,6 +16,7 @@ from headcount.cli.usage import check_matters, given_options
 from headcount.core.budget import Budget, Trust
 from headcount.core.errors import Infeasible, InvalidParameter
 from headcount.core.task import Task
+from headcount.core.tasks.registry import TASKS, task_class
 from headcount.planner.comparison import AXES, Comparison
 from headcount.planner.comparison import compare as compared
 from headcount.planner.needs import crowd_with
@@ -116,7 +118,8 @@ def compare(
 
 def _exemplary(task: str, question: TaskOptions) -> TaskOptions:
     """The options of a task. By default, there are 20 buckets, 10 boxes, or bounds of 0 and 1."""
-    if task in ("sum", "mean", "density") and question.low is None and question.high is None:
+    bounded = task in TASKS and {"low", "high"} <= {*signature(task_class(task)).parameters}
+    if bounded and question.low is None and question.high is None:
         return replace(question, low=0.0, high=1.0)
     if task == "histogram" and question.buckets is None:
         return replace(question, buckets="20")

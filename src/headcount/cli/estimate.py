@@ -52,8 +52,8 @@ def estimate(
             help=f"What to estimate: {', '.join(TASKS)}. [default: the task of --protocol if it "
             "answers only one; otherwise histogram if --buckets or --bins is given; otherwise "
             "table if --rows or --columns is given; otherwise density if --smoothness is given; "
-            "otherwise mean if --low or --high is given; otherwise count, the number of "
-            "values equal to 1]",
+            "otherwise quantiles if --at is given; otherwise mean if --low or --high is given; "
+            "otherwise count, the number of values equal to 1]",
             autocompletion=complete_task,
         ),
     ] = None,

@@ -18,8 +18,7 @@ from headcount.data.queries import files_named
 
 _NOT_OF_BINS = (
     "--buckets", "--open", "--labels", "--at-most", "--rows", "--columns", "--low", "--high",
-    "--whole", "--clamp",
-    "--smoothness",
+    "--whole", "--clamp", "--smoothness", "--at", "--cells",
 )  # fmt: skip
 _IN_PLAN = (
     "--task", "--epsilon", "--delta", *_NOT_OF_BINS, "--bins", "--trust", "--honest",

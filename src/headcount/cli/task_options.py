@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from headcount.cli.texts import labels_of, listed, whole_number
+from headcount.cli.texts import labels_of, listed, share, whole_number
 from headcount.core import checks
 from headcount.core.errors import InvalidParameter
 from headcount.core.task import Task
@@ -65,10 +65,16 @@ class TaskOptions:
         typer.Option(help="Columns of a table: a number, or labels, such as yes,no."),
     ] = None
     low: Annotated[
-        float | None, typer.Option(help="Smallest possible value, for a sum, mean or density.")
+        float | None,
+        typer.Option(
+            help="Smallest possible value, for a sum, mean, density, distribution or quantiles."
+        ),
     ] = None
     high: Annotated[
-        float | None, typer.Option(help="Largest possible value, for a sum, mean or density.")
+        float | None,
+        typer.Option(
+            help="Largest possible value, for a sum, mean, density, distribution or quantiles."
+        ),
     ] = None
     whole: Annotated[
         bool, typer.Option("--whole", help="All values of a sum or mean are whole numbers.")
@@ -80,11 +86,25 @@ class TaskOptions:
             "[default: 1]"
         ),
     ] = None
+    at: Annotated[
+        str | None,
+        typer.Option(
+            help="Quantiles to estimate: shares of the people below them, such as 0.1,0.5,0.9. "
+            "[default: 0.25,0.5,0.75]"
+        ),
+    ] = None
+    cells: Annotated[
+        int | None,
+        typer.Option(
+            help="Number of equal cells from --low to --high, for a distribution or quantiles. "
+            "[default: 1024]"
+        ),
+    ] = None
 
     def task(self, name: str | None, *, clamp: bool = False) -> Task:
         """The task with this name. Without a name, buckets mean a histogram, labels mean boxes,
-        rows or columns mean a table, smoothness means a density, and bounds alone mean the task
-        `mean`.
+        rows or columns mean a table, smoothness means a density, shares mean quantiles, and bounds
+        alone mean the task `mean`.
         """
         meant = checks.choice("task", name or self._likely(), list(TASKS))
         settings = self._settings(clamp)
@@ -107,7 +127,7 @@ class TaskOptions:
         """The task of a protocol: the first of its tasks, unless an option says which one."""
         given = (
             self.buckets, self.labels, self.rows, self.columns, self.low, self.high,
-            self.smoothness,
+            self.smoothness, self.at, self.cells,
         )  # fmt: skip
         if all(one is None for one in given):
             return self.task(protocol_class(protocol).tasks[0].name)
@@ -122,6 +142,8 @@ class TaskOptions:
             return "table"
         if self.smoothness is not None:
             return "density"
+        if self.at is not None:
+            return "quantiles"
         return "count" if self.low is None and self.high is None else "mean"
 
     def _settings(self, clamp: bool) -> dict[str, Any]:
@@ -138,8 +160,13 @@ class TaskOptions:
             "whole": self.whole or None,
             "clamp": clamp or None,
             "smoothness": self.smoothness,
+            "at": self._shares(),
+            "cells": self.cells,
         }
         return {name: value for name, value in given.items() if value is not None}
+
+    def _shares(self) -> list[float] | None:
+        return None if self.at is None else [share("at", text) for text in listed(self.at)]
 
     def _labels(self, name: str, text: str | None) -> int | list[Any] | None:
         """A number of labels, or the labels themselves."""

@@ -90,6 +90,14 @@ def confidence(value: object) -> float:
     return number
 
 
+def share(name: str, value: object) -> float:
+    """A share of the people: a number strictly between 0 and 1."""
+    number = real(name, value)
+    if not 0 < number < 1:
+        raise InvalidParameter(f"`{name}` must be between 0 and 1, got {number:g}")
+    return number
+
+
 def instance(name: str, value: object, kind: type) -> None:
     """Refuse a value that is not an instance of this class."""
     if not isinstance(value, kind):

@@ -207,6 +207,10 @@ class Estimate:
             share = min(max(drawn / (float(self.standard_error) + drawn), 0.02), 0.98)
             low, high = self._ends(self.error_law.margins(1 - wrong * (1 - share)))
             low, high = self._population(low, high, wrong * share / 2)
+        return self._possible(low, high, confidence)
+
+    def _possible(self, low: Answer, high: Answer, confidence: float) -> Interval:
+        """The interval between these ends, cut to possible answers."""
         # Rounding errors of floats must not make the interval shorter.
         size = np.maximum(np.abs(low), np.abs(high))
         if self.whole:

@@ -151,6 +151,13 @@ class Estimator(ABC):
         """
         return self.task.answer(held)
 
+    def errors(self, answer: Answer, held: Holding) -> NDArray[np.float64]:
+        """The errors of an answer for a crowd with these values, in the unit of standard errors. By
+        default, answers and errors have the same unit.
+        """
+        missed: NDArray[np.float64] = np.asarray(answer) - np.asarray(self.truth(held))
+        return missed
+
     def answer_range(self, users: int) -> tuple[float, float]:
         """The least and the largest possible truth."""
         return self.task.answer_range(users)

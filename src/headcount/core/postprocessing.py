@@ -11,6 +11,8 @@ and `unbiased_value` does not change.
 - simplex is for histograms. It takes the nearest histogram, in squared distance, that is not
   negative and adds up to the size of the crowd. The result is the same as with norm-sub, unless the
   sum of the positive numbers is less than the size of the crowd.
+- monotone is for distributions. It takes the nearest shares, in squared distance, that rise and
+  are between 0 and 1.
 - density is for densities. It takes the nearest density, in squared distance, that is not negative
   and integrates to 1.
 """
@@ -22,7 +24,7 @@ from headcount.core import checks
 from headcount.core.errors import InvalidParameter, UnknownName
 from headcount.core.tasks.registry import TASKS, task_class
 
-STEPS = ("clip", "norm-sub", "simplex", "density")
+STEPS = ("clip", "norm-sub", "simplex", "density", "monotone")
 
 
 def check_step(name: str, task: str) -> None:
@@ -43,8 +45,8 @@ def postprocessed(
     limits: tuple[float, float],
     total: float | None,
 ) -> NDArray[np.float64]:
-    """The values of an answer after a step. The step clip moves them into the limits. All other
-    steps make them add up to the total, which must be known.
+    """The values of an answer after a step. The step clip moves them into the limits, and monotone
+    makes them rise. All other steps make them add up to the total, which must be known.
     """
     check_step(name, task)
     if name == "clip":
@@ -53,11 +55,24 @@ def postprocessed(
             values, max(low, 0.0) if task == "density" else low, high
         )
         return clipped
+    if name == "monotone":
+        return monotone(values)
     if total is None:
         raise InvalidParameter(
             f"{name} needs a histogram with buckets for everybody, got an open histogram"
         )
     return _norm_sub(values, total) if name == "norm-sub" else _simplex(values, total)
+
+
+def monotone(shares: NDArray[np.float64]) -> NDArray[np.float64]:
+    """The nearest rising shares in squared distance, within [0, 1].
+
+    Neighbors in the wrong order are pooled (Ayer et al. 1955).
+    """
+    from scipy.optimize import isotonic_regression  # loaded here, since it is slow to load
+
+    rising: NDArray[np.float64] = np.clip(isotonic_regression(shares).x, 0.0, 1.0)
+    return rising
 
 
 def _norm_sub(values: NDArray[np.float64], total: float) -> NDArray[np.float64]:

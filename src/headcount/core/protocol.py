@@ -256,7 +256,7 @@ class Protocol(ABC):
         noise_is_secure = not noise_now or source is None or source.secure
         promise = self.bundled_guarantee if tally.bundled else self.guarantee
         unbiased = self.estimator.unbiased(tally, source)
-        raw = self.task.estimate_class(
+        raw = self.task.estimate(
             task=self.task.name,
             protocol=self.name,
             value=self.estimator.answer(tally.users, unbiased),

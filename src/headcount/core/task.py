@@ -51,7 +51,6 @@ class Task(ABC):
 
     name: ClassVar[str]
     postprocessing: ClassVar[tuple[str, ...]] = ("clip",)
-    estimate_class: ClassVar[type[Estimate]] = Estimate  # what an answer can be asked
     smoothness: float | None = None
 
     # Values that people may hold ----------------------------------------------------------------
@@ -180,6 +179,10 @@ class Task(ABC):
         number.
         """
         return None
+
+    def estimate(self, **parts: Any) -> Estimate:
+        """An estimate with these parts. From some estimates, more than the value can be read."""
+        return Estimate(**parts)
 
     def total(self, users: int) -> float | None:
         """The sum of the numbers of an answer if it is known in advance, or else None."""

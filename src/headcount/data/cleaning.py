@@ -245,7 +245,7 @@ def cleaning(
     if outside == "clamp":
         if "clamp" not in task.settings:
             raise InvalidParameter(
-                f"`outside` may be clamp only with a sum, a mean, a density or bins, "
+                f"`outside` may be clamp only with numbers within bounds or with bins, "
                 f"got a {task.name}"
             )
         task = task.changed(clamp=True)

@@ -163,7 +163,7 @@ class Prepared:
             group: replace(
                 one,
                 guarantee=replace(self._plans[group][1].guarantee, secure=one.guarantee.secure),
-                edges=question.cleaning.edges,
+                edges=question.cleaning.edges or one.edges,
             )
             for group, one in walk(self._people, routes, bits, progress).items()
         }

@@ -332,13 +332,15 @@ def _squared_errors(
     If the answer is smoothed, errors differ from point to point. The mean is then taken only over
     points whose stated error is within 3 % of the largest stated error.
     """
-    truth = np.asarray(built.estimator.truth(built.task.holding(counts)), dtype=np.float64)
-    squares, stated = [], np.zeros(truth.shape)
+    held = built.task.holding(counts)
+    squares, stated = [], []
     for _ in range(runs):
         estimate = built.estimate(built.simulate(counts, source), source)
-        squares.append(np.atleast_1d(np.square(estimate.value - truth)))
-        stated += estimate.standard_error
-    chosen = np.atleast_1d(stated > 0.97 * stated.max())
+        missed = built.estimator.errors(estimate.value, held)
+        squares.append(np.atleast_1d(np.square(missed.astype(np.float64))))
+        stated.append(estimate.standard_error)
+    sums = np.sum(stated, axis=0)
+    chosen = np.atleast_1d(sums > 0.97 * sums.max())
     if built.task.smoothness is None:
         chosen[:] = True
     means: NDArray[np.float64] = np.array(squares)[:, chosen].mean(axis=1)

@@ -10,8 +10,9 @@ import numpy as np
 from headcount.core.contrasts.contrast import Contrast
 from headcount.core.contrasts.many import Contrasts
 from headcount.core.estimate import Estimate, Interval
-from headcount.core.table import counted_people, number
+from headcount.core.table import number
 from headcount.planner.comparison import AXIS_TITLES, Comparison
+from headcount.plot.distributions import distribution_figure, quantiles_figure
 from headcount.plot.heat_map import table_figure
 from headcount.plot.lines import Measured, Points, numbers, panel
 from headcount.plot.palette import colors, markers, trust_color
@@ -26,6 +27,7 @@ from headcount.plot.style import (
     Axis,
     Figure,
     check_path,
+    estimate_title,
     finish,
     legend,
     load_altair,
@@ -44,8 +46,10 @@ __all__ = [
     "contrast_figure",
     "curve_figure",
     "density_figure",
+    "distribution_figure",
     "error_figure",
     "histogram_figure",
+    "quantiles_figure",
     "rate_figure",
     "save",
     "table_figure",
@@ -212,7 +216,7 @@ def density_figure(
             ],
         ),
     ).properties(width=WIDTH, height=HEIGHT)
-    return finish(chart, _title("Density", estimate))
+    return finish(chart, estimate_title("Density", estimate))
 
 
 def histogram_figure(
@@ -260,7 +264,7 @@ def histogram_figure(
         ),
     ).properties(width=WIDTH, height=HEIGHT)
     remarks = "; ".join(_histogram_remarks(estimate, interval, shown))
-    return finish(chart, _title(estimate.task.capitalize(), estimate), remarks)
+    return finish(chart, estimate_title(estimate.task.capitalize(), estimate), remarks)
 
 
 def _bar(estimate: Estimate, interval: Interval, bucket: str, at: int) -> dict[str, Any]:
@@ -385,11 +389,6 @@ def _contrast_marks(contrast: Contrast, confidence: float) -> list[dict[str, Any
             strict=True,
         )
     ]
-
-
-def _title(kind: str, estimate: Estimate) -> str:
-    kept = f"{estimate.guarantee.trust} trust" if estimate.guarantee.secure else "not private"
-    return f"{kind} of {counted_people(estimate.users)}, {kept}"
 
 
 def trust_figure(

@@ -9,8 +9,10 @@ from typing import Any
 import numpy as np
 
 from headcount.core.contrasts.many import Contrasts
+from headcount.core.distribution import DistributionEstimate
 from headcount.core.errors import InvalidParameter, MissingPackage
 from headcount.core.estimate import Estimate
+from headcount.core.quantiles import QuantilesEstimate
 from headcount.core.share_tables import ShareTable
 from headcount.core.table import counted_people
 from headcount.core.writing import check_writable, json_text, write_file
@@ -50,9 +52,7 @@ def save(
     kind = {"sampling": sampling, "simultaneous": simultaneous}
     ending = path.suffix.lower()
     if ending in DRAWN:
-        if not isinstance(result, Estimate):
-            raise InvalidParameter("a figure must show one estimate, got several groups")
-        figures.save(_figure(result, confidence, kind), path)
+        figures.save(_whole_figure(result, confidence, kind), path)
         return
     more = {} if contrasts is None else contrasts.to_dict(confidence)
     more |= {} if shares is None else shares.to_dict()
@@ -90,7 +90,7 @@ def _parquet(
             columns["bucket"] = list(estimate.buckets)
         columns |= {
             "value": estimate.value,
-            "unbiased_value": estimate.unbiased_value,
+            **_unbiased(estimate),
             "standard_error": estimate.standard_error,
             "low": interval.low,
             "high": interval.high,
@@ -114,6 +114,12 @@ def _parquet(
     return out.getvalue()
 
 
+def _unbiased(estimate: Estimate) -> dict[str, Any]:
+    """The unbiased value, unless the value was read from something of another size."""
+    alike = np.shape(estimate.unbiased_value) == np.shape(estimate.value)
+    return {"unbiased_value": estimate.unbiased_value} if alike else {}
+
+
 def _page(
     result: Estimate | GroupedEstimate,
     confidence: float,
@@ -123,11 +129,14 @@ def _page(
 ) -> str:
     table = replace(result.table(confidence, **kind), title="").html()
     promised = f"<h2>What is promised</h2>\n{result.guarantee.table().html()}"
-    drawn = [
-        drawing(_figure(estimate, confidence, kind), "" if group is None else str(group))
-        for group, estimate in _estimates(result)
-        if estimate.buckets is not None
-    ]
+    if _read(result):
+        drawn = [drawing(_whole_figure(result, confidence, kind), "")]
+    else:
+        drawn = [
+            drawing(_figure(estimate, confidence, kind), "" if group is None else str(group))
+            for group, estimate in _estimates(result)
+            if estimate.buckets is not None
+        ]
     shown = [] if shares is None else ["<h2>Shares</h2>", shares.table().html()]
     compared = []
     if contrasts is not None:
@@ -138,7 +147,26 @@ def _page(
 
 
 def _figure(estimate: Estimate, confidence: float, kind: dict[str, bool]) -> figures.Figure:
+    if isinstance(estimate, DistributionEstimate):
+        return figures.distribution_figure(estimate, confidence, **kind)
     draw = figures.density_figure if estimate.task == "density" else figures.histogram_figure
     if can_be_read(estimate):
         draw = figures.table_figure
     return draw(estimate, confidence, **kind)
+
+
+def _read(result: Estimate | GroupedEstimate) -> bool:
+    """Whether the result has quantiles. Those of all groups are in one figure."""
+    return all(isinstance(estimate, QuantilesEstimate) for _, estimate in _estimates(result))
+
+
+def _whole_figure(
+    result: Estimate | GroupedEstimate, confidence: float, kind: dict[str, bool]
+) -> figures.Figure:
+    """The only figure of a result."""
+    if _read(result):
+        group = "" if isinstance(result, Estimate) else result.group
+        return figures.quantiles_figure(dict(_estimates(result)), confidence, group=group, **kind)
+    if not isinstance(result, Estimate):
+        raise InvalidParameter("a figure must show one estimate, got several groups")
+    return _figure(result, confidence, kind)

@@ -15,6 +15,8 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast
 
 from headcount.core.errors import InvalidParameter, MissingPackage
+from headcount.core.estimate import Estimate
+from headcount.core.table import counted_people
 from headcount.core.writing import check_writable, write_file
 
 if TYPE_CHECKING:
@@ -206,6 +208,12 @@ def legend(labels: Sequence[str], width: int, orient: str = "top", **settings: A
     return load_altair().Legend(
         title=None, orient=orient, direction="horizontal", columns=columns, **settings
     )
+
+
+def estimate_title(kind: str, estimate: Estimate, users: int | None = None) -> str:
+    """The title of a figure of an estimate, or of several estimates of this many people."""
+    kept = f"{estimate.guarantee.trust} trust" if estimate.guarantee.secure else "not private"
+    return f"{kind} of {counted_people(users or estimate.users)}, {kept}"
 
 
 def finish(figure: Any, title: str, subtitle: str = "", *, width: int = WIDTH) -> Figure:

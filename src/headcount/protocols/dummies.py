@@ -255,13 +255,14 @@ class DummyShuffler(Shuffler):
     """A chain of shufflers, each of which adds its own dummies."""
 
     dummies: Dummies
+    each: int = 1  # how many messages a person sends
     shufflers: int = 1
     pure_epsilon: float | None = None  # if given, people's messages are sometimes thrown away
 
     adds = True
 
     def fits(self, users: int, messages: int) -> bool:
-        added, dummies = messages - users, self.dummies
+        added, dummies = messages - self.each * users, self.dummies
         if dummies.fixed_total:
             return added == self.shufflers * dummies.total
         return 0 <= added <= self.shufflers * dummies.buckets * dummies.most

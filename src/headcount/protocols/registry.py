@@ -25,6 +25,8 @@ Kind = TypeVar("Kind", bound=Protocol)
 _CLASSES = {
     "central.geometric": "central.geometric:Geometric central.histogram:GeometricHistogram "
     "central.density:GeometricDensity central.boxes:GeometricBoxes",
+    "central.tree": "central.tree:CentralTree",
+    "central.exponential-quantile": "central.exponential_quantile:ExponentialQuantile",
     "central.laplace": "central.laplace:Laplace central.laplace:LaplaceHistogram "
     "central.density:LaplaceDensity",
     "central.sum-zero": "central.sum_zero:SumZeroHistogram central.density:SumZeroDensity",
@@ -39,6 +41,7 @@ _CLASSES = {
     "local.hashing": "local.hashing:Hashing",
     "local.hadamard": "local.hadamard:Hadamard",
     "local.subset": "local.subset:Subset",
+    "local.tree": "local.tree:LocalTree",
     "local.one-bit-mean": "local.one_bit_mean:OneBitMean",
     "local.laplace-mean": "local.laplace_mean:LaplaceMean",
     "local.piecewise-mean": "local.piecewise_mean:PiecewiseMean",
@@ -54,6 +57,7 @@ _CLASSES = {
     "shuffle.split_and_mix_histogram:SplitAndMixHistogram",
     "shuffle.correlated-histogram": "shuffle.correlated_histogram:CorrelatedHistogram",
     "shuffle.fake-users": "shuffle.fake_users:FakeUsers",
+    "shuffle.tree": "shuffle.tree:ShuffledTree",
     "shuffle.zero-exact-histogram": "shuffle.zero_exact_histogram:ZeroExactHistogram",
     "shuffle.sample-threshold": "shuffle.sample_threshold:SampleThreshold",
     "shuffle.margins": "shuffle.margins:ShuffledMargins",

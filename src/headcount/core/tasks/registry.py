@@ -15,6 +15,9 @@ TASKS = {
     "table": "headcount.core.tasks.table:Table",
     "margins": "headcount.core.tasks.margins:Margins",
     "density": "headcount.core.tasks.density:Density",
+    "distribution": "headcount.core.tasks.distribution:Distribution",
+    "quantiles": "headcount.core.tasks.quantiles:Quantiles",
+    "median": "headcount.core.tasks.quantiles:Median",
 }
 
 

@@ -31,7 +31,6 @@ class Table(Histogram):
     columns: tuple[int | str, ...] | int
 
     name = "table"
-    estimate_class = TableEstimate
     example_words = "people are spread evenly over the cells"
 
     def __init__(self, rows: int | Iterable[int | str], columns: int | Iterable[int | str]) -> None:
@@ -42,6 +41,9 @@ class Table(Histogram):
         object.__setattr__(self, "rows", sides[0].labels)
         object.__setattr__(self, "columns", sides[1].labels)
         super().__init__(self.buckets)
+
+    def estimate(self, **parts: Any) -> TableEstimate:
+        return TableEstimate(**parts)
 
     def __str__(self) -> str:
         rows, columns = (side.domain for side in self.sides)

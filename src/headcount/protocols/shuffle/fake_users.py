@@ -69,7 +69,7 @@ _MOST_MESSAGES = 2.0**20  # the largest expected number of noise messages per pe
 
 @dataclass(frozen=True)
 class PoissonNoise(Randomizer):
-    """Sends one message and a Poisson number of noise messages, each with a uniform cell.
+    """Sends the value and a Poisson number of noise messages, each with a uniform cell.
 
     A subclass defines the messages.
     """
@@ -78,16 +78,21 @@ class PoissonNoise(Randomizer):
     noise: Fraction  # μ/h, the expected number of noise messages of a person in each cell
 
     @property
+    def own_messages(self) -> int:
+        """The number of messages that tell a person's value."""
+        return 1
+
+    @property
     def share(self) -> ThresholdTable:
         """The law of one person's number of noise messages."""
         return poisson_share(self.cells * self.noise)
 
     @property
     def messages_per_user(self) -> float:
-        return float(1 + self.cells * self.noise)
+        return float(self.own_messages + self.cells * self.noise)
 
     def overflow(self, slots: int) -> float:
-        return laws.poisson(self.cells * self.noise).above(slots - 1)
+        return laws.poisson(self.cells * self.noise).above(slots - self.own_messages)
 
 
 @dataclass(frozen=True)
@@ -98,15 +103,21 @@ class BucketRandomizer(PoissonNoise):
     def alphabet(self) -> Alphabet:
         return Alphabet.numbers(self.cells, dummies=True)
 
+    def own(self, encoded: NDArray[Any]) -> NDArray[Any]:
+        """The messages that tell each person's value, in one row per person."""
+        return encoded[:, None]
+
     def send(self, encoded: NDArray[Any], source: Source) -> Messages:
         numbers = self.share.sample(source, len(encoded))
         noise = uniform(source, int(numbers.sum()), self.cells)
         senders = np.repeat(np.arange(len(encoded)), numbers)
         dtype = self.alphabet.dtype
-        return Messages.one_each(encoded.astype(dtype)).plus(senders, noise.astype(dtype))
+        own = self.own(encoded).astype(dtype).reshape(-1)
+        counts = np.broadcast_to(np.int64(self.own_messages), len(encoded))
+        return Messages(own, len(encoded), counts).plus(senders, noise.astype(dtype))
 
     def law(self, value: int) -> BundleLaw | None:
-        buckets = self.cells
+        buckets, own = self.cells, self.own(np.array([value]))[0].tolist()
         numbers = {number: p for number, p in self.share.law.items() if p >= RARE}
         if math.comb(max(numbers) + buckets, buckets) > MOST_BUNDLES:
             return None
@@ -117,7 +128,8 @@ class BucketRandomizer(PoissonNoise):
                 # There are buckets^number equally likely sequences of messages. `rows` is the
                 # number of sequences with these copies.
                 rows = math.factorial(number) // math.prod(map(math.factorial, copies))
-                copies[value] += 1
+                for message in own:
+                    copies[message] += 1
                 bundle = tuple(pair for pair in enumerate(copies) if pair[1])
                 if (share := chance * Fraction(rows, buckets**number)) >= RARE:
                     out[bundle] = share

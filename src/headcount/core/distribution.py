@@ -1,0 +1,311 @@
+"""The answers that are read from an estimated distribution: shares, quantiles and their intervals.
+
+All are computed from one release. So they cost nothing beyond its guarantee.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol, TypeAlias
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from headcount.core import checks
+from headcount.core.errors import InvalidParameter
+from headcount.core.estimate import Answer, Estimate, Interval
+from headcount.core.postprocessing import monotone
+from headcount.core.table import Table, number, short
+
+Margins: TypeAlias = tuple[NDArray[np.float64], NDArray[np.float64]]
+QUARTILES = (0.25, 0.5, 0.75)
+_COARSE = 5.0  # quantiles with at least this error are shown as whole numbers
+_SHARES = 9  # a table shows at most this many shares
+
+
+class DistributionError(Protocol):
+    """The law of the error of the shares below all edges between cells.
+
+    Margins are pairs (a, b) such that −a ≤ estimate − truth ≤ b holds with at least the given
+    probability. They hold for each edge separately, unless it says otherwise.
+    """
+
+    @property
+    def standard_error(self) -> NDArray[np.float64]: ...
+
+    def margins(self, confidence: float) -> Margins: ...
+
+    def band_margins(self, confidence: float) -> Margins:
+        """Margins that hold for all edges at once."""
+
+    def range_margins(self, first: int, last: int, confidence: float) -> tuple[float, float]:
+        """The margins of the share of people in the cells first, …, last − 1."""
+
+    def population_margins(self, share: float, confidence: float) -> Margins:
+        """Margins that include sampling, for an edge with this share of the population below."""
+
+
+@dataclass(frozen=True, eq=False)
+class Curve:
+    """Shares of people below the edges of cells, from 0 at the first edge to 1 at the last."""
+
+    edges: NDArray[np.float64]
+    below: NDArray[np.float64]
+
+    @classmethod
+    def of(cls, edges: ArrayLike, inner: NDArray[np.float64]) -> "Curve":
+        """The curve with these shares at the edges between two cells."""
+        return cls(np.asarray(edges, dtype=np.float64), np.concatenate([[0.0], inner, [1.0]]))
+
+    def share(self, x: float) -> float:
+        """The share below x. Within a cell, people are assumed to be spread evenly."""
+        return float(np.interp(x, self.edges, self.below))
+
+    def quantiles(self, shares: Sequence[float]) -> NDArray[np.float64]:
+        """The numbers below which these shares are. Shares in the wrong order are pooled first."""
+        below = np.concatenate([[0.0], monotone(self.below[1:-1]), [1.0]])
+        after = np.searchsorted(below, shares, side="left")
+        before, reached = below[after - 1], below[after]
+        part = (np.asarray(shares) - before) / (reached - before)
+        found: NDArray[np.float64] = (1 - part) * self.edges[after - 1] + part * self.edges[after]
+        return found
+
+    def quantile_ends(self, share: float, margins: Margins) -> tuple[float, float]:
+        """The ends of all cells that may hold the quantile, by tests at their two edges.
+
+        Only the tests at the true cell's edges can be wrong. So no band is needed.
+        """
+        below, above = (np.pad(np.maximum(margin, 0.0), 1) for margin in margins)
+        low, high = self.below - above, self.below + below
+        cells = np.flatnonzero((low[:-1] < share) & (share <= high[1:]))
+        return float(self.edges[cells[0]]), float(self.edges[cells[-1] + 1])
+
+
+@dataclass(frozen=True, eq=False)
+class DistributionEstimate(Estimate):
+    """An estimated distribution. `value` has the share of people below each edge in `buckets`.
+
+    Shares and quantiles are read from it, as many as you like, at no cost of privacy.
+    """
+
+    def cdf(self, x: float) -> float:
+        """The share of people below x. Within a cell, people are assumed to be spread evenly."""
+        return self._shown.share(self._number("x", x))
+
+    def cdf_interval(
+        self, x: float, confidence: float = 0.95, *, sampling: bool = False
+    ) -> Interval:
+        """An interval for the share of people below x: see `share_interval`."""
+        high = self._number("x", x)
+        return self.share_interval(self._edges[0], high, confidence, sampling=sampling)
+
+    def share(self, low: float, high: float) -> float:
+        """The share of people from `low` up to, but without, `high`."""
+        low, high = self._range(low, high)
+        return self._shown.share(high) - self._shown.share(low)
+
+    def share_interval(
+        self, low: float, high: float, confidence: float = 0.95, *, sampling: bool = False
+    ) -> Interval:
+        """An interval for the share of people from `low` up to, but without, `high`.
+
+        If `low` or `high` is inside a cell, the interval allows for everybody or nobody of that
+        cell to be in the range. With `sampling=True`, the share is that of the population from
+        which the people were drawn at random.
+        """
+        low, high = self._range(low, high)
+        confidence, edges = checks.confidence(confidence), self._edges
+        inner = int(np.searchsorted(edges, low, "left")), int(np.searchsorted(edges, high, "right"))
+        outer = int(np.searchsorted(edges, low, "right")), int(np.searchsorted(edges, high, "left"))
+        ends = (
+            self._range_ends(inner[0], inner[1] - 1, confidence, sampling)[0],
+            self._range_ends(outer[0] - 1, outer[1], confidence, sampling)[1],
+        )
+        least, most = np.clip(ends, 0.0, 1.0).tolist()
+        return Interval(least, most, confidence)
+
+    def quantile(self, share: float) -> float:
+        """The number below which this share of the people is. 0.5 gives the median."""
+        return float(self._unbiased.quantiles([checks.share("share", share)])[0])
+
+    def quantile_interval(
+        self, share: float, confidence: float = 0.95, *, sampling: bool = False
+    ) -> Interval:
+        """An interval for a quantile. It consists of whole cells.
+
+        It covers the quantile of the people who took part or, with `sampling=True`, of the
+        population from which they were drawn at random.
+        """
+        share, confidence = checks.share("share", share), checks.confidence(confidence)
+        law = self._law
+        margins = law.population_margins(share, confidence) if sampling else law.margins(confidence)
+        return Interval(*self._unbiased.quantile_ends(share, margins), confidence)
+
+    def interval(
+        self, confidence: float = 0.95, *, sampling: bool = False, simultaneous: bool = False
+    ) -> Interval:
+        """An interval for the share of people below each edge, or with `simultaneous=True` a band
+        that contains all shares at once.
+
+        With `sampling=True`, the shares are those of the population from which the people were
+        drawn at random. Then the probability of an error is divided between noise and sampling. The
+        margins of sampling are exact (Clopper, Pearson 1934), and those of a band hold for every
+        population (Massart 1990).
+        """
+        confidence = checks.confidence(confidence)
+        margins = self._law.band_margins if simultaneous else self._law.margins
+        if not sampling:
+            low, high = self._ends(margins(confidence))
+            return self._possible(low, high, confidence)
+        noise, drawn = self._divided(1 - confidence)
+        low, high = self._ends(margins(1 - noise))
+        if simultaneous:
+            reach = math.sqrt(math.log(2 / drawn) / (2 * self.users))
+            return self._possible(low - reach, high + reach, confidence)
+        return self._possible(*self._population_ends(low, high, drawn), confidence)
+
+    @property
+    def sampling_error(self) -> Answer:
+        """The standard deviation of each share that comes from drawing people from a population."""
+        likely = np.clip(self.unbiased_value, 0.0, 1.0)
+        return np.sqrt(likely * (1 - likely) / self.users)
+
+    def table(
+        self, confidence: float = 0.95, *, sampling: bool = False, simultaneous: bool = False
+    ) -> Table:
+        """The quartiles and the share of people below some edges, with their intervals."""
+        edges, whose = self._edges, " of the population" * sampling
+        band = self.interval(confidence, sampling=sampling, simultaneous=simultaneous)
+        rows = self._quantile_rows(QUARTILES, confidence, sampling=sampling)
+        error = float(np.max(self._law.standard_error))
+        step = -(-len(self.value) // _SHARES)
+        for at in range(step - 1, len(self.value), step):
+            ends = f"{number(band.low[at], error)} to {number(band.high[at], error)}"
+            place = number(float(edges[at + 1]), float(edges[1] - edges[0]))
+            rows.append((f"share below {place}", number(float(self.value[at]), error), ends))
+        left = len(self.value) - (len(rows) - len(QUARTILES))
+        kept = ", all shares at once" * simultaneous
+        more = f"… and {left:,} more shares: see --json, or `value`, `share` and `quantile`"
+        return Table(
+            ("reading", "estimate", f"{100 * confidence:.10g} % interval{whose}{kept}"),
+            tuple(rows),
+            notes=(*self._warnings, *([more] if left else [])),
+        )
+
+    def to_dict(
+        self, confidence: float = 0.95, *, sampling: bool = False, simultaneous: bool = False
+    ) -> dict[str, Any]:
+        """The estimate for JSON, with intervals and the quartiles."""
+        whole = super().to_dict(confidence, sampling=sampling, simultaneous=simultaneous)
+        quartiles = [
+            {
+                "share": share,
+                "value": self.quantile(share),
+                "interval": self.quantile_interval(share, confidence, sampling=sampling).to_dict(),
+            }
+            for share in QUARTILES
+        ]
+        return {**whole, "quantiles": quartiles}
+
+    # Parts --------------------------------------------------------------------------------------
+
+    def _quantile_rows(
+        self, shares: Sequence[float], confidence: float, *, sampling: bool
+    ) -> list[tuple[str, ...]]:
+        """A row for each quantile: its name, the quantile and its interval."""
+        rows: list[tuple[str, ...]] = []
+        for share in shares:
+            ends = self.quantile_interval(share, confidence, sampling=sampling)
+            error = (ends.high - ends.low) / 4  # about the standard error
+            low, high = quantile_text(ends.low, error), quantile_text(ends.high, error)
+            value = quantile_text(self.quantile(share), error)
+            rows.append((quantile_name(share), value, f"{low} to {high}"))
+        return rows
+
+    @property
+    def _warnings(self) -> tuple[str, ...]:
+        return (self.guarantee.warning,) if self.guarantee.warning else ()
+
+    @property
+    def _edges(self) -> NDArray[np.float64]:
+        return np.array(self.edges)
+
+    @property
+    def _law(self) -> DistributionError:
+        law: Any = self.error_law
+        stated: DistributionError = law
+        return stated
+
+    @property
+    def _sampled(self) -> bool:
+        return True
+
+    @property
+    def _unbiased(self) -> Curve:
+        return Curve.of(self._edges, self.unbiased_value)
+
+    @property
+    def _shown(self) -> Curve:
+        """The curve after post-processing."""
+        return Curve.of(self._edges, self.value)
+
+    def _divided(self, wrong: float) -> tuple[float, float]:
+        """The probability of an error, divided between noise and sampling by their size."""
+        noise = float(np.sqrt(np.mean(np.square(self._law.standard_error))))
+        drawn = 0.5 / math.sqrt(self.users)
+        share = min(max(drawn / (noise + drawn), 0.02), 0.98)
+        return wrong * (1 - share), wrong * share
+
+    def _population_ends(
+        self, low: NDArray[np.float64], high: NDArray[np.float64], wrong: float
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """The ends of the population's share, if the people's share is between `low` and `high`."""
+        from scipy.special import betaincinv  # loaded here, since it is slow to load
+
+        users, grain = self.users, 1e-9
+        least = np.clip(np.ceil(low * users - grain), 0, users)
+        most = np.clip(np.floor(high * users + grain), 0, users)
+        # A beta law needs positive numbers. The ends 0 and 1 are set below.
+        lowest = betaincinv(np.maximum(least, 1), users - least + 1, wrong / 2)
+        highest = betaincinv(most + 1, np.maximum(users - most, 1), 1 - wrong / 2)
+        return np.where(least > 0, lowest, 0.0), np.where(most < users, highest, 1.0)
+
+    def _range_ends(
+        self, first: int, last: int, confidence: float, sampling: bool
+    ) -> tuple[float, float]:
+        """The interval of the share of people in the cells first, …, last − 1."""
+        if first >= last or last - first == len(self._edges) - 1:
+            known = float(first < last)
+            return known, known
+        below = self._unbiased.below
+        estimate = below[last] - below[first]
+        noise, drawn = self._divided(1 - confidence) if sampling else (1 - confidence, 0.0)
+        under, over = self._law.range_margins(first, last, 1 - noise)
+        low, high = np.asarray(estimate - over), np.asarray(estimate + under)
+        if sampling:
+            low, high = self._population_ends(low, high, drawn)
+        return float(low), float(high)
+
+    def _number(self, name: str, x: float) -> float:
+        given, (low, high) = checks.real(name, x), (self._edges[0], self._edges[-1])
+        if not low <= given <= high:
+            raise InvalidParameter(
+                f"`{name}` must be from {short(low)} to {short(high)}, got {short(given)}"
+            )
+        return given
+
+    def _range(self, low: float, high: float) -> tuple[float, float]:
+        first, last = self._number("low", low), self._number("high", high)
+        if first > last:
+            raise InvalidParameter(f"`low` must not be above `high`, got {low} and {high}")
+        return first, last
+
+
+def quantile_text(value: float, error: float) -> str:
+    """A quantile with as many digits as its error allows."""
+    return number(float(round(value)) if error >= _COARSE else value, error)
+
+
+def quantile_name(share: float) -> str:
+    """The name of a quantile."""
+    return "median" if share == 0.5 else f"{short(100 * share)} % quantile"

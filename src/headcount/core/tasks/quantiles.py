@@ -1,0 +1,115 @@
+"""Quantiles of people's numbers, such as the median."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from headcount.core import checks
+from headcount.core.distribution import QUARTILES, Curve
+from headcount.core.errors import InvalidParameter
+from headcount.core.estimate import Answer, Estimate
+from headcount.core.quantiles import MEDIAN, QuantilesEstimate
+from headcount.core.table import short
+from headcount.core.task import Holding
+from headcount.core.tasks.distribution import Distribution
+
+MOST_QUANTILES = 100
+
+
+@dataclass(frozen=True, init=False)
+class Quantiles(Distribution):
+    """Below which numbers are given shares of the people? The shares are `at`.
+
+    The numbers are read from a distribution over `cells` equal cells, by straight lines within a
+    cell. They are slightly biased. Their errors depend on how many people are near them, so plans
+    state the error of the share of people below a number instead.
+    """
+
+    at: tuple[float, ...]
+
+    name = "quantiles"
+    postprocessing: ClassVar[tuple[str, ...]] = ()
+    margin_note = "Margins of quantiles are those of the share of people below a fixed number."
+    ranking_note = (
+        "Candidates are ordered by the root mean squared error of the share of people below a "
+        "number, for the worst data. How far a quantile is off depends on the data."
+    )
+
+    def __init__(
+        self,
+        low: float,
+        high: float,
+        at: Sequence[float] | NDArray[np.float64] = QUARTILES,
+        cells: int = 1024,
+        *,
+        clamp: bool = False,
+    ) -> None:
+        super().__init__(low, high, cells, clamp=clamp)
+        plain: Any = at.tolist() if isinstance(at, np.ndarray) else at
+        given = plain if isinstance(plain, list | tuple) else [plain]
+        shares = tuple(checks.share("at", share) for share in given)
+        rising = all(one < other for one, other in pairwise(shares))
+        if not 1 <= len(shares) <= MOST_QUANTILES or not rising:
+            raise InvalidParameter(
+                f"`at` must be 1 to {MOST_QUANTILES} rising shares such as 0.25, 0.5, 0.75, "
+                f"got {checks.shown(at)}"
+            )
+        object.__setattr__(self, "at", shares)
+
+    def __str__(self) -> str:
+        shown = ", ".join(short(100 * share) for share in self.at)
+        return f"{super().__str__()}, at {shown} %"
+
+    def estimate(self, **parts: Any) -> Estimate:
+        return QuantilesEstimate(**parts, edges=self.edges)
+
+    @property
+    def buckets(self) -> Sequence[float] | None:
+        """The shares of people below the quantiles."""
+        return self.at
+
+    def answer(self, held: Holding) -> Answer:
+        return self._quantiles(self.below(held))
+
+    @property
+    def reading(self) -> tuple[str, Callable[[Answer], Answer]] | None:
+        return "quantiles", self._quantiles
+
+    def _quantiles(self, below: Answer) -> Answer:
+        return Curve.of(self.edges, below).quantiles(self.at)
+
+    def errors(self, answer: Answer, held: Holding) -> NDArray[np.float64]:
+        """The share of people below each answer, minus the share that was asked for."""
+        curve = Curve.of(self.edges, self.below(held))
+        shares = np.interp(np.atleast_1d(answer), curve.edges, curve.below)
+        missed: NDArray[np.float64] = shares - np.array(self.at)
+        return missed
+
+
+@dataclass(frozen=True, init=False)
+class Median(Quantiles):
+    """Below which number are half of the people? It is one of the `Quantiles`."""
+
+    name = "median"
+
+    def __init__(self, low: float, high: float, cells: int = 1024, *, clamp: bool = False) -> None:
+        super().__init__(low, high, (MEDIAN,), cells, clamp=clamp)
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        return {name: value for name, value in super().settings.items() if name != "at"}
+
+    def __str__(self) -> str:
+        return Distribution.__str__(self)
+
+    @property
+    def buckets(self) -> Sequence[float] | None:
+        """None: a median is one number."""
+        return None
+
+    def _quantiles(self, below: Answer) -> Answer:
+        return float(super()._quantiles(below)[0])

@@ -1,0 +1,192 @@
+"""Figures of distributions and quantiles."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from headcount.core.distribution import (
+    QUARTILES,
+    DistributionEstimate,
+    quantile_name,
+    quantile_text,
+)
+from headcount.core.estimate import Estimate
+from headcount.core.quantiles import QuantilesEstimate
+from headcount.plot.palette import COLORS, markers, trust_color
+from headcount.plot.style import (
+    GRAY,
+    GRID,
+    HEIGHT,
+    INK,
+    TEXT_SIZE,
+    WIDTH,
+    Axis,
+    Figure,
+    estimate_title,
+    finish,
+    legend,
+    load_altair,
+    rows,
+    zoom,
+)
+
+_ROW = 52  # pixels of a row of dots
+_MOST_POINTS = 2048  # a curve is drawn through at most this many edges
+
+
+def distribution_figure(
+    estimate: DistributionEstimate,
+    confidence: float,
+    *,
+    sampling: bool = False,
+    simultaneous: bool = False,
+) -> Figure:
+    """The share of people below each number with its band, and the quartiles with intervals."""
+    alt = load_altair()
+    band = estimate.interval(confidence, sampling=sampling, simultaneous=simultaneous)
+    edges = np.asarray(estimate.edges)
+    whose = " of the population" * sampling + ", everywhere at once" * simultaneous
+    steps = " and ".join(estimate.postprocessing)
+    line = f"{estimate.protocol}, post-processed: {steps}" if steps else estimate.protocol
+    label = f"{100 * confidence:.10g} % band{whose}"
+    shares = np.concatenate([[0.0], estimate.value, [1.0]])
+    low, high = (np.concatenate([[0.0], end, [1.0]]) for end in (band.low, band.high))
+    shown = np.unique(np.linspace(0, len(edges) - 1, min(len(edges), _MOST_POINTS)).astype(int))
+    curve = [
+        {
+            "line": line,
+            "band": label,
+            "x": float(edges[at]),
+            "share": float(shares[at]),
+            "low": float(low[at]),
+            "high": float(high[at]),
+        }
+        for at in shown
+    ]
+    quartiles = [_quantile(estimate, share, confidence, sampling=sampling) for share in QUARTILES]
+    x = Axis("value", float(edges[0]), float(edges[-1]), log=False)
+    y = Axis("share of people below", -0.02, 1.02, log=False)
+
+    def key(channel: type[Any], field: str, **symbol: Any) -> Any:
+        scale = alt.Scale(range=[trust_color(estimate.guarantee.trust)])
+        shown = legend([field], WIDTH, symbolSize=150, **symbol)
+        return channel(field, type="nominal", scale=scale, legend=shown)
+
+    data, marks = alt.Chart(rows(curve)), alt.Chart(rows(quartiles))
+    across = x.channel("x", "x")
+    told = [
+        alt.Tooltip("name", type="nominal", title=" "),
+        x.tooltip("x", "estimate"),
+        x.tooltip("low", "from"),
+        x.tooltip("high", "to"),
+    ]
+    # On the right of its dot, a name stays clear of the curve, which rises.
+    beside = {"fontSize": TEXT_SIZE, "align": "left", "dx": 12, "dy": 14, "clip": True}
+    words = marks.encode(x=across, y=y.channel("y", "share"), text=alt.Text("says", type="nominal"))
+    chart = alt.layer(
+        data.mark_area(opacity=0.25, clip=True)
+        .encode(
+            x=across,
+            y=y.channel("y", "low"),
+            y2="high",
+            fill=key(alt.Fill, "band", symbolType="square", symbolStrokeWidth=0),
+        )
+        .add_params(zoom("zoom")),
+        data.mark_line(strokeWidth=1.5, clip=True).encode(
+            x=across,
+            y=y.channel("y", "share"),
+            stroke=key(alt.Stroke, "line", symbolType="stroke"),
+        ),
+        marks.mark_rule(color=GRAY, strokeDash=[2, 3], strokeWidth=1, clip=True).encode(
+            x=across, y=y.channel("y", "zero"), y2="share"
+        ),
+        marks.mark_rule(color=INK, strokeWidth=3, clip=True).encode(
+            x=x.channel("x", "low"), x2="high", y=y.channel("y", "share")
+        ),
+        marks.mark_point(color=INK, filled=True, size=70, opacity=1, clip=True).encode(
+            x=across, y=y.channel("y", "share"), tooltip=told
+        ),
+        words.mark_text(**beside, stroke="white", strokeWidth=4, aria=False),
+        words.mark_text(**beside, color=INK),
+    ).properties(width=WIDTH, height=HEIGHT)
+    return finish(chart, estimate_title("Distribution", estimate))
+
+
+def quantiles_figure(
+    estimates: Mapping[Any, Estimate],
+    confidence: float,
+    *,
+    group: str = "",
+    sampling: bool = False,
+    simultaneous: bool = False,
+) -> Figure:
+    """Quantiles as dots with intervals, in a row for each group.
+
+    Without groups, `estimates` has one estimate, and each quantile has its own row.
+    """
+    alt = load_altair()
+    kind = {"sampling": sampling, "simultaneous": simultaneous}
+    dots: list[dict[str, Any]] = []
+    for name, estimate in estimates.items():
+        assert isinstance(estimate, QuantilesEstimate)
+        interval = estimate.interval(confidence, **kind)
+        for share, value, low, high in zip(
+            estimate.shares,
+            *(np.atleast_1d(one) for one in (estimate.value, interval.low, interval.high)),
+            strict=True,
+        ):
+            dot = _dot(share, float(value), float(low), float(high))
+            dots.append({"row": str(name) if group else dot["name"], **dot})
+    names = list(dict.fromkeys(dot["name"] for dot in dots))
+    listed = list(dict.fromkeys(dot["row"] for dot in dots))
+    whose = " of the population" * sampling + ", all at once" * simultaneous
+    title = f"value ({100 * confidence:.10g} % intervals{whose})"
+    x = Axis.of(title, [dot[end] for dot in dots for end in ("x", "low", "high")], log=False)
+    row = alt.Y(
+        "row", type="nominal", title=group or None, sort=listed, axis=alt.Axis(gridColor=GRID)
+    )
+    palette = [COLORS[at % len(COLORS)] for at in range(len(names))]
+    shown = legend(names, WIDTH) if group and len(names) > 1 else None
+    color, shape = (
+        channel("name", type="nominal", legend=shown, scale=alt.Scale(domain=names, range=range_))
+        for channel, range_ in ((alt.Color, palette), (alt.Shape, markers(names)))
+    )
+    data = alt.Chart(rows(dots))
+    words = data.encode(x=x.channel("x", "x"), y=row, text=alt.Text("says", type="nominal"))
+    above = {"fontSize": TEXT_SIZE - 2, "dy": -13, "clip": False}
+    told = [
+        alt.Tooltip("row", type="nominal", title=" "),
+        alt.Tooltip("name", type="nominal", title="quantile"),
+        x.tooltip("x", "estimate"),
+        x.tooltip("low", "from"),
+        x.tooltip("high", "to"),
+    ]
+    chart = alt.layer(
+        data.mark_rule(strokeWidth=3, clip=True)
+        .encode(x=x.channel("x", "low"), x2="high", y=row, color=color)
+        .add_params(zoom("zoom")),
+        data.mark_point(filled=True, size=70, opacity=1, clip=True).encode(
+            x=x.channel("x", "x"), y=row, color=color, shape=shape, tooltip=told
+        ),
+        words.mark_text(**above, color=INK),
+    ).properties(width=WIDTH, height=max(2, len(listed)) * _ROW)
+    first = next(iter(estimates.values()))
+    what = "Median" if names == ["median"] else "Quantiles"
+    users = sum(estimate.users for estimate in estimates.values())
+    return finish(chart, estimate_title(what, first, users))
+
+
+def _quantile(
+    estimate: DistributionEstimate, share: float, confidence: float, *, sampling: bool
+) -> dict[str, Any]:
+    interval = estimate.quantile_interval(share, confidence, sampling=sampling)
+    dot = _dot(share, estimate.quantile(share), float(interval.low), float(interval.high))
+    return {**dot, "zero": 0.0, "says": f"{dot['name']}: {dot['says']}"}
+
+
+def _dot(share: float, value: float, low: float, high: float) -> dict[str, Any]:
+    """What a figure shows of one quantile."""
+    says = quantile_text(value, (high - low) / 4)
+    name = quantile_name(share)
+    return {"name": name, "share": share, "x": value, "low": low, "high": high, "says": says}

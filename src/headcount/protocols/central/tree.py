@@ -1,0 +1,146 @@
+"""A tree of counts with two-sided geometric noise (Hay, Rastogi, Miklau, Suciu 2010).
+
+Notation    n people, each in one of N cells. The tree has h levels (see `protocols.tree`), and
+            a = e^{−ε/(2h)}.
+Randomizer  None: people send their cell to the curator.
+Analyzer    The count of each node + Z, with P(Z = z) = (1−a)/(1+a)·a^|z|, drawn exactly with
+            ε/(2h) as a rational number. A tree is fitted by least squares. Its cells are added up.
+Privacy     Replacing one value changes at most two counts of each level, by 1 each. So the
+            guarantee is pure ε. Each changed count has a loss of ε/(2h) or −ε/(2h). The number of
+            positive losses is binomial, and gives the privacy curve.
+Error       Unbiased. `protocols.tree` has the variance and `protocols.tree_error` the exact law.
+            Without the option `fanouts`, the shape of the tree is the best for the mean squared
+            error of the share below an edge. It depends on N alone.
+Messages    1, to a curator who must be trusted: the local ε is infinite.
+"""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import lru_cache
+from itertools import product
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from headcount.accounting.divergence import PairCurve
+from headcount.accounting.geometric import listed_law
+from headcount.accounting.laws import binomial
+from headcount.core.budget import Trust
+from headcount.core.cached import cached_property
+from headcount.core.guarantee import Guarantee, PrivacyCurve
+from headcount.core.influence import Shifts
+from headcount.core.messages import Alphabet
+from headcount.core.promise import promise
+from headcount.core.protocol import Protocol
+from headcount.core.randomizer import MOST_BUNDLES
+from headcount.core.source import Source
+from headcount.core.tally import Tally
+from headcount.core.task import Holding, Task
+from headcount.core.tasks.distribution import Distribution
+from headcount.protocols.disclosure import Disclosure
+from headcount.protocols.tree import Tree, TreeFit, best_fanouts, checked_fanouts
+from headcount.protocols.tree_error import GeometricNoise, TreeNoise
+from headcount.protocols.tree_estimator import TreeEstimator
+from headcount.randomness.discrete_laplace import discrete_laplace
+from headcount.randomness.sources import SecureSource
+
+
+@dataclass(frozen=True)
+class CuratedTree(TreeEstimator):
+    """Counts cells, and adds noise to the counts of all nodes."""
+
+    rate: Fraction  # ε/(2h)
+
+    @property
+    def tally_size(self) -> int:
+        return self.task.cells
+
+    def simulate(self, held: Holding, source: Source) -> NDArray[np.int64]:
+        return held.counts
+
+    def noisy_counts(self, tally: Tally, source: Source | None) -> NDArray[np.float64]:
+        noise = discrete_laplace(source or SecureSource(), self.rate, self.tree.nodes)
+        return self._counts(tally).astype(np.float64) + noise.astype(np.float64)
+
+    def _counts(self, tally: Tally) -> NDArray[np.int64]:
+        cells = np.zeros(self.tree.cells, dtype=np.int64)
+        cells[: self.task.cells] = tally.counts
+        return self.tree.node_counts(cells)
+
+    def shifts(self, users: int, alphabet: Alphabet) -> Shifts:
+        # The noise is the curator's. A person in the first cell is below all edges.
+        return Shifts(most=1.0, least=0.0, everywhere=True).scaled(1 / users)
+
+    def release_law(self, tally: Tally) -> Mapping[Any, Fraction] | None:
+        most = tally.users
+        if (most + 1) ** self.tree.nodes > MOST_BUNDLES:
+            return None
+        every = [listed_law(int(count), most, self.rate) for count in self._counts(tally)]
+        return {
+            outcome: math.prod(
+                (law[z] for law, z in zip(every, outcome, strict=True)), start=Fraction(1)
+            )
+            for outcome in product(range(most + 1), repeat=self.tree.nodes)
+        }
+
+
+@lru_cache(maxsize=64)
+def _best(cells: int) -> tuple[int, ...]:
+    # Noise of h levels has h times the scale. Whatever ε is, the best shape is nearly the same.
+    return best_fanouts(cells, lambda levels: float(levels**2))
+
+
+@dataclass(frozen=True)
+class CentralTree(Protocol):
+    name = "central.tree"
+    trust = Trust.CENTRAL
+    tasks: ClassVar[tuple[type[Task], ...]] = (Distribution,)
+
+    task: Distribution
+    # The number of children of each node, from the root down: "16,8,8".
+    fanouts: str | None = None
+
+    def check_options(self) -> None:
+        if self.fanouts is not None:
+            _ = checked_fanouts(self.fanouts, self.task.cells)
+
+    @cached_property
+    def tree(self) -> Tree:
+        cells = self.task.cells
+        return Tree(_best(cells) if self.fanouts is None else checked_fanouts(self.fanouts, cells))
+
+    @property
+    def rate(self) -> Fraction:
+        """The rate ε/(2h) of the noise."""
+        return Fraction(self.budget.epsilon) / (2 * self.tree.levels)
+
+    @cached_property
+    def randomizer(self) -> Disclosure:
+        return Disclosure(Alphabet.numbers(self.task.cells))
+
+    @cached_property
+    def estimator(self) -> CuratedTree:
+        noise, levels = GeometricNoise(float(self.rate)), self.tree.levels
+        fit = TreeFit(self.tree, (noise.variance,) * levels)
+        return CuratedTree(self.task, TreeNoise(fit, (noise,) * levels), self.rate)
+
+    @property
+    def parameters(self) -> Mapping[str, float]:
+        return {"scale": 1 / float(self.rate), "levels": self.tree.levels}
+
+    @cached_property
+    def curve(self) -> PrivacyCurve:
+        changed = 2 * self.tree.levels
+        likely = Fraction(1 / (1 + math.exp(-float(self.rate))))
+        return PairCurve.both_directions(binomial(changed, likely), binomial(changed, 1 - likely))
+
+    @property
+    def guarantee(self) -> Guarantee:
+        return promise(self, "two-sided geometric noise in every node, sampled exactly")
+
+    @property
+    def local_epsilon(self) -> float:
+        return math.inf

@@ -1,0 +1,434 @@
+"""A tree of counts in local trust: everybody answers about one level.
+
+Trees in local trust are those of Cormode, Kulkarni, Srivastava 2019. The bits are those of Wang,
+Blocki, Li, Jha 2017.
+
+Notation    n people, each in one of N cells. The tree has h levels (see `protocols.tree`). Level l
+            has N_l nodes. p is the probability of a 1 at a person's own node, and q that of a 1
+            elsewhere.
+Randomizer  Draw a uniform level l, and send it with N_l independent bits, one for each node of the
+            level: p = ½ and q near 1/(1+e^ε), as in `local.unary-optimized`. Devices draw the level
+            because then nobody has to assign it. It does not depend on the value. So the number of
+            people who answer about a level is random, and the stated error includes this.
+Analyzer    If n_l people answer about level l, and y of them send a 1 for a node, the count of the
+            node is h(y − n_l·q)/(p − q). A tree is fitted by least squares. Its cells are added up.
+Privacy     Pure: two cells differ in two bits of a report, whatever the level, so
+            ε' = ln(p(1−q)/(q(1−p))) ≤ ε. The level is public. That others answer about other levels
+            hides nobody, so no amplification by sampling is claimed. Answering about all levels
+            with ε/h each would take about h times as much variance.
+Error       Unbiased. Let b_v be the coefficient of node v in the number of people below edge t, and
+            b_l(x) that of the node of cell x on level l. People are independent, and a person in
+            cell x has the variance
+
+                h·Σ_l (v·Σ_v b_v² + (κ+1)·b_l(x)²) − (1[x < t] − t/N)²,
+
+            with v = q(1−q)/(p−q)² and κ = (1−p−q)/(p−q). The last two terms come from the random
+            levels, and from a person's own bit. They are an error about the crowd itself, not about
+            a population. The worst crowd is in one cell. Intervals take the error to be normal if
+            about 50 people or more answer about each level. Its variance is exact for the
+            estimated shares. In smaller crowds they use Bernstein's inequality.
+            Without the option `fanouts`, the shape of the tree is the best for the mean squared
+            error of the share below an edge, if people are spread evenly. It has fewer levels if ε
+            is large.
+Messages    1 message of the level and N bits.
+"""
+
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import lru_cache
+from itertools import product
+from statistics import NormalDist
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from headcount.core.cached import cached_property
+from headcount.core.distribution import Margins
+from headcount.core.estimate import Answer
+from headcount.core.influence import Shifts
+from headcount.core.messages import Alphabet, Messages
+from headcount.core.postprocessing import monotone
+from headcount.core.randomizer import MOST_BUNDLES, BundleLaw, Randomizer
+from headcount.core.source import Source
+from headcount.core.tally import Tally
+from headcount.core.task import Holding, Task
+from headcount.core.tasks.distribution import Distribution
+from headcount.protocols import packed_bits
+from headcount.protocols.frequency_oracle import FrequencyOracle, Support
+from headcount.protocols.responses import lie_weight
+from headcount.protocols.tree import Tree, TreeFit, checked_fanouts, shapes, some_edges
+from headcount.protocols.tree_estimator import FittedTree
+from headcount.randomness.draws import WHOLE, bernoulli, packed_bernoulli, uniform
+from headcount.randomness.totals import binomial, groups
+
+_MANY = 50  # with so many people per level, the error is taken to be normal
+_MOST_SIMULATED = 1_000_000  # the number of nodes that are simulated for a band
+_MOST_BANDS = 1000
+
+
+# Randomizer -----------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class LevelRandomizer(Randomizer):
+    """Sends a uniform level, and a bit for each of its nodes. Bits of larger levels are 0."""
+
+    tree: Tree
+    own: int  # p, over 2^64
+    other: int  # q, over 2^64
+
+    fixed_messages = 1
+
+    @property
+    def alphabet(self) -> Alphabet:
+        bits = Alphabet.packed(self.tree.cells)
+        return Alphabet(np.uint8, range(self.tree.levels), *bits.columns)
+
+    def send(self, encoded: NDArray[Any], source: Source) -> Messages:
+        levels = uniform(source, len(encoded), self.tree.levels, np.uint8)
+        reports = np.zeros((len(encoded), len(self.alphabet.columns)), dtype=np.uint8)
+        reports[:, 0] = levels
+        for level, size in enumerate(self.tree.sizes):
+            people, width = np.flatnonzero(levels == level), packed_bits.row_bytes(size)
+            rows = packed_bernoulli(source, len(people) * width, self.other)
+            rows = packed_bits.cleared(rows.reshape(-1, width), size)
+            nodes = encoded[people].astype(np.int64) // (self.tree.cells // size)
+            packed_bits.put(rows, nodes, bernoulli(source, len(people), self.own))
+            reports[people, 1 : 1 + width] = rows
+        return Messages.one_each(reports)
+
+    def law(self, value: int) -> BundleLaw | None:
+        if sum(2**size for size in self.tree.sizes) > MOST_BUNDLES:
+            return None
+        own, other = Fraction(self.own, WHOLE), Fraction(self.other, WHOLE)
+        width = len(self.alphabet.columns) - 1
+        out: dict[Any, Fraction] = {}
+        for level, size in enumerate(self.tree.sizes):
+            node = value // (self.tree.cells // size)
+            for bits in product((0, 1), repeat=size):
+                chance = Fraction(1, self.tree.levels)
+                for place, bit in enumerate(bits):
+                    one = own if place == node else other
+                    chance *= one if bit else 1 - one
+                row = np.packbits(bits, bitorder="little").tolist()
+                message = (level, *row, *[0] * (width - len(row)))
+                out[((message, 1),)] = chance
+        return out
+
+
+# Analyzer and its error -----------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Design:
+    """The variance that each person adds to the number of people below an edge."""
+
+    fit: TreeFit  # with noise of variance 1 on all levels
+    support: Support
+    cells: int  # the number of cells in which people may be
+
+    @property
+    def _levels(self) -> int:
+        return self.fit.tree.levels
+
+    @property
+    def _slope(self) -> float:
+        return float(self.support.slope)
+
+    @cached_property
+    def _variances(self) -> tuple[float, float]:
+        """h·v and h(κ + 1)"""
+        own, other = self.support.variances
+        v, kappa = other / self._slope**2, (own - other) / self._slope**2
+        return self._levels * v, self._levels * (kappa + 1)
+
+    @cached_property
+    def edges(self) -> NDArray[np.int64]:
+        """All edges between two cells."""
+        return np.arange(1, self.cells)
+
+    def variances(
+        self, below: NDArray[np.float64], edges: NDArray[np.int64] | None = None
+    ) -> NDArray[np.float64]:
+        """The mean variance of a person for some edges, or for all edges between two cells.
+
+        `below` is the share of people below each edge between two cells.
+        """
+        edges = self.edges if edges is None else edges
+        every = np.concatenate([[0.0], below, np.ones(self.fit.tree.cells - self.cells + 1)])
+        middle, share = edges / self.fit.tree.cells, every[edges]
+        found = self._variances[0] * self.fit.variances_below(edges)
+        found += self._variances[1] * self.fit.mean_squares(edges, every)
+        found -= share * (1 - middle) ** 2 + (1 - share) * middle**2
+        return found
+
+    def even_variance(self, edges: NDArray[np.int64]) -> float:
+        """The mean variance over these edges if people are spread evenly over the cells."""
+        return float(self.variances(self.edges / self.cells, edges).mean())
+
+    @cached_property
+    def worst(self) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+        """The largest variance of a person for each edge, and a cell in which a person has it."""
+        most = np.full(len(self.edges), -np.inf)
+        where = np.zeros(len(self.edges), dtype=np.int64)
+        middle = self.edges / self.fit.tree.cells
+        noise = self._variances[0] * self.fit.variances_below(self.edges)
+        for at, squares in self.fit.squares(self.edges, self.cells):
+            known = np.where(at < self.edges, 1 - middle, middle) ** 2
+            found = noise + self._variances[1] * squares - known
+            larger = (found > most) & (at >= 0) & (at < self.cells)
+            most, where = np.where(larger, found, most), np.where(larger, at, where)
+        return most, where
+
+    @cached_property
+    def reach(self) -> NDArray[np.float64]:
+        """The most that a report can add for each edge. It can subtract as much."""
+        return self._levels / self._slope * self.fit.positive_sums(self.edges)
+
+    def of_query(
+        self, weights: NDArray[np.float64], below: NDArray[np.float64]
+    ) -> tuple[float, float, float]:
+        """The same for any linear query: the mean variance, the largest variance and the reach."""
+        tree, b = self.fit.tree, self.fit.coefficients(weights)
+        own = b[tree.paths(np.arange(self.cells))]
+        variances = self._variances[0] * float(b @ b) + self._variances[1] * (own**2).sum(axis=1)
+        variances -= (weights[: self.cells] - weights.mean()) ** 2
+        shares = np.diff(np.concatenate([[0.0], below, [1.0]]))
+        sums = max(float(np.maximum(level, 0.0).sum()) for level in tree.split(b))
+        return float(shares @ variances), float(variances.max()), self._levels / self._slope * sums
+
+    def simulated(
+        self, people: NDArray[np.int64], generator: np.random.Generator
+    ) -> NDArray[np.float64]:
+        """A pseudorandom error of the number of people below each edge. Never for a release."""
+        tree, h, q = self.fit.tree, self._levels, float(self.support.other)
+        asked = generator.multinomial(people, [1 / h] * h)
+        counts = []
+        for level, size in enumerate(tree.sizes):
+            of_node = asked[:, level].reshape(size, -1).sum(axis=1)
+            of_others = of_node.sum() - of_node
+            ones = generator.binomial(of_node, float(self.support.own))
+            ones = ones + generator.binomial(of_others, q)
+            counts.append(h * (ones - of_node.sum() * q) / self._slope)
+        fitted = self.fit.cells(np.concatenate(counts), float(people.sum()))
+        return np.cumsum(fitted - people)[: self.cells - 1]
+
+
+@dataclass(frozen=True, eq=False)
+class LocalTreeError:
+    """The error of the shares below all edges, for `users` people of whom `below` are below."""
+
+    design: Design
+    users: int
+    below: NDArray[np.float64]
+
+    @cached_property
+    def _variances(self) -> NDArray[np.float64]:
+        return self.design.variances(self.below)
+
+    @property
+    def standard_error(self) -> NDArray[np.float64]:
+        return np.sqrt(self._variances / self.users)
+
+    def margins(self, confidence: float) -> Margins:
+        margin = self._margin(
+            self._variances, self.design.worst[0], self.design.reach + 1, confidence
+        )
+        return margin, margin
+
+    def population_margins(self, share: float, confidence: float) -> Margins:
+        sampled = share * (1 - share)
+        margin = self._margin(
+            self._variances + sampled,
+            self.design.worst[0] + sampled,
+            self.design.reach + 2,
+            confidence,
+        )
+        return margin, margin
+
+    def range_margins(self, first: int, last: int, confidence: float) -> tuple[float, float]:
+        cells = np.arange(self.design.fit.tree.cells)
+        query = ((first <= cells) & (cells < last)).astype(np.float64)
+        variance, worst, reach = self.design.of_query(query, self.below)
+        margin = float(
+            self._margin(np.array(variance), np.array(worst), np.array(reach + 1), confidence)
+        )
+        return margin, margin
+
+    def _margin(
+        self,
+        variances: NDArray[np.float64],
+        worst: NDArray[np.float64],
+        width: NDArray[np.float64],
+        confidence: float,
+    ) -> NDArray[np.float64]:
+        """The margin of a mean over people. A person is within ± width of the expectation."""
+        users = self.users
+        if users >= _MANY * self.design.fit.tree.levels:
+            deviations = -NormalDist().inv_cdf((1 - confidence) / 2)
+            return deviations * np.sqrt(variances / users)
+        # Bernstein: P(error > s) ≤ exp(−s²/(2(variance + width·s/3))).
+        log = math.log(2 / (1 - confidence))
+        third = log * width / (3 * users)
+        margin: NDArray[np.float64] = third + np.sqrt(third**2 + 2 * log * worst / users)
+        return margin
+
+    def band_margins(self, confidence: float) -> Margins:
+        """The errors of a crowd like the estimated one are simulated (see `tree_error`)."""
+        tree, generator = self.design.fit.tree, np.random.default_rng(0)
+        number = max(_MOST_SIMULATED // tree.nodes, math.ceil(2 / (1 - confidence)))
+        number = min(number, _MOST_BANDS)
+        ends = np.rint(self.users * np.concatenate([[0.0], self.below, [1.0]]))
+        people = np.zeros(tree.cells, dtype=np.int64)
+        people[: self.design.cells] = np.diff(ends)
+        errors = self.standard_error
+        largest = [
+            np.max(np.abs(self.design.simulated(people, generator)) / self.users / errors)
+            for _ in range(number)
+        ]
+        rank = min(math.ceil(confidence * (number + 1)), number)
+        width = float(np.sort(largest)[rank - 1]) * errors
+        return width, width
+
+
+@dataclass(frozen=True)
+class LocalTreeEstimator(FittedTree):
+    """Computes h(y − n_l·q)/(p − q) for every node, and fits a tree.
+
+    A tally has the number y of ones of every node, and then the number n_l of reports of every
+    level.
+    """
+
+    design: Design
+
+    @property
+    def fit(self) -> TreeFit:
+        return self.design.fit
+
+    @property
+    def tally_size(self) -> int:
+        return self.tree.nodes + self.tree.levels
+
+    def count(self, payload: NDArray[Any]) -> NDArray[np.int64]:
+        ones, reports = [], []
+        for level, size in enumerate(self.tree.sizes):
+            width = packed_bits.row_bytes(size)
+            rows = np.ascontiguousarray(payload[payload[:, 0] == level, 1 : 1 + width])
+            ones.append(packed_bits.column_sums(rows, size))
+            reports.append(len(rows))
+        return np.concatenate([*ones, np.array(reports)]).astype(np.int64)
+
+    def simulate(self, held: Holding, source: Source) -> NDArray[np.int64]:
+        support, left = self.design.support, held.counts
+        ones, reports = [], []
+        for level, size in enumerate(self.tree.sizes):
+            asked = np.zeros(self.tree.cells, dtype=np.int64)
+            share = Fraction(1, self.tree.levels - level)  # of those who answer about no level yet
+            for number, alike in groups(left):
+                asked[alike] = binomial(source, number, share, len(alike))
+            left = left - asked[: len(left)]
+            of_node = asked.reshape(size, -1).sum(axis=1)
+            users = int(of_node.sum())
+            found = np.zeros(size, dtype=np.int64)
+            for number, alike in groups(of_node):
+                found[alike] = binomial(source, number, support.own, len(alike))
+                found[alike] += binomial(source, users - number, support.other, len(alike))
+            ones.append(found)
+            reports.append(users)
+        return np.concatenate([*ones, np.array(reports)])
+
+    def noisy_counts(self, tally: Tally, source: Source | None) -> NDArray[np.float64]:
+        support, levels = self.design.support, self.tree.levels
+        ones, reports = np.split(tally.counts, [self.tree.nodes])
+        expected = np.repeat(reports, self.tree.sizes) * float(support.other)
+        return levels * (ones - expected) / float(support.slope)
+
+    def shifts(self, users: int, alphabet: Alphabet) -> Shifts:
+        # The bits of one level are set where this shifts the answer up, or where it shifts it down.
+        # One more person also adds 1 to the known total, which is divided evenly among all cells.
+        reach = self.design.reach
+        person = self.design.edges / self.tree.cells
+        return Shifts(most=reach, least=-reach, person=person).scaled(1 / users)
+
+    def standard_error(self, users: int, held: Holding | None) -> float:
+        if held is None:
+            variances = self.design.worst[0]
+        else:
+            variances = self.design.variances(self.task.below(held))
+        return math.sqrt(float(variances.max()) / users)
+
+    def ranking_error(self, users: int) -> float:
+        """The root mean squared error over all edges, if people are spread evenly."""
+        return math.sqrt(self.design.even_variance(self.design.edges) / users)
+
+    def extremes(self, users: int, confidence: float) -> Iterable[Answer]:
+        # The crowd with the largest error is in one cell.
+        most, where = self.design.worst
+        yield (self.design.edges > where[np.argmax(most)]).astype(np.float64)
+
+    def error_law(self, users: int, unbiased: Answer) -> LocalTreeError:
+        return LocalTreeError(self.design, users, monotone(np.asarray(unbiased)))
+
+
+# Calibration and privacy ----------------------------------------------------------------------
+
+
+@lru_cache(maxsize=64)
+def _best(cells: int, support: Support) -> tuple[int, ...]:
+    def variance(fanouts: tuple[int, ...]) -> float:
+        fit = TreeFit(Tree(fanouts), (1.0,) * len(fanouts))
+        return Design(fit, support, cells).even_variance(some_edges(cells))
+
+    return min(shapes(cells), key=variance)
+
+
+@dataclass(frozen=True)
+class LocalTree(FrequencyOracle):
+    name = "local.tree"
+    tasks: ClassVar[tuple[type[Task], ...]] = (Distribution,)
+
+    task: Distribution
+    # The number of children of each node, from the root down: "4,4,4,4,4".
+    fanouts: str | None = None
+
+    def check_options(self) -> None:
+        if self.fanouts is not None:
+            _ = checked_fanouts(self.fanouts, self.task.cells)
+
+    @cached_property
+    def tree(self) -> Tree:
+        cells = self.task.cells
+        if self.fanouts is not None:
+            return Tree(checked_fanouts(self.fanouts, cells))
+        return Tree(_best(cells, self.support))
+
+    @cached_property
+    def weights(self) -> tuple[int, int]:
+        """The probabilities p and q, as weights over 2^64."""
+        return WHOLE // 2, lie_weight(2, self.budget.epsilon)
+
+    @cached_property
+    def support(self) -> Support:
+        own, other = (Fraction(weight, WHOLE) for weight in self.weights)
+        return Support(own, other, own * other, other * other)
+
+    @cached_property
+    def randomizer(self) -> LevelRandomizer:
+        return LevelRandomizer(self.tree, *self.weights)
+
+    @cached_property
+    def estimator(self) -> LocalTreeEstimator:
+        fit = TreeFit(self.tree, (1.0,) * self.tree.levels)
+        return LocalTreeEstimator(self.task, Design(fit, self.support, self.task.cells))
+
+    @property
+    def parameters(self) -> Mapping[str, float]:
+        support = self.support
+        return {
+            "levels": self.tree.levels,
+            "p": float(support.own),
+            "q": float(support.other),
+        }

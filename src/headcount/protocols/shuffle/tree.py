@@ -1,0 +1,365 @@
+"""A tree of counts with fake users, or with noise that the shuffler adds.
+
+The tree is that of Hay, Rastogi, Miklau, Suciu 2010. Fake users are those of Luo, Wang, Yi 2022 and
+Cheu, Zhilyaev 2022. A shuffler with noise is that of Murakami, Sei, Eriguchi 2025.
+
+Notation    n people, each in one of N cells; m of them are honest. The tree has h levels (see
+            `protocols.tree`) and M nodes in all. μ is the expected noise per node, and
+            a = e^{−ε/(2h)}.
+Randomizer  Send h messages: the node of each level to which the cell belongs. Nodes of all levels
+            have different numbers, so a message tells its level. Messages of one person are not
+            linked after shuffling. With fake users, also send Poisson(Mμ/m) messages, each a
+            uniform node.
+Shuffler    With `noise="shuffler"` it adds T + Z messages of every node, with P(Z = z)
+            proportional to a^|z| for |z| ≤ T. Otherwise it only mixes.
+Analyzer    The number of messages of each node, minus the mean of the noise. A tree is fitted by
+            least squares. Its cells are added up.
+Privacy     Replacing a cell by one below another node of the first level moves a message of every
+            level. So the view changes in h pairs of nodes, and no replacement changes more. Fake
+            users: the noise X of the honest people is Poisson(μ) in every node, independently. δ
+            is the divergence of h pairs (X+1, X') and (X, X'+1) together. With more than one level,
+            its computation rounds it up by about 0.03 % (see `accounting.moved_pairs`). Shuffler:
+            the losses of all 2h numbers add up to at most ε, unless a number is at an end of its
+            range. The probability of that is δ.
+Error       Unbiased. `protocols.tree` has the variance and `protocols.tree_error` the exact law.
+            Without the option `fanouts`, the shape of the tree is the best for the mean squared
+            error of the share below an edge. For h levels, μ is about h times that of one level.
+            The variance of the shuffler's noise is h² times that of one level. So a tree with fake
+            users has more levels.
+Messages    h + Mμ/m with fake users. With the shuffler's noise h, and M·T dummies in all on
+            average. The local ε is infinite.
+"""
+
+import math
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import lru_cache
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from headcount.accounting import laws
+from headcount.accounting.bucket_noise import BucketCurve, BucketNoise, least_bucket_noise
+from headcount.accounting.calibration import near_least_private
+from headcount.accounting.moved_pairs import moved_curve
+from headcount.core import checks
+from headcount.core.budget import MOST_EPSILON, Budget, Crowd, Trust
+from headcount.core.bundles import RESERVED
+from headcount.core.cached import cached_property
+from headcount.core.errors import Infeasible
+from headcount.core.guarantee import Guarantee, NearCurve, PrivacyCurve
+from headcount.core.influence import Shifts
+from headcount.core.limits import Limits
+from headcount.core.messages import Alphabet, Messages
+from headcount.core.promise import check_curve, promise
+from headcount.core.protocol import Protocol
+from headcount.core.randomizer import BundleLaw, Randomizer
+from headcount.core.shuffler import Shuffler
+from headcount.core.source import Source
+from headcount.core.table import short
+from headcount.core.tally import Tally
+from headcount.core.task import Holding, Task
+from headcount.core.tasks.distribution import Distribution
+from headcount.protocols.dummies import BucketDummies, DummyShuffler
+from headcount.protocols.shuffle.fake_users import BucketRandomizer, least_noise
+from headcount.protocols.shuffle.noisy_shuffler import SHUFFLER_KNOWS
+from headcount.protocols.tree import Tree, best_fanouts, checked_fanouts, shapes
+from headcount.protocols.tree_error import (
+    GeometricNoise,
+    PoissonNoise,
+    TreeNoise,
+    TruncatedNoise,
+)
+from headcount.protocols.tree_estimator import TreeEstimator
+from headcount.randomness.totals import poisson
+
+_GRAIN = 1 << 16  # μ is a multiple of 1/_GRAIN
+_MOST_NOISE = 10**8  # the largest expected number of noise messages per node
+_MOST_MESSAGES = 2.0**20
+
+
+# Randomizer -----------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class PathRandomizer(Randomizer):
+    """Sends the node of each level to which a cell belongs."""
+
+    tree: Tree
+
+    @property
+    def fixed_messages(self) -> int:
+        return self.tree.levels
+
+    @property
+    def alphabet(self) -> Alphabet:
+        return Alphabet.numbers(self.tree.nodes)
+
+    def send(self, encoded: NDArray[Any], source: Source) -> Messages:
+        nodes = self.tree.paths(encoded).astype(self.alphabet.dtype)
+        counts = np.broadcast_to(np.int64(self.tree.levels), len(encoded))
+        return Messages(nodes.reshape(-1), len(encoded), counts)
+
+    def law(self, value: int) -> BundleLaw:
+        path = self.tree.paths(np.array([value]))[0].tolist()
+        return {tuple((node, 1) for node in path): Fraction(1)}
+
+
+@dataclass(frozen=True)
+class NoisyPathRandomizer(BucketRandomizer):
+    """Sends the node of each level, and noise messages, each a uniform node of the tree."""
+
+    tree: Tree
+
+    @property
+    def own_messages(self) -> int:
+        return self.tree.levels
+
+    def own(self, encoded: NDArray[Any]) -> NDArray[Any]:
+        return self.tree.paths(encoded)
+
+
+# Analyzer and its error -----------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class CountedTree(TreeEstimator):
+    """Counts the messages of each node, and subtracts the mean of the noise."""
+
+    # What is expected of the noise in each node: for each person, and from the shuffler.
+    noise_per_person: Fraction
+    added: int
+
+    @property
+    def tally_size(self) -> int:
+        return self.tree.nodes
+
+    def noise_of(self, users: int) -> TreeNoise:
+        if self.added:
+            return self.noise
+        return TreeNoise.alike(self.tree, PoissonNoise(float(self.noise_per_person * users)))
+
+    def simulate(self, held: Holding, source: Source) -> NDArray[np.int64]:
+        cells = np.zeros(self.tree.cells, dtype=np.int64)
+        cells[: self.task.cells] = held.counts
+        counts = self.tree.node_counts(cells)
+        if self.added:  # the shuffler adds its noise later
+            return counts
+        return counts + poisson(source, self.noise_per_person * held.users, self.tree.nodes)
+
+    def noisy_counts(self, tally: Tally, source: Source | None) -> NDArray[np.float64]:
+        mean = float(self.noise_per_person * tally.users + self.added)
+        return tally.counts.astype(np.float64) - mean
+
+    def shifts(self, users: int, alphabet: Alphabet) -> Shifts:
+        # One more person adds 1 to the known total, and shares of noise to what is subtracted.
+        fit, noise = self.fit, float(self.noise_per_person)
+        person = fit.cells(np.full(self.tree.nodes, -noise), 1.0)
+        least, most = fit.extreme_coefficients(np.arange(1, self.task.cells))
+        return Shifts(
+            most=most,
+            least=least,
+            person=np.cumsum(person)[: self.task.cells - 1],
+            everywhere=self.tree.levels == 1 and self.task.cells > 2,
+        ).scaled(1 / users)
+
+
+# Calibration and privacy ----------------------------------------------------------------------
+
+
+@lru_cache(maxsize=1024)
+def least_tree_noise(budget: Budget, levels: int) -> Fraction | None:
+    """A mean μ whose δ is within the budget for this number of levels; None if there is none."""
+    if levels == 1:
+        return least_noise(budget, "exact")
+    fewer = least_tree_noise(budget, levels - 1)
+    if fewer is None:
+        return None
+
+    def delta_at(noise: int) -> float:
+        return moved_curve(laws.poisson(Fraction(noise, _GRAIN)), levels).delta(budget.epsilon)
+
+    # More levels need more noise, and more noise is more private. So the search begins at the
+    # noise for one level less.
+    allowed, start = budget.delta * (1 - RESERVED), int(fewer * _GRAIN)
+    noise = near_least_private(delta_at, allowed, start=start, stop=_MOST_NOISE * _GRAIN)
+    return None if noise is None else Fraction(noise, _GRAIN)
+
+
+@lru_cache(maxsize=64)
+def _best_with_fake_users(cells: int, budget: Budget) -> tuple[int, ...] | None:
+    def variance(levels: int) -> float | None:
+        noise = least_tree_noise(budget, levels)
+        return None if noise is None else float(noise)
+
+    return None if variance(1) is None else best_fanouts(cells, variance)
+
+
+@lru_cache(maxsize=64)
+def _best_with_dummies(cells: int, epsilon: float) -> tuple[int, ...]:
+    return best_fanouts(cells, lambda levels: GeometricNoise(epsilon / (2 * levels)).variance)
+
+
+@dataclass(frozen=True)
+class ShuffledTree(Protocol):
+    name = "shuffle.tree"
+    trust = Trust.SHUFFLE
+    tasks: ClassVar[tuple[type[Task], ...]] = (Distribution,)
+
+    task: Distribution
+    # The number of children of each node, from the root down: "16,8,8".
+    fanouts: str | None = None
+    # Who adds the noise: people, as if there were fake users, or the shuffler.
+    noise: Literal["fake-users", "shuffler"] = "fake-users"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_curve(self)
+
+    @classmethod
+    def settings_within(
+        cls, task: Task, budget: Budget, crowd: Crowd, limits: Limits
+    ) -> Iterator[dict[str, Any]]:
+        yield {}
+        build: Callable[..., ShuffledTree] = cls  # the task is known to be a distribution
+        if budget.delta == 0:
+            return
+        # With fewer levels people send fewer messages, and with fewer nodes less noise.
+        found = []
+        for fanouts in shapes(task.domain):
+            options = {"fanouts": ",".join(map(str, fanouts))}
+            try:
+                found.append((build(task, budget, crowd, **options), options))
+            except Infeasible:
+                continue
+        allowed = [one for one in found if limits.allow(one[0])]
+        if allowed:
+            yield min(allowed, key=lambda one: one[0].estimator.ranking_error(crowd.users))[1]
+        elif found:
+            yield min(found, key=lambda one: one[0].messages_per_user)[1]
+
+    def check_options(self) -> None:
+        checks.choice("noise", self.noise, ("fake-users", "shuffler"))
+        if self.fanouts is not None:
+            _ = checked_fanouts(self.fanouts, self.task.cells)
+        if self.budget.delta == 0:
+            raise Infeasible(
+                f"{self.name} needs delta above 0: noise messages can only be added",
+                nearest={"delta": 1e-9},
+            )
+
+    @property
+    def by_shuffler(self) -> bool:
+        return self.noise == "shuffler"
+
+    @cached_property
+    def tree(self) -> Tree:
+        cells, budget = self.task.cells, self.budget
+        if self.fanouts is not None:
+            return Tree(checked_fanouts(self.fanouts, cells))
+        if self.by_shuffler:
+            return Tree(_best_with_dummies(cells, budget.epsilon))
+        # Without noise for one level there is none for more. `noise_per_node` then refuses.
+        return Tree(_best_with_fake_users(cells, budget) or (cells,))
+
+    @cached_property
+    def noise_per_node(self) -> Fraction:
+        """The expected noise μ per node, if people add it."""
+        budget, nodes, honest = self.budget, self.tree.nodes, self.crowd.honest
+        setting = f"epsilon={short(budget.epsilon)}, delta={short(budget.delta)}"
+        noise = least_tree_noise(budget, self.tree.levels)
+        if noise is None:
+            raise Infeasible(
+                f"{self.name} needs more than {_MOST_NOISE} noise messages per node for {setting}"
+            )
+        if nodes * noise > _MOST_MESSAGES * honest:
+            raise Infeasible(
+                f"{self.name} must take at most {_MOST_MESSAGES:.0f} messages per person, got "
+                f"{short(float(nodes * noise / honest), 3)} for {setting} with {honest} honest "
+                "people",
+                nearest={"honest": math.ceil(nodes * noise / int(_MOST_MESSAGES))},
+            )
+        return noise
+
+    @cached_property
+    def dummies(self) -> BucketNoise:
+        """The noise of the shuffler."""
+        budget, levels = self.budget, self.tree.levels
+
+        def least(epsilon: float) -> BucketNoise | None:
+            return least_bucket_noise(
+                Fraction(epsilon) / (2 * levels),
+                self.tree.nodes,
+                budget.delta,
+                fixed_total=False,
+                moves=levels,
+            )
+
+        found = least(budget.epsilon)
+        if found is not None:
+            return found
+        nearest = 2 * budget.epsilon
+        while nearest < MOST_EPSILON and least(nearest) is None:
+            nearest *= 2
+        raise Infeasible(
+            f"{self.name} needs too many dummies for epsilon={short(budget.epsilon)}, "
+            f"delta={short(budget.delta)} and {levels} levels",
+            nearest={"epsilon": min(nearest, MOST_EPSILON)},
+        )
+
+    @cached_property
+    def randomizer(self) -> PathRandomizer | NoisyPathRandomizer:
+        if self.by_shuffler:
+            return PathRandomizer(self.tree)
+        share = self.noise_per_node / self.crowd.honest
+        return NoisyPathRandomizer(self.tree.nodes, share, self.tree)
+
+    @cached_property
+    def shuffler(self) -> Shuffler:
+        if not self.by_shuffler:
+            return Shuffler()
+        return DummyShuffler(dummies=BucketDummies(self.dummies), each=self.tree.levels)
+
+    @cached_property
+    def estimator(self) -> CountedTree:
+        if self.by_shuffler:
+            dummies = TreeNoise.alike(self.tree, TruncatedNoise(self.dummies.bucket))
+            return CountedTree(self.task, dummies, Fraction(0), self.dummies.most // 2)
+        share = self.noise_per_node / self.crowd.honest
+        noise = TreeNoise.alike(self.tree, PoissonNoise(float(share * self.crowd.users)))
+        return CountedTree(self.task, noise, share, 0)
+
+    @property
+    def parameters(self) -> Mapping[str, float]:
+        shape = {"levels": self.tree.levels, "nodes": self.tree.nodes}
+        if self.by_shuffler:
+            return {**shape, "dummies": self.dummies.most, "all_dummies": self.dummies.total}
+        return {**shape, "noise_per_node": float(self.noise_per_node)}
+
+    @cached_property
+    def curve(self) -> PrivacyCurve:
+        if self.by_shuffler:
+            return BucketCurve(self.dummies, self.tree.levels)
+        known = moved_curve(laws.poisson(self.noise_per_node), self.tree.levels)
+        randomizer = self.randomizer
+        assert isinstance(randomizer, NoisyPathRandomizer)
+        return NearCurve(known, self.crowd.honest * randomizer.share.total_variation)
+
+    @cached_property
+    def guarantee(self) -> Guarantee:
+        delta = self.curve.delta(self.budget.epsilon)
+        if self.by_shuffler:
+            return promise(
+                self,
+                "law of the dummies of two nodes per level",
+                delta=delta,
+                honest=1,
+                relies_on=SHUFFLER_KNOWS,
+            )
+        return promise(self, "law of two nodes per level, all levels together", delta=delta)
+
+    @property
+    def local_epsilon(self) -> float:
+        return math.inf
