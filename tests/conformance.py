@@ -36,6 +36,7 @@ SMALL_TASKS: list[hc.Task] = [
     hc.Mean(-0.5, 1),
     hc.Density(-0.5, 1, points=6),
     hc.Boxes(["a", "b"], at_most=1),
+    # The values 0, 1 and 2 are in different cells.
     hc.Distribution(0, 2.4, cells=3),
     hc.Quantiles(0, 2.4, at=(0.25, 0.5), cells=3),
     hc.Median(0, 2.4, cells=3),

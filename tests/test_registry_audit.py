@@ -64,6 +64,7 @@ UNSEEN = {
     ("shuffle.amplified", "density"),
     ("shuffle.sample-threshold", "histogram"),
     ("shuffle.hashed-histogram", "histogram"),
+    ("central.exponential-quantile", "median"),
 }
 
 

@@ -109,7 +109,8 @@ def seen_people(protocol: Protocol) -> int:
 def some_values(protocol: Protocol) -> Sequence[Any]:
     """Some values that people may hold: three buckets, or both ends and the middle of a range."""
     task = protocol.task
-    if task.numbered or task.bounded is None:
+    # Cells are numbered, too, but people hold numbers of a range.
+    if task.bounded is None or (task.numbered and task.bounded is not task):
         held: Sequence[Any] = task.listed_values or task.codes
         if task.open_values and task.buckets:
             held = task.buckets
