@@ -109,7 +109,8 @@ def seen_people(protocol: Protocol) -> int:
 def some_values(protocol: Protocol) -> Sequence[Any]:
     """Some values that people may hold: three buckets, or both ends and the middle of a range."""
     task = protocol.task
-    if task.numbered or task.bounded is None:
+    # The buckets of quantiles are shares of people. Nobody holds these.
+    if task.bounded is None or (task.numbered and task.value_kind != "real numbers"):
         held = list(task.buckets) if task.buckets else list(range(task.domain))
         return list(dict.fromkeys([held[0], held[-1], *held[1:2]]))
     low, high = task.bounded.low, task.bounded.high
