@@ -28,6 +28,7 @@ from headcount.core.randomizer import Bundle
 from headcount.core.shuffler import NoiseLaw, Shuffler
 from headcount.core.table import Table, short
 from headcount.core.tally import Tally
+from headcount.core.task import all_codes
 
 Counts: TypeAlias = tuple[int, ...]
 MOST_OUTCOMES = 200_000  # a view with more outcomes is refused
@@ -187,7 +188,7 @@ def _values(protocol: Protocol) -> Sequence[Any]:
     """All values that people may hold."""
     task, bounded = protocol.task, protocol.task.bounded
     if bounded is None and task.domain <= MOST_VALUES:
-        return task.codes
+        return all_codes(task)
     if bounded is not None and bounded.whole and bounded.domain <= MOST_VALUES:
         return range(int(bounded.low), int(bounded.high) + 1)
     if bounded is not None and task.numbered and task.domain <= MOST_VALUES:

@@ -25,6 +25,7 @@ from headcount.core.protocol import Protocol
 from headcount.core.quantiles import QuantilesEstimate
 from headcount.core.shuffler import joined
 from headcount.core.source import Source
+from headcount.core.task import all_codes
 from headcount.randomness.draws import permutation
 from headcount.randomness.sources import SecureSource
 from headcount.road.pieces import collect
@@ -111,9 +112,11 @@ def some_values(protocol: Protocol) -> Sequence[Any]:
     task = protocol.task
     # Cells are numbered, too, but people hold numbers of a range.
     if task.bounded is None or (task.numbered and task.bounded is not task):
-        held: Sequence[Any] = task.listed_values or task.codes
+        held: Sequence[Any]
         if task.open_values and task.buckets:
             held = task.buckets
+        else:
+            held = task.listed_values or all_codes(task)
         return list(dict.fromkeys([held[0], held[-1], *held[1:2]]))
     low, high = task.bounded.low, task.bounded.high
     middle = (low + high) / 2

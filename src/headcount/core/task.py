@@ -103,11 +103,6 @@ class Task(ABC):
         return False
 
     @property
-    def codes(self) -> Sequence[int]:
-        """All encoded values of a task without bounds, in the order of `holding`."""
-        return range(self.domain)
-
-    @property
     def encoded_dtype(self) -> np.dtype[Any]:
         """The type of encoded values.
 
@@ -139,7 +134,7 @@ class Task(ABC):
                 f"each value, none negative, with a sum of 1 to {MOST_USERS}, "
                 f"got {checks.shown(counts)}"
             )
-        return Holding(np.array(self.codes), array.astype(np.int64))
+        return Holding(np.arange(self.domain), array.astype(np.int64))
 
     def example(self, users: int) -> Counts:
         """The values of a made-up crowd, for comparisons. By default, they are equally common."""
@@ -217,6 +212,14 @@ class Task(ABC):
     def to_dict(self) -> dict[str, Any]:
         """The task for JSON: its name, and its settings as `task_from` takes them."""
         return {"name": self.name, **self.settings}
+
+
+def all_codes(task: Task) -> Sequence[int]:
+    """All encoded values of a task whose values can be listed, in the order of `holding`."""
+    if task.numbered:
+        return range(task.domain)
+    codes: list[int] = task.holding(np.ones(task.domain, dtype=np.int64)).values.tolist()
+    return codes
 
 
 def task_from(document: object) -> Task:

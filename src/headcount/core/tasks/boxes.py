@@ -158,7 +158,8 @@ class Boxes(Task):
         A list must have a count for each of all values.
         """
         if not isinstance(counts, Mapping):
-            return super().holding(counts)
+            held = super().holding(counts)
+            return Holding(np.array(self.codes, dtype=self.encoded_dtype), held.counts)
         array = array_of_counts(list(counts.values()))
         whole = array.dtype.kind in "iu" and array.ndim == 1 and array.size > 0
         if not whole or array.min() < 0 or not 1 <= sum(array.tolist()) <= MOST_USERS:
