@@ -67,6 +67,7 @@ LOCAL = {
 }
 _TEXT = re.compile(r"\(([^\s,()]+), ([^\s,()]+)\)-DP, (\w+) trust, (exact|upper bound)")
 _WHOLE = 1e-6  # how far an exact guarantee may be above the truth
+_SHOWN = 1e-3  # how far it may be above the truth in a page, which shows four digits
 
 Honest: TypeAlias = int | Mapping[str, int] | None
 
@@ -502,12 +503,13 @@ def unattained(
     ]
     if not all(adversary.seen(one).complete for one in crowds):
         return
+    above = _SHOWN if reading.where.endswith(".html") else _WHOLE
     if reading.delta:
         most = max(adversary.truth(one, reading.epsilon).delta for one in crowds)
-        attained = reading.delta <= most * (1 + _WHOLE) + 1e-10
+        attained = reading.delta <= most * (1 + above) + 1e-10
     else:
         most = max(map(adversary.least_epsilon, crowds))
-        attained = reading.epsilon <= most * (1 + _WHOLE) + 1e-10
+        attained = reading.epsilon <= most * (1 + above) + 1e-10
     if not attained:
         yield Finding(setting, reading, most, "at the most, though it is called exact")
 

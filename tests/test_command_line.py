@@ -135,14 +135,17 @@ def test_simultaneous_and_postprocessed_histograms(headcount: Headcount) -> None
     [
         (
             ["--simultaneous"],
-            "--simultaneous must come with a histogram or density or distribution",
+            "--simultaneous must come with a histogram or table or density or distribution",
         ),
-        (["--postprocess", "simplex"], "`postprocess` simplex must come with a histogram, got a"),
+        (
+            ["--postprocess", "simplex"],
+            "`postprocess` simplex must come with a histogram or table, got a",
+        ),
         (
             ["--postprocess", "trim"],
             "`postprocess` must be one of clip, norm-sub, simplex",
         ),
-        (["--out", "x.png"], "--out x.png must come with a density or distribution or quantiles"),
+        (["--out", "x.png"], "--out x.png must come with a table or density or distribution"),
         (["--task", "density"], "a density must have --low and --high, got none"),
         (["--smoothness", "2", "--low", "0"], "a density must have --high, got none"),
         (

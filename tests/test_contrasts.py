@@ -649,7 +649,7 @@ def test_the_people_that_protocols_need() -> None:
         assert found.answers[0].users == people
     assert hc.needed_groups(0.1, hc.Budget(1), trust="local").detection.shares == (0.45, 0.55)
     for given, reason in (({"difference": 1.0}, "difference"), ({"power": 0.0}, "power")):
-        with pytest.raises(InvalidParameter, match=rf"`{reason}` must lie strictly in"):
+        with pytest.raises(InvalidParameter, match=rf"`{reason}` must be strictly between"):
             hc.needed_groups(**{"difference": 0.1, "budget": hc.Budget(1), **given})  # type: ignore[arg-type]
     with pytest.raises(InvalidParameter, match=r"between 0 and 0\.9"):
         hc.needed_groups(0.1, hc.Budget(1), share=0.95)

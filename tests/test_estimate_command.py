@@ -181,7 +181,7 @@ def test_results_that_cannot_be_written(headcount: Headcount, tmp_path: Path) ->
     for out, says in (
         ("absent/x.json", "there must be a folder 'absent' to write to, got none"),
         ("x.txt", "must end in"),
-        ("x.svg", "--out x.svg must come with a density or distribution or quantiles"),
+        ("x.svg", "--out x.svg must come with a table or density or distribution"),
     ):
         shown = headcount(
             "estimate", "town.parquet", "--column", "smoker", "--epsilon", "1", "--out", out

@@ -342,7 +342,7 @@ def test_faults_of_other_code_spoil_no_plan() -> None:
     reasons = {one.protocol: one.reason for one in found.refused}
     assert reasons["local.broken"] == "its code fails with KeyError: 'sides'"
     assert "its guarantee exceeds the budget" in reasons["local.boasting"]
-    assert "does not keep epsilon=1, delta=0" in reasons["local.coin"]
+    assert "does not satisfy epsilon=1, delta=0" in reasons["local.coin"]
     with pytest.raises(hc.Infeasible, match="must keep a local epsilon of"):
         hc.protocol(
             "shuffle.amplified", hc.Count(), hc.Budget(0.5, 1e-9), hc.Crowd(9), local=Boasting.name

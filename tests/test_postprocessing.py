@@ -13,8 +13,8 @@ from headcount.core.postprocessing import postprocessed
 RANGE = (0.0, 1000.0)
 # The task that each step is for.
 STEPS_OF = {
-    "norm-sub": "histogram",
-    "simplex": "histogram",
+    "norm-sub": "histogram or table",
+    "simplex": "histogram or table",
     "density": "density",
     "monotone": "distribution",
 }

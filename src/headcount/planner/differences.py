@@ -44,7 +44,9 @@ class Detection:
         for name in ("difference", "power"):
             number = checks.real(name, getattr(self, name))
             if not 0 < number < 1:
-                raise InvalidParameter(f"`{name}` must lie strictly in (0, 1), got {short(number)}")
+                raise InvalidParameter(
+                    f"`{name}` must be strictly between 0 and 1, got {short(number)}"
+                )
         checks.confidence(self.confidence)
         if self.share is not None:
             share = checks.real("share", self.share)

@@ -9,7 +9,6 @@ apply to a protocol by its name.
 
 from collections.abc import Iterable
 from difflib import get_close_matches
-from functools import cache
 from importlib import import_module
 from typing import Any, TypeVar
 
@@ -100,7 +99,10 @@ def protocol_class(name: str, task: Task | None = None) -> type[Protocol]:
 
 def _classes(name: str) -> list[type[Protocol]]:
     if isinstance(name, str) and name in _CLASSES:
-        return _own_classes(name)
+        places = (place.split(":") for place in _CLASSES[name].split())
+        return [
+            getattr(import_module(f"headcount.protocols.{file}"), noun) for file, noun in places
+        ]
     known = _outside.classes() if isinstance(name, str) else ()
     classes = [kind for kind in known if kind.name == name]
     if not classes:
@@ -109,12 +111,6 @@ def _classes(name: str) -> list[type[Protocol]]:
             hint=likely_name(name),
         )
     return classes
-
-
-@cache
-def _own_classes(name: str) -> list[type[Protocol]]:
-    places = (place.split(":") for place in _CLASSES[name].split())
-    return [getattr(import_module(f"headcount.protocols.{file}"), noun) for file, noun in places]
 
 
 def likely_name(wrong: object) -> str:

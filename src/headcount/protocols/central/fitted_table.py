@@ -2,12 +2,14 @@
 
 Notation    n people, each in one cell of a table with d rows and e columns. The noise of a cell, of
             a row's total and of a column's total has the rates r, s and s, and P(Z = z) is
-            (1−a)/(1+a)·a^|z| with a = e^{−rate}. σ², ρ² and ρ² are its variances. c_ij, R_i and S_j
-            are the noisy numbers, and a bar with a dot is a mean.
+            (1−a)/(1+a)·a^|z| with a = e^{−rate}. The variances are σ² for a cell and ρ² for a
+            total. C is the noisy number of a cell. M and N are the means of C in its row and in its
+            column, and G is the mean of all C. R is the noisy total of a row, and H is the mean of
+            all R.
 Randomizer  None: people send their cell to the curator.
-Analyzer    The least-squares estimate, which is an analysis of variance: cell (i, j) is
-            n/(de) + α_i + β_j + (c_ij − c̄_i. − c̄_.j + c̄..), with
-            α_i = (e/σ²·(c̄_i. − c̄..) + e/ρ²·(R_i − R̄))/(e/σ² + e²/ρ²), and β_j likewise.
+Analyzer    The least-squares estimate, which is an analysis of variance. A cell is
+            n/(de) + α + β + (C − M − N + G), with
+            α = (e/σ²·(M − G) + e/ρ²·(R − H))/(e/σ² + e²/ρ²). β is the same for columns.
 Privacy     Replacing one value changes two cells, two rows and two columns by 1 each, so the
             guarantee is pure ε = 2r + 4s. `margins` is the share 4s/ε of the totals.
 Error       Unbiased, for all data. The variance of a row's total is
