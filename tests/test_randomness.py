@@ -346,9 +346,16 @@ RATES = [Fraction(1, 40), Fraction(1, 3), Fraction(0.7), Fraction(3), Fraction(2
 
 @pytest.mark.parametrize("large", [1, 14])  # with 1, many numbers have a part beyond the digits
 @pytest.mark.parametrize("rate", RATES, ids=str)
-def test_discrete_laplace_law(rate: Fraction, large: int, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("at_once", [False, True])
+def test_discrete_laplace_law(
+    rate: Fraction, large: int, at_once: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(laplace, "_LARGE", large)
-    drawn = Counter(laplace.discrete_laplace(SeededSource(10), rate, 60_000).tolist())
+    source = SeededSource(10)
+    pieces = [60_000] if at_once else [600] * 100  # few numbers are drawn in another way
+    drawn = Counter(
+        np.concatenate([laplace.discrete_laplace(source, rate, n) for n in pieces]).tolist()
+    )
     reach = range(-1500, 1501)
     law = {z: float(geometric_mass(float(rate), z)) for z in reach}
     assert log_likelihood_ratio(drawn, law)[1] > ALARM
@@ -391,6 +398,16 @@ def test_a_coin_of_any_bias_is_decided_by_all_its_digits(step: int) -> None:
             real_bernoulli(script, 1, binary.__getitem__)
     else:
         assert real_bernoulli(script, 1, binary.__getitem__).tolist() == [int(step < 0)]
+
+
+@pytest.mark.parametrize("step", [-1, 1])
+def test_ties_of_few_numbers_are_decided_by_further_digits(step: int) -> None:
+    rate = Fraction(20)  # only the coin of the part beyond all digits is tossed
+    first = laplace._binary(rate, 0, 64)
+    second = laplace._binary(rate, 0, 128) % 2**64
+    ended = np.array([255], dtype=np.uint8)  # the next coin fails
+    script = Scripted(words(first), words(second + step), ended)
+    assert laplace.geometric(script, rate, 1).tolist() == [int(step < 0)]
 
 
 def test_huge_noise_is_made_of_python_integers() -> None:

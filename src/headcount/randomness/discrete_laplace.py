@@ -20,11 +20,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headcount.core.source import Source
-from headcount.randomness.draws import real_bernoulli
+from headcount.randomness.draws import decided, real_bernoulli
 
 _LARGE = 14  # the first J digits are enough if γ·2^J is at least this
 _MOST_DIGITS = 50  # with more digits, numbers may not fit into 64 bits
 _CHUNK = 1 << 17
+_FEW = 1024  # with fewer numbers, all coins are tossed at once
 
 
 def exponential_coins(source: Source, gamma: Fraction, count: int) -> NDArray[np.uint8]:
@@ -50,15 +51,42 @@ def _geometric(
     source: Source, gamma: Fraction, count: int, places: int, exact: type
 ) -> NDArray[Any]:
     out: NDArray[Any] = np.zeros(count, dtype=exact)
-    for place in range(places):
-        digit = real_bernoulli(source, count, partial(_binary, gamma * 2**place, 1))
-        out += digit.astype(exact) * 2**place
     beyond = gamma * 2**places
-    more = np.flatnonzero(exponential_coins(source, beyond, count))
+    if count < _FEW:
+        coins = _few_coins(source, gamma, count, places)
+        for place in range(places):
+            out += coins[:, place].astype(exact) * 2**place
+        more = np.flatnonzero(coins[:, places])
+    else:
+        for place in range(places):
+            digit = real_bernoulli(source, count, partial(_binary, gamma * 2**place, 1))
+            out += digit.astype(exact) * 2**place
+        more = np.flatnonzero(exponential_coins(source, beyond, count))
     while len(more):
         out[more] += 2**places
         more = more[exponential_coins(source, beyond, len(more)).view(np.bool_)]
     return out
+
+
+def _few_coins(source: Source, gamma: Fraction, count: int, places: int) -> NDArray[np.bool_]:
+    """All coins of a few numbers at once: their first digits, and whether there is more beyond.
+
+    It draws 64 bits for each coin, which is faster than a call for each coin.
+    """
+    thresholds = _thresholds(gamma, places)
+    drawn = source.integers(count * (places + 1), np.uint64).reshape(count, places + 1)
+    coins: NDArray[np.bool_] = drawn < thresholds
+    for number, place in np.argwhere(drawn == thresholds).tolist():
+        binary = partial(_binary, gamma * 2**place, int(place < places))
+        coins[number, place] = decided(source, binary)
+    return coins
+
+
+@lru_cache(maxsize=256)
+def _thresholds(gamma: Fraction, places: int) -> NDArray[np.uint64]:
+    """The first 64 binary digits of the bias of each coin."""
+    biases = [_binary(gamma * 2**place, int(place < places), 64) for place in range(places + 1)]
+    return np.array(biases, dtype=np.uint64)
 
 
 def discrete_laplace(source: Source, gamma: Fraction, count: int) -> NDArray[Any]:

@@ -38,17 +38,22 @@ def real_bernoulli(source: Source, count: int, binary: Callable[[int], int]) -> 
     needed.
     """
 
-    def one(digits: int = 64) -> bool:
-        while True:
-            digits += 64
-            drawn, threshold = int(source.integers(1, np.uint64)[0]), binary(digits) % WHOLE
-            if drawn != threshold:
-                return drawn < threshold
-
     def rest(ties: int) -> NDArray[np.bool_]:
-        return np.array([one() for _ in range(ties)], dtype=np.bool_)
+        return np.array([decided(source, binary) for _ in range(ties)], dtype=np.bool_)
 
     return _below(source, count, binary(64), rest)
+
+
+def decided(source: Source, binary: Callable[[int], int]) -> bool:
+    """Whether a uniform number in [0, 1) is below p, given that their first 64 binary digits are
+    the same. `binary` is as in `real_bernoulli`.
+    """
+    digits = 64
+    while True:
+        digits += 64
+        drawn, threshold = int(source.integers(1, np.uint64)[0]), binary(digits) % WHOLE
+        if drawn != threshold:
+            return drawn < threshold
 
 
 def _below(
