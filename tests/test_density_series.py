@@ -467,6 +467,7 @@ def test_ten_million_people_of_thousands_of_numbers_are_simulated() -> None:
 # Accuracy
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("smoothness", [1.0, 2.0])
 def test_integrated_squared_error_falls_as_it_should(smoothness: float) -> None:
     """It falls like n^(−2β/(2β+2)). Exact bias and stated variance agree with simulated runs."""

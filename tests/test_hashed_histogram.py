@@ -525,6 +525,7 @@ def test_intervals_cover_every_count(epsilon: int, delta: float, users: int, cel
             assert min(covers) <= confidence + 0.3 * (1 - confidence) + 0.02
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("open_ones", [False, True], ids=["closed", "open"])
 def test_simulation_and_messages_have_the_law_of_matches(open_ones: bool) -> None:
     users, cells, budget = 40, 8, hc.Budget(2, 0.05)

@@ -475,6 +475,7 @@ def test_default_dummy_people_send_the_fewest_shares(users: int, epsilon: float)
     assert found["dummy_people"] >= 18
 
 
+@pytest.mark.slow
 def test_dummy_people_share_the_noise() -> None:
     protocol = whole(2, 30, levels_as="shares", epsilon=2.0, delta=1e-3, dummy_people=20)
     modulus, shares = protocol.parameters["modulus"], protocol.parameters["shares"]
@@ -555,6 +556,7 @@ def planted(protocol: Any, *, shared: bool) -> Any:
     return seen
 
 
+@pytest.mark.slow
 def test_noise_in_one_message_is_refuted() -> None:
     protocol = whole(100, 1, levels_as="shares", delta=0.01, dummy_people=18)
     shares, modulus = protocol.parameters["shares"], protocol.parameters["modulus"]

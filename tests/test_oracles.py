@@ -636,6 +636,7 @@ def test_behind_a_shuffler_every_crowd_keeps_the_promise(name: str) -> None:
         assert worst_delta(protocol, epsilon) <= protocol.curve.delta(epsilon) + 1e-12
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "buckets", "epsilon", "users"),
     [("local.subset", 1000, 12.0, 300), ("local.hashing", 500, 7.3, 1000),

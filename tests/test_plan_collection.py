@@ -159,7 +159,11 @@ def test_influence_that_is_not_stated_is_not_small(monkeypatch: pytest.MonkeyPat
     ],
     ids=str,
 )
-@pytest.mark.parametrize("task", [hc.Count(), hc.Histogram(10)], ids=["count", "histogram"])
+@pytest.mark.parametrize(
+    "task",
+    [hc.Count(), pytest.param(hc.Histogram(10), marks=pytest.mark.slow)],
+    ids=["count", "histogram"],
+)
 def test_limits_hold_and_refusals_say_which_would(task: hc.Task, limits: dict[str, Any]) -> None:
     crowd = hc.Crowd(10_000, 9_000)
     plan = hc.plan(task, BUDGET, crowd, trust="shuffle", **limits)

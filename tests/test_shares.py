@@ -55,7 +55,7 @@ def of_everyone(share: NegativeBinomialShare, seed: int, people: int) -> NDArray
         (Fraction(40), Fraction(2), 200_000, (1.02, 1)),  # hardly anybody has none
         (Fraction(1), Fraction(1, 1000), 200_000, (1, 1.02)),
         # If many clusters are beyond the table, draws are slower, so there are fewer of them.
-        (Fraction(1), Fraction(1, 10**5), 20_000, (1, 0.9)),
+        pytest.param(Fraction(1), Fraction(1, 10**5), 20_000, (1, 0.9), marks=pytest.mark.slow),
         (Fraction(1, 1000), Fraction(1e-8), 1_000_000, (0.9, 1)),
         (Fraction(1, 50), Fraction(1, 2**40), 20_000, (1.2, 1)),
     ],

@@ -65,6 +65,7 @@ def test_best_mean_behind_a_shuffler_is_near_central() -> None:
     assert best_mean().messages_per_user <= 100
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("sent", [True, False], ids=["messages", "simulated"])
 def test_error_of_the_best_mean_is_as_stated(sent: bool) -> None:
     protocol, source = best_mean(), hc.SeededSource(31)
