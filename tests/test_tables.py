@@ -174,8 +174,12 @@ def test_wrong_shares_are_refused() -> None:
         with pytest.raises(hc.InvalidParameter):
             hc.share(answer, of, among)
     count = hc.run(hc.protocol("central.geometric", hc.Count(), hc.Budget(1), hc.Crowd(3)), [0] * 3)
-    with pytest.raises(hc.InvalidParameter, match="that of buckets, got a count"):
+    with pytest.raises(hc.InvalidParameter, match="buckets of a histogram or table, got a count"):
         hc.share(count, 0)
+    # A person may tick several boxes, so boxes are no parts of a whole.
+    boxes = hc.protocol("central.cube", hc.Boxes(["a", "b"]), hc.Budget(1), hc.Crowd(3))
+    with pytest.raises(hc.InvalidParameter, match="got a boxes"):
+        hc.share(hc.run(boxes, [["a"], [], ["a", "b"]]), "a")
 
 
 # Populations -------------------------------------------------------------------------------------

@@ -2,10 +2,12 @@
 
 import math
 
+import mpmath
 import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+import headcount as hc
 from headcount.protocols.tree import Tree, TreeFit
 
 
@@ -118,3 +120,23 @@ def test_errors_of_trees_with_poisson_noise(
     below = np.sqrt(fit.variances_below(np.arange(1, 1024)))
     found = (math.sqrt(np.mean(below**2)), below.max(), below[511])
     assert found == pytest.approx(expected, rel=1e-5)
+
+
+@pytest.mark.parametrize("epsilon", [0.5, 30.0, 80.0, 300.0])
+@pytest.mark.parametrize("fanouts", ["4", "2,2"])
+def test_the_curve_of_a_central_tree_at_every_rate(epsilon: float, fanouts: str) -> None:
+    """Losses of 2h counts with noise of rate ε/(2h), to 60 digits. δ is never below the truth."""
+    task, budget = hc.Distribution(0, 4, cells=4), hc.Budget(epsilon)
+    protocol = hc.protocol("central.tree", task, budget, hc.Crowd(5), fanouts=fanouts)
+    changed = 2 * len(fanouts.split(","))
+    with mpmath.workdps(60):
+        rate = mpmath.mpf(epsilon) / changed
+        p, q = 1 / (1 + mpmath.exp(-rate)), 1 / (1 + mpmath.exp(rate))
+        for at in (0.0, 0.3 * epsilon, 0.9 * epsilon, 0.999 * epsilon, epsilon):
+            truth = sum(
+                mpmath.binomial(changed, j) * p ** (changed - j) * q**j
+                * max(0, 1 - mpmath.exp(at - (changed - 2 * j) * rate))
+                for j in range(changed + 1)
+            )  # fmt: skip
+            stated = protocol.curve.delta(at)
+            assert truth <= stated <= truth * (1 + mpmath.mpf(10) ** -9) + mpmath.mpf(10) ** -9

@@ -62,8 +62,10 @@ class SumZero:
     @cached_property
     def likely(self) -> float:
         """The probability of the loss ε, rounded up."""
-        fewer = sum(_squared_binomials(self.buckets - 2, self.epsilon, _DIGITS))
-        return float(fewer / sum(self.weights(_DIGITS))) * (1 + 4 * ROUNDING)
+        with localcontext(prec=_DIGITS):
+            fewer = sum(_squared_binomials(self.buckets - 2, self.epsilon, _DIGITS))
+            share = fewer / sum(self.weights(_DIGITS))
+        return float(share) * (1 + 4 * ROUNDING)
 
     @property
     def curve(self) -> SymmetricCurve:

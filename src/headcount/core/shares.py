@@ -81,8 +81,11 @@ def share(
 
 
 def _places(estimate: Estimate) -> dict[Any, int]:
-    if estimate.buckets is None or estimate.task == "density":
-        raise InvalidParameter(f"a share must be that of buckets, got a {estimate.task}")
+    # In other tasks, a person is in several buckets, or buckets are not sets of people.
+    if estimate.buckets is None or estimate.task not in ("histogram", "table"):
+        raise InvalidParameter(
+            f"a share must be that of buckets of a histogram or table, got a {estimate.task}"
+        )
     return {bucket: at for at, bucket in enumerate(estimate.buckets)}
 
 

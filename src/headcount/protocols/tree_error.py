@@ -348,7 +348,8 @@ def _band(noise: TreeNoise, confidence: float) -> float:
     """κ such that all errors are within κ standard errors with at least this probability.
 
     Errors are simulated. The true error and the simulated ones are exchangeable, so the rank of the
-    bound makes the probability at least `confidence`, whatever their number.
+    bound makes the probability at least `confidence`. If there are too few simulated errors for
+    such a rank, κ is infinite.
     """
     tree = noise.fit.tree
     number = min(max(_MOST_SIMULATED // tree.nodes, math.ceil(2 / (1 - confidence))), _MOST_BANDS)
@@ -360,5 +361,13 @@ def _band(noise: TreeNoise, confidence: float) -> float:
         )
         below = np.cumsum(noise.fit.cells(drawn, 0.0))[:-1]
         largest[run] = np.max(np.abs(below) / noise.deviations_below)
-    rank = min(math.ceil(confidence * (number + 1)), number)
-    return float(np.sort(largest)[rank - 1])
+    return ranked(largest, confidence)
+
+
+def ranked(errors: NDArray[np.float64], confidence: float) -> float:
+    """A number that one more error of the same law does not exceed with this probability.
+
+    It is infinite if there are too few errors to know one.
+    """
+    rank = math.ceil(confidence * (len(errors) + 1))
+    return float(np.sort(errors)[rank - 1]) if rank <= len(errors) else math.inf

@@ -19,6 +19,7 @@ def joint_guarantee(first: Guarantee, second: Guarantee, *, same_people: bool) -
     epsilons, deltas = [one.epsilon for one in both], [one.delta for one in both]
     methods = [*dict.fromkeys(one.method for one in both)]
     reliance = dict.fromkeys(one.relies_on for one in both)
+    neighbors = dict.fromkeys(one.neighbors for one in both)
     return replace(
         min(both, key=lambda one: _TRUSTED.index(one.trust)),
         epsilon=_sum_above(epsilons) if same_people else max(epsilons),
@@ -28,6 +29,7 @@ def joint_guarantee(first: Guarantee, second: Guarantee, *, same_people: bool) -
         honest=min(one.honest for one in both),
         secure=first.secure and second.secure,
         relies_on="; and on ".join(reliance),
+        neighbors="; or ".join(neighbors),
     )
 
 

@@ -19,7 +19,7 @@ Messages    1, to a curator who must be trusted: the local ε is infinite.
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, ClassVar
 
@@ -30,7 +30,6 @@ from headcount.core.budget import Trust
 from headcount.core.cached import cached_property
 from headcount.core.estimate import Answer
 from headcount.core.guarantee import Guarantee, PrivacyCurve
-from headcount.core.lattice import LatticeLaw
 from headcount.core.messages import Alphabet
 from headcount.core.promise import promise
 from headcount.core.protocol import Protocol
@@ -60,11 +59,6 @@ class BallError:
         step = self.noise.step
         more = 1 if step > 1 else 0  # covers the integers between the steps
         return float((more - low) * step), float((high + more) * step)
-
-    def lattice(self) -> LatticeLaw:
-        step = self.noise.step
-        law = self.noise.one.lattice(0).scaled(step)
-        return replace(law, blur=float(step)) if step > 1 else law
 
 
 @dataclass(frozen=True)

@@ -29,9 +29,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from headcount.accounting.divergence import PairCurve
-from headcount.accounting.geometric import exponential_weight
-from headcount.accounting.laws import binomial
+from headcount.accounting.geometric import exponential_weight, moved_together_curve
 from headcount.core.budget import Trust
 from headcount.core.cached import cached_property
 from headcount.core.distribution import Margins
@@ -189,11 +187,8 @@ class ExponentialQuantile(Protocol):
 
     @cached_property
     def curve(self) -> PrivacyCurve:
-        quantiles = len(self.task.at)
-        likely = Fraction(1 / (1 + math.exp(-float(self.epsilon_each))))
-        return PairCurve.both_directions(
-            binomial(quantiles, likely), binomial(quantiles, 1 - likely)
-        )
+        # No choice of an edge has a larger privacy loss than a count with noise of this rate.
+        return moved_together_curve(self.budget.epsilon, len(self.task.at))
 
     @property
     def guarantee(self) -> Guarantee:

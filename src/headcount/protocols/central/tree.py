@@ -25,9 +25,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from headcount.accounting.divergence import PairCurve
-from headcount.accounting.geometric import listed_law
-from headcount.accounting.laws import binomial
+from headcount.accounting.geometric import listed_law, moved_together_curve
 from headcount.core.budget import Trust
 from headcount.core.cached import cached_property
 from headcount.core.guarantee import Guarantee, PrivacyCurve
@@ -63,7 +61,8 @@ class CuratedTree(TreeEstimator):
 
     def noisy_counts(self, tally: Tally, source: Source | None) -> NDArray[np.float64]:
         noise = discrete_laplace(source or SecureSource(), self.rate, self.tree.nodes)
-        return self._counts(tally).astype(np.float64) + noise.astype(np.float64)
+        noisy: NDArray[np.float64] = (self._counts(tally) + noise).astype(np.float64)
+        return noisy
 
     def _counts(self, tally: Tally) -> NDArray[np.int64]:
         cells = np.zeros(self.tree.cells, dtype=np.int64)
@@ -133,9 +132,7 @@ class CentralTree(Protocol):
 
     @cached_property
     def curve(self) -> PrivacyCurve:
-        changed = 2 * self.tree.levels
-        likely = Fraction(1 / (1 + math.exp(-float(self.rate))))
-        return PairCurve.both_directions(binomial(changed, likely), binomial(changed, 1 - likely))
+        return moved_together_curve(self.budget.epsilon, 2 * self.tree.levels)
 
     @property
     def guarantee(self) -> Guarantee:

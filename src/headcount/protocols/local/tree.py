@@ -60,6 +60,7 @@ from headcount.protocols import packed_bits
 from headcount.protocols.frequency_oracle import FrequencyOracle, Support
 from headcount.protocols.responses import lie_weight
 from headcount.protocols.tree import Tree, TreeFit, checked_fanouts, shapes, some_edges
+from headcount.protocols.tree_error import ranked
 from headcount.protocols.tree_estimator import FittedTree
 from headcount.randomness.draws import WHOLE, bernoulli, packed_bernoulli, uniform
 from headcount.randomness.totals import binomial, groups
@@ -289,8 +290,7 @@ class LocalTreeError:
             np.max(np.abs(self.design.simulated(people, generator)) / self.users / errors)
             for _ in range(number)
         ]
-        rank = min(math.ceil(confidence * (number + 1)), number)
-        width = float(np.sort(largest)[rank - 1]) * errors
+        width = ranked(np.array(largest), confidence) * errors
         return width, width
 
 
