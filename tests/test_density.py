@@ -224,6 +224,7 @@ def shares_of(protocol: hc.Protocol) -> np.ndarray[Any, Any]:
     return found
 
 
+@pytest.mark.slow
 @every_way
 @pytest.mark.parametrize("smoothness", [1.0, 3.0])
 def test_estimates_have_the_stated_mean_and_error(

@@ -388,6 +388,7 @@ def sign_chance(place: float, terms: int, epsilon: float, j: int) -> float:
     return float((1 + phi(j, [place])[0] / amplitude(terms, epsilon)) / 2)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("coins", [1 << 28, 20])
 def test_simulation_of_large_crowds_gives_every_sign_its_law(
     coins: int, monkeypatch: pytest.MonkeyPatch

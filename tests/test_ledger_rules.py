@@ -129,6 +129,7 @@ def test_a_strategy_exceeds_a_composed_limit() -> None:
     assert worst_delta([one for one, _ in kinds], limit.epsilon, accepts) > 1.1 * limit.delta
 
 
+@pytest.mark.slow
 def test_a_curve_chosen_by_an_answer(tmp_path: Path) -> None:
     """A response, and then one of two protocols of the same budget, chosen by its answer.
 

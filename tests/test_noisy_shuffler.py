@@ -560,6 +560,7 @@ def test_wrong_options_are_refused(options: dict[str, Any], budget: hc.Budget) -
         build(hc.Histogram(3), budget, **options)
 
 
+@pytest.mark.slow
 def test_too_many_dummies_are_refused() -> None:
     with pytest.raises(hc.Infeasible) as refused:
         build(budget=hc.Budget(1e-7, 1e-9))

@@ -75,7 +75,13 @@ def test_candidates_say_how_far_one_person_shifts_the_answer(
     assert influence.most == max(influence.up, -influence.down)
 
 
-@tasks
+@pytest.mark.parametrize(
+    "task",
+    [
+        pytest.param(task, id=task.name, marks=[pytest.mark.slow] * (task.name == "histogram"))
+        for task in TASKS
+    ],
+)
 def test_candidates_are_the_same_after_json(task: hc.Task) -> None:
     plan = hc.plan(task, BUDGET, CROWD, purpose="collection")
     document = json.loads(json.dumps(plan.to_dict(), allow_nan=False))

@@ -31,6 +31,7 @@ def test_an_outcome_without_a_partner_is_as_likely_as_stated(buckets: int) -> No
     assert (1 - kept) * chance + uniform <= Fraction(2.718281828459045) * uniform
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("buckets", "epsilon"), [(600, 1.0), (250, 0.1), (600, 0.1), (40, 1.0)])
 def test_noise_of_too_many_buckets_is_refused(buckets: int, epsilon: float) -> None:
     """Here p was rounded to 0, and the noise was not private."""

@@ -440,6 +440,7 @@ def test_other_data_are_not_for_this_engine() -> None:
 # Rows of one person ------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rows", [pytest.param(1, marks=slow), 2])
 def test_a_person_counts_with_so_many_rows(spark: SparkSession, rows: int) -> None:
     """Each person has 4 different rows. This many of them are kept, each equally often."""

@@ -76,6 +76,7 @@ class Boxes(Task):
 
     @property
     def codes(self) -> Sequence[int]:
+        """All encoded values, in order. Bit b of a code says whether box b is ticked."""
         if self.numbered:
             return range(self.domain)
         if self.domain > _MOST_LISTED:
