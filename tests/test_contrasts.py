@@ -548,10 +548,12 @@ def test_what_cannot_be_compared_is_refused() -> None:
     mean = answered(built("central.geometric", 100, 1, hc.Mean(-1, 1)))
     wide = answered(built("central.geometric", 100, 1, hc.Mean(-2, 2)))
     sampled = answered(built("shuffle.sample-threshold", 1000, 1, hc.Histogram(2)))
+    table: Any = answered(built("central.sum-zero", 100, 1, hc.Table(2, 2)))
     for one, other, reason in (
         (count, histogram, "the same question, got a count and a histogram"),
         (count, count, "the same release twice"),
         (count, count.postprocess("clip"), "the same release twice"),
+        (table.rows, table.rows, "the same release twice"),
         (histogram, other_buckets, "the same buckets"),
         (total, total, "got a sum; ask for a mean"),
         (mean, wide, "the same bounds, got -1 to 1 and -2 to 2"),

@@ -99,12 +99,12 @@ class TableEstimate(Estimate):
         """The estimated counts as a matrix."""
         return self._matrix(self.value)
 
-    @property
+    @cached_property
     def rows(self) -> Estimate:
         """The total of each row, as a histogram."""
         return self._totals("rows")
 
-    @property
+    @cached_property
     def columns(self) -> Estimate:
         """The total of each column, as a histogram."""
         return self._totals("columns")
