@@ -2,7 +2,8 @@
 
 Notation    n people, d buckets. Bucket b has the unbiased count y_b = c_b + Z_b. The noises Z_b are
             independent and have one law with the variance σ².
-Analyzer    The counts should add up to n. Subtract the mean excess (Σy − n)/d from each count.
+Analyzer    The counts should add up to n. So the excess of the total over n, divided by d, is
+            subtracted from each count: (Σy − n)/d.
 Error       Unbiased. The error of bucket b is Z_b − ΣZ/d, with the variance σ²·(1 − 1/d). Its exact
             law is that of ((d−1)·Z_b − Σ_{a≠b} Z_a)/d. For many buckets or much noise, margins are
             bounded by those of Z_b and of ΣZ/d together.
@@ -32,7 +33,7 @@ _SHARE = 0.02  # the share of the error probability that a bound gives to ΣZ/d
 
 
 def with_known_total(counts: NDArray[Any], users: int) -> NDArray[np.float64]:
-    """The counts minus their mean excess, so that they add up to the number of people."""
+    """The counts minus (Σy − n)/d, so that they add up to the number n of people."""
     found: NDArray[np.float64] = counts - (counts.sum() - users) / len(counts)
     return found
 
@@ -66,7 +67,7 @@ class IndependentNoise(Protocol):
 
 @dataclass(frozen=True)
 class KnownTotalError(FixedTotalError):
-    """The error of a bucket after the mean excess was subtracted."""
+    """The error of a bucket after (Σy − n)/d was subtracted from its count."""
 
     noise: IndependentNoise
     unit: float = 1.0  # how much the answer changes if the noise changes by one
@@ -128,13 +129,13 @@ def _margins(noise: IndependentNoise, buckets: int, half: float) -> tuple[float,
 def bounded_margins(
     one: Callable[[float], tuple[float, float]], sums: Term, buckets: int, half: float
 ) -> tuple[float, float]:
-    """Margins of one bucket's noise and of the mean excess together, for any dependence.
+    """Margins of one bucket's noise minus ΣZ/d. They hold even if the two depend on each other.
 
     `one` states the margins of a bucket's noise, and `sums` is the noise of all buckets.
     """
     below, above = one(1 - 2 * half * (1 - _SHARE))
     under, over = reach([sums], half * _SHARE)
-    # The mean excess is subtracted. So a large sum makes the answer too low.
+    # ΣZ/d is subtracted. So a large sum makes the answer too low.
     return below + over / buckets, above + under / buckets
 
 
