@@ -174,7 +174,7 @@ def test_wrong_shares_are_refused() -> None:
         with pytest.raises(hc.InvalidParameter):
             hc.share(answer, of, among)
     count = hc.run(hc.protocol("central.geometric", hc.Count(), hc.Budget(1), hc.Crowd(3)), [0] * 3)
-    with pytest.raises(hc.InvalidParameter, match="that of buckets, got a count"):
+    with pytest.raises(hc.InvalidParameter, match="must have buckets of people, got a count"):
         hc.share(count, 0)
 
 
