@@ -3,7 +3,7 @@
 Notation    n people, d buckets. Bucket b has the unbiased count y_b = c_b + Z_b. The noises Z_b are
             independent and have one law with the variance σ².
 Analyzer    The counts should add up to n. So the excess of the total over n, divided by d, is
-            subtracted from each count: (Σy − n)/d.
+            subtracted from each count. It is (Σy − n)/d.
 Error       Unbiased. The error of bucket b is Z_b − ΣZ/d, with the variance σ²·(1 − 1/d). Its exact
             law is that of ((d−1)·Z_b − Σ_{a≠b} Z_a)/d. For many buckets or much noise, margins are
             bounded by those of Z_b and of ΣZ/d together.
@@ -39,7 +39,7 @@ def with_known_total(counts: NDArray[Any], users: int) -> NDArray[np.float64]:
 
 
 def known_total_shifts(buckets: int, most: float = 1.0, least: float = 0.0) -> Shifts:
-    """What messages add if one adds `most` or `least` to a bucket's own count."""
+    """How messages shift answers, if one adds `most` or `least` to the count of its bucket."""
     own, others = 1 - 1 / buckets, -1 / buckets
     return Shifts(
         most=max(most * own, least * others),
@@ -62,7 +62,7 @@ class IndependentNoise(Protocol):
 
     @property
     def grain(self) -> int:
-        """If it is above 1, Z is off from its multiple by less than this, upwards or downwards."""
+        """The step of `law`. If it is above 1, Z is off by less than one step, up or down."""
 
 
 @dataclass(frozen=True)
@@ -90,7 +90,7 @@ class KnownTotalError(FixedTotalError):
         return replace(scaled, blur=self.unit * blur)
 
     def weighted(self, weights: Weights) -> list[Part]:
-        # Σ w(Z − ΣZ/d) = Σ (w − w̄)Z, in which a constant that is added to each Z cancels.
+        # Σ w(Z − ΣZ/d) = Σ (w − w̄)Z, where a constant that is added to each Z cancels.
         parts = independent_parts(_noise_lattice(self.noise), weights - weights.mean())
         return [(self.unit * factor, law) for factor, law in parts]
 
