@@ -1,8 +1,9 @@
 """How many people each of two groups needs, so that a test finds a difference of their shares.
 
 Notation    π_A and π_B are the shares, Δ = π_B − π_A, and π̄ is their mean. Each group has n people,
-            and its count has privacy noise of variance σ², which may depend on n. z and z' are the
-            normal quantiles of the test's confidence and of its power.
+            and its count has privacy noise of variance σ², which may depend on n. z is the
+            two-sided normal quantile of the test's confidence, and z' the one-sided one of its
+            power.
 Crowd       The least n with nΔ ≥ z·√(2nπ̄(1−π̄) + 2σ²) + z'·√(nπ_A(1−π_A) + nπ_B(1−π_B) + 2σ²). This
             treats the estimates as normal. The test itself is valid for every crowd.
 """
@@ -200,8 +201,8 @@ def needed_groups(
 def _needed(name: str, wanted: Detection, budget: Budget, dishonest: float) -> GroupNeed | Refusal:
     """What a protocol needs, or why it is refused.
 
-    The variance of the noise is nearly a power of n. The power is estimated from the last two
-    crowds that were assessed, which gives the next crowd.
+    The variance of the noise is nearly a power of n. The exponent is estimated from the last two
+    crowds that were assessed. It gives the next crowd.
     """
 
     def assessed(users: int) -> Candidate | Refusal:
