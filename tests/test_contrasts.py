@@ -249,7 +249,7 @@ def test_one_share_of_a_population() -> None:
             assert tail == pytest.approx(0.025, rel=1e-6)
     assert hc.population_share(estimate(-3, 500, 1)).low == 0
     assert hc.population_share(estimate(-300, 500, 1)).high == 0
-    with pytest.raises(InvalidParameter, match="share must be that of a count"):
+    with pytest.raises(InvalidParameter, match="estimate of a count or a histogram, got"):
         hc.population_share(answered(built("central.geometric", 100, 1, hc.Mean(0, 1))))
 
 

@@ -1,4 +1,4 @@
-"""Histograms with independent noise, from which the mean excess over n is subtracted."""
+"""Histograms with independent noise, whose estimates are made to add up to n."""
 
 import math
 from collections import defaultdict

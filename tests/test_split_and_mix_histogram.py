@@ -328,7 +328,7 @@ def follows(values: Any, law: dict[Any, float]) -> bool:
 
 
 def known_total(sums: Any, users: int) -> Any:
-    """Sums of buckets after the mean excess over the number of people was subtracted."""
+    """Sums of buckets after they were made to add up to the number of people."""
     return sums - (sums.sum() - users) / len(sums)
 
 

@@ -1,4 +1,4 @@
-"""Noise on the counts of several boxes that falls with the size of the largest change.
+"""Noise on the counts of several boxes, with probabilities that fall with the size of the noise.
 
 Notation    z is the noise of m boxes, k the most ticks of a person, x = e^−ε. The size of z is
             N(z) = ⌈max(max|z_b|, Σz⁺/k, Σz⁻/k)⌉, where z⁺ and z⁻ are the positive and the negative
@@ -7,8 +7,8 @@ Notation    z is the noise of m boxes, k the most ticks of a person, x = e^−ε
 Privacy     If a person's value is replaced, at most k boxes gain a tick and at most k boxes lose
             one. So the difference v has N(v) ≤ 1, and N(z + v) is at most N(z) + 1. The guarantee
             is pure ε. Losses are ε, 0 or −ε. In a cube, a difference in all boxes has the largest
-            probability of a loss of ε: the share of x^s·((2s+1)^m − (2s)^m), summed over all s.
-            Other balls have the curve of the worst ε-private mechanism, which is safe.
+            probability of a loss of ε: Σ_s x^s·((2s+1)^m − (2s)^m), divided by Σ_z x^N(z). Other
+            balls have the curve of the worst ε-private mechanism, which is an upper bound.
 Radius      Draw j with a weight of |B_j|·x^j, and then z uniformly in B_j. Balls are the multiples
             of a polytope with integer corners. So |B_j| is a polynomial in j, and Σ_j |B_j|·x^j =
             h(x)/(1−x)^{m+1} for a polynomial h of degree m at most, whose coefficients are not
@@ -41,7 +41,7 @@ from headcount.core.cached import cached_property
 from headcount.core.guarantee import PrivacyCurve
 
 _DIGITS = 50
-_LISTED_DIGITS = 65  # those of the probabilities of a release
+_LISTED_DIGITS = 65  # the digits of the probabilities of releases
 _WHOLE = 1 << 300  # these probabilities are integers divided by this
 _MOST_POINTS = 400_000  # a law of releases is not listed if it sums up more noises than this
 _FINEST = 2.0**-12  # the smallest rate for which a law is tabulated
@@ -196,7 +196,7 @@ class BallNoise:
         """The law of counts plus noise, to 60 digits. None if it is too long to list.
 
         Outcomes are merged if they have the same likelihood ratios for all counts of this many
-        people: if the differences between the sizes N for all these counts are the same. A merged
+        people. This holds if the sizes N for these counts have the same differences. A merged
         outcome is named by these differences.
         """
         reach = math.ceil(_LISTED_DIGITS * math.log(10) / float(self.epsilon)) + users
@@ -286,7 +286,7 @@ def _classes(
     """Classes of releases with the same likelihood ratios, and their sizes.
 
     The name of a class has the size N(y − c) for all counts c, minus the least of them. The
-    counter says how many releases have which least size.
+    counter has the number of releases for each least size.
     """
     line = np.arange(-reach, reach + users + 1)
     seen = np.stack(np.meshgrid(*[line] * boxes, indexing="ij"), axis=-1).reshape(-1, boxes)

@@ -2,8 +2,8 @@
 
 The search computes δ from characteristic functions. This is fast, but it proves nothing. So the
 noise that the search finds is checked with its exact curve (see `capped_curves`). `capped` defines
-c, κ, D and V. The law of (D, V) is computed for every D. If many people send pairs, the law is
-smooth in V, and a grid of values of V is enough.
+slots, cells, jumps and pairs, and the symbols c, κ, D and V. The law of (D, V) is computed for
+every D. If many people send pairs, the law is smooth in V, and a grid of values of V is enough.
 """
 
 import math
@@ -23,10 +23,11 @@ _FEW_POINTS = 32  # the same for two cells, whose δ takes longer to compute
 _DEVIATIONS = 15  # the width of the window of V, in standard deviations
 _FEW_PEOPLE = 60  # with fewer people the law is not smooth, and every V is computed
 _ROUNDS = (50, 25)  # the largest number of iterations: for a count, and for two buckets
-_HOPELESS = 10.0  # the cost of noise that is not private, as the logarithm of an error
+# The cost if no private noise is found. Other costs are the logarithm of `error_ratio`.
+_HOPELESS = 10.0
 _RARE = 1e-18
-# The search begins with c from `_SCALES` and κ from `_LASTS`. Both are interpolated in `_LONGEST`:
-# the longest jump times the rate of a curator's noise, divided by ln(1/δ)/ln(1e6).
+# The search begins with c from `_SCALES` and κ from `_LASTS`. Both are interpolated at
+# x = (longest jump)·(rate of a curator's noise)·ln(1e6)/ln(1/δ). `_LONGEST` lists the values of x.
 _LONGEST = [1.0, 2.0, 4.0, 6.0, 8.0, 9.0, 10.0, 11.0, 14.0, 30.0]
 _SCALES = [8.0, 3.0, 1.48, 1.18, 1.07, 1.04, 1.02, 1.008, 1.005, 1.005]
 _LASTS = [1.5, 3.0, 6.8, 10.5, 24.0, 32.0, 36.0, 3.5, 2.0, 1.0]
@@ -120,8 +121,9 @@ def best_noise(wish: Wish) -> CappedNoise | None:
 class Fit:
     """Finds the scale c at which noise has the wanted δ.
 
-    ln δ falls as ln c grows. It is nearly linear in ln c, but its slope may jump where the
-    direction with the larger δ changes. So the steps of the secant method stay within a bracket.
+    ln δ falls as ln c grows. It is nearly linear in ln c, but its slope may jump, because δ is the
+    larger of two divergences, one for each direction, and which one is larger can change. So the
+    steps of the secant method stay within a bracket.
     """
 
     delta_of: Callable[[CappedNoise], float]
@@ -198,7 +200,8 @@ def _transforms(
 ) -> tuple[int, int, NDArray[np.complex128], NDArray[np.complex128]]:
     """The numbers of values of D and V, and transforms of a person's V.
 
-    The first transform is for a person who does not jump. The others are for each jump.
+    The first array is the transform for a person who does not jump. The second array has one
+    transform for each jump.
     """
     longest = slots - 1
     jumps = [*range(-1, -slots, -1), *range(1, slots)]

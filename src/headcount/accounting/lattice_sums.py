@@ -1,7 +1,7 @@
 """The law of a sum of many independent integers, by a Fourier transform.
 
-Small probabilities have an absolute error, which the law states as its tail. So this is meant for
-intervals, and not for privacy.
+The error of each probability is absolute, not relative, so small probabilities are unreliable. The
+law includes this error in its `tail`. So this is meant for intervals, and not for privacy.
 """
 
 import math
@@ -15,7 +15,7 @@ from headcount.accounting.laws import ROUNDING, Law
 from headcount.core.cached import cached_property
 
 LONGEST = 1 << 22  # the most integers in the window of a law
-_RARE = 1e-15  # the probability outside a window for which the window's size is chosen
+_RARE = 1e-15  # a window is so large that the probability outside it, on each side, is at most this
 _SLOPES = np.geomspace(0.25, 64, 17)  # the θ of Chernoff's bound, in units of 1/deviation
 
 
@@ -59,10 +59,12 @@ class Term:
 
 
 def reach(terms: Sequence[Term], rare: float) -> tuple[float, float]:
-    """How far a sum is below or above its mean, each with a probability of at most `rare`.
+    """Two distances. The sum is farther below its mean than the first, or farther above it than the
+    second, with probability at most `rare` each.
 
-    By Chernoff's bound it is (ln(1/rare) + ln E[e^{θ(X − E X)}])/θ for any θ > 0. Values outside
-    the terms' windows are not counted.
+    By Chernoff's bound, (ln(1/rare) + ln E[e^{θ(X − E X)}])/θ is such a distance above the mean for
+    any θ > 0, and the least over several θ is used. For the distance below, θ has the opposite sign
+    in the exponent. Values outside the terms' windows are not counted.
     """
     deviation = math.sqrt(sum(term.variance for term in terms)) or 1.0
     found = []
@@ -97,7 +99,8 @@ def _transformed(terms: Sequence[Term], size: int, below: float) -> Law:
         placed = np.bincount(term.values % size, term.masses, minlength=size)
         transform *= np.fft.rfft(placed) ** term.times
     mass = np.maximum(np.fft.irfft(transform, size), 0.0)
-    # The masses are those modulo `size`. The window starts where `below` ends.
+    # mass[i] is the probability that the sum is i modulo `size`. The window starts at the distance
+    # `below` under the mean.
     start = math.floor(sum(term.mean for term in terms) - below) - 1
     mass = np.roll(mass, -(start % size))
     copies = sum(term.times for term in terms)

@@ -4,7 +4,7 @@ The noise of all buckets is independent and has the law of X. In each histogram 
 from one bucket to another. So the view is k pairs (X + 1, X') against (X, X' + 1), all independent.
 Exchanging the two buckets of all pairs exchanges the two laws, so both directions have the same δ.
 
-A person who moves in fewer histograms has a smaller δ, because the views of k pairs show those of
+A person who moves in fewer histograms has a smaller δ, because a view of k pairs contains that of
 fewer pairs. If some values differ in all k histograms, δ is exactly that of k pairs. Splitting δ
 and ε among the histograms would take about k times as much noise.
 """
@@ -23,7 +23,7 @@ from headcount.core.guarantee import PrivacyCurve
 
 @dataclass(frozen=True, eq=False)
 class PairAccounts:
-    """The view of k moved pairs. An observation is named by how far it moves: 1 or −1."""
+    """The view of k moved pairs. The name of an observation is the shift of its bucket: 1 or −1."""
 
     noise: Law = field(repr=False)
     pairs: int

@@ -12,9 +12,9 @@ Privacy     A person who moves from bucket j to bucket i changes z to z + e_i �
             probability Q_{n−1}(x)/Q_n(x), and the loss −ε has e^−ε times this probability.
 Error       Given t, u_b has the variance t(t+d)n/(d²(d+1)). E[t²] = x(2d·E[t] + d²)/(1−x), by the
             differential equation of the sum above. So the variance of a bucket is
-            2n/(d(d+1))·((1+x)·E[t] + xd)/(1−x). Two buckets have −1/n times this covariance.
-            Compared with independent noise, P(z_b = z) has one more factor, which falls with |z|.
-            So margins of independent noise are safe.
+            2n/(d(d+1))·((1+x)·E[t] + xd)/(1−x). The covariance of two buckets is −1/n times this
+            variance. Compared with independent noise, P(z_b = z) has one more factor, which falls
+            with |z|. So margins of independent noise are wide enough.
 """
 
 import math
@@ -31,7 +31,7 @@ from headcount.accounting.laws import ROUNDING, Law
 from headcount.core.cached import cached_property
 
 _DIGITS = 50
-_LISTED_DIGITS = 90  # those of the probabilities of a release
+_LISTED_DIGITS = 90  # the digits of the probabilities of releases
 _WHOLE = 1 << 300  # these probabilities are integers divided by this
 _MOST_TERMS = 20_000  # a law of releases is not listed if its sums have more terms
 _LONGEST = 1 << 22  # the law of one bucket is not tabulated if a sum of n laws is longer than this

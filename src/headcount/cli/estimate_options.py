@@ -40,8 +40,8 @@ class DataOptions:
     column: Annotated[
         str | None,
         typer.Option(
-            help="Column of people's values. May be left out if a query has only one column. For a "
-            "table, two columns, such as region,smoker."
+            help="Column of people's values. May be left out if a query has only one column. With "
+            "--task table, give two columns, such as region,smoker."
         ),
     ] = None
     query: Annotated[
@@ -111,7 +111,10 @@ class DataOptions:
         }
 
     def _named(self, given: Task | None) -> str | list[str] | None:
-        """The column or, for a table, both columns. A single one holds names of cells."""
+        """The column or, for a table, both columns.
+
+        If only one column is given for a table, it holds the names of cells.
+        """
         if self.column is None or sides_of(given) is None or "," not in self.column:
             return self.column
         return listed(self.column)
@@ -168,7 +171,7 @@ def check_usage(given: dict[str, Any]) -> None:
             (
                 "--seed" not in given,
                 ["--ledger"],
-                "come without --seed, whose noise protects nobody",
+                "come without --seed (seeded noise protects nobody)",
             ),
         ],
     )

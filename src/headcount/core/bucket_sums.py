@@ -4,8 +4,8 @@ Notation    X_b is the error of bucket b, and w_b is a weight. S = Σ w_b·X_b i
             weighted sum. 1 − α is the confidence.
 Law         If the law of S is known, the margins leave a probability of at most α/2 on each side.
 Normal      If only the variance of S is known, S is treated as normal. This is approximate.
-Bounded     Otherwise the margins of the k buckets with weights are added, each at confidence
-            1 − α/k. This is valid for any dependence.
+Bounded     Otherwise the margins of the k buckets whose weight is not 0 are added, each at
+            confidence 1 − α/k. This is valid for any dependence.
 """
 
 import math
@@ -28,7 +28,7 @@ Part: TypeAlias = tuple[float, LatticeLaw]  # a factor f and the law of X, for t
 
 _RARE = 1e-17  # the probability of the far tails that are cut off on each side
 _UNLIKELY = 1e-9  # the same, if several laws are tabulated together
-_COARSE = 128  # a standard deviation of one error has at most about twice as many points
+_COARSE = 128  # a standard deviation of one error has at most about twice this many points
 _MOST_POINTS = 1 << 18  # the most points of the lattice of a sum
 _FINE = 1024  # the number of lattice points in a standard deviation of a sum of several parts
 
@@ -287,7 +287,8 @@ def _given_zero(
     law: LatticeLaw, sizes: tuple[int, ...]
 ) -> tuple[NDArray[np.float64], NDArray[np.float64], float] | None:
     """The joint law of the sums of groups of errors, without the last group, given that all errors
-    add up to 0. There is a row of sums for each probability; the third number is what is missing.
+    add up to 0. There is a row of sums for each probability. The last number is the missing
+    probability.
     """
     *groups, last = (_trimmed(_copies(law, size), _UNLIKELY) for size in sizes)
     if math.prod(len(group.mass) for group in groups) > _MOST_POINTS * 16:

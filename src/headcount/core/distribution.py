@@ -27,7 +27,7 @@ class DistributionError(Protocol):
     """The law of the error of the shares below all edges between cells.
 
     Margins are pairs (a, b) such that −a ≤ estimate − truth ≤ b holds with at least the given
-    probability. They hold for each edge separately, unless it says otherwise.
+    probability. They hold for each edge separately, unless a method says otherwise.
     """
 
     @property
@@ -62,7 +62,7 @@ class Curve:
         return float(np.interp(x, self.edges, self.below))
 
     def quantiles(self, shares: Sequence[float]) -> NDArray[np.float64]:
-        """The numbers below which these shares are. Shares in the wrong order are pooled first."""
+        """The quantiles at these shares. Where the curve falls, it is first made monotone."""
         below = np.concatenate([[0.0], monotone(self.below[1:-1]), [1.0]])
         after = np.searchsorted(below, shares, side="left")
         before, reached = below[after - 1], below[after]
@@ -71,9 +71,10 @@ class Curve:
         return found
 
     def quantile_ends(self, share: float, margins: Margins) -> tuple[float, float]:
-        """The ends of all cells that may hold the quantile, by tests at their two edges.
+        """The ends of the range of cells that may hold the quantile, by tests at each cell's edges.
 
-        Only the tests at the true cell's edges can be wrong. So no band is needed.
+        The range misses the quantile only if a test at an edge of the true cell is wrong. So no
+        band is needed.
         """
         below, above = (np.pad(np.maximum(margin, 0.0), 1) for margin in margins)
         low, high = self.below - above, self.below + below
@@ -85,7 +86,7 @@ class Curve:
 class DistributionEstimate(Estimate):
     """An estimated distribution. `value` has the share of people below each edge in `buckets`.
 
-    Shares and quantiles are read from it, as many as you like, at no cost of privacy.
+    Shares and quantiles are read from it, as many as you like, at no further cost in privacy.
     """
 
     def cdf(self, x: float) -> float:
@@ -109,9 +110,9 @@ class DistributionEstimate(Estimate):
     ) -> Interval:
         """An interval for the share of people from `low` up to, but without, `high`.
 
-        If `low` or `high` is inside a cell, the interval allows for everybody or nobody of that
-        cell to be in the range. With `sampling=True`, the share is that of the population from
-        which the people were drawn at random.
+        If `low` or `high` is inside a cell, the interval covers both extremes: everybody in that
+        cell is in the range, or nobody is. With `sampling=True`, the share is that of the
+        population from which the people were drawn at random.
         """
         low, high = self._range(low, high)
         confidence, edges = checks.confidence(confidence), self._edges
@@ -250,7 +251,7 @@ class DistributionEstimate(Estimate):
         return Curve.of(self._edges, self.value)
 
     def _divided(self, wrong: float) -> tuple[float, float]:
-        """The probability of an error, divided between noise and sampling by their size."""
+        """The probability of an error, divided in proportion to the sizes of noise and sampling."""
         noise = float(np.sqrt(np.mean(np.square(self._law.standard_error))))
         drawn = 0.5 / math.sqrt(self.users)
         share = min(max(drawn / (noise + drawn), 0.02), 0.98)

@@ -28,10 +28,10 @@ class Guarantee:
 
     If `exact`, delta is the hockey-stick divergence of neighboring views at epsilon, computed from
     the law of the view and rounded up. Otherwise (epsilon, delta) is a proven upper bound. `method`
-    names the computation or the theorem. The guarantee holds if `honest` people follow the
-    protocol. In shuffle trust, they protect each other with their noise. In local trust, a person's
-    own noise is enough. `relies_on` says in words whom people must trust. If some random bits were
-    not `secure`, the guarantee does not hold, and `warning` says so.
+    names the computation or the theorem. The guarantee holds if at least `honest` (a number) of the
+    people follow the protocol. In shuffle trust, they protect each other with their noise. In local
+    trust, a person's own noise is enough. `relies_on` says in words whom people must trust. If some
+    random bits were not `secure`, the guarantee does not hold, and `warning` says so.
     """
 
     epsilon: float
@@ -143,7 +143,7 @@ class PrivacyCurve(ABC):
         """Finite epsilons in increasing order, from the smallest privacy loss to the largest.
 
         Delta is convex in e^epsilon. So straight lines in e^epsilon between the bends are upper
-        bounds on delta. The lines are exact if the bends are all privacy losses that occur.
+        bounds on delta. The lines are exact if every privacy loss that occurs is one of the bends.
         """
 
     def delta(self, epsilon: float) -> float:

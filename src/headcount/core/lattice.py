@@ -1,7 +1,7 @@
 """Laws on lattices: the whole law of an error, as far as a protocol can state it.
 
-These laws are for statistics. Their masses are accurate to about 1e-12 of the whole, and not, like
-those of `accounting.laws`, far out in the tails.
+These laws are for statistics. Their masses have an absolute error of about 1e-12. So, unlike those
+of `accounting.laws`, they are not accurate far out in the tails.
 """
 
 import math
@@ -16,7 +16,7 @@ from headcount.core.cached import cached_property
 
 MOST_MASSES = 1 << 18  # a longer law is made coarser
 _DIRECT = 256  # if one of two laws is longer than this, their sum is computed by transforms
-_TRANSFORMED = 1e-14  # exceeds the error of a transform in a probability
+_TRANSFORMED = 1e-14  # more than the error of a probability that a transform computes
 _RARE = 1e-18  # the probability outside the window of a binomial law
 
 
@@ -82,14 +82,14 @@ class LatticeLaw:
         return below, above
 
     def at_most(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
-        """P(X ≤ v) for each v, without what is missing."""
+        """P(X ≤ v) for each v, without the missing probability."""
         points = np.floor((values - self.start) / self.step) + 1
         below, _ = self._sums
         chances: NDArray[np.float64] = below[np.clip(points, 0, len(self.mass)).astype(np.int64)]
         return chances
 
     def at_least(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
-        """P(X ≥ v) for each v, without what is missing."""
+        """P(X ≥ v) for each v, without the missing probability."""
         points = np.ceil((values - self.start) / self.step)
         _, above = self._sums
         return above[np.clip(points, 0, len(self.mass)).astype(np.int64)]
@@ -103,7 +103,7 @@ class LatticeLaw:
         return replace(self, start=self.start * by, step=self.step * by, blur=self.blur * by)
 
     def coarser(self, times: int) -> "LatticeLaw":
-        """The law in which each `times` points become one point in their middle."""
+        """The law in which every `times` neighboring points are merged into their middle."""
         padded = np.concatenate([self.mass, np.zeros(-len(self.mass) % times)])
         aside = (times - 1) / 2 * self.step
         return replace(
@@ -129,7 +129,7 @@ class LatticeLaw:
         return replace(fine._with(coarse), mass=_convolved(fine.mass, mass))
 
     def _with(self, other: "LatticeLaw") -> "LatticeLaw":
-        """The law with the start and the errors of the sum of both."""
+        """The same masses, with the start and the errors of the sum of both laws."""
         return replace(
             self,
             start=self.start + other.start,

@@ -16,11 +16,11 @@ MEDIAN = 0.5
 
 @dataclass(frozen=True, eq=False)
 class QuantilesEstimate(DistributionEstimate):
-    """Estimated quantiles. `value` has the number below which each share in `buckets` of the people
-    is. A median is a single number, and has no buckets.
+    """Estimated quantiles. For each share in `buckets`, `value` has the number below which this
+    share of the people is. A median is a single number, and has no buckets.
 
     `unbiased_value` has the share of people below each edge between two cells. The quantiles are
-    read from these shares, and so can others be. Quantiles are slightly biased.
+    read from these shares. Other quantiles can be read, too. Quantiles are slightly biased.
     """
 
     @property
@@ -32,8 +32,8 @@ class QuantilesEstimate(DistributionEstimate):
     def standard_error(self) -> Answer:
         """The standard error of the share of people below each quantile.
 
-        It is that of the nearest edges of cells. The error of the quantile itself depends on how
-        many people are near it: see `interval`.
+        It is the larger of the standard errors at the two edges of the quantile's cell. The error
+        of the quantile itself depends on how many people are near it: see `interval`.
         """
         errors = np.pad(np.asarray(self._law.standard_error), 1)
         cells = np.searchsorted(self._edges[1:-1], self.value, side="left")

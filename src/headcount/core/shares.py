@@ -1,13 +1,13 @@
 """Shares among some of a histogram's buckets, such as the share of yes among those who answered.
 
-Notation    A and B are two sets of buckets without a common one. Y people are in A and N in B, and
-            Ŷ and N̂ are their unbiased estimates. θ = Y/(Y+N) is the share, and 1 − α the
+Notation    A and B are two sets of buckets that have no bucket in common. Y people are in A and N
+            in B, and Ŷ and N̂ are their unbiased estimates. θ = Y/(Y+N) is the share, and 1 − α the
             confidence.
-Interval    (1−θ)Y − θN = 0. So T(θ) = (1−θ)Ŷ − θN̂ is an error alone, whose law is known for each θ.
-            The interval consists of all θ in [0, 1] for which T(θ) is possible at level α (Fieller
-            1954), with the exact law in place of a normal one. It is [0, 1] if the data say
-            nothing. If A and B are all buckets, Y + N is the known number of people, and T(θ) is
-            Ŷ − θ(Y+N).
+Interval    (1−θ)Y − θN = 0. So T(θ) = (1−θ)Ŷ − θN̂ is nothing but error, and its law is known for
+            each θ. The interval consists of all θ in [0, 1] for which T(θ) is possible at level α
+            (Fieller 1954), with the exact law in place of a normal one. It is [0, 1] if the data
+            exclude no θ. If A and B are all buckets, Y + N is the known number of people, and T(θ)
+            is Ŷ − θ(Y+N).
 Population  Given M = Y + N, the people in A are Bin(M, θ), where θ is the share of the population.
             So Bin(M, θ) − Mθ is added to the error. M is unknown, so several M in an interval that
             contains it with probability 1 − γ are tried, at level α − γ.
@@ -84,7 +84,7 @@ def _places(estimate: Estimate) -> dict[Any, int]:
     # In other tasks, a person is in several buckets, or buckets are not sets of people.
     if estimate.buckets is None or estimate.task not in ("histogram", "table"):
         raise InvalidParameter(
-            f"a share must be that of buckets of a histogram or table, got a {estimate.task}"
+            f"`estimate` must have the buckets of a histogram or table, got a {estimate.task}"
         )
     return {bucket: at for at, bucket in enumerate(estimate.buckets)}
 

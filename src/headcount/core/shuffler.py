@@ -22,7 +22,8 @@ class Noise(NamedTuple):
     people.
     """
 
-    messages: Any  # a payload if the noise was drawn, or a `Bundle` in a `NoiseLaw`
+    # An array of messages for drawn noise. In the keys of a `NoiseLaw`, a `Bundle` takes its place.
+    messages: Any
     alone: bool = False
 
 

@@ -1,8 +1,9 @@
 """How many people each of two groups needs, so that a test finds a difference of their shares.
 
 Notation    π_A and π_B are the shares, Δ = π_B − π_A, and π̄ is their mean. Each group has n people,
-            and its count has privacy noise of variance σ², which may depend on n. z is the quantile
-            of the test's confidence, and z' that of its power.
+            and its count has privacy noise of variance σ², which may depend on n. z is the
+            two-sided normal quantile of the test's confidence, and z' the one-sided one of its
+            power.
 Crowd       The least n with nΔ ≥ z·√(2nπ̄(1−π̄) + 2σ²) + z'·√(nπ_A(1−π_A) + nπ_B(1−π_B) + 2σ²). This
             treats the estimates as normal. The test itself is valid for every crowd.
 """
@@ -29,10 +30,10 @@ _TRIES = 40
 
 @dataclass(frozen=True)
 class Detection:
-    """A difference of two shares, and how surely a test is to find it.
+    """A difference of two shares, and how likely a test should be to find it.
 
-    `share` is the lower of the two. By default, both are around one half, where most people are
-    needed. The power is the probability that the test finds the difference.
+    `share` is the lower of the two. By default, both are around one half, where the most people
+    are needed. The power is the probability that the test finds the difference.
     """
 
     difference: float
@@ -183,7 +184,8 @@ def needed_groups(
     least = wanted.needed(lambda n: 0.0)
     if least > MOST_PEOPLE:
         raise InvalidParameter(
-            f"`difference` must be found by {short(MOST_PEOPLE)} people, got {short(difference)}"
+            f"`difference` must be large enough to be found by {short(MOST_PEOPLE)} people, "
+            f"got {short(difference)}"
         )
     results = []
     names = protocol_names(Count(), trust_of(trust))
@@ -199,8 +201,8 @@ def needed_groups(
 def _needed(name: str, wanted: Detection, budget: Budget, dishonest: float) -> GroupNeed | Refusal:
     """What a protocol needs, or why it is refused.
 
-    The variance of the noise is nearly a power of n. The power is estimated from the last two
-    crowds that were assessed, which gives the next crowd.
+    The variance of the noise is nearly a power of n. The exponent is estimated from the last two
+    crowds that were assessed. It gives the next crowd.
     """
 
     def assessed(users: int) -> Candidate | Refusal:

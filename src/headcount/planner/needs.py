@@ -155,8 +155,8 @@ def needed_epsilon(
             return _refusal(nearest, margin, f"the largest epsilon tried is {short(MOST_ASKED)}")
         low, epsilon = around
         epsilon = _least(excess, low, epsilon) if low else epsilon
-        # A margin may jump where its interval is computed from another distribution. Then a much
-        # smaller ε may be enough.
+        # As ε changes, the interval may switch to a different distribution, and then the margin
+        # jumps. So a much smaller ε may be enough.
         for less in (epsilon / 2, epsilon / 4):
             if less > LEAST_ASKED and excess(less) <= 1:
                 epsilon = _least(excess, max(less / 10, LEAST_ASKED), less)
@@ -264,7 +264,8 @@ def _around(excess: Callable[[float], float], start: float) -> tuple[float, floa
 
     The first is 0 if even the least ε is enough. The result is None if no ε is enough. Errors are
     roughly proportional to 1/ε, so ε·excess(ε) is roughly the least ε that is enough. The search
-    next tries an ε close to this value. Above some ε, a protocol may have no parameters.
+    next tries an ε close to this value. Above some ε, a protocol may refuse because it finds no
+    valid parameters.
     """
     low, high, most = 0.0, math.inf, MOST_ASKED
     excess_at_low = math.inf
@@ -347,7 +348,9 @@ def _most(excess: Callable[[float], float], people: float) -> int | None:
 
 @dataclass(frozen=True)
 class Price:
-    """The number of people that a trust model needs for the margin of the reference protocol."""
+    """The number of people that a trust model needs for the margin of the reference protocol (see
+    `price_of_trust`).
+    """
 
     trust: Trust
     protocol: str

@@ -4,13 +4,14 @@ Notation    Each person has K slots, and so sends at most K messages. Each messa
             one cell, which is the count itself or one bucket of a histogram. A person's noise
             consists of a jump, which shifts the answer, and of pairs of +1 and −1, which cancel.
             `accounting.capped` defines the law of both, and the scale c of the jumps. In a
-            histogram, each person's noise is in one secret bucket, which is drawn uniformly.
+            histogram, each person's noise is in one of d buckets, which is secret and drawn
+            uniformly.
 Randomizer  A table of at most K² entries lists all combinations of a jump and a number R of pairs.
             Draw one entry. Send max(jump, 0) + R messages +1 and max(−jump, 0) + R messages −1.
             Together with the message for the person's value, these are at most K messages, so no
             draw ever has to be rejected.
-Analyzer    (number of +1) − (number of −1) − (mean of the noise). In a histogram, the mean excess
-            over n is then subtracted (see `known_total`).
+Analyzer    (number of +1) − (number of −1) − (mean of the noise). In a histogram, the excess of the
+            total over n, divided by d, is then subtracted from each estimate (see `known_total`).
 Privacy     The δ of a count is exact. The δ of a histogram is an upper bound, because the adversary
             is assumed to know how many people have noise in each bucket.
 Error       The sum of all people's independent jumps, minus its mean.
@@ -87,7 +88,7 @@ class CappedError:
 
 @dataclass(frozen=True)
 class CappedTotalError(FixedTotalError):
-    """The error of a bucket after the mean excess was subtracted from all buckets.
+    """The error of a bucket after the excess of the total over n, divided by d, was subtracted.
 
     A person whose noise has the jump J adds J·(1 − 1/d) to the error of its bucket, and −J/d to the
     errors of all others. So the variance is n(1 − 1/d)/d·E[J²].

@@ -48,7 +48,8 @@ class NoiseFamily(Generic[Noise]):
     # answer is then the same as the curator's.
     one_sided: bool = False
     usual_ratio: float = 1.05  # the default ratio of the error to the smallest possible error
-    # The least part of ε that must be left for the flood. With less, the flood's laws are too long.
+    # The least part of ε that must be left for the flood. With less, the laws of the flood have too
+    # many values to compute.
     least_spare: float = 2e-3
 
     @property

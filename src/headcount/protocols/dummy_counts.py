@@ -8,8 +8,8 @@ Notation    n people each send one of d messages, and c of them send a given mes
 Analyzer    r = (y − m − ηn/d)/(1 − η) is an unbiased estimate of c. If people use randomized
             response, r estimates the number of people who respond with the message, and
             (r − nq)/(p − q) estimates the number of people who hold this value. If the buckets have
-            independent noise and people do not use randomized response, the mean excess over n is
-            subtracted (see `known_total`).
+            independent noise and people do not use randomized response, the excess of the total
+            over n, divided by d, is subtracted from each estimate (see `known_total`).
 Error       Let V be the variance of the number of dummies of a message, and N the number of all
             messages, including dummies. If people's messages are thrown away, y has the variance
             U = N(N+d)(d−1)/(d²(d+1)). The variance of r is ((1−η)V + ηU + η(1−η)(c − n/d)²)/(1−η)².

@@ -1,8 +1,9 @@
 """Errors of buckets that add up to 0.
 
 The number of people is public. So the errors of all buckets may add up to 0, either because the
-noise does, or because the analyzer knows the total (see `known_total`). If all of d buckets have
-the variance V and depend on each other alike, two of them have the covariance −V/(d−1).
+noise does, or because the analyzer knows the total (see `known_total`). If the errors of all d
+buckets have the same variance V and every pair has the same covariance, that covariance is
+−V/(d−1).
 """
 
 from abc import ABC, abstractmethod

@@ -2,7 +2,8 @@
 
 Notation    n people, d buckets. Bucket b has the unbiased count y_b = c_b + Z_b. The noises Z_b are
             independent and have one law with the variance σ².
-Analyzer    The counts should add up to n. Subtract the mean excess (Σy − n)/d from each count.
+Analyzer    The counts should add up to n. So the excess of the total over n, divided by d, is
+            subtracted from each count. It is (Σy − n)/d.
 Error       Unbiased. The error of bucket b is Z_b − ΣZ/d, with the variance σ²·(1 − 1/d). Its exact
             law is that of ((d−1)·Z_b − Σ_{a≠b} Z_a)/d. For many buckets or much noise, margins are
             bounded by those of Z_b and of ΣZ/d together.
@@ -32,13 +33,13 @@ _SHARE = 0.02  # the share of the error probability that a bound gives to ΣZ/d
 
 
 def with_known_total(counts: NDArray[Any], users: int) -> NDArray[np.float64]:
-    """The counts minus their mean excess, so that they add up to the number of people."""
+    """The counts minus (Σy − n)/d, so that they add up to the number n of people."""
     found: NDArray[np.float64] = counts - (counts.sum() - users) / len(counts)
     return found
 
 
 def known_total_shifts(buckets: int, most: float = 1.0, least: float = 0.0) -> Shifts:
-    """What messages add if one adds `most` or `least` to a bucket's own count."""
+    """How messages shift answers, if one adds `most` or `least` to the count of its bucket."""
     own, others = 1 - 1 / buckets, -1 / buckets
     return Shifts(
         most=max(most * own, least * others),
@@ -61,12 +62,12 @@ class IndependentNoise(Protocol):
 
     @property
     def grain(self) -> int:
-        """If it is above 1, Z is off from its multiple by less than this, upwards or downwards."""
+        """The step of `law`. If it is above 1, Z is off by less than one step, up or down."""
 
 
 @dataclass(frozen=True)
 class KnownTotalError(FixedTotalError):
-    """The error of a bucket after the mean excess was subtracted."""
+    """The error of a bucket after (Σy − n)/d was subtracted from its count."""
 
     noise: IndependentNoise
     unit: float = 1.0  # how much the answer changes if the noise changes by one
@@ -89,7 +90,7 @@ class KnownTotalError(FixedTotalError):
         return replace(scaled, blur=self.unit * blur)
 
     def weighted(self, weights: Weights) -> list[Part]:
-        # Σ w(Z − ΣZ/d) = Σ (w − w̄)Z, in which a constant that is added to each Z cancels.
+        # Σ w(Z − ΣZ/d) = Σ (w − w̄)Z, where a constant that is added to each Z cancels.
         parts = independent_parts(_noise_lattice(self.noise), weights - weights.mean())
         return [(self.unit * factor, law) for factor, law in parts]
 
@@ -128,13 +129,13 @@ def _margins(noise: IndependentNoise, buckets: int, half: float) -> tuple[float,
 def bounded_margins(
     one: Callable[[float], tuple[float, float]], sums: Term, buckets: int, half: float
 ) -> tuple[float, float]:
-    """Margins of one bucket's noise and of the mean excess together, for any dependence.
+    """Margins of one bucket's noise minus ΣZ/d. They hold even if the two depend on each other.
 
     `one` states the margins of a bucket's noise, and `sums` is the noise of all buckets.
     """
     below, above = one(1 - 2 * half * (1 - _SHARE))
     under, over = reach([sums], half * _SHARE)
-    # The mean excess is subtracted. So a large sum makes the answer too low.
+    # ΣZ/d is subtracted. So a large sum makes the answer too low.
     return below + over / buckets, above + under / buckets
 
 

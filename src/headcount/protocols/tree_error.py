@@ -1,4 +1,4 @@
-"""The exact law of what noise does to the answers that are read from a tree.
+"""The exact law of the errors of answers that are read from a noisy tree.
 
 The error of a linear query is Σ_v b_v·Z_v over the nodes v, with known coefficients b_v and the
 noise Z_v of each node. All nodes of a level have the same law of noise. The characteristic function
@@ -6,10 +6,11 @@ of the error is a product, and its inverse gives the law's quantiles (Gil-Pelaez
 
 The scale of an error is its standard deviation, or the largest |b_v| if that is larger. With many
 nodes on several levels, the characteristic function vanishes at high frequencies, and the inversion
-is exact. With few nodes, or with one level, the error may have atoms: the noise is a whole number.
-Then a small normal number is added to the error, whose deviation is 1/64 of the scale. A quantile
-of the sum may lie below the atom that it belongs to. So it is raised by 3.5 of these deviations or
-more. A larger normal number has 1/100 of the probability of an error, which is subtracted from it.
+is exact. With few nodes, or with one level, the error may have atoms, because the noise is a whole
+number. Then a small normal number is added to the error. Its standard deviation is 1/64 of the
+scale. A quantile of the sum may lie below the atom that it belongs to. So the quantile is raised by
+3.5 of these deviations or more. The normal number is larger than that with 1/100 of the probability
+of an error. The quantile is computed for the remaining 99/100.
 """
 
 import math
@@ -45,7 +46,7 @@ Added = Callable[[NDArray[np.float64]], NDArray[np.complex128]]
 
 
 class NodeNoise(Protocol):
-    """The law of one node's noise: its mean is 0."""
+    """The law of one node's noise. Its mean is 0."""
 
     @property
     def variance(self) -> float: ...
@@ -246,7 +247,7 @@ class _Laws:
 def _crossings(
     places: NDArray[np.float64], shares: NDArray[np.float64], wanted: NDArray[np.float64]
 ) -> NDArray[np.float64]:
-    """Where each row of shares first reaches the wanted share, by straight lines."""
+    """Where each row of shares first reaches the wanted share, by linear interpolation."""
     after = np.argmax(shares >= wanted[:, None], axis=1)
     every = np.arange(len(shares))
     low, high = shares[every, after - 1], shares[every, after]
@@ -266,7 +267,7 @@ def _frequencies() -> NDArray[np.float64]:
 class TreeError:
     """The error of the shares below all edges between cells, for `users` people.
 
-    Only the first cells of the tree are used, if it has more than the task.
+    If the tree has more cells than the task, only its first cells are used.
     """
 
     noise: TreeNoise
@@ -321,7 +322,7 @@ def _edge_margins(
         return np.max(below / scale) * wide, np.max(above / scale) * wide
     if added is not None and not noise.symmetric:
         return noise.margins_below(edges, confidence, added)
-    # The tree looks the same from its end, and the number above an edge has the opposite error.
+    # The tree looks the same backwards, and the number above an edge has the opposite error.
     below, above = noise.margins_below(edges[: cells // 2], confidence, added)
     others = (above, below) if added is None else (below, above)
     last = slice(0, (cells - 1) // 2)
@@ -347,9 +348,9 @@ def _binomial(users: int, share: float) -> tuple[Added, float]:
 def _band(noise: TreeNoise, confidence: float) -> float:
     """κ such that all errors are within κ standard errors with at least this probability.
 
-    Errors are simulated. The true error and the simulated ones are exchangeable, so the rank of the
-    bound makes the probability at least `confidence`. If there are too few simulated errors for
-    such a rank, κ is infinite.
+    Errors are simulated. The true error and the simulated ones are exchangeable. So the rank that
+    is chosen for κ makes the probability at least `confidence`. If there are too few simulated
+    errors for such a rank, κ is infinite.
     """
     tree = noise.fit.tree
     number = min(max(_MOST_SIMULATED // tree.nodes, math.ceil(2 / (1 - confidence))), _MOST_BANDS)

@@ -51,8 +51,8 @@ class BallDraws:
 def sum_within(source: Source, number: int, largest: int, limit: int) -> NDArray[np.int64]:
     """A uniform choice of `number` numbers from 1, …, largest with a sum of at most `limit`.
 
-    All numbers up to `largest` are drawn until their sum fits, or numbers with such a sum until
-    none is too large. The way with fewer possible draws is faster.
+    Either numbers up to `largest` are drawn until their sum is at most `limit`, or numbers with
+    such a sum are drawn until none is above `largest`. The way with fewer possible draws is used.
     """
     if not number:
         return np.zeros(0, dtype=np.int64)

@@ -12,16 +12,16 @@ from headcount.randomness.draws import uniform_below
 _BITS = 128  # the random bits of the first try, which almost always suffice
 _MORE = 64
 _SPARE = 8  # decimal digits beyond those of the random bits
-_ROOM = 12  # digits in which the rounding errors of a sum disappear
+_ROOM = 12  # additional digits for the rounding errors of a sum
 
 
 class ExactTable:
-    """Draws k with a probability exactly proportional to the weight k.
+    """Draws k with a probability that is exactly proportional to the k-th weight.
 
     `weights(digits)` states all weights with a relative error below 10^−digits. A uniform number
-    falls between two sums of weights. It is known by its first bits. If these do not decide, more
-    bits are drawn, and the weights are computed with more digits. So there is no rounding, and
-    nothing is added to δ.
+    falls between two sums of weights, and so decides k. At first, only some of its bits are drawn.
+    If they do not decide k, more bits are drawn, and the weights are computed with more digits. So
+    there is no rounding, and nothing is added to δ.
     """
 
     def __init__(self, weights: Callable[[int], list[Decimal]]) -> None:

@@ -18,13 +18,13 @@ def exponential_choice(
 ) -> int:
     """A place t, drawn with probability proportional to e^{−rate·|numbers[t] − target|}.
 
-    Places are drawn evenly. A place is accepted with probability e^{−rate·d}, in which d is the
-    difference between its distance to the target and the least distance. The coin for a whole d is
-    the product of a coin for each of its binary digits.
+    Places are drawn evenly. A place is accepted with probability e^{−rate·d}, where d is the
+    difference between its distance to the target and the least distance. There is one coin for each
+    binary digit 1 of d and one for its fractional part. All of them must accept the place.
     """
     floor = math.floor(target)
     part = target - floor
-    # Distances are whole numbers plus a part that depends on the side.
+    # Distances are whole numbers plus a fraction that depends on the side of the target.
     sides = numbers <= floor, numbers > floor
     wholes, parts = (floor - numbers, numbers - floor - 1), (part, 1 - part)
     least = min(
@@ -54,7 +54,7 @@ def exponential_choice(
 def _accepted(
     source: Source, exponent: Fraction, tried: NDArray[np.int64], tossed: NDArray[np.bool_]
 ) -> NDArray[np.int64]:
-    """The tried places that remain if some of them are accepted with probability e^−exponent."""
+    """The tried places that remain if those `tossed` are kept with probability e^−exponent."""
     kept = np.ones(len(tried), dtype=np.bool_)
     kept[tossed] = exponential_coins(source, exponent, int(np.count_nonzero(tossed))) == 1
     return tried[kept]

@@ -23,8 +23,8 @@ def difference(first: Estimate, second: Estimate, *, same_people: bool = False) 
         difference(north, south).interval(0.95)
 
     Counts and histograms are compared as shares of their crowds, and means as means. The unbiased
-    values are compared, whatever was done to them later. The estimates must come from two releases
-    about different people. If a person may be in both, as in two waves of a panel,
+    values are compared, even if the estimates were post-processed. The estimates must come from two
+    releases about different people. If a person may be in both, as in two waves of a panel,
     `same_people=True` says so. Then the guarantee is that of both releases together. Populations
     cannot be compared then, since the two samples are not independent.
     """
@@ -188,8 +188,8 @@ class Contrast:
     def _check_samples(self) -> None:
         if self.same_people:
             raise InvalidParameter(
-                "populations must be compared by different people, got `same_people=True`; to "
-                "learn how people changed, ask each of them for the change"
+                "populations must be compared by samples of different people, got "
+                "`same_people=True`; to learn how people changed, ask each of them for the change"
             )
 
     @property
@@ -204,8 +204,11 @@ class Contrast:
 
     @property
     def guarantee(self) -> Guarantee:
-        """What both releases promise together. If no person is in both, it is the weaker of both
-        guarantees. Otherwise both add up. Groups of one grouped estimate have a joint guarantee.
+        """What both releases promise together.
+
+        If no person is in both, it has the larger epsilon and the larger delta. Otherwise the
+        epsilons are added, and so are the deltas. For groups of one grouped estimate, it is the
+        guarantee of the grouped estimate.
         """
         return self.covering or joint_guarantee(
             self.first.guarantee, self.second.guarantee, same_people=self.same_people

@@ -5,10 +5,10 @@ Notation    A and B are the quantities of two crowds, such as shares, and Â and
             confidence.
 Difference  Â − B̂ has the error X − Y. The margin is the least c with P(|X − Y| > c) ≤ α.
 Test        If A = B, the difference is at least as large as the observed d with probability
-            P(|X − Y| ≥ |d|). Ties count. The probability is exact.
+            P(|X − Y| ≥ |d|), which includes ties. This probability is the exact p-value.
 Ratio       If A = ρB, then Â − ρB̂ = X − ρY. The interval has all ρ that the test of A = ρB does not
-            reject (Fieller 1954), with the exact law in place of a normal one. It is computed in
-            the angle atan ρ. So an end may be infinite.
+            reject (Fieller 1954), with the exact law in place of a normal one. The ends are found
+            as angles atan ρ. The angle π/2 stands for an infinite end.
 """
 
 import math
@@ -23,7 +23,7 @@ from headcount.core.lattice import LatticeLaw
 _TIE = 1e-7  # numbers that differ by less than this part of a step count as equal
 _CLOSE = 1e-11  # a margin is found up to this part of its size
 _ANGLES = 256  # the number of angles that are tried
-_FINER = 64  # the number of angles that are tried between two of them
+_FINER = 64  # the number of finer steps between two neighboring angles
 _HALVINGS = 50
 
 
@@ -92,7 +92,7 @@ def ratios(possible: Callable[[float], bool], likely: float) -> tuple[float, flo
     """The least and the largest ratio whose angle is possible.
 
     `likely` is the angle of the estimates. Angles are tried from both ends, 0 and π/2, up to the
-    first that is possible. If none is, the interval is the ratio of the nearest angle.
+    first that is possible. If none is, both ends are the ratio of `likely`, clamped to [0, π/2].
     """
     end = math.pi / 2
     likely = min(max(likely, 0.0), end)
@@ -109,7 +109,7 @@ def _first(possible: Callable[[float], bool], angles: Sequence[float]) -> float 
     at = next((at for at, angle in enumerate(angles) if possible(angle)), None)
     if not at:
         return None if at is None else angles[0]
-    # Laws have steps, so that an angle may be possible although the next one is not.
+    # Laws have steps. So an angle may be possible although the next one is not.
     finer: list[float] = np.linspace(angles[at - 1], angles[at], _FINER + 1).tolist()
     at = next((at for at in range(1, _FINER) if possible(finer[at])), _FINER)
     outside, inside = finer[at - 1], finer[at]

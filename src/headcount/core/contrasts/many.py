@@ -88,16 +88,16 @@ class Contrasts(Mapping[tuple[Any, Any], Contrast]):
 
     @cached_property
     def adjusted_p_values(self) -> dict[tuple[Any, Any], Any]:
-        """The p-values of equal crowds after Holm's correction.
+        """The p-values of the hypothesis that two crowds are equal, after Holm's correction.
 
-        If equality is rejected where the adjusted p-value is at most α, any false rejection among
-        all pairs and buckets has a probability of at most α.
+        Suppose that equality is rejected wherever the adjusted p-value is at most α. Then the
+        probability of one or more false rejections, among all pairs and buckets, is at most α.
         """
         return self._adjusted([one.p_value for one in self.values()])
 
     @cached_property
     def adjusted_population_p_values(self) -> dict[tuple[Any, Any], Any]:
-        """The p-values of equal populations after Holm's correction."""
+        """The same p-values for populations in place of crowds."""
         return self._adjusted([one.population_p_value for one in self.values()])
 
     def _adjusted(self, chances: list[Any]) -> dict[tuple[Any, Any], Any]:
@@ -109,7 +109,7 @@ class Contrasts(Mapping[tuple[Any, Any], Contrast]):
         }
 
     def table(self, confidence: float = 0.95) -> Table:
-        """All comparisons. Their intervals hold for each alone, and p-values for all together."""
+        """All comparisons. Each interval holds by itself. The p-values hold for all together."""
         tables = []
         for pair, one in self.items():
             columns = one.columns(confidence)

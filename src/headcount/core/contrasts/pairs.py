@@ -14,7 +14,7 @@ from headcount.core.contrasts.side import Ends, Side
 
 Kind: TypeAlias = Literal["difference", "ratio"]
 Bounds: TypeAlias = tuple[float, float]
-_LEAST_P = 1e-12  # a smaller p-value is not computed from intervals
+_LEAST_P = 1e-12  # the least p-value that is computed from intervals
 _HALVINGS = 30
 
 
@@ -60,7 +60,7 @@ class Pairs:
         ]
 
     def crowd_chances(self) -> list[float]:
-        """The p-value of equal crowds, for each pair."""
+        """The p-value of the hypothesis that both crowds are equal, for each pair."""
         if self._errors is None:
             return self._inverted(sampling=False)
         return [
@@ -88,7 +88,7 @@ class Pairs:
         return _from_ends(kind, *ends)
 
     def population_chances(self) -> list[float]:
-        """The p-value of equal populations, for each pair."""
+        """The p-value of the hypothesis that both populations are equal, for each pair."""
         if not self._sampled:
             return self._inverted(sampling=True)
         samples = zip(self.first.samples, self.second.samples, strict=True)
@@ -107,7 +107,9 @@ class Pairs:
         return "square-and-add of two exact intervals; the p-value is valid for all shares"
 
     def _inverted(self, *, sampling: bool) -> list[float]:
-        """The largest α for which the interval of the difference contains 0, for each pair."""
+        """For each pair, the largest α for which the interval of the difference contains 0. The
+        confidence of the interval is 1 − α.
+        """
         least, most = np.full(len(self.values), math.log(_LEAST_P)), np.zeros(len(self.values))
         intervals = self.population_intervals if sampling else self.crowd_intervals
         for _ in range(_HALVINGS):

@@ -1,16 +1,17 @@
 """Shares of populations: an interval for one share, and a test of two.
 
-Notation    n people were drawn at random from a large population, in which the share π is counted.
-            S is what the estimate is computed from (see `Reports`). Its law P_π is known: it is
-            Bin(n, θ) plus noise, where θ = π without random responses. y is the observed S.
+Notation    n people were drawn at random from a large population. π is the share of the population
+            that holds the counted value. S is what the estimate is computed from (see `Reports`).
+            Its law P_π is known: it is Bin(n, θ) plus noise, where θ = π without random responses.
+            y is the observed S.
 One share   S grows stochastically with π. So the interval of all π with P_π(S ≥ y) > α/2 and
             P_π(S ≤ y) > α/2 covers the share with probability 1 − α at least (Clopper, Pearson
             1934).
-Equality    The statistic is T = |π̂_A − π̂_B|/√V(m). Here m is the share in both crowds together,
-            limited to [0, 1], and V(m) is the variance of the difference if both shares are m. The
-            p-value is γ + max P_π(T ≥ t) over all π in an interval that covers the common share
-            with probability 1 − γ (Berger, Boos 1994). It is valid for all π. With random
-            responses, this is a test of the reports themselves.
+Equality    The statistic is T = |π̂_A − π̂_B|/√V(m). Here m is the estimated share in both crowds
+            together, clamped to [0, 1], and V(m) is the variance of the difference if both shares
+            are m. The p-value is γ + max P_π(T ≥ t) over all π in an interval that covers the
+            common share with probability 1 − γ (Berger, Boos 1994). It is valid for all π. P_π
+            includes random responses.
 """
 
 import math
@@ -33,7 +34,7 @@ _NARROWINGS = 14
 
 @dataclass(frozen=True, eq=False)
 class Sample:
-    """The reports of a crowd, and the share that is estimated from them. It may be negative."""
+    """The reports of a crowd, and the share that is estimated from them, which may be negative."""
 
     reports: Reports
     share: float
@@ -58,7 +59,7 @@ class Sample:
 
 
 def _end(possible: Callable[[float], bool], inside: float) -> float:
-    """The last share on the way from `inside`, which is 0 or 1, that is possible."""
+    """The possible share that is farthest from `inside`, which is 0 or 1."""
     outside = 1.0 - inside
     if possible(outside):
         return outside
@@ -123,7 +124,7 @@ class _Test:
 
     @property
     def _weight(self) -> float:
-        """The share of the second crowd in both crowds."""
+        """The share of all people in both crowds who are in the second crowd."""
         return self.second.users / (self.first.users + self.second.users)
 
     def statistic(self, first: float, second: float) -> float:
@@ -154,7 +155,7 @@ def _distance(x: Reals, weight: float, t: float, variance: tuple[float, float, f
     """The least w > 0 with w = t·√V(m), for each x, where m = x + weight·w is limited to [0, 1].
 
     So T ≥ t if the second share is at least x + w. In rare cases T is below t again for a still
-    larger second share. Counting these, too, makes the p-value larger.
+    larger second share. These cases are counted, too, so the p-value is never too small.
     """
     v0, v1, v2 = variance
     lower, upper = t * math.sqrt(v0), t * math.sqrt(v0 + v1 - v2)

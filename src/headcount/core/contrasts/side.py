@@ -20,7 +20,7 @@ from headcount.core.lattice import LatticeLaw, ReportedLaw, Reports, WholeLaw
 
 Ends: TypeAlias = tuple[float, float, float]  # the low end, the estimate and the high end
 
-_FAR = 3.3  # true counts are nearly always within so many standard errors of the estimate
+_FAR = 3.3  # true counts are nearly always within this many standard errors of the estimate
 
 # What is compared, for each task whose estimates can be compared.
 QUANTITIES = {"count": "share", "histogram": "share", "mean": "mean"}
@@ -34,7 +34,7 @@ class Side:
 
     @property
     def divisor(self) -> float:
-        """By what an answer is divided to make it the quantity that is compared."""
+        """The number that answers are divided by to get the quantity that is compared."""
         shares = QUANTITIES[self.estimate.task] == "share"
         return float(self.estimate.users) if shares else 1.0
 
@@ -58,7 +58,10 @@ class Side:
 
     @cached_property
     def reports(self) -> Reports | None:
-        """What shares are computed from; None if their law is not known, or if there are none."""
+        """The reports that shares are computed from.
+
+        None if the law of the shares is not known, or if the quantity is not a share.
+        """
         law, users = self.estimate.error_law, self.estimate.users
         if QUANTITIES[self.estimate.task] != "share":
             return None
@@ -79,8 +82,8 @@ class Side:
     def law(self, at: int) -> LatticeLaw | None:
         """The law of an error; None if it is not known.
 
-        If people respond at random, the law depends on the true count. Then it is the widest law
-        of all counts near the estimate.
+        If people respond at random, the law depends on the true count. In that case, each count
+        near the estimate has its own law, and the widest of these laws is returned.
         """
         if self.reports is None or not self.reports.responding:
             return self._noise
@@ -88,7 +91,10 @@ class Side:
 
     @property
     def samples(self) -> list[Sample]:
-        """Each share as that of a sample from a population. There are none without reports."""
+        """For each share, a `Sample` that treats the crowd as drawn from a population.
+
+        The list is empty if `reports` is None.
+        """
         reports = self.reports
         return [] if reports is None else [Sample(reports, value) for value in self.values]
 
@@ -99,7 +105,10 @@ class Side:
         return [(value - a, value, value + b) for a, value, b in sides]
 
     def population_ends(self, confidence: float) -> list[Ends]:
-        """An interval of each quantity of the population, with the estimate limited to it."""
+        """An interval of each quantity of the population.
+
+        The estimate is clamped to the interval.
+        """
         if self.reports is not None:
             found = [one.ends(1 - confidence) for one in self.samples]
         elif QUANTITIES[self.estimate.task] == "share":
@@ -113,7 +122,7 @@ class Side:
         ]
 
     def _with_sampling(self, ends: Ends, confidence: float) -> tuple[float, float]:
-        """The ends after the error of drawing people is added (Wilson 1927). It is approximate."""
+        """The ends after the sampling error is added (Wilson 1927). These ends are approximate."""
         low, value, high = ends
         square = NormalDist().inv_cdf((1 - confidence) / 2) ** 2 / self.estimate.users
         share = min(max(value, 0.0), 1.0)
@@ -140,7 +149,7 @@ def population_share(estimate: Estimate, confidence: float = 0.95) -> Interval:
     checks.instance("estimate", estimate, Estimate)
     if QUANTITIES.get(estimate.task) != "share":
         raise InvalidParameter(
-            f"a share must be that of a count or a histogram, got a {estimate.task}"
+            f"`estimate` must be an estimate of a count or a histogram, got a {estimate.task}"
         )
     found = Side(estimate).population_ends(checks.confidence(confidence))
     low, _, high = (np.array(ends) for ends in zip(*found, strict=True))

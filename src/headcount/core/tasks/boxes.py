@@ -27,8 +27,8 @@ class Boxes(Task):
 
     `Boxes(["bus", "train", "car"])` has these labels, and `at_most=2` limits the ticks of each
     person. A person's value is a collection of labels, such as `["bus", "car"]`, or a row with 0 or
-    1 for each box. It may also be a whole number whose binary digits are the boxes, the first box
-    being the last digit.
+    1 for each box. It may also be a whole number whose binary digits are the boxes. The last digit
+    is the first box.
     """
 
     labels: tuple[str, ...]
@@ -81,8 +81,8 @@ class Boxes(Task):
             return range(self.domain)
         if self.domain > _MOST_LISTED:
             raise InvalidParameter(
-                f"values must be given, since boxes with at most {_MOST_LISTED} values are listed, "
-                f"got {self}"
+                f"values must be given, since boxes are listed only if they have at most "
+                f"{_MOST_LISTED} values, got {self}"
             )
         places = [1 << place for place in range(len(self.labels))]
         every = (combinations(places, ticks) for ticks in range(self.at_most + 1))
@@ -106,7 +106,7 @@ class Boxes(Task):
         return {label: 1 << place for place, label in enumerate(self.labels)}
 
     def encode(self, values: ArrayLike, *, first: int = 0) -> NDArray[Any]:
-        """A number for each person. Its binary digit of 2^b says whether box b was ticked."""
+        """A number for each person. Its binary digit for 2^b says whether box b was ticked."""
         people: Any = values
         if isinstance(values, np.ndarray) and values.ndim == 2:
             people = list(values)
@@ -140,7 +140,7 @@ class Boxes(Task):
         return few
 
     def _code(self, value: Collection[Any]) -> int:
-        """The number of a collection of labels, or of a row. It is negative if there is none."""
+        """The number of a collection of labels, or of a row. It is −1 if the value is neither."""
         ticked = list(value)
         if all(isinstance(label, str) for label in ticked):
             known = all(label in self._places for label in ticked)
@@ -156,7 +156,7 @@ class Boxes(Task):
 
     def holding(self, counts: Counts) -> Holding:
         """How many people hold each value. `counts` may map numbers to counts: {0b101: 30, 0: 7}.
-        A list must have a count for each of all values.
+        A list must have a count for each possible value.
         """
         if not isinstance(counts, Mapping):
             held = super().holding(counts)

@@ -74,7 +74,7 @@ class Distribution(Bounded):
         numbers = super().encode(values, first=first)
         places = (numbers - self.low) * (self.cells / float(self.span))
         found = np.clip(places, 0, self.cells - 1).astype(np.int64)
-        # A place may be rounded across an edge.
+        # Rounding may move a place across an edge.
         edges = np.array(self.edges)
         found += (numbers >= edges[found + 1]) & (found < self.cells - 1)
         found -= numbers < edges[found]

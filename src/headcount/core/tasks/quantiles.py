@@ -22,11 +22,11 @@ MOST_QUANTILES = 100
 
 @dataclass(frozen=True, init=False)
 class Quantiles(Distribution):
-    """Below which numbers are given shares of the people? The shares are `at`.
+    """Below which numbers are given shares of the people? `at` lists the shares.
 
-    The numbers are read from a distribution over `cells` equal cells, by straight lines within a
-    cell. They are slightly biased. Their errors depend on how many people are near them, so plans
-    state the error of the share of people below a number instead.
+    The numbers are read from a distribution over `cells` equal cells. Within a cell, people are
+    assumed to be spread evenly. The numbers are slightly biased. Their errors depend on how many
+    people are near them, so plans state the error of the share of people below a number instead.
     """
 
     at: tuple[float, ...]

@@ -17,7 +17,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class RemoteRefusal:
-    """Why the rows of a partition are refused: problems, which can be added, or one message."""
+    """Why the rows of a partition are refused: either `problems`, which can be summed over
+    partitions, or a single message.
+    """
 
     message: str
     hint: str

@@ -5,17 +5,19 @@ Notation    n people, each in one of N cells. F_t is the number of people below 
 Randomizer  None: people send their cell to the curator.
 Analyzer    For each share q, an edge is chosen with probability proportional to e^{−γ·|F_t − qn|},
             and independently of the others. The chosen edges are sorted. An edge is drawn exactly:
-            edges are drawn evenly, and edge t is accepted with probability e^{−γ·(s_t − min s)}, in
-            which s_t = |F_t − qn|. This coin has γ·(s_t − min s) as a rational number.
-Privacy     Replacing one value changes each F_t, and so each s_t, by at most 1. Both signs occur.
-            So one edge is ε/m-private, by the usual factor of 2, and all together are pure ε. This
-            is an upper bound. A pure guarantee is dominated by randomized response (Kairouz, Oh,
-            Viswanath 2015), whose losses give the privacy curve.
-Error       The error of the share below an edge, F_t/n − q, has the law above: it is exact for
-            known data. It is about two-sided geometric with rate ε/(2m) if cells have few people,
-            and at most about the share of a cell otherwise. If one cell has everybody, then all
-            edges are equally likely. No interval is shorter than the range, since a chosen edge
-            does not tell how many people are near it.
+            edges are drawn evenly, and edge t is accepted with probability e^{−γ·(s_t − min s)},
+            where s_t = |F_t − qn|. The coin for this is exact, since γ·(s_t − min s) is a rational
+            number.
+Privacy     Replacing one value changes each F_t, and so each s_t, by at most 1. Some s_t may grow
+            while others fall. So the choice of one edge is 2γ = ε/m-private, and all choices
+            together are ε-private. This is an upper bound. A pure guarantee is dominated by
+            randomized response (Kairouz, Oh, Viswanath 2015), whose losses give the privacy curve.
+Error       The error of the share below an edge is F_t/n − q. Its law follows from the
+            probabilities above, and is exact if the data are known. It is about two-sided geometric
+            with rate ε/(2m) if cells have few people. Otherwise the error is at most about the
+            share of a cell. If one cell has everybody, then all edges are equally likely. No
+            interval is shorter than the range, since a chosen edge does not tell how many people
+            are near it.
 Messages    1, to a curator who must be trusted: the local ε is infinite.
 """
 
@@ -54,7 +56,7 @@ from headcount.randomness.sources import SecureSource
 
 @dataclass(frozen=True)
 class UnknownShares:
-    """The error of shares of which nothing is known but that they are between 0 and 1."""
+    """The error of shares about which nothing is known, except that they are from 0 to 1."""
 
     standard_error: NDArray[np.float64]
 
@@ -90,7 +92,7 @@ class EdgeChooser(Estimator):
         return held.counts
 
     def unbiased(self, tally: Tally, source: Source | None = None) -> Answer:
-        """The shares that the chosen edges suggest. They are steps, and are not unbiased."""
+        """The shares that the chosen edges suggest. They form steps, and are biased."""
         bits, below = source or SecureSource(), self._below(tally.counts)
         chosen = sorted(
             exponential_choice(bits, self.rate, below, Fraction(share) * tally.users)

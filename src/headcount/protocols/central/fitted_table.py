@@ -11,7 +11,7 @@ Analyzer    The least-squares estimate, which is an analysis of variance. A cell
             n/(de) + α + β + (C − M − N + G), with
             α = (e/σ²·(M − G) + e/ρ²·(R − H))/(e/σ² + e²/ρ²). β is the same for columns.
 Privacy     Replacing one value changes two cells, two rows and two columns by 1 each, so the
-            guarantee is pure ε = 2r + 4s. `margins` is the share 4s/ε of the totals.
+            guarantee is pure ε = 2r + 4s. The totals get the share `margins` = 4s/ε of ε.
 Error       Unbiased, for all data. The variance of a row's total is
             (1 − 1/d)/(1/(eσ²) + 1/ρ²). The more of ε the totals get, the larger is the error of
             the cells.
@@ -63,7 +63,7 @@ class Fit:
 
     @property
     def _factors(self) -> tuple[float, float]:
-        """How much α and β follow the means of cells. The totals have the rest."""
+        """The weights of the means of cells in α and β. The noisy totals have the other weights."""
         cell, total = (
             GeometricError(rate).standard_error ** 2 for rate in (self.cell_rate, self.margin_rate)
         )

@@ -4,13 +4,12 @@ Notation    There are n people, each in one bucket. The noise is a multiple of 1
             geometric noise and m = 1024 for Laplace noise, and a = e^{−ε/(2m)}.
 Randomizer  None. People send their bucket to the curator.
 Analyzer    Each count plus Z/m, where P(Z = z) = (1−a)/(1+a)·a^|z|. Z is sampled exactly, with
-            ε/(2m) as a rational number. Then the mean excess over n is subtracted (see
-            `known_total`).
+            ε/(2m) as a rational number. Then the excess of the total over n, divided by the number
+            d of buckets, is subtracted from each estimate (see `known_total`).
 Privacy     Replacing one value changes two counts by 1 each, so the guarantee is pure
             ε-differential privacy. `accounting.buckets` computes the privacy curve of these two
             buckets.
-Error       Unbiased. The variance of each bucket is 2a/(m(1−a))²·(1 − 1/d) for all data, where d is
-            the number of buckets.
+Error       Unbiased. The variance of each bucket is 2a/(m(1−a))²·(1 − 1/d) for all data.
 Messages    1 per person. The curator who receives it must be trusted, because the local ε is
             infinite.
 """
@@ -53,7 +52,7 @@ from headcount.randomness.sources import SecureSource
 
 @dataclass(frozen=True)
 class CuratedBuckets(Estimator):
-    """Counts people in buckets, adds noise to every count, and subtracts the mean excess."""
+    """Counts people in buckets, adds noise to every count, and makes the total equal to n."""
 
     rate: Fraction  # ε/(2m)
     steps: int  # m

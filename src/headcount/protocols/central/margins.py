@@ -8,10 +8,10 @@ Analyzer    `central.margins`: each total + Z with r = ε/4. `central.summed-cel
             rational number.
 Privacy     Totals: replacing one value changes two rows and two columns by 1 each, so the guarantee
             is pure ε. Its curve is that of four numbers that are moved by 1. Cells: two cells
-            change. The release is that of all noisy cells.
-Error       Unbiased. Totals: the variance is 2a/(1−a)², for all data. Cells: it is that of a cell,
-            times e for a row and times d for a column. So cells are at least as good for rows if
-            e ≤ 4cosh²(ε/8), which is a little more than 4.
+            change. Here, the release consists of all noisy cells.
+Error       Unbiased. Totals: the variance is 2a/(1−a)², for all data. Cells: the variance of a
+            cell is multiplied by e for a row and by d for a column. So noise on cells is at least
+            as good for rows if e ≤ 4cosh²(ε/8), which is a little more than 4.
 Messages    1, to a curator who must be trusted: the local ε is infinite.
 """
 
@@ -53,7 +53,7 @@ class CuratedMargins(Estimator):
 
     task: Margins
     rate: Fraction  # r
-    cells: bool  # whether the cells have the noise
+    cells: bool  # whether the noise is added to the cells
 
     @property
     def tally_size(self) -> int:
@@ -101,7 +101,7 @@ class CentralMargins(Protocol):
     tasks: ClassVar[tuple[type[Task], ...]] = (Margins,)
 
     task: Margins
-    cells: ClassVar[bool] = False  # whether the cells have the noise
+    cells: ClassVar[bool] = False  # whether the noise is added to the cells
     moved: ClassVar[int] = 4  # how many noisy numbers a replaced value changes
 
     @cached_property

@@ -8,7 +8,7 @@ Privacy     A person who moves changes two counts by 1 each and keeps the total.
             is pure ε. The loss is ε, 0 or −ε, and the probability of each is known.
 Error       Unbiased. The variance of a bucket is 2(d−1)/(d(d+1))·((1+x)·E[t] + xd)/(1−x), where t
             is the total that `accounting.sum_zero` defines. It is below that of independent
-            noise, by half or more for two buckets. Two buckets have the correlation −1/(d−1).
+            noise, by half or more for two buckets. Any two buckets have the correlation −1/(d−1).
 Messages    1, to a curator who must be trusted: the local ε is infinite.
 """
 
@@ -45,7 +45,7 @@ from headcount.protocols.geometric_error import GeometricError
 from headcount.randomness.bucket_noise import SumZeroDraws
 from headcount.randomness.sources import SecureSource
 
-_MOST_BUCKETS = 2**16  # more buckets would take long to draw, and gain nothing
+_MOST_BUCKETS = 2**16  # noise of more buckets takes long to draw, and has no smaller error
 
 
 @dataclass(frozen=True)
@@ -122,7 +122,7 @@ class SumZeroHistogram(Protocol):
         if buckets > _MOST_BUCKETS:
             raise Infeasible(
                 f"{self.name} must have at most {_MOST_BUCKETS} buckets, got {buckets}; "
-                "central.geometric has the same error for so many"
+                "for so many buckets, central.geometric has the same error"
             )
         return SumZero(Fraction(self.budget.epsilon), buckets)
 

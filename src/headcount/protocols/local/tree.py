@@ -15,7 +15,7 @@ Analyzer    If n_l people answer about level l, and y of them send a 1 for a nod
 Privacy     Pure: two cells differ in two bits of a report, whatever the level, so
             ε' = ln(p(1−q)/(q(1−p))) ≤ ε. The level is public. That others answer about other levels
             hides nobody, so no amplification by sampling is claimed. Answering about all levels
-            with ε/h each would take about h times as much variance.
+            with ε/h each would have about h times the variance.
 Error       Unbiased. Let b_v be the coefficient of node v in the number of people below edge t, and
             b_l(x) that of the node of cell x on level l. People are independent, and a person in
             cell x has the variance
@@ -23,10 +23,11 @@ Error       Unbiased. Let b_v be the coefficient of node v in the number of peop
                 h·Σ_l (v·Σ_v b_v² + (κ+1)·b_l(x)²) − (1[x < t] − t/N)²,
 
             with v = q(1−q)/(p−q)² and κ = (1−p−q)/(p−q). The last two terms come from the random
-            levels, and from a person's own bit. They are an error about the crowd itself, not about
-            a population. The worst crowd is in one cell. Intervals take the error to be normal if
-            about 50 people or more answer about each level. Its variance is exact for the
-            estimated shares. In smaller crowds they use Bernstein's inequality.
+            levels, and from a person's own bit. They are errors about the crowd itself, not about a
+            population. The error is largest if the whole crowd is in one cell. Intervals treat the
+            error as normal if about 50 people or more answer about each level. Its variance is that
+            of a crowd with the estimated shares. In smaller crowds, intervals use Bernstein's
+            inequality.
             Without the option `fanouts`, the shape of the tree is the best for the mean squared
             error of the share below an edge, if people are spread evenly. It has fewer levels if ε
             is large.
@@ -65,7 +66,7 @@ from headcount.protocols.tree_estimator import FittedTree
 from headcount.randomness.draws import WHOLE, bernoulli, packed_bernoulli, uniform
 from headcount.randomness.totals import binomial, groups
 
-_MANY = 50  # with so many people per level, the error is taken to be normal
+_MANY = 50  # with this many people per level or more, the error is treated as normal
 _MOST_SIMULATED = 1_000_000  # the number of nodes that are simulated for a band
 _MOST_BANDS = 1000
 
@@ -75,7 +76,10 @@ _MOST_BANDS = 1000
 
 @dataclass(frozen=True)
 class LevelRandomizer(Randomizer):
-    """Sends a uniform level, and a bit for each of its nodes. Bits of larger levels are 0."""
+    """Sends a uniform level, and a bit for each of its nodes.
+
+    All messages have the bits of the largest level. Bits that a level does not need are 0.
+    """
 
     tree: Tree
     own: int  # p, over 2^64
@@ -220,7 +224,7 @@ class Design:
 
 @dataclass(frozen=True, eq=False)
 class LocalTreeError:
-    """The error of the shares below all edges, for `users` people of whom `below` are below."""
+    """The error of the shares below all edges. The shares of the `users` people are `below`."""
 
     design: Design
     users: int
@@ -266,7 +270,7 @@ class LocalTreeError:
         width: NDArray[np.float64],
         confidence: float,
     ) -> NDArray[np.float64]:
-        """The margin of a mean over people. A person is within ± width of the expectation."""
+        """The margin of a mean over people. Each person's part is within ± width of its mean."""
         users = self.users
         if users >= _MANY * self.design.fit.tree.levels:
             deviations = -NormalDist().inv_cdf((1 - confidence) / 2)

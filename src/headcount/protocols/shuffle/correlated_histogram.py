@@ -5,8 +5,8 @@ Notation    x ∈ {0, …, d−1} is a person's bucket. n is the number of peopl
             cancel (see `correlated_noise`).
 Randomizer  Send the message +1 of bucket x. For every bucket, also send noise messages +1 and −1,
             which mostly cancel (see `correlated_noise`).
-Analyzer    (number of +1) − (number of −1), in every bucket. Then the mean excess over n is
-            subtracted (see `known_total`).
+Analyzer    (number of +1) − (number of −1), in every bucket. Then the excess of the total over n,
+            divided by d, is subtracted from each estimate (see `known_total`).
 Privacy     A person who moves to another bucket changes two buckets, whose noise is independent. δ
             is the exact divergence of the views of these two buckets. Paper: two counts with
             (ε/2, δ/2) each.

@@ -4,7 +4,8 @@ Notation    x ∈ {0, …, d−1} is a person's bucket. n is the number of peopl
             is the expected number of noise messages per bucket.
 Randomizer  Send x, and Poisson(dμ/h) more messages, each a uniform bucket.
 Analyzer    In every bucket, the number of messages minus its mean over all buckets, plus n/d. This
-            subtracts the mean nμ/h of the noise, and then the mean excess (see `known_total`).
+            subtracts the mean nμ/h of the noise, and then the excess of the total over n, divided
+            by d (see `known_total`).
 Privacy     The noise of the honest people is Poisson(μ) in every bucket, independently. A person
             who moves to another bucket changes two buckets. Let N and N' be the noise of these two
             buckets. δ is the exact divergence of (N+1, N') and (N, N'+1). Paper:
@@ -168,7 +169,9 @@ class PoissonError:
 
 @dataclass(frozen=True)
 class NoisyBuckets(Estimator):
-    """Subtracts the mean excess over n from the number of messages in every bucket."""
+    """Subtracts from the number of messages in every bucket its mean over all buckets, and adds
+    n/d.
+    """
 
     noise: Fraction  # μ/h
 

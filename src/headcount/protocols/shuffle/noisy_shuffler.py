@@ -14,7 +14,8 @@ Shuffler    Add the dummies, and mix all messages. With a = e^{−ε/2}, the pro
             are independent (`total="free"`). If δ = 0, the shuffler sometimes throws away the
             messages of all people (see `protocols.dummies`).
 Analyzer    Subtract T/2 from the number of messages with each value. If the numbers Z_b are
-            independent, also subtract the mean excess over n (see `known_total`).
+            independent, also subtract the excess of the total over n, divided by d, from each
+            estimate (see `known_total`).
 Privacy     Only the dummies hide people. So the guarantee needs no honest people, and holds against
             the analyzer and all other people together. Replacing one value changes the numbers
             of messages with two values. δ is the probability that the dummies cannot make up for

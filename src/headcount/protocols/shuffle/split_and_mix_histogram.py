@@ -1,16 +1,18 @@
-"""Split and mix for a histogram: everybody shares a count of 0 or 1 for every bucket.
+"""Split and mix for a histogram.
+
+Everybody splits a noisy count of 0 or 1 for every bucket into secret shares.
 
 Notation    x ∈ {0, …, d−1} is a person's bucket. n is the number of people; h of them are honest. A
             person's counts are 1 for x and 0 for all other buckets. Shares are numbers modulo
             q = 2^b. NB is the negative binomial law (see `geometric_error`).
-Randomizer  Add a share Z1 − Z2 of geometric noise to each count, where Z1 and Z2 are independent
-            and have the law NB(1/h, a) with a = e^{−ε/2}. With `vectors`, the d results are one
-            secret: send m vectors of d numbers modulo q that add up to the secret and are otherwise
-            uniform. With `buckets`, each result is a secret of its own: for each bucket, send m
-            pairs, each of which consists of the bucket and one share.
+Randomizer  Add to each count this person's part Z1 − Z2 of the geometric noise, where Z1 and Z2 are
+            independent and have the law NB(1/h, a) with a = e^{−ε/2}. With `vectors`, the d results
+            are one secret: send m vectors of d numbers modulo q that add up to the secret and are
+            otherwise uniform. With `buckets`, each result is a secret of its own: for each bucket,
+            send m pairs, each of which consists of the bucket and one share.
 Analyzer    The estimate of each bucket is the sum of all shares of this bucket modulo q, read as a
-            number between about −q/2 + n/2 and q/2 + n/2. Then the mean excess over n is subtracted
-            (see `known_total`).
+            number between about −q/2 + n/2 and q/2 + n/2. Then the excess of the total over n,
+            divided by d, is subtracted from each estimate (see `known_total`).
 Privacy     Replacing one value changes two sums by 1 each. Each sum has a curator's noise of rate
             ε/2, so the sums alone are ε-private. A secret is an element of a group of Q elements.
             The shares of the honest people are within total variation 2^−σ of messages that depend
@@ -19,15 +21,16 @@ Privacy     Replacing one value changes two sums by 1 each. Each sum has a curat
             δ = (1 + e^ε)·2^−σ. With `buckets`, Q = q, and only the two buckets that change matter,
             so δ = (1 + e^ε)·2·2^−σ. All other buckets are independent of these two and have the
             same law for both neighbors. The noise is drawn from tables. The total variation between
-            the tables of two buckets and the exact laws is added to 2^−σ.
+            the noise drawn for two buckets and its exact law is added (to 2^−σ with `vectors`, to
+            2·2^−σ with `buckets`).
 Error       In each bucket, geometric noise of rate ε/2, as in central trust, if everyone is honest.
             Otherwise the variance is n/h times as large. The noise of different buckets is
             independent. Since n is known, the variance is 1 − 1/d times that of the noise. The
             noisy count of a bucket exceeds the range of q with probability below 2^−99.
 Messages    `vectors`: m messages of d·b bits, where m grows with d. `buckets`: d·m messages, each
             with a bucket and a share of b bits. All messages of one person together reveal the
-            value, apart from a little noise. So the local ε is infinite. If one message is lost,
-            the analyzer gives no answer.
+            value almost exactly, because one person's noise is tiny. So no finite local ε is
+            claimed. If one message is lost, the analyzer gives no answer.
 """
 
 from abc import abstractmethod
@@ -69,7 +72,10 @@ _MOST_NUMBERS = 2**20  # the largest number of shares of one person for all buck
 
 @dataclass(frozen=True)
 class BucketSecrets(Randomizer):
-    """Adds a share of noise to the count of every bucket. A subclass splits the results."""
+    """Adds this person's part Z1 − Z2 of the geometric noise to the count of every bucket.
+
+    A subclass splits the results.
+    """
 
     buckets: int  # d
     modulus: int  # q, a power of two

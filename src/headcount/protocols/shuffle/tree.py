@@ -14,20 +14,20 @@ Shuffler    With `noise="shuffler"` it adds T + Z messages of every node, with P
             proportional to a^|z| for |z| ≤ T. Otherwise it only mixes.
 Analyzer    The number of messages of each node, minus the mean of the noise. A tree is fitted by
             least squares. Its cells are added up.
-Privacy     Replacing a cell by one below another node of the first level moves a message of every
-            level. So the view changes in h pairs of nodes, and no replacement changes more. Fake
-            users: the noise X of the honest people is Poisson(μ) in every node, independently. δ
-            is the divergence of h pairs (X+1, X') and (X, X'+1) together. With more than one level,
-            its computation rounds it up by about 0.03 % (see `accounting.moved_pairs`). Shuffler:
-            the losses of all 2h numbers add up to at most ε, unless a number is at an end of its
-            range. The probability of that is δ.
-Error       Unbiased. `protocols.tree` has the variance and `protocols.tree_error` the exact law.
+Privacy     If a person's cell is replaced by one below another node of the first level, a message
+            of every level moves. So the view changes in h pairs of nodes, and no replacement
+            changes more. Fake users: the noise X of the honest people is Poisson(μ) in every node,
+            independently. δ is the divergence of h pairs (X+1, X') and (X, X'+1) together. With
+            more than one level, its computation rounds it up by about 0.03 % (see
+            `accounting.moved_pairs`). Shuffler: the losses of all 2h numbers add up to at most ε,
+            unless a number is at an end of its range. The probability of that is δ.
+Error       Unbiased. `protocols.tree` has the variance, and `protocols.tree_error` the exact law.
             Without the option `fanouts`, the shape of the tree is the best for the mean squared
             error of the share below an edge. For h levels, μ is about h times that of one level.
-            The variance of the shuffler's noise is h² times that of one level. So a tree with fake
-            users has more levels.
-Messages    h + Mμ/m with fake users. With the shuffler's noise h, and M·T dummies in all on
-            average. The local ε is infinite.
+            The variance of the shuffler's noise is h² times that of one level. So the best tree
+            with fake users has more levels.
+Messages    h + Mμ/m with fake users. With the shuffler's noise, h per person, and M·T dummies in
+            all on average. The local ε is infinite.
 """
 
 import math
@@ -128,7 +128,7 @@ class NoisyPathRandomizer(BucketRandomizer):
 class CountedTree(TreeEstimator):
     """Counts the messages of each node, and subtracts the mean of the noise."""
 
-    # What is expected of the noise in each node: for each person, and from the shuffler.
+    # The expected number of noise messages of a node: from each person, and from the shuffler.
     noise_per_person: Fraction
     added: int
 
@@ -154,7 +154,7 @@ class CountedTree(TreeEstimator):
         return tally.counts.astype(np.float64) - mean
 
     def shifts(self, users: int, alphabet: Alphabet) -> Shifts:
-        # One more person adds 1 to the known total, and shares of noise to what is subtracted.
+        # One more person adds 1 to the known total, and adds to the mean noise that is subtracted.
         fit, noise = self.fit, float(self.noise_per_person)
         person = fit.cells(np.full(self.tree.nodes, -noise), 1.0)
         least, most = fit.extreme_coefficients(np.arange(1, self.task.cells))
@@ -261,7 +261,7 @@ class ShuffledTree(Protocol):
             return Tree(checked_fanouts(self.fanouts, cells))
         if self.by_shuffler:
             return Tree(_best_with_dummies(cells, budget.epsilon))
-        # Without noise for one level there is none for more. `noise_per_node` then refuses.
+        # If no noise is enough for one level, none is for more. `noise_per_node` then refuses.
         return Tree(_best_with_fake_users(cells, budget) or (cells,))
 
     @cached_property

@@ -5,8 +5,9 @@ Notation    x ∈ {0, …, d−1} is a person's bucket. n is the number of peopl
             and q = 1 − p.
 Randomizer  Send x. For each bucket, also send a noise message with probability p.
 Analyzer    The analyzer of the zero-exact count in every bucket (see `zero_exact`). With
-            `unbiased`, the mean excess over n is subtracted (see `known_total`). With `zero-exact`,
-            the answer for an empty bucket is certainly 0.
+            `unbiased`, the excess of the total over n, divided by d, is subtracted from each
+            estimate (see `known_total`). With `zero-exact`, the answer for an empty bucket is
+            certainly 0.
 Privacy     The adversary sees c_b + Bin(n, p) messages of each bucket b, independently. A person
             who moves to another bucket changes two buckets. δ is the exact divergence of the views
             of these two buckets. Paper: two counts with (ε/2, δ/2) each.
