@@ -85,7 +85,7 @@ class Curve:
 class DistributionEstimate(Estimate):
     """An estimated distribution. `value` has the share of people below each edge in `buckets`.
 
-    Shares and quantiles are read from it, as many as you like, at no cost of privacy.
+    Shares and quantiles are read from it, as many as you like, at no further cost in privacy.
     """
 
     def cdf(self, x: float) -> float:
