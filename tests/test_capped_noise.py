@@ -225,6 +225,7 @@ def ranges(honest: int, buckets: int) -> list[tuple[int, float]]:
     return [(int(n), float(p)) for n, p in zip(numbers, chances, strict=True) if p > 0]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("users", "buckets", "slots"), [(1000, 5, 9), (600, 3, 12)])
 def test_the_bound_of_a_capped_histogram_holds(users: int, buckets: int, slots: int) -> None:
     """It is above the average over finer ranges, each of which counts with its lowest number."""

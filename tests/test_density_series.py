@@ -514,6 +514,7 @@ def test_intervals_hold_as_often_as_they_say() -> None:
     assert covered.max() / runs < 0.975
 
 
+@pytest.mark.slow
 def test_intervals_hold_for_the_population_that_people_are_drawn_from() -> None:
     """1 + ½·√2·cos(2πu) has one coefficient, ½. The margins cover the sampled estimates."""
     users, runs, source = 1000, 1500, hc.SeededSource(2)

@@ -320,6 +320,7 @@ def test_a_matrix_from_outside() -> None:
     assert np.min(found) == pytest.approx(protocol.influence.down, rel=1e-9)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("task", [COUNT, SUM, HISTOGRAM], ids=str)
 def test_amplified_protocols_have_the_influence_of_the_local_one(task: hc.Task) -> None:
     for local in hc.protocol_names(task, hc.Trust.LOCAL):

@@ -260,6 +260,7 @@ def covered(
 COUNTS = [5, 20, 100, 400, 1475]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "name",
     [
