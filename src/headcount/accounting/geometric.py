@@ -128,16 +128,6 @@ def moved_together_curve(epsilon: float, counts: int) -> SymmetricCurve:
     return SymmetricCurve(delta_at, epsilon, counts)
 
 
-def moved_between_curve(epsilon: float) -> SymmetricCurve:
-    """The privacy curve for a person who moves between two sums, each with noise of rate ε/2.
-
-    The loss is ε with probability 1/(1+a)², −ε with probability a²/(1+a)², and otherwise 0, for
-    a = e^{−ε/2}. So HS_ε'(P‖Q) = (1 − e^{ε'−ε})/(1+a)² for 0 ≤ ε' ≤ ε.
-    """
-    likely = 1 / (1 + math.exp(-epsilon / 2)) ** 2 * (1 + 16 * ROUNDING)
-    return SymmetricCurve(lambda smaller: -math.expm1(smaller - epsilon) * likely, epsilon, 2)
-
-
 def moved_counts_curve(epsilon: float, rates: Sequence[float]) -> SymmetricCurve:
     """The privacy curve for a person who moves several counts by 1, each with its own rate.
 

@@ -19,13 +19,12 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
-from itertools import product
 from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from headcount.accounting.geometric import listed_law, moved_counts_curve
+from headcount.accounting.geometric import listed_laws, moved_together_curve
 from headcount.core.budget import Trust
 from headcount.core.cached import cached_property
 from headcount.core.estimate import Answer, ErrorLaw
@@ -75,16 +74,7 @@ class CuratedMargins(Estimator):
         return Shifts(most=1.0, least=0.0)  # the noise is the curator's
 
     def release_law(self, tally: Tally) -> Mapping[Any, Fraction] | None:
-        counts, most = self._counts(tally), tally.users
-        if (most + 1) ** len(counts) > MOST_BUNDLES:
-            return None
-        every = [listed_law(int(count), most, self.rate) for count in counts]
-        return {
-            outcome: math.prod(
-                (law[z] for law, z in zip(every, outcome, strict=True)), start=Fraction(1)
-            )
-            for outcome in product(range(most + 1), repeat=len(counts))
-        }
+        return listed_laws(self._counts(tally).tolist(), tally.users, self.rate, MOST_BUNDLES)
 
     def standard_error(self, users: int, held: Holding | None) -> float:
         return float(np.max(self.error_law(users, None).standard_error))
@@ -119,8 +109,7 @@ class CentralMargins(Protocol):
 
     @cached_property
     def curve(self) -> PrivacyCurve:
-        epsilon = self.budget.epsilon
-        return moved_counts_curve(epsilon, [epsilon / self.moved] * self.moved)
+        return moved_together_curve(self.budget.epsilon, self.moved)
 
     @property
     def guarantee(self) -> Guarantee:

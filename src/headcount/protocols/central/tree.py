@@ -19,13 +19,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
-from itertools import product
 from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from headcount.accounting.geometric import listed_law, moved_together_curve
+from headcount.accounting.geometric import listed_laws, moved_together_curve
 from headcount.core.budget import Trust
 from headcount.core.cached import cached_property
 from headcount.core.guarantee import Guarantee, PrivacyCurve
@@ -74,16 +73,7 @@ class CuratedTree(TreeEstimator):
         return Shifts(most=1.0, least=0.0, everywhere=True).scaled(1 / users)
 
     def release_law(self, tally: Tally) -> Mapping[Any, Fraction] | None:
-        most = tally.users
-        if (most + 1) ** self.tree.nodes > MOST_BUNDLES:
-            return None
-        every = [listed_law(int(count), most, self.rate) for count in self._counts(tally)]
-        return {
-            outcome: math.prod(
-                (law[z] for law, z in zip(every, outcome, strict=True)), start=Fraction(1)
-            )
-            for outcome in product(range(most + 1), repeat=self.tree.nodes)
-        }
+        return listed_laws(self._counts(tally).tolist(), tally.users, self.rate, MOST_BUNDLES)
 
 
 @lru_cache(maxsize=64)

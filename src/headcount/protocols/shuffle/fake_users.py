@@ -28,9 +28,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headcount.accounting import laws
-from headcount.accounting.buckets import MovedCurve
-from headcount.accounting.calibration import least_private
+from headcount.accounting.calibration import least_private, near_least_private
 from headcount.accounting.laws import Law
+from headcount.accounting.moved_pairs import moved_curve
 from headcount.core.bucket_sums import Part, Weights, independent_parts, lattice_of
 from headcount.core.budget import Budget, Trust
 from headcount.core.bundles import RESERVED
@@ -198,10 +198,9 @@ class NoisyBuckets(Estimator):
 # Calibration and privacy ----------------------------------------------------------------------
 
 
-def noise_curve(noise: Fraction) -> MovedCurve:
+def noise_curve(noise: Fraction) -> PrivacyCurve:
     """The privacy curve of Poisson noise in every bucket."""
-    law = laws.poisson(noise)
-    return MovedCurve.of(law.shift(1), law)
+    return moved_curve(laws.poisson(noise), pairs=1)
 
 
 @lru_cache(maxsize=256)
@@ -219,6 +218,52 @@ def least_noise(budget: Budget, calibration: Calibration) -> Fraction | None:
     # A larger μ is more private, because it means additional, independent Poisson noise.
     least = least_private(delta_at, allowed, start=1, stop=_MOST_NOISE * _GRAIN, steps=1)
     return None if least is None else Fraction(least, _GRAIN)
+
+
+@lru_cache(maxsize=1024)
+def least_joint_noise(budget: Budget, pairs: int) -> Fraction | None:
+    """A mean μ whose δ is within the budget if a person changes this many pairs of cells at once;
+    None if there is none.
+    """
+    if pairs == 1:
+        return least_noise(budget, "exact")
+    fewer = least_joint_noise(budget, pairs - 1)
+    if fewer is None:
+        return None
+
+    def delta_at(noise: int) -> float:
+        return moved_curve(laws.poisson(Fraction(noise, _GRAIN)), pairs).delta(budget.epsilon)
+
+    # More pairs need more noise, and more noise is more private. So the search begins at the noise
+    # for one pair less.
+    allowed, start = budget.delta * (1 - RESERVED), int(fewer * _GRAIN)
+    noise = near_least_private(delta_at, allowed, start=start, stop=_MOST_NOISE * _GRAIN)
+    return None if noise is None else Fraction(noise, _GRAIN)
+
+
+def joint_noise(protocol: Protocol, pairs: int, cells: int) -> Fraction:
+    """The expected noise μ per cell if a person changes this many pairs of cells at once.
+
+    A budget that cannot be met is refused, and so is a crowd in which each person would send too
+    many messages.
+    """
+    name, budget, honest = protocol.name, protocol.budget, protocol.crowd.honest
+    setting = f"epsilon={short(budget.epsilon)}, delta={short(budget.delta)}"
+    if budget.delta == 0:
+        raise Infeasible(
+            f"{name} needs delta above 0: it may happen that nobody sends noise",
+            nearest={"delta": 1e-9},
+        )
+    noise = least_joint_noise(budget, pairs)
+    if noise is None:
+        raise Infeasible(f"{name} needs more than {_MOST_NOISE} messages per cell for {setting}")
+    if cells * noise > _MOST_MESSAGES * honest:
+        raise Infeasible(
+            f"{name} needs {short(float(cells * noise / honest), 3)} messages per person for "
+            f"{setting} with {honest} honest people, but at most {_MOST_MESSAGES:.0f} are allowed",
+            nearest={"honest": math.ceil(cells * noise / int(_MOST_MESSAGES))},
+        )
+    return noise
 
 
 @dataclass(frozen=True)

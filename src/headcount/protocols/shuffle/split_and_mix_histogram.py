@@ -43,7 +43,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headcount.accounting.divergence import SymmetricCurve
-from headcount.accounting.geometric import moved_between_curve
+from headcount.accounting.geometric import moved_together_curve
 from headcount.core import checks
 from headcount.core.budget import Budget, Crowd
 from headcount.core.cached import cached_property
@@ -262,4 +262,4 @@ class SplitAndMixHistogram(SecretSharing):
 
     @property
     def sum_curve(self) -> SymmetricCurve:
-        return moved_between_curve(self.budget.epsilon)
+        return moved_together_curve(self.budget.epsilon, 2)

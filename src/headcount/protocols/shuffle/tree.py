@@ -42,11 +42,9 @@ from numpy.typing import NDArray
 
 from headcount.accounting import laws
 from headcount.accounting.bucket_noise import BucketCurve, BucketNoise, least_bucket_noise
-from headcount.accounting.calibration import near_least_private
 from headcount.accounting.moved_pairs import moved_curve
 from headcount.core import checks
 from headcount.core.budget import MOST_EPSILON, Budget, Crowd, Trust
-from headcount.core.bundles import RESERVED
 from headcount.core.cached import cached_property
 from headcount.core.errors import Infeasible
 from headcount.core.guarantee import Guarantee, NearCurve, PrivacyCurve
@@ -63,7 +61,7 @@ from headcount.core.tally import Tally
 from headcount.core.task import Holding, Task
 from headcount.core.tasks.distribution import Distribution
 from headcount.protocols.dummies import BucketDummies, DummyShuffler
-from headcount.protocols.shuffle.fake_users import BucketRandomizer, least_noise
+from headcount.protocols.shuffle.fake_users import BucketRandomizer, joint_noise, least_joint_noise
 from headcount.protocols.shuffle.noisy_shuffler import SHUFFLER_KNOWS
 from headcount.protocols.tree import Tree, best_fanouts, checked_fanouts, shapes
 from headcount.protocols.tree_error import (
@@ -74,11 +72,6 @@ from headcount.protocols.tree_error import (
 )
 from headcount.protocols.tree_estimator import TreeEstimator
 from headcount.randomness.totals import poisson
-
-_GRAIN = 1 << 16  # μ is a multiple of 1/_GRAIN
-_MOST_NOISE = 10**8  # the largest expected number of noise messages per node
-_MOST_MESSAGES = 2.0**20
-
 
 # Randomizer -----------------------------------------------------------------------------------
 
@@ -169,29 +162,10 @@ class CountedTree(TreeEstimator):
 # Calibration and privacy ----------------------------------------------------------------------
 
 
-@lru_cache(maxsize=1024)
-def least_tree_noise(budget: Budget, levels: int) -> Fraction | None:
-    """A mean μ whose δ is within the budget for this number of levels; None if there is none."""
-    if levels == 1:
-        return least_noise(budget, "exact")
-    fewer = least_tree_noise(budget, levels - 1)
-    if fewer is None:
-        return None
-
-    def delta_at(noise: int) -> float:
-        return moved_curve(laws.poisson(Fraction(noise, _GRAIN)), levels).delta(budget.epsilon)
-
-    # More levels need more noise, and more noise is more private. So the search begins at the
-    # noise for one level less.
-    allowed, start = budget.delta * (1 - RESERVED), int(fewer * _GRAIN)
-    noise = near_least_private(delta_at, allowed, start=start, stop=_MOST_NOISE * _GRAIN)
-    return None if noise is None else Fraction(noise, _GRAIN)
-
-
 @lru_cache(maxsize=64)
 def _best_with_fake_users(cells: int, budget: Budget) -> tuple[int, ...] | None:
     def variance(levels: int) -> float | None:
-        noise = least_tree_noise(budget, levels)
+        noise = least_joint_noise(budget, levels)
         return None if noise is None else float(noise)
 
     return None if variance(1) is None else best_fanouts(cells, variance)
@@ -267,21 +241,7 @@ class ShuffledTree(Protocol):
     @cached_property
     def noise_per_node(self) -> Fraction:
         """The expected noise μ per node, if people add it."""
-        budget, nodes, honest = self.budget, self.tree.nodes, self.crowd.honest
-        setting = f"epsilon={short(budget.epsilon)}, delta={short(budget.delta)}"
-        noise = least_tree_noise(budget, self.tree.levels)
-        if noise is None:
-            raise Infeasible(
-                f"{self.name} needs more than {_MOST_NOISE} noise messages per node for {setting}"
-            )
-        if nodes * noise > _MOST_MESSAGES * honest:
-            raise Infeasible(
-                f"{self.name} must take at most {_MOST_MESSAGES:.0f} messages per person, got "
-                f"{short(float(nodes * noise / honest), 3)} for {setting} with {honest} honest "
-                "people",
-                nearest={"honest": math.ceil(nodes * noise / int(_MOST_MESSAGES))},
-            )
-        return noise
+        return joint_noise(self, self.tree.levels, self.tree.nodes)
 
     @cached_property
     def dummies(self) -> BucketNoise:
