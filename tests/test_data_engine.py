@@ -13,7 +13,7 @@ from scipy.stats import chi2_contingency
 import headcount as hc
 from headcount.core.protocol import passed_on
 from headcount.data import release as releases
-from headcount.data.engine import Crowds, Engine, Survey
+from headcount.data.engine import Census, Crowds, Engine
 from headcount.data.local import LocalEngine
 from headcount.data.question import Question
 from headcount.randomness.sources import Owing
@@ -223,17 +223,17 @@ class Halves(Engine):
 
     name = "halves"
 
-    def survey(
+    def census(
         self, data: Any, question: Question, source: hc.Source, progress: Progress
     ) -> Crowds:
         halves = [data[: len(data) // 2], data[len(data) // 2 :]]
-        return _Both([LocalEngine().survey(half, question, source, progress) for half in halves])
+        return _Both([LocalEngine().census(half, question, source, progress) for half in halves])
 
 
 class _Both(Crowds):
     def __init__(self, crowds: list[Crowds]) -> None:
         self._crowds = crowds
-        self.surveys = {None: crowds[0].surveys[None] + crowds[1].surveys[None]}
+        self.censuses = {None: crowds[0].censuses[None] + crowds[1].censuses[None]}
         self.people = sum(crowd.people for crowd in crowds)
 
     def tallies(
@@ -266,11 +266,11 @@ def test_another_engine_needs_two_functions(task: hc.Task, protocol: str) -> Non
     assert truth in found.interval(1 - 1e-9)
 
 
-def test_surveys_of_one_question_add_up() -> None:
-    whole = Survey(3, np.array([1, 2])) + Survey(4, np.array([4, 0]))
+def test_censuses_of_one_question_add_up() -> None:
+    whole = Census(3, np.array([1, 2])) + Census(4, np.array([4, 0]))
     assert (whole.users, whole.counts.tolist()) == (7, [5, 2])  # type: ignore[union-attr]
     with pytest.raises(hc.InvalidValue):
-        Survey(3) + Survey(4, np.array([4, 0]))
+        Census(3) + Census(4, np.array([4, 0]))
 
 
 def test_progress_is_told() -> None:

@@ -75,7 +75,7 @@ def silent(share: float) -> None:
 
 def asked(engine: Engine, data: Any, question: Question, source: Source | None = None) -> Crowds:
     rows = rows_of(data) if isinstance(engine, LocalEngine) else data
-    return engine.survey(rows, question, source or hc.SeededSource(1), silent)
+    return engine.census(rows, question, source or hc.SeededSource(1), silent)
 
 
 # Central trust: the same numbers -----------------------------------------------------------------
@@ -121,15 +121,15 @@ def test_central_tallies_are_those_of_the_local_engine(
             (SparkEngine(), frame_of(spark, PEOPLE)),
         )
     )
-    assert list(here.surveys) == list(there.surveys)
-    for group, survey in here.surveys.items():
-        assert there.surveys[group].users == survey.users
-        assert np.array_equal(there.surveys[group].counts, survey.counts)  # type: ignore[arg-type]
-    if all(survey.counts is not None for survey in here.surveys.values()):
+    assert list(here.censuses) == list(there.censuses)
+    for group, census in here.censuses.items():
+        assert there.censuses[group].users == census.users
+        assert np.array_equal(there.censuses[group].counts, census.counts)  # type: ignore[arg-type]
+    if all(census.counts is not None for census in here.censuses.values()):
         return
     protocols = {
-        group: hc.protocol("central.geometric", question.task, hc.Budget(1), hc.Crowd(survey.users))
-        for group, survey in here.surveys.items()
+        group: hc.protocol("central.geometric", question.task, hc.Budget(1), hc.Crowd(census.users))
+        for group, census in here.censuses.items()
     }
     tallies = [crowds.tallies(protocols, hc.SeededSource(2), silent) for crowds in (here, there)]
     assert tallies[0].keys() == tallies[1].keys()
@@ -191,7 +191,7 @@ def test_tallies_of_messages_have_the_law_of_simulations(spark: SparkSession, ta
     }
     question = Question(cleaning("value", asked_for), group="group", values_stay=True)
     crowds = asked(SparkEngine(), frame_of(spark, table), question)
-    assert all(survey.counts is None for survey in crowds.surveys.values())
+    assert all(census.counts is None for census in crowds.censuses.values())
     protocols = {
         name: hc.protocol(name, asked_for, hc.Budget(1, 1e-2), hc.Crowd(users)) for name in names
     }
@@ -236,7 +236,7 @@ def test_every_piece_of_a_group_of_a_partition_has_its_part_of_a_seed(spark: Spa
     frame = spark.range(0, 2 * rows, 1, 2).selectExpr("id DIV 3 % 2 AS value", "id % 2 AS team")
     question = Question(cleaning("value", hc.Count()), group="team", values_stay=True)
     crowds = asked(SparkEngine(), frame, question)
-    assert {group: survey.users for group, survey in crowds.surveys.items()} == {0: rows, 1: rows}
+    assert {group: census.users for group, census in crowds.censuses.items()} == {0: rows, 1: rows}
     protocol = some("local.randomized-response", hc.Count())
     tallies = crowds.tallies({0: protocol, 1: protocol}, source, silent)
     for team in (0, 1):
@@ -304,8 +304,8 @@ def test_only_people_and_the_whole_tally_come_home(
     hc.estimate(
         frame_of(spark, PEOPLE), task, column="color", budget=hc.Budget(1, 1e-6), trust=trust
     )
-    survey, tally = (table.to_pylist() for table in home)
-    assert survey == [{"name": "null", "users": 3000, "counts": None, "refusal": None}]
+    census, tally = (table.to_pylist() for table in home)
+    assert census == [{"name": "null", "users": 3000, "counts": None, "refusal": None}]
     assert [row["users"] for row in tally] == [3000]  # one row, for three partitions
 
 
@@ -411,9 +411,9 @@ def test_bad_data_are_refused_in_one_line(
 @slow
 def test_odd_names_of_columns_are_names(spark: SparkSession) -> None:
     frame = frame_of(spark, {"a.b `c`": [0, 1, 1]}, 1)
-    survey = asked(SparkEngine(), frame, Question(cleaning("a.b `c`", hc.Count()))).surveys[None]
-    assert survey.counts is not None
-    assert survey.counts.tolist() == [1, 2]
+    census = asked(SparkEngine(), frame, Question(cleaning("a.b `c`", hc.Count()))).censuses[None]
+    assert census.counts is not None
+    assert census.counts.tolist() == [1, 2]
 
 
 def test_only_sources_that_executors_can_have(spark: SparkSession) -> None:
@@ -452,7 +452,7 @@ def test_a_person_counts_with_so_many_rows(spark: SparkSession, rows: int) -> No
     }
     question = Question(cleaning("value", hc.Histogram(4)), "person", rows)
     frame = frame_of(spark, table)
-    counts = asked(SparkEngine(), frame, question).surveys[None].counts
+    counts = asked(SparkEngine(), frame, question).censuses[None].counts
     assert counts is not None
     assert counts.sum() == people * rows
     assert all(0 < count < people for count in counts)
@@ -461,7 +461,7 @@ def test_a_person_counts_with_so_many_rows(spark: SparkSession, rows: int) -> No
     # The chosen rows are those that are randomized.
     grouped = Question(cleaning("value", hc.Histogram(4)), "person", rows, "group")
     crowds = asked(SparkEngine(), frame, grouped)
-    found = {group: survey.users for group, survey in crowds.surveys.items()}
+    found = {group: census.users for group, census in crowds.censuses.items()}
     assert list(found) == ["a", "b", "c"]
     assert sum(found.values()) == people * rows
     protocols = {
@@ -469,16 +469,16 @@ def test_a_person_counts_with_so_many_rows(spark: SparkSession, rows: int) -> No
         for group, users in found.items()
     }
     for group, tally in crowds.tallies(protocols, hc.SeededSource(1), silent).items():
-        assert np.array_equal(tally.counts, crowds.surveys[group].counts)  # type: ignore[arg-type]
-    same = asked(SparkEngine(), frame, grouped).surveys
-    assert found == {group: survey.users for group, survey in same.items()}
+        assert np.array_equal(tally.counts, crowds.censuses[group].counts)  # type: ignore[arg-type]
+    same = asked(SparkEngine(), frame, grouped).censuses
+    assert found == {group: census.users for group, census in same.items()}
 
 
 @slow
 def test_missing_values_are_dropped_before_rows_are_chosen(spark: SparkSession) -> None:
     table = {"person": [i % 100 for i in range(300)], "value": [*[None] * 200, *[1] * 100]}
     question = Question(cleaning("value", hc.Count(), missing="drop"), "person")
-    found = asked(SparkEngine(), frame_of(spark, table), question).surveys[None]
+    found = asked(SparkEngine(), frame_of(spark, table), question).censuses[None]
     assert (found.users, found.counts.tolist()) == (100, [0, 100])  # type: ignore[union-attr]
 
 
@@ -714,7 +714,7 @@ def test_a_task_that_runs_twice_counts_once(spark: SparkSession) -> None:
     values = [0, 1, 1] * 400
     question = Question(cleaning("value", hc.Histogram(3)), values_stay=True)
     crowds = asked(SparkEngine(), lossy(spark, values), question)
-    assert crowds.surveys[None].users == len(values)
+    assert crowds.censuses[None].users == len(values)
     protocol = some("shuffle.k-ary", hc.Histogram(3), len(values))
     tally = crowds.tallies({None: protocol}, hc.SecureSource(), silent)[None]
     assert (tally.users, tally.counts.sum()) == (len(values), len(values))

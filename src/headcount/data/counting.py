@@ -1,4 +1,4 @@
-"""Counts people for a survey, one batch of rows after another."""
+"""Counts people for a census, one batch of rows after another."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -9,11 +9,11 @@ from numpy.typing import NDArray
 
 from headcount.core.errors import InvalidValue
 from headcount.data.encoded_rows import EncodedRows, Numbering, group_order
-from headcount.data.engine import Survey
+from headcount.data.engine import Census
 from headcount.data.question import Question
 from headcount.road.people import Group
 
-_MOST_CELLS = 2**26  # the largest number of counts in a survey: groups times values
+_MOST_CELLS = 2**26  # the largest number of counts in a census: groups times values
 
 
 @dataclass(eq=False)
@@ -48,18 +48,18 @@ class Counting:
             )
         self.counts[: len(new)] += new
 
-    def surveys(self) -> dict[Group, Survey]:
-        """The survey of each group that has people or was declared, in the order of groups. There
-        are no surveys if there are no people.
+    def censuses(self) -> dict[Group, Census]:
+        """The census of each group that has people or was declared, in the order of groups. There
+        are no censuses if there are no people.
         """
         grouped = self.question.group is not None
         numbers: Mapping[Group, int] = self.groups.numbers if grouped else {None: 0}
         by_group = self.counts.reshape(-1, self._values)
-        out: dict[Group, Survey] = {}
+        out: dict[Group, Census] = {}
         for name in group_order([*numbers]) if grouped else [None]:
             at = numbers[name]
             counts = by_group[at] if at < len(by_group) else np.zeros(self._values, dtype=np.int64)
             users = int(counts.sum())
             if users or self.groups.closed:
-                out[name] = Survey(users, counts if self.question.counting else None)
-        return out if any(survey.users for survey in out.values()) else {}
+                out[name] = Census(users, counts if self.question.counting else None)
+        return out if any(census.users for census in out.values()) else {}

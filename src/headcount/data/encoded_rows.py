@@ -77,7 +77,7 @@ class Numbering:
 
     @classmethod
     def of_found(cls, groups: "tuple[Group, ...]", question: Question) -> "Numbering":
-        """A numbering of the groups in a survey. It is empty if the question has no groups."""
+        """A numbering of the groups in a census. It is empty if the question has no groups."""
         return cls.of_groups(None if question.group is None else groups)
 
     def of(self, column: "pyarrow.Array", title: str) -> tuple[NDArray[np.int64], list[Any]]:

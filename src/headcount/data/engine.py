@@ -2,11 +2,11 @@
 
 There are two steps, since a protocol is built for a crowd of known size:
 
-1. `Engine.survey` reads the rows once. It refuses rows that do not fit the question. It counts the
+1. `Engine.census` reads the rows once. It refuses rows that do not fit the question. It counts the
    people in each group. If the task has few values, it also counts the people with each value.
-   Surveys of separate rows can be added.
+   Censuses of separate rows can be added.
 2. If the task has many values, `Crowds.tallies` randomizes every row and counts the messages.
-   Tallies of separate rows can be added, too. If the task has few values, the counts of the survey
+   Tallies of separate rows can be added, too. If the task has few values, the counts of the census
    are enough. Then rows are not read again, and `data.estimate` makes messages from the counts.
 
 The local engine (`data.local`) is the default. An engine on a cluster cleans rows with the
@@ -30,30 +30,30 @@ from headcount.road.people import Group, People, Progress
 
 
 @dataclass(frozen=True, eq=False)
-class Survey:
+class Census:
     """The number of people. If the task has few values, `counts[v]` of them hold value v."""
 
     users: int
     counts: NDArray[np.int64] | None = None
 
-    def __add__(self, other: "Survey") -> "Survey":
+    def __add__(self, other: "Census") -> "Census":
         if (self.counts is None) != (other.counts is None):
             raise InvalidValue(
-                "surveys must be of the same question to be added, got different questions"
+                "censuses must be of the same question to be added, got different questions"
             )
         counts = None if self.counts is None or other.counts is None else self.counts + other.counts
-        return Survey(self.users + other.users, counts)
+        return Census(self.users + other.users, counts)
 
 
 def check_same(
-    surveys: Mapping[Group, Survey],
+    censuses: Mapping[Group, Census],
     tallies: Mapping[Group, Tally],
     wanted: Iterable[Group],
     name: str,
 ) -> None:
-    """Refuse tallies with another number of people than the survey, since the rows have changed."""
+    """Refuse tallies with another number of people than the census, since the rows have changed."""
     for group in wanted:
-        seen, again = surveys[group].users, tallies[group].users if group in tallies else 0
+        seen, again = censuses[group].users, tallies[group].users if group in tallies else 0
         if seen != again:
             raise UnreadableData(
                 f"{name} must have the same rows when read again, "
@@ -62,23 +62,23 @@ def check_same(
 
 
 class Crowds(People):
-    """People who were surveyed, and whose rows can be read again.
+    """People who were counted, and whose rows can be read again.
 
-    `surveys` has the survey of each group, sorted by name. Without groups, it has one survey, whose
-    key is None. `people` is the number of people in the table. Everybody counts once, even people
-    who have no value and are in no survey. A row that is empty in the person column counts as one
-    person.
+    `censuses` has the census of each group, sorted by name. Without groups, it has one census,
+    whose key is None. `people` is the number of people in the table. Everybody counts once, even
+    people who have no value and are in no census. A row that is empty in the person column counts
+    as one person.
     """
 
-    surveys: Mapping[Group, Survey]
+    censuses: Mapping[Group, Census]
     people: int
 
     @property
     def users(self) -> Mapping[Group, int]:
-        return {group: survey.users for group, survey in self.surveys.items()}
+        return {group: census.users for group, census in self.censuses.items()}
 
     def counts(self, group: Group) -> NDArray[np.int64] | None:
-        return self.surveys[group].counts
+        return self.censuses[group].counts
 
 
 class Engine(ABC):
@@ -88,7 +88,7 @@ class Engine(ABC):
     remote: bool = False  # whether rows are on other machines, which may not trust this machine
 
     @abstractmethod
-    def survey(self, data: Any, question: Question, source: Source, progress: Progress) -> Crowds:
+    def census(self, data: Any, question: Question, source: Source, progress: Progress) -> Crowds:
         """Read the rows once. `HeadcountError` is raised if the rows do not fit the question.
 
         If the question names a person column, random bits from `source` choose among the rows of

@@ -100,7 +100,7 @@ def prepare(data: Any = None, task: Task | None = None, **settings: Unpack[Setti
     request = Request.of(data, task, settings)
     question, source = request.question, request.random_bits
     reading = partial(request.progress, "reading")
-    people = request.place.survey(request.rows, question, source.part(_CHOICE), reading)
+    people = request.place.census(request.rows, question, source.part(_CHOICE), reading)
     request.progress("calibrating", 0.0)
     honesty = Honesty(request.honest, people, question, request.who_is_trusted)
     return Prepared(request, people, _planned(request, honesty))

@@ -15,7 +15,7 @@ from headcount.core.source import Source
 from headcount.core.tally import Tally
 from headcount.data.counting import Counting
 from headcount.data.encoded_rows import EncodedRows, EncodedTable, Numbering
-from headcount.data.engine import Crowds, Engine, Survey, check_same
+from headcount.data.engine import Census, Crowds, Engine, check_same
 from headcount.data.piece_cutter import pieces
 from headcount.data.question import Question
 from headcount.data.row_choice import RowChoice
@@ -30,7 +30,7 @@ _KEPT = 2**26  # if the encoded rows take more bytes than this, they are not kep
 class LocalEngine(Engine):
     name = "local"
 
-    def survey(self, data: Any, question: Question, source: Source, progress: Progress) -> Crowds:
+    def census(self, data: Any, question: Question, source: Source, progress: Progress) -> Crowds:
         rows = rows_of(data)
         groups = Numbering.of_groups(question.groups)
         table = EncodedTable(rows, question, groups)
@@ -56,17 +56,17 @@ class LocalEngine(Engine):
                     kept.append(batch)
                     if rows.again and size > _KEPT:
                         kept = None
-        surveys = counting.surveys()
-        if not surveys:
+        censuses = counting.censuses()
+        if not censuses:
             raise InvalidValue(
                 f"column {question.cleaning.column!r} of {rows.name} must have at least one row "
                 f"with a value, got none"
             )
         if persons is None:
-            people = table.left_out.rows + sum(survey.users for survey in surveys.values())
+            people = table.left_out.rows + sum(census.users for census in censuses.values())
         else:
             people = table.left_out.and_persons(persons)
-        return LocalCrowds(rows, question, groups, surveys, people, kept)
+        return LocalCrowds(rows, question, groups, censuses, people, kept)
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,21 +74,21 @@ class LocalCrowds(Crowds):
     rows: Rows
     question: Question
     groups: Numbering
-    surveys: Mapping[Group, Survey]
+    censuses: Mapping[Group, Census]
     people: int
     kept: list[EncodedRows] | None
 
     def tallies(
         self, protocols: Mapping[Group, Protocol], source: Source, progress: Progress
     ) -> Mapping[Group, Tally]:
-        sources = {group: source.part(at) for at, group in enumerate(self.surveys)}
+        sources = {group: source.part(at) for at, group in enumerate(self.censuses)}
         made = (
             (group, Piece(protocols[group], codes, sources[group].part(number)))
             for group, number, codes in pieces(self._batches(), protocols, self.groups, progress)
         )
-        most = max(self.surveys[group].users for group in protocols)
+        most = max(self.censuses[group].users for group in protocols)
         out = collected(made, workers_for(source, protocols, most))
-        check_same(self.surveys, out, protocols, self.rows.name)
+        check_same(self.censuses, out, protocols, self.rows.name)
         return out
 
     def _batches(self) -> Iterable[tuple[EncodedRows, float]]:

@@ -17,7 +17,7 @@ class Question:
 
     If there is a `person` column, at most `rows_per_person` rows of each person count, chosen at
     random. `groups` has the declared groups; None means all groups in the table. If `values_stay`,
-    a survey only counts people, and no values leave the machines that hold the rows.
+    a census only counts people, and no values leave the machines that hold the rows.
     """
 
     cleaning: Cleaning
@@ -46,7 +46,7 @@ class Question:
 
     @property
     def counting(self) -> bool:
-        """Whether a survey counts people by value, too."""
+        """Whether a census counts people by value, too."""
         return self.cleaning.few_values and not self.values_stay
 
     @property

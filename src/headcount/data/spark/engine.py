@@ -15,11 +15,11 @@ from headcount.core.protocol import Protocol
 from headcount.core.source import Source
 from headcount.core.tally import Tally
 from headcount.data.encoded_rows import group_order
-from headcount.data.engine import Crowds, Engine, Survey, check_same
+from headcount.data.engine import Census, Crowds, Engine, check_same
 from headcount.data.frames import DATA
 from headcount.data.question import Question
 from headcount.data.spark.columns import type_name
-from headcount.data.spark.executor_steps import ChoiceStep, SurveyStep, TallyStep
+from headcount.data.spark.executor_steps import CensusStep, ChoiceStep, TallyStep
 from headcount.data.spark.frames import gathered, kept, mapped, needed, seed_of, spark_errors
 from headcount.data.spark.messages import messages, tallied
 from headcount.data.spark.remote_refusals import (
@@ -39,7 +39,7 @@ class SparkEngine(Engine):
     name = "spark"
     remote = True
 
-    def survey(self, data: Any, question: Question, source: Source, progress: Progress) -> Crowds:
+    def census(self, data: Any, question: Question, source: Source, progress: Progress) -> Crowds:
         if question.values_stay:
             question = replace(question, cleaning=DiscreetCleaning.of(question.cleaning))
         progress(0.0)
@@ -49,22 +49,22 @@ class SparkEngine(Engine):
             reader: Reader = RawRows(question)
             if question.person is not None:
                 rows, reader = _chosen(raw, question, source), EncodedChoice(question)
-            groups = gathered(rows, SurveyStep(reader), allowed)
-        surveys = {group: Survey(*groups[group]) for group in group_order(list(groups))}
-        if not any(survey.users for survey in surveys.values()):
+            groups = gathered(rows, CensusStep(reader), allowed)
+        censuses = {group: Census(*groups[group]) for group in group_order(list(groups))}
+        if not any(census.users for census in censuses.values()):
             raise InvalidValue(
                 f"column {question.cleaning.column!r} of {DATA} must have at least one row with a "
                 "value, got none"
             )
         with spark_errors():
-            people = _people(raw, question, surveys)
+            people = _people(raw, question, censuses)
         progress(1.0)
-        return SparkCrowds(rows, reader, surveys, people)
+        return SparkCrowds(rows, reader, censuses, people)
 
 
-def _people(raw: "DataFrame", question: Question, surveys: Mapping[Group, Survey]) -> int:
-    """The number of people in the table. Rows are read again only if surveys do not give it."""
-    rows = sum(survey.users for survey in surveys.values())
+def _people(raw: "DataFrame", question: Question, censuses: Mapping[Group, Census]) -> int:
+    """The number of people in the table. Rows are read again only if censuses do not give it."""
+    rows = sum(census.users for census in censuses.values())
     each = question.rows_per_person
     if each == 1 and not question.cleaning.dropping:
         return rows
@@ -98,7 +98,7 @@ def _chosen(rows: "DataFrame", question: Question, source: Source) -> "DataFrame
 class SparkCrowds(Crowds):
     rows: "DataFrame"
     reader: Reader
-    surveys: Mapping[Group, Survey]
+    censuses: Mapping[Group, Census]
     people: int
 
     def tallies(
@@ -109,7 +109,7 @@ class SparkCrowds(Crowds):
         Each piece of a group's values is part of one partition. Piece i of group g in partition p
         draws from `source.part(p).part(g).part(i)`.
         """
-        seed, groups = seed_of(source), tuple(self.surveys)
+        seed, groups = seed_of(source), tuple(self.censuses)
         allowed = self.reader.question.cleaning.allowed
         # A shuffler that withholds messages needs the messages of all partitions.
         mixed = {group: one for group, one in protocols.items() if one.shuffler.withholds}
@@ -125,12 +125,12 @@ class SparkCrowds(Crowds):
                 for group, (users, counts) in gathered(self.rows, step, allowed, kinds).items():
                     tallies[group] = Tally(counts, users, *kinds[group], source.secure)
             for group, one in mixed.items():
-                users = self.surveys[group].users
+                users = self.censuses[group].users
                 sent = messages(
                     self.rows, self.reader, one, seed, groups, group, users=users, ordered=False
                 )
                 tally = tallied(sent, one, users=users)
                 tallies[group] = replace(tally, secure=source.secure)
         progress(1.0)
-        check_same(self.surveys, tallies, protocols, DATA)
+        check_same(self.censuses, tallies, protocols, DATA)
         return tallies

@@ -32,7 +32,7 @@ _ROWS = 2**16  # the largest number of rows in a batch that is yielded
 
 
 @dataclass(frozen=True)
-class SurveyStep:
+class CensusStep:
     """Counts people by group, and also by value if the driver may see counts by value."""
 
     reader: Reader
@@ -47,8 +47,8 @@ class SurveyStep:
         except HeadcountError as error:
             yield refusal_result(error, question)
             return
-        for name, survey in counting.surveys().items():
-            yield count_result(name, survey.users, survey.counts)
+        for name, census in counting.censuses().items():
+            yield count_result(name, census.users, census.counts)
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ from headcount.data.cleaning import Fill
 from headcount.data.pair_cleaning import cleaning_of
 from headcount.data.question import Question
 from headcount.data.spark.columns import message_type
-from headcount.data.spark.executor_steps import SurveyStep
+from headcount.data.spark.executor_steps import CensusStep
 from headcount.data.spark.frames import gathered, mapped, needed, seed_of, spark_errors, written
 from headcount.data.spark.message_steps import CountStep, SendStep, message_batch
 from headcount.data.spark.remote_refusals import DiscreetCleaning
@@ -58,7 +58,7 @@ def randomized(
     seed = seed_of(source or SecureSource())
     rows, reader = needed(frame, question.columns), RawRows(question)
     with spark_errors():
-        groups = gathered(rows, SurveyStep(reader), policy.allowed)
+        groups = gathered(rows, CensusStep(reader), policy.allowed)
         people = groups[None][0] if groups else 0
         check_users(protocol, people)
         return messages(rows, reader, protocol, seed, users=people)

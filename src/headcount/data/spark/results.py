@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from headcount.core.errors import HeadcountError
 from headcount.core.tally import Tally
-from headcount.data.engine import Survey
+from headcount.data.engine import Census
 from headcount.data.question import Question
 from headcount.data.spark.remote_refusals import RemoteRefusal, joint_refusal
 from headcount.road.people import Group
@@ -62,7 +62,7 @@ def counts_of(encoded: bytes | None) -> NDArray[np.int64] | None:
 class SumStep:
     """Adds up the results of all partitions, so that each group has one row.
 
-    The results are surveys if `kinds` is None. Otherwise they are tallies, and `kinds` has the
+    The results are censuses if `kinds` is None. Otherwise they are tallies, and `kinds` has the
     name of the protocol and the modulus of the tally for each group.
     """
 
@@ -86,8 +86,8 @@ class SumStep:
         for group, total in totals.items():
             yield count_result(group, total.users, total.counts)
 
-    def _result(self, group: Group, users: int, counts: NDArray[np.int64] | None) -> Survey | Tally:
+    def _result(self, group: Group, users: int, counts: NDArray[np.int64] | None) -> Census | Tally:
         if self.kinds is None or counts is None:
-            return Survey(users, counts)
+            return Census(users, counts)
         protocol, modulus = self.kinds[group]
         return Tally(counts, users, protocol, modulus)

@@ -1,0 +1,133 @@
+"""The design of a survey: which releases are made, with which protocols, and what they promise
+together.
+
+A question becomes an `Ask`: the task that answers it, and how exact the answer must be. A `Release`
+answers one question, or several questions at once. A `Design` has all releases. Its guarantee
+protects everything that one person says.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from headcount.core import checks
+from headcount.core.budget import Budget, Crowd, Trust
+from headcount.core.errors import InvalidParameter, UnknownName
+from headcount.core.estimate import Estimate
+from headcount.core.guarantee import Guarantee, PrivacyCurve
+from headcount.core.influence import Influence
+from headcount.core.protocol import Protocol
+from headcount.core.task import Task
+
+
+Noise: TypeAlias = Literal["people", "shuffler"]  # who adds the noise in shuffle trust
+
+
+@dataclass(frozen=True)
+class Ask:
+    """What the design of a survey has to know about a question.
+
+    The errors of questions are proportional to their weights. So a question of weight 3 may have
+    three times the error of a question of weight 1. Errors are compared as shares of the possible
+    range: people among all people, or a mean within its bounds. A `protocol` with its `options` is
+    chosen by the design unless it is given.
+    """
+
+    id: str
+    task: Task
+    weight: float = 1.0
+    protocol: str | None = None
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.id, str) or not self.id:
+            raise InvalidParameter(f"`id` must be a word, got {checks.shown(self.id)}")
+        checks.instance("task", self.task, Task)
+        if not checks.real("weight", self.weight) > 0:
+            raise InvalidParameter(f"`weight` must be positive, got {self.weight}")
+
+
+@dataclass(frozen=True)
+class Release:
+    """One release. It answers the questions with these ids.
+
+    At least `asked` people answer it. In local trust, these are only some of the people.
+    """
+
+    ids: tuple[str, ...]
+    protocol: Protocol
+    asked: int
+
+    def join(self, columns: Mapping[str, NDArray[Any]]) -> NDArray[Any]:
+        """The encoded values of the release, from the encoded values of its questions."""
+        return columns[self.ids[0]]
+
+    def separate(self, estimate: Estimate) -> dict[str, Estimate]:
+        """The estimates of its questions, each with the law of its own error."""
+        return {self.ids[0]: estimate}
+
+    def standard_error(self, id: str) -> float:  # noqa: A002
+        """The standard error of a question, for the worst data."""
+        return self.protocol.standard_error()
+
+    def margin(self, id: str, confidence: float) -> float:  # noqa: A002
+        """The "plus or minus" of a question, for the worst data."""
+        return self.protocol.margin(confidence)
+
+
+@dataclass(frozen=True)
+class Design:
+    """All releases of a survey, and what they promise together.
+
+    In local trust, each person answers `questions_each` questions. In other trust models, everybody
+    answers all questions.
+    """
+
+    trust: Trust
+    budget: Budget
+    crowd: Crowd
+    asks: tuple[Ask, ...]
+    releases: tuple[Release, ...]
+    guarantee: Guarantee
+    curve: PrivacyCurve = field(repr=False)
+    questions_each: int
+
+    def release(self, id: str) -> Release:  # noqa: A002
+        """The release that answers a question."""
+        for release in self.releases:
+            if id in release.ids:
+                return release
+        known = ", ".join(ask.id for ask in self.asks)
+        raise UnknownName(f"a question must be one of {known}, got {checks.shown(id)}")
+
+    def standard_error(self, id: str) -> float:  # noqa: A002
+        """The standard error of a question, for the worst data."""
+        return self.release(id).standard_error(id)
+
+    def margin(self, id: str, confidence: float = 0.95) -> float:  # noqa: A002
+        """The "plus or minus" of a question: half the length of its interval, for the worst
+        data.
+        """
+        return self.release(id).margin(id, confidence)
+
+    def influence(self, id: str) -> Influence:  # noqa: A002
+        """How far one dishonest person can shift the answer to a question."""
+        return self.release(id).protocol.influence
+
+    @property
+    def messages_per_user(self) -> float:
+        """The expected number of messages in one person's whole response."""
+        return float(np.sum([one.protocol.messages_per_user for one in self.releases]))
+
+    @property
+    def slots(self) -> int:
+        """The number of messages in everybody's whole response, with the dummies."""
+        return sum(one.protocol.slots for one in self.releases)
+
+    @property
+    def sealed_bytes(self) -> int:
+        """The number of bytes of a whole response if each message is sealed."""
+        return sum(one.protocol.sealed_bytes for one in self.releases)
