@@ -22,7 +22,6 @@ from headcount.core.influence import Influence
 from headcount.core.protocol import Protocol
 from headcount.core.task import Task
 
-
 Noise: TypeAlias = Literal["people", "shuffler"]  # who adds the noise in shuffle trust
 
 
@@ -69,11 +68,11 @@ class Release:
         """The estimates of its questions, each with the law of its own error."""
         return {self.ids[0]: estimate}
 
-    def standard_error(self, id: str) -> float:  # noqa: A002
+    def standard_error(self, question: str) -> float:
         """The standard error of a question, for the worst data."""
         return self.protocol.standard_error()
 
-    def margin(self, id: str, confidence: float) -> float:  # noqa: A002
+    def margin(self, question: str, confidence: float) -> float:
         """The "plus or minus" of a question, for the worst data."""
         return self.protocol.margin(confidence)
 
@@ -95,27 +94,27 @@ class Design:
     curve: PrivacyCurve = field(repr=False)
     questions_each: int
 
-    def release(self, id: str) -> Release:  # noqa: A002
+    def release(self, question: str) -> Release:
         """The release that answers a question."""
         for release in self.releases:
-            if id in release.ids:
+            if question in release.ids:
                 return release
         known = ", ".join(ask.id for ask in self.asks)
-        raise UnknownName(f"a question must be one of {known}, got {checks.shown(id)}")
+        raise UnknownName(f"a question must be one of {known}, got {checks.shown(question)}")
 
-    def standard_error(self, id: str) -> float:  # noqa: A002
+    def standard_error(self, question: str) -> float:
         """The standard error of a question, for the worst data."""
-        return self.release(id).standard_error(id)
+        return self.release(question).standard_error(question)
 
-    def margin(self, id: str, confidence: float = 0.95) -> float:  # noqa: A002
+    def margin(self, question: str, confidence: float = 0.95) -> float:
         """The "plus or minus" of a question: half the length of its interval, for the worst
         data.
         """
-        return self.release(id).margin(id, confidence)
+        return self.release(question).margin(question, confidence)
 
-    def influence(self, id: str) -> Influence:  # noqa: A002
+    def influence(self, question: str) -> Influence:
         """How far one dishonest person can shift the answer to a question."""
-        return self.release(id).protocol.influence
+        return self.release(question).protocol.influence
 
     @property
     def messages_per_user(self) -> float:

@@ -56,7 +56,7 @@ class Survey:
         if not self.questions:
             raise InvalidParameter("a survey must have at least one question, got none")
         ids = [question.id for question in self.questions]
-        if twice := [id for id in ids if ids.count(id) > 1]:
+        if twice := [one for one in ids if ids.count(one) > 1]:
             raise InvalidParameter(f"every question must have its own id, got {twice[0]!r} twice")
         checks.instance("budget", self.budget, Budget)
         object.__setattr__(self, "trust", Trust(checks.choice("trust", self.trust, list(Trust))))
