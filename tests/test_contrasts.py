@@ -598,6 +598,20 @@ def test_who_is_protected() -> None:
     assert "curator" in mixed.relies_on
 
 
+@pytest.mark.parametrize("same_people", [False, True])
+def test_enough_people_of_both_crowds_are_honest(same_people: bool) -> None:
+    """The dishonest people may all be in one crowd, which still keeps its own guarantee."""
+    budget, sizes = hc.Budget(1, 0.01), ((400, 390), (700, 500))
+    protocols = [
+        hc.protocol("shuffle.zero-exact", hc.Count(), budget, hc.Crowd(*size)) for size in sizes
+    ]
+    one, other = (hc.run(p, [0] * p.crowd.users, SOURCE) for p in protocols)
+    people = 700 if same_people else 400 + 700
+    dishonest = people - hc.difference(one, other, same_people=same_people).guarantee.honest
+    assert [users - dishonest >= honest for users, honest in sizes] == [True, True]
+    assert dishonest == 10
+
+
 def test_many_comparisons() -> None:
     values = {"a": 40, "b": 43, "c": 52, "d": 41}
     estimates = {name: estimate(value, 100, 1) for name, value in values.items()}

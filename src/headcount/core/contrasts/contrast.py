@@ -211,7 +211,10 @@ class Contrast:
         guarantee of the grouped estimate.
         """
         return self.covering or joint_guarantee(
-            self.first.guarantee, self.second.guarantee, same_people=self.same_people
+            self.first.guarantee,
+            self.second.guarantee,
+            (self.first.users, self.second.users),
+            same_people=self.same_people,
         )
 
     # What people read ---------------------------------------------------------------------------

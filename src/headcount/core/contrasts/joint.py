@@ -10,8 +10,10 @@ _TRUSTED = (Trust.CENTRAL, Trust.SHUFFLE, Trust.LOCAL)  # the most trust first
 _SUMMED = "epsilon and delta are summed over both releases"
 
 
-def joint_guarantee(first: Guarantee, second: Guarantee, *, same_people: bool) -> Guarantee:
-    """The guarantee of two releases.
+def joint_guarantee(
+    first: Guarantee, second: Guarantee, users: tuple[int, int], *, same_people: bool
+) -> Guarantee:
+    """The guarantee of two releases, with these numbers of people.
 
     If each person is in only one of them, the larger epsilon and the larger delta hold for
     everybody. If the same people are in both, the epsilons are added, and so are the deltas.
@@ -27,11 +29,26 @@ def joint_guarantee(first: Guarantee, second: Guarantee, *, same_people: bool) -
         delta=_sum_above(deltas) if same_people else max(deltas),
         exact=not same_people and first.exact and second.exact and epsilons[0] == epsilons[1],
         method="; ".join([*methods, _SUMMED] if same_people else methods),
-        honest=min(one.honest for one in both),
+        honest=_honest(both, users, same_people=same_people),
         secure=first.secure and second.secure,
         relies_on="; and on ".join(reliance),
         neighbors="; or ".join(neighbors),
     )
+
+
+def _honest(both: tuple[Guarantee, Guarantee], users: tuple[int, int], *, same_people: bool) -> int:
+    """How many of all people must be honest, so that enough of them are in each crowd.
+
+    All dishonest people may be in one crowd. Only people behind a shuffler rely on each other.
+    """
+    spare = [
+        people - one.honest
+        for people, one in zip(users, both, strict=True)
+        if one.trust is Trust.SHUFFLE and one.honest > 1
+    ]
+    if not spare:
+        return min(one.honest for one in both)
+    return (max(users) if same_people else sum(users)) - min(spare)
 
 
 def _sum_above(numbers: list[float]) -> float:
