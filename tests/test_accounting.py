@@ -1,6 +1,8 @@
 """Laws, divergences, curves, smoothness, calibration and composition, compared with 50 digits."""
 
+import decimal
 import math
+from collections.abc import Iterator
 from fractions import Fraction
 from typing import Any
 
@@ -10,6 +12,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import enumeration
+import headcount as hc
 from enumeration import binomial_mass, exactly
 from headcount import InvalidParameter
 from headcount.accounting import laws
@@ -440,3 +444,67 @@ def test_above_is_rounded_up() -> None:
     for value in (-1, 0, 10, 30, 49, 50, 60):
         truth = sum(binomial_mass(50, Fraction(1, 3), k) for k in range(max(0, value + 1), 51))
         assert truth <= law.above(value) <= float(truth) * (1 + 1e-9) + law.tail
+
+
+# A caller's decimal numbers ------------------------------------------------------------------
+
+ODD = 0.7393798828125  # no other test uses this epsilon, so nothing is known from a cache
+DECIMAL_USERS: list[tuple[str, hc.Task]] = [
+    ("central.geometric", hc.Count()),
+    ("central.sum-zero", hc.Histogram(3)),
+    ("central.cube", hc.Boxes(["a", "b"], at_most=1)),
+    ("central.cube", hc.Boxes(["a", "b"])),
+    ("central.tree", hc.Distribution(0, 1, cells=3)),
+    ("central.fitted-table", hc.Table(2, 2)),
+    ("central.exponential-quantile", hc.Median(0, 1, cells=3)),
+    ("local.k-ary", hc.Histogram(3)),
+    ("local.laplace-mean", hc.Mean(0, 1)),
+    ("shuffle.fake-users", hc.Histogram(3)),
+    ("shuffle.margins", hc.Margins(2, 2)),
+    ("shuffle.noisy-shuffler", hc.Histogram(3)),
+    ("shuffle.correlated", hc.Count()),
+    ("shuffle.correlated-sum", hc.Sum(0, 2, whole=True)),
+    ("shuffle.amplified", hc.Histogram(3)),
+]
+
+
+@pytest.fixture
+def no_rounding() -> Iterator[None]:
+    """A caller whose decimal numbers have one digit, and for whom each rounding is an error."""
+    strict: dict[str, Any] = {"prec": 1, "Emin": -1, "Emax": 1, "rounding": decimal.ROUND_DOWN}
+    usual = decimal.DefaultContext.copy()
+    everything = [*decimal.Context().traps]
+    with decimal.localcontext(decimal.Context(**strict, traps=everything)):
+        for name, value in strict.items():
+            setattr(decimal.DefaultContext, name, value)
+        for signal in everything:
+            decimal.DefaultContext.traps[signal] = True
+        yield
+    for name in strict:
+        setattr(decimal.DefaultContext, name, getattr(usual, name))
+    for signal in everything:
+        decimal.DefaultContext.traps[signal] = usual.traps[signal]
+
+
+@pytest.mark.parametrize(("name", "task"), DECIMAL_USERS)
+def test_a_callers_decimal_numbers_change_nothing(
+    name: str, task: hc.Task, no_rounding: None
+) -> None:
+    delta = 0.0 if name.startswith(("central.", "local.")) else 0.01
+    protocol = hc.protocol(name, task, hc.Budget(ODD, delta), hc.Crowd(3))
+    values = [enumeration.asked(protocol)[0]] * 3
+    assert str(hc.run(protocol, values, hc.SeededSource(2)))
+    assert 0 <= protocol.curve.delta(ODD / 3) <= 1
+    protocol.law(values[0])
+    if protocol.trust is hc.Trust.CENTRAL:
+        tally = protocol.tally(protocol.randomize(values, hc.SeededSource(2)))
+        protocol.estimator.release_law(tally)
+
+
+def test_a_callers_decimal_numbers_do_not_change_groups_of_rows(no_rounding: None) -> None:
+    rows = {"v": [0, 1, 1, 0], "who": ["a", "a", "b", "b"]}
+    answer = hc.estimate(
+        rows, column="v", person="who", rows_per_person=2, budget=hc.Budget(ODD, 0.01),
+        protocol="shuffle.fake-users", task=hc.Histogram(2),
+    )  # fmt: skip
+    assert answer.guarantee.delta <= 0.01

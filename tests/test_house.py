@@ -116,3 +116,10 @@ def test_only_tasks_know_tasks(path: Path) -> None:
         if isinstance(node, ast.Call) and ast.unparse(node.func) == "isinstance":
             kinds = {name.id for name in ast.walk(node.args[1]) if isinstance(name, ast.Name)}
             assert not kinds & TASKS, f"line {node.lineno}"
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=named)
+def test_decimal_numbers_do_not_depend_on_the_caller(path: Path) -> None:
+    """Only one file makes contexts of decimal numbers. It states all of their settings."""
+    if path.name != "decimal_digits.py":
+        assert not re.search(r"localcontext|getcontext|\bContext\(", path.read_text())

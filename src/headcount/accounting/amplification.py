@@ -44,7 +44,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from decimal import MAX_EMAX, MIN_EMIN, Context, Decimal
+from decimal import Decimal
 from fractions import Fraction
 from functools import lru_cache
 from numbers import Rational
@@ -55,6 +55,7 @@ from headcount.accounting.inversion import MOST_NOISE, Flips, positive_part
 from headcount.accounting.laws import LEAST_FLOAT, ROUNDING
 from headcount.core import checks
 from headcount.core.budget import MOST_USERS
+from headcount.core.decimal_digits import decimal_digits
 from headcount.core.errors import InvalidParameter
 from headcount.core.table import short
 
@@ -431,15 +432,15 @@ def _above_exp(ratio: Fraction, exponent: float) -> bool:
         return ratio > 1
     digits = 30
     while True:
-        context = Context(prec=digits, Emax=MAX_EMAX, Emin=MIN_EMIN, traps=[])
-        power = context.exp(Decimal(exponent))
-        quotient = context.divide(Decimal(ratio.numerator), Decimal(ratio.denominator))
-        # This factor exceeds 1 by more than the rounding of both numbers and of their products.
-        margin = context.add(Decimal(1), context.scaleb(Decimal(1), 3 - digits))
-        if power > context.multiply(quotient, margin):
-            return False
-        if quotient > context.multiply(power, margin):
-            return True
+        with decimal_digits(digits):
+            power = Decimal(exponent).exp()
+            quotient = Decimal(ratio.numerator) / ratio.denominator
+            # This factor exceeds 1 by more than the rounding of both numbers and their products.
+            margin = 1 + Decimal(1).scaleb(3 - digits)
+            if power > quotient * margin:
+                return False
+            if quotient > power * margin:
+                return True
         digits *= 2
 
 

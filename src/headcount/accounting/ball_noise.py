@@ -26,7 +26,7 @@ import math
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
-from decimal import Decimal, localcontext
+from decimal import Decimal
 from fractions import Fraction
 from functools import lru_cache
 from itertools import product
@@ -38,6 +38,7 @@ from headcount.accounting import laws
 from headcount.accounting.divergence import PointCurve, SymmetricCurve
 from headcount.accounting.laws import ROUNDING, Law
 from headcount.core.cached import cached_property
+from headcount.core.decimal_digits import decimal_digits
 from headcount.core.guarantee import PrivacyCurve
 
 _DIGITS = 50
@@ -103,7 +104,7 @@ class BallNoise:
 
     def weights(self, digits: int) -> list[Decimal]:
         """h_i·x^i for all i, with a relative error below 10^−digits."""
-        with localcontext(prec=digits + 12):
+        with decimal_digits(digits + 12):
             x = self._ratio()
             return [Decimal(start) * x**i for i, start in enumerate(self.starts)]
 
@@ -123,7 +124,7 @@ class BallNoise:
         """In a cube, the largest probability of the loss ε, rounded up."""
         m = self.boxes
         leaving = [(2 * s + 1) ** m - (2 * s) ** m for s in range(m + 1)]
-        with localcontext(prec=_DIGITS + m):
+        with decimal_digits(_DIGITS + m):
             x = self._ratio()
             # Σ_s x^s·leaving is a polynomial over (1−x)^m, and all noises weigh h(x)/(1−x)^m.
             above = sum(Decimal(one) * x**i for i, one in enumerate(_numerator(leaving, m)))
@@ -148,7 +149,7 @@ class BallNoise:
         squares = [self._squares(radius) for radius in range(self.boxes + 3)]
         # The coefficients of the numerator may be negative, so more digits are needed.
         digits = _DIGITS + 4 * self.boxes
-        with localcontext(prec=digits):
+        with decimal_digits(digits):
             x = self._ratio()
             terms = enumerate(_numerator(squares, self.boxes + 3))
             above = sum((one * x**i for i, one in terms), Decimal(0))
@@ -179,7 +180,7 @@ class BallNoise:
     @property
     def _radii(self) -> Law:
         """The law of the radius j in steps. If a step has several units, it is rounded up."""
-        with localcontext(prec=_DIGITS):
+        with decimal_digits(_DIGITS):
             weights = self.weights(_DIGITS)
             shares = np.array([float(weight / sum(weights)) for weight in weights])
         ratio = math.exp(-float(self.epsilon) * self.step)
@@ -206,7 +207,7 @@ class BallNoise:
         if len(classes) > most:
             return None
         place = list(product(range(users + 1), repeat=self.boxes)).index(counts)
-        with localcontext(prec=_LISTED_DIGITS + 15):
+        with decimal_digits(_LISTED_DIGITS + 15):
             x = self._ratio()
             every = sum(self.weights(_LISTED_DIGITS)) / (1 - x) ** self.boxes
             powers = [x**size for size in range(4 * reach + 2)]

@@ -23,7 +23,7 @@ histograms is independent, and so are the losses of k moves. Each move then has 
 
 import math
 from dataclasses import dataclass
-from decimal import Decimal, localcontext
+from decimal import Decimal
 from fractions import Fraction
 from functools import lru_cache
 from itertools import product
@@ -35,6 +35,7 @@ from headcount.accounting.calibration import least_private
 from headcount.accounting.laws import ROUNDING, Law
 from headcount.accounting.truncated_geometric import MOST, TruncatedGeometric, least_most
 from headcount.core.cached import cached_property
+from headcount.core.decimal_digits import decimal_digits
 from headcount.core.guarantee import PrivacyCurve
 
 _TINY = 1e-250  # smaller probabilities are cut off: they are far too small to matter
@@ -142,7 +143,7 @@ class BucketNoise:
         rounded up.
         """
         weights, half = self.bucket.weights, self.most // 2
-        with localcontext(prec=60):
+        with decimal_digits(60):
             rate = Decimal(self.bucket.rate.numerator) / self.bucket.rate.denominator
             worst = max(
                 Decimal(weights[half - step]) / weights[half] * (rate * step).exp()

@@ -8,7 +8,7 @@ HS_ε is the hockey-stick divergence of `divergence`.
 
 import math
 from collections.abc import Sequence
-from decimal import Decimal, localcontext
+from decimal import Decimal
 from fractions import Fraction
 from itertools import product
 
@@ -16,6 +16,7 @@ import numpy as np
 
 from headcount.accounting.divergence import BENDS, SymmetricCurve
 from headcount.accounting.laws import ROUNDING, Law
+from headcount.core.decimal_digits import decimal_digits
 
 _WHOLE = 1 << 300  # the common denominator of all probabilities
 
@@ -66,7 +67,7 @@ def listed_law(at: int, most: int, rate: Fraction) -> dict[int, Fraction]:
     All outcomes below 0 count as 0, and all outcomes above `most` count as `most`. This does not
     change the privacy, because the ratio of two such laws is constant beyond each end.
     """
-    with localcontext(prec=90):
+    with decimal_digits(90):
         step = Decimal(rate.numerator) / Decimal(rate.denominator)
         shrink = (-step).exp()
         inside = (1 - shrink) / (1 + shrink)
@@ -97,7 +98,7 @@ def listed_laws(
 
 def exponential_weight(exponent: Fraction) -> Fraction:
     """e^−exponent, with 80 digits."""
-    with localcontext(prec=90):
+    with decimal_digits(90):
         return Fraction((-Decimal(exponent.numerator) / Decimal(exponent.denominator)).exp())
 
 

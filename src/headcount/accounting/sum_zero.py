@@ -20,7 +20,7 @@ Error       Given t, u_b has the variance t(t+d)n/(d²(d+1)). E[t²] = x(2d·E[t
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from decimal import Decimal, localcontext
+from decimal import Decimal
 from fractions import Fraction
 from itertools import product
 
@@ -29,6 +29,7 @@ import numpy as np
 from headcount.accounting.divergence import SymmetricCurve
 from headcount.accounting.laws import ROUNDING, Law
 from headcount.core.cached import cached_property
+from headcount.core.decimal_digits import decimal_digits
 
 _DIGITS = 50
 _LISTED_DIGITS = 90  # the digits of the probabilities of releases
@@ -62,7 +63,7 @@ class SumZero:
     @cached_property
     def likely(self) -> float:
         """The probability of the loss ε, rounded up."""
-        with localcontext(prec=_DIGITS):
+        with decimal_digits(_DIGITS):
             fewer = sum(_squared_binomials(self.buckets - 2, self.epsilon, _DIGITS))
             share = fewer / sum(self.weights(_DIGITS))
         return float(share) * (1 + 4 * ROUNDING)
@@ -82,7 +83,7 @@ class SumZero:
     def variance(self) -> float:
         """The variance of the noise of one bucket."""
         weights, d = self.weights(_DIGITS), self.buckets
-        with localcontext(prec=_DIGITS):
+        with decimal_digits(_DIGITS):
             x = _ratio(self.epsilon)
             moved = sum((k * weight for k, weight in enumerate(weights)), Decimal(0)) / sum(weights)
             mean = moved + self.parts * x / (1 - x)
@@ -119,7 +120,7 @@ class SumZero:
         privacy: Σ|y_b − c_b| grows by the same number for all counts c beyond these ends.
         """
         n = self.buckets - 1
-        with localcontext(prec=_LISTED_DIGITS):
+        with decimal_digits(_LISTED_DIGITS):
             x = _ratio(self.epsilon)
             root = x.sqrt()
             every = sum(self.weights(_LISTED_DIGITS - 10)) / (1 - x) ** n
@@ -147,7 +148,7 @@ def _ratio(epsilon: Fraction) -> Decimal:
 
 def _squared_binomials(n: int, epsilon: Fraction, digits: int) -> list[Decimal]:
     """C(n,k)²·e^{−εk} for k = 0, …, n. All factors are positive, so errors only add up."""
-    with localcontext(prec=digits + 12):
+    with decimal_digits(digits + 12):
         x, found = _ratio(epsilon), [Decimal(1)]
         for k in range(n):
             found.append(found[-1] * (n - k) ** 2 / (k + 1) ** 2 * x)

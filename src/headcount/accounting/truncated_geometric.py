@@ -10,7 +10,7 @@ import math
 from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass
-from decimal import ROUND_CEILING, Decimal, localcontext
+from decimal import ROUND_CEILING, Decimal
 from fractions import Fraction
 from functools import lru_cache
 from itertools import accumulate
@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 from headcount.accounting.calibration import least_private
 from headcount.accounting.laws import ROUNDING, Law
 from headcount.core.cached import cached_property
+from headcount.core.decimal_digits import decimal_digits
 from headcount.core.guarantee import PrivacyCurve
 
 TOTAL = 1 << 128  # the sum of all weights
@@ -73,7 +74,7 @@ def _weights(rate: Fraction, most: int) -> tuple[int, ...]:
     adds at most 1 per step, so the sum stays below 2^128. Each end gets half of the missing weight.
     """
     half = most // 2
-    with localcontext(prec=_DIGITS):
+    with decimal_digits(_DIGITS):
         shrink = (-Decimal(rate.numerator) / rate.denominator).exp()
         norm = 1 + 2 * shrink * (1 - shrink**half) / (1 - shrink)
         falling = [int((TOTAL - half * (half + 1)) / norm) // 2 * 2]
@@ -155,5 +156,5 @@ def float_above(exact: Fraction) -> float:
 
 def exp_below(exponent: float) -> Fraction:
     """e^exponent, rounded down after 60 digits. Above 700 it is e^700, which is safe."""
-    with localcontext(prec=80):
+    with decimal_digits(80):
         return Fraction(Decimal(min(exponent, 700.0)).exp() * (1 - Decimal("1e-60")))

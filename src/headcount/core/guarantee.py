@@ -3,7 +3,7 @@
 import math
 from abc import ABC, abstractmethod
 from dataclasses import asdict, dataclass
-from decimal import ROUND_CEILING, ROUND_FLOOR, Context
+from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
 from typing import Any
 
 import numpy as np
@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from headcount.core import checks
 from headcount.core.budget import Trust
 from headcount.core.cached import cached_property
+from headcount.core.decimal_digits import decimal_digits
 from headcount.core.errors import InvalidParameter
 from headcount.core.table import Table, counted_people, short
 
@@ -114,13 +115,15 @@ def usual_reliance(trust: Trust, honest: int) -> str:
 
 def rounded_down(value: float) -> float:
     """The number, rounded down to four significant digits."""
-    return float(Context(prec=4, rounding=ROUND_FLOOR).create_decimal(repr(value)))
+    with decimal_digits(4, ROUND_FLOOR):
+        return float(+Decimal(repr(value)))
 
 
 def rounded_up(value: float) -> str:
     """An epsilon or delta, rounded up to four digits so that the text never promises too much."""
-    shown = Context(prec=4, rounding=ROUND_CEILING).create_decimal(repr(value))
-    return short(float(shown))
+    with decimal_digits(4, ROUND_CEILING):
+        shown = float(+Decimal(repr(value)))
+    return short(shown)
 
 
 class PrivacyCurve(ABC):

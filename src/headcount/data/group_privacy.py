@@ -7,10 +7,11 @@ replacing k rows. So if a person has the budget (ε, δ), each row has the budge
 
 import math
 from dataclasses import replace
-from decimal import ROUND_CEILING, Decimal, localcontext
+from decimal import ROUND_CEILING, Decimal
 from fractions import Fraction
 
 from headcount.core.budget import LEAST_DELTA, Budget
+from headcount.core.decimal_digits import decimal_digits
 from headcount.core.errors import Infeasible
 from headcount.core.guarantee import Guarantee
 from headcount.core.table import short
@@ -48,8 +49,7 @@ def person_guarantee(guarantee: Guarantee, rows: int) -> Guarantee:
 
 def _chain(epsilon: float, rows: int) -> Fraction:
     """The sum Σ_{i<k} e^{iη} for k rows, rounded up at about 50 digits."""
-    with localcontext() as context:
-        context.prec, context.rounding = 60, ROUND_CEILING
+    with decimal_digits(60, ROUND_CEILING):
         total = sum(((Decimal(epsilon) * i).exp() for i in range(rows)), Decimal(0))
         return Fraction(total * (1 + Decimal("1e-50")))
 

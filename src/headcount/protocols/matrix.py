@@ -28,7 +28,7 @@ Messages    Each person sends 1 of m messages.
 from abc import abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from decimal import Decimal, localcontext
+from decimal import Decimal
 from fractions import Fraction
 from itertools import permutations
 from numbers import Integral, Rational
@@ -42,6 +42,7 @@ from headcount.accounting.laws import ROUNDING, Law
 from headcount.core import checks
 from headcount.core.budget import Budget, Trust
 from headcount.core.cached import cached_property
+from headcount.core.decimal_digits import decimal_digits
 from headcount.core.errors import Infeasible, InvalidParameter
 from headcount.core.estimate import Answer
 from headcount.core.estimator import Estimator
@@ -117,8 +118,7 @@ class MatrixRandomizer(Randomizer):
 
     def keeps(self, budget: Budget) -> bool:
         """Whether one message satisfies this budget."""
-        with localcontext() as context:
-            context.prec = 60
+        with decimal_digits(60):
             most = Fraction(Decimal(budget.epsilon).exp() * (1 - Decimal("1e-50")))
         columns = zip(*self.weights, strict=True)
         if all(max(column) <= most * min(column) for column in columns):

@@ -5,7 +5,7 @@ Probabilities are multiples of 2^−64. They are rounded so that the privacy los
 
 import math
 from dataclasses import dataclass
-from decimal import ROUND_CEILING, Decimal, localcontext
+from decimal import ROUND_CEILING, Decimal
 from fractions import Fraction
 from typing import Any
 
@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headcount.accounting.laws import ROUNDING
+from headcount.core.decimal_digits import decimal_digits
 from headcount.core.messages import Alphabet, Messages
 from headcount.core.randomizer import BundleLaw, Randomizer
 from headcount.core.source import Source
@@ -35,8 +36,7 @@ def share_weight(part: int, truths: int, lies: int, epsilon: float) -> int:
     The weight divided by 2^64 is the total probability of `part` outcomes that are each as likely
     as one of the `lies` outcomes.
     """
-    with localcontext() as context:
-        context.prec = 60
+    with decimal_digits(60):
         # The result is below 10^20 and has 60 digits, so 10^−30 exceeds all rounding errors.
         exact = Decimal(WHOLE) * part / (truths * Decimal(epsilon).exp() + lies)
         return int((exact + Decimal("1e-30")).to_integral_value(ROUND_CEILING))

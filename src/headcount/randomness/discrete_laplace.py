@@ -11,7 +11,7 @@ geometric noise, also called discrete Laplace noise. OpenDP draws the same law o
 (Canonne, Kamath, Steinke 2020).
 """
 
-from decimal import ROUND_FLOOR, Decimal, localcontext
+from decimal import ROUND_FLOOR, Decimal
 from fractions import Fraction
 from functools import lru_cache, partial
 from typing import Any
@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from headcount.core.decimal_digits import decimal_digits
 from headcount.core.source import Source
 from headcount.randomness.draws import decided, real_bernoulli
 
@@ -103,9 +104,7 @@ def _binary(gamma: Fraction, plus: int, digits: int) -> int:
     """
     precision = digits // 3 + 30
     while True:
-        with localcontext() as context:
-            context.prec = precision
-            context.Emax, context.Emin = 10**17, -(10**17)
+        with decimal_digits(precision):
             exponent = Decimal(gamma.numerator) / Decimal(gamma.denominator)
             scaled = Decimal(2**digits) / (exponent.exp() + plus)
             # Rounding of the exponent counts γ times. There are four more roundings.

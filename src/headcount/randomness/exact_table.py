@@ -2,10 +2,11 @@
 
 from bisect import bisect_right
 from collections.abc import Callable
-from decimal import Decimal, localcontext
+from decimal import Decimal
 from itertools import accumulate
 
 from headcount.core.cached import cached_property
+from headcount.core.decimal_digits import decimal_digits
 from headcount.core.source import Source
 from headcount.randomness.draws import uniform_below
 
@@ -32,7 +33,7 @@ class ExactTable:
         bits, number, sums = _BITS, uniform_below(source, 1 << _BITS), self._first
         while True:
             digits = _digits(bits)
-            with localcontext(prec=digits + _ROOM):
+            with decimal_digits(digits + _ROOM):
                 low, error = Decimal(number) / (1 << bits), 4 * Decimal(10) ** -digits
                 high = low + Decimal(1) / (1 << bits)
                 place = bisect_right(sums, low - error)
@@ -48,7 +49,7 @@ class ExactTable:
 
     def _sums(self, digits: int) -> list[Decimal]:
         """P(drawn ≤ k) for all k but the last, with an error below 4·10^−digits."""
-        with localcontext(prec=digits + _ROOM):
+        with decimal_digits(digits + _ROOM):
             sums = list(accumulate(self._weights(digits)))
             return [one / sums[-1] for one in sums[:-1]]
 

@@ -8,7 +8,7 @@ sum of clusters (see `NegativeBinomialShare`).
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from decimal import Decimal, localcontext
+from decimal import Decimal
 from fractions import Fraction
 from functools import lru_cache
 from itertools import count, islice
@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from headcount.core import checks
 from headcount.core.cached import cached_property
+from headcount.core.decimal_digits import decimal_digits
 from headcount.core.errors import InvalidParameter
 from headcount.core.source import Source
 from headcount.core.table import short
@@ -26,7 +27,7 @@ from headcount.randomness.draws import successes, uniform_below
 from headcount.randomness.table import FINE, ThresholdTable
 
 _DIGITS = 60
-_NEGLIGIBLE = Decimal(1) / (FINE << 8)
+_NEGLIGIBLE = Decimal("1e-41")  # below 2^−136; masses are stated with 128 bits
 _LARGEST_CLUSTER = 1 << 12  # all larger clusters share one entry of the table
 LEAST_GAMMA = Fraction(1, 2**40)  # the least γ: with a smaller γ, a cluster might exceed 2^63
 _LARGEST_GAMMA = 2**10
@@ -54,8 +55,7 @@ def _masses(first: Decimal, ratios: Iterator[Decimal], limit: Decimal) -> list[D
 @lru_cache(maxsize=64)
 def negative_binomial_share(r: Fraction, p: Fraction) -> ThresholdTable:
     """The law NB(r, p), with P(0) = (1−p)^r and P(k)/P(k−1) = p(k−1+r)/k."""
-    with localcontext() as context:
-        context.prec = _DIGITS
+    with decimal_digits(_DIGITS):
         size, ratio = _decimal(r), _decimal(p)
         first = ((1 - ratio).ln() * size).exp()
         ratios = (ratio * (k - 1 + size) / k for k in count(1))
@@ -65,8 +65,7 @@ def negative_binomial_share(r: Fraction, p: Fraction) -> ThresholdTable:
 @lru_cache(maxsize=64)
 def poisson_share(mean: Fraction) -> ThresholdTable:
     """The law Poisson(mean), with P(0) = e^−mean and P(k)/P(k−1) = mean/k."""
-    with localcontext() as context:
-        context.prec = _DIGITS
+    with decimal_digits(_DIGITS):
         rate = _decimal(mean)
         ratios = (rate / k for k in count(1))
         return ThresholdTable.fine(_masses((-rate).exp(), ratios, Decimal(0)))
@@ -125,8 +124,7 @@ class NegativeBinomialShare:
         """
         if least <= 0:
             raise InvalidParameter(f"`least` must be above 0, got {least}")
-        with localcontext() as context:
-            context.prec = _DIGITS
+        with decimal_digits(_DIGITS):
             size, decay, limit = _decimal(self.r), (-_decimal(self.gamma)).exp(), _decimal(least)
             mass = (-_decimal(self._mean)).exp()
             masses = {0: Fraction(mass)}
@@ -191,10 +189,9 @@ class _Clusters:
 
     def __init__(self, gamma: Fraction):
         self._gamma = gamma
-        with localcontext() as context:
-            # For a small γ, 1−a and L lose at most twelve digits. For a large γ, they lose γ/ln 10
-            # digits.
-            context.prec = _DIGITS + 20 + int(gamma)
+        # For a small γ, 1−a and L lose at most twelve digits. For a large γ, they lose γ/ln 10
+        # digits.
+        with decimal_digits(_DIGITS + 20 + int(gamma)) as context:
             a = (-_decimal(gamma)).exp()
             rate = -(1 - a).ln()
             self.rate = Fraction(rate)  # L
