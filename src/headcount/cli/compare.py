@@ -120,7 +120,7 @@ def _exemplary(task: str, question: TaskOptions) -> TaskOptions:
     """The options of a task. By default, there are 20 buckets, 10 boxes, or bounds of 0 and 1."""
     bounded = task in TASKS and {"low", "high"} <= {*signature(task_class(task)).parameters}
     if bounded and question.low is None and question.high is None:
-        return replace(question, low=0.0, high=1.0)
+        return replace(question, low="0", high="1")
     if task == "histogram" and question.buckets is None:
         return replace(question, buckets="20")
     if task == "boxes" and question.labels is None:

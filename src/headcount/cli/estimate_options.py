@@ -126,8 +126,8 @@ class DataOptions:
         return {"missing": self._fill(given), "outside": self.outside, "bins": edges}
 
     def _fill(self, given: Task | None) -> str | float:
-        """The value of `--missing`: error, drop, a label, or a number."""
-        words = given is not None and given.value_kind == "words"
+        """The value of `--missing`: error, drop, a label, a date, or a number."""
+        words = given is not None and given.value_kind in ("words", "dates")
         kept = words or self.missing in ("error", "drop")
         return self.missing if kept else number_of("missing", self.missing)
 

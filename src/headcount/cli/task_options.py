@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from headcount.cli.texts import labels_of, listed, share, whole_number
+from headcount.cli.texts import bound_of, labels_of, listed, share, whole_number
 from headcount.core import checks
 from headcount.core.errors import InvalidParameter
 from headcount.core.task import Task
@@ -65,15 +65,19 @@ class TaskOptions:
         typer.Option(help="Columns of a table: a number, or labels, such as yes,no."),
     ] = None
     low: Annotated[
-        float | None,
+        str | None,
         typer.Option(
-            help="Smallest possible value, for a sum, mean, density, distribution or quantiles."
+            metavar="NUMBER",
+            help="Smallest possible value, for a sum, mean, density, distribution or quantiles. "
+            "For a distribution or quantiles, it may be a date or time, such as 2020-12-31.",
         ),
     ] = None
     high: Annotated[
-        float | None,
+        str | None,
         typer.Option(
-            help="Largest possible value, for a sum, mean, density, distribution or quantiles."
+            metavar="NUMBER",
+            help="Largest possible value, for a sum, mean, density, distribution or quantiles. "
+            "For a distribution or quantiles, it may be a date or time, such as 2020-12-31.",
         ),
     ] = None
     whole: Annotated[
@@ -155,8 +159,8 @@ class TaskOptions:
             "open": self.open_buckets or None,
             "labels": None if self.labels is None else listed(self.labels),
             "at_most": self.at_most,
-            "low": self.low,
-            "high": self.high,
+            "low": None if self.low is None else bound_of(self.low),
+            "high": None if self.high is None else bound_of(self.high),
             "whole": self.whole or None,
             "clamp": clamp or None,
             "smoothness": self.smoothness,

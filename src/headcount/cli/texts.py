@@ -40,6 +40,14 @@ def number_of(name: str, text: str) -> float:
         ) from None
 
 
+def bound_of(text: str) -> float | str:
+    """A number, or the text of a date or time."""
+    try:
+        return float(text)
+    except ValueError:
+        return text
+
+
 def share(name: str, text: str) -> float:
     """A share of the whole: 10%, or 0.1."""
     number = text.strip()

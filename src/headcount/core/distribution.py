@@ -12,8 +12,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from headcount.core import checks
+from headcount.core.dates import Calendar, Moment
 from headcount.core.errors import InvalidParameter
-from headcount.core.estimate import Answer, Estimate, Interval
+from headcount.core.estimate import Answer, Estimate, Interval, plain
 from headcount.core.postprocessing import monotone
 from headcount.core.table import Table, number, short
 
@@ -82,31 +83,47 @@ class Curve:
         return float(self.edges[cells[0]]), float(self.edges[cells[-1] + 1])
 
 
+def last_before(places: Any) -> Any:
+    """The last whole number before each place, which is the day or second that ends there or
+    contains it.
+    """
+    return np.ceil(places) - 1
+
+
 @dataclass(frozen=True, eq=False)
 class DistributionEstimate(Estimate):
     """An estimated distribution. `value` has the share of people below each edge in `buckets`.
 
-    Shares and quantiles are read from it, as many as you like, at no further cost in privacy.
+    Shares and quantiles are read from it, as many as you like, at no further cost in privacy. If
+    people hold dates or times, `calendar` says how `edges` count them. Then quantiles are of
+    NumPy's type `datetime64`, and dates or times are accepted wherever a number is.
     """
 
-    def cdf(self, x: float) -> float:
+    calendar: Calendar | None = None
+
+    def cdf(self, x: float | Moment) -> float:
         """The share of people below x. Within a cell, people are assumed to be spread evenly."""
         return self._shown.share(self._number("x", x))
 
     def cdf_interval(
-        self, x: float, confidence: float = 0.95, *, sampling: bool = False
+        self, x: float | Moment, confidence: float = 0.95, *, sampling: bool = False
     ) -> Interval:
         """An interval for the share of people below x: see `share_interval`."""
         high = self._number("x", x)
-        return self.share_interval(self._edges[0], high, confidence, sampling=sampling)
+        return self._share_interval(float(self._edges[0]), high, confidence, sampling=sampling)
 
-    def share(self, low: float, high: float) -> float:
+    def share(self, low: float | Moment, high: float | Moment) -> float:
         """The share of people from `low` up to, but without, `high`."""
         low, high = self._range(low, high)
         return self._shown.share(high) - self._shown.share(low)
 
     def share_interval(
-        self, low: float, high: float, confidence: float = 0.95, *, sampling: bool = False
+        self,
+        low: float | Moment,
+        high: float | Moment,
+        confidence: float = 0.95,
+        *,
+        sampling: bool = False,
     ) -> Interval:
         """An interval for the share of people from `low` up to, but without, `high`.
 
@@ -114,7 +131,11 @@ class DistributionEstimate(Estimate):
         cell is in the range, or nobody is. With `sampling=True`, the share is that of the
         population from which the people were drawn at random.
         """
-        low, high = self._range(low, high)
+        return self._share_interval(*self._range(low, high), confidence, sampling=sampling)
+
+    def _share_interval(
+        self, low: float, high: float, confidence: float, *, sampling: bool
+    ) -> Interval:
         confidence, edges = checks.confidence(confidence), self._edges
         inner = int(np.searchsorted(edges, low, "left")), int(np.searchsorted(edges, high, "right"))
         outer = int(np.searchsorted(edges, low, "right")), int(np.searchsorted(edges, high, "left"))
@@ -125,9 +146,13 @@ class DistributionEstimate(Estimate):
         least, most = np.clip(ends, 0.0, 1.0).tolist()
         return Interval(least, most, confidence)
 
-    def quantile(self, share: float) -> float:
-        """The number below which this share of the people is. 0.5 gives the median."""
-        return float(self._unbiased.quantiles([checks.share("share", share)])[0])
+    def quantile(self, share: float) -> Any:
+        """The number below which this share of the people is. 0.5 gives the median.
+
+        For dates or times, it is the day or second in which this share is reached.
+        """
+        found = float(self._unbiased.quantiles([checks.share("share", share)])[0])
+        return found if self.calendar is None else self.calendar.moments(last_before(found))
 
     def quantile_interval(
         self, share: float, confidence: float = 0.95, *, sampling: bool = False
@@ -140,7 +165,12 @@ class DistributionEstimate(Estimate):
         share, confidence = checks.share("share", share), checks.confidence(confidence)
         law = self._law
         margins = law.population_margins(share, confidence) if sampling else law.margins(confidence)
-        return Interval(*self._unbiased.quantile_ends(share, margins), confidence)
+        low, high = self._unbiased.quantile_ends(share, margins)
+        if self.calendar is None:
+            return Interval(low, high, confidence)
+        # Both ends belong to the interval, so it ends with the last day or second of its last cell.
+        first, last = self.calendar.moments([low, high - 1])
+        return Interval(first, last, confidence)
 
     def interval(
         self, confidence: float = 0.95, *, sampling: bool = False, simultaneous: bool = False
@@ -182,8 +212,13 @@ class DistributionEstimate(Estimate):
         step = -(-len(self.value) // _SHARES)
         for at in range(step - 1, len(self.value), step):
             ends = f"{number(band.low[at], error)} to {number(band.high[at], error)}"
-            place = number(float(edges[at + 1]), float(edges[1] - edges[0]))
-            rows.append((f"share below {place}", number(float(self.value[at]), error), ends))
+            rows.append(
+                (
+                    f"share below {self._place(float(edges[at + 1]))}",
+                    number(float(self.value[at]), error),
+                    ends,
+                )
+            )
         left = len(self.value) - (len(rows) - len(QUARTILES))
         kept = ", all shares at once" * simultaneous
         more = f"… and {left:,} more shares: see --json, or `value`, `share` and `quantile`"
@@ -198,15 +233,24 @@ class DistributionEstimate(Estimate):
     ) -> dict[str, Any]:
         """The estimate for JSON, with intervals and the quartiles."""
         whole = super().to_dict(confidence, sampling=sampling, simultaneous=simultaneous)
+        if self.calendar is not None:
+            whole["edges"] = self.calendar.texts(self.edges)
         quartiles = [
             {
                 "share": share,
-                "value": self.quantile(share),
+                "value": plain(self.quantile(share)),
                 "interval": self.quantile_interval(share, confidence, sampling=sampling).to_dict(),
             }
             for share in QUARTILES
         ]
         return {**whole, "quantiles": quartiles}
+
+    def quantile_text(self, value: Any, interval: Interval) -> str:
+        """A quantile or an end of its interval as text, with as many digits as its error allows."""
+        if self.calendar is not None:
+            return str(value)
+        error = (interval.high - interval.low) / 4  # about the standard error
+        return number(float(round(value)) if error >= _COARSE else float(value), error)
 
     # Parts --------------------------------------------------------------------------------------
 
@@ -217,9 +261,9 @@ class DistributionEstimate(Estimate):
         rows: list[tuple[str, ...]] = []
         for share in shares:
             ends = self.quantile_interval(share, confidence, sampling=sampling)
-            error = (ends.high - ends.low) / 4  # about the standard error
-            low, high = quantile_text(ends.low, error), quantile_text(ends.high, error)
-            value = quantile_text(self.quantile(share), error)
+            value, low, high = (
+                self.quantile_text(one, ends) for one in (self.quantile(share), ends.low, ends.high)
+            )
             rows.append((quantile_name(share), value, f"{low} to {high}"))
         return rows
 
@@ -287,24 +331,28 @@ class DistributionEstimate(Estimate):
             low, high = self._population_ends(low, high, drawn)
         return float(low), float(high)
 
-    def _number(self, name: str, x: float) -> float:
-        given, (low, high) = checks.real(name, x), (self._edges[0], self._edges[-1])
+    def _place(self, edge: float) -> str:
+        """An edge as text."""
+        if self.calendar is None:
+            return number(edge, float(self._edges[1] - self._edges[0]))
+        return str(self.calendar.texts(edge))
+
+    def _number(self, name: str, x: float | Moment) -> float:
+        calendar, (low, high) = self.calendar, (self._edges[0], self._edges[-1])
+        given = checks.real(name, x) if calendar is None else float(calendar.number(name, x))
         if not low <= given <= high:
-            raise InvalidParameter(
-                f"`{name}` must be from {short(low)} to {short(high)}, got {short(given)}"
+            least, most, got = (
+                short(one) if calendar is None else calendar.texts(one)
+                for one in (low, high, given)
             )
+            raise InvalidParameter(f"`{name}` must be from {least} to {most}, got {got}")
         return given
 
-    def _range(self, low: float, high: float) -> tuple[float, float]:
+    def _range(self, low: float | Moment, high: float | Moment) -> tuple[float, float]:
         first, last = self._number("low", low), self._number("high", high)
         if first > last:
             raise InvalidParameter(f"`low` must not be above `high`, got {low} and {high}")
         return first, last
-
-
-def quantile_text(value: float, error: float) -> str:
-    """A quantile with as many digits as its error allows."""
-    return number(float(round(value)) if error >= _COARSE else value, error)
 
 
 def quantile_name(share: float) -> str:

@@ -10,6 +10,7 @@ import numpy as np
 
 from headcount.core import checks
 from headcount.core.answer_tables import answer_table
+from headcount.core.dates import iso_texts
 from headcount.core.errors import InvalidParameter
 from headcount.core.guarantee import Guarantee
 from headcount.core.postprocessing import postprocessed
@@ -106,8 +107,8 @@ class Interval:
     def to_dict(self) -> dict[str, Any]:
         """The interval for JSON."""
         return {
-            "low": _plain(self.low),
-            "high": _plain(self.high),
+            "low": plain(self.low),
+            "high": plain(self.high),
             "confidence": self.confidence,
         }
 
@@ -136,6 +137,7 @@ class Estimate:
     postprocessing: tuple[str, ...] = ()
     unbiased_value: Answer = math.nan
     way: str = ""  # how the tally was made; empty if the caller made it
+    column_names: tuple[str, ...] = ()  # the columns of a table that hold people's values
 
     def __post_init__(self) -> None:
         if not self.postprocessing:
@@ -315,11 +317,11 @@ class Estimate:
             "task": self.task,
             "protocol": self.protocol,
             **named,
-            "value": _plain(self.value),
-            "unbiased_value": _plain(self.unbiased_value),
+            "value": plain(self.value),
+            "unbiased_value": plain(self.unbiased_value),
             "postprocessing": list(self.postprocessing),
-            "standard_error": _plain(self.standard_error),
-            **({"sampling_error": _plain(self.sampling_error)} if self._sampled else {}),
+            "standard_error": plain(self.standard_error),
+            **({"sampling_error": plain(self.sampling_error)} if self._sampled else {}),
             "interval": {
                 **self.interval(confidence, sampling=sampling, simultaneous=simultaneous).to_dict(),
                 **({"of": "population"} if sampling else {}),
@@ -338,6 +340,8 @@ def _shaped(numbers: Answer, like: Answer) -> Answer:
     return np.broadcast_to(np.asarray(numbers, dtype=np.float64), np.shape(like))
 
 
-def _plain(answer: Answer) -> Any:
-    """An answer that JSON can hold: a number or a list."""
+def plain(answer: Answer) -> Any:
+    """An answer that JSON can hold: a number, a date as text, or a list of these."""
+    if np.asarray(answer).dtype.kind == "M":
+        return iso_texts(answer)
     return answer.tolist() if isinstance(answer, np.ndarray) else answer

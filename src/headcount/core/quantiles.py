@@ -36,7 +36,10 @@ class QuantilesEstimate(DistributionEstimate):
         of the quantile itself depends on how many people are near it: see `interval`.
         """
         errors = np.pad(np.asarray(self._law.standard_error), 1)
-        cells = np.searchsorted(self._edges[1:-1], self.value, side="left")
+        places = np.asarray(self.value)
+        if self.calendar is not None:  # the middle of each day or second
+            places = self.calendar.numbers(places) + 0.5
+        cells = np.searchsorted(self._edges[1:-1], places, side="left")
         found = np.maximum(errors[cells], errors[cells + 1])
         return found if np.ndim(self.value) else float(found)
 

@@ -18,6 +18,11 @@ def vector(values: ArrayLike) -> NDArray[Any]:
     return array
 
 
+def moments(values: ArrayLike) -> NDArray[Any]:
+    """Values as a non-empty vector of any type. The caller must check that they are dates."""
+    return _flat(values, "date")
+
+
 def words(values: ArrayLike) -> list[str]:
     """Values as a non-empty list of strings. Other data are refused.
 

@@ -19,8 +19,18 @@ from headcount.core.errors import InvalidParameter, InvalidValue
 from headcount.core.task import Task
 from headcount.core.tasks.histogram import Histogram
 from headcount.data.bins import bin_names, edges_of
-from headcount.data.columns import is_number, is_text, listed, no_number, numbers, plain, present
-from headcount.data.problems import Problems
+from headcount.data.columns import (
+    is_moment,
+    is_number,
+    is_text,
+    listed,
+    moments,
+    no_number,
+    numbers,
+    plain,
+    present,
+)
+from headcount.data.problems import Problems, value_text
 from headcount.data.rows import Kind
 
 if TYPE_CHECKING:
@@ -75,7 +85,7 @@ class Cleaning:
     @property
     def kind(self) -> Kind | None:
         """The kind of column to expect in a file without types. None means any kind."""
-        if self._of_text:
+        if self._of_text or self._of_dates:  # Arrow would guess dates from the first rows alone
             return "text"
         return "real" if self.edges or self.task.value_kind == "real numbers" else None
 
@@ -116,6 +126,11 @@ class Cleaning:
     def _of_text(self) -> bool:
         """Whether values are text."""
         return not self.edges and self.declared.value_kind == "words"
+
+    @property
+    def _of_dates(self) -> bool:
+        """Whether values are dates or times, or their texts."""
+        return not self.edges and self.declared.value_kind == "dates"
 
     def clean_batch(self, batch: "pyarrow.RecordBatch", first: int = 0) -> Cleaned:
         """The encoded values of a batch. `first` is the number of rows before it."""
@@ -159,7 +174,27 @@ class Cleaning:
             codes, wrong = self._codes(array.dictionary)
             indices = array.indices.to_numpy()
             return codes[indices], None if wrong is None else wrong[indices]
+        self._check_kind(array)
         text = is_text(kind)
+        if self.edges:
+            return self._binned(numbers(array))
+        if self.declared.listed_values is not None and (text or types.is_integer(kind)):
+            return self._labels(array)
+        if self._of_text:
+            words, indices = listed(array, self.column)
+            return self.declared.encode(words)[indices], None
+        return self._numbers(moments(array) if self._of_dates else numbers(array))
+
+    def _check_kind(self, array: "pyarrow.Array") -> None:
+        """Refuse a column of another kind than the task's values."""
+        kind, text = array.type, is_text(array.type)
+        if self._of_dates:
+            if not text and not is_moment(kind):
+                raise InvalidValue(
+                    f"column {self.column!r} must hold dates, times or their texts, "
+                    f"got {kind} like {value_text(array[0])}"
+                )
+            return
         if not text and not is_number(kind):
             raise InvalidValue(
                 f"column {self.column!r} must hold numbers, true/false or text, got {kind}"
@@ -168,14 +203,6 @@ class Cleaning:
             wanted = "text" if self._of_text else "numbers or true/false"
             got = f"text like {no_number(array)}" if text else f"{kind} like {array[0].as_py()}"
             raise InvalidValue(f"column {self.column!r} must hold {wanted}, got {got}")
-        if self.edges:
-            return self._binned(numbers(array))
-        if self.declared.listed_values is not None and (text or types.is_integer(kind)):
-            return self._labels(array)
-        if text:
-            words, indices = listed(array, self.column)
-            return self.declared.encode(words)[indices], None
-        return self._numbers(numbers(array))
 
     def _labels(self, array: "pyarrow.Array") -> tuple[NDArray[Any], NDArray[np.bool_] | None]:
         """The codes of labels. Arrow looks them up without rounding large numbers to floats."""

@@ -22,7 +22,8 @@ def plain(column: "pyarrow.Array") -> "pyarrow.Array":
         column = compute.run_end_decode(column)
     if types.is_dictionary(column.type):
         listed = column.dictionary
-        if not listed.null_count and (is_text(listed.type) or is_number(listed.type)):
+        kept = (is_text, is_number, is_moment)
+        if not listed.null_count and any(test(listed.type) for test in kept):
             return column
         column = column.cast(column.type.value_type)
     if types.is_string_view(column.type):
@@ -55,6 +56,32 @@ def is_number(kind: "pyarrow.DataType") -> bool:
 
     tests = (types.is_boolean, types.is_integer, types.is_floating, types.is_decimal)
     return any(test(kind) for test in tests)
+
+
+def is_moment(kind: "pyarrow.DataType") -> bool:
+    """Whether a column holds dates or times, with a day."""
+    from pyarrow import types
+
+    return bool(types.is_date(kind) or types.is_timestamp(kind))
+
+
+def moments(array: "pyarrow.Array") -> NDArray[Any]:
+    """Dates and times, or their texts, as a NumPy array. Times are those of the clocks in their
+    time zone. A text that is neither stays text in an array of objects.
+    """
+    import pyarrow
+    from pyarrow import compute, types
+
+    if is_text(array.type):
+        try:
+            array = array.cast(pyarrow.timestamp("us"))
+        except pyarrow.ArrowInvalid:
+            texts: NDArray[Any] = array.to_numpy(zero_copy_only=False)
+            return texts
+    elif types.is_timestamp(array.type) and array.type.tz is not None:
+        array = compute.local_timestamp(array)
+    found: NDArray[Any] = array.to_numpy(zero_copy_only=False)
+    return found
 
 
 def no_number(words: "pyarrow.Array") -> str:

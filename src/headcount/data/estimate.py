@@ -164,6 +164,7 @@ class Prepared:
                 one,
                 guarantee=replace(self._plans[group][1].guarantee, secure=one.guarantee.secure),
                 edges=question.cleaning.edges or one.edges,
+                column_names=question.cleaning.columns,
             )
             for group, one in walk(self._people, routes, bits, progress).items()
         }

@@ -1,6 +1,7 @@
 """Counts the values that are missing or do not fit, over all rows, for one error message."""
 
 from dataclasses import dataclass
+from datetime import date
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
@@ -104,5 +105,5 @@ def value_text(value: Any) -> str:
         plain = value.as_py()
     except UnicodeDecodeError:
         plain = value.as_buffer().to_pybytes()
-    shown = str(plain) if isinstance(plain, Decimal) else repr(plain)
+    shown = str(plain) if isinstance(plain, Decimal | date) else repr(plain)
     return shown if len(shown) <= 40 else f"{shown[:37]}…"

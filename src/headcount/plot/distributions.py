@@ -1,6 +1,7 @@
 """Figures of distributions and quantiles."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -9,9 +10,8 @@ from headcount.core.distribution import (
     QUARTILES,
     DistributionEstimate,
     quantile_name,
-    quantile_text,
 )
-from headcount.core.estimate import Estimate
+from headcount.core.estimate import Estimate, Interval
 from headcount.core.quantiles import QuantilesEstimate
 from headcount.plot.palette import COLORS, markers, trust_color
 from headcount.plot.style import (
@@ -23,6 +23,7 @@ from headcount.plot.style import (
     WIDTH,
     Axis,
     Figure,
+    axis_name,
     estimate_title,
     finish,
     legend,
@@ -45,7 +46,7 @@ def distribution_figure(
     """The share of people below each number with its band, and the quartiles with intervals."""
     alt = load_altair()
     band = estimate.interval(confidence, sampling=sampling, simultaneous=simultaneous)
-    edges = np.asarray(estimate.edges)
+    edges = _places(estimate, np.asarray(estimate.edges))
     whose = " of the population" * sampling + ", everywhere at once" * simultaneous
     steps = " and ".join(estimate.postprocessing)
     line = f"{estimate.protocol}, post-processed: {steps}" if steps else estimate.protocol
@@ -65,7 +66,8 @@ def distribution_figure(
         for at in shown
     ]
     quartiles = [_quantile(estimate, share, confidence, sampling=sampling) for share in QUARTILES]
-    x = Axis("value", float(edges[0]), float(edges[-1]), log=False)
+    dates = estimate.calendar is not None
+    x = Axis(axis_name(estimate), float(edges[0]), float(edges[-1]), log=False, dates=dates)
     y = Axis("share of people below", -0.02, 1.02, log=False)
 
     def key(channel: type[Any], field: str, **symbol: Any) -> Any:
@@ -136,13 +138,15 @@ def quantiles_figure(
             *(np.atleast_1d(one) for one in (estimate.value, interval.low, interval.high)),
             strict=True,
         ):
-            dot = _dot(share, float(value), float(low), float(high))
+            dot = _dot(estimate, share, value, Interval(low, high, confidence))
             dots.append({"row": str(name) if group else dot["name"], **dot})
     names = list(dict.fromkeys(dot["name"] for dot in dots))
     listed = list(dict.fromkeys(dot["row"] for dot in dots))
     whose = " of the population" * sampling + ", all at once" * simultaneous
-    title = f"value ({100 * confidence:.10g} % intervals{whose})"
+    first = next(iter(estimates.values()))
+    title = f"{axis_name(first)} ({100 * confidence:.10g} % intervals{whose})"
     x = Axis.of(title, [dot[end] for dot in dots for end in ("x", "low", "high")], log=False)
+    x = replace(x, dates=getattr(first, "calendar", None) is not None)
     row = alt.Y(
         "row", type="nominal", title=group or None, sort=listed, axis=alt.Axis(gridColor=GRID)
     )
@@ -171,7 +175,6 @@ def quantiles_figure(
         ),
         words.mark_text(**above, color=INK),
     ).properties(width=WIDTH, height=max(2, len(listed)) * _ROW)
-    first = next(iter(estimates.values()))
     what = "Median" if names == ["median"] else "Quantiles"
     users = sum(estimate.users for estimate in estimates.values())
     return finish(chart, estimate_title(what, first, users))
@@ -181,12 +184,23 @@ def _quantile(
     estimate: DistributionEstimate, share: float, confidence: float, *, sampling: bool
 ) -> dict[str, Any]:
     interval = estimate.quantile_interval(share, confidence, sampling=sampling)
-    dot = _dot(share, estimate.quantile(share), float(interval.low), float(interval.high))
+    dot = _dot(estimate, share, estimate.quantile(share), interval)
     return {**dot, "zero": 0.0, "says": f"{dot['name']}: {dot['says']}"}
 
 
-def _dot(share: float, value: float, low: float, high: float) -> dict[str, Any]:
+def _places(estimate: DistributionEstimate, values: Any) -> Any:
+    """Where numbers, dates or times are on an axis."""
+    calendar = estimate.calendar
+    if calendar is None:
+        return values
+    return calendar.milliseconds(calendar.numbers(np.asarray(values)))
+
+
+def _dot(
+    estimate: DistributionEstimate, share: float, value: Any, interval: Interval
+) -> dict[str, Any]:
     """What a figure shows of one quantile."""
-    says = quantile_text(value, (high - low) / 4)
+    x, low, high = (float(_places(estimate, one)) for one in (value, interval.low, interval.high))
+    says = estimate.quantile_text(value, interval)
     name = quantile_name(share)
-    return {"name": name, "share": share, "x": value, "low": low, "high": high, "says": says}
+    return {"name": name, "share": share, "x": x, "low": low, "high": high, "says": says}

@@ -26,6 +26,7 @@ from headcount.plot.style import (
     WIDTH,
     Axis,
     Figure,
+    axis_name,
     check_path,
     estimate_title,
     finish,
@@ -183,8 +184,10 @@ def density_figure(
     # edge.
     edges = rows([*columns, {**columns[-1], "left": grid[-1] + half}])
 
-    x = Axis("value", grid[0] - half, grid[-1] + half, log=False)
-    y = Axis.of("density (per unit of value)", [0.0, *estimate.value, *band.low, *band.high], False)
+    x = Axis(axis_name(estimate), grid[0] - half, grid[-1] + half, log=False)
+    y = Axis.of(
+        f"density (per unit of {x.title})", [0.0, *estimate.value, *band.low, *band.high], False
+    )
     left = x.channel("x", "left")
     area = alt.Chart(edges).mark_area(interpolate="step-after", opacity=0.2, clip=True)
     curve = alt.Chart(edges).mark_line(interpolate="step-after", clip=True)
@@ -238,7 +241,7 @@ def histogram_figure(
     bars = [_bar(estimate, interval, str(bucket), place[bucket]) for bucket in shown]
     ends = [bar[end] for bar in bars for end in ("top", "bottom", "above") if bar[end] is not None]
     kept = ", all at once" * simultaneous
-    unit = "people" if edges is None else "people per unit of value"
+    unit = "people" if edges is None else f"people per unit of {axis_name(estimate)}"
     y = Axis.of(f"{unit} ({100 * confidence:.10g} % intervals{kept})", [0.0, *ends], log=False)
     data = alt.Chart(rows(bars))
     told = [
@@ -248,10 +251,11 @@ def histogram_figure(
         alt.Tooltip("high", type="quantitative", title="to", format=",.6~r"),
     ]
     if edges is None:
-        across = {"x": alt.X("bucket", type="nominal", title=None, sort=[str(b) for b in shown])}
+        title = axis_name(estimate) if estimate.column_names else None
+        across = {"x": alt.X("bucket", type="nominal", title=title, sort=[str(b) for b in shown])}
         middle = across
     else:
-        x = Axis("value", float(edges[0]), float(edges[-1]), log=False)
+        x = Axis(axis_name(estimate), float(edges[0]), float(edges[-1]), log=False)
         across = {"x": x.channel("x", "left"), "x2": "right"}
         middle = {"x": x.channel("x", "middle")}
     color = trust_color(estimate.guarantee.trust)
@@ -316,8 +320,9 @@ def contrast_figure(contrasts: Contrasts, confidence: float = 0.95) -> Figure:
     marks = [mark for mark in marks if mark["label"] in shown]
     equal = 0.0 if first.kind == "difference" else 1.0
     numbers = [mark[key] for mark in marks for key in ("value", "low", "high")]
+    compared = f"{first.kind} of {first.quantity}s{_of_column(first)}"
     x = Axis.of(
-        f"{first.kind} of {first.quantity}s ({100 * confidence:.10g} % intervals)",
+        f"{compared} ({100 * confidence:.10g} % intervals)",
         [equal, *(number for number in numbers if math.isfinite(number))],
         log=False,
     )
@@ -371,6 +376,12 @@ def contrast_figure(contrasts: Contrasts, confidence: float = 0.95) -> Figure:
         f"Comparison of {first.quantity}s, {kept}",
         f"the first {len(shown)} of {len(shown) + left:,} comparisons" if left else "",
     )
+
+
+def _of_column(contrast: Contrast) -> str:
+    """Which column is compared, for the title of an axis."""
+    names = contrast.first.column_names
+    return f" of {axis_name(contrast.first)}" if names else ""
 
 
 def _contrast_marks(contrast: Contrast, confidence: float) -> list[dict[str, Any]]:

@@ -37,13 +37,14 @@ def table_figure(
     largest = max([float(estimate.value.max()), 1.0])
     sort_rows = [*map(str, names.rows), _total(names.rows)]
     sort_columns = [*map(str, names.columns), _total(names.columns)]
+    across, down = reversed(estimate.column_names or (None, None))
     place: dict[str, Any] = {
         "x": alt.X(
-            "column", type="nominal", title=None, sort=sort_columns,
+            "column", type="nominal", title=across, sort=sort_columns,
             axis=alt.Axis(orient="top", labelAngle=0, ticks=False, domain=False),
         ),
         "y": alt.Y(
-            "row", type="nominal", title=None, sort=sort_rows,
+            "row", type="nominal", title=down, sort=sort_rows,
             axis=alt.Axis(ticks=False, domain=False),
         ),
     }  # fmt: skip

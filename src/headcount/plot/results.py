@@ -98,7 +98,8 @@ def _parquet(
         }
         rows = np.size(estimate.value)
         whole = {
-            name: values if np.ndim(values) else [values] * rows for name, values in columns.items()
+            name: values if np.ndim(values) else np.full(rows, values)
+            for name, values in columns.items()
         }
         tables.append(pyarrow.table(whole))
     about = {

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast
 from headcount.core.errors import InvalidParameter, MissingPackage
 from headcount.core.estimate import Estimate
 from headcount.core.table import counted_people
+from headcount.core.two_way import BETWEEN
 from headcount.core.writing import check_writable, write_file
 
 if TYPE_CHECKING:
@@ -32,6 +33,7 @@ _MARGIN = 0.03  # a share of the axis, added at its ends so that marks there are
 # This font comes with vl-convert, so figures look alike everywhere. It has Greek letters, but no
 # superscript minus and no superscript digits above 4. So powers of ten are written 1e-6.
 _FONT = "'Liberation Sans', Arial, Helvetica, sans-serif"
+_FEW_DAYS = 60 * 86_400_000.0  # on shorter axes, in milliseconds, times of the day matter
 _FEW_DECADES = 2  # an axis with fewer decades has labels between the powers of ten
 
 Figure: TypeAlias = "altair.LayerChart | altair.HConcatChart"
@@ -93,12 +95,16 @@ def _missing() -> MissingPackage:
 
 @dataclass(frozen=True)
 class Axis:
-    """One axis of a panel: its title with the unit, and the range of its numbers."""
+    """One axis of a panel: its title with the unit, and the range of its numbers.
+
+    An axis of `dates` has dates or times in milliseconds since the beginning of 1970.
+    """
 
     title: str
     low: float
     high: float
     log: bool
+    dates: bool = False
 
     @classmethod
     def of(cls, title: str, numbers: Iterable[float], log: bool | None = None) -> "Axis":
@@ -135,6 +141,11 @@ class Axis:
     def channel(self, name: str, field: str) -> Any:
         """The x or y channel of a mark."""
         alt = load_altair()
+        if self.dates:
+            scale = alt.Scale(type="utc", domain=[self.low, self.high], nice=False)
+            return getattr(alt, name.upper())(
+                field, type="temporal", title=self.title, scale=scale, axis=alt.Axis(tickCount=6)
+            )
         return getattr(alt, name.upper())(
             field,
             type="quantitative",
@@ -154,6 +165,15 @@ class Axis:
         )
 
     def tooltip(self, field: str, title: str = "") -> Any:
+        if self.dates:
+            days = self.high - self.low > _FEW_DAYS
+            return load_altair().Tooltip(
+                field,
+                type="temporal",
+                timeUnit="utcyearmonthdate" if days else "utcyearmonthdatehoursminutesseconds",
+                title=title or self.title,
+                format="%Y-%m-%d" if days else "%Y-%m-%d %H:%M:%S",
+            )
         return load_altair().Tooltip(
             field,
             type="quantitative",
@@ -214,6 +234,11 @@ def estimate_title(kind: str, estimate: Estimate, users: int | None = None) -> s
     """The title of a figure of an estimate, or of several estimates of this many people."""
     kept = f"{estimate.guarantee.trust} trust" if estimate.guarantee.secure else "not private"
     return f"{kind} of {counted_people(users or estimate.users)}, {kept}"
+
+
+def axis_name(estimate: Estimate) -> str:
+    """What an axis of people's values shows: the name of their column."""
+    return BETWEEN.join(estimate.column_names) or "value"
 
 
 def finish(figure: Any, title: str, subtitle: str = "", *, width: int = WIDTH) -> Figure:

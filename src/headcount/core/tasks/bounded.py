@@ -93,9 +93,7 @@ class Bounded(Task):
 
     def encode(self, values: ArrayLike, *, first: int = 0) -> NDArray[Any]:
         """The values themselves, as int64 if they are whole numbers, or else as float64."""
-        given = vector(values)
-        if self.whole and given.dtype.kind == "f" and not isinstance(values, np.ndarray):
-            given = _exact(values, given)
+        given = self._given(values)
         array, wrong = self._read(given)
         if wrong.any():
             raise bad_value(given, wrong, self.allowed, first)
@@ -103,6 +101,13 @@ class Bounded(Task):
 
     def fits(self, values: NDArray[Any]) -> NDArray[np.bool_]:
         return ~self._read(values)[1]
+
+    def _given(self, values: ArrayLike) -> NDArray[Any]:
+        """The values as a vector. They may still be outside the bounds."""
+        given = vector(values)
+        if self.whole and given.dtype.kind == "f" and not isinstance(values, np.ndarray):
+            given = _exact(values, given)
+        return given
 
     def _read(self, given: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.bool_]]:
         """The encoded numbers, and a mask of the numbers that are not allowed."""

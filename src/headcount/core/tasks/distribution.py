@@ -1,7 +1,8 @@
-"""The distribution of people's numbers."""
+"""The distribution of people's numbers or dates."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import Any, ClassVar
 
 import numpy as np
@@ -9,11 +10,13 @@ from numpy.typing import ArrayLike, NDArray
 
 from headcount.core import checks
 from headcount.core.cached import cached_property
+from headcount.core.dates import Calendar, Moment
 from headcount.core.distribution import DistributionEstimate
+from headcount.core.errors import InvalidParameter
 from headcount.core.estimate import Answer, Estimate
-from headcount.core.task import Counts, Holding, Task
+from headcount.core.task import Counts, Holding, Task, ValueKind
 from headcount.core.tasks.bounded import Bounded
-from headcount.core.values import evenly
+from headcount.core.values import evenly, moments
 
 MOST_CELLS = 2**20
 
@@ -25,9 +28,15 @@ class Distribution(Bounded):
     The range is divided into `cells` equal cells. The data never decide where cells begin. Numbers
     in the same cell are not told apart. The answer is the share of people below each edge between
     two cells. One release answers all further questions: see `DistributionEstimate`.
+
+    People may also hold dates or times: `Distribution("1940-01-01", "2010-12-31")`. Then `calendar`
+    says how they are counted, and `low` and `high` become numbers of days or seconds since the
+    beginning of 1970. A cell consists of whole days or seconds. So there are at most as many cells
+    as days or seconds.
     """
 
     cells: int
+    calendar: Calendar | None
 
     name = "distribution"
     postprocessing: ClassVar[tuple[str, ...]] = ("clip", "monotone")
@@ -38,22 +47,59 @@ class Distribution(Bounded):
         "edge, over all edges between cells."
     )
 
-    def __init__(self, low: float, high: float, cells: int = 1024, *, clamp: bool = False) -> None:
-        super().__init__(low, high, clamp=clamp)
-        object.__setattr__(self, "cells", checks.whole("cells", cells, low=2, high=MOST_CELLS))
+    def __init__(
+        self,
+        low: float | Moment,
+        high: float | Moment,
+        cells: int = 1024,
+        *,
+        clamp: bool = False,
+    ) -> None:
+        calendar = Calendar.of(low, high)
+        bounds: list[Any] = [low, high]
+        if calendar is not None:
+            bounds = [calendar.number("low", low), calendar.number("high", high)]
+            if not bounds[0] < bounds[1]:
+                raise InvalidParameter(f"`low` must be below `high`, got {low} and {high}")
+        super().__init__(*bounds, clamp=clamp)
+        number = checks.whole("cells", cells, low=2, high=MOST_CELLS)
+        object.__setattr__(self, "calendar", calendar)
+        object.__setattr__(self, "cells", min(number, int(self.span)) if calendar else number)
 
     @property
     def settings(self) -> dict[str, Any]:
-        return {name: value for name, value in super().settings.items() if name != "whole"}
+        given = super().settings
+        if self.calendar is not None:
+            given["low"], given["high"] = self.calendar.texts([self.low, self.high])
+        return {key: value for key, value in given.items() if key not in ("whole", "calendar")}
 
     def __str__(self) -> str:
-        return f"{super().__str__()}, {self.cells:,} cells"
+        if self.calendar is None:
+            return f"{super().__str__()}, {self.cells:,} cells"
+        low, high = self.calendar.texts([self.low, self.high])
+        kind = f"{type(self).__name__} of {self.calendar.noun}s"
+        return f"{kind} from {low} to {high}, {self.cells:,} cells"
+
+    @property
+    def span(self) -> Fraction:
+        """The difference between the highest and the lowest number, or the number of all days or
+        seconds.
+        """
+        return super().span if self.calendar is None else super().span + 1
 
     @cached_property
     def edges(self) -> tuple[float, ...]:
-        """The edges of all cells, from the low end to the high end."""
-        places = self.low + float(self.span) * (np.arange(self.cells + 1) / self.cells)
-        return tuple(places.tolist())
+        """The edges of all cells, from the low end to the high end. The last edge of dates or times
+        is the first day or second after the highest one.
+        """
+        return tuple(self._places.tolist())
+
+    @cached_property
+    def _places(self) -> NDArray[np.float64]:
+        steps = np.arange(self.cells + 1)
+        if self.calendar is None:
+            return self.low + float(self.span) * (steps / self.cells)
+        return self.low + (steps * int(self.span) // self.cells).astype(np.float64)
 
     # What people may hold -----------------------------------------------------------------------
 
@@ -69,16 +115,38 @@ class Distribution(Bounded):
     def encoded_dtype(self) -> np.dtype[Any]:
         return np.min_scalar_type(self.cells - 1)
 
+    @property
+    def allowed(self) -> str:
+        if self.calendar is None:
+            return super().allowed
+        low, high = self.calendar.texts([self.low, self.high])
+        return f"a {self.calendar.noun} from {low} to {high}"
+
+    @property
+    def value_kind(self) -> ValueKind:
+        return super().value_kind if self.calendar is None else "dates"
+
     def encode(self, values: ArrayLike, *, first: int = 0) -> NDArray[Any]:
         """The number of each value's cell. An edge belongs to the cell above it."""
         numbers = super().encode(values, first=first)
+        if self.calendar is not None:
+            # Edge i is ⌊i·n/N⌋ for n days or seconds and N cells.
+            after = (numbers - self.low).astype(np.int64) + 1
+            cells = (after * self.cells - 1) // int(self.span)
+            return cells.astype(self.encoded_dtype)
         places = (numbers - self.low) * (self.cells / float(self.span))
         found = np.clip(places, 0, self.cells - 1).astype(np.int64)
         # Rounding may move a place across an edge.
-        edges = np.array(self.edges)
+        edges = self._places
         found += (numbers >= edges[found + 1]) & (found < self.cells - 1)
         found -= numbers < edges[found]
         return found.astype(self.encoded_dtype)
+
+    def _given(self, values: ArrayLike) -> NDArray[Any]:
+        return super()._given(values) if self.calendar is None else moments(values)
+
+    def _read(self, given: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.bool_]]:
+        return super()._read(given if self.calendar is None else self.calendar.numbers(given))
 
     def holding(self, counts: Counts) -> Holding:
         """How many people hold each value: {value: people}, or a number for each cell."""
@@ -95,12 +163,14 @@ class Distribution(Bounded):
     # What is answered ---------------------------------------------------------------------------
 
     def estimate(self, **parts: Any) -> Estimate:
-        return DistributionEstimate(**parts, edges=self.edges)
+        return DistributionEstimate(**parts, edges=self.edges, calendar=self.calendar)
 
     @property
-    def buckets(self) -> Sequence[float] | None:
-        """The edges between two cells."""
-        return self.edges[1:-1]
+    def buckets(self) -> Sequence[float | str] | None:
+        """The edges between two cells. Dates and times are text."""
+        if self.calendar is None:
+            return self.edges[1:-1]
+        return tuple(self.calendar.texts(self.edges[1:-1]))
 
     def below(self, held: Holding) -> NDArray[np.float64]:
         """The share of people below each edge between two cells."""

@@ -1,4 +1,4 @@
-"""Quantiles of people's numbers, such as the median."""
+"""Quantiles of people's numbers or dates, such as the median."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -9,7 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headcount.core import checks
-from headcount.core.distribution import QUARTILES, Curve
+from headcount.core.dates import Moment
+from headcount.core.distribution import QUARTILES, Curve, last_before
 from headcount.core.errors import InvalidParameter
 from headcount.core.estimate import Answer, Estimate
 from headcount.core.quantiles import MEDIAN, QuantilesEstimate
@@ -27,6 +28,7 @@ class Quantiles(Distribution):
     The numbers are read from a distribution over `cells` equal cells. Within a cell, people are
     assumed to be spread evenly. The numbers are slightly biased. Their errors depend on how many
     people are near them, so plans state the error of the share of people below a number instead.
+    Quantiles of dates or times are of NumPy's type `datetime64`.
     """
 
     at: tuple[float, ...]
@@ -41,8 +43,8 @@ class Quantiles(Distribution):
 
     def __init__(
         self,
-        low: float,
-        high: float,
+        low: float | Moment,
+        high: float | Moment,
         at: Sequence[float] | NDArray[np.float64] = QUARTILES,
         cells: int = 1024,
         *,
@@ -65,10 +67,10 @@ class Quantiles(Distribution):
         return f"{super().__str__()}, at {shown} %"
 
     def estimate(self, **parts: Any) -> Estimate:
-        return QuantilesEstimate(**parts, edges=self.edges)
+        return QuantilesEstimate(**parts, edges=self.edges, calendar=self.calendar)
 
     @property
-    def buckets(self) -> Sequence[float] | None:
+    def buckets(self) -> Sequence[float | str] | None:
         """The shares of people below the quantiles."""
         return self.at
 
@@ -80,12 +82,16 @@ class Quantiles(Distribution):
         return "quantiles", self._quantiles
 
     def _quantiles(self, below: Answer) -> Answer:
-        return Curve.of(self.edges, below).quantiles(self.at)
+        found = Curve.of(self.edges, below).quantiles(self.at)
+        return found if self.calendar is None else self.calendar.moments(last_before(found))
 
     def errors(self, answer: Answer, held: Holding) -> NDArray[np.float64]:
         """The share of people below each answer, minus the share that was asked for."""
         curve = Curve.of(self.edges, self.below(held))
-        shares = np.interp(np.atleast_1d(answer), curve.edges, curve.below)
+        places = np.atleast_1d(answer)
+        if self.calendar is not None:
+            places = self.calendar.numbers(places)
+        shares = np.interp(places, curve.edges, curve.below)
         missed: NDArray[np.float64] = shares - np.array(self.at)
         return missed
 
@@ -96,7 +102,14 @@ class Median(Quantiles):
 
     name = "median"
 
-    def __init__(self, low: float, high: float, cells: int = 1024, *, clamp: bool = False) -> None:
+    def __init__(
+        self,
+        low: float | Moment,
+        high: float | Moment,
+        cells: int = 1024,
+        *,
+        clamp: bool = False,
+    ) -> None:
         super().__init__(low, high, (MEDIAN,), cells, clamp=clamp)
 
     @property
@@ -107,9 +120,10 @@ class Median(Quantiles):
         return Distribution.__str__(self)
 
     @property
-    def buckets(self) -> Sequence[float] | None:
+    def buckets(self) -> Sequence[float | str] | None:
         """None: a median is one number."""
         return None
 
     def _quantiles(self, below: Answer) -> Answer:
-        return float(super()._quantiles(below)[0])
+        found = super()._quantiles(below)[0]
+        return float(found) if self.calendar is None else found
