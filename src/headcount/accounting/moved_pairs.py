@@ -47,6 +47,30 @@ class PairAccounts:
         return products_for(self.views, self.law, epsilon)[1]
 
 
+@dataclass(frozen=True, eq=False)
+class BoxAccounts(PairAccounts):
+    """The views of a person who ticks at most k of m boxes.
+
+    A replaced value may gain up to k ticks and lose up to k others. A view with more changes
+    contains that of fewer changes. So there are `pairs` = min(2k, m) changes, and only the number
+    of gained ticks differs. If 2k ≤ m, there is one view: k ticks are gained, and k are lost.
+    """
+
+    ticks: int
+
+    @property
+    def views(self) -> Sequence[View]:
+        gained = range(self.pairs - self.ticks, self.ticks + 1)
+        return [
+            [((1.0, 0.0, 1),)] * more + [((1.0, 0.0, -1),)] * (self.pairs - more) for more in gained
+        ]
+
+
+def boxes_curve(noise: Law, boxes: int, ticks: int) -> PrivacyCurve:
+    """The privacy curve of boxes with independent noise, if people tick at most `ticks` of them."""
+    return ProductCurve(BoxAccounts(noise, min(2 * ticks, boxes), ticks))
+
+
 def moved_curve(noise: Law, pairs: int) -> PrivacyCurve:
     """The privacy curve. One pair is computed without a grid of losses."""
     if pairs == 1:

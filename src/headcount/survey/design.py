@@ -7,7 +7,7 @@ protects everything that one person says.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from headcount.core import checks
 from headcount.core.budget import Budget, Crowd, Trust
 from headcount.core.errors import InvalidParameter, UnknownName
-from headcount.core.estimate import Estimate
+from headcount.core.estimate import ErrorLaw, Estimate
 from headcount.core.guarantee import Guarantee, PrivacyCurve
 from headcount.core.influence import Influence
 from headcount.core.protocol import Protocol
@@ -59,13 +59,33 @@ class Release:
     ids: tuple[str, ...]
     protocol: Protocol
     asked: int
+    asks: tuple[Ask, ...] = field(repr=False)
+
+    @property
+    def _joined(self) -> bool:
+        """Whether several yes-no questions are the boxes of this release."""
+        return len(self.ids) > 1
+
+    @property
+    def _split(self) -> bool:
+        """Whether a yes-no question is a histogram of two buckets."""
+        return self.asks[0].task.name == "count" and self.protocol.task.name == "histogram"
 
     def join(self, columns: Mapping[str, NDArray[Any]]) -> NDArray[Any]:
         """The encoded values of the release, from the encoded values of its questions."""
-        return columns[self.ids[0]]
+        if not self._joined:
+            return columns[self.ids[0]]
+        codes = np.zeros(len(columns[self.ids[0]]), dtype=self.protocol.task.encoded_dtype)
+        for place, name in enumerate(self.ids):
+            codes |= columns[name].astype(codes.dtype) << codes.dtype.type(place)
+        return codes
 
     def separate(self, estimate: Estimate) -> dict[str, Estimate]:
         """The estimates of its questions, each with the law of its own error."""
+        if self._joined:
+            return {ask.id: _one_number(estimate, ask.task, at) for at, ask in enumerate(self.asks)}
+        if self._split:
+            return {self.ids[0]: _one_number(estimate, self.asks[0].task, 1)}
         return {self.ids[0]: estimate}
 
     def standard_error(self, question: str) -> float:
@@ -75,6 +95,40 @@ class Release:
     def margin(self, question: str, confidence: float) -> float:
         """The "plus or minus" of a question, for the worst data."""
         return self.protocol.margin(confidence)
+
+
+@dataclass(frozen=True)
+class OneNumber:
+    """The error of one number of an answer."""
+
+    law: ErrorLaw
+    at: int
+
+    @property
+    def standard_error(self) -> float:
+        return float(self._of(self.law.standard_error))
+
+    def margins(self, confidence: float) -> tuple[float, float]:
+        below, above = self.law.margins(confidence)
+        return float(self._of(below)), float(self._of(above))
+
+    def _of(self, numbers: Any) -> Any:
+        return numbers[self.at] if np.ndim(numbers) else numbers
+
+
+def _one_number(estimate: Estimate, task: Task, at: int) -> Estimate:
+    """The answer to a yes-no question, which is one number of a longer answer."""
+    law = estimate.error_law
+    alike = np.ndim(law.standard_error) == 0  # then the law is the same for all numbers
+    return replace(
+        estimate,
+        task=task.name,
+        value=float(estimate.value[at]),
+        error_law=law if alike else OneNumber(law, at),
+        buckets=None,
+        total=None,
+        answer_range=task.answer_range(estimate.users),
+    )
 
 
 @dataclass(frozen=True)
@@ -93,6 +147,7 @@ class Design:
     guarantee: Guarantee
     curve: PrivacyCurve = field(repr=False)
     questions_each: int
+    waves: int = 1
 
     def release(self, question: str) -> Release:
         """The release that answers a question."""

@@ -1,29 +1,93 @@
-"""The privacy of all answers of one person together."""
+"""The privacy of all answers of one person together.
+
+The curve of a release is the largest divergence over all its neighboring pairs, in both directions.
+So the composition of these curves covers every combination of answers and directions. If the pair
+of each release has the same curve in both directions, this composition is attained: every question
+may be answered in every way, whatever the answers to other questions are. Then the joint guarantee
+is exact. Otherwise it is an upper bound. Messages of one person must not be linked.
+"""
 
 import math
 from collections.abc import Sequence
 
 from headcount.accounting.divergence import PointCurve
+from headcount.accounting.joint_curve import joint_curve
 from headcount.core.budget import Budget, Crowd, Trust
 from headcount.core.guarantee import Guarantee, PrivacyCurve
 from headcount.core.protocol import Protocol
 
 NEIGHBORS = "replace all answers of one person"
+# Protocols whose pairs of views have the same curve in both directions.
+_SYMMETRIC = (
+    "central.geometric", "central.laplace", "central.sum-zero", "central.cube", "central.tree",
+    "shuffle.fake-users", "shuffle.tree", "shuffle.margins",
+)  # fmt: skip
+_SAFE = 1 + 1e-12
+
+
+def pure_sum(protocols: Sequence[Protocol], waves: int) -> float:
+    """The sum of the pure epsilons of all releases, rounded up. Infinite if one is not pure."""
+    pure = [
+        math.inf if one.guarantee.delta else min(one.guarantee.epsilon, one.curve.epsilon(0.0))
+        for one in protocols
+    ]
+    return waves * math.fsum(pure) * _SAFE
+
+
+def added_up(
+    protocols: Sequence[Protocol], budget: Budget, waves: int
+) -> tuple[float, float] | None:
+    """The sums of all epsilons and of all deltas, rounded up. None if they exceed the budget."""
+    promises = [one.guarantee for one in protocols]
+    epsilon = waves * math.fsum(one.epsilon for one in promises) * _SAFE
+    delta = waves * math.fsum(one.delta for one in promises) * _SAFE
+    within = epsilon <= budget.epsilon * _SAFE**2 and delta <= budget.delta
+    return (min(epsilon, budget.epsilon), delta) if within else None
 
 
 def joint(
-    protocols: Sequence[Protocol], budget: Budget, crowd: Crowd, trust: Trust, waves: int
+    protocols: Sequence[Protocol], budget: Budget, crowd: Crowd, trust: Trust, waves: int = 1
 ) -> tuple[Guarantee, PrivacyCurve]:
     """The guarantee and the curve of all releases together, if each is made `waves` times."""
-    epsilon = waves * math.fsum(one.guarantee.epsilon for one in protocols)
-    delta = waves * math.fsum(one.guarantee.delta for one in protocols)
+    curve = joint_curve([one.curve for one in protocols], waves)
+    pure, sums = pure_sum(protocols, waves), added_up(protocols, budget, waves)
+    if pure <= budget.epsilon * _SAFE**2:
+        epsilon, delta, exact = min(pure, budget.epsilon), 0.0, True
+        method = "the epsilons of all questions are added"
+    elif sums is not None:
+        epsilon, delta, exact = *sums, False
+        method = "the epsilons and the deltas of all questions are added"
+        curve = PointCurve(epsilon, delta)
+    else:
+        epsilon, delta = budget.epsilon, curve.delta(budget.epsilon)
+        exact = all(_is_symmetric(one) for one in protocols)
+        method = "composition of the privacy losses of all questions"
+    if waves > 1:
+        method += f", in {waves} waves"
     guarantee = Guarantee(
-        epsilon=min(max(epsilon, budget.epsilon), epsilon * (1 + 1e-12)),
-        delta=delta * (1 + 1e-12),
+        epsilon=epsilon,
+        delta=delta,
         trust=trust,
-        exact=False,
-        method="epsilon and delta are summed over all questions",
+        exact=exact,
+        method=f"{method}; messages of one person are not linked",
         honest=crowd.honest,
-        neighbors=NEIGHBORS,
+        neighbors=NEIGHBORS + (" in all waves" if waves > 1 else ""),
+        relies_on=reliance(protocols),
     )
-    return guarantee, PointCurve(guarantee.epsilon, guarantee.delta)
+    return guarantee, curve
+
+
+def reliance(protocols: Sequence[Protocol]) -> str:
+    """Whom people must trust. It is empty if this is the same as usual in the trust model."""
+    unusual = [one.guarantee for one in protocols if not one.guarantee.relies_as_usual]
+    return "; and on ".join(dict.fromkeys(one.relies_on for one in unusual))
+
+
+def _is_symmetric(protocol: Protocol) -> bool:
+    """Whether the largest divergence is that of one pair of views, in both directions.
+
+    Boxes without room for as many ticks as are lost have several pairs.
+    """
+    views = getattr(getattr(protocol.curve, "known", None), "accounts", None)
+    several = views is not None and len(views.views) > 1
+    return protocol.guarantee.exact and protocol.name in _SYMMETRIC and not several

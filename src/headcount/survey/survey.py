@@ -4,14 +4,24 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
+from numpy.typing import NDArray
+
 from headcount.core import checks
 from headcount.core.budget import MOST_USERS, Budget, Crowd, Trust
 from headcount.core.cached import cached_property
 from headcount.core.errors import InvalidParameter
+from headcount.core.estimate import Estimate
 from headcount.core.guarantee import Guarantee
+from headcount.core.source import Source
 from headcount.core.task import Task
+from headcount.data.rows import Kind
+from headcount.ledger.ledger import Ledger
 from headcount.survey.design import Ask, Design, Noise
+from headcount.survey.run import answer_columns, charged, check_charged, people_of, released
 from headcount.survey.split import design
+
+# The kind of a column in a file without types, by the kind of values.
+_KINDS: Mapping[str, Kind] = {"words": "text", "real numbers": "real"}
 
 
 class Question(Protocol):
@@ -27,6 +37,7 @@ class Question(Protocol):
     def options(self) -> Mapping[str, Any]: ...
     @property
     def task(self) -> Task: ...
+    def values(self, answers: Any) -> Any: ...
 
 
 @dataclass(frozen=True, eq=False)
@@ -88,3 +99,31 @@ class Survey:
     def guarantee(self) -> Guarantee:
         """What is promised to each person, for all answers together."""
         return self.design.guarantee
+
+    def columns(self, answers: Any) -> dict[str, NDArray[Any]]:
+        """The encoded answers of all people to each question.
+
+        `answers` is a mapping from ids to lists, a data frame, a path, or any other table.
+        """
+        kinds = {one.id: _KINDS.get(one.task.value_kind) for one in self.questions}
+        columns = answer_columns(answers, kinds)
+        return {one.id: one.task.encode(one.values(columns[one.id])) for one in self.questions}
+
+    def estimates(
+        self,
+        answers: Any,
+        source: Source | None = None,
+        ledger: Ledger | None = None,
+        dataset: str | None = None,
+    ) -> dict[str, Estimate]:
+        """Make all releases. The design is made for the number of people who answered.
+
+        With a ledger, the whole survey is charged as one entry before anything is released.
+        """
+        columns = self.columns(answers)
+        users = people_of(self.design, columns)
+        design = self.designed(users)
+        if ledger is not None:
+            check_charged(source)
+            charged(design, ledger, dataset, users)
+        return released(design, columns, source)

@@ -1,0 +1,273 @@
+"""The joint privacy curve of several releases about the same people, without a fixed grid.
+
+Notation    Release q has the curve δ_q(ε), which is the largest hockey-stick divergence over all
+            its neighboring pairs, in both directions. x = e^ε.
+Pairs       A convex curve in x that begins at δ = 1 for x = 0 is the curve of one pair (A_q, B_q):
+            the losses of this pair are the bends of the curve. By the theorem of Blackwell, all
+            pairs of the release are post-processings of (A_q, B_q). So the product of all (A_q,
+            B_q) dominates the product of any pairs, whichever direction each of them has (Dong,
+            Roth, Su 2019; Zhu, Dong, Wang 2022). It is attained if each release has one pair whose
+            two directions have the same curve.
+Grid        A curve is known at some points. Straight lines between these points lie above it. So do
+            straight lines between points of a grid that are computed from them. If δ has the values
+            D_{j−1}, D_j, D_{j+1} at neighboring points with the distances g and h in ε, A has the
+            mass (D_{j−1} − D_j)/(1 − e^−g) − (D_j − D_{j+1})/(e^h − 1) at the middle point. A has
+            the mass of the last D at infinity.
+Product     Sums of losses are computed by `losses`, to the private side.
+"""
+
+import math
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass, field
+from typing import TypeAlias, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from headcount.accounting.buckets import MovedCurve
+from headcount.accounting.laws import ROUNDING
+from headcount.accounting.losses import (
+    Losses,
+    LossLaw,
+    MovedLaw,
+    Part,
+    Products,
+    View,
+    plan_for,
+    products_for,
+)
+from headcount.accounting.product_curve import COARSE, ProductCurve
+from headcount.core.cached import cached_property
+from headcount.core.guarantee import NearCurve, PrivacyCurve
+
+_POINTS = 600  # a curve with more bends is computed at this many points
+_RARE = 1e-21  # the probability of the largest losses, which count as infinite
+
+# The observations of one release, and the laws of their losses.
+Observations: TypeAlias = tuple[tuple[tuple[Part, ...], ...], Losses]
+
+
+class CurveLosses:
+    """The losses of the pair that has a given curve."""
+
+    def __init__(self, curve: PrivacyCurve) -> None:
+        certain = curve.delta(curve.last)
+        most = curve.epsilon(min(1.0, certain + _RARE))
+        most = curve.last if math.isinf(most) else max(most, 1e-9)
+        bends = curve.bends
+        inside = bends[np.abs(bends) <= most]
+        if len(inside) > _POINTS:
+            inside = np.linspace(-most, most, _POINTS)
+        self._points = np.unique(np.concatenate([[-most], inside, [most]]))
+        self._deltas = np.minimum.accumulate(curve.deltas(self._points))
+
+    def law(self, step: float) -> LossLaw:
+        """The losses on a grid with this step."""
+        places = self._points / step
+        grid = np.unique(np.concatenate([np.floor(places), np.ceil(places)]).astype(np.int64))
+        # Rounding must not move a place to the other side of a grid point.
+        grid = np.unique(np.concatenate([[grid[0] - 1], grid, [grid[-1] + 1]]))
+        deltas = self._chords(grid * np.float64(step))
+        kept, masses = _hull(grid, step, deltas)
+        mass = np.zeros(kept[-1] - kept[0] + 1)
+        mass[np.array(kept) - kept[0]] = masses
+        return LossLaw(int(kept[0]), step, mass, float(deltas[-1]))
+
+    def _chords(self, epsilons: NDArray[np.float64]) -> NDArray[np.float64]:
+        """δ on the straight lines between the known points, rounded up."""
+        points, known = self._points, self._deltas
+        after = np.clip(np.searchsorted(points, epsilons, side="left"), 1, len(points) - 1)
+        low, high = points[after - 1], points[after]
+        inside = np.clip(epsilons, low, high)
+        # Linear in x: (x − x_low)/(x_high − x_low), without overflow.
+        share = np.exp(np.minimum(inside - high, 0.0)) * -np.expm1(low - inside)
+        share = share / -np.expm1(low - high)
+        lines = known[after - 1] + (known[after] - known[after - 1]) * np.clip(share, 0.0, 1.0)
+        lines = lines * (1 + 16 * ROUNDING) + 8 * ROUNDING * known[after - 1]
+        # Before the first point, the line begins at δ = 1 for x = 0. Beyond the last point, δ does
+        # not rise.
+        first = 1 - (1 - known[0]) * np.exp(np.minimum(epsilons - points[0], 0.0))
+        lines = np.where(epsilons < points[0], first + 16 * ROUNDING, lines)
+        lines = np.where(epsilons > points[-1], known[-1], lines)
+        return np.minimum.accumulate(np.minimum(lines, 1.0))
+
+
+def _hull(
+    grid: NDArray[np.int64], step: float, deltas: NDArray[np.float64]
+) -> tuple[list[int], list[float]]:
+    """The grid points of the largest convex curve in e^ε below these δ, and the masses there."""
+    kept: list[tuple[int, float]] = []
+    for at, delta in zip(grid.tolist(), deltas.tolist(), strict=True):
+        while kept and _mass(kept[-2] if len(kept) > 1 else None, kept[-1], (at, delta), step) < 0:
+            kept.pop()
+        kept.append((at, delta))
+    masses = []
+    for place, point in enumerate(kept):
+        before = kept[place - 1] if place else None
+        after = kept[place + 1] if place + 1 < len(kept) else None
+        # The two differences are exact up to a relative error. So is each quotient.
+        error = 16 * ROUNDING * (_fall(before, point, step) + _rise(point, after, step))
+        masses.append(max(0.0, _mass(before, point, after, step)) + error)
+    return [at for at, _ in kept], masses
+
+
+def _fall(before: tuple[int, float] | None, point: tuple[int, float], step: float) -> float:
+    if before is None:
+        return 1 - point[1]
+    return (before[1] - point[1]) / -math.expm1(-(point[0] - before[0]) * step)
+
+
+def _rise(point: tuple[int, float], after: tuple[int, float] | None, step: float) -> float:
+    if after is None:
+        return 0.0
+    return (point[1] - after[1]) / math.expm1(min((after[0] - point[0]) * step, 700.0))
+
+
+def _mass(
+    before: tuple[int, float] | None,
+    point: tuple[int, float],
+    after: tuple[int, float] | None,
+    step: float,
+) -> float:
+    return _fall(before, point, step) - _rise(point, after, step)
+
+
+def observations_of(curve: PrivacyCurve) -> tuple[Observations, float]:
+    """The independent observations of a release, and its total variation from them.
+
+    If a release has a single pair of views, and this pair consists of independent observations,
+    these are used. This is more accurate than the curve.
+    """
+    if isinstance(curve, NearCurve):
+        found, more = observations_of(curve.known)
+        return found, curve.variation + more
+    if isinstance(curve, ProductCurve) and len(curve.accounts.views) == 1:
+        return (tuple(curve.accounts.views[0]), curve.accounts.law), 0.0
+    if isinstance(curve, MovedCurve) and curve.leaving[0].mass is curve.leaving[1].mass:
+        held, left = curve.leaving
+        if curve.entering == (left, held) and left.tail == held.tail:
+            return moved_observations(MovedLaw(left), held.start - left.start), 0.0
+    known = CurveLosses(curve)
+    return ((((1.0, 0.0, 0),),), lambda name, step, negligible: known.law(step)), 0.0
+
+
+def moved_observations(noise: MovedLaw, by: int = 1, pairs: int = 1) -> Observations:
+    """A person moves between two buckets with this noise, in several histograms at once."""
+    parts: tuple[tuple[Part, ...], ...] = tuple(((1.0, 0.0, sign * by),) for sign in (1, -1))
+
+    def law(name: Hashable, step: float, negligible: float) -> LossLaw:
+        return noise.losses(cast(int, name), step, negligible)
+
+    return parts * pairs, law
+
+
+@dataclass(frozen=True, eq=False)
+class JointAccounts:
+    """All observations of several releases. The name of an observation has the release's place.
+
+    If the same observations occur several times, their losses are computed once.
+    """
+
+    releases: tuple[Observations, ...] = field(repr=False)
+    times: int = 1  # how often each release is made
+
+    @cached_property
+    def view(self) -> View:
+        places: dict[int, int] = {}
+        return [
+            tuple(
+                (weight, loss, (places.setdefault(id(one), at), name))
+                for weight, loss, name in parts
+            )
+            for at, one in enumerate(self.releases)
+            for parts in one[0]
+        ] * self.times
+
+    @property
+    def views(self) -> Sequence[View]:
+        return [self.view]
+
+    @property
+    def usual(self) -> Sequence[View]:
+        return [self.view]
+
+    def law(self, name: Hashable, step: float, negligible: float) -> LossLaw:
+        place, own = cast(tuple[int, Hashable], name)
+        return self.releases[place][1](own, step, negligible)
+
+    def delta(self, epsilon: float) -> float:
+        return products_for(self.views, self.law, epsilon)[1]
+
+    def delta_near(self, epsilon: float, scale: float) -> float:
+        """An upper bound on δ, which is accurate if δ is near `scale`. It is faster than `delta`
+        if δ is much smaller.
+        """
+        slope = 10.0
+        for _ in range(8):
+            plan = plan_for(
+                self.views, self.law, epsilon, scale=scale / 8, slope=slope, accuracy=COARSE
+            )
+            beside = epsilon + 0.3 / slope
+            found = Products(plan, self.law).deltas(self.views, [epsilon, beside])
+            delta, less = (float(value) for value in found)
+            steep = math.log(delta / less) / (beside - epsilon) if less else 0.0
+            if steep < 1.3 * slope or delta < scale / 16:
+                break
+            slope = 1.2 * steep
+        return delta
+
+
+@dataclass(frozen=True, eq=False)
+class JointCurve(PrivacyCurve):
+    """The curve of several releases together, each made `times` times."""
+
+    curves: tuple[PrivacyCurve, ...]
+    times: int = 1
+
+    @cached_property
+    def pure_epsilon(self) -> float:
+        """No loss exceeds this number, which may be infinite."""
+        if any(isinstance(curve, NearCurve | ProductCurve) for curve in self.curves):
+            return math.inf
+        pure = self.times * math.fsum(curve.epsilon(0.0) for curve in self.curves)
+        return pure * (1 + 1e-12)
+
+    @cached_property
+    def _known(self) -> PrivacyCurve:
+        found: dict[int, tuple[Observations, float]] = {}
+        for curve in self.curves:
+            if id(curve) not in found:
+                found[id(curve)] = observations_of(curve)
+        every = [found[id(curve)] for curve in self.curves]
+        known = ProductCurve(JointAccounts(tuple(one for one, _ in every), self.times))
+        # Total variations of independent releases add up.
+        variation = self.times * math.fsum(more for _, more in every) * (1 + 1e-12)
+        return NearCurve(known, variation) if variation else known
+
+    def _delta(self, epsilon: float) -> float:
+        return 0.0 if epsilon >= self.pure_epsilon else self._known.delta(epsilon)
+
+    def _deltas(self, epsilons: NDArray[np.float64]) -> NDArray[np.float64]:
+        return np.where(epsilons >= self.pure_epsilon, 0.0, self._known.deltas(epsilons))
+
+    def _epsilon(self, delta: float) -> float:
+        if not delta:
+            return self.pure_epsilon
+        return min(self._known.epsilon(delta), self.pure_epsilon)
+
+    @cached_property
+    def bends(self) -> NDArray[np.float64]:
+        inner = self._known.bends
+        if math.isinf(self.pure_epsilon):
+            return inner
+        inner = inner[np.abs(inner) < self.pure_epsilon]
+        return np.unique(np.concatenate([inner, [-self.pure_epsilon, self.pure_epsilon]]))
+
+    @property
+    def last(self) -> float:
+        return min(self._known.last, self.pure_epsilon)
+
+
+def joint_curve(curves: Sequence[PrivacyCurve], times: int = 1) -> PrivacyCurve:
+    """The curve of all these releases, each made `times` times."""
+    return curves[0] if len(curves) == 1 == times else JointCurve(tuple(curves), times)

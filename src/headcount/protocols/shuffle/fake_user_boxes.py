@@ -1,0 +1,220 @@
+"""Boxes that people tick, with fake users.
+
+Fake users are those of Luo, Wang, Yi 2022 and Cheu, Zhilyaev 2022.
+
+Notation    m boxes, and at most k ticks of each person. n is the number of people; h of them are
+            honest. μ is the expected number of noise messages per box.
+Randomizer  Send a message for each ticked box, and Poisson(mμ/h) more messages, each a uniform box.
+            Messages of one person are not linked after shuffling.
+Analyzer    The number of messages of each box, minus the mean nμ/h of the noise.
+Privacy     The noise of the honest people is Poisson(μ) in every box, independently. A replaced
+            value changes up to min(2k, m) boxes: it gains up to k ticks and loses up to k others. δ
+            is the largest divergence over all numbers of gained ticks (see
+            `accounting.moved_pairs`), rounded up by up to 0.03 %.
+Error       Poisson(nμ/h) minus its mean in each box, for all data.
+Bundles     A bundle has room for k ticks, whatever a person ticks. So the number of messages does
+            not tell the number of ticks.
+Messages    Up to k + mμ/h, each a box. A person's ticks are among them, so the local ε is infinite.
+"""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import lru_cache
+from itertools import combinations_with_replacement
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from headcount.accounting import laws
+from headcount.accounting.calibration import near_least_private
+from headcount.accounting.moved_pairs import boxes_curve
+from headcount.core.budget import Budget, Trust
+from headcount.core.bundles import RESERVED
+from headcount.core.cached import cached_property
+from headcount.core.errors import Infeasible
+from headcount.core.estimate import Answer
+from headcount.core.estimator import Estimator
+from headcount.core.guarantee import Guarantee, NearCurve, PrivacyCurve
+from headcount.core.influence import Shifts
+from headcount.core.messages import Alphabet, Messages
+from headcount.core.promise import check_curve, promise
+from headcount.core.protocol import Protocol
+from headcount.core.randomizer import MOST_BUNDLES, RARE, BundleLaw
+from headcount.core.source import Source
+from headcount.core.table import short
+from headcount.core.tally import Tally
+from headcount.core.task import Holding, Task
+from headcount.core.tasks.boxes import Boxes, box_counts, ticks_of
+from headcount.protocols.shuffle.fake_users import PoissonError, PoissonNoise
+from headcount.randomness.draws import uniform
+from headcount.randomness.totals import poisson
+
+_GRAIN = 1 << 16  # μ is a multiple of 1/_GRAIN
+_MOST_NOISE = 10**8  # the largest expected number of noise messages per box
+_MOST_MESSAGES = 2.0**20  # the largest expected number of noise messages per person
+
+
+# Randomizer -----------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class TickRandomizer(PoissonNoise):
+    """Sends the ticked boxes, and noise messages, each a uniform box."""
+
+    ticks: int  # k
+
+    @property
+    def own_messages(self) -> int:
+        return self.ticks
+
+    @property
+    def alphabet(self) -> Alphabet:
+        return Alphabet.numbers(self.cells, dummies=True)
+
+    def fewer_messages(self, encoded: NDArray[Any]) -> int:
+        return self.ticks - int(ticks_of(encoded)[0])
+
+    def send(self, encoded: NDArray[Any], source: Source) -> Messages:
+        codes = encoded.astype(np.uint64)
+        ticked = (codes[:, None] >> np.arange(self.cells, dtype=np.uint64)) & np.uint64(1)
+        people, boxes = np.nonzero(ticked)
+        numbers = self.share.sample(source, len(encoded))
+        noise = uniform(source, int(numbers.sum()), self.cells)
+        senders = np.repeat(np.arange(len(encoded)), numbers)
+        dtype = self.alphabet.dtype
+        counts = np.bincount(people, minlength=len(encoded))
+        return Messages(boxes.astype(dtype), len(encoded), counts).plus(
+            senders, noise.astype(dtype)
+        )
+
+    def law(self, value: int) -> BundleLaw | None:
+        boxes = self.cells
+        own = [value >> box & 1 for box in range(boxes)]
+        numbers = {number: p for number, p in self.share.law.items() if p >= RARE}
+        if math.comb(max(numbers) + boxes, boxes) > MOST_BUNDLES:
+            return None
+        out: dict[Any, Fraction] = {}
+        for number, chance in numbers.items():
+            for others in combinations_with_replacement(range(boxes), number):
+                noise = [others.count(box) for box in range(boxes)]
+                rows = math.factorial(number) // math.prod(map(math.factorial, noise))
+                if (share := chance * Fraction(rows, boxes**number)) >= RARE:
+                    copies = [mine + more for mine, more in zip(own, noise, strict=True)]
+                    out[tuple(pair for pair in enumerate(copies) if pair[1])] = share
+        return out
+
+
+# Analyzer and its error -----------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class NoisyBoxes(Estimator):
+    """Subtracts the mean of the noise from the number of messages of every box."""
+
+    task: Boxes
+    noise: Fraction  # μ/h
+
+    @property
+    def tally_size(self) -> int:
+        return len(self.task.labels)
+
+    def simulate(self, held: Holding, source: Source) -> NDArray[np.int64]:
+        ticked = box_counts(held.values, self.tally_size, held.counts)
+        return ticked + poisson(source, self.noise * held.users, self.tally_size)
+
+    def unbiased(self, tally: Tally, source: Source | None = None) -> Answer:
+        return tally.counts - float(self.noise * tally.users)
+
+    def shifts(self, users: int, alphabet: Alphabet) -> Shifts:
+        return Shifts(most=1.0, least=0.0, person=-float(self.noise))
+
+    def standard_error(self, users: int, held: Holding | None) -> float:
+        return PoissonError(self.noise * users).standard_error
+
+    def error_law(self, users: int, unbiased: Answer) -> PoissonError:
+        return PoissonError(self.noise * users)
+
+
+# Calibration and privacy ----------------------------------------------------------------------
+
+
+@lru_cache(maxsize=256)
+def _least_noise(budget: Budget, boxes: int, ticks: int) -> Fraction | None:
+    """A mean μ whose δ is within the budget; None if there is none."""
+
+    def delta_at(noise: int) -> float:
+        return boxes_curve(laws.poisson(Fraction(noise, _GRAIN)), boxes, ticks).delta(
+            budget.epsilon
+        )
+
+    allowed = budget.delta * (1 - RESERVED)
+    noise = near_least_private(delta_at, allowed, start=_GRAIN, stop=_MOST_NOISE * _GRAIN)
+    return None if noise is None else Fraction(noise, _GRAIN)
+
+
+@dataclass(frozen=True)
+class FakeUserBoxes(Protocol):
+    name = "shuffle.fake-users"
+    trust = Trust.SHUFFLE
+    tasks: ClassVar[tuple[type[Task], ...]] = (Boxes,)
+
+    task: Boxes
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_curve(self)
+
+    @cached_property
+    def noise(self) -> Fraction:
+        """The expected noise μ per box."""
+        boxes, honest = len(self.task.labels), self.crowd.honest
+        setting = f"epsilon={short(self.budget.epsilon)}, delta={short(self.budget.delta)}"
+        if self.budget.delta == 0:
+            raise Infeasible(
+                f"{self.name} needs delta above 0: it may happen that nobody sends noise",
+                nearest={"delta": 1e-9},
+            )
+        noise = _least_noise(self.budget, boxes, self.task.at_most)
+        if noise is None:
+            raise Infeasible(
+                f"{self.name} needs more than {_MOST_NOISE} messages per box for {setting}"
+            )
+        if boxes * noise > _MOST_MESSAGES * honest:
+            raise Infeasible(
+                f"{self.name} needs {short(float(boxes * noise / honest), 3)} messages per person "
+                f"for {setting} with {honest} honest people, but at most {_MOST_MESSAGES:.0f} are "
+                "allowed",
+                nearest={"honest": math.ceil(boxes * noise / int(_MOST_MESSAGES))},
+            )
+        return noise
+
+    @cached_property
+    def randomizer(self) -> TickRandomizer:
+        share = self.noise / self.crowd.honest
+        return TickRandomizer(len(self.task.labels), share, self.task.at_most)
+
+    @cached_property
+    def estimator(self) -> NoisyBoxes:
+        return NoisyBoxes(self.task, self.noise / self.crowd.honest)
+
+    @property
+    def parameters(self) -> Mapping[str, float]:
+        return {"noise_per_box": float(self.noise)}
+
+    @cached_property
+    def curve(self) -> PrivacyCurve:
+        variation = self.crowd.honest * self.randomizer.share.total_variation
+        known = boxes_curve(laws.poisson(self.noise), len(self.task.labels), self.task.at_most)
+        return NearCurve(known, variation)
+
+    @cached_property
+    def guarantee(self) -> Guarantee:
+        delta = self.curve.delta(self.budget.epsilon)
+        return promise(self, "law of all boxes that change", delta=delta, exact=False)
+
+    @property
+    def local_epsilon(self) -> float:
+        return math.inf

@@ -1,0 +1,149 @@
+"""Makes all releases of a survey, from people's answers to estimates."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from headcount.core import checks
+from headcount.core.errors import CrowdMismatch, InvalidParameter, InvalidValue
+from headcount.core.estimate import Estimate
+from headcount.core.protocol import Protocol
+from headcount.core.source import Source
+from headcount.core.table import counted_people
+from headcount.core.tally import Tally
+from headcount.data.rows import Kind
+from headcount.data.sources import rows_of
+from headcount.ledger.ledger import Ledger
+from headcount.randomness.sources import SecureSource
+from headcount.road.memory import check_memory
+from headcount.road.people import Group, People, Progress
+from headcount.road.pieces import Piece, collected, workers_for
+from headcount.road.road import Bits, Route, walk
+from headcount.survey.design import Design
+
+_MOST_COUNTED = 2**16  # people are counted by value if a task has at most this many values
+
+
+@dataclass(frozen=True, eq=False)
+class Respondents(People):
+    """The people who answered, with the encoded values of each release. A group is a release."""
+
+    encoded: Mapping[Group, NDArray[Any]]
+    protocols: Mapping[Group, Protocol]
+
+    @property
+    def users(self) -> Mapping[Group, int]:
+        return {place: len(values) for place, values in self.encoded.items()}
+
+    def counts(self, group: Group) -> NDArray[np.int64] | None:
+        task = self.protocols[group].task
+        if not task.numbered or task.domain > _MOST_COUNTED:
+            return None
+        return np.bincount(self.encoded[group], minlength=task.domain).astype(np.int64)
+
+    def tallies(
+        self, protocols: Mapping[Group, Protocol], source: Source, progress: Progress
+    ) -> Mapping[Group, Tally]:
+        most = max(self.users[place] for place in protocols)
+        return collected(self._pieces(protocols, source), workers_for(source, protocols, most))
+
+    def _pieces(
+        self, protocols: Mapping[Group, Protocol], source: Source
+    ) -> Iterator[tuple[Group, Piece]]:
+        for at, place in enumerate(self.encoded):
+            if place not in protocols:
+                continue
+            protocol, own, values = protocols[place], source.part(at), self.encoded[place]
+            size = protocol.randomizer.people_at_once
+            for number, start in enumerate(range(0, len(values), size)):
+                piece = values[start : start + size]
+                yield place, Piece(protocol, piece, own.part(number))
+
+
+def released(
+    design: Design, columns: Mapping[str, NDArray[Any]], source: Source | None = None
+) -> dict[str, Estimate]:
+    """The estimate of each question, from the encoded answers of all people to each question.
+
+    Each estimate states the guarantee of the whole survey.
+    """
+    source = SecureSource() if source is None else source
+    checks.instance("source", source, Source)
+    people_of(design, columns)
+    bits = Bits.of(source, 1)
+    protocols: dict[Group, Protocol] = {
+        place: one.protocol for place, one in enumerate(design.releases)
+    }
+    encoded: dict[Group, NDArray[Any]] = {
+        place: one.join(columns) for place, one in enumerate(design.releases)
+    }
+    people = Respondents(encoded, protocols)
+    check_memory(protocols, people.users)
+    routes: dict[Group, Route] = {place: Route(one) for place, one in protocols.items()}
+    found: dict[str, Estimate] = {}
+    for place, estimate in walk(people, routes, bits).items():
+        promise = replace(design.guarantee, secure=estimate.guarantee.secure)
+        for name, one in design.releases[int(str(place))].separate(estimate).items():
+            found[name] = replace(one, guarantee=promise)
+    return {ask.id: found[ask.id] for ask in design.asks}
+
+
+def people_of(design: Design, columns: Mapping[str, NDArray[Any]]) -> int:
+    """The number of people. Too few people, or questions with other numbers, are refused."""
+    sizes = {ask.id: len(columns[ask.id]) for ask in design.asks}
+    users = max(sizes.values())
+    for name, size in sizes.items():
+        if size != users:
+            raise InvalidValue(
+                f"every question must have an answer of each of {counted_people(users)}, "
+                f"got {size:,} answers to {name!r}"
+            )
+    if users < design.crowd.users:
+        raise CrowdMismatch(
+            f"the survey needs the answers of at least {counted_people(design.crowd.users)}, "
+            f"got {users:,}"
+        )
+    return users
+
+
+def charged(design: Design, ledger: Ledger, dataset: str | None, users: int) -> None:
+    """Charge the whole survey to a ledger, as one entry."""
+    names = dict.fromkeys(one.protocol.name for one in design.releases)
+    ledger.charge(
+        dataset, design.guarantee, design.curve,
+        {"questions": [ask.id for ask in design.asks], "protected": design.guarantee.neighbors},
+        protocol=", ".join(names)[:200], task="survey", users=users,
+    )  # fmt: skip
+
+
+def check_charged(source: Source | None) -> None:
+    """Refuse to charge a ledger for a release whose random bits are not secure."""
+    if isinstance(source, Source) and not source.secure:
+        raise InvalidParameter(
+            f"`ledger` must come with a secure source, got a {type(source).__name__}, with which "
+            "the recorded guarantee would not hold"
+        )
+
+
+def answer_columns(answers: Any, kinds: Mapping[str, Kind | None]) -> dict[str, Any]:
+    """The answers to each question: a column of a table of any kind, or a list.
+
+    `kinds` has the questions, each with the kind of its column in a file without types.
+    """
+    if isinstance(answers, Mapping):
+        for name in kinds:
+            if name not in answers:
+                raise InvalidValue(f"there must be answers to question {name!r}, got none")
+        return {name: answers[name] for name in kinds}
+    rows = rows_of(answers)
+    typed = {name: kind for name, kind in kinds.items() if kind is not None}
+    batches = [batch for batch, _ in rows.batches(list(kinds), typed)]
+    if not batches:
+        raise InvalidValue("there must be the answers of at least one person, got none")
+    import pyarrow
+
+    table = pyarrow.Table.from_batches(batches)
+    return {name: table.column(name).to_numpy() for name in kinds}
