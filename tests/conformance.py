@@ -114,6 +114,7 @@ JUDGED_ELSEWHERE = {
     "shuffle.correlated-histogram": "tests/test_histograms.py",
     "shuffle.hashed-histogram": "tests/test_hashed_histogram.py",
     "shuffle.margins": "tests/test_tables.py",
+    "shuffle.fake-user-boxes": "tests/test_survey_privacy.py",
     "shuffle.split-and-mix": "tests/test_split_and_mix.py, tests/test_split_and_mix_histogram.py",
     "shuffle.correlated-sum": "tests/test_correlated_sums.py, tests/test_sums.py",
 }

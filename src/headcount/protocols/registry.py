@@ -55,7 +55,8 @@ _CLASSES = {
     "shuffle.split-and-mix": "shuffle.split_and_mix:SplitAndMix "
     "shuffle.split_and_mix_histogram:SplitAndMixHistogram",
     "shuffle.correlated-histogram": "shuffle.correlated_histogram:CorrelatedHistogram",
-    "shuffle.fake-users": "shuffle.fake_users:FakeUsers shuffle.fake_user_boxes:FakeUserBoxes",
+    "shuffle.fake-users": "shuffle.fake_users:FakeUsers",
+    "shuffle.fake-user-boxes": "shuffle.fake_user_boxes:FakeUserBoxes",
     "shuffle.tree": "shuffle.tree:ShuffledTree",
     "shuffle.zero-exact-histogram": "shuffle.zero_exact_histogram:ZeroExactHistogram",
     "shuffle.sample-threshold": "shuffle.sample_threshold:SampleThreshold",

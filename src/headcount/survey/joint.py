@@ -84,10 +84,5 @@ def reliance(protocols: Sequence[Protocol]) -> str:
 
 
 def _is_symmetric(protocol: Protocol) -> bool:
-    """Whether the largest divergence is that of one pair of views, in both directions.
-
-    Boxes without room for as many ticks as are lost have several pairs.
-    """
-    views = getattr(getattr(protocol.curve, "known", None), "accounts", None)
-    several = views is not None and len(views.views) > 1
-    return protocol.guarantee.exact and protocol.name in _SYMMETRIC and not several
+    """Whether the largest divergence is that of one pair of views, in both directions."""
+    return protocol.guarantee.exact and protocol.name in _SYMMETRIC

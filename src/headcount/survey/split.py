@@ -45,7 +45,7 @@ _PEOPLE = {
     "count": "shuffle.fake-users",
     "histogram": "shuffle.fake-users",
     "table": "shuffle.fake-users",
-    "boxes": "shuffle.fake-users",
+    "boxes": "shuffle.fake-user-boxes",
     "sum": "shuffle.split-and-mix",
     "mean": "shuffle.split-and-mix",
     "distribution": "shuffle.tree",
@@ -65,7 +65,7 @@ _LOCAL = {
     "mean": "local.hybrid-mean",
     "distribution": "local.tree",
 }
-_POISSON = ("shuffle.fake-users", "shuffle.tree", "shuffle.margins")
+_POISSON = ("shuffle.fake-users", "shuffle.fake-user-boxes", "shuffle.tree", "shuffle.margins")
 # With fewer releases, composition gains at most 1 % over adding up the ε of geometric noise.
 _MANY = 15
 YES_NO = Histogram(["no", "yes"])  # a count as a histogram of two buckets

@@ -157,7 +157,7 @@ def _least_noise(budget: Budget, boxes: int, ticks: int) -> Fraction | None:
 
 @dataclass(frozen=True)
 class FakeUserBoxes(Protocol):
-    name = "shuffle.fake-users"
+    name = "shuffle.fake-user-boxes"
     trust = Trust.SHUFFLE
     tasks: ClassVar[tuple[type[Task], ...]] = (Boxes,)
 
