@@ -536,6 +536,36 @@ def test_curve_of_a_fitted_table(at: float) -> None:
     assert (built.guarantee.epsilon, built.guarantee.delta) == (1.2, 0)
 
 
+@pytest.mark.parametrize("share", [0.2, 0.99])
+def test_law_of_all_numbers_of_a_fitted_table(share: float) -> None:
+    """The law of one person's table, by the masses of the noise."""
+    built = fitted(1.2, (2, 2), share)
+    rates = [(1 - share) * 1.2 / 2] * 4 + [share * 1.2 / 4] * 4
+
+    def law(cells: tuple[int, ...]) -> dict[Any, float]:
+        matrix = np.array(cells).reshape(2, 2)
+        numbers = [*cells, *matrix.sum(axis=1).tolist(), *matrix.sum(axis=0).tolist()]
+        stated = built.estimator.release_law(hc.Tally(np.array(cells), 1, built.name))
+        assert stated is not None
+        assert sum(stated.values()) == 1
+        for seen in ((0, 1, 1, 0, 1, 1, 1, 0), (1, 0, 1, 1, 0, 0, 1, 0)):
+            # 0 stands for all smaller numbers too, and 1 for all larger ones.
+            expected = math.prod(
+                math.exp(-rate * abs(y - number)) / (1 + math.exp(-rate))
+                for y, number, rate in zip(seen, numbers, rates, strict=True)
+            )
+            assert float(stated[seen]) == pytest.approx(expected, rel=1e-12)
+        return {seen: float(chance) for seen, chance in stated.items()}
+
+    one, other = law((1, 0, 0, 0)), law((0, 0, 0, 1))
+    losses = {seen: math.log(one[seen] / other[seen]) for seen in one}
+    assert max(losses.values()) == pytest.approx(1.2, rel=1e-12)
+    assert min(losses.values()) == pytest.approx(-1.2, rel=1e-12)
+    for at in (0.0, 0.5, 1.1):
+        truth = math.fsum(max(one[seen] - math.exp(at) * other[seen], 0.0) for seen in one)
+        assert built.curve.delta(at) == pytest.approx(truth, rel=1e-9)
+
+
 def test_margins_are_asked_about_two_columns() -> None:
     found = asked(hc.Margins(REGIONS, ANSWERS), ["region", "smokes"])
     assert found.value.tolist() == [460, 540, 210, 700, 90]

@@ -80,14 +80,15 @@ def listed_law(at: int, most: int, rate: Fraction) -> dict[int, Fraction]:
 
 
 def listed_laws(
-    counts: Sequence[int], most: int, rate: Fraction, longest: int
+    counts: Sequence[int], most: int, rate: Fraction | Sequence[Fraction], longest: int
 ) -> dict[tuple[int, ...], Fraction] | None:
-    """The joint law of several such numbers with independent noise. None if it has more outcomes
-    than `longest`.
+    """The joint law of several such numbers with independent noise of one rate, or each with its
+    own. None if it has more outcomes than `longest`.
     """
     if (most + 1) ** len(counts) > longest:
         return None
-    every = [listed_law(count, most, rate) for count in counts]
+    rates = [rate] * len(counts) if isinstance(rate, Fraction) else rate
+    every = [listed_law(at, most, own) for at, own in zip(counts, rates, strict=True)]
     return {
         outcome: math.prod(
             (law[z] for law, z in zip(every, outcome, strict=True)), start=Fraction(1)

@@ -27,7 +27,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from headcount.accounting.geometric import moved_counts_curve
+from headcount.accounting.geometric import listed_laws, moved_counts_curve
 from headcount.core import checks
 from headcount.core.bucket_sums import KnownSum, Part, Weights, independent_parts, lattice_of
 from headcount.core.budget import Trust
@@ -40,6 +40,7 @@ from headcount.core.influence import Shifts
 from headcount.core.messages import Alphabet
 from headcount.core.promise import promise
 from headcount.core.protocol import Protocol
+from headcount.core.randomizer import MOST_BUNDLES
 from headcount.core.source import Source
 from headcount.core.table import short
 from headcount.core.tally import Tally
@@ -143,19 +144,25 @@ class FittedCells(Estimator):
     def simulate(self, held: Holding, source: Source) -> NDArray[np.int64]:
         return held.counts
 
+    def _numbers(self, tally: Tally) -> list[tuple[NDArray[np.int64], Fraction]]:
+        """The numbers of people in all cells, rows and columns, and the rates of their noise."""
+        matrix = tally.counts.reshape(self.fit.shape)
+        totals = [(matrix.sum(axis=axis), self.margin_rate) for axis in (1, 0)]
+        return [(tally.counts, self.cell_rate), *totals]
+
     def unbiased(self, tally: Tally, source: Source | None = None) -> Answer:
-        random_bits, matrix = source or SecureSource(), tally.counts.reshape(self.fit.shape)
+        random_bits = source or SecureSource()
+        noisy = [
+            np.asarray(counts + discrete_laplace(random_bits, rate, len(counts)), dtype=np.float64)
+            for counts, rate in self._numbers(tally)
+        ]
+        return self.fit.cells(tally.users, *noisy)
 
-        def noisy(counts: NDArray[Any], rate: Fraction) -> NDArray[np.float64]:
-            noise = discrete_laplace(random_bits, rate, len(counts))
-            return np.asarray(counts + noise, dtype=np.float64)
-
-        return self.fit.cells(
-            tally.users,
-            noisy(tally.counts, self.cell_rate),
-            noisy(matrix.sum(axis=1), self.margin_rate),
-            noisy(matrix.sum(axis=0), self.margin_rate),
-        )
+    def release_law(self, tally: Tally) -> Mapping[Any, Fraction] | None:
+        """The law of all noisy numbers. The fitted table is computed from them alone."""
+        numbers = [(n, rate) for counts, rate in self._numbers(tally) for n in counts.tolist()]
+        counts, rates = zip(*numbers, strict=True)
+        return listed_laws(counts, tally.users, rates, MOST_BUNDLES)
 
     def shifts(self, users: int, alphabet: Alphabet) -> Shifts:
         return Shifts(most=1.0, least=0.0)  # the noise is the curator's
