@@ -218,10 +218,25 @@ def _laws(protocol: hc.Protocol, slots: int | None = None) -> list[Law] | None:
 
 def can_be_listed(protocol: hc.Protocol) -> bool:
     """Whether this file has a way to attack the protocol."""
-    if protocol.trust is hc.Trust.CENTRAL or protocol.name in _DEFINED:
+    if protocol.trust is hc.Trust.CENTRAL:
+        return not isinstance(protocol.task, _COUNTED_TOGETHER) or _release_is_listed(protocol)
+    if protocol.name in _DEFINED and not protocol.shuffler.adds:
         return True
     noise = protocol.shuffler.noise_law(protocol.crowd.users)
     return noise is not None and len(noise) <= _NOISE and _laws(protocol) is not None
+
+
+_COUNTED_TOGETHER = hc.Boxes | hc.Distribution | hc.Margins | hc.Table
+
+
+def _release_is_listed(protocol: hc.Protocol) -> bool:
+    """Whether a release of several numbers, of which a person changes several, has few outcomes."""
+    value = enumeration.asked(protocol)[0]
+    tally = collect(protocol, np.full(protocol.crowd.users, value), hc.SeededSource(0))
+    if (tally.users + 1) ** len(tally.counts) > _RELEASED:
+        return False
+    found = protocol.estimator.release_law(tally)
+    return found is not None and len(found) <= _RELEASED
 
 
 def _changes(values: int, rows: int) -> list[tuple[Counts, Counts]]:
@@ -657,7 +672,21 @@ def _only_the_sum(protocol: hc.Protocol, share: float) -> Iterator[tuple[Array, 
     yield np.concatenate([noise, still]), np.concatenate([moved, noise])
 
 
+def _poisson_pairs(protocol: hc.Protocol, share: float) -> Iterator[tuple[Array, Array]]:
+    """One pair of messages for each move: two in a table, and one on each level of a tree."""
+    found = protocol.parameters
+    noise = found["noise_per_total" if "noise_per_total" in found else "noise_per_node"] * share
+    without = poisson.pmf(np.arange(_BOX), noise)
+    with_one = np.concatenate([[0.0], without[:-1]])
+    one, other = _outer([with_one, without]), _outer([without, with_one])
+    likely = (one > 1e-9) | (other > 1e-9)
+    moves = min(2, int(found.get("levels", 2)))
+    yield _outer([one[likely]] * moves), _outer([other[likely]] * moves)
+
+
 _DEFINED = {
+    "shuffle.margins": _poisson_pairs,
+    "shuffle.tree": _poisson_pairs,
     "shuffle.correlated": _correlated,
     "shuffle.correlated-histogram": _correlated,
     "shuffle.hashed-histogram": _hashed,

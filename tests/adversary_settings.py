@@ -35,6 +35,17 @@ TASKS: list[hc.Task] = [
     hc.Sum(0, 1, whole=True),
     hc.Mean(-0.5, 1),
     hc.Density(0, 1, points=4),
+    hc.Table(2, 2),
+    hc.Margins(2, 2),
+    hc.Boxes(["a", "b"], at_most=1),
+    hc.Boxes(["a", "b"]),
+    hc.Boxes(["a", "b", "c"], at_most=1),
+    # Whole numbers are in different cells.
+    hc.Distribution(0, 2, cells=2),
+    hc.Distribution(0, 2.4, cells=3),
+    hc.Distribution(0, 4, cells=4),
+    hc.Quantiles(0, 2.4, at=(0.25, 0.5), cells=3),
+    hc.Median(0, 4, cells=4),
 ]
 EPSILONS = (0.3, 0.5, 1.0, 1.5, 2.0, 3.0, 5.0)
 DELTAS = (0.0, 0.01, 0.05, 0.1, 0.2, 0.4)
@@ -57,17 +68,21 @@ NUMBERS: dict[str, tuple[Any, ...]] = {
     "rate": (None, 0.1, 0.3, 0.5),
     "cells": (None, 2, 4),
     "precision": (None, 1, 2),
+    "fanouts": (None, "2", "3", "4", "2,2"),
+    "margins": (0.01, 0.3, 0.5, 0.99),
 }
 LOCAL = {
     "count": ("local.randomized-response",),
     "histogram": ("local.k-ary", "local.unary-symmetric", "local.hadamard", "local.subset"),
     "sum": ("local.one-bit-mean",),
     "mean": ("local.one-bit-mean",),
-    "density": (),
+    "table": ("local.k-ary", "local.unary-optimized"),
 }
 _TEXT = re.compile(r"\(([^\s,()]+), ([^\s,()]+)\)-DP, (\w+) trust, (exact|upper bound)")
 _WHOLE = 1e-6  # how far an exact guarantee may be above the truth
 _SHOWN = 1e-3  # how far it may be above the truth in a page, which shows four digits
+# The losses of several moves are rounded up to a grid, which may change δ as much as a page does.
+_ON_A_GRID = ("shuffle.tree", "shuffle.margins")
 
 Honest: TypeAlias = int | Mapping[str, int] | None
 
@@ -213,7 +228,7 @@ def _options(random: Random, name: str, task: hc.Task, budget: hc.Budget) -> dic
     for option in option_names(found):
         if words := _words(hints[option]):
             options[option] = random.choice(words)
-        elif option == "local" and LOCAL[task.name]:
+        elif option == "local" and task.name in LOCAL:
             options[option] = random.choice((None, *LOCAL[task.name]))
         elif option in NUMBERS:
             options[option] = random.choice(NUMBERS[option])
@@ -383,7 +398,9 @@ def values_of(task: hc.Task) -> list[Any]:
     if isinstance(task, hc.Sum | hc.Mean):
         whole = range(int(task.low), int(task.high) + 1) if task.whole else ()
         return [*whole] or [task.low, task.high]
-    return [*range(task.domain)]
+    if isinstance(task, hc.Table | hc.Margins):
+        return [f"{row} × {column}" for row in range(2) for column in range(2)]
+    return [*task.codes] if isinstance(task, hc.Boxes) else [*range(task.domain)]
 
 
 def answered(made: Table) -> tuple[hc.Estimate | hc.GroupedEstimate, dict[str, hc.Protocol]]:
@@ -447,9 +464,17 @@ def _command(made: Table) -> list[str]:
     line = ["estimate", "people.csv", "--column", "v", "--task", task.name]
     line += ["--protocol", asked.name, "--epsilon", repr(budget.epsilon)]
     line += ["--delta", repr(budget.delta), "--missing", str(made.missing)]
-    if isinstance(task, hc.Histogram):
+    if isinstance(task, hc.Table | hc.Margins):
+        line += ["--rows", str(task.rows), "--columns", str(task.columns)]
+    elif isinstance(task, hc.Histogram):
         line += ["--buckets", str(task.domain)]
-    if isinstance(task, hc.Sum | hc.Mean | hc.Density):
+    if isinstance(task, hc.Boxes):
+        line += ["--labels", ",".join(task.labels), "--at-most", str(task.at_most)]
+    if isinstance(task, hc.Distribution):
+        line += ["--cells", str(task.cells)]
+    if task.name == "quantiles":
+        line += ["--at", ",".join(map(str, task.settings["at"]))]
+    if isinstance(task, hc.Sum | hc.Mean | hc.Density | hc.Distribution):
         line += ["--low", str(task.low), "--high", str(task.high)]
         line += ["--whole"] * (isinstance(task, hc.Sum | hc.Mean) and task.whole)
     for option, value in asked.options.items():
@@ -503,7 +528,9 @@ def unattained(
     ]
     if not all(adversary.seen(one).complete for one in crowds):
         return
-    above = _SHOWN if reading.where.endswith(".html") else _WHOLE
+    above = _WHOLE
+    if reading.where.endswith(".html") or protocols[0].name in _ON_A_GRID:
+        above = _SHOWN
     if reading.delta:
         most = max(adversary.truth(one, reading.epsilon).delta for one in crowds)
         attained = reading.delta <= most * (1 + above) + 1e-10

@@ -17,7 +17,7 @@ import mpmath
 import numpy as np
 from numpy.typing import NDArray
 
-from headcount import Density, Mean, Messages, PrivacyCurve, Protocol, Sum, Trust
+from headcount import Boxes, Density, Mean, Messages, PrivacyCurve, Protocol, Sum, Trust
 from headcount.core import bundles
 from headcount.core.randomizer import BundleLaw
 
@@ -46,7 +46,7 @@ def asked(protocol: Protocol) -> Sequence[float]:
         levels, span = levels_of(protocol), task.high - task.low
         middle = [task.low + span / 2] if levels == 2 else []
         return [task.low, task.low + span / (2 * levels), *middle, task.high]
-    return range(task.domain)
+    return task.codes if isinstance(task, Boxes) else range(task.domain)
 
 
 def levels_of(protocol: Protocol) -> int:
