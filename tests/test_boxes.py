@@ -6,9 +6,11 @@ import math
 import pickle
 from collections import Counter, defaultdict
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow
 import pytest
 
 import headcount as hc
@@ -358,3 +360,74 @@ def test_plans_rank_the_cube_first(headcount: Headcount) -> None:
     refused = headcount("plan", "count", "--at-most", "2", "--users", "10", "--epsilon", "1")
     assert refused.status == 2
     assert "--at-most must come with a boxes" in refused.err
+
+
+# Tables ------------------------------------------------------------------------------------------
+
+DRINKS = ("tea", "coffee", "milk")
+TICKS = [(1, 0, 0), (0, 1, 1), (0, 0, 0), (1, 0, 1), (1, 1, 0), (0, 0, 0)]
+
+
+def drinks_of(data: Any, column: Any, at_most: int = 3, **settings: Any) -> list[float]:
+    e: Any = hc.estimate(
+        data, hc.Boxes(DRINKS, at_most), column=column, budget=hc.Budget(500),
+        source=hc.SeededSource(1), **settings,
+    )  # fmt: skip
+    return [float(number) for number in e.value]
+
+
+@pytest.mark.parametrize("at_most", [2, 3])
+def test_ticks_come_from_several_columns_or_from_labels(at_most: int) -> None:
+    columns = dict(zip(DRINKS, zip(*TICKS, strict=True), strict=True))
+    flags = {name: [bool(tick) for tick in ticks] for name, ticks in columns.items()}
+    lists = [[name for name, tick in zip(DRINKS, row, strict=True) if tick] for row in TICKS]
+    joined = pyarrow.array(["; ".join(one) for one in lists])
+    expected = [3.0, 2.0, 2.0]
+    for data, column in (
+        (pyarrow.table(columns), DRINKS),
+        (pyarrow.table(flags), [*DRINKS]),
+        (pyarrow.table({"all": lists}), "all"),
+        (pyarrow.table({"all": joined}), "all"),
+        (pyarrow.table({"all": joined.dictionary_encode()}), "all"),
+        (pyarrow.table({"all": [1, 6, 0, 5, 3, 0]}), "all"),
+    ):
+        assert drinks_of(data, column, at_most) == expected
+    # The order of the columns is that of the boxes.
+    assert drinks_of(pyarrow.table(columns), DRINKS[::-1], at_most) == expected[::-1]
+
+
+def test_ticks_that_are_missing_or_do_not_fit() -> None:
+    gaps = pyarrow.table({"tea": [1, None, 1, 1], "coffee": [0, 1, 1, 0], "milk": [0, 1, 1, 1]})
+    assert drinks_of(gaps, DRINKS, missing=0) == [3.0, 2.0, 3.0]
+    assert drinks_of(gaps, DRINKS, missing="drop") == [3.0, 1.0, 2.0]
+    texts = pyarrow.table({"all": ["tea", None]})
+    assert drinks_of(texts, "all", missing="") == [1.0, 0.0, 0.0]
+    for data, column, settings, why in (
+        (gaps, DRINKS, {}, "got none for person 2"),
+        (gaps, DRINKS, {"at_most": 2, "missing": 0}, "got 'tea;coffee;milk' from person 3$"),
+        (gaps, DRINKS, {"at_most": 2, "missing": "drop"}, "got 'tea;coffee;milk' from person 3$"),
+        (gaps, DRINKS[:2], {}, "3 different columns"),
+        (gaps, ("tea", "tea", "milk"), {}, "3 different columns"),
+        (gaps, DRINKS, {"outside": "clamp"}, "without `bins` and `outside`"),
+        (pyarrow.table({name: [2] for name in DRINKS}), DRINKS, {}, "got 2 from person 1"),
+        (texts, "all", {"missing": "beer"}, "`missing` must be"),
+        (pyarrow.table({"all": ["tea", "tea;beer"]}), "all", {}, "got 'tea;beer' from person 2"),
+        (pyarrow.table({"all": ["tea;tea"]}), "all", {}, "got 'tea;tea'"),
+        (pyarrow.table({"all": ["tea", "tea;milk"]}), "all", {"at_most": 1}, "got 'tea;milk'"),
+    ):
+        with pytest.raises(hc.HeadcountError, match=why):
+            drinks_of(data, column, **settings)
+
+
+def test_columns_of_boxes_on_the_command_line(headcount: Headcount, tmp_path: Path) -> None:
+    file = tmp_path / "drinks.csv"
+    rows = [*map(",".join, [map(str, row) for row in TICKS])]
+    file.write_text("\n".join([",".join(DRINKS), *rows]) + "\n")
+    options = ("--task", "boxes", "--column", "tea,coffee,milk", "--epsilon", "400", "--json")
+    for more in ((), ("--at-most", "2"), ("--missing", "0")):
+        told = json.loads(headcount("estimate", str(file), *options, *more).out)
+        assert told["buckets"] == [*DRINKS]
+        assert told["value"] == [3, 2, 2]
+    outcome = headcount("estimate", str(file), *options, "--at-most", "1")
+    assert outcome.status == 2
+    assert "at most 1 of the boxes" in outcome.err

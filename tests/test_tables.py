@@ -675,8 +675,8 @@ def test_two_columns_make_a_table() -> None:
 @pytest.mark.parametrize(
     ("columns", "settings", "why"),
     [
-        (["region"], {}, "two different columns"),
-        (["region", "region"], {}, "two different columns"),
+        (["region"], {}, "2 different columns"),
+        (["region", "region"], {}, "2 different columns"),
         (["region", "answer"], {}, "everyone must have a value"),
         (["region", "answer"], {"missing": "maybe"}, "a label of the rows or columns"),
         (["region", "smokes"], {"outside": "other"}, "without `bins` and `outside`"),
@@ -688,7 +688,7 @@ def test_two_columns_make_a_table() -> None:
 def test_wrong_columns_are_refused(columns: Any, settings: dict[str, Any], why: str) -> None:
     with pytest.raises(hc.HeadcountError, match=why):
         asked(TASK, columns, **settings)
-    with pytest.raises(hc.InvalidParameter, match="unless the task is a table"):
+    with pytest.raises(hc.InvalidParameter, match="unless the task is a table or boxes"):
         asked(hc.Histogram(ANSWERS), columns)
 
 

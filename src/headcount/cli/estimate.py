@@ -1,5 +1,6 @@
 """`headcount estimate`: a private statistic of a column."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -123,7 +124,8 @@ def estimate(
         wanted = planned.task
     else:
         if data.bins is None:
-            wanted = question.task(task or (only_task(name) if name else None), clamp=clamp)
+            meant = task or (only_task(name) if name else None)
+            wanted = _labeled(question, meant, data.column).task(meant, clamp=clamp)
         budget = _budget(epsilon, delta, name, options)
     shares.check(data.task(wanted), data.group)
     stated.check(data.task(wanted), data.group, shares=shares.wanted)
@@ -154,6 +156,13 @@ def estimate(
             # If several rows of a person count, they may be in different groups.
             compared = contrasts(found, pairs, same_people=data.rows_per_person > 1)
         Answer(found, ready.release, stated, shares, remarks, compared).deliver(as_json=as_json)
+
+
+def _labeled(question: TaskOptions, task: str | None, column: str | None) -> TaskOptions:
+    """The options of a task. Boxes without labels go by the names of their columns."""
+    if task == "boxes" and question.labels is None and "," in (column or ""):
+        return replace(question, labels=column)
+    return question
 
 
 def _budget(

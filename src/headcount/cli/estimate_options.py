@@ -13,8 +13,8 @@ from headcount.core.task import Task
 from headcount.core.tasks.table import sides_of
 from headcount.core.writing import check_apart
 from headcount.data.folders import belongs_to
-from headcount.data.pair_cleaning import cleaning_of
 from headcount.data.queries import files_named
+from headcount.data.several_columns import cleaning_of
 
 _NOT_OF_BINS = (
     "--buckets", "--open", "--labels", "--at-most", "--rows", "--columns", "--low", "--high",
@@ -41,7 +41,8 @@ class DataOptions:
         str | None,
         typer.Option(
             help="Column of people's values. May be left out if a query has only one column. With "
-            "--task table, give two columns, such as region,smoker."
+            "--task table, give two columns, such as region,smoker. With --task boxes, give a "
+            "column of 0 and 1 for each box, or one column of labels such as tea;milk."
         ),
     ] = None
     query: Annotated[
@@ -111,11 +112,14 @@ class DataOptions:
         }
 
     def _named(self, given: Task | None) -> str | list[str] | None:
-        """The column or, for a table, both columns.
+        """The column, both columns of a table, or the columns of boxes.
 
-        If only one column is given for a table, it holds the names of cells.
+        If only one column is given for a table, it holds the names of cells. If only one is given
+        for boxes, it holds the labels of all boxes that a person ticked.
         """
-        if self.column is None or sides_of(given) is None or "," not in self.column:
+        boxes = given is not None and given.value_kind == "collections"
+        several = boxes or sides_of(given) is not None
+        if self.column is None or not several or "," not in self.column:
             return self.column
         return listed(self.column)
 
@@ -127,8 +131,9 @@ class DataOptions:
 
     def _fill(self, given: Task | None) -> str | float:
         """The value of `--missing`: error, drop, a label, a date, or a number."""
-        words = given is not None and given.value_kind in ("words", "dates")
-        kept = words or self.missing in ("error", "drop")
+        kind = "whole numbers" if given is None else given.value_kind
+        ticks = kind == "collections" and isinstance(self._named(given), list)
+        kept = not (ticks or kind.endswith("numbers")) or self.missing in ("error", "drop")
         return self.missing if kept else number_of("missing", self.missing)
 
     def check_apart(self, out: Path, plan: Path | None, ledger: str | None) -> None:

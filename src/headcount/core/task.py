@@ -24,8 +24,9 @@ if TYPE_CHECKING:
 # The number of people who hold each value. For numbers within bounds, this is a mapping from values
 # to counts: {0.5: 1000, 2: 300}.
 Counts: TypeAlias = ArrayLike | Mapping[float, int]
-# The kind of values that people hold. Bools count as whole numbers, and times count as dates.
-ValueKind: TypeAlias = Literal["words", "whole numbers", "real numbers", "dates"]
+# The kind of values that people hold. Bools count as whole numbers, and times count as dates. A
+# collection has several labels.
+ValueKind: TypeAlias = Literal["words", "whole numbers", "real numbers", "dates", "collections"]
 
 
 @dataclass(frozen=True, eq=False)

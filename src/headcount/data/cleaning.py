@@ -20,6 +20,7 @@ from headcount.core.task import Task
 from headcount.core.tasks.histogram import Histogram
 from headcount.data.bins import bin_names, edges_of
 from headcount.data.columns import (
+    BETWEEN_LABELS,
     is_moment,
     is_number,
     is_text,
@@ -128,6 +129,11 @@ class Cleaning:
         return not self.edges and self.declared.value_kind == "words"
 
     @property
+    def _of_collections(self) -> bool:
+        """Whether values are several labels."""
+        return not self.edges and self.declared.value_kind == "collections"
+
+    @property
     def _of_dates(self) -> bool:
         """Whether values are dates or times, or their texts."""
         return not self.edges and self.declared.value_kind == "dates"
@@ -180,10 +186,23 @@ class Cleaning:
             return self._binned(numbers(array))
         if self.declared.listed_values is not None and (text or types.is_integer(kind)):
             return self._labels(array)
-        if self._of_text:
-            words, indices = listed(array, self.column)
-            return self.declared.encode(words)[indices], None
+        if text and not self._of_dates:
+            return self._words(array)
         return self._numbers(moments(array) if self._of_dates else numbers(array))
+
+    def _words(self, array: "pyarrow.Array") -> tuple[NDArray[Any], NDArray[np.bool_] | None]:
+        """The codes of words, or of several labels with a semicolon between them."""
+        words, indices = listed(array, self.column)
+        if not self._of_collections:
+            return self.declared.encode(words)[indices], None
+        codes, wrong = np.zeros(len(words), dtype=self.dtype), np.zeros(len(words), dtype=np.bool_)
+        for at, word in enumerate(words):
+            parts = (part.strip() for part in word.split(BETWEEN_LABELS))
+            try:
+                codes[at] = self.declared.encode([[part for part in parts if part]])[0]
+            except InvalidValue:
+                wrong[at] = True
+        return codes[indices], wrong[indices] if wrong.any() else None
 
     def _check_kind(self, array: "pyarrow.Array") -> None:
         """Refuse a column of another kind than the task's values."""
@@ -199,7 +218,7 @@ class Cleaning:
             raise InvalidValue(
                 f"column {self.column!r} must hold numbers, true/false or text, got {kind}"
             )
-        if text != self._of_text:
+        if text != self._of_text and not (text and self._of_collections):
             wanted = "text" if self._of_text else "numbers or true/false"
             got = f"text like {no_number(array)}" if text else f"{kind} like {array[0].as_py()}"
             raise InvalidValue(f"column {self.column!r} must hold {wanted}, got {got}")

@@ -11,8 +11,14 @@ if TYPE_CHECKING:
     import pyarrow
 
 
+BETWEEN_LABELS = ";"  # stands between the labels of one person in a text
+
+
 def plain(column: "pyarrow.Array") -> "pyarrow.Array":
-    """The same values in a layout that Arrow can search, without views, runs or extension types."""
+    """The same values in a layout that Arrow can search, without views, runs or extension types.
+
+    A list of labels becomes a text.
+    """
     import pyarrow
     from pyarrow import compute, types
 
@@ -26,6 +32,8 @@ def plain(column: "pyarrow.Array") -> "pyarrow.Array":
         if not listed.null_count and any(test(listed.type) for test in kept):
             return column
         column = column.cast(column.type.value_type)
+    if types.is_list(column.type) and is_text(column.type.value_type):
+        column = compute.binary_join(column, BETWEEN_LABELS)
     if types.is_string_view(column.type):
         column = column.cast(pyarrow.large_string())
     return column

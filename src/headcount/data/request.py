@@ -16,8 +16,8 @@ from headcount.data.encoded_rows import group_order
 from headcount.data.engine import Engine
 from headcount.data.honesty import Honest, check_honest
 from headcount.data.local import LocalEngine
-from headcount.data.pair_cleaning import cleaning_of
 from headcount.data.question import Question
+from headcount.data.several_columns import cleaning_of
 from headcount.data.sources import rows_of
 from headcount.planner.plan import best_protocol
 from headcount.protocols.registry import protocol as protocol_by_name

@@ -14,7 +14,7 @@ from headcount.core.budget import MOST_USERS
 from headcount.core.cached import cached_property
 from headcount.core.errors import InvalidParameter, InvalidValue
 from headcount.core.estimate import Answer
-from headcount.core.task import Counts, Holding, Task
+from headcount.core.task import Counts, Holding, Task, ValueKind
 from headcount.core.values import array_of_counts, bad_value, evenly, vector
 
 MOST_BOXES = 62
@@ -91,6 +91,10 @@ class Boxes(Task):
     @property
     def numbered(self) -> bool:
         return self.at_most == len(self.labels)
+
+    @property
+    def value_kind(self) -> ValueKind:
+        return "collections"
 
     @property
     def encoded_dtype(self) -> np.dtype[Any]:

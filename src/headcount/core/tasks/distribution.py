@@ -19,6 +19,7 @@ from headcount.core.tasks.bounded import Bounded
 from headcount.core.values import evenly, moments
 
 MOST_CELLS = 2**20
+_BLOCK = 2**14  # so many numbers are encoded at once, in memory that the processor has at hand
 
 
 @dataclass(frozen=True, init=False)
@@ -92,14 +93,14 @@ class Distribution(Bounded):
         """The edges of all cells, from the low end to the high end. The last edge of dates or times
         is the first day or second after the highest one.
         """
-        return tuple(self._places.tolist())
-
-    @cached_property
-    def _places(self) -> NDArray[np.float64]:
         steps = np.arange(self.cells + 1)
         if self.calendar is None:
-            return self.low + float(self.span) * (steps / self.cells)
-        return self.low + (steps * int(self.span) // self.cells).astype(np.float64)
+            return tuple(self._edge(steps.astype(np.float64)).tolist())
+        return tuple((self.low + steps * int(self.span) // self.cells).tolist())
+
+    def _edge(self, steps: NDArray[np.float64]) -> NDArray[np.float64]:
+        """The edges that are this many cells above the lowest number."""
+        return self.low + float(self.span) * (steps / self.cells)
 
     # What people may hold -----------------------------------------------------------------------
 
@@ -134,13 +135,25 @@ class Distribution(Bounded):
             after = (numbers - self.low).astype(np.int64) + 1
             cells = (after * self.cells - 1) // int(self.span)
             return cells.astype(self.encoded_dtype)
+        found = np.empty(len(numbers), dtype=self.encoded_dtype)
+        for start in range(0, len(numbers), _BLOCK):
+            some = slice(start, start + _BLOCK)
+            found[some] = self._cells(numbers[some])
+        return found
+
+    def _cells(self, numbers: NDArray[np.float64]) -> NDArray[np.float64]:
+        """The cells of some numbers."""
         places = (numbers - self.low) * (self.cells / float(self.span))
-        found = np.clip(places, 0, self.cells - 1).astype(np.int64)
-        # Rounding may move a place across an edge.
-        edges = self._places
-        found += (numbers >= edges[found + 1]) & (found < self.cells - 1)
-        found -= numbers < edges[found]
-        return found.astype(self.encoded_dtype)
+        found = np.minimum(np.floor(places), self.cells - 1)
+        # Rounding may move a place across an edge, but this is rare. Computing edges is faster than
+        # looking them up if there are many.
+        too_low = numbers >= self._edge(found + 1)
+        if too_low.any():
+            found[too_low & (found < self.cells - 1)] += 1
+        too_high = numbers < self._edge(found)
+        if too_high.any():
+            found[too_high] -= 1
+        return found
 
     def _given(self, values: ArrayLike) -> NDArray[Any]:
         return super()._given(values) if self.calendar is None else moments(values)

@@ -12,8 +12,8 @@ from headcount.core.protocol import Protocol, check_users, has_noise, tally_of
 from headcount.core.source import Source
 from headcount.core.tally import Tally
 from headcount.data.cleaning import Fill
-from headcount.data.pair_cleaning import cleaning_of
 from headcount.data.question import Question
+from headcount.data.several_columns import cleaning_of
 from headcount.data.spark.columns import message_type
 from headcount.data.spark.executor_steps import CensusStep
 from headcount.data.spark.frames import gathered, mapped, needed, seed_of, spark_errors, written

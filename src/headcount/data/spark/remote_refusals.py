@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 from headcount.core.errors import HeadcountError, InvalidValue
 from headcount.data.cleaning import Cleaned, Cleaning
-from headcount.data.pair_cleaning import PairCleaning
 from headcount.data.problems import DoesNotFit, Problems
 from headcount.data.question import Question
+from headcount.data.several_columns import SeveralColumns
 
 if TYPE_CHECKING:
     import pyarrow
@@ -88,7 +88,7 @@ class DiscreetCleaning(Cleaning):
     @classmethod
     def of(cls, cleaning: Cleaning) -> Cleaning:
         """The same cleaning, but discreet."""
-        if isinstance(cleaning, PairCleaning):
+        if isinstance(cleaning, SeveralColumns):
             return replace(cleaning, sides=tuple(map(cls.of, cleaning.sides)))
         return cls(**{name: getattr(cleaning, name) for name in cls.__dataclass_fields__})
 

@@ -1,0 +1,168 @@
+"""Turns two columns into the cells of a table, or several columns of 0 and 1 into ticked boxes."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from headcount.core import checks
+from headcount.core.errors import InvalidParameter
+from headcount.core.task import Task
+from headcount.core.tasks.count import Count
+from headcount.core.tasks.histogram import Histogram
+from headcount.core.tasks.table import sides_of
+from headcount.core.two_way import BETWEEN
+from headcount.data.cleaning import Cleaned, Cleaning, Fill, cleaning
+from headcount.data.problems import Problems
+from headcount.data.rows import Kind
+
+if TYPE_CHECKING:
+    import pyarrow
+
+
+@dataclass(frozen=True)
+class SeveralColumns(Cleaning):
+    """How several columns become one value. `sides` says how each of them is cleaned. The function
+    `cleaning_of` makes it.
+    """
+
+    sides: tuple[Cleaning, ...] = ()
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        return tuple(side.column for side in self.sides)
+
+    @property
+    def kinds(self) -> dict[str, Kind]:
+        return {column: kind for side in self.sides for column, kind in side.kinds.items()}
+
+    @property
+    def allowed(self) -> str:
+        return " and ".join(f"{side.allowed} in {side.column!r}" for side in self.sides)
+
+    def clean_batch(self, batch: "pyarrow.RecordBatch", first: int = 0) -> Cleaned:
+        """The encoded values of the rows in which no column lacks a value that it must have."""
+        cleaned = [side.clean_batch(batch, first) for side in self.sides]
+        masks = [one.kept for one in cleaned if one.kept is not None]
+        kept = np.logical_and.reduce(masks) if masks else None
+        codes = self._together([_spread(one, batch.num_rows, kept) for one in cleaned])
+        problems = sum((one.problems for one in cleaned), Problems())
+        return Cleaned(codes.astype(self.dtype), kept, problems + self._misfits(codes, kept, first))
+
+    def _together(self, columns: Sequence[NDArray[np.int64]]) -> NDArray[np.int64]:
+        """One code for the codes of all columns."""
+        raise NotImplementedError
+
+    def _misfits(
+        self, codes: NDArray[np.int64], kept: NDArray[np.bool_] | None, first: int
+    ) -> Problems:
+        """The problem that codes do not fit together."""
+        return Problems()
+
+
+@dataclass(frozen=True)
+class PairCleaning(SeveralColumns):
+    """How a column of rows and a column of columns become the cells of a table."""
+
+    def _together(self, columns: Sequence[NDArray[np.int64]]) -> NDArray[np.int64]:
+        across, down = columns
+        return across * self.sides[1].task.domain + down
+
+
+@dataclass(frozen=True)
+class BoxCleaning(SeveralColumns):
+    """How columns of 0 and 1 become ticked boxes. There is a column for each box."""
+
+    @property
+    def allowed(self) -> str:
+        return f"0 or 1 in each column, and together {self.task.allowed}"
+
+    def _together(self, columns: Sequence[NDArray[np.int64]]) -> NDArray[np.int64]:
+        ticked = [column << box for box, column in enumerate(columns)]
+        codes: NDArray[np.int64] = np.bitwise_or.reduce(ticked)
+        return codes
+
+    def _misfits(
+        self, codes: NDArray[np.int64], kept: NDArray[np.bool_] | None, first: int
+    ) -> Problems:
+        import pyarrow
+
+        wrong = np.flatnonzero(~self.task.fits(codes))
+        names = self.task.buckets or ()
+        texts = [
+            ";".join(str(name) for box, name in enumerate(names) if codes[at] >> box & 1)
+            for at in wrong.tolist()
+        ]
+        rows = wrong if kept is None else np.flatnonzero(kept)[wrong]
+        if not texts:
+            return Problems()
+        return Problems.of_outside(pyarrow.array(texts), np.arange(len(texts)), rows, first)
+
+
+def cleaning_of(
+    column: str | Sequence[str],
+    task: Task | None,
+    *,
+    missing: Fill = "error",
+    outside: str = "error",
+    bins: Sequence[float] | None = None,
+) -> Cleaning:
+    """How to clean a column (see `cleaning`), a table's columns of rows and of columns, or columns
+    of 0 and 1 for boxes.
+
+    For a table, a value of `missing` that is filled in must be a label of the rows or of the
+    columns. It is filled in where it is a label. For boxes, it must be 0 or 1.
+    """
+    if isinstance(column, str):
+        return cleaning(column, task, missing=missing, outside=outside, bins=bins)
+    sides = sides_of(task)
+    boxes = task is not None and task.value_kind == "collections"
+    if task is None or (sides is None and not boxes):
+        raise InvalidParameter(
+            "`column` must be one column unless the task is a table or boxes, "
+            f"got {checks.shown(column)}"
+        )
+    if bins is not None or outside != "error":
+        raise InvalidParameter(
+            "several columns must come without `bins` and `outside`, got one of them"
+        )
+    names = list(column)
+    number = 2 if sides else len(task.buckets or ())
+    words = all(isinstance(name, str) for name in names)
+    if len(names) != number or not words or len(set(names)) < len(names):
+        raise InvalidParameter(
+            f"`column` must be {number} different columns for the task {task.name}, "
+            f"got {checks.shown(column)}"
+        )
+    if sides:
+        return _pair(names, task, sides, missing)
+    ticks = tuple(cleaning(name, Count(), missing=missing) for name in names)
+    return BoxCleaning(", ".join(names), task, task, missing, "error", sides=ticks)
+
+
+def _pair(
+    names: list[str], task: Task, tasks: tuple[Histogram, Histogram], missing: Fill
+) -> PairCleaning:
+    sides = []
+    for column, side in zip(names, tasks, strict=True):
+        fills = missing in ("error", "drop") or missing in side.buckets
+        sides.append(cleaning(column, side, missing=missing if fills else "error"))
+    if missing != "error" and all(side.missing == "error" for side in sides):
+        raise InvalidParameter(
+            "`missing` must be error, drop, or a label of the rows or columns, "
+            f"got {checks.shown(missing)}"
+        )
+    name = BETWEEN.join(names)
+    return PairCleaning(name, task, task, missing, "error", sides=tuple(sides))
+
+
+def _spread(side: Cleaned, rows: int, kept: NDArray[np.bool_] | None) -> NDArray[np.int64]:
+    """The codes of one column in the rows that are kept."""
+    codes = side.codes.astype(np.int64)
+    if side.kept is not None:
+        every = np.zeros(rows, dtype=np.int64)
+        every[side.kept] = codes
+        codes = every
+    return codes if kept is None else codes[kept]
