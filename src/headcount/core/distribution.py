@@ -39,8 +39,8 @@ class DistributionError(Protocol):
     def band_margins(self, confidence: float) -> Margins:
         """Margins that hold for all edges at once."""
 
-    def range_margins(self, first: int, last: int, confidence: float) -> tuple[float, float]:
-        """The margins of the share of people in the cells first, …, last − 1."""
+    def query_margins(self, weights: NDArray[np.float64], confidence: float) -> tuple[float, float]:
+        """The margins of a weighted sum of the shares of people in all cells."""
 
     def population_margins(self, share: float, confidence: float) -> Margins:
         """Margins that include sampling, for an edge with this share of the population below."""
@@ -71,15 +71,19 @@ class Curve:
         found: NDArray[np.float64] = (1 - part) * self.edges[after - 1] + part * self.edges[after]
         return found
 
-    def quantile_ends(self, share: float, margins: Margins) -> tuple[float, float]:
+    def quantile_ends(
+        self, share: float, margins: Margins, most: float | None = None
+    ) -> tuple[float, float]:
         """The ends of the range of cells that may hold the quantile, by tests at each cell's edges.
+        If the share is not known exactly, it is between `share` and `most`.
 
         The range misses the quantile only if a test at an edge of the true cell is wrong. So no
         band is needed.
         """
         below, above = (np.pad(np.maximum(margin, 0.0), 1) for margin in margins)
         low, high = self.below - above, self.below + below
-        cells = np.flatnonzero((low[:-1] < share) & (share <= high[1:]))
+        highest = share if most is None else most
+        cells = np.flatnonzero((low[:-1] < highest) & (share <= high[1:]))
         return float(self.edges[cells[0]]), float(self.edges[cells[-1] + 1])
 
 
@@ -325,7 +329,9 @@ class DistributionEstimate(Estimate):
         below = self._unbiased.below
         estimate = below[last] - below[first]
         noise, drawn = self._divided(1 - confidence) if sampling else (1 - confidence, 0.0)
-        under, over = self._law.range_margins(first, last, 1 - noise)
+        cells = np.arange(len(below) - 1)
+        inside = ((first <= cells) & (cells < last)).astype(np.float64)
+        under, over = self._law.query_margins(inside, 1 - noise)
         low, high = np.asarray(estimate - over), np.asarray(estimate + under)
         if sampling:
             low, high = self._population_ends(low, high, drawn)

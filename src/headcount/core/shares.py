@@ -11,6 +11,9 @@ Interval    (1−θ)Y − θN = 0. So T(θ) = (1−θ)Ŷ − θN̂ is nothing bu
 Population  Given M = Y + N, the people in A are Bin(M, θ), where θ is the share of the population.
             So Bin(M, θ) − Mθ is added to the error. M is unknown, so several M in an interval that
             contains it with probability 1 − γ are tried, at level α − γ.
+Boxes       If people tick boxes, Y people ticked box A, and O people ticked a box that nobody ticks
+            together with others, such as "no answer". Of n people, n − O remain, θ = Y/(n−O), and
+            T(θ) = Ŷ + θÔ − θn is nothing but error.
 """
 
 import math
@@ -59,6 +62,7 @@ def share(
     among: Iterable[Any] | None = None,
     confidence: float = 0.95,
     *,
+    without: Any = None,
     sampling: bool = False,
 ) -> Share:
     """The share of people in a bucket, or in several buckets, among those in the buckets `among`.
@@ -67,9 +71,18 @@ def share(
 
     `among` must contain `of`. By default it has all buckets. The share is that of the people who
     took part or, with `sampling=True`, that of the population from which they were drawn.
+
+    If people tick boxes, `of` is one box. People who ticked the box `without` are left out. Nobody
+    may tick this box together with others.
     """
     checks.instance("estimate", estimate, Estimate)
     places = _places(estimate)
+    if estimate.task == "boxes":
+        return _box_share(estimate, of, among, without, confidence, sampling=sampling)
+    if without is not None:
+        raise InvalidParameter(
+            f"`without` must come with boxes, got a {estimate.task}", hint="use `among` instead"
+        )
     counted = _chosen("of", of, places)
     everyone = set(places.values()) if among is None else _chosen("among", among, places)
     if not counted <= everyone:
@@ -80,11 +93,28 @@ def share(
     )
 
 
-def _places(estimate: Estimate) -> dict[Any, int]:
-    # In other tasks, a person is in several buckets, or buckets are not sets of people.
-    if estimate.buckets is None or estimate.task not in ("histogram", "table"):
+def _box_share(
+    estimate: Estimate, of: Any, among: Any, without: Any, confidence: float, *, sampling: bool
+) -> Share:
+    places = _places(estimate)
+    counted = _chosen("of", of, places)
+    left_out = set() if without is None else _chosen("without", without, places)
+    if len(counted) != 1 or len(left_out) > 1 or counted <= left_out or among is not None:
         raise InvalidParameter(
-            f"`estimate` must have the buckets of a histogram or table, got a {estimate.task}"
+            "the share of a box must have one box `of`, and at most one other box `without`, got "
+            f"{checks.shown(of)}, {checks.shown(without)} and `among` {checks.shown(among)}"
+        )
+    everyone = frozenset(places.values())
+    sets = _Sets(estimate, frozenset(counted), everyone, frozenset(left_out))
+    return sets.share(checks.confidence(confidence), sampling=sampling)
+
+
+def _places(estimate: Estimate) -> dict[Any, int]:
+    # In other tasks, buckets are not sets of people.
+    if estimate.buckets is None or estimate.task not in ("histogram", "table", "boxes"):
+        raise InvalidParameter(
+            "`estimate` must have the buckets of a histogram or table, or boxes, got a "
+            f"{estimate.task}"
         )
     return {bucket: at for at, bucket in enumerate(estimate.buckets)}
 
@@ -107,11 +137,14 @@ def _is_label(bucket: object) -> bool:
 
 @dataclass(frozen=True, eq=False)
 class _Sets:
-    """The sets A and A ∪ B, by the numbers of their buckets."""
+    """The sets A and A ∪ B, by the numbers of their buckets. If people tick boxes, A is a box, and
+    `left_out` is the box of the people who are left out, or empty.
+    """
 
     estimate: Estimate
     counted: frozenset[int]
     everyone: frozenset[int]
+    left_out: frozenset[int] | None = None
 
     @cached_property
     def _of(self) -> Weights:
@@ -131,11 +164,20 @@ class _Sets:
     @property
     def _known(self) -> int | None:
         """The number of people in A or B, if it is known."""
+        if self.left_out is not None:
+            return None if self.left_out else self.estimate.users
         whole = len(self.everyone) == np.size(self.estimate.value)
         return self.estimate.users if whole and self.estimate.total is not None else None
 
     def _sum(self, weights: Weights) -> float:
         return float(weights @ self.estimate.unbiased_value)
+
+    @property
+    def _total(self) -> float:
+        """The estimated number of people in A or B."""
+        if self.left_out:
+            return self.estimate.users - self._sum(self._marked(self.left_out))
+        return self._sum(self._among)
 
     def share(self, confidence: float, *, sampling: bool) -> Share:
         wrong = 1 - confidence
@@ -149,7 +191,7 @@ class _Sets:
             across, up = math.cos(angle), math.sin(angle)
             return any(test(up / (across + up), wrong) for test in tests)
 
-        total = self._known or self._sum(self._among)
+        total = self._known or self._total
         counted = self._sum(self._of)
         likely = math.atan2(counted, total - counted)
         low, high = (_share_of(ratio) for ratio in ratios(is_possible, likely))
@@ -158,7 +200,11 @@ class _Sets:
         return Share(value, Interval(low, high, confidence), method)
 
     def _weights(self, share: float) -> Weights:
-        """1−θ for each bucket in A and −θ for each in B, or 1 and 0 if Y + N is known."""
+        """1−θ for each bucket in A and −θ for each in B, or 1 and 0 if Y + N is known. With boxes,
+        1 for A and θ for the box of the people who are left out.
+        """
+        if self.left_out:
+            return self._of + share * self._marked(self.left_out)
         return self._of if self._known is not None else self._of - share * self._among
 
     def _error(self, share: float) -> SumError:
@@ -166,7 +212,8 @@ class _Sets:
 
     def _statistic(self, share: float) -> float:
         """T(θ)"""
-        return self._sum(self._weights(share)) - share * (self._known or 0)
+        fixed = self.estimate.users if self.left_out else self._known or 0
+        return self._sum(self._weights(share)) - share * fixed
 
     def _tests(self, people: list[int]) -> list[Callable[[float, float], bool]]:
         """The tests of θ, one for each possible number of sampled people, or a single one."""
@@ -185,8 +232,12 @@ class _Sets:
         """Some possible numbers of people in A or B, and the probability γ that was spent."""
         if self._known is not None:
             return [self._known], 0.0
-        below, above = sum_error(self.estimate.error_law, self._among).margins(1 - _GAMMA)
-        total, users = self._sum(self._among), self.estimate.users
+        if self.left_out:  # more people who are left out are fewer people who remain
+            out = sum_error(self.estimate.error_law, self._marked(self.left_out))
+            above, below = out.margins(1 - _GAMMA)
+        else:
+            below, above = sum_error(self.estimate.error_law, self._among).margins(1 - _GAMMA)
+        total, users = self._total, self.estimate.users
         low, high = (min(max(end, 0.0), users) for end in (total - above, total + below))
         tried = np.linspace(math.floor(high), math.ceil(min(low, high)), _CROWDS)
         return [int(number) for number in dict.fromkeys(np.rint(tried).tolist())], _GAMMA

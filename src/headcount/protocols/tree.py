@@ -74,6 +74,14 @@ class Tree:
             axis=-1,
         )
 
+    def extended(self, weights: NDArray[np.float64]) -> NDArray[np.float64]:
+        """The weights of all cells, from those of the first cells, in which people may be.
+
+        Everybody who is not below the last of these cells counts as being in it. So the other cells
+        have its weight.
+        """
+        return np.pad(weights, (0, self.cells - len(weights)), mode="edge")
+
     def node_counts(self, cells: NDArray[np.int64]) -> NDArray[np.int64]:
         """The counts of all nodes, from the counts of the cells."""
         return np.concatenate([cells.reshape(size, -1).sum(axis=1) for size in self.sizes])

@@ -290,10 +290,8 @@ class TreeError:
         width = self._shares(_band(self.noise, confidence) * self.noise.deviations_below)
         return width, width
 
-    def range_margins(self, first: int, last: int, confidence: float) -> tuple[float, float]:
-        cells = np.arange(self.noise.fit.tree.cells)
-        weights = ((first <= cells) & (cells < last)).astype(np.float64)
-        below, above = self.noise.margins(weights, confidence)
+    def query_margins(self, weights: NDArray[np.float64], confidence: float) -> tuple[float, float]:
+        below, above = self.noise.margins(self.noise.fit.tree.extended(weights), confidence)
         return below / self.users, above / self.users
 
     def _shares(self, people: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -23,6 +23,7 @@ from headcount.core.protocol import Protocol
 from headcount.core.task import Task
 
 Noise: TypeAlias = Literal["people", "shuffler"]  # who adds the noise in shuffle trust
+NOISES: tuple[Noise, ...] = ("people", "shuffler")
 
 
 @dataclass(frozen=True)

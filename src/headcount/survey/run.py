@@ -14,8 +14,6 @@ from headcount.core.protocol import Protocol
 from headcount.core.source import Source
 from headcount.core.table import counted_people
 from headcount.core.tally import Tally
-from headcount.data.rows import Kind
-from headcount.data.sources import rows_of
 from headcount.ledger.ledger import Ledger
 from headcount.randomness.sources import SecureSource
 from headcount.road.memory import check_memory
@@ -126,24 +124,3 @@ def check_charged(source: Source | None) -> None:
             f"`ledger` must come with a secure source, got a {type(source).__name__}, with which "
             "the recorded guarantee would not hold"
         )
-
-
-def answer_columns(answers: Any, kinds: Mapping[str, Kind | None]) -> dict[str, Any]:
-    """The answers to each question: a column of a table of any kind, or a list.
-
-    `kinds` has the questions, each with the kind of its column in a file without types.
-    """
-    if isinstance(answers, Mapping):
-        for name in kinds:
-            if name not in answers:
-                raise InvalidValue(f"there must be answers to question {name!r}, got none")
-        return {name: answers[name] for name in kinds}
-    rows = rows_of(answers)
-    typed = {name: kind for name, kind in kinds.items() if kind is not None}
-    batches = [batch for batch, _ in rows.batches(list(kinds), typed)]
-    if not batches:
-        raise InvalidValue("there must be the answers of at least one person, got none")
-    import pyarrow
-
-    table = pyarrow.Table.from_batches(batches)
-    return {name: table.column(name).to_numpy() for name in kinds}

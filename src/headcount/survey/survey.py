@@ -1,8 +1,9 @@
 """A survey: several questions to the same people, with one budget for all of them."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from os import PathLike
+from typing import Any
 
 from numpy.typing import NDArray
 
@@ -10,34 +11,16 @@ from headcount.core import checks
 from headcount.core.budget import MOST_USERS, Budget, Crowd, Trust
 from headcount.core.cached import cached_property
 from headcount.core.errors import InvalidParameter
-from headcount.core.estimate import Estimate
 from headcount.core.guarantee import Guarantee
 from headcount.core.source import Source
-from headcount.core.task import Task
-from headcount.data.rows import Kind
 from headcount.ledger.ledger import Ledger
+from headcount.survey.answers import columns_of
 from headcount.survey.design import Ask, Design, Noise
-from headcount.survey.run import answer_columns, charged, check_charged, people_of, released
+from headcount.survey.plan import SurveyPlan
+from headcount.survey.questions import Question
+from headcount.survey.results import SurveyResults
+from headcount.survey.run import charged, check_charged, people_of, released
 from headcount.survey.split import design
-
-# The kind of a column in a file without types, by the kind of values.
-_KINDS: Mapping[str, Kind] = {"words": "text", "real numbers": "real"}
-
-
-class Question(Protocol):
-    """What a survey has to know about a question."""
-
-    @property
-    def id(self) -> str: ...
-    @property
-    def weight(self) -> float: ...
-    @property
-    def protocol(self) -> str | None: ...
-    @property
-    def options(self) -> Mapping[str, Any]: ...
-    @property
-    def task(self) -> Task: ...
-    def values(self, answers: Any) -> Any: ...
 
 
 @dataclass(frozen=True, eq=False)
@@ -105,17 +88,36 @@ class Survey:
 
         `answers` is a mapping from ids to lists, a data frame, a path, or any other table.
         """
-        kinds = {one.id: _KINDS.get(one.task.value_kind) for one in self.questions}
-        columns = answer_columns(answers, kinds)
+        columns = columns_of(self.questions, answers)
         return {one.id: one.task.encode(one.values(columns[one.id])) for one in self.questions}
 
-    def estimates(
+    @classmethod
+    def load(cls, path: str | PathLike[str]) -> "Survey":
+        """The survey of a file. Errors name the line and the fix."""
+        from headcount.survey.file import load
+
+        return load(path)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The survey as data, in the form that its file has."""
+        from headcount.survey.file import survey_data
+
+        return survey_data(self)
+
+    def plan(self, users: int | None = None, confidence: float = 0.95) -> SurveyPlan:
+        """How exact each answer will be, what a person sends, and who sees what.
+
+        The plan is for the least number of people, or for `users` people.
+        """
+        return SurveyPlan(self, self.least_people if users is None else users, confidence)
+
+    def run(
         self,
         answers: Any,
         source: Source | None = None,
         ledger: Ledger | None = None,
         dataset: str | None = None,
-    ) -> dict[str, Estimate]:
+    ) -> SurveyResults:
         """Make all releases. The design is made for the number of people who answered.
 
         With a ledger, the whole survey is charged as one entry before anything is released.
@@ -126,4 +128,4 @@ class Survey:
         if ledger is not None:
             check_charged(source)
             charged(design, ledger, dataset, users)
-        return released(design, columns, source)
+        return SurveyResults(self, design, released(design, columns, source), users)

@@ -254,13 +254,11 @@ class LocalTreeError:
         )
         return margin, margin
 
-    def range_margins(self, first: int, last: int, confidence: float) -> tuple[float, float]:
-        cells = np.arange(self.design.fit.tree.cells)
-        query = ((first <= cells) & (cells < last)).astype(np.float64)
+    def query_margins(self, weights: NDArray[np.float64], confidence: float) -> tuple[float, float]:
+        query = self.design.fit.tree.extended(weights)
         variance, worst, reach = self.design.of_query(query, self.below)
-        margin = float(
-            self._margin(np.array(variance), np.array(worst), np.array(reach + 1), confidence)
-        )
+        width = np.array(reach + float(np.ptp(query)))
+        margin = float(self._margin(np.array(variance), np.array(worst), width, confidence))
         return margin, margin
 
     def _margin(

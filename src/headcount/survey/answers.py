@@ -1,0 +1,234 @@
+"""People's answers as tables have them: a row for each person, and a column for each question.
+
+Empty cells, missing values and NaN mean "no answer".
+"""
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from headcount.core import checks
+from headcount.core.errors import InvalidValue
+from headcount.data.rows import Kind
+from headcount.data.sources import rows_of
+
+NO_ANSWER = "no answer"
+_NOTHING = ("", NO_ANSWER)
+YES = ("yes", "y", "true", "1", "1.0")
+NO = ("no", "n", "false", "0", "0.0")
+
+
+class Asked(Protocol):
+    """What has to be known about a question to read its answers."""
+
+    @property
+    def id(self) -> str: ...
+    @property
+    def optional(self) -> bool: ...
+    @property
+    def allowed(self) -> str: ...
+    @property
+    def boxes(self) -> tuple[str, ...]:
+        """The labels of the boxes, if people tick boxes."""
+
+    @property
+    def of_numbers(self) -> bool:
+        """Whether answers are numbers."""
+
+
+@dataclass(frozen=True, eq=False)
+class Given:
+    """Answers in any form: the distinct answers, and the number of each row's answer among them."""
+
+    distinct: list[Any]
+    rows: NDArray[np.intp]
+
+    @classmethod
+    def of(cls, answers: Any) -> "Given":
+        """The answers of a list, an array, a column of a data frame, or an Arrow column."""
+        column = answers.combine_chunks() if hasattr(answers, "combine_chunks") else answers
+        if hasattr(column, "dictionary_encode"):
+            encoded = column.dictionary_encode()
+            places = encoded.indices.fill_null(len(encoded.dictionary)).to_numpy()
+            return cls([*encoded.dictionary.to_pylist(), None], places.astype(np.intp))
+        listed = column.tolist() if hasattr(column, "tolist") else list(column)
+        keys = [_key(answer) for answer in listed]
+        found: dict[Any, int] = {}
+        places = np.array([found.setdefault(key, len(found)) for key in keys], dtype=np.intp)
+        return cls(list(found), places)
+
+    def numbered(self, question: Asked, words: Mapping[str, int]) -> NDArray[np.int64]:
+        """The number that `words` gives to each answer. "No answer" has the next number."""
+        skipped = 1 + max(words.values()) if question.optional else None
+        return self.coded(question, lambda answer: words.get(_word(answer)), skipped)
+
+    def coded(
+        self, question: Asked, code: Callable[[Any], int | None], skipped: int | None
+    ) -> NDArray[np.int64]:
+        """The code of each answer, and `skipped` for rows without an answer.
+
+        An answer is refused if its code is None, and so are rows without one if `skipped` is None.
+        """
+        codes = [skipped if _is_missing(one) else code(one) for one in self.distinct]
+        found = np.array([-1 if one is None else one for one in codes], dtype=np.int64)[self.rows]
+        if len(found) and found.min() < 0:
+            row = int(np.argmax(found < 0))
+            raise wrong_answer(question, self.distinct[self.rows[row]], row)
+        return found
+
+
+def columns_of(questions: Sequence[Asked], data: Any) -> dict[str, Any]:
+    """The column of answers of each question: from a mapping, a data frame, a file, or Arrow data.
+
+    The answers to a question with boxes are one column of labels with semicolons between them, or a
+    column `id.label` for each box, with yes or no.
+    """
+    if isinstance(data, Mapping):
+        for question in questions:
+            if question.id not in data:
+                raise InvalidValue(f"there must be answers to question {question.id!r}, got none")
+        return {question.id: data[question.id] for question in questions}
+    rows = rows_of(data)
+    names = list(rows.columns)
+    wanted: list[str] = []
+    for question in questions:
+        boxes = [f"{question.id}.{label}" for label in question.boxes]
+        parted = question.id not in names and any(box in names for box in boxes)
+        wanted += boxes if parted else [question.id]
+    kinds: dict[str, Kind] = dict.fromkeys(wanted, "text")
+    kinds |= {one.id: "real" for one in questions if one.of_numbers}
+    table = _table([batch for batch, _ in rows.batches(wanted, kinds)], wanted)
+    found: dict[str, Any] = {}
+    for question in questions:
+        if question.id in table.column_names:
+            found[question.id] = table.column(question.id)
+        else:
+            columns = {box: table.column(f"{question.id}.{box}") for box in question.boxes}
+            found[question.id] = _ticked(question, columns)
+    return found
+
+
+def _table(batches: Sequence[Any], wanted: Sequence[str]) -> Any:
+    import pyarrow
+
+    if not batches:
+        return pyarrow.table({name: pyarrow.array([], pyarrow.string()) for name in wanted})
+    return pyarrow.concat_tables(
+        [pyarrow.Table.from_batches([batch]) for batch in batches], promote_options="permissive"
+    )
+
+
+def _ticked(question: Asked, columns: Mapping[str, Any]) -> list[str | None]:
+    """The labels of the boxes that each person ticked. None if all boxes are empty."""
+    ticks, empty = [], []
+    for label, column in columns.items():
+        given = Given.of(column)
+        codes = given.coded(_Box(f"{question.id}.{label}"), _tick, 0)
+        ticks.append(np.where(codes > 0, label, ""))
+        missing = np.array([_is_missing(one) for one in given.distinct])
+        empty.append(missing[given.rows])
+    none = np.all(empty, axis=0)
+    lines = zip(*(each.tolist() for each in ticks), strict=True)
+    return [
+        None if nothing else ";".join(filter(None, line)) or ";"
+        for line, nothing in zip(lines, none.tolist(), strict=True)
+    ]
+
+
+@dataclass(frozen=True)
+class _Box:
+    """A column of ticks, as a question."""
+
+    id: str
+    optional: bool = True
+    allowed: str = "with yes or no"
+    boxes: tuple[str, ...] = ()
+    of_numbers: bool = False
+
+
+def _tick(answer: Any) -> int | None:
+    word = _word(answer).lower()
+    return 1 if word in YES else 0 if word in NO else None
+
+
+def numbers_given(
+    question: Asked, answers: Any, low: float, high: float, *, whole: bool
+) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
+    """The answers as numbers, and which rows have no answer. Their number is `low`."""
+    numbers = _floats(answers)
+    if numbers is None:  # some answers are text
+        given = Given.of(answers)
+        numbers = np.array([_number(answer) for answer in given.distinct])[given.rows]
+    skipped = np.isnan(numbers)
+    wrong = (numbers < low) | (numbers > high) | (whole & (numbers != np.floor(numbers)) & ~skipped)
+    wrong |= skipped & (not question.optional)
+    if wrong.any():
+        row = int(np.argmax(wrong))
+        raise wrong_answer(question, _at(answers, row), row)
+    return np.where(skipped, low, numbers), skipped
+
+
+def wrong_answer(question: Asked, answer: Any, row: int) -> InvalidValue:
+    got = NO_ANSWER if _is_missing(answer) else checks.shown(answer)
+    hint = "write optional = true if people may leave it out" if got == NO_ANSWER else ""
+    return InvalidValue(
+        f"question {question.id!r} must be answered {question.allowed}, got {got} (row {row + 1})",
+        hint=hint,
+    )
+
+
+def _floats(answers: Any) -> NDArray[np.float64] | None:
+    """The answers as floats, with NaN for missing ones. None if some answers are not numbers."""
+    column = answers.combine_chunks() if hasattr(answers, "combine_chunks") else answers
+    if hasattr(column, "dictionary_encode"):
+        from pyarrow import types
+
+        if not (types.is_integer(column.type) or types.is_floating(column.type)):
+            return None
+        column = column.to_numpy(zero_copy_only=False)
+    listed = list(column) if not hasattr(column, "__len__") else column
+    try:
+        array = np.asarray(listed)
+    except ValueError:
+        return None
+    return array.astype(np.float64) if array.ndim == 1 and array.dtype.kind in "iuf" else None
+
+
+def _number(answer: Any) -> float:
+    """The answer as a number: NaN if it is missing, and infinite if it is not a number."""
+    if _is_missing(answer):
+        return math.nan
+    try:
+        number = math.inf if isinstance(answer, bool) else float(answer)
+    except (TypeError, ValueError):
+        return math.inf
+    return math.inf if math.isnan(number) else number
+
+
+def _is_missing(answer: Any) -> bool:
+    if isinstance(answer, str):
+        return answer.strip() in _NOTHING
+    return answer is None or (isinstance(answer, float) and math.isnan(answer))
+
+
+def _word(answer: Any) -> str:
+    """The answer as a word. Whole numbers and true or false become words, too."""
+    return str(answer).strip()
+
+
+def _key(answer: Any) -> Any:
+    """The answer as a key of a dictionary. True differs from 1."""
+    if isinstance(answer, list | tuple | set | frozenset):
+        return tuple(answer)
+    return str(answer) if isinstance(answer, bool) else answer
+
+
+def _at(answers: Any, row: int) -> Any:
+    found = answers[row] if isinstance(answers, list | tuple | np.ndarray) else Given.of(answers)
+    if isinstance(found, Given):
+        return found.distinct[found.rows[row]]
+    return found.as_py() if hasattr(found, "as_py") else found

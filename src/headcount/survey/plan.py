@@ -1,0 +1,340 @@
+"""The plan of a survey: how exact each answer will be, what a person sends, and who sees what."""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from statistics import NormalDist
+from typing import TYPE_CHECKING, Any
+
+from headcount.core import checks
+from headcount.core.budget import MOST_USERS, Budget, Trust
+from headcount.core.cached import cached_property
+from headcount.core.errors import HeadcountError, Infeasible
+from headcount.core.guarantee import Guarantee
+from headcount.core.table import Table, counted, counted_people, number, short
+from headcount.core.task import Task
+from headcount.survey import words
+from headcount.survey.design import Design
+
+if TYPE_CHECKING:
+    from headcount.survey.survey import Survey
+
+_MOST_EPSILON = 30.0
+_LEAST_EPSILON = 1e-3
+_CLOSE = 1.01  # inverse questions are answered to about this factor
+_STEPS = 24
+
+
+@dataclass(frozen=True)
+class PlannedAnswer:
+    """How exact the answer to one question will be.
+
+    `margin` is half the length of an interval that allows for privacy alone. `with_sampling` allows
+    for sampling from a population, too, for the most uncertain case. Margins are shares of the
+    people, or of the range of a mean if `unit` is "number".
+    """
+
+    id: str
+    text: str
+    kind: str
+    protocol: str
+    margin: float
+    with_sampling: float
+    size: float
+    unit: str
+    messages: float
+    asked: int
+
+    @property
+    def shown(self) -> tuple[str, str]:
+        """Both margins as people write them."""
+        return self._text(self.margin), self._text(self.with_sampling)
+
+    def _text(self, margin: float) -> str:
+        if self.unit == "number":
+            return f"±{number(margin * self.size, margin * self.size)}"
+        return f"±{_points(margin)} points"
+
+    def to_dict(self) -> dict[str, Any]:
+        return {
+            "id": self.id,
+            "text": self.text,
+            "kind": self.kind,
+            "protocol": self.protocol,
+            "margin": self.margin * self.size,
+            "margin_with_sampling": self.with_sampling * self.size,
+            "unit": self.unit,
+            "messages_per_user": self.messages,
+            "people_asked": self.asked,
+        }
+
+
+@dataclass(frozen=True, eq=False)
+class SurveyPlan:
+    """The plan of a survey for `users` people."""
+
+    survey: "Survey"
+    users: int
+    confidence: float = 0.95
+
+    def __post_init__(self) -> None:
+        checks.whole("users", self.users, low=1, high=MOST_USERS)
+        checks.confidence(self.confidence)
+
+    @cached_property
+    def design(self) -> Design:
+        return self.survey.designed(self.users)
+
+    @property
+    def guarantee(self) -> Guarantee:
+        """What is promised to each person, for all answers together."""
+        return self.design.guarantee
+
+    @cached_property
+    def odds(self) -> words.Odds:
+        return words.Odds.of(self.design)
+
+    @cached_property
+    def answers(self) -> tuple[PlannedAnswer, ...]:
+        """How exact the answer to each question will be."""
+        return tuple(
+            self._answer(one.id, one.text, one.kind, one.task) for one in self.survey.questions
+        )
+
+    @cached_property
+    def tables(self) -> tuple[PlannedAnswer, ...]:
+        """How exact the tables of two questions will be."""
+        return ()
+
+    def _answer(self, name: str, text: str, kind: str, task: Task) -> PlannedAnswer:
+        release = self.design.release(name)
+        mean = task.name == "mean"
+        size = task.answer_size(self.users) if mean else 1.0
+        whole = task.answer_size(self.users)
+        margin = self.design.margin(name, self.confidence) / whole
+        # A share is most uncertain at one half, and a mean if all numbers are at the two ends.
+        deviations = -NormalDist().inv_cdf((1 - self.confidence) / 2)
+        drawn = deviations * 0.5 / math.sqrt(self.users)
+        return PlannedAnswer(
+            id=name,
+            text=text,
+            kind=kind,
+            protocol=release.protocol.name,
+            margin=margin,
+            with_sampling=math.hypot(margin, drawn),
+            size=size,
+            unit="number" if mean else "share",
+            messages=float(release.protocol.messages_per_user),
+            asked=release.asked,
+        )
+
+    @property
+    def worst_margin(self) -> float:
+        """The largest margin of all questions in relation to their weights, from privacy alone."""
+        return max(
+            answer.margin / question.weight
+            for answer, question in zip(self.answers, self.survey.questions, strict=True)
+        )
+
+    @property
+    def collusion(self) -> float:
+        """The ε that is left if shuffler and analyzer work together. It may be infinite."""
+        return math.fsum(one.protocol.local_epsilon for one in self.design.releases)
+
+    @property
+    def sends(self) -> str:
+        """What a person sends, in one sentence."""
+        survey = self.survey
+        slots = self.design.slots if survey.trust == Trust.SHUFFLE else 0
+        each = self.design.questions_each
+        return words.shared(survey.trust, survey.noise, len(survey.questions), each, slots)
+
+    @property
+    def seen(self) -> tuple[tuple[str, str], ...]:
+        """Who could see what."""
+        return words.who_sees(self.survey.trust, self.survey.noise, self.collusion)
+
+    @property
+    def relies_on(self) -> str:
+        """What people have to rely on."""
+        return words.relies_on(self.survey.trust, self.survey.least_people)
+
+    @property
+    def consent(self) -> tuple[str, ...]:
+        """A text that people can agree to, in paragraphs."""
+        survey = self.survey
+        return words.consent(
+            survey.title, len(survey.questions), survey.contact, survey.trust, self.odds,
+            [self.relies_on],
+        )  # fmt: skip
+
+    @property
+    def promised(self) -> str:
+        """The guarantee in one line."""
+        waves = self.survey.waves
+        together = "everything that one person says, together"
+        if waves > 1:
+            together += f", in all {waves} waves"
+        return f"{self.guarantee}, for {together}"
+
+    def table(self) -> Table:
+        """The margins of all questions, with the words of the plan as notes."""
+        shown = 100 * self.confidence
+        rows = [
+            (
+                one.id,
+                one.kind,
+                *one.shown,
+                one.protocol,
+                *([f"{one.asked:,}"] if self.survey.trust == Trust.LOCAL else []),
+            )
+            for one in (*self.answers, *self.tables)
+        ]
+        asked = ("people asked",) if self.survey.trust == Trust.LOCAL else ()
+        return Table(
+            ("question", "kind", "privacy alone", "with sampling", "protocol", *asked),
+            tuple(rows),
+            title=f"{self.survey.title or 'Survey'}: {counted_people(self.users)}, "
+            f"{counted(len(self.survey.questions), 'question')}, {self.survey.trust} trust",
+            notes=(
+                f"Margins hold with {shown:.10g} % confidence. “±2 points” means that a share of "
+                "30 % is between 28 % and 32 %. The second margin is for the population from which "
+                "people are drawn at random.",
+                f"Promised: {self.promised}.",
+                f"{self.odds.sentence} {self.odds.explanation}",
+                self.odds.delta,
+                self.sends,
+                *(f"{who}: {what}" for who, what in self.seen),
+            ),
+            words=2,
+            spare=("protocol", "kind"),
+        )
+
+    def __str__(self) -> str:
+        return str(self.table())
+
+    def to_dict(self) -> dict[str, Any]:
+        """The plan for JSON."""
+        survey, odds = self.survey, self.odds
+        return {
+            "title": survey.title,
+            "trust": str(survey.trust),
+            "users": self.users,
+            "confidence": self.confidence,
+            "budget": {"epsilon": survey.budget.epsilon, "delta": survey.budget.delta},
+            "guarantee": self.guarantee.to_dict(),
+            "questions": [one.to_dict() for one in self.answers],
+            "tables": [one.to_dict() for one in self.tables],
+            "questions_each": self.design.questions_each,
+            "messages_per_user": self.design.messages_per_user,
+            "slots": self.design.slots,
+            "sealed_bytes": self.design.sealed_bytes,
+            "local_epsilon": self.collusion,
+            "odds": {
+                "of": 100,
+                "without": odds.without,
+                "with": odds.within,
+                "sentence": odds.sentence,
+                "delta": odds.delta,
+            },
+            "sends": self.sends,
+            "sees": [{"who": who, "what": what} for who, what in self.seen],
+            "consent": list(self.consent),
+        }
+
+
+# Inverse questions ----------------------------------------------------------------------------
+
+
+def needed_epsilon(
+    survey: "Survey", margin: float, *, users: int | None = None, confidence: float = 0.95
+) -> float:
+    """The smallest ε with which all margins from privacy alone are within `margin`, a share. For a
+    question with a weight, `margin` is multiplied by the weight.
+    """
+    target, people = checks.share("margin", margin), users or survey.least_people
+
+    def worst(epsilon: float) -> float:
+        changed = replace(survey, budget=Budget(epsilon, survey.budget.delta))
+        return SurveyPlan(changed, people, confidence).worst_margin
+
+    found = _least(worst, target, survey.budget.epsilon, _LEAST_EPSILON, _MOST_EPSILON)
+    if found is None:
+        raise Infeasible(
+            f"a margin of ±{_points(target)} points must be possible with an epsilon of at most "
+            f"{_MOST_EPSILON:g}, got {counted_people(people)}"
+        )
+    return found
+
+
+def needed_people(survey: "Survey", margin: float, *, confidence: float = 0.95) -> int:
+    """The least number of people with whom all margins are within `margin`, a share, with privacy
+    and sampling together. For a question with a weight, `margin` is multiplied by the weight.
+    """
+    target = checks.share("margin", margin)
+
+    def worst(users: float) -> float:
+        plan = SurveyPlan(replace(survey, least_people=round(users)), round(users), confidence)
+        return max(
+            answer.with_sampling / question.weight
+            for answer, question in zip(plan.answers, survey.questions, strict=True)
+        )
+
+    found = _least(worst, target, float(survey.least_people), 2.0, 1e10)
+    if found is None:
+        raise Infeasible(f"a margin of ±{_points(target)} points must be possible with some crowd")
+    return round(found)
+
+
+def _least(
+    worst: Callable[[float], float], target: float, start: float, low: float, high: float
+) -> float | None:
+    """The least number, to two digits, for which `worst` is at most the target. None if there is
+    no such number. Larger numbers have smaller errors.
+    """
+
+    def fits(value: float) -> bool:
+        try:
+            return worst(value) <= target
+        except HeadcountError:
+            return False
+
+    inside: float | None = None
+    outside = low
+    value, factor = min(max(start, low), high), 2.0
+    for _ in range(_STEPS):
+        if fits(value):
+            inside = value
+            if outside > low or value <= low:
+                break
+            value = max(value / factor, low)
+        else:
+            outside = value
+            if inside is not None or value >= high:
+                break
+            value = min(value * factor, high)
+    if inside is None:
+        return None
+    while inside / outside > _CLOSE:
+        middle = _two_digits(math.sqrt(inside * outside), outside, inside)
+        if middle is None:
+            break
+        inside, outside = (middle, outside) if fits(middle) else (inside, middle)
+    return inside
+
+
+def _two_digits(value: float, low: float, high: float) -> float | None:
+    """A number near the value with few digits, strictly between low and high. None if there is
+    none.
+    """
+    for digits in (2, 3):
+        near = float(f"{value:.{digits}g}")
+        if low < near < high:
+            return near
+    return None
+
+
+def _points(share: float) -> str:
+    """A share in percentage points."""
+    points = 100 * share
+    return short(points, 2) if points < 9.95 else f"{points:.0f}"
