@@ -198,8 +198,8 @@ def _tallied(protocol: Protocol, sent: Messages, runs: int, source: Source) -> N
 
 
 def _estimate(protocol: Protocol, crowd: Batch) -> NDArray[np.float64]:
-    """The unbiased estimate. It works for any number of people, even a part of the crowd."""
-    return np.atleast_1d(protocol.estimator.unbiased(protocol.tally(crowd), None))
+    """The estimate before any change. It works for any number of people, even part of a crowd."""
+    return np.atleast_1d(protocol.estimator.computed(protocol.tally(crowd), None))
 
 
 def _size(column: range) -> int:
@@ -256,7 +256,7 @@ def _published(
         noise = protocol.shuffler.noise(people, source)
         payload = joined(noise, sent.payload)
         tally = protocol.tally(Batch(payload, people))
-        release = np.atleast_1d(protocol.estimator.unbiased(tally, source))
+        release = np.atleast_1d(protocol.estimator.computed(tally, source))
         added = protocol.estimator.count(noise.messages)[-len(release) :]
         rows.append(np.concatenate([release, release - added]))
     return np.array(rows)

@@ -76,12 +76,19 @@ class Estimator(ABC):
 
     # Answering ----------------------------------------------------------------------------------
 
-    @abstractmethod
     def unbiased(self, tally: Tally, source: Source | None = None) -> Answer:
         """The unbiased estimate. In central trust, it includes the curator's noise. In other trust
         models, it includes the analyzer's noise if `adds_noise`. The noise is drawn from `source`,
         or from a secure source if `source` is None.
         """
+        raise NotImplementedError(f"{type(self).__name__} has no unbiased estimate")
+
+    def computed(self, tally: Tally, source: Source | None = None) -> Answer:
+        """What is computed from the tally: by default, the unbiased estimate. A protocol that has
+        no unbiased estimate defines this method in its place, and names the change of its answer in
+        `postprocessing`.
+        """
+        return self.unbiased(tally, source)
 
     @property
     def adds_noise(self) -> bool:
@@ -203,7 +210,7 @@ def linear_shifts(estimator: Estimator, users: int, messages: NDArray[Any]) -> S
 
     def total(counts: NDArray[np.int64], people: int) -> Answer:
         tally = Tally(counts, people, "", estimator.tally_modulus)
-        answer = estimator.answer(people, estimator.unbiased(tally))
+        answer = estimator.answer(people, estimator.computed(tally))
         return (answer - low) * people if average else answer
 
     nobody = np.zeros(estimator.tally_size, dtype=np.int64)

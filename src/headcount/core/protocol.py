@@ -255,16 +255,16 @@ class Protocol(ABC):
         noise_now = self.trust is Trust.CENTRAL or self.estimator.adds_noise
         noise_is_secure = not noise_now or source is None or source.secure
         promise = self.bundled_guarantee if tally.bundled else self.guarantee
-        unbiased = self.estimator.unbiased(tally, source)
+        computed = self.estimator.computed(tally, source)
         raw = self.task.estimate(
             task=self.task.name,
             protocol=self.name,
-            value=self.estimator.answer(tally.users, unbiased),
+            value=self.estimator.answer(tally.users, computed),
             users=tally.users,
             guarantee=replace(promise, secure=tally.secure and noise_is_secure),
             answer_range=self.estimator.answer_range(tally.users),
             whole=self.task.whole_answers,
-            error_law=self.estimator.error_law(tally.users, unbiased),
+            error_law=self.estimator.error_law(tally.users, computed),
             buckets=self.task.buckets,
             total=self.task.total(tally.users),
         )

@@ -20,7 +20,9 @@ class QuantilesEstimate(DistributionEstimate):
     share of the people is. A median is a single number, and has no buckets.
 
     `unbiased_value` has the share of people below each edge between two cells. The quantiles are
-    read from these shares. Other quantiles can be read, too. Quantiles are slightly biased.
+    read from these shares. Other quantiles can be read, too. Quantiles are slightly biased. If the
+    protocol chooses quantiles itself, as `central.exponential-quantile` does, the shares are biased
+    too: they are steps at the chosen quantiles.
     """
 
     @property

@@ -91,7 +91,7 @@ class EdgeChooser(Estimator):
     def simulate(self, held: Holding, source: Source) -> NDArray[np.int64]:
         return held.counts
 
-    def unbiased(self, tally: Tally, source: Source | None = None) -> Answer:
+    def computed(self, tally: Tally, source: Source | None = None) -> Answer:
         """The shares that the chosen edges suggest. They form steps, and are biased."""
         bits, below = source or SecureSource(), self._below(tally.counts)
         chosen = sorted(
