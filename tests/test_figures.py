@@ -279,6 +279,66 @@ def bars_of(estimate: hc.Estimate) -> list[dict[str, Any]]:
     return [row for row in records(figures.histogram_figure(estimate, 0.95)) if "top" in row]
 
 
+def test_many_quantiles_stay_distinguishable_in_the_color_of_their_trust() -> None:
+    task = hc.Quantiles(0, 120, np.arange(1, 10) / 10, cells=60)
+    groups = {"all": asked("shuffle.tree", task, np.linspace(0, 120, 500))}
+    chart = figures.quantiles_figure(groups, 0.9, group="region")
+    shades = next(scale["range"] for scale in scales(chart, "color") if scale)
+    assert len(set(shades)) == 9
+    assert trust_color(hc.Trust.SHUFFLE) in shades
+    assert not {trust_color(hc.Trust.CENTRAL), trust_color(hc.Trust.LOCAL)} & {*shades}
+
+
+def test_the_line_of_a_distribution_stays_within_its_band() -> None:
+    task, values = hc.Distribution(0, 120, cells=60), np.full(300, 60.0)
+    estimate: Any = hc.run(
+        hc.protocol("local.tree", task, hc.Budget(1), hc.Crowd(300)), values, hc.SeededSource(2)
+    )
+    assert not np.all((estimate.value >= 0) & (estimate.value <= 1))
+    chart = figures.distribution_figure(estimate, 0.95)
+    drawn = [row for row in records(chart) if "band" in row]
+    assert len(drawn) == 61
+    assert all(row["low"] <= row["share"] <= row["high"] for row in drawn)
+    assert "outside the band" in json.dumps(chart.to_dict()["title"])
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "label"),
+    [
+        ("1940-01-01", "2010-12-31", r"\d{4}"),
+        ("2010-01-01", "2011-12-31", r"\d{4}-\d\d"),
+        ("2010-01-01", "2010-02-28", r"\d{4}-\d\d-\d\d"),
+        ("2010-01-01T00:00", "2010-01-01T20:00", r"\d\d-\d\d \d\d:\d\d"),
+        ("2010-01-01T00:00", "2010-01-01T00:30", r"\d\d:\d\d:\d\d"),
+    ],
+)
+def test_axes_of_dates(low: str, high: str, label: str, tmp_path: Path) -> None:
+    first, last = np.datetime64(low, "s"), np.datetime64(high, "s")
+    held = first + (last - first) * np.arange(51) // 50
+    e: Any = hc.estimate({"born": held}, hc.Distribution(low, high, 16), budget=hc.Budget(5))
+    path = tmp_path / "dates.svg"
+    figures.save(figures.distribution_figure(e, 0.9), path)
+    words = written(path.read_text())
+    assert "born" in words
+    assert len([word for word in words if re.fullmatch(label, word)]) >= 3
+
+
+def test_axes_name_the_column() -> None:
+    data = {"age": np.arange(100.0), "sex": ["f", "m"] * 50, "smokes": [0, 1] * 50}
+    budget = hc.Budget(5)
+    for task, column, draw in (
+        (hc.Histogram(["f", "m"]), "sex", figures.histogram_figure),
+        (hc.Density(0, 100), "age", figures.density_figure),
+        (hc.Table(["f", "m"], 2), ["sex", "smokes"], figures.table_figure),
+    ):
+        e: Any = hc.estimate(data, task, column=column, budget=budget)
+        titles = set(map(str, found(draw(e, 0.9).to_dict(), "title")))
+        assert {column} <= titles if isinstance(column, str) else {*column} <= titles
+    groups: Any = hc.estimate(data, hc.Count(), column="smokes", group="sex", budget=budget)
+    titles = set(map(str, found(figures.contrast_figure(hc.contrasts(groups)).to_dict(), "title")))
+    assert "difference of shares of smokes (95 % intervals)" in titles
+
+
 def test_bars_are_as_wide_as_their_bins() -> None:
     ages = np.arange(2000) % 120
     bins = [0, 18, 30, 65, 120]

@@ -13,7 +13,8 @@ from headcount.core.distribution import (
 )
 from headcount.core.estimate import Estimate, Interval
 from headcount.core.quantiles import QuantilesEstimate
-from headcount.plot.palette import COLORS, markers, trust_color
+from headcount.core.table import counted
+from headcount.plot.palette import markers, trust_color, trust_shades
 from headcount.plot.style import (
     GRAY,
     GRID,
@@ -33,6 +34,7 @@ from headcount.plot.style import (
 )
 
 _ROW = 52  # pixels of a row of dots
+_ROOM = 0.65  # up to this share of the axis, there is room for a name on the right of a dot
 _MOST_POINTS = 2048  # a curve is drawn through at most this many edges
 
 
@@ -51,7 +53,10 @@ def distribution_figure(
     steps = " and ".join(estimate.postprocessing)
     line = f"{estimate.protocol}, post-processed: {steps}" if steps else estimate.protocol
     label = f"{100 * confidence:.10g} % band{whose}"
-    shares = np.concatenate([[0.0], estimate.value, [1.0]])
+    # The curve stays within its band, even if unbiased estimates do not.
+    inside = np.clip(estimate.value, band.low, band.high)
+    outside = int(np.count_nonzero(inside != estimate.value))
+    shares = np.concatenate([[0.0], inside, [1.0]])
     low, high = (np.concatenate([[0.0], end, [1.0]]) for end in (band.low, band.high))
     shown = np.unique(np.linspace(0, len(edges) - 1, min(len(edges), _MOST_POINTS)).astype(int))
     curve = [
@@ -83,8 +88,16 @@ def distribution_figure(
         x.tooltip("low", "from"),
         x.tooltip("high", "to"),
     ]
-    # On the right of its dot, a name stays clear of the curve, which rises.
-    beside = {"fontSize": TEXT_SIZE, "align": "left", "dx": 12, "dy": 14, "clip": True}
+    # A name is on the lower right or on the upper left of its dot. So it stays clear of the curve,
+    # which rises, and within the panel.
+    right = f"datum.x < {x.low + _ROOM * (x.high - x.low)}"
+    beside: dict[str, Any] = {
+        "fontSize": TEXT_SIZE,
+        "align": alt.expr(f"{right} ? 'left' : 'right'"),
+        "dx": alt.expr(f"{right} ? 12 : -12"),
+        "dy": alt.expr(f"{right} ? 14 : -14"),
+        "clip": True,
+    }
     words = marks.encode(x=across, y=y.channel("y", "share"), text=alt.Text("says", type="nominal"))
     chart = alt.layer(
         data.mark_area(opacity=0.25, clip=True)
@@ -95,7 +108,7 @@ def distribution_figure(
             fill=key(alt.Fill, "band", symbolType="square", symbolStrokeWidth=0),
         )
         .add_params(zoom("zoom")),
-        data.mark_line(strokeWidth=1.5, clip=True).encode(
+        data.mark_line(strokeWidth=1.5, strokeJoin="round", clip=True).encode(
             x=across,
             y=y.channel("y", "share"),
             stroke=key(alt.Stroke, "line", symbolType="stroke"),
@@ -112,7 +125,9 @@ def distribution_figure(
         words.mark_text(**beside, stroke="white", strokeWidth=4, aria=False),
         words.mark_text(**beside, color=INK),
     ).properties(width=WIDTH, height=HEIGHT)
-    return finish(chart, estimate_title("Distribution", estimate))
+    estimates = f"{outside:,} of {counted(len(inside), 'estimate')}"
+    remark = f"{estimates} outside the band; the line stays within it" if outside else ""
+    return finish(chart, estimate_title("Distribution", estimate), remark)
 
 
 def quantiles_figure(
@@ -150,7 +165,7 @@ def quantiles_figure(
     row = alt.Y(
         "row", type="nominal", title=group or None, sort=listed, axis=alt.Axis(gridColor=GRID)
     )
-    palette = [COLORS[at % len(COLORS)] for at in range(len(names))]
+    palette = trust_shades(first.guarantee.trust, len(names))
     shown = legend(names, WIDTH) if group and len(names) > 1 else None
     color, shape = (
         channel("name", type="nominal", legend=shown, scale=alt.Scale(domain=names, range=range_))

@@ -252,7 +252,11 @@ def histogram_figure(
     ]
     if edges is None:
         title = axis_name(estimate) if estimate.column_names else None
-        across = {"x": alt.X("bucket", type="nominal", title=title, sort=[str(b) for b in shown])}
+        words = [str(bucket) for bucket in shown]
+        # Labels lie flat if each of them fits below its bar.
+        flat = max(map(len, words)) * TEXT_SIZE * 0.6 < WIDTH / len(words)
+        axis = alt.Axis(labelAngle=0 if flat else -90)
+        across = {"x": alt.X("bucket", type="nominal", title=title, sort=words, axis=axis)}
         middle = across
     else:
         x = Axis(axis_name(estimate), float(edges[0]), float(edges[-1]), log=False)

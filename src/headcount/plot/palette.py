@@ -43,10 +43,15 @@ def trust_color(trust: Trust) -> str:
     return _SHADES[trust][1]
 
 
+def trust_shades(trust: Trust, count: int) -> list[str]:
+    """Different shades of a trust model's hue."""
+    return _ramp(_SHADES[trust], count)
+
+
 def colors(labels: Sequence[str]) -> list[str]:
     """A color for each label."""
     trusts = [trust_of(label) for label in labels]
-    shades = {trust: iter(_ramp(_SHADES[trust], trusts.count(trust))) for trust in Trust}
+    shades = {trust: iter(trust_shades(trust, trusts.count(trust))) for trust in Trust}
     others = trusts.count(None)
     if others == len(labels):
         free = list(COLORS) if others <= len(COLORS) else _ramp(COLORS, others)

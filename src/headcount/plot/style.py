@@ -33,7 +33,14 @@ _MARGIN = 0.03  # a share of the axis, added at its ends so that marks there are
 # This font comes with vl-convert, so figures look alike everywhere. It has Greek letters, but no
 # superscript minus and no superscript digits above 4. So powers of ten are written 1e-6.
 _FONT = "'Liberation Sans', Arial, Helvetica, sans-serif"
-_FEW_DAYS = 60 * 86_400_000.0  # on shorter axes, in milliseconds, times of the day matter
+_DAY = 86_400_000.0  # in milliseconds
+_DATE_FORMATS = (  # how dates are written on an axis that has at least this length
+    (7 * 365 * _DAY, "%Y"),
+    (200 * _DAY, "%Y-%m"),
+    (7 * _DAY, "%Y-%m-%d"),
+    (_DAY / 24, "%m-%d %H:%M"),
+    (0.0, "%H:%M:%S"),
+)
 _FEW_DECADES = 2  # an axis with fewer decades has labels between the powers of ten
 
 Figure: TypeAlias = "altair.LayerChart | altair.HConcatChart"
@@ -144,7 +151,11 @@ class Axis:
         if self.dates:
             scale = alt.Scale(type="utc", domain=[self.low, self.high], nice=False)
             return getattr(alt, name.upper())(
-                field, type="temporal", title=self.title, scale=scale, axis=alt.Axis(tickCount=6)
+                field,
+                type="temporal",
+                title=self.title,
+                scale=scale,
+                axis=alt.Axis(tickCount=6, format=self._date_format()),
             )
         return getattr(alt, name.upper())(
             field,
@@ -166,13 +177,15 @@ class Axis:
 
     def tooltip(self, field: str, title: str = "") -> Any:
         if self.dates:
-            days = self.high - self.low > _FEW_DAYS
+            whole_days = self.high - self.low > 60 * _DAY
             return load_altair().Tooltip(
                 field,
                 type="temporal",
-                timeUnit="utcyearmonthdate" if days else "utcyearmonthdatehoursminutesseconds",
+                timeUnit="utcyearmonthdate"
+                if whole_days
+                else "utcyearmonthdatehoursminutesseconds",
                 title=title or self.title,
-                format="%Y-%m-%d" if days else "%Y-%m-%d %H:%M:%S",
+                format="%Y-%m-%d" if whole_days else "%Y-%m-%d %H:%M:%S",
             )
         return load_altair().Tooltip(
             field,
@@ -180,6 +193,11 @@ class Axis:
             title=title or self.title,
             format=".4~g" if self.powers else ",.6~r",
         )
+
+    def _date_format(self) -> str:
+        """How the ticks of an axis of dates are written."""
+        length = self.high - self.low
+        return next(form for least, form in _DATE_FORMATS if length >= least)
 
     def _number(self, value: str) -> str:
         if not self.powers:

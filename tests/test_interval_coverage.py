@@ -1,0 +1,120 @@
+"""Intervals of tables, totals, boxes and trees contain the truth as often as they say.
+
+Each setting is drawn 5,000 times, in small crowds with empty cells.
+"""
+
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from scipy.stats import binom
+
+import headcount as hc
+
+pytestmark = pytest.mark.slow
+
+RUNS, ALARM = 5000, 1e-6
+CELLS = np.array([12, 0, 3, 1, 0, 24])  # two rows of three columns
+TOTALS = np.array([15, 25, 13, 0, 27])
+TABLE, MARGINS = hc.Table(2, 3), hc.Margins(2, 3)
+
+
+def coverage(protocol: hc.Protocol, held: Any, truth: Any, **kind: bool) -> NDArray[np.float64]:
+    """How often the interval of each number contains it."""
+    source, hits = hc.SeededSource(11), np.zeros(np.size(truth))
+    for _ in range(RUNS):
+        e = protocol.estimate(protocol.simulate(held, source), source)
+        ends = e.interval(0.9, **kind)
+        inside = (ends.low <= truth) & (truth <= ends.high)
+        hits += inside.all() if kind else inside
+    return hits / RUNS
+
+
+def enough(found: NDArray[np.float64], confidence: float = 0.9) -> bool:
+    """A coverage of `confidence` falls below this limit once in a million times."""
+    return bool(np.all(found * RUNS >= binom.ppf(ALARM, RUNS, confidence)))
+
+
+@pytest.mark.parametrize(
+    ("name", "task", "truth"),
+    [
+        ("central.sum-zero", TABLE, CELLS),
+        ("central.geometric", TABLE, CELLS),
+        ("central.fitted-table", TABLE, CELLS),
+        ("shuffle.fake-users", TABLE, CELLS),
+        ("central.margins", MARGINS, TOTALS),
+        ("central.summed-cells", MARGINS, TOTALS),
+        ("shuffle.margins", MARGINS, TOTALS),
+    ],
+)
+def test_intervals_of_tables_cover(name: str, task: hc.Task, truth: NDArray[np.int64]) -> None:
+    p = hc.protocol(name, task, hc.Budget(2, 1e-6), hc.Crowd(int(CELLS.sum())))
+    found = coverage(p, CELLS, truth)
+    assert enough(found)
+    # The range of possible counts cuts off errors at an empty cell, but not elsewhere.
+    assert found.min() <= 0.995
+    assert enough(coverage(p, CELLS, truth, simultaneous=True))
+
+
+@pytest.mark.parametrize("name", ["central.sum-zero", "central.fitted-table", "shuffle.fake-users"])
+def test_intervals_of_totals_of_tables_cover(name: str) -> None:
+    p = hc.protocol(name, TABLE, hc.Budget(2, 1e-6), hc.Crowd(int(CELLS.sum())))
+    source, hits = hc.SeededSource(12), np.zeros(5)
+    margins: Any = None
+    for _ in range(RUNS):
+        e: Any = p.estimate(p.simulate(CELLS, source), source)
+        if margins is None:  # the noise does not depend on the data
+            found = [(one.error_law.margins(0.9), len(one.value)) for one in (e.rows, e.columns)]
+            margins = [
+                np.concatenate([np.broadcast_to(ends[at], size) for ends, size in found])
+                for at in (0, 1)
+            ]
+        off = np.concatenate([e.rows.unbiased_value, e.columns.unbiased_value]) - TOTALS
+        hits += (-margins[0] - 1e-9 <= off) & (off <= margins[1] + 1e-9)
+    assert enough(hits / RUNS)
+    assert hits.mean() / RUNS <= 0.995
+
+
+@pytest.mark.parametrize("at_most", [1, 3])
+@pytest.mark.parametrize("name", ["central.cube", "central.geometric"])
+def test_intervals_of_boxes_cover(name: str, at_most: int) -> None:
+    task = hc.Boxes(["a", "b", "c"], at_most)
+    p = hc.protocol(name, task, hc.Budget(1), hc.Crowd(20))
+    found = coverage(p, {0b000: 4, 0b001: 6, 0b100: 10}, np.array([6, 0, 10]))
+    assert enough(found)
+    assert found.min() <= 0.995
+
+
+@pytest.mark.parametrize(
+    ("name", "users", "least", "options"),
+    [
+        ("shuffle.tree", 64, 0.9, {"noise": "fake-users"}),
+        ("shuffle.tree", 64, 0.9, {"noise": "shuffler"}),
+        # The errors are taken to be normal, so the coverage is only near the stated one.
+        ("local.tree", 1600, 0.885, {}),
+        # Bernstein's inequality is used for fewer than 50 people per level.
+        ("local.tree", 64, 0.9, {}),
+    ],
+)
+def test_intervals_of_trees_without_a_curator_cover(
+    name: str, users: int, least: float, options: dict[str, Any]
+) -> None:
+    people = np.array([5, 6, 4, 5, 0, 0, 0, 0, 0, 0, 0, 0, 10, 24, 5, 5]) * (users // 64)
+    shares, below = (0.1, 0.5, 0.9), np.concatenate([[0], np.cumsum(people)]) / users
+    cells = np.array([np.flatnonzero((below[:-1] < q) & (q <= below[1:]))[0] for q in shares])
+    task = hc.Quantiles(0, 16, shares, cells=16)
+    budget = hc.Budget(2, 0 if name == "local.tree" else 1e-6)
+    p = hc.protocol(name, task, budget, hc.Crowd(users), fanouts="4,4", **options)
+    source, quantiles, edges = hc.SeededSource(14), np.zeros(3), np.zeros(15)
+    for _ in range(RUNS):
+        e: Any = p.estimate(p.simulate(people, source), source)
+        ends = e.interval(0.9)
+        quantiles += (ends.low <= cells) & (cells + 1 <= ends.high)
+        under, over = e.error_law.margins(0.9)
+        off = e.unbiased_value - below[1:-1]
+        edges += (-under <= off + 1e-12) & (off - 1e-12 <= over)
+    assert enough(quantiles / RUNS, least)
+    assert enough(edges / RUNS, least)
+    if users > 64:
+        assert edges.mean() / RUNS <= 0.995
