@@ -514,7 +514,7 @@ def test_options_that_change_nothing_are_refused(headcount: Headcount) -> None:
         ([*asked, "--rows-per-person", "1"], "--rows-per-person must come with --person, got 1"),
         ([*asked, "--groups", "a,b"], "--groups must come with --group, got a,b"),
         ([*asked, "--dataset", "town"], "--dataset must come with a ledger, got town"),
-        ([*asked, "--bins", "0,1,2", "--low", "0"], "--low must come without --bins, got 0.0"),
+        ([*asked, "--bins", "0,1,2", "--low", "0"], "--low must come without --bins, got 0"),
         ([*asked, "--bins", "0,1", "--task", "sum"], "--task must be a histogram with --bins"),
         ([*planned, "--delta", "0"], "--delta must come without --plan, got 0.0"),
         ([*planned, "--open"], "--open must come without --plan"),
