@@ -154,7 +154,7 @@ def test_simultaneous_and_postprocessed_histograms(headcount: Headcount) -> None
         ),
         (
             ["--smoothness", "1", "--low", "0", "--high", "1", "--out", "x.jpg"],
-            "a result must end in .json, .parquet, .html, .png, .svg, .pdf, got 'x.jpg'",
+            "a result must end in .json, .csv, .parquet, .html, .png, .svg, .pdf, got 'x.jpg'",
         ),
     ],
 )

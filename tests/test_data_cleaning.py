@@ -40,10 +40,10 @@ def test_missing_values() -> None:
     assert "person 5, person 6, …" in said
     words = ["a", None, "b"]
     assert truth(words, hc.Histogram(["a", "b"]), missing="b") == {"a": 1, "b": 2}
-    assert "`missing` must be error, drop, or one of a, b" in refusal(
+    assert "`missing` must be error, drop, bucket, or one of a, b" in refusal(
         words, hc.Histogram(["a", "b"]), missing="c"
     )
-    assert "`missing` must be error, drop, or 0 or 1, got 7" in refusal(NONE, hc.Count(), missing=7)
+    assert "must be error, drop, bucket, or 0 or 1, got 7" in refusal(NONE, hc.Count(), missing=7)
     assert "must have at least one row" in refusal([None, None], hc.Count(), missing="drop")
     assert "got none for person 1" in refusal([None, None], hc.Count())
 
@@ -200,7 +200,8 @@ def test_other_types_are_refused(values: list[Any]) -> None:
 
 
 def test_text_and_numbers_are_not_mixed_up() -> None:
-    assert "must hold text, got int64 like 5" in refusal([5], hc.Histogram(["5", "6"]))
+    assert "must hold text, got double like 5.0" in refusal([5.0], hc.Histogram(["5", "6"]))
+    assert truth([5, 6, 5], hc.Histogram(["5", "6"])) == {"5": 2, "6": 1}
     assert "must hold numbers or true/false, got text like '5'" in refusal(["5"], hc.Histogram(6))
 
 

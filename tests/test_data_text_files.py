@@ -158,7 +158,6 @@ def no_text(folder: Path) -> None:
     parquet.write_table(pyarrow.table({"v": [1, 0], "t": text}), folder / "no.parquet")
     (folder / "no.csv").write_bytes(b"v,t\n1,a\n0,\xff\n")
     (folder / "no.jsonl").write_bytes(b'{"v": 1, "t": "a"}\n{"v": 0, "t": "\xff"}\n')
-    (folder / "utf16.csv").write_bytes("v,t\n1,a\n".encode("utf-16"))
     (folder / "digits.csv").write_text(f"v,t\n1,{DIGITS}\n{DIGITS},1\n")
     (folder / "digits.jsonl").write_text(f'{{"v": 1, "t": "a"}}\n{{"v": {DIGITS}, "t": "a"}}\n')
     (folder / "ok.csv").write_text("v,t\n1,a\n0,b\n")
@@ -190,7 +189,6 @@ def test_text_that_is_no_utf8(
     [
         ["--query", "SELECT '\udcff' AS v"],
         ["--query", "SELECT t FROM 'no.csv'"],
-        ["utf16.csv", "--column", "v"],
         ["ok.csv", "--column", "\udcff"],
         ["ok.csv", "--column", "v", "--group", "\udcff"],
         ["ok.csv", "--column", "v", "--person", "\udcff"],
@@ -222,7 +220,7 @@ TABLE = {"v": [1, 0], "t": [1, 2]}
 @pytest.mark.parametrize(
     "settings",
     [
-        {"task": hc.Count(), "group": ["t"]},
+        {"task": hc.Count(), "group": ["t", "t"]},
         {"task": hc.Count(), "person": ["t"]},
         {"task": hc.Count(), "group": np.array(["t", "v"])},
         {"task": hc.Count(), "column": ["v"]},

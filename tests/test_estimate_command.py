@@ -73,7 +73,7 @@ def test_queries(headcount: Headcount, tmp_path: Path) -> None:
         (["--query", "SELECT nothing FROM nowhere"], "unreadable-data: the query must be readable"),
         (["--query", "DROP TABLE x"], "`query` must be a single SELECT statement, got 'DROP"),
         (["--query", "SELECT * FROM 'town.parquet'"], "`column` must name one of the columns"),
-        (["town.parquet"], "--column must be given with a file"),
+        (["town.parquet"], "--column or --table must be given with a file"),
     ):
         status, out, err = headcount("estimate", *arguments, "--epsilon", "1")
         assert (status, out, err.count("\n")) == (2, "", 1)
@@ -244,8 +244,8 @@ def bad(folder: Path) -> None:
         ("huge.jsonl", [], "must be"),
         ("words.csv", ["--buckets", "w0,w1"], "got 'w2' from person 3, and 999,997 more like it"),
         ("words.csv", [], "column 'v' must hold numbers or true/false, got text like 'w0'"),
-        ("latin.csv", ["--buckets", "a,b"], "must be a readable .csv file, got: "),
-        ("latin.csv", [], "column 'v' must hold numbers, true/false or text, got binary"),
+        ("latin.csv", ["--buckets", "a,b"], "got text that is not UTF-8 (encoding='latin-1'"),
+        ("latin.csv", [], "latin.csv must be a readable .csv file, got text that is not UTF-8"),
         ("empty.csv", [], "empty.csv must be a readable .csv file, got: "),
         ("empty.jsonl", [], "empty.jsonl must be a readable file of JSON lines, got: "),
         ("empty.parquet", [], "empty.parquet must be a readable .parquet file, got: "),

@@ -89,7 +89,7 @@ def test_cores_and_memory_do_not_change_a_tally(monkeypatch: pytest.MonkeyPatch)
             values, hc.Histogram(300), budget=hc.Budget(1), protocol="local.unary-optimized",
             source=hc.SeededSource(3),
         )  # fmt: skip
-        answer: list[float] = found.value.tolist()  # type: ignore[union-attr]
+        answer: list[float] = found.value.tolist()
         return answer
 
     assert asked(1, 2**40) == asked(4, 2**40) == asked(4, 2**20)

@@ -88,19 +88,20 @@ PEOPLE: dict[str, Any] = {
     "city": [["York", "Ely", "Bath"][i % 3] for i in range(3000)],
     "person": [f"p{i % 1100}" for i in range(3000)],
 }
+CITY = ("city",)
 CENTRAL = {
     "count": Question(cleaning("smoker", hc.Count())),
     "labels, groups": Question(
-        cleaning("color", hc.Histogram(["blue", "green", "red"])), group="city"
+        cleaning("color", hc.Histogram(["blue", "green", "red"])), group_columns=CITY
     ),
     "bins, other": Question(
         cleaning("age", None, missing="drop", outside="other", bins=[0, 18, 65, 90])
     ),
     "filled, declared groups": Question(
-        cleaning("age", hc.Histogram(98), missing=97), group="city", groups=("Bath", "Ely", "York")
+        cleaning("age", hc.Histogram(98), missing=97), None, 1, CITY, ("Bath", "Ely", "York")
     ),
     "sum": Question(cleaning("steps", hc.Sum(0, 999, whole=True))),
-    "mean, groups": Question(cleaning("steps", hc.Mean(0, 999, whole=True)), group="city"),
+    "mean, groups": Question(cleaning("steps", hc.Mean(0, 999, whole=True)), None, 1, CITY),
 }
 
 
@@ -189,7 +190,7 @@ def test_tallies_of_messages_have_the_law_of_simulations(spark: SparkSession, ta
         "value": values * len(groups),
         "group": np.repeat([f"{name} {run}" for name, run in groups], users),
     }
-    question = Question(cleaning("value", asked_for), group="group", values_stay=True)
+    question = Question(cleaning("value", asked_for), group_columns=("group",), values_stay=True)
     crowds = asked(SparkEngine(), frame_of(spark, table), question)
     assert all(census.counts is None for census in crowds.censuses.values())
     protocols = {
@@ -234,7 +235,7 @@ def test_partitions_and_pieces_never_share_their_noise(spark: SparkSession) -> N
 def test_every_piece_of_a_group_of_a_partition_has_its_part_of_a_seed(spark: SparkSession) -> None:
     rows, source = 300_000, hc.SeededSource(11)
     frame = spark.range(0, 2 * rows, 1, 2).selectExpr("id DIV 3 % 2 AS value", "id % 2 AS team")
-    question = Question(cleaning("value", hc.Count()), group="team", values_stay=True)
+    question = Question(cleaning("value", hc.Count()), group_columns=("team",), values_stay=True)
     crowds = asked(SparkEngine(), frame, question)
     assert {group: census.users for group, census in crowds.censuses.items()} == {0: rows, 1: rows}
     protocol = some("local.randomized-response", hc.Count())
@@ -459,7 +460,7 @@ def test_a_person_counts_with_so_many_rows(spark: SparkSession, rows: int) -> No
     deviation = np.sqrt(people * rows / 4 * (1 - rows / 4))
     assert np.abs(counts - people * rows / 4).max() < stats.norm.isf(ALARM / 8) * deviation
     # The chosen rows are those that are randomized.
-    grouped = Question(cleaning("value", hc.Histogram(4)), "person", rows, "group")
+    grouped = Question(cleaning("value", hc.Histogram(4)), "person", rows, ("group",))
     crowds = asked(SparkEngine(), frame, grouped)
     found = {group: census.users for group, census in crowds.censuses.items()}
     assert list(found) == ["a", "b", "c"]
@@ -497,7 +498,7 @@ GAPS: dict[str, Any] = {
 def test_all_people_are_counted_as_by_the_local_engine(
     spark: SparkSession, person: str | None, rows: int
 ) -> None:
-    question = Question(cleaning("value", hc.Count(), missing="drop"), person, rows, "city")
+    question = Question(cleaning("value", hc.Count(), missing="drop"), person, rows, ("city",))
     here = asked(LocalEngine(), pyarrow.table(GAPS), question)
     there = asked(SparkEngine(), frame_of(spark, GAPS), question)
     # Of 90 people, one row has no name, and may be another person's.
@@ -680,7 +681,7 @@ def test_crowds_and_trusts_that_do_not_fit_store_nothing(
     with pytest.raises(hc.InvalidValue, match="got none in 1 row"):
         randomized(frame, local, "value")
     with pytest.raises(hc.CrowdMismatch, match="built for at least 4 people, got 3"):
-        randomized(frame, local, "value", missing="drop")
+        randomized(frame, some("shuffle.amplified", hc.Count(), 4), "value", missing="drop")
     rare = some("shuffle.sample-threshold", hc.Histogram(2), 3)
     with pytest.raises(hc.CrowdMismatch, match="built for at most 3 people, got 4"):
         randomized(frame, rare, "value", missing=0)

@@ -39,9 +39,9 @@ class AnswerOptions:
         bool,
         typer.Option(
             "--sampling",
-            help="Give the interval for the population from which people were sampled, for a mean, "
-            "density, distribution, quantiles or shares. The interval is valid for any "
-            "distribution of values.",
+            help="Give the interval for the population from which people were sampled. For a count "
+            "or a bucket, it is an interval for the share of the population times the number of "
+            "people. The interval is valid for any distribution of values.",
         ),
     ] = False
     simultaneous: Annotated[
@@ -65,7 +65,7 @@ class AnswerOptions:
     out: Annotated[
         Path | None,
         typer.Option(
-            help="Save the result: .json, .parquet or .html. For a density, distribution, "
+            help="Save the result: .json, .csv, .parquet or .html. For a density, distribution, "
             "quantiles or table, .png, .svg or .pdf saves a figure."
         ),
     ] = None
@@ -81,7 +81,11 @@ class AnswerOptions:
             check_step(self.postprocess, task.name)
         for flag, present, kinds in (
             ("--contrast", bool(self.contrast), tuple(QUANTITIES)),
-            ("--sampling", self.sampling and not shares, ("mean", "density", *_SPREAD)),
+            (
+                "--sampling",
+                self.sampling and not shares,
+                ("count", "histogram", "table", "mean", "density", *_SPREAD),
+            ),
             ("--simultaneous", self.simultaneous, ("histogram", "table", "density", *_SPREAD[:2])),
             (f"--out {self.out}", self.drawn, ("table", "density", *_SPREAD)),
         ):

@@ -12,6 +12,7 @@ from headcount.cli.estimate_options import DataOptions, check_usage
 from headcount.cli.interrupts import unbroken
 from headcount.cli.output import messages, progress
 from headcount.cli.protocol_options import ProtocolOptions, complete_protocol
+from headcount.cli.reading_options import ReadingOptions
 from headcount.cli.share_options import ShareOptions
 from headcount.cli.task_options import Clamp, TaskOptions, complete_task, only_task
 from headcount.cli.usage import given_options
@@ -38,6 +39,7 @@ def estimate(
     *,
     context: typer.Context,
     data: DataOptions,
+    written: ReadingOptions,
     epsilon: OptionalEpsilon = None,
     delta: Delta = 0.0,
     plan: Annotated[
@@ -125,10 +127,15 @@ def estimate(
     else:
         if data.bins is None:
             meant = task or (only_task(name) if name else None)
-            wanted = _labeled(question, meant, data.column).task(meant, clamp=clamp)
+            meant = meant or (None if data.table is None else "table")
+            labels = data.labels(question, meant)
+            meant = meant or ("histogram" if "buckets" in labels else None)
+            wanted = _labeled(question, meant, data.column).task(meant, clamp=clamp, labels=labels)
         budget = _budget(epsilon, delta, name, options)
-    shares.check(data.task(wanted), data.group)
-    stated.check(data.task(wanted), data.group, shares=shares.wanted)
+    rules = written.rules()
+    cleaned = data.task(wanted, rules)
+    shares.check(cleaned, data.group)
+    stated.check(cleaned, data.group, shares=shares.wanted)
     remarks: dict[str, str] = {}
     protocol: str | Protocol | None = name
     if planned is not None:
@@ -140,7 +147,8 @@ def estimate(
     with unbroken(_PAID) as begin:
         with progress("estimating") as step:
             ready = prepare(
-                data.path, wanted, **data.arguments(wanted), budget=budget, trust=trust,
+                data.path, wanted, **data.arguments(wanted, rules), **written.arguments(),
+                budget=budget, trust=trust,
                 protocol=protocol, honest=calibrated.honest, options=options, source=source,
                 progress=step,
             )  # fmt: skip

@@ -6,14 +6,18 @@ from typing import Annotated, Any
 
 import typer
 
+from headcount.cli.task_options import TaskOptions
 from headcount.cli.texts import labels_of, listed, number_of
 from headcount.cli.usage import check_matters
+from headcount.core import checks
 from headcount.core.errors import InvalidParameter
 from headcount.core.task import Task
 from headcount.core.tasks.table import sides_of
 from headcount.core.writing import check_apart
+from headcount.data.dictionary import DataDictionary
 from headcount.data.folders import belongs_to
 from headcount.data.queries import files_named
+from headcount.data.reading import Reading
 from headcount.data.several_columns import cleaning_of
 
 _NOT_OF_BINS = (
@@ -33,8 +37,8 @@ class DataOptions:
     path: Annotated[
         Path | None,
         typer.Argument(
-            help="A .csv, .parquet or .jsonl file, a folder of such files, or a pattern in quotes, "
-            "with one row for each person. Leave this out if you give --query."
+            help="A .csv, .parquet, .jsonl, .xlsx or .feather file, a folder of such files, or a "
+            "pattern in quotes, with one row for each person. Leave this out if you give --query."
         ),
     ] = None
     column: Annotated[
@@ -43,6 +47,21 @@ class DataOptions:
             help="Column of people's values. May be left out if a query has only one column. With "
             "--task table, give two columns, such as region,smoker. With --task boxes, give a "
             "column of 0 and 1 for each box, or one column of labels such as tea;milk."
+        ),
+    ] = None
+    table: Annotated[
+        str | None,
+        typer.Option(
+            help="Two columns of a two-way table, such as region,sex, instead of --column. Their "
+            "labels come from --rows and --columns, or from --dictionary."
+        ),
+    ] = None
+    dictionary: Annotated[
+        Path | None,
+        typer.Option(
+            help="Data dictionary with the labels of columns: .toml or .json with a list for each "
+            "column, or .csv with the columns column and label. Labels are never taken from the "
+            "data, since they would not be private."
         ),
     ] = None
     query: Annotated[
@@ -59,7 +78,7 @@ class DataOptions:
         str,
         typer.Option(
             help="What to do about people without a value: error, drop (then the answer does not "
-            "hide who has no value), or a value to fill in."
+            "hide who has no value), bucket (count them in one more bucket), or a value to fill in."
         ),
     ] = "error"
     outside: Annotated[
@@ -84,8 +103,8 @@ class DataOptions:
     group: Annotated[
         str | None,
         typer.Option(
-            help="Column of groups. The statistic is estimated for each group. The names and sizes "
-            "of groups are not protected."
+            help="Column of groups, or several, such as region,sex. The statistic is estimated for "
+            "each group. The names and sizes of groups are not protected."
         ),
     ] = None
     groups: Annotated[
@@ -95,19 +114,41 @@ class DataOptions:
         ),
     ] = None
 
-    def task(self, given: Task | None) -> Task:
-        """The task after cleaning: bins make a histogram, and `outside` may add a bucket."""
-        return cleaning_of(self._named(given) or "", given, **self._cleaning(given)).task
+    @property
+    def _column(self) -> str | None:
+        return self.column if self.table is None else self.table
 
-    def arguments(self, given: Task | None) -> dict[str, Any]:
+    def labels(self, question: TaskOptions, name: str | None) -> dict[str, list[Any]]:
+        """The labels from the data dictionary that the task with this name needs."""
+        if self.table is not None and len(listed(self.table)) != 2:
+            raise InvalidParameter(f"--table must be two columns, got {checks.shown(self.table)}")
+        if self.dictionary is None:
+            return {}
+        found = DataDictionary(self.dictionary)
+        columns = listed(self._column or "")
+        if len(columns) == 2:
+            return dict(zip(("rows", "columns"), map(found.labels, columns), strict=True))
+        if name not in (None, "histogram") or question.asks or self.column is None:
+            raise InvalidParameter(
+                "--dictionary must come with --table, or with a histogram without --buckets, got "
+                f"{'another task' if name is None else f'a {name}'}"
+            )
+        return {"buckets": found.labels(self.column)}
+
+    def task(self, given: Task | None, reading: Reading) -> Task:
+        """The task after cleaning: bins make a histogram, and `outside` may add a bucket."""
+        settings = self._cleaning(given, reading)
+        return cleaning_of(self._named(given) or "", given, **settings, reading=reading).task
+
+    def arguments(self, given: Task | None, reading: Reading) -> dict[str, Any]:
         """The arguments of `estimate` that describe the data."""
         return {
             "query": self.query,
             "column": self._named(given),
-            **self._cleaning(given),
+            **self._cleaning(given, reading),
             "person": self.person,
             "rows_per_person": self.rows_per_person,
-            "group": self.group,
+            "group": listed(self.group) if self.group and "," in self.group else self.group,
             "groups": None if self.groups is None else labels_of("groups", self.groups),
         }
 
@@ -119,21 +160,22 @@ class DataOptions:
         """
         boxes = given is not None and given.value_kind == "collections"
         several = boxes or sides_of(given) is not None
-        if self.column is None or not several or "," not in self.column:
-            return self.column
-        return listed(self.column)
+        if self._column is None or not several or "," not in self._column:
+            return self._column
+        return listed(self._column)
 
-    def _cleaning(self, given: Task | None) -> dict[str, Any]:
+    def _cleaning(self, given: Task | None, reading: Reading) -> dict[str, Any]:
         edges = None
         if self.bins is not None:
             edges = [number_of("bins", edge) for edge in listed(self.bins)]
-        return {"missing": self._fill(given), "outside": self.outside, "bins": edges}
+        return {"missing": self._fill(given, reading), "outside": self.outside, "bins": edges}
 
-    def _fill(self, given: Task | None) -> str | float:
+    def _fill(self, given: Task | None, reading: Reading) -> str | float:
         """The value of `--missing`: error, drop, a label, a date, or a number."""
         kind = "whole numbers" if given is None else given.value_kind
         ticks = kind == "collections" and isinstance(self._named(given), list)
-        kept = not (ticks or kind.endswith("numbers")) or self.missing in ("error", "drop")
+        words = bool(reading.yes) or not (ticks or kind.endswith("numbers"))
+        kept = words or self.missing in ("error", "drop", "bucket")
         return self.missing if kept else number_of("missing", self.missing)
 
     def check_apart(self, out: Path, plan: Path | None, ledger: str | None) -> None:
@@ -156,20 +198,27 @@ def check_usage(given: dict[str, Any]) -> None:
     """Refuse options that contradict each other, or that would have no effect."""
     if ("path" in given) == ("--query" in given):
         raise typer.BadParameter("either a file or --query must be given, but not both")
-    if "path" in given and "--column" not in given:
-        raise typer.BadParameter("--column must be given with a file")
+    if "path" in given and "--column" not in given and "--table" not in given:
+        raise typer.BadParameter("--column or --table must be given with a file")
     if ("--seed" in given) != ("--not-private" in given):
         raise InvalidParameter(
             "--seed and --not-private must come together: anyone who knows the seed can remove "
             "the noise"
         )
     bins, task = "--bins" in given, given.get("--task", "histogram")
+    paired = "--table" in given
     check_matters(
         given,
         [
             ("--plan" not in given, _IN_PLAN, "come without --plan"),
             (not bins, _NOT_OF_BINS, "come without --bins"),
             (not bins or task == "histogram", ["--task"], "be a histogram with --bins"),
+            (not paired, ["--column", "--bins"], "come without --table"),
+            (
+                not bins and "--plan" not in given,
+                ["--dictionary"],
+                "come without --bins and --plan",
+            ),
             ("--person" in given, ["--rows-per-person"], "come with --person"),
             ("--group" in given, ["--groups", "--contrast"], "come with --group"),
             ("--ledger" in given, ["--dataset"], "come with a ledger"),

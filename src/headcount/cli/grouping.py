@@ -1,10 +1,15 @@
-"""Groups of options. A command names a dataclass for each group, and every field is an option."""
+"""Groups of options. A command names a dataclass for each group, and every field is an option.
+
+Every command also gets the options --quiet and --verbose.
+"""
 
 from collections.abc import Callable
 from dataclasses import MISSING, Field, fields, is_dataclass
 from functools import wraps
 from inspect import Parameter, Signature, signature
 from typing import Any, get_type_hints
+
+from headcount.cli.loudness import Quiet, Verbose, loudness
 
 
 def ungrouped(command: Callable[..., None]) -> Callable[..., None]:
@@ -16,11 +21,15 @@ def ungrouped(command: Callable[..., None]) -> Callable[..., None]:
         group = groups.get(parameter.name)
         parameters += [parameter] if group is None else _options(group)
 
+    for name, kind in (("quiet", Quiet), ("verbose", Verbose)):
+        parameters.append(Parameter(name, Parameter.KEYWORD_ONLY, default=False, annotation=kind))
+
     @wraps(command)
-    def called(**given: Any) -> None:
+    def called(*, quiet: bool, verbose: bool, **given: Any) -> None:
         for name, group in groups.items():
             given[name] = group(**{field.name: given.pop(field.name) for field in fields(group)})
-        command(**given)
+        with loudness(quiet=quiet, verbose=verbose):
+            command(**given)
 
     vars(called)["__signature__"] = Signature(parameters)
     called.__annotations__ = {one.name: one.annotation for one in parameters}

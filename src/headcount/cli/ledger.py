@@ -7,6 +7,7 @@ import typer
 
 from headcount.cli.arguments import AsJson, Epsilon
 from headcount.cli.exports import check_ending, document, write
+from headcount.cli.grouping import ungrouped
 from headcount.cli.output import console, deliver, messages, print_table
 from headcount.core.budget import Budget
 from headcount.core.table import short
@@ -34,6 +35,7 @@ ledger = typer.Typer(
 @ledger.command(
     epilog="Example: headcount ledger create spent.db --dataset people --epsilon 3 --delta 1e-6"
 )
+@ungrouped
 def create(
     place: Place,
     dataset: Annotated[str, typer.Option(help="Name of the new dataset.")],
@@ -71,6 +73,7 @@ def create(
 
 
 @ledger.command(epilog="Example: headcount ledger show spent.db")
+@ungrouped
 def show(place: Place, dataset: OneDataset = None, as_json: AsJson = False) -> None:
     """Show all entries, their total and the remaining budget."""
     found = _spendings(place, dataset)
@@ -87,6 +90,7 @@ def _show(found: list[Spending]) -> None:
 
 
 @ledger.command(epilog="Example: headcount ledger export spent.db --out spending.csv")
+@ungrouped
 def export(
     place: Place,
     out: Annotated[

@@ -163,7 +163,7 @@ def progress(what: str) -> Iterator[Callable[[str, float], None]]:
         TimeElapsedColumn(),
         console=messages,
         transient=True,
-        disable=not messages.is_terminal,
+        disable=not messages.is_terminal or messages.quiet,
     ) as bar:
         work = bar.add_task(what, total=1.0)
 

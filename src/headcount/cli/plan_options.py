@@ -64,19 +64,28 @@ class MarginOptions:
         ),
     ] = None
     confidence: Confidence = 0.95
+    sampling: Annotated[
+        bool,
+        typer.Option(
+            "--sampling",
+            help="The margin is for the population from which people are sampled, for a count, "
+            "histogram, table or mean. It includes the largest possible sampling error.",
+        ),
+    ] = False
 
     def wanted(self) -> Margin | None:
         if self.margin is None:
             return None
         if self.margin.strip().endswith("%"):
-            return Margin(share("margin", self.margin), self.confidence, share=True)
+            size = share("margin", self.margin)
+            return Margin(size, self.confidence, share=True, sampling=self.sampling)
         try:
             number = float(self.margin)
         except ValueError:
             raise InvalidParameter(
                 f"`margin` must be a number or a share, got {self.margin!r}"
             ) from None
-        return Margin(number, self.confidence)
+        return Margin(number, self.confidence, sampling=self.sampling)
 
 
 @dataclass(frozen=True)
@@ -195,6 +204,7 @@ def check_usage(given: dict[str, Any], shares: int) -> None:
         given,
         [
             (found, ["--share", "--power"], "come with --difference"),
+            ("--margin" in given, ["--sampling"], "come with --margin"),
             (not found, ["--users", "--margin"], "come without --difference"),
             (given.get("task") == "count", ["--difference"], "come with a count"),
             (one_plan, [*_OF_ONE_PLAN, "--honest"], "come with --users and --epsilon"),

@@ -1,8 +1,9 @@
 """The options that describe a task."""
 
 import inspect
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Annotated, Any
 
 import typer
@@ -105,13 +106,19 @@ class TaskOptions:
         ),
     ] = None
 
-    def task(self, name: str | None, *, clamp: bool = False) -> Task:
-        """The task with this name. Without a name, buckets mean a histogram, labels mean boxes,
-        rows or columns mean a table, smoothness means a density, shares mean quantiles, and bounds
-        alone mean the task `mean`.
+    def task(
+        self,
+        name: str | None,
+        *,
+        clamp: bool = False,
+        labels: Mapping[str, Sequence[int | str]] = MappingProxyType({}),
+    ) -> Task:
+        """The task with this name. `labels` has settings that no option names. Without a name,
+        buckets mean a histogram, labels mean boxes, rows or columns mean a table, smoothness means
+        a density, shares mean quantiles, and bounds alone mean the task `mean`.
         """
         meant = checks.choice("task", name or self._likely(), list(TASKS))
-        settings = self._settings(clamp)
+        settings = {**labels, **self._settings(clamp)}
         for setting in settings:
             takers = [task for task in TASKS if setting in _parameters(task)]
             if meant not in takers:
@@ -127,13 +134,18 @@ class TaskOptions:
             raise InvalidParameter(f"a {meant} must have {' and '.join(missing)}, got none")
         return task_class(meant)(**settings)
 
-    def task_of(self, protocol: str) -> Task:
-        """The task of a protocol: the first of its tasks, unless an option says which one."""
+    @property
+    def asks(self) -> bool:
+        """Whether an option says what the task is about."""
         given = (
             self.buckets, self.labels, self.rows, self.columns, self.low, self.high,
             self.smoothness, self.at, self.cells,
         )  # fmt: skip
-        if all(one is None for one in given):
+        return any(one is not None for one in given)
+
+    def task_of(self, protocol: str) -> Task:
+        """The task of a protocol: the first of its tasks, unless an option says which one."""
+        if not self.asks:
             return self.task(protocol_class(protocol).tasks[0].name)
         return self.task(only_task(protocol))
 

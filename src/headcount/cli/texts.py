@@ -12,9 +12,11 @@ def listed(text: str) -> list[str]:
 
 
 def labels_of(name: str, text: str) -> list[int | str]:
-    """The labels between commas. They become integers if all of them are whole numbers."""
+    """The labels between commas. They become integers if all of them are whole numbers, unless one
+    begins with a zero, such as 01, which only text can hold.
+    """
     labels = [label.strip() for label in text.split(",")]
-    whole = all(label.isdecimal() for label in labels)
+    whole = all(label.isdecimal() and (label == "0" or label[0] != "0") for label in labels)
     return [whole_number(name, label) for label in labels] if whole else [*labels]
 
 

@@ -19,7 +19,7 @@ def answer_table(
     if estimate.task == "density":
         table = _density(estimate, confidence, sampling, simultaneous)
     elif estimate.buckets is not None:
-        table = _histogram(estimate, confidence, simultaneous)
+        table = _histogram(estimate, confidence, sampling, simultaneous)
     else:
         table = _number(estimate, confidence, sampling)
     warning = estimate.guarantee.warning
@@ -30,7 +30,8 @@ def _number(estimate: "Estimate", confidence: float, sampling: bool) -> Table:
     interval, guarantee = estimate.interval(confidence, sampling=sampling), estimate.guarantee
     error = estimate.standard_error
     between = f"{100 * confidence:.10g} % interval{' for the population' * sampling}"
-    note = f"sampling error: {number(*[estimate.sampling_error] * 2)} at most" if sampling else ""
+    most = " at most" * (estimate.task == "mean")
+    note = f"sampling error: {number(*[estimate.sampling_error] * 2)}{most}" if sampling else ""
     return Table(
         ("trust", "estimate", between, "standard error", "epsilon", "delta"),
         (
@@ -46,11 +47,16 @@ def _number(estimate: "Estimate", confidence: float, sampling: bool) -> Table:
     )
 
 
-def _histogram(estimate: "Estimate", confidence: float, simultaneous: bool) -> Table:
+def _histogram(
+    estimate: "Estimate", confidence: float, sampling: bool, simultaneous: bool
+) -> Table:
     """A row for each bucket in order. If there are many buckets, only the largest are shown."""
-    interval = estimate.interval(confidence, simultaneous=simultaneous)
+    interval = estimate.interval(confidence, sampling=sampling, simultaneous=simultaneous)
     place = {bucket: at for at, bucket in enumerate(estimate.buckets or ())}
-    between = f"{'simultaneous ' * simultaneous}{100 * confidence:.10g} % interval"
+    between = (
+        f"{'simultaneous ' * simultaneous}{100 * confidence:.10g} % interval"
+        f"{' for the population' * sampling}"
+    )
     left = len(place) - MOST_ROWS
     everything = zip(place, estimate.value, strict=True)
     shown = estimate.largest(MOST_ROWS) if left > 0 else everything

@@ -12,12 +12,15 @@ from headcount.core import checks
 from headcount.core.answer_tables import answer_table
 from headcount.core.dates import iso_texts
 from headcount.core.errors import InvalidParameter
+from headcount.core.exported import Exported
 from headcount.core.guarantee import Guarantee
 from headcount.core.postprocessing import postprocessed
 from headcount.core.table import Table, counted_people
 
 if TYPE_CHECKING:
     from headcount.core.contrasts.contrast import Contrast
+
+_COUNTED = ("count", "histogram", "table")  # tasks that count people
 
 # An answer is a number. For a histogram or a density, it is a vector with a number for each bucket
 # or grid point.
@@ -114,7 +117,7 @@ class Interval:
 
 
 @dataclass(frozen=True, eq=False)
-class Estimate:
+class Estimate(Exported):
     """A private answer. Its guarantee covers all of its fields.
 
     `value` is unbiased unless `postprocessing` names a change. `unbiased_value` is the value before
@@ -161,15 +164,20 @@ class Estimate:
     def sampling_error(self) -> Answer:
         """The standard deviation that comes from drawing people independently from a population.
 
-        For a mean, it is an upper bound: numbers in [low, high] with mean m have a variance of at
+        For a count or a bucket, it is that of a binomial variable with the estimated share. For a
+        mean, it is an upper bound: numbers in [low, high] with mean m have a variance of at
         most (m−low)(high−m). For a density, it is approximate. It measures how far the smoothed
         density of the people deviates from the smoothed density of the population.
         """
         if isinstance(self.error_law, DensityError):
             return _shaped(self.error_law.sampling_error, self.value)
+        if self.task in _COUNTED:
+            share = np.clip(np.asarray(self.unbiased_value) / self.users, 0.0, 1.0)
+            return _shaped(np.sqrt(self.users * share * (1 - share)), self.value)
         if not self._sampled:
             raise InvalidParameter(
-                f"only a mean or a density has a sampling error, got a {self.task}"
+                "only a count, a histogram, a table, a mean or a density has a sampling error, got "
+                f"a {self.task}"
             )
         least, most = self.answer_range
         likely = min(max(self.unbiased_value, least), most)
@@ -187,8 +195,10 @@ class Estimate:
         range, and its ends are whole numbers if all answers are. Cutting costs no coverage.
 
         The true answer is the answer for the people who took part. With `sampling=True`, it is the
-        answer for the population from which these people were drawn at random. The spread of the
-        values is unknown, so the interval for a population's mean assumes the widest spread. For a
+        answer for the population from which these people were drawn at random. For a count or a
+        bucket, it is the share of the population times the number of people who took part. It is
+        covered with this probability for any share, if the law of the noise is known. For a mean,
+        the spread of the values is unknown, so the interval assumes the widest spread. For a
         density, the true answer is the density after the protocol's smoothing. The interval does
         not include the bias of smoothing. A smoothed density may be negative at some points. There
         it lies below the interval, which is cut at 0.
@@ -202,6 +212,8 @@ class Estimate:
             low, high = self._ends(self.error_law.margins(1 - wrong))
         elif density:
             low, high = self._ends(density.population_margins(1 - wrong))
+        elif self.task in _COUNTED:
+            return self._population_counts(wrong, confidence)
         else:
             # The error probability is divided between noise and sampling, in proportion to their
             # errors.
@@ -210,6 +222,17 @@ class Estimate:
             low, high = self._ends(self.error_law.margins(1 - wrong * (1 - share)))
             low, high = self._population(low, high, wrong * share / 2)
         return self._possible(low, high, confidence)
+
+    def _population_counts(self, wrong: float, confidence: float) -> Interval:
+        """The interval of the population's shares times the number of people who took part."""
+        from headcount.core.contrasts.side import Side
+
+        counts = replace(self, task="count" if np.ndim(self.value) == 0 else "histogram")
+        found = Side(counts).population_ends(1 - wrong)
+        low, _, high = (np.array(ends) * self.users for ends in zip(*found, strict=True))
+        if np.ndim(self.value) == 0:
+            low, high = low[0], high[0]
+        return Interval(_shaped(low, self.value), _shaped(high, self.value), confidence)
 
     def _possible(self, low: Answer, high: Answer, confidence: float) -> Interval:
         """The interval between these ends, cut to possible answers."""
@@ -292,6 +315,28 @@ class Estimate:
         """The answer with its interval. A long histogram or density is shown only in part."""
         return answer_table(self, confidence, sampling=sampling, simultaneous=simultaneous)
 
+    def records(
+        self, confidence: float = 0.95, *, sampling: bool = False, simultaneous: bool = False
+    ) -> dict[str, list[Any]]:
+        """The columns of a table with a row for each number, with the intervals of `interval`."""
+        interval = self.interval(confidence, sampling=sampling, simultaneous=simultaneous)
+        columns: dict[str, Any] = {} if self.buckets is None else {"bucket": list(self.buckets)}
+        columns["value"] = self.value
+        # Quantiles, for example, are read from shares, of which there are more.
+        if np.shape(self.unbiased_value) == np.shape(self.value):
+            columns["unbiased_value"] = self.unbiased_value
+        columns |= {
+            "standard_error": self.standard_error,
+            "low": interval.low,
+            "high": interval.high,
+            "users": self.users,
+        }
+        rows = np.size(self.value)
+        return {
+            name: (np.asarray(values) if np.ndim(values) else np.full(rows, values)).tolist()
+            for name, values in columns.items()
+        }
+
     def __str__(self) -> str:
         return f"{self.table()}\n\n{self._summary}"
 
@@ -321,7 +366,11 @@ class Estimate:
             "unbiased_value": plain(self.unbiased_value),
             "postprocessing": list(self.postprocessing),
             "standard_error": plain(self.standard_error),
-            **({"sampling_error": plain(self.sampling_error)} if self._sampled else {}),
+            **(
+                {"sampling_error": plain(self.sampling_error)}
+                if self._sampled or (sampling and self.task in _COUNTED)
+                else {}
+            ),
             "interval": {
                 **self.interval(confidence, sampling=sampling, simultaneous=simultaneous).to_dict(),
                 **({"of": "population"} if sampling else {}),

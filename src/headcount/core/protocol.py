@@ -255,13 +255,14 @@ class Protocol(ABC):
         noise_now = self.trust is Trust.CENTRAL or self.estimator.adds_noise
         noise_is_secure = not noise_now or source is None or source.secure
         promise = self.bundled_guarantee if tally.bundled else self.guarantee
+        honest = min(promise.honest, max(1, tally.users))
         computed = self.estimator.computed(tally, source)
         raw = self.task.estimate(
             task=self.task.name,
             protocol=self.name,
             value=self.estimator.answer(tally.users, computed),
             users=tally.users,
-            guarantee=replace(promise, secure=tally.secure and noise_is_secure),
+            guarantee=replace(promise, honest=honest, secure=tally.secure and noise_is_secure),
             answer_range=self.estimator.answer_range(tally.users),
             whole=self.task.whole_answers,
             error_law=self.estimator.error_law(tally.users, computed),
@@ -368,14 +369,24 @@ def other_task(task: Task, kind: type[Protocol], *answered: type[Task]) -> Inval
     return InvalidParameter(f"`task` must be a {names}{closed} for {kind.name}, got {task}")
 
 
+def least_users(trust: Trust, crowd: Crowd) -> int:
+    """The least number of people who must take part in a protocol that was built for a crowd.
+
+    Only in shuffle trust do people's messages hide each other. In local trust each person's own
+    noise is enough, and in central trust the curator's noise is. There, fewer people only make the
+    error larger than planned.
+    """
+    return crowd.users if trust is Trust.SHUFFLE else 1
+
+
 def check_users(protocol: Protocol, users: int) -> None:
     """Refuse a crowd that is too small for the guarantee or too large for the estimator."""
     users = checks.whole("users", users, low=-(2**63), high=2**63)
-    if users < protocol.crowd.users:
+    least = least_users(protocol.trust, protocol.crowd)
+    if users < least:
         raise CrowdMismatch(
-            f"{protocol.name} was built for at least {counted_people(protocol.crowd.users)}, "
-            f"got {users:,}",
-            hint="build it for the crowd that takes part",
+            f"{protocol.name} was built for at least {counted_people(least)}, got {users:,}",
+            hint="people's messages hide each other; build it for the crowd that takes part",
         )
     most = protocol.estimator.most_users
     if users > most:

@@ -195,7 +195,8 @@ class TableEstimate(Estimate):
         cells = self._matrix(_with_intervals(self, confidence, kind))
         across, down = (_with_intervals(one, confidence, kind) for one in (rows, columns))
         every = ", all cells at once" * simultaneous
-        note = f"estimates with {100 * confidence:.10g} % intervals{every}"
+        whose = " for the population" * sampling
+        note = f"estimates with {100 * confidence:.10g} % intervals{whose}{every}"
         warning = self.guarantee.warning
         return Table(
             ("", *map(str, names.columns), "all"),

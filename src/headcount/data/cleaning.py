@@ -32,6 +32,7 @@ from headcount.data.columns import (
     present,
 )
 from headcount.data.problems import Problems, value_text
+from headcount.data.reading import Reading, hint_for
 from headcount.data.rows import Kind
 
 if TYPE_CHECKING:
@@ -40,6 +41,8 @@ if TYPE_CHECKING:
 Fill: TypeAlias = str | int | float | bool
 OUTSIDE = ("error", "clamp", "other")
 OTHER = "other"  # the bucket for values that are in no other bucket
+MISSING = "missing"  # the bucket for people without a value, if `missing` is "bucket"
+_AS_IT_IS = Reading()
 _FEW_VALUES = 2**22  # up to this many possible values, one pass counts the people by value
 
 
@@ -67,6 +70,7 @@ class Cleaning:
     missing: Fill
     outside: str
     edges: tuple[float, ...] | None = None
+    reading: Reading = _AS_IT_IS
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -86,7 +90,8 @@ class Cleaning:
     @property
     def kind(self) -> Kind | None:
         """The kind of column to expect in a file without types. None means any kind."""
-        if self._of_text or self._of_dates:  # Arrow would guess dates from the first rows alone
+        # Arrow would guess dates from the first rows alone.
+        if self._of_text or self._of_dates or self.reading.yes:
             return "text"
         return "real" if self.edges or self.task.value_kind == "real numbers" else None
 
@@ -102,16 +107,18 @@ class Cleaning:
 
     @cached_property
     def fill(self) -> Any:
-        """The code that stands for a missing value, if `missing` is a value to fill in."""
+        """The code that stands for a missing value, if it has one."""
         import pyarrow
 
+        if self.missing == "bucket":
+            return self.task.domain - 1 - (self.outside == "other")
         try:
             codes, wrong = self._codes(pyarrow.array([self.missing]))
         except (InvalidValue, pyarrow.ArrowException, OverflowError):
             codes, wrong = np.zeros(1), np.ones(1, dtype=np.bool_)
         if wrong is not None and wrong[0]:
             raise InvalidParameter(
-                f"`missing` must be error, drop, or {self.allowed}, "
+                f"`missing` must be error, drop, bucket, or {self.allowed}, "
                 f"got {checks.shown(self.missing)}"
             )
         return codes[0]
@@ -119,6 +126,8 @@ class Cleaning:
     @property
     def allowed(self) -> str:
         """A description of the values that fit."""
+        if self.reading.yes:
+            return self.reading.allowed
         if self.edges:
             return f"a number from {self.edges[0]} to {self.edges[-1]}"
         return self.declared.allowed
@@ -146,7 +155,7 @@ class Cleaning:
         """The encoded values of a column. `first` is the number of rows before it."""
         from pyarrow import types
 
-        column = plain(column)
+        column = self.reading.with_nulls(plain(column))
         is_present = present(column, nan=self.missing != "error")
         given = column if is_present is None else column.filter(is_present)
         codes, wrong = self._codes(given)
@@ -180,15 +189,39 @@ class Cleaning:
             codes, wrong = self._codes(array.dictionary)
             indices = array.indices.to_numpy()
             return codes[indices], None if wrong is None else wrong[indices]
-        self._check_kind(array)
-        text = is_text(kind)
+        if self._of_dates:
+            self._check_dates(array)
+            return self._numbers(moments(array))
+        if not is_text(kind) and not is_number(kind):
+            raise InvalidValue(
+                f"column {self.column!r} must hold numbers, true/false or text, got {kind}"
+            )
+        return self._answers_or_values(array)
+
+    def _answers_or_values(
+        self, array: "pyarrow.Array"
+    ) -> tuple[NDArray[Any], NDArray[np.bool_] | None]:
+        """Like `_codes`, for a column of text or numbers."""
+        import pyarrow
+        from pyarrow import types
+
+        if self.reading.yes:
+            return self.reading.answers(array, self.dtype)
+        other = not self._of_text and not self._of_collections
+        if is_text(array.type) and other and self.reading.parses:
+            array = self._parsed(array)
+        if self._of_text and types.is_integer(array.type):  # files hold such labels as text
+            array = array.cast(pyarrow.string())
+        text = is_text(array.type)
+        if text != self._of_text and not (text and self._of_collections):
+            raise self._of_other_kind(array)
         if self.edges:
             return self._binned(numbers(array))
-        if self.declared.listed_values is not None and (text or types.is_integer(kind)):
+        if self.declared.listed_values is not None and (text or types.is_integer(array.type)):
             return self._labels(array)
-        if text and not self._of_dates:
+        if text:
             return self._words(array)
-        return self._numbers(moments(array) if self._of_dates else numbers(array))
+        return self._numbers(numbers(array))
 
     def _words(self, array: "pyarrow.Array") -> tuple[NDArray[Any], NDArray[np.bool_] | None]:
         """The codes of words, or of several labels with a semicolon between them."""
@@ -204,24 +237,33 @@ class Cleaning:
                 wrong[at] = True
         return codes[indices], wrong[indices] if wrong.any() else None
 
-    def _check_kind(self, array: "pyarrow.Array") -> None:
-        """Refuse a column of another kind than the task's values."""
-        kind, text = array.type, is_text(array.type)
-        if self._of_dates:
-            if not text and not is_moment(kind):
-                raise InvalidValue(
-                    f"column {self.column!r} must hold dates, times or their texts, "
-                    f"got {kind} like {value_text(array[0])}"
-                )
-            return
-        if not text and not is_number(kind):
+    def _check_dates(self, array: "pyarrow.Array") -> None:
+        """Refuse a column that holds neither dates nor times."""
+        if not is_text(array.type) and not is_moment(array.type):
             raise InvalidValue(
-                f"column {self.column!r} must hold numbers, true/false or text, got {kind}"
+                f"column {self.column!r} must hold dates, times or their texts, "
+                f"got {array.type} like {value_text(array[0])}"
             )
-        if text != self._of_text and not (text and self._of_collections):
-            wanted = "text" if self._of_text else "numbers or true/false"
-            got = f"text like {no_number(array)}" if text else f"{kind} like {array[0].as_py()}"
-            raise InvalidValue(f"column {self.column!r} must hold {wanted}, got {got}")
+
+    def _parsed(self, text: "pyarrow.Array") -> "pyarrow.Array":
+        """The numbers in a column of text, or the column itself if not all of it is numbers."""
+        import pyarrow
+
+        try:
+            return self.reading.parsed(text)
+        except pyarrow.ArrowInvalid:
+            return text
+
+    def _of_other_kind(self, array: "pyarrow.Array") -> InvalidValue:
+        """The error for text in place of numbers, or for numbers in place of text."""
+        if self._of_text:
+            got = f"{array.type} like {array[0].as_py()}"
+            return InvalidValue(f"column {self.column!r} must hold text, got {got}")
+        word = no_number(array, self.reading.decimal)
+        return InvalidValue(
+            f"column {self.column!r} must hold numbers or true/false, got text like {word}",
+            hint=hint_for(word.strip("'"), counting=self.task.name == "count"),
+        )
 
     def _labels(self, array: "pyarrow.Array") -> tuple[NDArray[Any], NDArray[np.bool_] | None]:
         """The codes of labels. Arrow looks them up without rounding large numbers to floats."""
@@ -269,22 +311,28 @@ def cleaning(
     missing: Fill = "error",
     outside: str = "error",
     bins: Sequence[float] | None = None,
+    reading: Reading = _AS_IT_IS,
 ) -> Cleaning:
     """The rules for cleaning a column, for a task or for bins. Invalid settings are refused.
 
     missing   "error" refuses missing values. "drop" leaves out their rows, but then it is not
-              hidden which people have no value. Any other setting is the value to fill in.
+              hidden which people have no value. "bucket" adds a bucket to a histogram, for people
+              without a value. Any other setting is the value to fill in.
     outside   "error" refuses values that do not fit. "clamp" moves numbers to the nearest bound or
               bin. "other" adds a bucket to a histogram, for values that are in no other bucket.
     bins      the edges in increasing order. [0, 18, 65] gives the buckets "[0, 18)" and "[18, 65]".
+    reading   which words mean yes, no or a missing value, and how fractions are written.
     """
     checks.choice("outside", outside, OUTSIDE)
+    if reading.yes and (task is None or task.name != "count"):
+        given = "bins" if task is None else f"a {task.name}"
+        raise InvalidParameter(f"`yes` must come with a count, got {given}")
     if bins is not None:
         if task is not None:
             raise InvalidParameter(f"`bins` must come without a task, got a {task.name}")
         edges = edges_of(bins)
-        task = Histogram([*bin_names(edges), *[OTHER] * (outside == "other")])
-        return _checked(Cleaning(column, task, task, missing, outside, edges))
+        task = Histogram([*bin_names(edges), *_more_buckets(missing, outside)])
+        return _checked(Cleaning(column, task, task, missing, outside, edges, reading))
     if task is None:
         raise InvalidParameter("there must be a task or `bins`, got neither")
     checks.instance("task", task, Task)
@@ -296,18 +344,30 @@ def cleaning(
             )
         task = task.changed(clamp=True)
     declared = task
-    if outside == "other":
-        if "buckets" not in task.settings or task.buckets is None or task.open_values:
-            raise InvalidParameter(
-                f"`outside` may be other only with a histogram that is not open, got a {task.name}"
-            )
-        labels = [str(bucket) for bucket in task.buckets]
-        if OTHER in labels:
-            raise InvalidParameter(
-                f"no bucket may be named {OTHER!r} if `outside` is other, got such a bucket"
-            )
-        task = task.changed(buckets=[*labels, OTHER])
-    return _checked(Cleaning(column, task, declared, missing, outside))
+    for setting, chosen in (("outside", "other"), ("missing", "bucket")):
+        if chosen == (outside if setting == "outside" else missing):
+            _check_closed(setting, chosen, task)
+    if more := _more_buckets(missing, outside):
+        task = task.changed(buckets=[*map(str, task.buckets or ()), *more])
+    return _checked(Cleaning(column, task, declared, missing, outside, None, reading))
+
+
+def _more_buckets(missing: Fill, outside: str) -> list[str]:
+    """The buckets that are added to a histogram."""
+    return [*[MISSING] * (missing == "bucket"), *[OTHER] * (outside == "other")]
+
+
+def _check_closed(setting: str, chosen: str, task: Task) -> None:
+    """Refuse to add a bucket to a task that takes none."""
+    if "buckets" not in task.settings or task.buckets is None or task.open_values:
+        raise InvalidParameter(
+            f"`{setting}` may be {chosen} only with a histogram that is not open, got a {task.name}"
+        )
+    name = OTHER if chosen == "other" else MISSING
+    if any(str(bucket) in (name, chosen) for bucket in task.buckets):
+        raise InvalidParameter(
+            f"no bucket may be named {name!r} if `{setting}` is {chosen}, got such a bucket"
+        )
 
 
 def _checked(made: Cleaning) -> Cleaning:

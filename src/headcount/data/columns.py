@@ -92,12 +92,12 @@ def moments(array: "pyarrow.Array") -> NDArray[Any]:
     return found
 
 
-def no_number(words: "pyarrow.Array") -> str:
+def no_number(words: "pyarrow.Array", decimal: str = ".") -> str:
     """The first word that is not a number. One such word makes Arrow read the column as text."""
     for word in words:
         shown = value_text(word)
         try:
-            float(shown.strip("'"))
+            float(shown.strip("'").replace(decimal, "."))
         except ValueError:
             return shown
     return value_text(words[0])

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from headcount.core import checks
 from headcount.core.errors import InvalidValue
+from headcount.core.two_way import BETWEEN
 from headcount.data.columns import is_text, listed, plain
 from headcount.data.problems import Problems
 from headcount.data.question import Question
@@ -135,6 +136,7 @@ class EncodedTable:
         question = self.question
         cleaned = question.cleaning.clean_batch(batch, first)
         codes, kept = cleaned.codes, cleaned.kept
+        batch = self._with_nulls(batch)
         if not question.public:
             self.left_out.rows += batch.num_rows - len(codes)
             return EncodedRows(codes), cleaned.problems
@@ -146,9 +148,18 @@ class EncodedTable:
             self._leave_out(batch.filter(~kept))
             batch = batch.filter(kept)
         person, group = question.person, question.group
+        by = [batch.column(name) for name in question.group_columns]
         persons = None if person is None else self._persons(batch.column(person), person)
-        groups = None if group is None else self._groups(batch.column(group), group)
+        groups = None if group is None else self._groups(by, group)
         return EncodedRows(codes, persons, groups), cleaned.problems
+
+    def _with_nulls(self, batch: "pyarrow.RecordBatch") -> "pyarrow.RecordBatch":
+        """The batch with nulls in place of words that mean that the person or group is missing."""
+        reading = self.question.cleaning.reading
+        for name in self.question.public if reading.na else ():
+            at = batch.schema.get_field_index(name)
+            batch = batch.set_column(at, name, reading.with_nulls(plain(batch.column(at))))
+        return batch
 
     def _named(self, batch: "pyarrow.RecordBatch", first: int) -> NDArray[np.bool_] | None:
         """A mask of the rows that name their person and group, or None if all rows do. A missing
@@ -187,8 +198,10 @@ class EncodedTable:
         self._check_names(column, title)
         return self.persons.of(column, title)[0]
 
-    def _groups(self, column: "pyarrow.Array", title: str) -> NDArray[np.int64]:
-        self._check_names(plain(column), title)
+    def _groups(self, columns: "list[pyarrow.Array]", title: str) -> NDArray[np.int64]:
+        for name, one in zip(self.question.group_columns, columns, strict=True):
+            self._check_names(plain(one), name)
+        column = columns[0] if len(columns) == 1 else _combined(columns)
         numbers, strange = self.groups.of(column, title)
         if strange:
             known = checks.few([repr(name) for name in self.groups.numbers])
@@ -208,6 +221,21 @@ class EncodedTable:
         kind = kind.value_type if types.is_dictionary(kind) else kind
         if not (is_text(kind) or types.is_integer(kind) or types.is_boolean(kind)):
             raise InvalidValue(f"column {title!r} must hold text or whole numbers, got {kind}")
+
+
+def _combined(columns: "list[pyarrow.Array]") -> "pyarrow.Array":
+    """The values of several columns as one name in each row."""
+    import pyarrow
+    from pyarrow import compute
+
+    texts = [plain(column).cast(pyarrow.large_string()) for column in columns]
+    return compute.binary_join_element_wise(*texts, pyarrow.scalar(BETWEEN, pyarrow.large_string()))
+
+
+def group_name(group: Any) -> Any:
+    """The name of a group. If it is given by the values of several columns, they are joined."""
+    listed = isinstance(group, list | tuple)
+    return BETWEEN.join(map(str, group)) if listed else group
 
 
 def group_order(names: "Iterator[Group] | list[Group]") -> list[Group]:

@@ -1,9 +1,11 @@
 """Estimates a private answer from a table of any kind."""
 
+import logging
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from os import PathLike
-from typing import Any, Unpack
+from typing import Any, Unpack, overload
 
 from headcount.core import checks
 from headcount.core.budget import Crowd
@@ -24,15 +26,38 @@ from headcount.road.memory import check_memory
 from headcount.road.people import Group
 from headcount.road.road import Bits, Route, walk
 
+_log = logging.getLogger(__name__)
+
 # Parts of the source of random bits. Part 0 chooses among the rows of each person. Part 1 is for
 # the protocol.
 _CHOICE, _PROTOCOL = 0, 1
 
 
+@overload
 def estimate(
     data: Any = None,
     task: Task | None = None,
     *,
+    group: None = None,
+    ledger: Ledger | str | PathLike[str] | None = None,
+    dataset: str | None = None,
+    **settings: Unpack[Settings],
+) -> Estimate: ...
+@overload
+def estimate(
+    data: Any = None,
+    task: Task | None = None,
+    *,
+    group: str | Sequence[str],
+    ledger: Ledger | str | PathLike[str] | None = None,
+    dataset: str | None = None,
+    **settings: Unpack[Settings],
+) -> GroupedEstimate: ...
+def estimate(
+    data: Any = None,
+    task: Task | None = None,
+    *,
+    group: str | Sequence[str] | None = None,
     ledger: Ledger | str | PathLike[str] | None = None,
     dataset: str | None = None,
     **settings: Unpack[Settings],
@@ -45,7 +70,7 @@ def estimate(
 
     data      a data frame of pandas, polars or Spark, any Arrow data, NumPy arrays, an iterable, a
               DuckDB relation, an SQL query, the path of a file or folder, or a pattern of
-              paths (CSV, Parquet, JSON lines). A query can also be passed as `query`.
+              paths (CSV, Parquet, JSON lines, Feather, Excel). A query can also come as `query`.
     task      the question. Leave it out if you give `bins`, the edges of buckets for numbers.
     ledger    a ledger, or the path or URL of one. Before the release is made, it is charged to
               `dataset` in this ledger. It is refused if it would exceed the dataset's limit.
@@ -62,15 +87,22 @@ def estimate(
               may be a mapping with a number for each group. In shuffle trust, guarantees rely only
               on honest people.
     missing   how to treat missing values: "error", "drop" (then the answer does not hide which
-              people have no value), or a value to fill in.
+              people have no value), "bucket" (adds a bucket for them), or a value to fill in.
     outside   how to treat values that do not fit: "error", "clamp" (for numbers and bins), or
               "other" (adds a bucket for them).
+    yes, no   the answers that a count counts and those that it does not: words or lists of words.
+              Case does not matter. Without `no`, it is the opposite of a word such as "yes".
+    na        words that mean a missing value, such as ["NA", "-"].
+    decimal   "." or ",", the sign before the digits of a fraction.
+    separator, quote, encoding, sheet
+              how CSV files are written, and the sheet of an Excel file.
     person    the column that names the person of each row. At most `rows_per_person` rows of each
               person are used. They are chosen at random and protected together. Without
               `person`, each row is a person.
-    group     a column of groups. The question is answered for each group in `groups`, or by default
-              for each group in the table. The names of the groups and the number of people in each
-              are public. The budget is spent only once, since each value is in one group.
+    group     a column of groups, or a list of columns. The question is answered for each group in
+              `groups`, or by default for each group in the table. The names of the groups and the
+              number of people in each are public. The budget is spent only once, since each value
+              is in one group.
     engine    "local", or "spark" for Spark data frames. The default depends on the data.
     source    the source of random bits. The default is secure.
     progress  a function that is called with the name of a step and the share of the step that is
@@ -82,13 +114,19 @@ def estimate(
         _check_secure(settings.get("source"))
     elif dataset is not None:
         raise InvalidParameter(f"`dataset` must come with a ledger, got {dataset!r} alone")
-    prepared = prepare(data, task, **settings)
+    prepared = prepare(data, task, group=group, **settings)
     if book is not None:
         prepared.charge(book, dataset)
     return prepared.answer()
 
 
-def prepare(data: Any = None, task: Task | None = None, **settings: Unpack[Settings]) -> "Prepared":
+def prepare(
+    data: Any = None,
+    task: Task | None = None,
+    *,
+    group: str | Sequence[str] | None = None,
+    **settings: Unpack[Settings],
+) -> "Prepared":
     """Prepare an estimate: read the rows and calibrate the protocols, but release nothing.
 
     The parameters are those of `estimate`, without `ledger` and `dataset`.
@@ -97,10 +135,11 @@ def prepare(data: Any = None, task: Task | None = None, **settings: Unpack[Setti
         ready.release.guarantee  # what will be spent
         ready.answer()
     """
-    request = Request.of(data, task, settings)
+    request = Request.of(data, task, {"group": group, **settings})
     question, source = request.question, request.random_bits
     reading = partial(request.progress, "reading")
     people = request.place.census(request.rows, question, source.part(_CHOICE), reading)
+    _log.info("counted %s in %s", counted_people(people.people), _groups(people))
     request.progress("calibrating", 0.0)
     honesty = Honesty(request.honest, people, question, request.who_is_trusted)
     return Prepared(request, people, _planned(request, honesty))
@@ -120,6 +159,7 @@ class Prepared:
         check_memory({group: route.protocol for group, (route, _) in plans.items()}, people.users)
         releases = {group: one for group, (_, one) in plans.items()}
         self.release = joint(releases, people, request.question)
+        _log.info("ready: %s, which will spend %s", self.release.name, self.release.guarantee)
 
     @property
     def groups(self) -> list[Group]:
@@ -149,7 +189,9 @@ class Prepared:
             )
         self._answered = True
         try:
-            return self._drawn()
+            found = self._drawn()
+            _log.info("answered: %s", self.release.name)
+            return found
         except BaseException:
             self._answered = False
             raise
@@ -174,6 +216,10 @@ class Prepared:
         return GroupedEstimate(
             question.group, estimates, replace(self.release.guarantee, secure=secure)
         )
+
+
+def _groups(people: Crowds) -> str:
+    return "1 crowd" if len(people.users) == 1 else f"{len(people.users):,} groups"
 
 
 def _check_secure(source: Source | None) -> None:
@@ -220,4 +266,4 @@ def _route_and_release(request: Request, crowd: Crowd) -> tuple[Route, Release]:
             protocol = less
         else:
             reserve = 0.0
-    return Route(protocol, reserve), release(protocol, question, reserve)
+    return Route(protocol, reserve), release(protocol, question, reserve, crowd.users)

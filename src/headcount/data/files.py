@@ -1,4 +1,4 @@
-"""Reads rows of files (CSV, Parquet and JSON lines) at a path, which may be a pattern."""
+"""Reads rows of files (CSV, Parquet, Arrow, JSON lines, Excel) at a path, maybe a pattern."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -12,7 +12,8 @@ import numpy as np
 
 from headcount.core.cached import cached_property
 from headcount.core.errors import UnreadableData
-from headcount.data.folders import CSV, JSON, PACKED, PARQUET, ending, files_at
+from headcount.data.dialect import BEGINNING, PLAIN, Dialect, Recoded
+from headcount.data.folders import ARROW, CSV, EXCEL, JSON, PACKED, PARQUET, TABS, ending, files_at
 from headcount.data.rows import Batch, Kind, Kinds, Rows, check_column, readable
 
 if TYPE_CHECKING:
@@ -28,18 +29,24 @@ _STEPS[[*b"[{"]], _STEPS[[*b"]}"]] = 1, -1
 _MISSING = ["", "NULL", "null", "NaN", "nan"]
 
 
-def file_rows(place: Path | str) -> Rows:
+def file_rows(place: Path | str, dialect: Dialect = PLAIN) -> Rows:
     """The rows of all files at a path. All files must have the same format."""
     files = files_at(place)
     endings = {ending(file) for file in files}
     name = files[0].name if len(files) == 1 else str(place)
-    if endings <= {*PARQUET}:
+    dialect.check_matters(name, text=endings <= {*CSV}, sheets=endings <= {*EXCEL})
+    if endings <= {*PARQUET} or endings <= {*ARROW}:
         folder = Path(place)
-        return ParquetRows(name, files, folder if folder.is_dir() else None)
+        kind = "parquet" if endings <= {*PARQUET} else "ipc"
+        return ParquetRows(name, files, folder if folder.is_dir() else None, kind)
     if endings <= {*CSV}:
-        return CsvRows(name, files)
+        return CsvRows(name, files, dialect)
     if endings <= {*JSON}:
-        return JsonRows(name, files)
+        return JsonRows(name, files, dialect)
+    if endings <= {*EXCEL}:
+        from headcount.data.sheets import SheetRows
+
+        return SheetRows(name, files, dialect)
     raise UnreadableData(
         f"files must all have the same format, got {', '.join(sorted(endings))} in {name}"
     )
@@ -76,12 +83,13 @@ class DatasetRows(Rows):
 
 
 class ParquetRows(DatasetRows):
-    """Rows of Parquet files. A folder named key=value gives its rows a column `key`."""
+    """Rows of Parquet or Arrow files. A folder named key=value gives its rows a column `key`."""
 
-    wanted = "a readable .parquet file"
-
-    def __init__(self, name: str, files: Sequence[Path], folder: Path | None) -> None:
-        self.name, self._files, self._folder = name, files, folder
+    def __init__(
+        self, name: str, files: Sequence[Path], folder: Path | None, kind: str = "parquet"
+    ) -> None:
+        self.name, self._files, self._folder, self._kind = name, files, folder, kind
+        self.wanted = f"a readable {'.parquet' if kind == 'parquet' else 'Arrow'} file"
 
     @cached_property
     def dataset(self) -> Any:
@@ -90,7 +98,7 @@ class ParquetRows(DatasetRows):
         folder = str(self._folder) if self._folder else None
         return dataset.dataset(
             [str(file) for file in self._files],
-            format="parquet",
+            format=self._kind,
             partitioning=dataset.HivePartitioning.discover(infer_dictionary=False),
             partition_base_dir=folder,
         )
@@ -120,12 +128,19 @@ class _TextRows(Rows):
 
     name: str
     files: Sequence[Path]
+    dialect: Dialect = PLAIN
 
     @cached_property
     def columns(self) -> Sequence[str]:
-        with readable(self.holder, self.wanted), _opened(self.files[0]) as (text, _):
-            names: list[str] = self._guess(text).names
-            return names
+        with readable(self.holder, self.wanted):
+            dialect = self._dialect(self.files[0])
+            with _opened(self.files[0], dialect) as (text, _):
+                names: list[str] = self._guess(text, dialect).names
+                return names
+
+    def _dialect(self, file: Path) -> Dialect:
+        """How a file is written."""
+        return self.dialect
 
     @property
     def holder(self) -> str:
@@ -150,34 +165,36 @@ class _TextRows(Rows):
         self, file: Path, columns: Sequence[str], kinds: Kinds
     ) -> "Iterator[tuple[pyarrow.RecordBatch, int]]":
         """The batches of a file. Each comes with the number of bytes read so far."""
-        with _opened(file) as (text, _):
-            schema = self._guess(text)
+        dialect = self._dialect(file)
+        with _opened(file, dialect) as (text, _):
+            schema = self._guess(text, dialect)
         for column in columns:
             check_column(column, schema.names, self._shown(file))
         types = {name: _type(schema.field(name).type, kinds.get(name)) for name in columns}
-        with _opened(file) as (text, stored):
-            for batch in self._read(text, types, schema):
+        with _opened(file, dialect) as (text, stored):
+            for batch in self._read(text, types, schema, dialect):
                 yield batch.select(list(columns)), stored.tell()
 
-    def _guess(self, text: Any) -> "pyarrow.Schema":
+    def _guess(self, text: Any, dialect: Dialect) -> "pyarrow.Schema":
         """The columns and their types, guessed from the beginning of the text."""
         raise NotImplementedError
 
     def _read(
-        self, text: Any, types: Types, guessed: "pyarrow.Schema"
+        self, text: Any, types: Types, guessed: "pyarrow.Schema", dialect: Dialect
     ) -> "Iterator[pyarrow.RecordBatch]":
         """Batches of the columns in `types`. `guessed` has the guessed types of all columns."""
         raise NotImplementedError
 
 
 @contextmanager
-def _opened(file: Path) -> Iterator[tuple[Any, Any]]:
+def _opened(file: Path, dialect: Dialect = PLAIN) -> Iterator[tuple[Any, Any]]:
     """Two streams of a file: its text, and its stored bytes, which may be compressed."""
     import pyarrow
 
     packed = PACKED.get(file.suffix.lower())
     with file.open("rb") as stored:
-        yield pyarrow.CompressedInputStream(stored, packed) if packed else stored, stored
+        text = pyarrow.CompressedInputStream(stored, packed) if packed else stored
+        yield text if dialect.utf8 else Recoded(text, str(dialect.encoding)), stored
 
 
 def _type(guessed: "pyarrow.DataType", kind: Kind | None) -> "pyarrow.DataType":
@@ -185,7 +202,7 @@ def _type(guessed: "pyarrow.DataType", kind: Kind | None) -> "pyarrow.DataType":
     import pyarrow
     from pyarrow import types
 
-    if kind == "text":
+    if kind == "text" or types.is_binary(guessed):  # Arrow refuses text that is not UTF-8
         return pyarrow.string()
     if types.is_null(guessed) or (kind == "real" and types.is_integer(guessed)):
         return pyarrow.float64()
@@ -195,12 +212,17 @@ def _type(guessed: "pyarrow.DataType", kind: Kind | None) -> "pyarrow.DataType":
 class CsvRows(_TextRows):
     wanted = "a readable .csv file"
 
-    def _guess(self, text: Any) -> "pyarrow.Schema":
-        with _csv(_CsvText(text, ""), {}) as reader:
+    def _dialect(self, file: Path) -> Dialect:
+        tabs = ending(file) in TABS
+        with _opened(file) as (text, _):
+            return self.dialect.of_file(self._shown(file), text.read(BEGINNING), tabs=tabs)
+
+    def _guess(self, text: Any, dialect: Dialect) -> "pyarrow.Schema":
+        with _csv(_CsvText(text, ""), {}, dialect) as reader:
             return reader.schema
 
     def _read(
-        self, text: Any, types: Types, guessed: "pyarrow.Schema"
+        self, text: Any, types: Types, guessed: "pyarrow.Schema", dialect: Dialect
     ) -> "Iterator[pyarrow.RecordBatch]":
         """The batches of a CSV file.
 
@@ -211,8 +233,9 @@ class CsvRows(_TextRows):
         import pyarrow
 
         mark = token_hex(16)
+        last = mark + str(dialect.separator) * len(guessed)
         try:
-            with _csv(_CsvText(text, mark + "," * len(guessed)), types) as reader:
+            with _csv(_CsvText(text, last), types, dialect) as reader:
                 yield from reader
         except pyarrow.ArrowInvalid as error:
             if mark in str(error):
@@ -221,19 +244,22 @@ class CsvRows(_TextRows):
         raise ValueError("a quoted value without a closing quote")
 
 
-def _csv(text: "_CsvText", types: Types) -> Any:
+def _csv(text: "_CsvText", types: Types, dialect: Dialect) -> Any:
     from pyarrow import csv
 
     return csv.open_csv(
         text,
-        read_options=csv.ReadOptions(block_size=_BLOCK),
+        read_options=csv.ReadOptions(block_size=_BLOCK, skip_rows=dialect.skipped),
         parse_options=csv.ParseOptions(
+            delimiter=dialect.separator,
+            quote_char=dialect.quote,
             ignore_empty_lines=False,  # with one column, an empty line is a person without a value
             newlines_in_values=True,  # quoted values may contain line ends
         ),
         convert_options=csv.ConvertOptions(
             strings_can_be_null=True,
-            null_values=_MISSING,
+            null_values=[*_MISSING, *dialect.na],
+            decimal_point=dialect.decimal,
             column_types=types,
             include_columns=list(types),
         ),
@@ -270,7 +296,7 @@ class _CsvText:
 class JsonRows(_TextRows):
     wanted = "a readable file of JSON lines"
 
-    def _guess(self, text: Any) -> "pyarrow.Schema":
+    def _guess(self, text: Any, dialect: Dialect) -> "pyarrow.Schema":
         block: bytes = text.read(_BLOCK)
         if len(block) == _BLOCK:
             block = block[: block.rfind(b"\n") + 1] or block
@@ -281,7 +307,7 @@ class JsonRows(_TextRows):
             return reader.schema
 
     def _read(
-        self, text: Any, types: Types, guessed: "pyarrow.Schema"
+        self, text: Any, types: Types, guessed: "pyarrow.Schema", dialect: Dialect
     ) -> "Iterator[pyarrow.RecordBatch]":
         """The batches of a file of JSON lines.
 

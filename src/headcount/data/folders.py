@@ -15,17 +15,23 @@ from headcount.core.errors import UnreadableData
 from headcount.core.writing import same_file
 from headcount.data.rows import readable, unreadable
 
-PARQUET, CSV, JSON = (".parquet", ".pq"), (".csv",), (".jsonl", ".ndjson", ".json")
+TABS = (".tsv", ".tab")  # files of text whose values are separated by tabs
+PARQUET, CSV, JSON = (".parquet", ".pq"), (".csv", *TABS), (".jsonl", ".ndjson", ".json")
+ARROW, EXCEL = (".feather", ".arrow", ".ipc"), (".xlsx",)
 # Suffixes of compressed text files that Arrow can read. Parquet files compress their own columns.
 PACKED = {".gz": "gzip", ".bz2": "bz2", ".zst": "zstd", ".lz4": "lz4", ".br": "brotli"}
-ENDINGS = (".csv", ".parquet", ".jsonl", ".ndjson", ".json", ".pq")
+ENDINGS = (
+    ".csv", ".parquet", ".jsonl", ".ndjson", ".json", ".pq", ".tsv", ".tab", ".xlsx",
+    ".feather", ".arrow", ".ipc",
+)  # fmt: skip
 
 
 def ending(file: Path) -> str:
     """The suffix for the format of a file, without a suffix for compression, or "" if unknown."""
     inner = file.with_suffix("") if file.suffix.lower() in PACKED else file
     suffix = inner.suffix.lower()
-    return suffix if suffix in (*CSV, *JSON) or (inner is file and suffix in PARQUET) else ""
+    packable = suffix in (*CSV, *JSON)
+    return suffix if packable or (inner is file and suffix in ENDINGS) else ""
 
 
 def files_at(place: Path | str) -> list[Path]:

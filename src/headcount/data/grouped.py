@@ -5,13 +5,16 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from headcount.core.estimate import Estimate
+from headcount.core.exported import Exported
 from headcount.core.guarantee import Guarantee
 from headcount.core.table import Table, counted, counted_people
+from headcount.core.two_way import BETWEEN
+from headcount.data.encoded_rows import group_name
 from headcount.road.people import Group
 
 
 @dataclass(frozen=True, eq=False)
-class GroupedEstimate(Mapping[Group, Estimate]):
+class GroupedEstimate(Exported, Mapping[Group, Estimate]):
     """The estimate for each group, in the order of groups.
 
     Each person's value is in only one group. So `guarantee`, which covers all estimates together,
@@ -23,8 +26,11 @@ class GroupedEstimate(Mapping[Group, Estimate]):
     estimates: Mapping[Group, Estimate]
     guarantee: Guarantee
 
-    def __getitem__(self, group: Group) -> Estimate:
-        return self.estimates[group]
+    def __getitem__(self, group: Group | tuple[Group, ...]) -> Estimate:
+        """The estimate of a group. If groups come from several columns, it may be given by a value
+        of each.
+        """
+        return self.estimates[group_name(group)]
 
     def __iter__(self) -> Iterator[Group]:
         return iter(self.estimates)
@@ -65,6 +71,27 @@ class GroupedEstimate(Mapping[Group, Estimate]):
             bars=first.bars,
             notes=tuple(dict.fromkeys(note for table in tables.values() for note in table.notes)),
         )
+
+    def records(
+        self, confidence: float = 0.95, *, sampling: bool = False, simultaneous: bool = False
+    ) -> dict[str, list[Any]]:
+        """The rows of every group's own records. If groups come from several columns, each of these
+        columns is there, too.
+        """
+        kind = {"sampling": sampling, "simultaneous": simultaneous}
+        whole: dict[str, list[Any]] = {}
+        for group, estimate in self.items():
+            columns = estimate.records(confidence, **kind)
+            rows = len(columns["value"])
+            for name, values in {**self._names(group, rows), **columns}.items():
+                whole.setdefault(name, []).extend(values)
+        return whole
+
+    def _names(self, group: Group, rows: int) -> dict[str, list[Any]]:
+        columns, parts = self.group.split(BETWEEN), str(group).split(BETWEEN)
+        several = len(columns) == len(parts) > 1
+        named = dict(zip(columns, parts, strict=True)) if several else {}
+        return {name: [part] * rows for name, part in {"group": group, **named}.items()}
 
     def to_dict(
         self, confidence: float = 0.95, *, sampling: bool = False, simultaneous: bool = False

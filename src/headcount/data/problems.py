@@ -83,7 +83,8 @@ class Problems:
                 f"everyone must have a value, got none for {first}"
                 + _more(self.missing - 1, others),
                 self,
-                hint="missing='drop' leaves such rows out, or set `missing` to a value to fill in",
+                hint="missing='drop' leaves such rows out, 'bucket' gives a histogram a bucket for "
+                "them, or set `missing` to a value to fill in",
             )
         if self.outside:
             first, *others = (f"{text} from {unit} {row + 1}" for row, text in self.first_outside)

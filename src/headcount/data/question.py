@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from headcount.core.errors import InvalidParameter
 from headcount.core.task import Task
+from headcount.core.two_way import BETWEEN
 from headcount.data.cleaning import Cleaning
 from headcount.road.people import Group
 
@@ -16,20 +17,22 @@ class Question:
     """A task about a column, for all people or for each group. `cleaning` says how to read values.
 
     If there is a `person` column, at most `rows_per_person` rows of each person count, chosen at
-    random. `groups` has the declared groups; None means all groups in the table. If `values_stay`,
-    a census only counts people, and no values leave the machines that hold the rows.
+    random. If there are several `group_columns`, a group is a combination of their values. `groups`
+    has the declared groups; None means all groups in the table. If `values_stay`, a census only
+    counts people, and no values leave the machines that hold the rows.
     """
 
     cleaning: Cleaning
     person: str | None = None
     rows_per_person: int = 1
-    group: str | None = None
+    group_columns: tuple[str, ...] = ()
     groups: tuple[Group, ...] | None = None
     values_stay: bool = False
 
     def __post_init__(self) -> None:
         columns = [("column", name) for name in self.cleaning.columns]
-        for role, name in (*columns, ("person", self.person), ("group", self.group)):
+        groups = [("group", name) for name in self.group_columns]
+        for role, name in (*columns, ("person", self.person), *groups):
             if not isinstance(name, str | None):
                 raise InvalidParameter(f"`{role}` must be the name of a column, got {name!r}")
         for _, name in columns:
@@ -42,7 +45,12 @@ class Question:
     @property
     def public(self) -> tuple[str, ...]:
         """The columns of persons and of groups, which are not hidden."""
-        return tuple(name for name in (self.person, self.group) if name is not None)
+        return tuple(name for name in (self.person, *self.group_columns) if name is not None)
+
+    @property
+    def group(self) -> str | None:
+        """The name of the groups, which may come from several columns. None without groups."""
+        return BETWEEN.join(self.group_columns) if self.group_columns else None
 
     @property
     def counting(self) -> bool:

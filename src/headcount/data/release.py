@@ -39,9 +39,12 @@ class Release:
         return self.protocols[0].task
 
 
-def release(protocol: Protocol, question: Question, reserve: float) -> Release:
-    """The release of one protocol. `reserve` is added to the δ of the protocol."""
+def release(protocol: Protocol, question: Question, reserve: float, users: int) -> Release:
+    """The release of one protocol for this many people. `reserve` is added to the δ of the
+    protocol.
+    """
     guarantee, curve = protocol.guarantee, protocol.curve
+    guarantee = replace(guarantee, honest=min(guarantee.honest, users))
     if reserve:
         variation = reserve / (1 + math.exp(guarantee.epsilon)) * (1 - 1e-15)
         curve = NearCurve(curve, variation)

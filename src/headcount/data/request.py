@@ -12,11 +12,13 @@ from headcount.core.protocol import Protocol
 from headcount.core.source import Source
 from headcount.core.task import Task
 from headcount.data.cleaning import Cleaning, Fill
-from headcount.data.encoded_rows import group_order
+from headcount.data.dialect import Dialect
+from headcount.data.encoded_rows import group_name, group_order
 from headcount.data.engine import Engine
 from headcount.data.honesty import Honest, check_honest
 from headcount.data.local import LocalEngine
 from headcount.data.question import Question
+from headcount.data.reading import Reading, reading
 from headcount.data.several_columns import cleaning_of
 from headcount.data.sources import rows_of
 from headcount.planner.plan import best_protocol
@@ -38,7 +40,9 @@ ENGINES: dict[str, Callable[[], Engine]] = {"local": LocalEngine, "spark": _spar
 
 
 class Settings(TypedDict, total=False):
-    """The keyword arguments of `estimate`, which documents them."""
+    """The keyword arguments of `estimate` that do not change the type of the answer. `estimate`
+    documents them.
+    """
 
     column: str | Sequence[str] | None
     budget: Budget | None
@@ -50,10 +54,17 @@ class Settings(TypedDict, total=False):
     missing: Fill
     outside: str
     bins: Sequence[float] | None
+    separator: str | None
+    quote: str
+    encoding: str | None
+    sheet: str | None
+    decimal: str
+    na: str | Sequence[str] | None
+    yes: str | Sequence[str] | None
+    no: str | Sequence[str] | None
     person: str | None
     rows_per_person: int
-    group: str | None
-    groups: Sequence[Group] | None
+    groups: Sequence[Group | Sequence[Group]] | None
     engine: str | Engine | None
     source: Source | None
     progress: Callable[[str, float], None]
@@ -75,10 +86,18 @@ class Request:
     missing: Fill = "error"
     outside: str = "error"
     bins: Sequence[float] | None = None
+    separator: str | None = None
+    quote: str = '"'
+    encoding: str | None = None
+    sheet: str | None = None
+    decimal: str = "."
+    na: str | Sequence[str] | None = None
+    yes: str | Sequence[str] | None = None
+    no: str | Sequence[str] | None = None
     person: str | None = None
     rows_per_person: int = 1
-    group: str | None = None
-    groups: Sequence[Group] | None = None
+    group: str | Sequence[str] | None = None
+    groups: Sequence[Group | Sequence[Group]] | None = None
     engine: str | Engine | None = None
     source: Source | None = None
     progress: Callable[[str, float], None] = lambda step, share: None
@@ -152,10 +171,23 @@ class Request:
         return ENGINES[checks.choice("engine", name, list(ENGINES))]()
 
     @cached_property
+    def reading(self) -> Reading:
+        """How the column is read."""
+        return reading(self.yes, self.no, self.na, self.decimal)
+
+    @cached_property
+    def dialect(self) -> Dialect:
+        """How files are written."""
+        return Dialect(
+            self.separator, self.quote, self.encoding, self.sheet, self.decimal, self.reading.na
+        )
+
+    @cached_property
     def rows(self) -> Any:
         """The rows, in the form that the engine needs."""
         if isinstance(self.place, LocalEngine):
-            return rows_of(self.data, self.query)
+            return rows_of(self.data, self.query, self.dialect)
+        self.dialect.check_matters(f"the engine {self.place.name}")
         if self.query is not None:
             raise InvalidParameter(
                 f"`query` must come with the local engine, got {self.place.name}"
@@ -190,7 +222,7 @@ class Request:
             self._cleaning(column),
             self.person,
             int(self.rows_per_person),
-            self.group,
+            self._group_columns,
             self._declared_groups,
             values_stay=place.remote and self.who_is_trusted is not Trust.CENTRAL,
         )
@@ -199,14 +231,34 @@ class Request:
         task = self.task
         if self.built is not None and task is None and self.bins is None:
             task = self.built.task
-        return cleaning_of(column, task, missing=self.missing, outside=self.outside, bins=self.bins)
+        return cleaning_of(
+            column,
+            task,
+            missing=self.missing,
+            outside=self.outside,
+            bins=self.bins,
+            reading=self.reading,
+        )
+
+    @property
+    def _group_columns(self) -> tuple[str, ...]:
+        """The columns of the groups."""
+        if self.group is None or isinstance(self.group, str):
+            return () if self.group is None else (self.group,)
+        names = list(self.group) if isinstance(self.group, Sequence) else []
+        words = all(isinstance(name, str) for name in names)
+        if not names or not words or len({*names}) != len(names):
+            raise InvalidParameter(
+                f"`group` must be a column or a list of columns, got {checks.shown(self.group)}"
+            )
+        return tuple(names)
 
     @property
     def _declared_groups(self) -> tuple[Group, ...] | None:
         if self.groups is None:
             return None
         listed = isinstance(self.groups, Sequence) and not isinstance(self.groups, str)
-        names = list(self.groups) if listed else []
+        names = [group_name(name) for name in self.groups] if listed else []
         words = all(isinstance(name, str) or _is_number(name) for name in names)
         different = words and len({str(name) for name in names}) == len(names)
         if self.group is None or not names or not different:

@@ -1,6 +1,7 @@
 """Reads rows of a table of any kind in batches. Only the requested columns are read."""
 
 import os
+import re
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -8,6 +9,7 @@ from difflib import get_close_matches
 from typing import TYPE_CHECKING, ClassVar, Literal, TypeAlias
 
 from headcount.core.errors import HeadcountError, MissingPackage, UnreadableData
+from headcount.data.reading import hint_for
 
 if TYPE_CHECKING:
     import pyarrow
@@ -17,6 +19,7 @@ Kind: TypeAlias = Literal["text", "real"]
 Kinds: TypeAlias = Mapping[str, Kind]
 # A batch, and the share of all rows that has been read so far. The share may be a guess.
 Batch: TypeAlias = "tuple[pyarrow.RecordBatch, float]"
+_OLD_TEXT = "encoding='latin-1' (--encoding latin-1) reads many older files"
 _LISTED = 12  # the largest number of column names that a message lists
 
 
@@ -100,8 +103,12 @@ def readable(name: str, wanted: str = "readable") -> Iterator[None]:
         yield
     except HeadcountError:
         raise
-    except UnicodeDecodeError:
-        raise UnreadableData(f"{name} must be {wanted}, got text that is not UTF-8") from None
+    except UnicodeDecodeError as error:
+        code = error.encoding.upper()
+        raise UnreadableData(
+            f"{name} must be {wanted}, got text that is not {code}",
+            hint=_OLD_TEXT if code == "UTF-8" else "`encoding` names the right encoding",
+        ) from None
     except (OSError, OverflowError, TypeError, ValueError, pyarrow.ArrowException) as error:
         raise unreadable(name, error, wanted) from None
 
@@ -110,4 +117,14 @@ def unreadable(name: str, error: Exception, wanted: str = "readable") -> Unreada
     known = os.strerror(error.errno) if isinstance(error, OSError) and error.errno else str(error)
     lines = known.splitlines()
     reason = lines[0].rstrip(":. ") if lines and lines[0] else type(error).__name__
-    return UnreadableData(f"{name} must be {wanted}, got: {reason}")
+    if "invalid UTF8" in reason:
+        return UnreadableData(
+            f"{name} must be {wanted}, got text that is not UTF-8", hint=_OLD_TEXT
+        )
+    return UnreadableData(f"{name} must be {wanted}, got: {reason}", hint=_hint(reason))
+
+
+def _hint(reason: str) -> str:
+    """A hint for a value that Arrow cannot read as a number."""
+    value = re.search(r"CSV conversion error to .*: invalid value '(.*)'", reason)
+    return hint_for(value[1], counting=False) if value else ""

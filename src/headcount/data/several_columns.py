@@ -16,10 +16,13 @@ from headcount.core.tasks.table import sides_of
 from headcount.core.two_way import BETWEEN
 from headcount.data.cleaning import Cleaned, Cleaning, Fill, cleaning
 from headcount.data.problems import Problems
+from headcount.data.reading import Reading
 from headcount.data.rows import Kind
 
 if TYPE_CHECKING:
     import pyarrow
+
+_AS_IT_IS = Reading()
 
 
 @dataclass(frozen=True)
@@ -108,6 +111,7 @@ def cleaning_of(
     missing: Fill = "error",
     outside: str = "error",
     bins: Sequence[float] | None = None,
+    reading: Reading = _AS_IT_IS,
 ) -> Cleaning:
     """How to clean a column (see `cleaning`), a table's columns of rows and of columns, or columns
     of 0 and 1 for boxes.
@@ -116,7 +120,7 @@ def cleaning_of(
     columns. It is filled in where it is a label. For boxes, it must be 0 or 1.
     """
     if isinstance(column, str):
-        return cleaning(column, task, missing=missing, outside=outside, bins=bins)
+        return cleaning(column, task, missing=missing, outside=outside, bins=bins, reading=reading)
     sides = sides_of(task)
     boxes = task is not None and task.value_kind == "collections"
     if task is None or (sides is None and not boxes):
@@ -137,25 +141,34 @@ def cleaning_of(
             f"got {checks.shown(column)}"
         )
     if sides:
-        return _pair(names, task, sides, missing)
-    ticks = tuple(cleaning(name, Count(), missing=missing) for name in names)
-    return BoxCleaning(", ".join(names), task, task, missing, "error", sides=ticks)
+        return _pair(names, task, sides, missing, reading)
+    ticks = tuple(cleaning(name, Count(), missing=missing, reading=reading) for name in names)
+    name = ", ".join(names)
+    return BoxCleaning(name, task, task, missing, "error", reading=reading, sides=ticks)
 
 
 def _pair(
-    names: list[str], task: Task, tasks: tuple[Histogram, Histogram], missing: Fill
+    names: list[str],
+    task: Task,
+    tasks: tuple[Histogram, Histogram],
+    missing: Fill,
+    reading: Reading,
 ) -> PairCleaning:
     sides = []
     for column, side in zip(names, tasks, strict=True):
-        fills = missing in ("error", "drop") or missing in side.buckets
-        sides.append(cleaning(column, side, missing=missing if fills else "error"))
+        fills = missing in ("error", "drop", "bucket") or missing in side.buckets
+        fill = missing if fills else "error"
+        sides.append(cleaning(column, side, missing=fill, reading=reading))
     if missing != "error" and all(side.missing == "error" for side in sides):
         raise InvalidParameter(
-            "`missing` must be error, drop, or a label of the rows or columns, "
+            "`missing` must be error, drop, bucket, or a label of the rows or columns, "
             f"got {checks.shown(missing)}"
         )
+    if missing == "bucket":
+        rows, columns = (list(side.task.buckets or ()) for side in sides)
+        task = task.changed(rows=rows, columns=columns)
     name = BETWEEN.join(names)
-    return PairCleaning(name, task, task, missing, "error", sides=tuple(sides))
+    return PairCleaning(name, task, task, missing, "error", reading=reading, sides=tuple(sides))
 
 
 def _spread(side: Cleaned, rows: int, kept: NDArray[np.bool_] | None) -> NDArray[np.int64]:

@@ -9,20 +9,26 @@ import numpy as np
 
 from headcount.core.errors import InvalidParameter
 from headcount.data import files, frames, queries
+from headcount.data.dialect import PLAIN, Dialect
 from headcount.data.rows import Rows, readable, require_pyarrow
 
 
-def rows_of(data: Any, query: str | None = None) -> Rows:
-    """The rows of a data frame, an array, an iterable, a path, a pattern of paths, or a query."""
+def rows_of(data: Any, query: str | None = None, dialect: Dialect = PLAIN) -> Rows:
+    """The rows of a data frame, an array, an iterable, a path, a pattern of paths, or a query.
+
+    `dialect` says how files are written.
+    """
     require_pyarrow()
+    if query is not None and data is not None:
+        raise InvalidParameter("`query` must come without other data, got both")
+    if query is None and isinstance(data, str) and re.match(r"(?i)\s*(select|with|from)\s", data):
+        query = data
     if query is not None:
-        if data is not None:
-            raise InvalidParameter("`query` must come without other data, got both")
+        dialect.check_matters("a query, whose read_csv has such settings")
         return queries.query_rows(query)
     if isinstance(data, str | Path):
-        if isinstance(data, str) and re.match(r"(?i)\s*(select|with|from)\s", data):
-            return queries.query_rows(data)
-        return files.file_rows(data)
+        return files.file_rows(data, dialect)
+    dialect.check_matters("other data")
     with readable(frames.DATA):
         return _rows_in_memory(data)
 

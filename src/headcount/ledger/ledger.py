@@ -14,6 +14,7 @@ A ledger does not protect against people who may write to its file or database. 
 and hashes, or replace the ledger with an older copy.
 """
 
+import logging
 import uuid
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -43,6 +44,8 @@ from headcount.ledger.rule import Rule, Terms
 from headcount.ledger.spending import Spending
 from headcount.ledger.sqlite import SqliteStore
 from headcount.ledger.store import Store
+
+_log = logging.getLogger(__name__)
 
 WAIT = 120.0  # the default number of seconds to wait for a locked ledger
 
@@ -169,6 +172,7 @@ class Ledger:
                     raise _half_charged(entry, error) from None
                 raise
             if entry is not None:
+                _log.info("charged %s to %r in %s", guarantee, name, self.store.shown)
                 return entry
             if after.is_ready:
                 raise _exhausted(name, account, asked)

@@ -1,11 +1,15 @@
 """The margin of error that is asked for."""
 
+import math
 from dataclasses import dataclass
+from statistics import NormalDist
 
 from headcount.core import checks
 from headcount.core.errors import InvalidParameter
 from headcount.core.table import short
 from headcount.core.task import Task
+
+SAMPLED = ("count", "histogram", "table", "mean")  # tasks whose sampling error is known
 
 
 @dataclass(frozen=True)
@@ -15,11 +19,15 @@ class Margin:
     With `share=True`, `size` is a share. For a count or a bucket, it is a share of the crowd. For a
     sum, it is a share of the crowd times the range. For a mean, it is a share of the range. For a
     density, it is a share of the uniform density over the range.
+
+    With `sampling=True`, the truth is that of a population from which people are drawn at random.
+    The sampling error of the population with the largest one is added, as of a normal variable.
     """
 
     size: float
     confidence: float = 0.95
     share: bool = False
+    sampling: bool = False
 
     def __post_init__(self) -> None:
         size = checks.real("margin", self.size)
@@ -28,11 +36,31 @@ class Margin:
         object.__setattr__(self, "share", checks.flag("share", self.share))
         if self.share and size >= 1:
             raise InvalidParameter(f"`margin` must be a share below 100 %, got {size:.0%}")
+        object.__setattr__(self, "sampling", checks.flag("sampling", self.sampling))
         checks.confidence(self.confidence)
+
+    def check(self, task: Task) -> None:
+        """Refuse a task whose sampling error is not known."""
+        if self.sampling and task.name not in SAMPLED:
+            raise InvalidParameter(
+                f"`sampling` must come with a {' or '.join(SAMPLED)}, got a {task.name}"
+            )
+
+    def total(self, noise: float, task: Task, users: int) -> float:
+        """The margin of an answer with this margin of privacy noise. It includes sampling if this
+        was asked for.
+
+        Values in a range of length r have a standard deviation of at most r/2.
+        """
+        if not self.sampling:
+            return noise
+        deviations = -NormalDist().inv_cdf((1 - self.confidence) / 2)
+        return math.hypot(noise, deviations * task.answer_size(users) / (2 * math.sqrt(users)))
 
     def allowed(self, task: Task, users: int) -> float:
         """The largest error that the margin allows, in the units of the answer."""
         return self.size * task.answer_size(users) if self.share else self.size
 
     def __str__(self) -> str:
-        return f"±{100 * self.size:g} %" if self.share else f"±{short(self.size)}"
+        said = f"±{100 * self.size:g} %" if self.share else f"±{short(self.size)}"
+        return f"{said} of the population" if self.sampling else said

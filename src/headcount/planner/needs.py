@@ -77,7 +77,7 @@ class Needs:
                     need.protocol,
                     str(need.trust),
                     self._needed(need),
-                    size(need.candidate.margin),
+                    size(self.margin.total(need.candidate.margin, self.task, need.users)),
                     size(need.candidate.standard_error),
                     size(need.candidate.messages_per_user),
                 )
@@ -136,7 +136,6 @@ def needed_epsilon(
     """
     _check(task, margin)
     checks.instance("crowd", crowd, Crowd)
-    allowed = margin.allowed(task, crowd.users)
     start = [1.0]  # the first guess is the epsilon that the previous protocol needed
 
     def attempt(name: str) -> Need | Refusal:
@@ -147,11 +146,11 @@ def needed_epsilon(
             return tried[-1]
 
         def excess(epsilon: float) -> float:
-            return _excess(assess_at(epsilon), allowed)
+            return _excess(assess_at(epsilon), margin, task, crowd.users)
 
         around = _around(excess, start[0])
         if around is None:
-            nearest = min(tried, key=lambda result: _excess(result, allowed))
+            nearest = min(tried, key=lambda one: _excess(one, margin, task, crowd.users))
             return _refusal(nearest, margin, f"the largest epsilon tried is {short(MOST_ASKED)}")
         low, epsilon = around
         epsilon = _least(excess, low, epsilon) if low else epsilon
@@ -194,7 +193,7 @@ def needed_crowd(
             return assess(name, task, budget, crowd, margin.confidence)
 
         def excess(users: float) -> float:
-            return _excess(assess_with(users), margin.allowed(task, round(users)))
+            return _excess(assess_with(users), margin, task, round(users))
 
         people = 1.0
         while excess(people) > 1 and people < MOST_PEOPLE:
@@ -203,6 +202,7 @@ def needed_crowd(
             # A margin is at most half of the range. Close to this limit, it is uninformative.
             possible = task.answer_size(round(people))
             useful = isinstance(result, Candidate) and result.margin < 0.4 * possible
+            useful = useful and not margin.sampling  # a larger sample always helps
             if useful and excess(people) > _FALLING * excess(people / 10):
                 break  # more people do not help
         if excess(people) > 1:
@@ -244,11 +244,14 @@ def _answers(
 def _check(task: Task, margin: Margin) -> None:
     checks.instance("task", task, Task)
     checks.instance("margin", margin, Margin)
+    margin.check(task)
 
 
-def _excess(result: Candidate | Refusal, allowed: float) -> float:
+def _excess(result: Candidate | Refusal, margin: Margin, task: Task, users: int) -> float:
     """A candidate's margin divided by the allowed margin, or infinity for a refusal."""
-    return result.margin / allowed if isinstance(result, Candidate) else math.inf
+    if not isinstance(result, Candidate):
+        return math.inf
+    return margin.total(result.margin, task, users) / margin.allowed(task, users)
 
 
 def _refusal(result: Candidate | Refusal, margin: Margin, reach: str) -> Refusal:

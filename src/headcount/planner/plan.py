@@ -17,7 +17,7 @@ from typing import Any, TypeAlias, Unpack
 from headcount.core import checks
 from headcount.core.budget import Budget, Crowd, Trust
 from headcount.core.errors import HeadcountError, Infeasible, InvalidParameter, UnreadableData
-from headcount.core.protocol import Protocol
+from headcount.core.protocol import Protocol, least_users
 from headcount.core.table import Table, counted_people, exact, short, size
 from headcount.core.task import Task, task_from
 from headcount.core.writing import write_file
@@ -150,6 +150,12 @@ class Plan:
             if bound := known.get("pure-lower") or known.get("lower"):
                 least = f"the {bound.measure} is at least {size(bound.value)}"
                 yield f"theory: in {trust} trust, {least}. {bound.statement}"
+        if Trust.SHUFFLE in present:
+            yield (
+                f"people who do not answer: with shuffle trust, at least {self.crowd.users:,} "
+                "people must take part, since their messages hide each other; with central or "
+                "local trust, fewer people only make the error larger"
+            )
         best = [candidate for candidate in map(self.best_of, Trust) if candidate is not None]
         if best:
             names = ", ".join(candidate.protocol for candidate in best)
@@ -206,6 +212,7 @@ class Plan:
             "task": self.task.to_dict(),
             "budget": asdict(self.budget),
             "crowd": asdict(self.crowd),
+            "least_users": {str(trust): least_users(trust, self.crowd) for trust in Trust},
             "confidence": self.confidence,
             "purpose": self.purpose,
             "chosen": self.chosen,

@@ -183,9 +183,13 @@ def missed(candidate: Candidate, misses: list[Miss]) -> Refusal:
 
 def margin_miss(candidate: Candidate, margin: Margin | None, task: Task, users: int) -> list[Miss]:
     """A miss if the candidate's margin is larger than the margin that was asked for."""
-    if margin is None or candidate.margin <= margin.allowed(task, users):
+    if margin is None:
         return []
-    reason = f"its margin is ±{short(candidate.margin, 4)}, but {margin} was asked for"
+    margin.check(task)
+    total = margin.total(candidate.margin, task, users)
+    if total <= margin.allowed(task, users):
+        return []
+    reason = f"its margin is ±{short(total, 4)}, but {margin} was asked for"
     # All misses of a margin have the factor 1, so the candidate with the least error is nearest.
     return [Miss(reason, 1.0)]
 

@@ -1,12 +1,11 @@
-"""Answers as files: JSON, a Parquet table, an HTML page, or a figure."""
+"""Answers as files: JSON, a CSV or Parquet table, an HTML page, or a figure."""
 
+import csv
 import json
 from dataclasses import replace
-from io import BytesIO
+from io import BytesIO, StringIO
 from pathlib import Path
 from typing import Any
-
-import numpy as np
 
 from headcount.core.contrasts.many import Contrasts
 from headcount.core.distribution import DistributionEstimate
@@ -19,19 +18,21 @@ from headcount.core.writing import check_writable, json_text, write_file
 from headcount.data.grouped import GroupedEstimate
 from headcount.plot import figures
 from headcount.plot.heat_map import can_be_read
+from headcount.plot.numbers import numbers_figure
 from headcount.plot.page import drawing, page
 
 DRAWN = (".png", ".svg", ".pdf")
+_TABLES = (".json", ".csv", ".parquet")
 
 
 def check_path(path: Path) -> None:
     """Refuse a path that a result cannot be saved to, before any work is done."""
-    if path.suffix.lower() in (".json", ".parquet"):
+    if path.suffix.lower() in _TABLES:
         check_writable(path)
     elif path.suffix.lower() in figures.FORMATS:
         figures.check_path(path)
     else:
-        kinds = ", ".join(dict.fromkeys((".json", ".parquet", ".html", *DRAWN)))
+        kinds = ", ".join(dict.fromkeys((*_TABLES, ".html", *DRAWN)))
         raise InvalidParameter(f"the file name of a result must end in {kinds}, got {path.name!r}")
 
 
@@ -52,7 +53,7 @@ def save(
     kind = {"sampling": sampling, "simultaneous": simultaneous}
     ending = path.suffix.lower()
     if ending in DRAWN:
-        figures.save(_whole_figure(result, confidence, kind), path)
+        figures.save(figure(result, confidence, **kind), path)
         return
     more = {} if contrasts is None else contrasts.to_dict(confidence)
     more |= {} if shares is None else shares.to_dict()
@@ -60,6 +61,8 @@ def save(
         write_file(path, json_text({**result.to_dict(confidence, **kind), **more}) + "\n")
     elif ending == ".html":
         write_file(path, _page(result, confidence, kind, contrasts, shares))
+    elif ending == ".csv":
+        write_file(path, _csv(result.records(confidence, **kind)))
     else:
         write_file(path, _parquet(result, confidence, kind, more))
 
@@ -82,26 +85,6 @@ def _parquet(
         raise MissingPackage(
             "writing Parquet needs pyarrow", hint="pip install 'headcount[data]'"
         ) from None
-    tables = []
-    for group, estimate in _estimates(result):
-        interval = estimate.interval(confidence, **kind)
-        columns: dict[str, Any] = {} if group is None else {"group": group}
-        if estimate.buckets is not None:
-            columns["bucket"] = list(estimate.buckets)
-        columns |= {
-            "value": estimate.value,
-            **_unbiased(estimate),
-            "standard_error": estimate.standard_error,
-            "low": interval.low,
-            "high": interval.high,
-            "users": estimate.users,
-        }
-        rows = np.size(estimate.value)
-        whole = {
-            name: values if np.ndim(values) else np.full(rows, values)
-            for name, values in columns.items()
-        }
-        tables.append(pyarrow.table(whole))
     about = {
         "task": result.task,
         "confidence": confidence,
@@ -109,16 +92,19 @@ def _parquet(
         "guarantee": result.guarantee.to_dict(),
         **more,
     }
-    table = pyarrow.concat_tables(tables).replace_schema_metadata({"headcount": json.dumps(about)})
+    table = pyarrow.table(result.records(confidence, **kind))
+    table = table.replace_schema_metadata({"headcount": json.dumps(about)})
     out = BytesIO()
     parquet.write_table(table, out)
     return out.getvalue()
 
 
-def _unbiased(estimate: Estimate) -> dict[str, Any]:
-    """The unbiased value, unless the value was read from something of another size."""
-    alike = np.shape(estimate.unbiased_value) == np.shape(estimate.value)
-    return {"unbiased_value": estimate.unbiased_value} if alike else {}
+def _csv(columns: dict[str, list[Any]]) -> str:
+    text = StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(columns)
+    writer.writerows(zip(*columns.values(), strict=True))
+    return text.getvalue()
 
 
 def _page(
@@ -131,7 +117,7 @@ def _page(
     table = replace(result.table(confidence, **kind), title="").html()
     promised = f"<h2>What is promised</h2>\n{result.guarantee.table().html()}"
     if _read(result):
-        drawn = [drawing(_whole_figure(result, confidence, kind), "")]
+        drawn = [drawing(figure(result, confidence, **kind), "")]
     else:
         drawn = [
             drawing(_figure(estimate, confidence, kind), "" if group is None else str(group))
@@ -161,13 +147,21 @@ def _read(result: Estimate | GroupedEstimate) -> bool:
     return all(isinstance(estimate, QuantilesEstimate) for _, estimate in _estimates(result))
 
 
-def _whole_figure(
-    result: Estimate | GroupedEstimate, confidence: float, kind: dict[str, bool]
+def figure(
+    result: Estimate | GroupedEstimate,
+    confidence: float = 0.95,
+    *,
+    sampling: bool = False,
+    simultaneous: bool = False,
 ) -> figures.Figure:
     """The only figure of a result."""
+    kind = {"sampling": sampling, "simultaneous": simultaneous}
+    group = "" if isinstance(result, Estimate) else result.group
+    every = dict(_estimates(result))
     if _read(result):
-        group = "" if isinstance(result, Estimate) else result.group
-        return figures.quantiles_figure(dict(_estimates(result)), confidence, group=group, **kind)
+        return figures.quantiles_figure(every, confidence, group=group, **kind)
+    if all(estimate.buckets is None for estimate in every.values()):
+        return numbers_figure(every, confidence, group=group, **kind)
     if not isinstance(result, Estimate):
         raise InvalidParameter("a figure must show one estimate, got several groups")
     return _figure(result, confidence, kind)

@@ -20,6 +20,7 @@ from headcount.core.lattice import LatticeLaw, ReportedLaw, Reports, WholeLaw
 
 Ends: TypeAlias = tuple[float, float, float]  # the low end, the estimate and the high end
 
+_MOST_EXACT = 2_000  # with more buckets than this, intervals for populations are approximate
 _FAR = 3.3  # true counts are nearly always within this many standard errors of the estimate
 
 # What is compared, for each task whose estimates can be compared.
@@ -109,7 +110,7 @@ class Side:
 
         The estimate is clamped to the interval.
         """
-        if self.reports is not None:
+        if self.reports is not None and len(self.values) <= _MOST_EXACT:
             found = [one.ends(1 - confidence) for one in self.samples]
         elif QUANTITIES[self.estimate.task] == "share":
             found = [self._with_sampling(ends, confidence) for ends in self.crowd_ends(confidence)]

@@ -1,0 +1,78 @@
+"""The options of `headcount estimate` that say how a table is written."""
+
+from dataclasses import dataclass
+from typing import Annotated, Any
+
+import typer
+
+from headcount.cli.texts import listed
+from headcount.data.reading import Reading, reading
+
+
+@dataclass(frozen=True)
+class ReadingOptions:
+    """How files are written, and which words mean yes, no or a missing value."""
+
+    yes: Annotated[
+        str | None,
+        typer.Option(
+            help="Answers that a count counts, such as Yes. Case does not matter. Several answers "
+            "are separated by commas."
+        ),
+    ] = None
+    no: Annotated[
+        str | None,
+        typer.Option(
+            help="Answers that a count does not count. [default: the opposite of --yes, if it is "
+            "yes, y, true, t, on, 1 or the like]"
+        ),
+    ] = None
+    na: Annotated[
+        str | None,
+        typer.Option(
+            help="Words that mean a missing value, such as NA,-. An empty value is always missing "
+            "in a file."
+        ),
+    ] = None
+    separator: Annotated[
+        str | None,
+        typer.Option(
+            help="Separator of a .csv file: comma, semicolon, tab or pipe. [default: the one that "
+            "divides the first lines evenly]"
+        ),
+    ] = None
+    quote: Annotated[str, typer.Option(help="Quote around values of a .csv file: \" or '.")] = '"'
+    encoding: Annotated[
+        str | None,
+        typer.Option(
+            help="Encoding of a .csv file, such as latin-1. [default: UTF-8, or UTF-16 if the file "
+            "begins with its mark]"
+        ),
+    ] = None
+    decimal: Annotated[
+        str, typer.Option(help="Sign before the digits of a fraction: a point or a comma.")
+    ] = "."
+    sheet: Annotated[
+        str | None, typer.Option(help="Sheet of an .xlsx file. [default: the only sheet]")
+    ] = None
+
+    def rules(self) -> Reading:
+        """How columns are read."""
+        return reading(_words(self.yes), _words(self.no), _words(self.na), self.decimal)
+
+    def arguments(self) -> dict[str, Any]:
+        """The arguments of `estimate` that say how the table is written."""
+        return {
+            "yes": _words(self.yes),
+            "no": _words(self.no),
+            "na": _words(self.na),
+            "separator": self.separator,
+            "quote": self.quote,
+            "encoding": self.encoding,
+            "decimal": self.decimal,
+            "sheet": self.sheet,
+        }
+
+
+def _words(text: str | None) -> list[str] | None:
+    return None if text is None else listed(text)

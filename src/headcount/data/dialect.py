@@ -1,0 +1,128 @@
+"""How a file of text is written: its separator, quotes and encoding."""
+
+import codecs
+import csv
+import io
+from dataclasses import dataclass, replace
+from typing import Any
+
+from headcount.core import checks
+from headcount.core.errors import InvalidParameter, UnreadableData
+
+SEPARATORS = {",": "comma", ";": "semicolon", "\t": "tab", "|": "pipe"}
+BEGINNING = 2**16  # how many bytes of a file are used to find its separator
+_NAMES = {name: sign for sign, name in SEPARATORS.items()} | {"\\t": "\t"}
+_LINES = 100  # how many lines are used to find the separator
+_MARKS = {codecs.BOM_UTF16_LE: "utf-16", codecs.BOM_UTF16_BE: "utf-16"}
+
+
+@dataclass(frozen=True)
+class Dialect:
+    """How files are written. None means that it is found out from the beginning of each file.
+
+    `na` has further words for missing values, `decimal` is the sign before the digits of a
+    fraction, and `sheet` is the sheet of a workbook.
+    """
+
+    separator: str | None = None
+    quote: str = '"'
+    encoding: str | None = None
+    sheet: str | None = None
+    decimal: str = "."
+    na: tuple[str, ...] = ()
+    skipped: int = 0  # how many lines before the names of columns are not data
+
+    def __post_init__(self) -> None:
+        if self.separator is not None:
+            sign = _NAMES.get(self.separator, self.separator)
+            if not isinstance(sign, str) or sign not in SEPARATORS:
+                raise InvalidParameter(
+                    f"`separator` must be one of , ; | or tab, got {checks.shown(self.separator)}"
+                )
+            object.__setattr__(self, "separator", sign)
+        checks.choice("quote", self.quote, ['"', "'"])
+        if self.encoding is not None:
+            try:
+                b" ".decode(self.encoding, "replace")
+            except (LookupError, TypeError, ValueError):
+                raise InvalidParameter(
+                    "`encoding` must be an encoding of text, such as utf-8, latin-1 or cp1252, "
+                    f"got {checks.shown(self.encoding)}"
+                ) from None
+
+    def of_file(self, name: str, beginning: bytes, *, tabs: bool) -> "Dialect":
+        """The dialect of a file, from its first bytes. A file whose separator is not clear is
+        refused. `tabs` says whether the name of the file says that tabs separate values.
+        """
+        encoding = self.encoding or _MARKS.get(beginning[:2], "utf-8")
+        decoder = codecs.getincrementaldecoder(encoding)(errors="replace")
+        text = decoder.decode(beginning).lstrip("\ufeff")
+        found = replace(self, encoding=encoding)
+        first = text.partition("\n")[0].rstrip("\r")
+        if first[:4].lower() == "sep=" and first[4:] in SEPARATORS:  # Excel writes such a line
+            return replace(found, separator=self.separator or first[4:], skipped=1)
+        if self.separator is None:
+            whole = len(beginning) < BEGINNING
+            found = replace(found, separator="\t" if tabs else self._separator(name, text, whole))
+        return found
+
+    def _separator(self, name: str, text: str, whole: bool) -> str:
+        lines = text.splitlines(keepends=True)[: _LINES + 1]
+        if len(lines) > _LINES or not whole:
+            lines = lines[:-1] or lines
+        widths = {sign: self._widths(lines, sign) for sign in SEPARATORS}
+        several = [sign for sign, found in widths.items() if found and found[0] > 1]
+        equal = [sign for sign in several if len({*widths[sign]}) == 1]
+        if self.decimal == "," and len(equal) > 1:
+            equal = [sign for sign in equal if sign != ","]
+        if len(equal) > 1:
+            named = " and ".join(SEPARATORS[sign] for sign in equal)
+            raise UnreadableData(
+                f"{name} must have a clear separator, got lines that {named} both divide evenly",
+                hint=f"say which one: separator={equal[0]!r} (--separator {SEPARATORS[equal[0]]})",
+            )
+        return (equal or ([","] if "," in several else several) or [","])[0]
+
+    def _widths(self, lines: list[str], sign: str) -> list[int]:
+        """The number of values in each of the first lines."""
+        rows = csv.reader(lines, delimiter=sign, quotechar=self.quote)
+        try:
+            return [len(row) for row in rows if row]
+        except csv.Error:
+            return []
+
+    @property
+    def utf8(self) -> bool:
+        """Whether the text needs no other decoding than UTF-8."""
+        return self.encoding is None or codecs.lookup(self.encoding).name in ("utf-8", "utf-8-sig")
+
+    def check_matters(self, name: str, *, text: bool = False, sheets: bool = False) -> None:
+        """Refuse settings that have no effect on the data with this name. `text` says whether the
+        data are files of separated values, and `sheets` whether they are workbooks.
+        """
+        settings = (
+            ("separator", self.separator is not None, text, "files of separated values"),
+            ("quote", self.quote != '"', text, "files of separated values"),
+            ("encoding", self.encoding is not None, text, "files of separated values"),
+            ("sheet", self.sheet is not None, sheets, "an .xlsx file"),
+        )
+        for setting, given, matters, kinds in settings:
+            if given and not matters:
+                raise InvalidParameter(f"`{setting}` must come with {kinds}, got {name}")
+
+
+PLAIN = Dialect()
+
+
+class Recoded(io.RawIOBase):
+    """Text of another encoding as a stream of UTF-8."""
+
+    def __init__(self, stored: Any, encoding: str) -> None:
+        self._stored, self._decoder = stored, codecs.getincrementaldecoder(encoding)()
+
+    def read(self, size: int = -1) -> bytes:
+        # A byte becomes at most three bytes of UTF-8.
+        while block := self._stored.read(max(1, size // 3)):
+            if text := self._decoder.decode(block):
+                return text.encode()
+        return self._decoder.decode(b"", final=True).encode()

@@ -1,0 +1,180 @@
+"""How a column is read: which words mean yes, no or a missing value, and how fractions are written.
+
+These rules hold for a column of a file, of a data frame and of a query alike.
+"""
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from headcount.core import checks
+from headcount.core.errors import InvalidParameter
+
+if TYPE_CHECKING:
+    import pyarrow
+
+# Words that mean yes, each with the word that means no.
+_PAIRS = {"yes": "no", "y": "n", "true": "false", "t": "f", "1": "0", "on": "off"}
+_OPPOSITES = _PAIRS | {no: yes for yes, no in _PAIRS.items()}
+_ABSENT = {"na", "n/a", "#n/a", "-", "--", ".", "?", "none", "null", "nan", "missing", "unknown"}
+_DECIMAL_COMMA = re.compile(r"\s*[+-]?\d*,\d+\s*")
+
+
+@dataclass(frozen=True)
+class Reading:
+    """The rules for reading a column. The function `reading` makes and checks them.
+
+    `yes` and `no` are the words for both answers of a count, in lower case. `na` has the words that
+    mean a missing value. `decimal` is the sign before the digits of a fraction.
+    """
+
+    yes: tuple[str, ...] = ()
+    no: tuple[str, ...] = ()
+    na: tuple[str, ...] = ()
+    decimal: str = "."
+
+    @property
+    def allowed(self) -> str:
+        """A description of the answers to a count."""
+        return f"{' or '.join(self.yes)} for yes, or {' or '.join(self.no)} for no"
+
+    def with_nulls(self, column: "pyarrow.Array") -> "pyarrow.Array":
+        """The column with nulls in place of the words in `na`."""
+        import pyarrow
+        from pyarrow import compute, types
+
+        if not self.na:
+            return column
+        if types.is_dictionary(column.type):
+            column = column.cast(column.type.value_type)
+        kind = column.type
+        if types.is_string(kind) or types.is_large_string(kind):
+            words = pyarrow.array(self.na, type=kind)
+            found = compute.is_in(compute.utf8_trim_whitespace(column), value_set=words)
+        elif types.is_integer(kind) or types.is_floating(kind):
+            numbers = pyarrow.array([float(word) for word in self.na if _is_number(word)])
+            found = compute.is_in(column.cast(pyarrow.float64(), safe=False), value_set=numbers)
+        else:
+            return column
+        return compute.if_else(found, pyarrow.scalar(None, type=kind), column)
+
+    def answers(
+        self, column: "pyarrow.Array", dtype: np.dtype[Any]
+    ) -> tuple[NDArray[Any], NDArray[np.bool_] | None]:
+        """1 for each yes and 0 for each no, and a mask of other values (None if there are none)."""
+        import pyarrow
+        from pyarrow import compute
+
+        known = [*self.yes, *self.no]
+        found = compute.index_in(_words(column, known), value_set=pyarrow.array(known))
+        wrong = None
+        if found.null_count:
+            wrong = found.is_null().to_numpy(zero_copy_only=False)
+            found = found.fill_null(len(known))
+        return (found.to_numpy() < len(self.yes)).astype(dtype), wrong
+
+    @property
+    def parses(self) -> bool:
+        """Whether text is read as numbers, since the rules say how numbers are written."""
+        return bool(self.na) or self.decimal != "."
+
+    def parsed(self, text: "pyarrow.Array") -> "pyarrow.Array":
+        """The numbers that a column of text holds. Arrow raises an error if it holds other text."""
+        import pyarrow
+        from pyarrow import compute
+
+        text = compute.utf8_trim_whitespace(text)
+        if self.decimal != ".":
+            text = compute.replace_substring(text, ".", "point")  # a point has no meaning here
+            text = compute.replace_substring(text, self.decimal, ".")
+        try:
+            return text.cast(pyarrow.int64())
+        except pyarrow.ArrowInvalid:
+            return text.cast(pyarrow.float64())
+
+
+def reading(yes: Any = None, no: Any = None, na: Any = None, decimal: str = ".") -> Reading:
+    """The rules for reading a column. Each of the first three is a word or a list of words."""
+    checks.choice("decimal", decimal, [".", ","])
+    meant, denied = (
+        tuple(word.lower() for word in _listed(*it)) for it in (("yes", yes), ("no", no))
+    )
+    if denied and not meant:
+        raise InvalidParameter(f"`no` must come with `yes`, got {checks.shown(no)} alone")
+    if meant and not denied:
+        strange = [word for word in meant if word not in _OPPOSITES]
+        if strange:
+            raise InvalidParameter(
+                f"`no` must say which answers mean no if `yes` is not one of {', '.join(_PAIRS)}, "
+                f"got yes={checks.shown(strange[0])} alone"
+            )
+        denied = tuple(_OPPOSITES[word] for word in meant)
+    if shared := set(meant) & set(denied):
+        raise InvalidParameter(f"`yes` and `no` must differ, got {min(shared)!r} in both")
+    return Reading(meant, denied, _listed("na", na), decimal)
+
+
+def hint_for(word: str, *, counting: bool) -> str:
+    """A hint how to read a word that was found in place of a number. `counting` says whether the
+    question is a count.
+    """
+    bare = word.strip()
+    if counting and bare.lower() in _OPPOSITES:
+        return f"yes={bare!r} (--yes {bare}) counts the people with this answer"
+    if bare.lower() in _ABSENT:
+        return f"na={bare!r} (--na {bare}) reads it as a missing value"
+    if _DECIMAL_COMMA.fullmatch(word):
+        return "decimal=',' (--decimal ,) reads a decimal comma"
+    if counting:
+        return f"yes={bare!r} and no=… (--yes {bare} --no …) say which answers mean yes and no"
+    return ""
+
+
+def _listed(name: str, words: Any) -> tuple[str, ...]:
+    if words is None:
+        return ()
+    given = [words] if isinstance(words, str | int) or not isinstance(words, Iterable) else words
+    texts = tuple(str(word).strip() for word in given)
+    whole = all(isinstance(word, str | int) for word in given)
+    if not whole or not texts or (name != "na" and "" in texts) or len({*texts}) != len(texts):
+        raise InvalidParameter(
+            f"`{name}` must be a word or a list of different words, got {checks.shown(words)}"
+        )
+    return texts
+
+
+def _is_number(word: str) -> bool:
+    try:
+        return bool(np.isfinite(float(word)))
+    except ValueError:
+        return False
+
+
+def _words(column: "pyarrow.Array", known: list[str]) -> "pyarrow.Array":
+    """The values as words in lower case. True and false become those of the known words that mean
+    the same.
+    """
+    import pyarrow
+    from pyarrow import compute, types
+
+    text = pyarrow.string()
+    if types.is_dictionary(column.type):
+        column = column.cast(column.type.value_type)
+    if types.is_boolean(column.type):
+        true, false = (
+            next((word for word in known if word in words), None)
+            for words in (_PAIRS, _PAIRS.values())
+        )
+        return compute.if_else(
+            column, pyarrow.scalar(true, type=text), pyarrow.scalar(false, type=text)
+        )
+    if types.is_floating(column.type) or types.is_decimal(column.type):
+        try:
+            column = column.cast(pyarrow.int64())
+        except pyarrow.ArrowInvalid:
+            column = column.cast(pyarrow.float64())
+    return compute.utf8_lower(compute.utf8_trim_whitespace(column.cast(text)))

@@ -1,0 +1,110 @@
+"""Reads rows of Excel workbooks (.xlsx). A sheet has the names of columns in its first row."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import date, datetime, time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from headcount.core.cached import cached_property
+from headcount.core.errors import MissingPackage, UnreadableData
+from headcount.data.dialect import Dialect
+from headcount.data.rows import Batch, Kind, Kinds, Rows, check_column, readable, unreadable
+
+if TYPE_CHECKING:
+    import pyarrow
+
+
+@dataclass(frozen=True)
+class SheetRows(Rows):
+    """Rows of workbooks. A workbook with several sheets must come with the name of one."""
+
+    name: str
+    files: Sequence[Path]
+    dialect: Dialect
+    wanted = "a readable .xlsx file"
+
+    @cached_property
+    def columns(self) -> Sequence[str]:
+        return self._names(self._cells(self.files[0]))
+
+    @property
+    def holder(self) -> str:
+        return self._shown(self.files[0])
+
+    def _shown(self, file: Path) -> str:
+        return self.name if len(self.files) == 1 else str(file)
+
+    def _batches(self, columns: Sequence[str], kinds: Kinds) -> Iterator[Batch]:
+        import pyarrow
+
+        for number, file in enumerate(self.files, 1):
+            cells = self._cells(file)
+            names = self._names(cells)
+            arrays = []
+            for column in columns:
+                check_column(column, names, self._shown(file))
+                at = names.index(column)
+                with readable(f"column {column!r} of {self._shown(file)}"):
+                    arrays.append(_array([row[at] for row in cells[1:]], kinds.get(column)))
+            yield pyarrow.RecordBatch.from_arrays(arrays, list(columns)), number / len(self.files)
+
+    def _names(self, cells: list[list[Any]]) -> list[str]:
+        return [_text(cell) or "" for cell in cells[0]] if cells else []
+
+    def _cells(self, file: Path) -> list[list[Any]]:
+        """All cells of the sheet. Empty rows at the end are left out."""
+        try:
+            from python_calamine import CalamineError, CalamineWorkbook
+        except ImportError:
+            raise MissingPackage(
+                "reading .xlsx files needs python-calamine", hint="pip install 'headcount[excel]'"
+            ) from None
+        shown = self._shown(file)
+        try:
+            book = CalamineWorkbook.from_path(str(file))
+            names, wanted = book.sheet_names, self.dialect.sheet
+            if wanted not in names and (wanted is not None or len(names) != 1):
+                raise UnreadableData(
+                    f"{shown} must have the sheet that `sheet` names, got "
+                    f"{'no name' if wanted is None else repr(wanted)}",
+                    hint=f"the sheets are {', '.join(names)}",
+                )
+            rows = book.get_sheet_by_name(wanted or names[0]).to_python()
+        except CalamineError as error:
+            raise unreadable(shown, error, self.wanted) from None
+        while rows and not any(_text(cell) for cell in rows[-1]):
+            rows.pop()
+        return rows
+
+
+def _array(cells: list[Any], kind: Kind | None) -> "pyarrow.Array":
+    """A column. If one of its cells is text, all of them are read as text."""
+    import pyarrow
+
+    held = [cell for cell in cells if _text(cell)]
+    if kind == "text" or any(isinstance(cell, str) for cell in held):
+        return pyarrow.array([_text(cell) or None for cell in cells], type=pyarrow.string())
+    values = [cell if _text(cell) else None for cell in cells]
+    if held and all(isinstance(cell, date) for cell in held):
+        return pyarrow.array([_moment(cell) for cell in values], type=pyarrow.timestamp("us"))
+    if all(isinstance(cell, float) and cell.is_integer() and abs(cell) < 2**53 for cell in held):
+        return pyarrow.array([None if cell is None else int(cell) for cell in values])
+    if not held:
+        return pyarrow.nulls(len(cells), type=pyarrow.float64())
+    return pyarrow.array(values)
+
+
+def _moment(cell: date | None) -> datetime | None:
+    return cell if cell is None or isinstance(cell, datetime) else datetime.combine(cell, time())
+
+
+def _text(cell: Any) -> str:
+    """A cell as text, as it would be in a CSV file. It is empty for an empty cell."""
+    if isinstance(cell, float) and cell.is_integer():
+        return str(int(cell))
+    if isinstance(cell, bool):
+        return str(cell).lower()
+    if isinstance(cell, date | time):
+        return cell.isoformat()
+    return "" if cell is None else str(cell).strip()

@@ -1,0 +1,215 @@
+"""Groups of several columns, missing values as a bucket, data dictionaries, and answers in other
+forms.
+
+A budget of 40 leaves no noise: an answer differs from the truth with probability below 1e-15.
+"""
+
+import csv
+import json
+import logging
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+
+import headcount as hc
+from commands import Headcount
+
+EXACT = hc.Budget(40)
+PEOPLE = pl.DataFrame(
+    {
+        "region": ["N", "N", "S", "S", "S", None],
+        "sex": ["F", "M", "F", "F", None, "M"],
+        "team": [1, 2, 1, 1, 2, 2],
+        "v": [1, 0, 1, 0, 1, 1],
+    }
+)
+
+
+def asked(task: hc.Task | None, **settings: Any) -> hc.Estimate:
+    source = hc.SeededSource(1)
+    return hc.estimate(PEOPLE, task, budget=EXACT, source=source, group=None, **settings)
+
+
+def test_groups_of_several_columns() -> None:
+    found = hc.estimate(
+        PEOPLE, hc.Count(), column="v", group=["region", "team"], missing="drop", budget=EXACT,
+        source=hc.SeededSource(1),
+    )  # fmt: skip
+    assert found.group == "region × team"
+    assert {group: one.value for group, one in found.items()} == {
+        "N × 1": 1, "N × 2": 0, "S × 1": 1, "S × 2": 1,
+    }  # fmt: skip
+    assert found["S", 1].users == 2
+    table = found.to_polars()
+    assert table["region"].to_list() == ["N", "N", "S", "S"]
+    assert table["team"].to_list() == ["1", "2", "1", "2"]
+    assert found.to_pandas()["value"].tolist() == [1, 0, 1, 1]
+
+
+def test_groups_of_several_columns_can_be_declared() -> None:
+    people = PEOPLE.drop_nulls()
+    settings: dict[str, Any] = {"column": "v", "group": ["region", "sex"], "budget": EXACT}
+    groups = [("N", "F"), ("N", "M"), ("S", "F")]
+    found = hc.estimate(people, hc.Count(), groups=groups, **settings)
+    assert list(found) == ["N × F", "N × M", "S × F"]
+    with pytest.raises(hc.InvalidValue, match=r"every group must be one of .* got 'S × F'"):
+        hc.estimate(people, hc.Count(), groups=groups[:2], **settings)
+    for wrong in ([], ["v", "region"], ["sex", "sex"], ["sex", 3], 5):
+        with pytest.raises(hc.InvalidParameter, match=r"`group`|must differ"):
+            hc.estimate(people, hc.Count(), **{**settings, "group": wrong})
+
+
+def test_missing_values_have_a_bucket() -> None:
+    found = asked(hc.Histogram(["N", "S"]), column="region", missing="bucket")
+    assert list(found.buckets or ()) == ["N", "S", "missing"]
+    assert found.value.tolist() == [2, 3, 1]
+    both = asked(hc.Histogram(["N", "W"]),
+                 column="region", missing="bucket", outside="other")  # fmt: skip
+    assert list(both.buckets or ()) == ["N", "W", "missing", "other"]
+    assert both.value.tolist() == [2, 0, 1, 3]
+    bins = hc.estimate([1.0, None, 7.0], bins=[0, 5, 10], missing="bucket", budget=EXACT)
+    assert bins.value.tolist() == [1, 1, 1]
+    table = asked(hc.Table(["N", "S"], ["F", "M"]), column=["region", "sex"], missing="bucket")
+    assert table.value.tolist() == [1, 1, 0, 2, 0, 1, 0, 1, 0]
+    for task in (hc.Count(), hc.Histogram(["bucket", "N"]), hc.Histogram(["missing", "N"])):
+        with pytest.raises(hc.InvalidParameter, match=r"`missing`"):
+            asked(task, column="region", missing="bucket")
+
+
+DICTIONARIES: dict[str, str] = {
+    "d.toml": 'region = ["N", "S"]\nsex = ["F", "M"]\n',
+    "d.json": '{"region": ["N", "S"], "sex": ["F", "M"]}',
+    "schema.json": json.dumps(
+        {
+            "fields": [
+                {"name": "v", "type": "integer"},
+                {"name": "region", "constraints": {"enum": ["N", "S"]}},
+                {"name": "sex", "constraints": {"enum": ["F", "M"]}},
+            ]
+        }
+    ),
+    "d.csv": "column,label\nregion,N\nsex,F\nregion,S\nsex,M\n",
+}
+
+
+@pytest.mark.parametrize("name", DICTIONARIES)
+def test_a_table_with_labels_from_a_data_dictionary(
+    headcount: Headcount, tmp_path: Path, name: str
+) -> None:
+    PEOPLE.drop_nulls().write_csv(tmp_path / "people.csv")
+    (tmp_path / name).write_text(DICTIONARIES[name])
+    done = headcount("estimate", "people.csv", "--table", "region,sex", "--dictionary", name,
+                     "--epsilon", "40", "--json")  # fmt: skip
+    found = json.loads(done.out)
+    assert found["buckets"] == ["N × F", "N × M", "S × F", "S × M"]
+    assert found["value"] == [1, 1, 2, 0]
+    done = headcount("estimate", "people.csv", "--column", "sex", "--dictionary", name,
+                     "--epsilon", "40", "--out", "sexes.csv")  # fmt: skip
+    assert done.status == 0
+    rows = list(csv.DictReader((tmp_path / "sexes.csv").read_text().splitlines()))
+    assert [(row["bucket"], float(row["value"]), row["users"]) for row in rows] == [
+        ("F", 3.0, "4"),
+        ("M", 1.0, "4"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        (["--table", "region,v", "--dictionary", "d.toml"], "labels of column 'v', got only"),
+        (["--table", "region", "--dictionary", "d.toml"], "--table must be two columns"),
+        (["--table", "region,sex"], "a table must have --rows and --columns"),
+        (["--table", "region,sex", "--column", "v"], "--column must come without --table"),
+        (["--column", "v", "--task", "count", "--dictionary", "d.toml"], "--dictionary must come"),
+        (["--table", "region,sex", "--dictionary", "bad.json"], "bad.json must be a readable"),
+        (["--table", "region,sex", "--dictionary", "d.yaml"], "must end in .json, .toml, .csv"),
+        (["--table", "region,sex", "--dictionary", "none.toml"], "none.toml must be a readable"),
+        (["--table", "region,sex", "--dictionary", "flat.toml"], "list of labels for each column"),
+        (["--column", "v", "--quiet", "--verbose"], "must not come together"),
+    ],
+)
+def test_refusals_about_labels(
+    headcount: Headcount, tmp_path: Path, options: list[str], says: str
+) -> None:
+    PEOPLE.drop_nulls().write_csv(tmp_path / "people.csv")
+    (tmp_path / "d.toml").write_text(DICTIONARIES["d.toml"])
+    (tmp_path / "bad.json").write_text("{")
+    (tmp_path / "flat.toml").write_text('region = "N"\nsex = ["F", "M"]\n')
+    done = headcount("estimate", "people.csv", *options, "--epsilon", "1")
+    assert (done.status, done.out, done.err.count("\n")) == (2, "", 1)
+    assert says in done.err
+
+
+def test_quiet_and_verbose(headcount: Headcount, tmp_path: Path) -> None:
+    PEOPLE.write_csv(tmp_path / "people.csv")
+    question = ["estimate", "people.csv", "--column", "v", "--epsilon", "40"]
+    assert headcount(*question, "--quiet").err == ""
+    said = headcount(*question, "--verbose").err.splitlines()
+    assert [line.partition("INFO: ")[2] for line in said] == [
+        "counted 6 people in 1 crowd",
+        "ready: central.geometric, which will spend (40, 0)-DP, central trust, exact",
+        "answered: central.geometric",
+    ]
+    assert headcount(*question).err == ""  # nothing is left behind
+    done = headcount("ledger", "create", "l.db", "--dataset", "d", "--epsilon", "99", "--quiet")
+    assert (done.status, done.err) == (0, "")
+    said = headcount(*question, "--ledger", "l.db", "--verbose").err.splitlines()
+    assert any("headcount.ledger.ledger INFO: charged (40, 0)-DP" in line for line in said)
+
+
+def test_python_logs_in_the_standard_way(caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.INFO, logger="headcount"):
+        asked(hc.Count(), column="v")
+    assert "counted 6 people in 1 crowd" in caplog.messages
+
+
+ESTIMATES: dict[str, Callable[[], hc.Estimate]] = {
+    "count": lambda: asked(hc.Count(), column="v"),
+    "mean": lambda: asked(hc.Mean(0, 1), column="v"),
+    "histogram": lambda: asked(hc.Histogram(["N", "S"]), column="region", missing="bucket"),
+    "table": lambda: asked(
+        hc.Table(["N", "S"], ["F", "M"]), column=["region", "sex"], missing="bucket"
+    ),
+    "median": lambda: asked(hc.Median(0, 1), column="v"),
+    "distribution": lambda: asked(hc.Distribution(0, 1, cells=4), column="v"),
+}
+
+
+@pytest.mark.parametrize("name", ESTIMATES)
+def test_frames_and_figures(name: str) -> None:
+    found = ESTIMATES[name]()
+    interval = found.interval(0.9)
+    for frame in (found.to_pandas(0.9), found.to_polars(0.9)):
+        columns = {column: list(frame[column]) for column in frame.columns}
+        assert np.array_equal(columns["value"], np.ravel(found.value))
+        assert np.array_equal(columns["low"], np.ravel(interval.low))
+        assert np.array_equal(columns["high"], np.ravel(interval.high))
+        assert set(columns["users"]) == {6}
+        assert ("bucket" in columns) == (found.buckets is not None)
+    assert "layer" in found.plot(0.9).to_dict()
+
+
+def test_a_figure_of_groups() -> None:
+    found = hc.estimate(PEOPLE, hc.Count(), column="v", group="team", budget=EXACT)
+    drawn = json.dumps(found.plot().to_dict())
+    assert '"row": "1"' in drawn
+    assert '"row": "2"' in drawn
+    histograms = hc.estimate(PEOPLE, hc.Histogram(2), column="v", group="team", budget=EXACT)
+    with pytest.raises(hc.InvalidParameter, match="a figure must show one estimate"):
+        histograms.plot()
+
+
+def test_fewer_people_than_planned() -> None:
+    """In local trust, nobody relies on others. In shuffle trust, a plan says how many it needs."""
+    local = hc.protocol("local.randomized-response", hc.Count(), hc.Budget(1), hc.Crowd(2000))
+    found = hc.estimate([0, 1] * 900, protocol=local)
+    assert (found.users, found.guarantee.epsilon, found.guarantee.honest) == (1800, 1, 1800)
+    low, high = found.interval(1 - 1e-9).low, found.interval(1 - 1e-9).high
+    assert low <= 900 <= high
+    plan = hc.plan(hc.Count(), hc.Budget(1, 1e-6), hc.Crowd(2000))
+    assert plan.to_dict()["least_users"] == {"central": 1, "local": 1, "shuffle": 2000}
+    assert "with shuffle trust, at least 2,000 people must take part" in str(plan.table())
