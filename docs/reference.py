@@ -51,6 +51,12 @@ PAGES = {
         "Tests of privacy claims, and reports of what a guarantee means for one person.",
         "audit Audit exact_audit ExactAudit privacy_report PrivacyReport Thresholds",
     ),
+    "collecting": (
+        "Collecting",
+        "The document of a survey, and a respondent who answers it over the network.",
+        "Document headcount.collect.document.Addresses "
+        "Respondent headcount.collect.shuffler.Shuffler headcount.collect.analyzer.Analyzer",
+    ),
     "ledger": (
         "Ledger",
         "Records of the budget that was spent on each dataset, and of the budget that is left.",

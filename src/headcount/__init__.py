@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from headcount.auditor.audit import Audit, audit
     from headcount.auditor.exact import ExactAudit, exact_audit
     from headcount.auditor.report import PrivacyReport, Thresholds, privacy_report
+    from headcount.collect.client import Respondent
+    from headcount.collect.document import Document
     from headcount.core.budget import Budget, Crowd, Trust
     from headcount.core.contrasts.contrast import Contrast, difference, ratio
     from headcount.core.contrasts.many import Contrasts, contrasts
@@ -87,6 +89,7 @@ __all__ = [
     "CrowdMismatch",
     "Density",
     "Distribution",
+    "Document",
     "Estimate",
     "ExactAudit",
     "GroupNeeds",
@@ -114,6 +117,7 @@ __all__ = [
     "Protocol",
     "Quantiles",
     "Refusal",
+    "Respondent",
     "SecureSource",
     "SeededSource",
     "Source",
@@ -168,6 +172,7 @@ _MODULES = {
     "Contrasts": "headcount.core.contrasts.many",
     "Crowd": "headcount.core.budget",
     "CrowdMismatch": "headcount.core.errors",
+    "Document": "headcount.collect.document",
     "Estimate": "headcount.core.estimate",
     "ExactAudit": "headcount.auditor.exact",
     "GroupNeeds": "headcount.planner.differences",
@@ -190,6 +195,7 @@ _MODULES = {
     "PrivacyReport": "headcount.auditor.report",
     "Protocol": "headcount.core.protocol",
     "Refusal": "headcount.planner.candidate",
+    "Respondent": "headcount.collect.client",
     "SecureSource": "headcount.randomness.sources",
     "SeededSource": "headcount.randomness.sources",
     "Source": "headcount.core.source",

@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from headcount import __version__
+from headcount.cli.analyzer import analyzer
 from headcount.cli.audit import audit
 from headcount.cli.compare import compare
 from headcount.cli.curve import curve
@@ -15,6 +16,9 @@ from headcount.cli.estimate import estimate
 from headcount.cli.grouping import ungrouped
 from headcount.cli.ledger import ledger
 from headcount.cli.plan import plan
+from headcount.cli.shuffler import shuffler
+from headcount.cli.survey_answer import answer
+from headcount.cli.survey_demo import demo as demonstration
 
 app = typer.Typer(
     name="headcount",
@@ -89,4 +93,12 @@ for command, examples in (
     app.command(epilog="\n\n".join(f"Example: {example}" for example in examples))(
         ungrouped(command)
     )
-app.add_typer(ledger)
+survey = typer.Typer(
+    name="survey",
+    help="Ask several questions, with one budget for all answers.",
+    rich_markup_mode=None,
+)
+survey.command(epilog="Example: headcount survey answer campus.json --answer smoke=yes")(answer)
+survey.command(epilog="Example: headcount survey demo --out demo.json")(demonstration)
+for group in (ledger, survey, shuffler, analyzer):
+    app.add_typer(group)

@@ -10,12 +10,13 @@ dummies, and a digest of the survey.
 from headcount.core.messages import Alphabet
 
 _KEY, _TAG = 32, 16
-_HEADER = 4 + 16  # 4 bytes for the version, the question and the mark, and 16 for the digest
+HEADER = 4 + 16  # 4 bytes for the version, the question and the mark, and 16 for the digest
 _BLOCK = 64
-LEAST_SIZE = _KEY + _BLOCK + _TAG  # the size of a sealed message with short content
+OVERHEAD = _KEY + _TAG  # what sealing adds to the size of the content
+LEAST_SIZE = OVERHEAD + _BLOCK  # the size of a sealed message with short content
 
 
 def sealed_size(alphabet: Alphabet) -> int:
     """The number of bytes of one sealed message."""
-    blocks = -(-(_HEADER + alphabet.bytes_per_message) // _BLOCK)
-    return _KEY + blocks * _BLOCK + _TAG
+    blocks = -(-(HEADER + alphabet.bytes_per_message) // _BLOCK)
+    return OVERHEAD + blocks * _BLOCK

@@ -1,0 +1,207 @@
+"""`headcount analyzer`: open mixed messages, count them, and show the results."""
+
+import os
+import secrets
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from headcount.cli.arguments import AsJson
+from headcount.cli.output import console, deliver, messages, print_table
+from headcount.cli.shuffler import Host, OneSurvey, SettingsFile, token_in
+from headcount.collect import keys
+from headcount.collect.analyzer import Analyzer
+from headcount.collect.document import Document
+from headcount.collect.settings import AnalyzerSettings
+from headcount.collect.store import opened
+from headcount.core.errors import InvalidParameter, UnreadableData
+from headcount.core.table import Table, short
+from headcount.core.writing import check_writable, json_text, write_file
+
+TOKEN, STORE = "token", "analyzer.db"
+Folder = Annotated[
+    Path, typer.Argument(help="The analyzer's folder, with its key.", metavar="FOLDER")
+]
+PassphraseFile = Annotated[
+    Path | None,
+    typer.Option(help="File with the passphrase. [default: the variable HEADCOUNT_PASSPHRASE]"),
+]
+
+analyzer = typer.Typer(
+    name="analyzer",
+    help="Open mixed messages, count them, and show the results.",
+    rich_markup_mode=None,
+)
+
+
+@analyzer.command(epilog="Example: headcount analyzer init analyzer --passphrase-file secret.txt")
+def init(
+    folder: Folder,
+    passphrase_file: PassphraseFile = None,
+    no_passphrase: Annotated[
+        bool, typer.Option("--no-passphrase", help="Store the key without a passphrase.")
+    ] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Make the analyzer's key, and a token for the shuffler.
+
+    Whoever runs the shuffler needs the token. Whoever opens a survey needs key.json. Nobody else
+    may have private.pem.
+    """
+    passphrase = _passphrase(passphrase_file)
+    if passphrase is None and not no_passphrase:
+        raise InvalidParameter(
+            "a passphrase must protect the key, got none",
+            hint="set HEADCOUNT_PASSPHRASE, or give --passphrase-file or --no-passphrase",
+        )
+    public = keys.create(folder, passphrase)
+    made = os.open(folder / TOKEN, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    with os.fdopen(made, "w") as file:
+        file.write(secrets.token_urlsafe(32) + "\n")
+    if passphrase is None:
+        messages.print(
+            "WARNING: the key has no passphrase. Whoever can read private.pem can open messages.",
+            soft_wrap=True,
+        )
+    deliver(
+        public.to_dict,
+        lambda saved: console.print(
+            f"key: {public.id}\nfor surveys: {folder / keys.PUBLIC}\n"
+            f"for the shuffler: {folder / TOKEN}",
+            soft_wrap=True,
+        ),
+        as_json=as_json,
+    )
+
+
+@analyzer.command(epilog="Example: headcount analyzer serve analyzer --survey campus.json")
+def serve(
+    folder: Folder,
+    survey: Annotated[list[Path] | None, typer.Option(help="Document of a survey.")] = None,
+    settings: SettingsFile = None,
+    store: Annotated[
+        str | None, typer.Option(help="Database. [default: analyzer.db in the folder]")
+    ] = None,
+    host: Host = None,
+    port: Annotated[int | None, typer.Option(help="Port to listen on. [default: 8402]")] = None,
+    processes: Annotated[
+        int | None, typer.Option(help="Processes that open messages. [default: one for each core]")
+    ] = None,
+    publish: Annotated[
+        bool | None, typer.Option("--publish", help="Let everybody read the results.")
+    ] = None,
+    passphrase_file: PassphraseFile = None,
+) -> None:
+    """Take batches from the shuffler, open them and count, until the process is told to stop."""
+    from headcount.collect.analyzer_app import analyzer_app
+    from headcount.collect.server import serve as run
+
+    chosen = AnalyzerSettings.load(
+        settings, host=host, port=port, store=store, processes=processes,
+        publish=publish, token=token_in(folder / TOKEN),
+    )  # fmt: skip
+    documents = [Document.load(path) for path in survey or []]
+    made = Analyzer(
+        opened(chosen.store or str(folder / STORE)),
+        keys.private_key(folder, _passphrase(passphrase_file)),
+        processes=chosen.processes or os.cpu_count() or 1,
+    )
+    for document in documents:
+        made.register(document)
+        keys.activate(folder)
+    run(analyzer_app(made, chosen), chosen)
+
+
+@analyzer.command(epilog="Example: headcount analyzer results analyzer campus.json --out out.json")
+def results(
+    folder: Folder,
+    survey: OneSurvey,
+    store: Annotated[
+        str | None, typer.Option(help="Database. [default: analyzer.db in the folder]")
+    ] = None,
+    out: Annotated[Path | None, typer.Option(help="JSON file to write.")] = None,
+    passphrase_file: PassphraseFile = None,
+    as_json: AsJson = False,
+) -> None:
+    """Show the results of a survey."""
+    if out is not None:
+        check_writable(out)
+    place = store or str(folder / STORE)
+    if "://" not in place and not Path(place).is_file():
+        raise UnreadableData(f"{place!r} must be the database of an analyzer, but there is no file")
+    made = Analyzer(opened(place), keys.private_key(folder, _passphrase(passphrase_file)))
+    digest = Document.load(Path(survey)).digest if Path(survey).is_file() else survey
+    found = made.results(digest)
+    show_results(found, as_json=as_json, out=out)
+
+
+@analyzer.command(epilog="Example: headcount analyzer destroy analyzer --yes")
+def destroy(
+    folder: Folder,
+    yes: Annotated[bool, typer.Option("--yes", help="Confirm that the key is lost.")],
+) -> None:
+    """Destroy the private key after the last survey. Nothing can be opened afterwards."""
+    if not yes:
+        raise InvalidParameter("--yes must be given, since messages can never be opened again")
+    keys.destroy(folder)
+    console.print(f"destroyed: {keys.PublicKey.load(folder).id}", soft_wrap=True)
+
+
+def show_results(found: dict[str, Any], *, as_json: bool, out: Path | None) -> None:
+    """Save results, and print them."""
+
+    def show(saved: Path | None) -> None:
+        print_table(results_table(found))
+        if saved:
+            console.print(f"\nresults: {saved}", soft_wrap=True)
+
+    deliver(
+        lambda: found,
+        show,
+        as_json=as_json,
+        out=out,
+        save=lambda path: write_file(path, json_text(found) + "\n"),
+        paid=True,
+    )
+
+
+def results_table(found: dict[str, Any]) -> Table:
+    """The estimates of all questions, with their intervals."""
+    rows: list[tuple[str, ...]] = []
+    for name, one in found["questions"].items():
+        if "error" in one:
+            rows.append((name, "", "", f"not estimated: {one['error']}"))
+            continue
+        interval, several = one["interval"], isinstance(one["value"], list)
+        values = one["value"] if several else [one["value"]]
+        lows = interval["low"] if several else [interval["low"]]
+        highs = interval["high"] if several else [interval["high"]]
+        labels = one.get("buckets") or [""] * len(values)
+        for label, value, low, high in zip(labels, values, lows, highs, strict=False):
+            rows.append((name, str(label), short(value), f"{short(low)} to {short(high)}"))
+    promised = found["guarantee"]
+    return Table(
+        ("question", "", "estimate", "95 % interval"),
+        tuple(rows),
+        title=f"{found['title'] or found['survey'][:12]}: {found['people']:,} people",
+        notes=(
+            f"privacy of one person's whole response: epsilon {short(promised['epsilon'])}, "
+            f"delta {short(promised['delta'])}",
+            f"relies on {promised['relies_on']}",
+            f"messages: {found['messages']['received']:,} received, "
+            f"{found['messages']['refused']:,} refused",
+            *(["anybody could answer any number of times"] if found["admission"] == "open" else []),
+        ),
+    )
+
+
+def _passphrase(path: Path | None) -> bytes | None:
+    if path is None:
+        return os.environ.get("HEADCOUNT_PASSPHRASE", "").encode() or None
+    try:
+        return path.read_bytes().strip() or None
+    except OSError as error:
+        raise UnreadableData(
+            f"{str(path)!r} must be a file with a passphrase, got: {error.strerror}"
+        ) from None

@@ -1,0 +1,102 @@
+"""`headcount survey answer`: a person answers a survey at a terminal."""
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from headcount.cli.arguments import AsJson
+from headcount.cli.output import console, deliver
+from headcount.collect.client import Respondent
+from headcount.collect.document import Document
+from headcount.core import checks
+from headcount.core.errors import InvalidParameter, InvalidValue
+from headcount.core.table import short
+from headcount.core.task import Task
+
+
+def answer(
+    survey: Annotated[
+        str, typer.Argument(help="The survey: its document, or its address.", metavar="SURVEY")
+    ],
+    given: Annotated[
+        list[str] | None,
+        typer.Option("--answer", help="Answer to a question: smoke=yes. [default: ask for it]"),
+    ] = None,
+    code: Annotated[str | None, typer.Option(help="Invitation code.")] = None,
+    folder: Annotated[Path, typer.Option(help="Folder that remembers what was sealed.")] = Path(
+        ".headcount-answers"
+    ),
+    as_json: AsJson = False,
+) -> None:
+    """Answer a survey. Answers are randomized and sealed once, on this device.
+
+    If sending fails, run the command again: it sends the same bytes. Answers themselves are never
+    stored.
+    """
+    person = Respondent(survey, folder)
+    if not person.answered:
+        answers = _given(given or [])
+        promise = person.document.guarantee
+        console.print(
+            f"{person.document.title}\nEverything that you say together: epsilon "
+            f"{short(promise.epsilon)}, delta {short(promise.delta)}. This relies on "
+            f"{promise.relies_on}.",
+            soft_wrap=True,
+        )
+        person.answer(_asked(person.document, answers))
+    receipt = person.send(code)
+    deliver(
+        lambda: {
+            "survey": person.document.digest, "receipt": receipt, "bytes": len(person.sealed)
+        },
+        lambda saved: console.print(
+            f"{receipt}: {len(person.sealed):,} sealed bytes left this device", soft_wrap=True
+        ),
+        as_json=as_json,
+    )  # fmt: skip
+
+
+def _given(texts: list[str]) -> dict[str, str]:
+    found = dict(text.partition("=")[::2] for text in texts)
+    if wrong := [text for text in texts if "=" not in text]:
+        raise InvalidParameter(f"--answer must have the form question=answer, got {wrong[0]!r}")
+    return found
+
+
+def _asked(document: Document, answers: dict[str, str]) -> dict[str, Any]:
+    """The answers to all questions. A question without an answer is asked."""
+    texts = {str(one.get("id")): str(one.get("text", "")) for one in _questions(document)}
+    found: dict[str, Any] = {}
+    for release in document.releases:
+        for ask in release.asks:
+            text = answers.pop(ask.id, None)
+            if text is None:
+                choices = ask.task.listed_values or (("no", "yes") if ask.task.domain == 2 else ())
+                shown = f" [{', '.join(map(str, choices))}]" if choices else ""
+                text = typer.prompt(f"{texts.get(ask.id) or ask.id}{shown}")
+            found[ask.id] = value_of(ask.id, ask.task, text)
+    return {**found, **answers}
+
+
+def _questions(document: Document) -> list[Any]:
+    found = document.survey.get("question", [])
+    return [one for one in found if isinstance(one, dict)] if isinstance(found, list) else []
+
+
+def value_of(name: str, task: Task, text: str) -> Any:
+    """The value that a text stands for. Yes and no stand for 1 and 0."""
+    text = text.strip()
+    if task.name == "boxes":
+        return [box.strip() for box in text.split(",") if box.strip()]
+    if task.value_kind == "words":
+        return text
+    words = {"yes": 1, "no": 0} if task.domain == 2 else {}
+    if text.lower() in words:
+        return words[text.lower()]
+    try:
+        return int(text) if task.value_kind == "whole numbers" else float(text)
+    except ValueError:
+        raise InvalidValue(
+            f"question {name!r} must be answered with {task.allowed}, got {checks.shown(text)}"
+        ) from None

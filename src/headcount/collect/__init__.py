@@ -1,0 +1,1 @@
+"""Collect answers over a network: respondents, a shuffler and an analyzer."""

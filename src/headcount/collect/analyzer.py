@@ -1,0 +1,238 @@
+"""The analyzer: it opens the batch of each survey, counts, and estimates once.
+
+A batch is stored when it arrives, so that the shuffler may forget it. Then its messages are opened
+and counted. One transaction stores the counts and the results, and deletes the sealed messages. If
+the process is killed before, the batch is opened again, and nothing was published.
+
+A survey has one batch. The same batch may arrive any number of times. Another batch of the same
+survey is refused: it could hold fresh noise for the same answers.
+"""
+
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
+from numpy.typing import NDArray
+
+from headcount.collect.batch import SealedBatch
+from headcount.collect.document import Document
+from headcount.collect.keys import PublicKey
+from headcount.collect.opening import Opened, open_batch
+from headcount.collect.refusals import Conflict, Malformed, NoResults, UnknownSurvey
+from headcount.collect.store import Run, Store
+from headcount.core import checks
+from headcount.core.errors import HeadcountError, InvalidParameter
+from headcount.core.messages import Batch
+from headcount.core.protocol import Protocol, tally_of
+from headcount.core.source import Source
+from headcount.core.table import counted_people
+from headcount.core.tally import Tally
+from headcount.core.writing import json_text
+
+_PART = 2**20
+
+
+class Analyzer:
+    """The analyzer of any number of surveys that were sealed for its key.
+
+    `reached` is called with the name of each step that a crash may interrupt. Tests use it.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        key: X25519PrivateKey,
+        *,
+        processes: int = 1,
+        source: Source | None = None,
+        reached: Callable[[str], None] = lambda step: None,
+    ) -> None:
+        self._store, self._key, self._processes = store, key, processes
+        self._source, self._reached = source, reached
+        self._public = PublicKey(key.public_key().public_bytes_raw())
+        self._documents: dict[str, Document] = {}
+        with store.writing() as run:
+            for table in (
+                "analyses (number INTEGER PRIMARY KEY, digest TEXT UNIQUE NOT NULL, "
+                "document {0} NOT NULL, batch TEXT, batch_digest TEXT, results TEXT, tallies TEXT)",
+                "parts (number INTEGER, part INTEGER, body {0} NOT NULL, "
+                "PRIMARY KEY (number, part))",
+            ):
+                run(f"CREATE TABLE IF NOT EXISTS {table.format(store.bytes_type)}{store.table_end}")
+
+    # Surveys ------------------------------------------------------------------------------------
+
+    def register(self, document: Document) -> None:
+        """Take the batch of this survey."""
+        if document.key != self._public:
+            raise InvalidParameter(
+                f"the survey must be sealed for this analyzer's key {self._public.id}, "
+                f"got a survey for key {document.key.id}"
+            )
+        with self._store.writing() as run:
+            if not run("SELECT 1 FROM analyses WHERE digest = ?", document.digest):
+                run(
+                    "INSERT INTO analyses (number, digest, document) "
+                    "SELECT COALESCE(MAX(number), 0) + 1, ?, ? FROM analyses",
+                    document.digest,
+                    document.data,
+                )
+        self._documents[document.digest] = document
+
+    def surveys(self) -> list[str]:
+        """The digests of all surveys."""
+        with self._store.reading() as run:
+            return [digest for (digest,) in run("SELECT digest FROM analyses ORDER BY digest")]
+
+    def document(self, digest: str) -> Document:
+        """The document of a survey."""
+        if digest not in self._documents:
+            with self._store.reading() as run:
+                data = self._row(run, digest, "document")[0]
+            self._documents[digest] = Document.from_bytes(bytes(data))
+        return self._documents[digest]
+
+    # Batches ------------------------------------------------------------------------------------
+
+    def receive(self, digest: str, name: str, batch: SealedBatch) -> bool:
+        """Store a batch durably. False means that exactly this batch was stored before."""
+        document = self.document(digest)
+        if batch.size != document.envelope.size:
+            raise Malformed(
+                f"the messages of this survey have {document.envelope.size} bytes each, "
+                f"got {batch.size}"
+            )
+        if batch.people < document.least_people:
+            raise Malformed(
+                f"a batch must come from at least {counted_people(document.least_people)}, "
+                f"got {batch.people:,}"
+            )
+        self._reached("receiving")
+        with self._store.writing() as run:
+            number, known, known_digest = self._row(run, digest, "number, batch, batch_digest")
+            if known is not None:
+                if (known, known_digest) != (name, batch.digest):
+                    raise Conflict(
+                        "another batch of this survey was accepted before",
+                        hint="a survey is closed once, and its batch is never mixed again",
+                    )
+                return False
+            run("UPDATE analyses SET batch = ?, batch_digest = ? WHERE number = ?",
+                name, batch.digest, number)  # fmt: skip
+            run.many(
+                "INSERT INTO parts VALUES (?, ?, ?)",
+                [
+                    (number, part, batch.data[start : start + _PART])
+                    for part, start in enumerate(range(0, len(batch.data), _PART))
+                ],
+            )
+            self._reached("received, not committed")
+        self._reached("received")
+        return True
+
+    def pending(self) -> list[str]:
+        """The surveys whose batch was received, but not counted yet."""
+        with self._store.reading() as run:
+            return [
+                digest
+                for (digest,) in run(
+                    "SELECT digest FROM analyses WHERE batch IS NOT NULL AND results IS NULL "
+                    "ORDER BY digest"
+                )
+            ]
+
+    def count(self, digest: str) -> None:
+        """Open the batch, count its messages and estimate. The results are stored once."""
+        document = self.document(digest)
+        with self._store.reading() as run:
+            number, results = self._row(run, digest, "number, results")
+            parts = run("SELECT body FROM parts WHERE number = ? ORDER BY part", number)
+        if results is not None or not parts:
+            return
+        batch = SealedBatch.from_bytes(b"".join(bytes(body) for (body,) in parts))
+        self._reached("opening")
+        opened = open_batch(
+            batch,
+            self._key,
+            document.envelope,
+            tuple(release.protocol.alphabet for release in document.releases),
+            processes=self._processes,
+        )
+        self._reached("opened")
+        tallies, found = self._results(document, batch, opened)
+        self._reached("estimated")
+        with self._store.writing() as run:
+            done = self._row(run, digest, "results")[0]
+            if done is not None:  # another process was faster, and its noise is published
+                return
+            run("UPDATE analyses SET results = ?, tallies = ? WHERE number = ?",
+                json_text(found), json_text(tallies), number)  # fmt: skip
+            run("DELETE FROM parts WHERE number = ?", number)
+            self._reached("counted, not committed")
+        self._reached("counted")
+        self._store.scrub(("parts",))
+
+    def results(self, digest: str) -> dict[str, Any]:
+        """The results of a survey. They are computed once."""
+        with self._store.reading() as run:
+            batch, found = self._row(run, digest, "batch, results")
+        if found is None:
+            waiting = "no batch has arrived" if batch is None else "its batch is being opened"
+            raise NoResults(f"this survey has no results yet: {waiting}")
+        results: dict[str, Any] = json.loads(found)
+        return results
+
+    def _results(
+        self, document: Document, batch: SealedBatch, opened: Opened
+    ) -> tuple[dict[str, Any], dict[str, Any]]:
+        """The tallies and the results, as documents."""
+        tallies: dict[str, Any] = {}
+        answers: dict[str, Any] = {}
+        for release, payload in zip(document.releases, opened.payloads, strict=True):
+            try:
+                tally = tally_of_people(release.protocol, payload, batch.people)
+                estimate = release.protocol.estimate(tally, self._source)
+            except HeadcountError as error:
+                answers |= {name: {"error": str(error)} for name in release.ids}
+                continue
+            tallies[", ".join(release.ids)] = tally.counts.tolist()
+            for name, one in release.separate(estimate).items():
+                promise = replace(document.guarantee, secure=one.guarantee.secure)
+                answers[name] = replace(one, guarantee=promise).to_dict()
+        return tallies, {
+            "survey": document.digest,
+            "title": document.title,
+            "people": batch.people,
+            "questions": answers,
+            "guarantee": document.guarantee.to_dict(),
+            "local_epsilon": document.local_epsilon,
+            "admission": document.admission,
+            "messages": {
+                "received": len(batch),
+                "dummies": opened.dummies,
+                "refused": opened.refused,
+            },
+        }
+
+    def _row(self, run: Run, digest: str, columns: str) -> tuple[Any, ...]:
+        found = run(f"SELECT {columns} FROM analyses WHERE digest = ?", digest)
+        if not found:
+            raise UnknownSurvey(f"no survey here has the digest {checks.shown(digest)}")
+        return found[0]
+
+
+def tally_of_people(protocol: Protocol, payload: NDArray[Any], people: int) -> Tally:
+    """The tally of a release. A person whose messages were refused counts with messages of no
+    effect. That is within what a dishonest person can do anyway.
+
+    If messages are shares of a secret, all of them are needed.
+    """
+    messages = protocol.alphabet.messages(payload)
+    if protocol.estimator.tally_modulus is not None:
+        return protocol.tally(Batch(messages, people, bundled=True))
+    tally = tally_of(
+        protocol, protocol.estimator.count(messages), people, secure=True, bundled=True
+    )
+    return replace(tally, noises=int(protocol.shuffler.adds))

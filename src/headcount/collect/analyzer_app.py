@@ -1,0 +1,93 @@
+"""The analyzer's interface over HTTP. Batches are opened in the background, one after another."""
+
+import asyncio
+import hmac
+import re
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import JSONResponse, PlainTextResponse, Response
+from starlette.routing import Route
+
+from headcount.collect.analyzer import Analyzer
+from headcount.collect.batch import SealedBatch
+from headcount.collect.http import application, body_of, check_token, log
+from headcount.collect.refusals import Malformed
+from headcount.collect.settings import AnalyzerSettings
+from headcount.collect.shuffler_app import healthy
+from headcount.core.errors import HeadcountError
+
+_BATCH_SECONDS = 600.0  # the deadline for a batch to arrive
+
+
+def analyzer_app(analyzer: Analyzer, settings: AnalyzerSettings) -> Starlette:
+    """The application of an analyzer."""
+    arrived = asyncio.Event()
+
+    async def receive(request: Request) -> Response:
+        check_token(request, settings.token)
+        name = request.path_params["batch"]
+        if not re.fullmatch("[0-9a-f]{32}", name):
+            raise Malformed("the id of a batch must be 32 hexadecimal digits")
+        body = await body_of(request, seconds=_BATCH_SECONDS, most=settings.largest_batch)
+        batch = await asyncio.to_thread(SealedBatch.from_bytes, body)
+        stated = request.headers.get("headcount-sha256", "")
+        if not hmac.compare_digest(stated.encode(), batch.digest.encode()):
+            raise Malformed("a batch must have the SHA-256 that Headcount-SHA256 states")
+        new = await asyncio.to_thread(analyzer.receive, request.path_params["digest"], name, batch)
+        arrived.set()
+        return JSONResponse({"receipt": "stored" if new else "seen before"}, 201 if new else 200)
+
+    async def document(request: Request) -> Response:
+        found = await asyncio.to_thread(analyzer.document, request.path_params["digest"])
+        return Response(found.data, media_type="application/json")
+
+    async def results(request: Request) -> Response:
+        if not settings.publish:
+            check_token(request, settings.token)
+        digest = request.path_params["digest"]
+        return JSONResponse(await asyncio.to_thread(analyzer.results, digest))
+
+    async def ready(request: Request) -> Response:
+        await asyncio.to_thread(analyzer.surveys)
+        return JSONResponse({"ready": True})
+
+    async def metrics(request: Request) -> Response:
+        pending = await asyncio.to_thread(analyzer.pending)
+        return PlainTextResponse(
+            f"# TYPE headcount_batches_pending gauge\nheadcount_batches_pending {len(pending)}\n"
+        )
+
+    async def count() -> None:
+        while True:
+            arrived.clear()
+            try:
+                for digest in await asyncio.to_thread(analyzer.pending):
+                    await asyncio.to_thread(analyzer.count, digest)
+                    log("counted", survey=digest)
+                await arrived.wait()
+            except HeadcountError as error:
+                log("not counted", code=error.code, message=error.message)
+                await asyncio.sleep(5)
+
+    @asynccontextmanager
+    async def lifespan(app: Starlette) -> AsyncIterator[None]:
+        counting = asyncio.create_task(count())
+        yield
+        counting.cancel()
+        with suppress(asyncio.CancelledError):
+            await counting
+
+    return application(
+        [
+            Route("/surveys/{digest}", document),
+            Route("/surveys/{digest}/batches/{batch}", receive, methods=["PUT"]),
+            Route("/surveys/{digest}/results", results),
+            Route("/healthz", healthy),
+            Route("/readyz", ready),
+            Route("/metrics", metrics),
+        ],
+        lifespan=lifespan,
+    )

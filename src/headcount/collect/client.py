@@ -1,0 +1,225 @@
+"""A respondent: a program that answers a survey for one person.
+
+A device randomizes once, seals once, and stores the sealed bytes before it sends them. If sending
+fails, the same bytes are sent again. Randomizing again would reveal more about the answer than the
+survey promises.
+"""
+
+import json
+import time
+from collections.abc import Callable, Mapping
+from functools import cache
+from pathlib import Path
+from typing import Any, Literal, TypeAlias
+
+from headcount.collect.batch import SealedBatch
+from headcount.collect.document import MOST_BYTES, Document
+from headcount.collect.refusals import Refused, Unavailable
+from headcount.core import checks
+from headcount.core.bundles import filled_bundle
+from headcount.core.errors import InvalidParameter, InvalidValue, MissingPackage, UnreadableData
+from headcount.core.source import Source
+from headcount.core.writing import json_text, write_file
+from headcount.randomness.draws import permutation
+from headcount.randomness.sources import SecureSource
+
+Receipt: TypeAlias = Literal["stored", "seen before"]
+_AGAIN = (408, 429, 500, 502, 503, 504, 507)  # the same bytes may be accepted later
+TIMEOUT = 30.0
+
+
+class Respondent:
+    """One person's way to answer a survey.
+
+    The `folder` keeps what was sealed and whether it was accepted. It holds neither the answers nor
+    the time. A person who has answered cannot answer again from the same folder.
+    """
+
+    def __init__(self, document: Document | Path | str, folder: Path | str) -> None:
+        self.document = document if isinstance(document, Document) else opened(document)
+        self._path = Path(folder) / f"{self.document.digest}.json"
+
+    @property
+    def answered(self) -> bool:
+        """Whether answers were sealed."""
+        return self._path.exists()
+
+    @property
+    def accepted(self) -> bool:
+        """Whether the shuffler has confirmed that it stored the response."""
+        return self.answered and bool(self._state()["accepted"])
+
+    @property
+    def sealed(self) -> bytes:
+        """The bytes that leave this device."""
+        return bytes.fromhex(self._state()["sealed"])
+
+    def answer(self, answers: Mapping[str, Any], source: Source | None = None) -> None:
+        """Randomize and seal the answers, once, and store the sealed bytes. Nothing is sent yet.
+
+        `answers` has an answer for each question id.
+        """
+        if self.answered:
+            raise InvalidParameter(
+                "a person must answer once, but this folder already has a sealed response",
+                hint="send it again: repeating the same bytes is safe, new noise is not",
+            )
+        sealed = response(self.document, answers, SecureSource() if source is None else source)
+        self._path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        self._write(sealed, accepted=False)
+
+    def send(
+        self,
+        code: str | None = None,
+        *,
+        tries: int = 5,
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> Receipt:
+        """Send the sealed response until the shuffler confirms it. Every try sends the same bytes.
+
+        `code` is the invitation code, if the survey asks for one.
+        """
+        if not self.answered:
+            raise InvalidParameter("there must be answers to send, got none", hint="answer first")
+        checks.whole("tries", tries, low=1, high=10**6)
+        sealed = self.sealed
+        url = f"{self.document.addresses.shuffler}/surveys/{self.document.digest}/responses"
+        failure: Refused = Unavailable("the shuffler was not asked")
+        for attempt in range(tries):
+            if attempt:
+                sleep(min(60.0, 0.5 * 2**attempt))
+            try:
+                receipt = _post(url, sealed, code)
+            except Unavailable as refused:
+                failure = refused
+                continue
+            self._write(sealed, accepted=True)
+            return receipt
+        raise failure
+
+    def _state(self) -> dict[str, Any]:
+        try:
+            state = json.loads(self._path.read_text())
+            return {"sealed": state["sealed"], "accepted": state["accepted"]}
+        except OSError as error:
+            raise UnreadableData(
+                f"{str(self._path)!r} must be a sealed response, got: {error.strerror}"
+            ) from None
+        except (ValueError, LookupError, TypeError):
+            raise UnreadableData(f"{str(self._path)!r} must be a sealed response") from None
+
+    def _write(self, sealed: bytes, *, accepted: bool) -> None:
+        write_file(self._path, json_text({"sealed": sealed.hex(), "accepted": accepted}) + "\n")
+
+
+def response(document: Document, answers: Mapping[str, Any], source: Source) -> bytes:
+    """One person's sealed response: the same number of messages for everybody, in random order."""
+    envelope, key = document.envelope, document.key.key
+    asks = [ask for release in document.releases for ask in release.asks]
+    known = {ask.id for ask in asks}
+    if unknown := sorted(set(answers) - known):
+        raise InvalidValue(
+            f"the survey must have the question that is answered, got {unknown[0]!r}"
+        )
+    if missing := sorted(known - set(answers)):
+        raise InvalidValue(f"every question must be answered, but {missing[0]!r} is not")
+    columns = {ask.id: ask.task.encode([answers[ask.id]]) for ask in asks}
+    sealed: list[bytes] = []
+    for number, (release, slots) in enumerate(zip(document.releases, document.slots, strict=True)):
+        made = release.protocol
+        bundle = filled_bundle(made.randomizer, release.join(columns), source, slots)
+        size = made.alphabet.bytes_per_message
+        data = bundle.to_bytes()
+        payloads = [data[at : at + size] for at in range(0, len(data), size)]
+        dummy = None if made.alphabet.dummy is None else _bytes_of_dummy(made.alphabet.padding(1))
+        sealed += [envelope.seal(key, number, None if one == dummy else one) for one in payloads]
+    return b"".join(sealed[place] for place in permutation(source, len(sealed)))
+
+
+def _bytes_of_dummy(padding: Any) -> bytes:
+    data: bytes = padding.astype(padding.dtype.newbyteorder("<")).tobytes()
+    return data
+
+
+def opened(place: Path | str) -> Document:
+    """The document in a file, or at https://…/surveys/{digest}. A document from the network must
+    have the digest of its address.
+    """
+    text = str(place)
+    if not text.startswith(("http://", "https://")):
+        return Document.load(Path(place))
+    reply = _client().get(text)
+    if reply.status_code != 200:
+        raise _refusal(reply)
+    document = Document.from_bytes(reply.content[: MOST_BYTES + 1])
+    if document.digest != text.rstrip("/").rpartition("/")[2]:
+        raise UnreadableData("the document must have the digest of its address")
+    return document
+
+
+def _post(url: str, body: bytes, code: str | None) -> Receipt:
+    headers = {} if code is None else {"Authorization": f"Code {code}"}
+    reply = _request("POST", url, body, headers, "shuffler")
+    return "stored" if reply.status_code == 201 else "seen before"
+
+
+def put_batch(document: Document, name: str, batch: SealedBatch, token: str) -> None:
+    """Hand a batch over to the analyzer. The function returns when the analyzer has stored it."""
+    url = f"{document.addresses.analyzer}/surveys/{document.digest}/batches/{name}"
+    headers = {"Authorization": f"Bearer {token}", "Headcount-SHA256": batch.digest}
+    _request("PUT", url, batch.data, headers, "analyzer")
+
+
+def results_at(url: str, token: str) -> dict[str, Any]:
+    """The JSON document at an address of a service."""
+    headers = {"Authorization": f"Bearer {token}"} if token else {}
+    reply = _request("GET", url, b"", headers, "service")
+    found: dict[str, Any] = reply.json()
+    return found
+
+
+def _request(method: str, url: str, body: bytes, headers: dict[str, str], asked: str) -> Any:
+    """The reply to a request that succeeded."""
+    client = _client()
+    # By default, httpx would say which program sends.
+    headers = {"User-Agent": "", "Content-Type": "application/octet-stream", **headers}
+    try:
+        reply = client.request(method, url, content=body, headers=headers)
+    except _network_errors() as error:
+        raise Unavailable(f"the {asked} must be reachable, got {type(error).__name__}") from None
+    if reply.status_code not in (200, 201):
+        raise _refusal(reply)
+    return reply
+
+
+def _refusal(reply: Any) -> Refused:
+    """The refusal in a reply. A refusal that may pass is `Unavailable`."""
+    try:
+        error = reply.json()["error"]
+        code, message, hint = (str(error[name]) for name in ("code", "message", "hint"))
+    except (ValueError, LookupError, TypeError):
+        code, message, hint = "", f"the service answered with status {reply.status_code}", ""
+    if reply.status_code in _AGAIN:
+        return Unavailable(message, hint=hint)
+    for kind in Refused.__subclasses__():
+        if kind.code == code:
+            return kind(message, hint=hint)
+    return Refused(message, hint=hint)
+
+
+def _network_errors() -> tuple[type[Exception], ...]:
+    import httpx
+
+    return (httpx.HTTPError,)
+
+
+@cache
+def _client() -> Any:
+    """One client for all requests of this process. It loads certificates once."""
+    try:
+        import httpx
+    except ImportError:
+        raise MissingPackage(
+            "a respondent needs httpx", hint="pip install 'headcount[service]'"
+        ) from None
+    return httpx.Client(timeout=TIMEOUT)

@@ -1,0 +1,133 @@
+"""A store in PostgreSQL. Its tables are in the schema `collect`.
+
+PostgreSQL was not made to forget. As long as a survey is open, `ctid` and `xmin` show the order in
+which responses came. After closing, `VACUUM FULL` rewrites the tables, but the write-ahead log and
+its archives keep sealed responses until they are recycled. `docs/collection.md` says how to limit
+this. A server that must not remember should use SQLite.
+"""
+
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, ClassVar
+from urllib.parse import urlsplit
+
+from headcount.collect.refusals import Full, Unavailable
+from headcount.core.errors import MissingPackage, UnreadableData
+from headcount.ledger.store import one_line
+
+_ONE_WRITER = 0x636F6C6C  # the advisory lock that allows only one writer at a time
+
+
+class _Run:
+    def __init__(self, connection: Any) -> None:
+        self._connection = connection
+
+    def __call__(self, statement: str, *values: object) -> list[tuple[Any, ...]]:
+        done = self._connection.execute(statement.replace("?", "%s"), values or None)
+        return done.fetchall() if done.description else []
+
+    def many(self, statement: str, rows: Sequence[Sequence[object]]) -> None:
+        with self._connection.cursor() as cursor:
+            cursor.executemany(statement.replace("?", "%s"), rows)
+
+
+class PostgresStore:
+    """A database on a server. `wait` is the longest time, in seconds, to wait for an answer."""
+
+    bytes_type: ClassVar[str] = "BYTEA"
+    place_type: ClassVar[str] = "BIGINT"
+    table_end: ClassVar[str] = ""
+    largest_row: ClassVar[int] = 2**20
+
+    def __init__(self, url: str, wait: float = 30.0) -> None:
+        try:
+            import psycopg
+        except ImportError:
+            raise MissingPackage(
+                "a store in PostgreSQL needs psycopg", hint="pip install 'headcount[postgres]'"
+            ) from None
+        try:
+            self._address = psycopg.conninfo.make_conninfo(
+                url, connect_timeout=max(2, int(wait)), tcp_user_timeout=int(1000 * wait)
+            )
+        except psycopg.Error:  # its message is not shown, since it may contain a password
+            raise UnreadableData(
+                "a store must have the form postgresql://user:password@host/database"
+            ) from None
+        parts = urlsplit(url)
+        self.shown = f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"
+        self._wait = wait
+        self._lock = threading.RLock()
+        self._connection: Any = None
+
+    @contextmanager
+    def writing(self) -> Iterator[_Run]:
+        with self._transaction("READ COMMITTED, READ WRITE") as run:
+            run("SELECT pg_advisory_xact_lock(?)", _ONE_WRITER)
+            yield run
+
+    @contextmanager
+    def reading(self) -> Iterator[_Run]:
+        with self._transaction("REPEATABLE READ, READ ONLY") as run:
+            yield run
+
+    def scrub(self, tables: Sequence[str]) -> None:
+        """Rewrite the tables, so that deleted rows are gone from their files."""
+        import psycopg
+
+        with self._lock:
+            try:
+                connection = self._connection = self._connection or self._open()
+                for table in tables:
+                    connection.execute(f"VACUUM FULL {table}")
+            except psycopg.Error as error:
+                self.close()
+                raise self._refusal(error) from None
+
+    def close(self) -> None:
+        with self._lock:
+            if self._connection is not None:
+                self._connection.close()
+                self._connection = None
+
+    @contextmanager
+    def _transaction(self, kind: str) -> Iterator[_Run]:
+        import psycopg
+
+        with self._lock:
+            try:
+                connection = self._connection = self._connection or self._open()
+                connection.execute(f"BEGIN ISOLATION LEVEL {kind}")
+                yield _Run(connection)
+                connection.execute("COMMIT")
+            except psycopg.Error as error:
+                self.close()
+                raise self._refusal(error) from None
+            except BaseException:
+                self.close()
+                raise
+
+    def _open(self) -> Any:
+        import psycopg
+
+        connection = psycopg.connect(self._address, autocommit=True)
+        milliseconds = int(1000 * self._wait)
+        connection.execute("SELECT pg_advisory_lock(%s)", (_ONE_WRITER,))
+        connection.execute("CREATE SCHEMA IF NOT EXISTS collect")
+        connection.execute("SELECT pg_advisory_unlock(%s)", (_ONE_WRITER,))
+        for name, value in (
+            ("search_path", "collect, pg_catalog"),
+            ("lock_timeout", f"{milliseconds}ms"),
+            ("synchronous_commit", "on"),
+            ("idle_in_transaction_session_timeout", "600s"),
+        ):
+            connection.execute("SELECT set_config(%s, %s, false)", (name, value))
+        return connection
+
+    def _refusal(self, error: Exception) -> Full | Unavailable:
+        import psycopg
+
+        if isinstance(error, psycopg.errors.DiskFull):
+            return Full(f"{self.shown} must have room on its disk, but the disk is full")
+        return Unavailable(f"{self.shown} must be reachable: {one_line(error)}")

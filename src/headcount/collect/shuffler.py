@@ -1,0 +1,466 @@
+"""The shuffler: it takes sealed responses, and hands them over in random order, once.
+
+    open ──close──▶ closed ──forwarded──▶ forwarded
+      └───destroy──▶ destroyed
+
+A survey is *open* until it is closed: by a command, at a time, or at a number of responses. Closing
+is one transaction. It reads the responses, adds the noise messages that the protocols ask for,
+permutes all messages, writes this batch, and deletes the responses. The batch that was written is
+the one that is sent, however often: fresh noise for the same answers would spend the budget twice.
+When the analyzer has acknowledged the batch, it is deleted too.
+
+The shuffler stores neither addresses nor times. It cannot read what it stores.
+"""
+
+import hashlib
+import itertools
+import secrets
+import time
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import asdict, dataclass
+from typing import Any, Literal, NamedTuple, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from headcount.collect.batch import SealedBatch
+from headcount.collect.document import Document
+from headcount.collect.refusals import (
+    Closed,
+    Conflict,
+    Refused,
+    TooFewPeople,
+    Unauthorized,
+    UnknownSurvey,
+    WrongSize,
+)
+from headcount.collect.store import Run, Store
+from headcount.core import checks
+from headcount.core.errors import InvalidParameter
+from headcount.core.source import Source
+from headcount.core.table import counted_people
+from headcount.randomness.draws import permutation
+from headcount.randomness.sources import SecureSource
+
+Clock: TypeAlias = Callable[[], float]  # seconds since 1970
+State: TypeAlias = Literal["open", "closed", "forwarded", "destroyed"]
+Outcome: TypeAlias = Literal["stored", "seen before"] | Refused
+_PART = 2**20  # bytes of a batch in one row
+_ROW = 500  # the most bytes of a response in one row, unless one message has more
+
+
+class Sent(NamedTuple):
+    """A response as it arrives: sealed messages, and an invitation code if the survey asks for
+    one.
+    """
+
+    survey: str
+    body: bytes
+    code: str | None = None
+
+
+@dataclass(frozen=True)
+class Status:
+    """Where a survey stands at the shuffler."""
+
+    survey: str
+    title: str
+    state: State
+    responses: int
+    least_people: int
+    closes_at: float | None
+    closes_with: int | None
+    overdue: bool  # it should be closed, but too few people have answered
+
+    def to_dict(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+class _Round(NamedTuple):
+    """One row of the table of surveys."""
+
+    number: int
+    hash_key: bytes
+    state: State
+    responses: int
+    closes_at: float | None
+    closes_with: int | None
+    batch: str | None
+
+
+class Shuffler:
+    """The shuffler of any number of surveys.
+
+    `reached` is called with the name of each step that a crash may interrupt. Tests use it.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        *,
+        clock: Clock = time.time,
+        source: Source | None = None,
+        reached: Callable[[str], None] = lambda step: None,
+    ) -> None:
+        self.store, self._clock, self._reached = store, clock, reached
+        self._source = SecureSource() if source is None else source
+        self._documents: dict[str, Document] = {}
+        with store.writing() as run:
+            for table in (
+                "surveys (number INTEGER PRIMARY KEY, digest TEXT UNIQUE NOT NULL, "
+                "document {0} NOT NULL)",
+                "rounds (number INTEGER PRIMARY KEY, hash_key {0} NOT NULL, state TEXT NOT NULL, "
+                "responses BIGINT NOT NULL, closes_at DOUBLE PRECISION, closes_with BIGINT, "
+                "batch TEXT)",
+                "codes (number INTEGER, code {0}, used INTEGER NOT NULL, response BIGINT, "
+                "PRIMARY KEY (number, code))",
+                "outbox (number INTEGER, part INTEGER, body {0} NOT NULL, "
+                "PRIMARY KEY (number, part))",
+            ):
+                made = table.format(store.bytes_type)
+                run(f"CREATE TABLE IF NOT EXISTS {made}{store.table_end}")
+            run(
+                "CREATE TABLE IF NOT EXISTS inbox "
+                f"(place {store.place_type} PRIMARY KEY, number INTEGER NOT NULL, "
+                f"body {store.bytes_type} NOT NULL)"
+            )
+
+    # Surveys ------------------------------------------------------------------------------------
+
+    def register(
+        self, document: Document, *, closes_at: float | None = None, closes_with: int | None = None
+    ) -> None:
+        """Take responses to this survey. A survey that is known already keeps its state, and takes
+        the new rules for closing if there are any.
+        """
+        if document.envelope.size > self.store.largest_row:
+            raise InvalidParameter(
+                f"a sealed message must have at most {self.store.largest_row} bytes in "
+                f"{self.store.shown}, got {document.envelope.size}",
+                hint="ask with fewer buckets, or choose a protocol with shorter messages",
+            )
+        if closes_with is not None and closes_with < document.least_people:
+            raise InvalidParameter(
+                f"a survey must not close with fewer than {document.least_people:,} people, "
+                f"got {closes_with:,}"
+            )
+        with self.store.writing() as run:
+            found = run("SELECT number FROM surveys WHERE digest = ?", document.digest)
+            if not found:
+                number = run("SELECT COALESCE(MAX(number), 0) + 1 FROM surveys")[0][0]
+                run("INSERT INTO surveys VALUES (?, ?, ?)",
+                    number, document.digest, document.data)  # fmt: skip
+                run("INSERT INTO rounds VALUES (?, ?, 'open', 0, ?, ?, NULL)",
+                    number, secrets.token_bytes(32), closes_at, closes_with)  # fmt: skip
+            elif closes_at is not None or closes_with is not None:
+                run("UPDATE rounds SET closes_at = ?, closes_with = ? WHERE number = ?",
+                    closes_at, closes_with, found[0][0])  # fmt: skip
+        self._documents[document.digest] = document
+
+    def surveys(self) -> list[str]:
+        """The digests of all surveys."""
+        with self.store.reading() as run:
+            return [digest for (digest,) in run("SELECT digest FROM surveys ORDER BY digest")]
+
+    def knows(self, digest: str) -> bool:
+        """Whether the document of a survey is in memory."""
+        return digest in self._documents
+
+    def document(self, digest: str) -> Document:
+        """The document of a survey."""
+        if digest not in self._documents:
+            with self.store.reading() as run:
+                found = run("SELECT document FROM surveys WHERE digest = ?", digest)
+            if not found:
+                raise UnknownSurvey(f"no survey here has the digest {checks.shown(digest)}")
+            self._documents[digest] = Document.from_bytes(bytes(found[0][0]))
+        return self._documents[digest]
+
+    def status(self, digest: str) -> Status:
+        """Where a survey stands."""
+        document = self.document(digest)
+        with self.store.reading() as run:
+            found = self._round(run, digest)
+        few = found.responses < document.least_people
+        return Status(
+            digest, document.title, found.state, found.responses, document.least_people,
+            found.closes_at, found.closes_with, overdue=self._due(found) and few,
+        )  # fmt: skip
+
+    def new_codes(self, digest: str, count: int) -> list[str]:
+        """Make one-time invitation codes. Only their hashes are stored."""
+        if self.document(digest).admission != "codes":
+            raise InvalidParameter("the survey must ask for codes, but it is open to everybody")
+        checks.whole("count", count, low=1, high=10**7)
+        codes = [secrets.token_hex(10) for _ in range(count)]
+        with self.store.writing() as run:
+            number = self._round(run, digest).number
+            run.many(
+                "INSERT INTO codes VALUES (?, ?, 0, NULL)",
+                [(number, _code_hash(digest, code)) for code in codes],
+            )
+        return codes
+
+    # Responses ----------------------------------------------------------------------------------
+
+    def accept(self, sent: Sequence[Sent]) -> list[Outcome]:
+        """Store responses, all in one transaction. Each of them has an outcome of its own."""
+        for digest in {one.survey for one in sent}:
+            with suppress(UnknownSurvey):
+                self.document(digest)  # it is kept in memory from now on
+        self._reached("accepting")
+        with self.store.writing() as run:
+            outcomes = [self._accepted(run, one) for one in sent]
+            self._reached("accepted, not committed")
+        self._reached("committed, not answered")
+        return outcomes
+
+    def _accepted(self, run: Run, sent: Sent) -> Outcome:
+        try:
+            if not self.knows(sent.survey):
+                raise UnknownSurvey(f"no survey here has the digest {checks.shown(sent.survey)}")
+            document = self.document(sent.survey)
+            if len(sent.body) != document.response_bytes:
+                raise WrongSize(
+                    f"a response must have exactly {document.response_bytes:,} bytes, "
+                    f"got {len(sent.body):,}"
+                )
+            found = self._round(run, sent.survey)
+            if found.state != "open":
+                raise Closed("this survey takes no more responses")
+            chunk = _chunk(document)
+            places, new = self._free_places(run, found, sent.body, chunk)
+            code = self._code(run, document, found, sent, places[0][0])
+        except Refused as refused:
+            return refused
+        if not new:
+            return "seen before"
+        run.many(
+            "INSERT INTO inbox VALUES (?, ?, ?)",
+            [(place, found.number, body) for place, body in places],
+        )
+        if code is not None:
+            run("UPDATE codes SET used = 1, response = ? WHERE number = ? AND code = ?",
+                places[0][0], found.number, code)  # fmt: skip
+        run("UPDATE rounds SET responses = responses + 1 WHERE number = ?", found.number)
+        return "stored"
+
+    def _free_places(
+        self, run: Run, found: _Round, body: bytes, chunk: int
+    ) -> tuple[list[tuple[int, bytes]], bool]:
+        """The rows of a response, and whether they are new. Places have 63 bits. If one of them
+        is taken by another response, others are tried.
+        """
+        for attempt in itertools.count():
+            places = _places(found.hash_key, body, chunk, attempt)
+            taken = [run("SELECT body FROM inbox WHERE place = ?", place) for place, _ in places]
+            if not any(taken):
+                return places, True
+            if all(row and bytes(row[0][0]) == part
+                   for row, (_, part) in zip(taken, places, strict=True)):  # fmt: skip
+                return places, False
+        raise AssertionError  # counting never ends
+
+    def _code(
+        self, run: Run, document: Document, found: _Round, sent: Sent, place: int
+    ) -> bytes | None:
+        """The hash of the invitation code, if the survey asks for one."""
+        if document.admission == "open":
+            return None
+        if not sent.code:
+            raise Unauthorized("this survey asks for an invitation code, got none")
+        code = _code_hash(sent.survey, sent.code)
+        known = run(
+            "SELECT used, response FROM codes WHERE number = ? AND code = ?", found.number, code
+        )
+        if not known:
+            raise Unauthorized("this invitation code is unknown")
+        used, response = known[0]
+        if used and response != place:
+            raise Conflict("this invitation code was used for another response")
+        return code
+
+    # Closing ------------------------------------------------------------------------------------
+
+    def due(self) -> list[str]:
+        """The surveys that should be closed now, by their time or by their number of responses."""
+        with self.store.reading() as run:
+            rows = run("SELECT digest FROM surveys ORDER BY digest")
+            return [digest for (digest,) in rows if self._due(self._round(run, digest))]
+
+    def _due(self, found: _Round) -> bool:
+        timed = found.closes_at is not None and self._clock() >= found.closes_at
+        counted_out = found.closes_with is not None and found.responses >= found.closes_with
+        return found.state == "open" and (timed or counted_out)
+
+    def close(self, digest: str) -> str:
+        """Close a survey, and return the id of its batch. A survey that is closed stays as it is.
+
+        Below the least number of people, nothing is passed on, and the survey stays open.
+        """
+        document = self.document(digest)
+        self._reached("closing")
+        with self.store.writing() as run:
+            found = self._round(run, digest)
+            if found.batch is not None:
+                return found.batch
+            if found.state != "open":
+                raise Closed("this survey was destroyed")
+            if found.responses < document.least_people:
+                raise TooFewPeople(
+                    f"at least {counted_people(document.least_people)} must answer before this "
+                    f"survey is closed, got {found.responses:,}",
+                    hint="extend the survey, or destroy it",
+                )
+            bodies = run("SELECT body FROM inbox WHERE number = ?", found.number)
+            batch = self.mixed(document, [bytes(body) for (body,) in bodies], found.responses)
+            self._reached("mixed")
+            name = secrets.token_hex(16)
+            run.many(
+                "INSERT INTO outbox VALUES (?, ?, ?)",
+                [
+                    (found.number, part, batch.data[start : start + _PART])
+                    for part, start in enumerate(range(0, len(batch.data), _PART))
+                ],
+            )
+            self._reached("batch written")
+            self._forget(run, found.number)
+            run("UPDATE rounds SET state = 'closed', batch = ? WHERE number = ?",
+                name, found.number)  # fmt: skip
+            self._reached("closed, not committed")
+        self._reached("closed")
+        self.store.scrub(("inbox", "codes"))
+        return name
+
+    def destroy(self, digest: str) -> None:
+        """Delete all responses of a survey that was not closed."""
+        with self.store.writing() as run:
+            found = self._round(run, digest)
+            if found.state != "open":
+                raise Closed("only an open survey can be destroyed")
+            self._forget(run, found.number)
+            run("UPDATE rounds SET state = 'destroyed' WHERE number = ?", found.number)
+        self.store.scrub(("inbox", "codes"))
+
+    def extend(self, digest: str, closes_at: float | None) -> None:
+        """Set another time for closing. None means that only a command closes the survey."""
+        with self.store.writing() as run:
+            found = self._round(run, digest)
+            if found.state != "open":
+                raise Closed("only an open survey can be extended")
+            run("UPDATE rounds SET closes_at = ? WHERE number = ?", closes_at, found.number)
+
+    def _forget(self, run: Run, number: int) -> None:
+        run("DELETE FROM inbox WHERE number = ?", number)
+        run("UPDATE codes SET response = NULL WHERE number = ?", number)
+
+    def mixed(self, document: Document, bodies: list[bytes], people: int) -> SealedBatch:
+        """All messages and the shuffler's own noise, in a uniformly random order."""
+        size = document.envelope.size
+        messages = _distinct(np.frombuffer(b"".join(bodies), np.uint8).reshape(-1, size))
+        noise, alone = self._noise(document, people)
+        if alone:
+            messages = messages[:0]
+        if noise:
+            messages = np.concatenate(
+                [messages, np.frombuffer(b"".join(noise), np.uint8).reshape(-1, size)]
+            )
+        order = permutation(self._source, len(messages))
+        return SealedBatch(people, size, messages[order].tobytes())
+
+    def _noise(self, document: Document, people: int) -> tuple[list[bytes], bool]:
+        """The noise messages, sealed like everybody's, and whether they replace everybody's."""
+        key, alone = document.key.key, False
+        sealed: list[bytes] = []
+        for number, release in enumerate(document.releases):
+            shuffler = release.protocol.shuffler
+            if shuffler.adds:
+                noise = shuffler.noise(people, self._source)
+                alone = alone or noise.alone
+                wire = noise.messages.astype(noise.messages.dtype.newbyteorder("<"))
+                sealed += [document.envelope.seal(key, number, one.tobytes()) for one in wire]
+        return sealed, alone
+
+    # Handing over -------------------------------------------------------------------------------
+
+    def waiting(self) -> list[str]:
+        """The surveys whose batch the analyzer has not acknowledged."""
+        with self.store.reading() as run:
+            return [
+                digest
+                for (digest,) in run(
+                    "SELECT digest FROM surveys JOIN rounds USING (number) "
+                    "WHERE state = 'closed' ORDER BY digest"
+                )
+            ]
+
+    def batch(self, digest: str) -> tuple[str, SealedBatch]:
+        """The batch of a closed survey, with its id. It is the same at every call."""
+        with self.store.reading() as run:
+            found = self._round(run, digest)
+            if found.state != "closed" or found.batch is None:
+                raise Conflict(f"a survey must be closed to have a batch, but it is {found.state}")
+            parts = run("SELECT body FROM outbox WHERE number = ? ORDER BY part", found.number)
+        return found.batch, SealedBatch.from_bytes(b"".join(bytes(body) for (body,) in parts))
+
+    def forward(self, digest: str, send: Callable[[Document, str, SealedBatch], None]) -> None:
+        """Send the batch of a closed survey. When `send` returns, the batch is deleted."""
+        document, (name, batch) = self.document(digest), self.batch(digest)
+        self._reached("sending")
+        send(document, name, batch)
+        self._reached("sent, not recorded")
+        with self.store.writing() as run:
+            number = self._round(run, digest).number
+            run("DELETE FROM outbox WHERE number = ?", number)
+            run("UPDATE rounds SET state = 'forwarded' WHERE number = ?", number)
+        self._reached("forwarded")
+        self.store.scrub(("outbox",))
+
+    def _round(self, run: Run, digest: str) -> _Round:
+        found = run(
+            "SELECT number, hash_key, state, responses, closes_at, closes_with, batch "
+            "FROM rounds JOIN surveys USING (number) WHERE digest = ?",
+            digest,
+        )
+        if not found:
+            raise UnknownSurvey(f"no survey here has the digest {checks.shown(digest)}")
+        number, hash_key, *rest = found[0]
+        return _Round(number, bytes(hash_key), *rest)
+
+
+def _chunk(document: Document) -> int:
+    """The number of bytes of a response that one row of the inbox holds: whole messages."""
+    size = document.envelope.size
+    return max(1, _ROW // size) * size
+
+
+def _places(key: bytes, body: bytes, chunk: int, attempt: int) -> list[tuple[int, bytes]]:
+    """The rows of a response. Their places are keyed hashes, which show neither when a response
+    came nor which rows belong together.
+    """
+    own = hashlib.blake2b(body, key=key, digest_size=32).digest() + attempt.to_bytes(4, "big")
+    return [
+        (
+            int.from_bytes(
+                hashlib.blake2b(own + at.to_bytes(4, "big"), key=key, digest_size=8).digest(), "big"
+            )
+            >> 1,
+            body[at : at + chunk],
+        )
+        for at in range(0, len(body), chunk)
+    ]
+
+
+def _distinct(messages: NDArray[np.uint8]) -> NDArray[np.uint8]:
+    """The messages without copies. Somebody who copies another person's sealed message must not
+    count it twice.
+    """
+    rows = np.ascontiguousarray(messages).view(np.dtype((np.void, messages.shape[1])))[:, 0]
+    _, first = np.unique(rows, return_index=True)
+    return messages[first]
+
+
+def _code_hash(digest: str, code: str) -> bytes:
+    """The hash of a code. Codes have 80 random bits, so a plain hash cannot be inverted."""
+    return hashlib.sha256(f"{digest} {code.strip().lower()}".encode()).digest()

@@ -1,0 +1,185 @@
+"""The shuffler's interface over HTTP.
+
+Responses that arrive at the same time are committed together. A background task closes surveys that
+are due, and forwards batches until the analyzer has acknowledged them.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import JSONResponse, PlainTextResponse, Response
+from starlette.routing import Route
+
+from headcount.collect.batch import SealedBatch
+from headcount.collect.client import put_batch
+from headcount.collect.document import Document
+from headcount.collect.http import RateLimit, application, body_of, code_of, log
+from headcount.collect.refusals import Refused, TooFewPeople, Unavailable
+from headcount.collect.settings import ShufflerSettings
+from headcount.collect.shuffler import Clock, Outcome, Sent, Shuffler, Status
+
+_MOST_TOGETHER = 512  # responses in one transaction
+_TICK = 1.0  # seconds between two looks at what is due
+
+
+class Writer:
+    """Commits responses in groups: while one group is being written, the next one gathers."""
+
+    def __init__(self, shuffler: Shuffler) -> None:
+        self._shuffler = shuffler
+        self._waiting: list[tuple[Sent, asyncio.Future[Outcome]]] = []
+        self._running: asyncio.Task[None] | None = None
+
+    async def write(self, sent: Sent) -> Outcome:
+        """The outcome of a response, when it is on the disk."""
+        future: asyncio.Future[Outcome] = asyncio.get_running_loop().create_future()
+        self._waiting.append((sent, future))
+        if self._running is None or self._running.done():
+            self._running = asyncio.create_task(self._run())
+        return await future
+
+    async def _run(self) -> None:
+        while self._waiting:
+            group, self._waiting = (
+                self._waiting[:_MOST_TOGETHER],
+                self._waiting[_MOST_TOGETHER:],
+            )
+            try:
+                outcomes = await asyncio.to_thread(
+                    self._shuffler.accept, [sent for sent, _ in group]
+                )
+            except Refused as refused:
+                outcomes = [refused] * len(group)
+            except Exception as error:
+                log("failed", error=type(error).__name__)
+                outcomes = [Unavailable("the shuffler could not store the response")] * len(group)
+            for (_, future), outcome in zip(group, outcomes, strict=True):
+                if not future.done():
+                    future.set_result(outcome)
+
+
+class Keeper:
+    """Closes what is due, and forwards what is closed."""
+
+    def __init__(self, shuffler: Shuffler, token: str) -> None:
+        self._shuffler, self._token = shuffler, token
+        self._stuck: set[str] = set()
+        self._failures = 0
+
+    async def run(self) -> None:
+        while True:
+            await asyncio.to_thread(self.tick)
+            await asyncio.sleep(min(60.0, _TICK * 2 ** min(self._failures, 6)))
+
+    def tick(self) -> None:
+        """Do what is due now. Failures are logged and tried again."""
+        try:
+            for digest in self._shuffler.due():
+                self._close(digest)
+            for digest in self._shuffler.waiting():
+                self._shuffler.forward(digest, self._send)
+                log("forwarded", survey=digest)
+            self._failures = 0
+        except Refused as refused:
+            self._failures += 1
+            log("not forwarded", code=refused.code, message=refused.message)
+
+    def _close(self, digest: str) -> None:
+        try:
+            self._shuffler.close(digest)
+            log("closed", survey=digest)
+            self._stuck.discard(digest)
+        except TooFewPeople as few:
+            if digest not in self._stuck:
+                log("too few people", survey=digest, message=few.message, hint=few.hint)
+            self._stuck.add(digest)
+
+    def _send(self, document: Document, name: str, batch: SealedBatch) -> None:
+        put_batch(document, name, batch, self._token)
+
+
+def shuffler_app(shuffler: Shuffler, settings: ShufflerSettings, *, clock: Clock) -> Starlette:
+    """The application of a shuffler."""
+    writer = Writer(shuffler)
+    limit = RateLimit(settings.rate, settings.burst, clock)
+
+    async def respond(request: Request) -> Response:
+        document = await _document(request)
+        limit.check(request.client.host if request.client else "")
+        body = await body_of(request, seconds=settings.body_seconds, exact=document.response_bytes)
+        outcome = await writer.write(Sent(document.digest, body, code_of(request)))
+        if isinstance(outcome, Refused):
+            raise outcome
+        return JSONResponse({"receipt": outcome}, 201 if outcome == "stored" else 200)
+
+    async def document(request: Request) -> Response:
+        return Response((await _document(request)).data, media_type="application/json")
+
+    async def status(request: Request) -> Response:
+        found = await asyncio.to_thread(shuffler.status, request.path_params["digest"])
+        return JSONResponse({**found.to_dict(), "responses": _coarse(found)})
+
+    async def _document(request: Request) -> Document:
+        digest = request.path_params["digest"]
+        if shuffler.knows(digest):
+            return shuffler.document(digest)
+        return await asyncio.to_thread(shuffler.document, digest)
+
+    async def ready(request: Request) -> Response:
+        await asyncio.to_thread(shuffler.surveys)
+        return JSONResponse({"ready": True})
+
+    async def metrics(request: Request) -> Response:
+        return PlainTextResponse(await asyncio.to_thread(_metrics, shuffler))
+
+    @asynccontextmanager
+    async def lifespan(app: Starlette) -> AsyncIterator[None]:
+        keeper = asyncio.create_task(Keeper(shuffler, settings.token).run())
+        yield
+        keeper.cancel()
+        with suppress(asyncio.CancelledError):
+            await keeper
+
+    return application(
+        [
+            Route("/surveys/{digest}", document),
+            Route("/surveys/{digest}/responses", respond, methods=["POST"]),
+            Route("/surveys/{digest}/status", status),
+            Route("/healthz", healthy),
+            Route("/readyz", ready),
+            Route("/metrics", metrics),
+        ],
+        lifespan=lifespan,
+    )
+
+
+async def healthy(request: Request) -> Response:
+    """Answer that the process is running."""
+    return JSONResponse({"healthy": True})
+
+
+def _coarse(status: Status) -> int:
+    """The number of responses, rounded down to tenths of the minimum. An exact number would show
+    everybody when each response came.
+    """
+    step = max(1, status.least_people // 10)
+    return status.responses // step * step
+
+
+def _metrics(shuffler: Shuffler) -> str:
+    found = [shuffler.status(digest) for digest in shuffler.surveys()]
+    lines = []
+    for name, kind, values in (
+        ("headcount_responses", "gauge", [_coarse(one) for one in found]),
+        ("headcount_overdue", "gauge", [int(one.overdue) for one in found]),
+        ("headcount_not_forwarded", "gauge", [int(one.state == "closed") for one in found]),
+    ):
+        lines.append(f"# TYPE {name} {kind}")
+        lines += [
+            f'{name}{{survey="{one.survey}"}} {value}'
+            for one, value in zip(found, values, strict=True)
+        ]
+    return "\n".join(lines) + "\n"
