@@ -483,7 +483,7 @@ def figure(name: str, task: str) -> bytes:
     own = registry.protocol_class(name).trust
     lines = {name: [(n, error) for n in CROWDS if (error := _error(name, task, n)) is not None]}
     for trust in TRUSTS:
-        if trust is not own:
+        if trust is not own and hc.protocol_names(QUESTIONS[task].task, trust):
             best = {n: found for n in CROWDS if (found := _best(trust, task, n)) is not None}
             called = {found[0] for found in best.values()}
             label = f"{called.pop()}, best {trust}" if len(called) == 1 else f"best {trust}"

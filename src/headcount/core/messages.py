@@ -198,8 +198,11 @@ class Messages(Batch):
         return replace(self, payload=payload, counts=np.where(single, self.counts, 0))
 
     @classmethod
-    def receive(cls, data: bytes, alphabet: Alphabet) -> "Messages":
-        """One person's bundle, read from the bytes that `to_bytes` wrote."""
+    def receive(cls, data: bytes, alphabet: Alphabet, slots: int | None = None) -> "Messages":
+        """One person's bundle, read from the bytes that `to_bytes` wrote.
+
+        If `slots` is given, bundles of any other size are refused.
+        """
         size = alphabet.bytes_per_message
         if len(data) % size:
             raise InvalidValue(
@@ -209,6 +212,10 @@ class Messages(Batch):
         payload = np.frombuffer(data, alphabet.dtype.newbyteorder("<")).astype(alphabet.dtype)
         if len(alphabet.columns) > 1:
             payload = payload.reshape(-1, len(alphabet.columns))
+        if slots is not None and len(payload) != slots:
+            raise InvalidValue(
+                f"a bundle must have {counted(slots, 'slot')}, got {counted(len(payload), 'slot')}"
+            )
         alphabet.messages(payload)  # this refuses numbers outside the ranges
         return cls(payload, 1, np.array([len(payload)], dtype=np.int64), bundled=True)
 

@@ -14,7 +14,8 @@ def vector(values: ArrayLike) -> NDArray[Any]:
     """Values as a non-empty vector of bools or numbers. Other data are refused."""
     array = _flat(values, "number")
     if array.dtype.kind not in "biuf":
-        raise InvalidValue(f"values must be numbers or true/false, got {array.dtype} data")
+        kind = "text" if array.dtype.kind in "US" else f"{array.dtype} data"
+        raise InvalidValue(f"values must be numbers or true/false, got {kind}")
     return array
 
 

@@ -62,7 +62,7 @@ class Plan:
                 return candidate
         for refusal in self.refused:
             if refusal.protocol == name:
-                raise Infeasible(refusal.reason, nearest=refusal.feasible)
+                raise Infeasible(str(refusal), nearest=refusal.feasible)
         raise InvalidParameter(f"`protocol` must be a protocol of the plan, got {name!r}")
 
     @property
@@ -71,7 +71,9 @@ class Plan:
         if self.chosen is not None:
             return self[self.chosen]
         if not self.refused:
-            raise InvalidParameter(f"no protocol answers {self.task} in this trust model")
+            collects = self.purpose is Purpose.COLLECTION
+            where = "a collection" if collects else "this trust model"
+            raise InvalidParameter(f"no protocol answers this task in {where}: {self.task}")
         # Protocols that could run but miss a requirement come last. The nearest of them is at the
         # very end. If there are none, take the first protocol that other settings make feasible.
         nearest = self.refused[-1]

@@ -156,7 +156,8 @@ class Wishes:
         allowed = self.allowed_influence(candidate)
         if allowed is None:
             return
-        limit = f"at most {size(allowed)} is allowed"
+        default = "" if self.max_influence else f" ({FEW_ERRORS} standard errors)"
+        limit = f"at most {size(allowed)}{default} is allowed"
         if candidate.influence is None:
             reason = f"it does not state how far one person can shift its answer, but {limit}"
             yield Miss(reason, math.inf)
