@@ -1,5 +1,6 @@
 """The API reference has every public name, and each has a description."""
 
+import ast
 import inspect
 import re
 import sys
@@ -23,6 +24,12 @@ PATHS = [path for paths in reference.documented().values() for path in paths]
 def test_reference_has_every_public_name_once() -> None:
     assert Counter(PATHS) == Counter(set(PATHS))
     assert {f"headcount.{name}" for name in hc.__all__} <= set(PATHS)
+
+
+def test_every_public_name_is_imported_for_type_checkers_and_pages() -> None:
+    tree = ast.parse(Path(hc.__file__).read_text(encoding="utf-8"))
+    imports = [node for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)]
+    assert set(hc.__all__) <= {alias.name for node in imports for alias in node.names}
 
 
 def test_pages_ask_for_every_entry() -> None:

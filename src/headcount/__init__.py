@@ -48,6 +48,7 @@ if TYPE_CHECKING:
     from headcount.core.tasks.margins import Margins
     from headcount.core.tasks.quantiles import Median, Quantiles
     from headcount.core.tasks.table import Table
+    from headcount.core.two_way import TableEstimate
     from headcount.data.estimate import Prepared, estimate, prepare
     from headcount.data.grouped import GroupedEstimate
     from headcount.ledger.ledger import Ledger
