@@ -626,7 +626,12 @@ def test_wrong_tables_are_refused(rows: Any, columns: Any) -> None:
 def test_wrong_conditions_are_refused() -> None:
     answer = released(1.0, COUNTS.ravel().tolist(), TASK)
     assert isinstance(answer, hc.TableEstimate)
-    for given in ({}, {"given_row": "north", "given_column": "yes"}, {"given_row": "yes"}):
+    wrong: list[dict[str, Any]] = [
+        {},
+        {"given_row": "north", "given_column": "yes"},
+        {"given_row": "yes"},
+    ]
+    for given in wrong:
         with pytest.raises(hc.InvalidParameter):
             answer.share("no", **given)
     with pytest.raises(hc.InvalidParameter):
