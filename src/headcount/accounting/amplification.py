@@ -430,6 +430,8 @@ def _above_exp(ratio: Fraction, exponent: float) -> bool:
     """
     if exponent == 0 or ratio <= 1:
         return ratio > 1
+    if exponent >= ratio.numerator.bit_length():  # with b bits, ratio < 2^b < e^b
+        return False
     digits = 30
     while True:
         with decimal_digits(digits):
