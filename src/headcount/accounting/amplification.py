@@ -55,7 +55,7 @@ from headcount.accounting.inversion import MOST_NOISE, Flips, positive_part
 from headcount.accounting.laws import LEAST_FLOAT, ROUNDING
 from headcount.core import checks
 from headcount.core.budget import MOST_USERS
-from headcount.core.decimal_digits import decimal_digits
+from headcount.core.decimal_digits import as_decimal, decimal_digits
 from headcount.core.errors import InvalidParameter
 from headcount.core.table import short
 
@@ -436,7 +436,7 @@ def _above_exp(ratio: Fraction, exponent: float) -> bool:
     while True:
         with decimal_digits(digits):
             power = Decimal(exponent).exp()
-            quotient = Decimal(ratio.numerator) / ratio.denominator
+            quotient = as_decimal(ratio)
             # This factor exceeds 1 by more than the rounding of both numbers and their products.
             margin = 1 + Decimal(1).scaleb(3 - digits)
             if power > quotient * margin:

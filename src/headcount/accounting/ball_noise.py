@@ -38,7 +38,7 @@ from headcount.accounting import laws
 from headcount.accounting.divergence import PointCurve, SymmetricCurve
 from headcount.accounting.laws import ROUNDING, Law
 from headcount.core.cached import cached_property
-from headcount.core.decimal_digits import decimal_digits
+from headcount.core.decimal_digits import decimal_digits, exponential
 from headcount.core.guarantee import PrivacyCurve
 
 _DIGITS = 50
@@ -105,17 +105,13 @@ class BallNoise:
     def weights(self, digits: int) -> list[Decimal]:
         """h_i·x^i for all i, with a relative error below 10^−digits."""
         with decimal_digits(digits + 12):
-            x = self._ratio()
+            x = exponential(-self.epsilon)  # X
             return [Decimal(start) * x**i for i, start in enumerate(self.starts)]
 
     @property
     def parts(self) -> int:
         """How many geometric numbers are added to I."""
         return self.boxes + 1
-
-    def _ratio(self) -> Decimal:
-        """X = e^−ε"""
-        return (-Decimal(self.epsilon.numerator) / self.epsilon.denominator).exp()
 
     # Privacy ------------------------------------------------------------------------------------
 
@@ -125,7 +121,7 @@ class BallNoise:
         m = self.boxes
         leaving = [(2 * s + 1) ** m - (2 * s) ** m for s in range(m + 1)]
         with decimal_digits(_DIGITS + m):
-            x = self._ratio()
+            x = exponential(-self.epsilon)  # X
             # Σ_s x^s·leaving is a polynomial over (1−x)^m, and all noises weigh h(x)/(1−x)^m.
             above = sum(Decimal(one) * x**i for i, one in enumerate(_numerator(leaving, m)))
             return float(above / sum(self.weights(_DIGITS + m))) * (1 + 4 * ROUNDING)
@@ -150,7 +146,7 @@ class BallNoise:
         # The coefficients of the numerator may be negative, so more digits are needed.
         digits = _DIGITS + 4 * self.boxes
         with decimal_digits(digits):
-            x = self._ratio()
+            x = exponential(-self.epsilon)  # X
             terms = enumerate(_numerator(squares, self.boxes + 3))
             above = sum((one * x**i for i, one in terms), Decimal(0))
             return float(above / sum(self.weights(digits)) / (1 - x) ** 2)
@@ -208,7 +204,7 @@ class BallNoise:
             return None
         place = list(product(range(users + 1), repeat=self.boxes)).index(counts)
         with decimal_digits(_LISTED_DIGITS + 15):
-            x = self._ratio()
+            x = exponential(-self.epsilon)  # X
             every = sum(self.weights(_LISTED_DIGITS)) / (1 - x) ** self.boxes
             powers = [x**size for size in range(4 * reach + 2)]
             law = {}

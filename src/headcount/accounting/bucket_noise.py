@@ -35,7 +35,7 @@ from headcount.accounting.calibration import least_private
 from headcount.accounting.laws import ROUNDING, Law
 from headcount.accounting.truncated_geometric import MOST, TruncatedGeometric, least_most
 from headcount.core.cached import cached_property
-from headcount.core.decimal_digits import decimal_digits
+from headcount.core.decimal_digits import decimal_digits, exponential
 from headcount.core.guarantee import PrivacyCurve
 
 _TINY = 1e-250  # smaller probabilities are cut off: they are far too small to matter
@@ -144,9 +144,8 @@ class BucketNoise:
         """
         weights, half = self.bucket.weights, self.most // 2
         with decimal_digits(60):
-            rate = Decimal(self.bucket.rate.numerator) / self.bucket.rate.denominator
             worst = max(
-                Decimal(weights[half - step]) / weights[half] * (rate * step).exp()
+                Decimal(weights[half - step]) / weights[half] * exponential(self.bucket.rate * step)
                 for step in range(half + 1)
             )
             return float(worst - 1 + Decimal("1e-50")) * (1 + 4 * ROUNDING)

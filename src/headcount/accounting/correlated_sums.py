@@ -28,7 +28,6 @@ Numerics    See `losses`, which compares X + t with X for every t that occurs.
 import math
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field, replace
-from decimal import Decimal
 from fractions import Fraction
 from functools import lru_cache, partial
 from typing import cast
@@ -47,7 +46,7 @@ from headcount.accounting.losses import (
 )
 from headcount.accounting.product_curve import COARSE, ProductCurve
 from headcount.core.cached import cached_property
-from headcount.core.decimal_digits import decimal_digits
+from headcount.core.decimal_digits import decimal_digits, exponential
 
 _MOST_MASSES = 1 << 22  # the largest number of masses in a law
 _LEAST_R = 1e-3  # the smallest r of a search: some budgets need hardly any flood
@@ -197,7 +196,7 @@ def _mean(rate: float) -> float:
 def _ratio(rate: float) -> Fraction:
     """e^−rate, to 60 digits."""
     with decimal_digits(60):
-        return Fraction((-Decimal(rate)).exp())
+        return Fraction(exponential(-rate))
 
 
 def _flood_law(flood: Sequence[tuple[float, float]]) -> Law:

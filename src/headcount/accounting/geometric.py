@@ -8,7 +8,6 @@ HS_ε is the hockey-stick divergence of `divergence`.
 
 import math
 from collections.abc import Sequence
-from decimal import Decimal
 from fractions import Fraction
 from itertools import product
 
@@ -16,7 +15,7 @@ import numpy as np
 
 from headcount.accounting.divergence import BENDS, SymmetricCurve
 from headcount.accounting.laws import ROUNDING, Law
-from headcount.core.decimal_digits import decimal_digits
+from headcount.core.decimal_digits import decimal_digits, exponential
 
 _WHOLE = 1 << 300  # the common denominator of all probabilities
 
@@ -68,10 +67,9 @@ def listed_law(at: int, most: int, rate: Fraction) -> dict[int, Fraction]:
     change the privacy, because the ratio of two such laws is constant beyond each end.
     """
     with decimal_digits(90):
-        step = Decimal(rate.numerator) / Decimal(rate.denominator)
-        shrink = (-step).exp()
+        shrink = exponential(-rate)
         inside = (1 - shrink) / (1 + shrink)
-        mass = {z: inside * (-step * abs(z - at)).exp() for z in range(most + 1)}
+        mass = {z: inside * exponential(-rate * abs(z - at)) for z in range(most + 1)}
         for end in (0, most):
             mass[end] /= 1 - shrink  # adds the mass of all outcomes beyond this end
         law = {z: Fraction(int(chance * _WHOLE), _WHOLE) for z, chance in mass.items()}
@@ -100,7 +98,7 @@ def listed_laws(
 def exponential_weight(exponent: Fraction) -> Fraction:
     """e^−exponent, with 80 digits."""
     with decimal_digits(90):
-        return Fraction((-Decimal(exponent.numerator) / Decimal(exponent.denominator)).exp())
+        return Fraction(exponential(-exponent))
 
 
 def moved_curve(rate: float, steps: int) -> SymmetricCurve:

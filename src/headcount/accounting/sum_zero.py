@@ -29,7 +29,7 @@ import numpy as np
 from headcount.accounting.divergence import SymmetricCurve
 from headcount.accounting.laws import ROUNDING, Law
 from headcount.core.cached import cached_property
-from headcount.core.decimal_digits import decimal_digits
+from headcount.core.decimal_digits import decimal_digits, exponential
 
 _DIGITS = 50
 _LISTED_DIGITS = 90  # the digits of the probabilities of releases
@@ -84,7 +84,7 @@ class SumZero:
         """The variance of the noise of one bucket."""
         weights, d = self.weights(_DIGITS), self.buckets
         with decimal_digits(_DIGITS):
-            x = _ratio(self.epsilon)
+            x = exponential(-self.epsilon)  # X
             moved = sum((k * weight for k, weight in enumerate(weights)), Decimal(0)) / sum(weights)
             mean = moved + self.parts * x / (1 - x)
             return float(2 * (d - 1) * ((1 + x) * mean + x * d) / (d * (d + 1) * (1 - x)))
@@ -121,7 +121,7 @@ class SumZero:
         """
         n = self.buckets - 1
         with decimal_digits(_LISTED_DIGITS):
-            x = _ratio(self.epsilon)
+            x = exponential(-self.epsilon)  # X
             root = x.sqrt()
             every = sum(self.weights(_LISTED_DIGITS - 10)) / (1 - x) ** n
             beyond: dict[tuple[int, int, int], Decimal] = {}
@@ -141,15 +141,10 @@ class SumZero:
         return (users + 1) ** self.buckets <= most and terms <= _MOST_TERMS
 
 
-def _ratio(epsilon: Fraction) -> Decimal:
-    """X = e^−ε"""
-    return (-Decimal(epsilon.numerator) / epsilon.denominator).exp()
-
-
 def _squared_binomials(n: int, epsilon: Fraction, digits: int) -> list[Decimal]:
     """C(n,k)²·e^{−εk} for k = 0, …, n. All factors are positive, so errors only add up."""
     with decimal_digits(digits + 12):
-        x, found = _ratio(epsilon), [Decimal(1)]
+        x, found = exponential(-epsilon), [Decimal(1)]
         for k in range(n):
             found.append(found[-1] * (n - k) ** 2 / (k + 1) ** 2 * x)
         return found

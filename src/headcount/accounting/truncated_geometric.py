@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from headcount.accounting.calibration import least_private
 from headcount.accounting.laws import ROUNDING, Law
 from headcount.core.cached import cached_property
-from headcount.core.decimal_digits import decimal_digits
+from headcount.core.decimal_digits import decimal_digits, exponential
 from headcount.core.guarantee import PrivacyCurve
 
 TOTAL = 1 << 128  # the sum of all weights
@@ -75,7 +75,7 @@ def _weights(rate: Fraction, most: int) -> tuple[int, ...]:
     """
     half = most // 2
     with decimal_digits(_DIGITS):
-        shrink = (-Decimal(rate.numerator) / rate.denominator).exp()
+        shrink = exponential(-rate)
         norm = 1 + 2 * shrink * (1 - shrink**half) / (1 - shrink)
         falling = [int((TOTAL - half * (half + 1)) / norm) // 2 * 2]
         for _ in range(half):

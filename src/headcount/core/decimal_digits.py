@@ -10,11 +10,13 @@ from decimal import (
     MIN_EMIN,
     ROUND_HALF_EVEN,
     Context,
+    Decimal,
     DivisionByZero,
     InvalidOperation,
     Overflow,
     localcontext,
 )
+from fractions import Fraction
 
 
 def decimal_digits(digits: int, rounding: str = ROUND_HALF_EVEN) -> AbstractContextManager[Context]:
@@ -33,3 +35,14 @@ def decimal_digits(digits: int, rounding: str = ROUND_HALF_EVEN) -> AbstractCont
             traps=[DivisionByZero, InvalidOperation, Overflow],
         )
     )
+
+
+def as_decimal(number: Fraction | float) -> Decimal:
+    """The number, rounded to the digits of the current context."""
+    exact = Fraction(number)
+    return Decimal(exact.numerator) / exact.denominator
+
+
+def exponential(exponent: Fraction | float) -> Decimal:
+    """e^exponent, rounded to the digits of the current context."""
+    return as_decimal(exponent).exp()

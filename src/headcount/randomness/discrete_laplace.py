@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from headcount.core.decimal_digits import decimal_digits
+from headcount.core.decimal_digits import as_decimal, decimal_digits
 from headcount.core.source import Source
 from headcount.randomness.draws import decided, real_bernoulli
 
@@ -105,7 +105,7 @@ def _binary(gamma: Fraction, plus: int, digits: int) -> int:
     precision = digits // 3 + 30
     while True:
         with decimal_digits(precision):
-            exponent = Decimal(gamma.numerator) / Decimal(gamma.denominator)
+            exponent = as_decimal(gamma)
             scaled = Decimal(2**digits) / (exponent.exp() + plus)
             # Rounding of the exponent counts γ times. There are four more roundings.
             error = scaled * (exponent + 4) * Decimal(10) ** (2 - precision)

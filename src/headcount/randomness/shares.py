@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from headcount.core import checks
 from headcount.core.cached import cached_property
-from headcount.core.decimal_digits import decimal_digits
+from headcount.core.decimal_digits import as_decimal, decimal_digits, exponential
 from headcount.core.errors import InvalidParameter
 from headcount.core.source import Source
 from headcount.core.table import short
@@ -32,10 +32,6 @@ _LARGEST_CLUSTER = 1 << 12  # all larger clusters share one entry of the table
 LEAST_GAMMA = Fraction(1, 2**40)  # the least γ: with a smaller γ, a cluster might exceed 2^63
 _LARGEST_GAMMA = 2**10
 _LARGEST_SIZE = 1000  # the largest r; the table of the number of clusters has about 30·r entries
-
-
-def _decimal(number: Fraction) -> Decimal:
-    return Decimal(number.numerator) / number.denominator
 
 
 def _masses(first: Decimal, ratios: Iterator[Decimal], limit: Decimal) -> list[Decimal]:
@@ -56,7 +52,7 @@ def _masses(first: Decimal, ratios: Iterator[Decimal], limit: Decimal) -> list[D
 def negative_binomial_share(r: Fraction, p: Fraction) -> ThresholdTable:
     """The law NB(r, p), with P(0) = (1−p)^r and P(k)/P(k−1) = p(k−1+r)/k."""
     with decimal_digits(_DIGITS):
-        size, ratio = _decimal(r), _decimal(p)
+        size, ratio = as_decimal(r), as_decimal(p)
         first = ((1 - ratio).ln() * size).exp()
         ratios = (ratio * (k - 1 + size) / k for k in count(1))
         return ThresholdTable.fine(_masses(first, ratios, ratio))
@@ -66,9 +62,9 @@ def negative_binomial_share(r: Fraction, p: Fraction) -> ThresholdTable:
 def poisson_share(mean: Fraction) -> ThresholdTable:
     """The law Poisson(mean), with P(0) = e^−mean and P(k)/P(k−1) = mean/k."""
     with decimal_digits(_DIGITS):
-        rate = _decimal(mean)
+        rate = as_decimal(mean)
         ratios = (rate / k for k in count(1))
-        return ThresholdTable.fine(_masses((-rate).exp(), ratios, Decimal(0)))
+        return ThresholdTable.fine(_masses(exponential(-mean), ratios, Decimal(0)))
 
 
 @dataclass(frozen=True)
@@ -125,8 +121,8 @@ class NegativeBinomialShare:
         if least <= 0:
             raise InvalidParameter(f"`least` must be above 0, got {least}")
         with decimal_digits(_DIGITS):
-            size, decay, limit = _decimal(self.r), (-_decimal(self.gamma)).exp(), _decimal(least)
-            mass = (-_decimal(self._mean)).exp()
+            size, decay, limit = as_decimal(self.r), exponential(-self.gamma), as_decimal(least)
+            mass = exponential(-self._mean)
             masses = {0: Fraction(mass)}
             for k in count(1):
                 # Ratios tend monotonically to e^−γ < 1. After the first ratio below 1, masses
@@ -192,7 +188,7 @@ class _Clusters:
         # For a small γ, 1−a and L lose at most twelve digits. For a large γ, they lose γ/ln 10
         # digits.
         with decimal_digits(_DIGITS + 20 + int(gamma)) as context:
-            a = (-_decimal(gamma)).exp()
+            a = exponential(-gamma)
             rate = -(1 - a).ln()
             self.rate = Fraction(rate)  # L
             context.prec = _DIGITS

@@ -22,7 +22,6 @@ Messages    1 message, y + C, which is one of L + 2C + 1 numbers.
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from decimal import Decimal
 from fractions import Fraction
 from functools import lru_cache
 from itertools import accumulate
@@ -36,7 +35,7 @@ from headcount.accounting.geometric import moved_delta
 from headcount.accounting.laws import ROUNDING
 from headcount.core.budget import Trust
 from headcount.core.cached import cached_property
-from headcount.core.decimal_digits import decimal_digits
+from headcount.core.decimal_digits import decimal_digits, exponential
 from headcount.core.errors import Infeasible
 from headcount.core.estimate import ErrorLaw, NormalError
 from headcount.core.estimator import linear_shifts
@@ -87,7 +86,7 @@ class Noise:
     @classmethod
     def of(cls, rate: float, levels: int, most: int) -> "Noise":
         with decimal_digits(60):
-            ratio = (-Decimal(rate)).exp()
+            ratio = exponential(-rate)
             mass = FINE / (1 + ratio)
             weights = []
             for _ in range(most):
