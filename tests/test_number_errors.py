@@ -19,7 +19,7 @@ from scipy import stats
 import headcount as hc
 from enumeration import geometric_mass
 from headcount.accounting.divergence import PointCurve, SymmetricCurve
-from headcount.accounting.geometric import moved_curve, moved_delta, moved_laws
+from headcount.accounting.geometric import moved_delta, moved_laws, moved_steps_curve
 from headcount.core.estimate import Estimate
 from headcount.protocols.fixed_point import RoundedError
 from headcount.protocols.geometric_error import GeometricError
@@ -415,7 +415,7 @@ def moved_truth(rate: float, steps: int, epsilon: float) -> mpmath.mpf:
 def test_moved_noise(steps: int, epsilon: float) -> None:
     rate = epsilon / steps
     pure = mpmath.mpf(rate) * steps
-    curve = moved_curve(rate, steps)
+    curve = moved_steps_curve(rate, steps)
     shares = [0.0, 0.1, 1 / 3, 0.5, 0.77, 0.999, 1 - 1e-6]
     # At the losses themselves, the best event changes.
     shares += [k / steps for k in range(steps % 2, min(steps, 8), 2)]

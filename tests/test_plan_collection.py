@@ -11,7 +11,7 @@ import pytest
 import headcount as hc
 from headcount.core.limits import Limits
 from headcount.core.protocol import option_names
-from headcount.planner.candidate import Candidate, Shift, assess
+from headcount.planner.candidate import Candidate, InfluenceRange, assess
 from headcount.planner.wishes import Purpose, Wishes
 from headcount.planner.within import assess_within
 from headcount.protocols.registry import protocol_class
@@ -91,7 +91,7 @@ def test_candidates_are_the_same_after_json(task: hc.Task) -> None:
         assert one["slots"] == candidate.slots
         assert one["sealed_bytes"] == candidate.sealed_bytes
         assert one["relies_on_honest_people"] == candidate.relies_on_honest_people
-    free = dataclasses.replace(plan.best, influence=Shift(math.inf, -math.inf))
+    free = dataclasses.replace(plan.best, influence=InfluenceRange(math.inf, -math.inf))
     assert free.to_dict()["influence"] == {"up": None, "down": None}
     assert Candidate.from_dict(free.to_dict()) == free
     unknown = dataclasses.replace(plan.best, influence=None, slots=None, sealed_bytes=None)
@@ -372,8 +372,14 @@ def test_a_collection_allows_no_more_than_it_says() -> None:
     for fitting, beyond in (
         ({"slots": 64}, {"slots": 65}),
         ({"sealed_bytes": 16_000}, {"sealed_bytes": 16_001}),
-        ({"influence": Shift(10 * error, 0)}, {"influence": Shift(10.01 * error, 0)}),
-        ({"influence": Shift(0, -10 * error)}, {"influence": Shift(0, -10.01 * error)}),
+        (
+            {"influence": InfluenceRange(10 * error, 0)},
+            {"influence": InfluenceRange(10.01 * error, 0)},
+        ),
+        (
+            {"influence": InfluenceRange(0, -10 * error)},
+            {"influence": InfluenceRange(0, -10.01 * error)},
+        ),
     ):
         assert not list(wishes.misses(dataclasses.replace(usual, **fitting)))
         assert len(list(wishes.misses(dataclasses.replace(usual, **beyond)))) == 1

@@ -55,7 +55,7 @@ from headcount.accounting.inversion import MOST_NOISE, Flips, positive_part
 from headcount.accounting.laws import LEAST_FLOAT, ROUNDING
 from headcount.core import checks
 from headcount.core.budget import MOST_USERS
-from headcount.core.decimal_digits import as_decimal, decimal_digits
+from headcount.core.decimal_digits import as_decimal, decimal_digits, exponential
 from headcount.core.errors import InvalidParameter
 from headcount.core.table import short
 
@@ -430,13 +430,10 @@ def _above_exp(ratio: Fraction, exponent: float) -> bool:
     """
     if exponent == 0 or ratio <= 1:
         return ratio > 1
-    if exponent >= ratio.numerator.bit_length():  # with b bits, ratio < 2^b < e^b
-        return False
     digits = 30
-    while True:
+    while exponent < ratio.numerator.bit_length():  # otherwise, ratio < 2^b < e^b for b bits
         with decimal_digits(digits):
-            power = Decimal(exponent).exp()
-            quotient = as_decimal(ratio)
+            power, quotient = exponential(exponent), as_decimal(ratio)
             # This factor exceeds 1 by more than the rounding of both numbers and their products.
             margin = 1 + Decimal(1).scaleb(3 - digits)
             if power > quotient * margin:
@@ -444,6 +441,7 @@ def _above_exp(ratio: Fraction, exponent: float) -> bool:
             if quotient > power * margin:
                 return True
         digits *= 2
+    return False
 
 
 def _pairs(table: list[list[Fraction]]) -> list[Classes]:

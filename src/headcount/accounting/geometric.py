@@ -101,7 +101,7 @@ def exponential_weight(exponent: Fraction) -> Fraction:
         return Fraction(exponential(-exponent))
 
 
-def moved_curve(rate: float, steps: int) -> SymmetricCurve:
+def moved_steps_curve(rate: float, steps: int) -> SymmetricCurve:
     return SymmetricCurve(
         lambda epsilon: moved_delta(rate, steps, epsilon), rate * steps * (1 + 4 * ROUNDING), steps
     )

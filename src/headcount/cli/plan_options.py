@@ -15,7 +15,7 @@ from headcount.core.errors import InvalidParameter
 from headcount.planner.differences import Detection
 from headcount.planner.margin import Margin
 from headcount.planner.needs import crowd_with
-from headcount.planner.wishes import FEW_BYTES, FEW_ERRORS, FEW_SLOTS, Limiting, Purpose
+from headcount.planner.wishes import FEW_BYTES, FEW_ERRORS, FEW_SLOTS, LimitArguments, Purpose
 
 _LIMITS = ("--max-messages", "--max-slots", "--max-bytes", "--max-influence")
 _OF_ONE_PLAN = ("--out", "--protocol", "--prices", "--for", *_LIMITS, "--exact")
@@ -156,7 +156,7 @@ class LimitOptions:
     ] = None
 
     @property
-    def wanted(self) -> Limiting:
+    def wanted(self) -> LimitArguments:
         return {
             "max_messages": self.max_messages,
             "max_slots": self.max_slots,

@@ -9,7 +9,7 @@ from headcount.core.errors import InvalidParameter
 from headcount.core.estimate import Estimate
 from headcount.core.shares import Share, share
 from headcount.core.table import Table
-from headcount.core.two_way import Side, TableEstimate
+from headcount.core.two_way import Direction, TableEstimate
 
 
 @dataclass(frozen=True)
@@ -25,7 +25,12 @@ class ShareTable:
 
     @classmethod
     def of_cells(
-        cls, estimate: Estimate, side: Side, confidence: float = 0.95, *, sampling: bool = False
+        cls,
+        estimate: Estimate,
+        side: Direction,
+        confidence: float = 0.95,
+        *,
+        sampling: bool = False,
     ) -> "ShareTable":
         """The shares within each row or within each column of a table."""
         if not isinstance(estimate, TableEstimate):

@@ -19,7 +19,7 @@ from headcount.core.shares import Share, share
 from headcount.core.table import Table, number
 
 Label: TypeAlias = int | str
-Side: TypeAlias = Literal["rows", "columns"]
+Direction: TypeAlias = Literal["rows", "columns"]
 
 BETWEEN = " × "  # stands between a row's label and a column's label in the name of a cell
 _MOST_ROWS, _MOST_COLUMNS = 20, 8  # a larger table is shown as a list of cells
@@ -56,7 +56,7 @@ class TotalsError:
 
     cells: ErrorLaw
     shape: tuple[int, int]
-    sides: tuple[Side, ...]
+    sides: tuple[Direction, ...]
 
     @cached_property
     def _sums(self) -> list[SumError]:
@@ -109,7 +109,7 @@ class TableEstimate(Estimate):
         """The total of each column, as a histogram."""
         return self._totals("columns")
 
-    def _totals(self, side: Side) -> Estimate:
+    def _totals(self, side: Direction) -> Estimate:
         names, across = self.names, 1 if side == "rows" else 0
         return Estimate(
             task="histogram",
@@ -164,7 +164,7 @@ class TableEstimate(Estimate):
         return share(self, chosen, among, confidence, sampling=sampling)
 
     def shares(
-        self, within: Side = "rows", confidence: float = 0.95, *, sampling: bool = False
+        self, within: Direction = "rows", confidence: float = 0.95, *, sampling: bool = False
     ) -> list[list[Share]]:
         """All shares within each row or within each column, as a matrix."""
         checks.choice("within", within, ("rows", "columns"))

@@ -17,7 +17,7 @@ from headcount.protocols.registry import is_outside, protocol, protocol_class
 
 
 @dataclass(frozen=True)
-class Shift:
+class InfluenceRange:
     """How far one dishonest person can shift the answer, up and down: see `Influence`.
 
     A number is infinite if the shift has no limit.
@@ -38,7 +38,7 @@ class Shift:
         }
 
     @classmethod
-    def from_dict(cls, document: Mapping[str, Any]) -> "Shift":
+    def from_dict(cls, document: Mapping[str, Any]) -> "InfluenceRange":
         """The shift that `to_dict` wrote."""
         up, down = (document[side] for side in ("up", "down"))
         return cls(
@@ -72,7 +72,7 @@ class Candidate:
     bits_per_message: int
     slots: int | None
     sealed_bytes: int | None
-    influence: Shift | None
+    influence: InfluenceRange | None
     shuffler_duties: str | None
     local_epsilon: float
     guarantee: Guarantee
@@ -103,7 +103,7 @@ class Candidate:
         if given["shuffler_duties"] is not None:
             checks.instance("shuffler_duties", given["shuffler_duties"], str)
         if given["influence"] is not None:
-            given["influence"] = Shift.from_dict(given["influence"])
+            given["influence"] = InfluenceRange.from_dict(given["influence"])
         for key, value in given["parameters"].items():
             checks.real(key, value)
         if not isinstance(given["options"], dict):
@@ -259,15 +259,15 @@ def _slots(built: Protocol) -> int | None:
         return None
 
 
-def _shift(built: Protocol) -> Shift | None:
+def _shift(built: Protocol) -> InfluenceRange | None:
     """How far one person can shift the answer, or None if the protocol does not state it."""
     try:
         influence = built.influence
     except NotImplementedError:
         return None
     if influence.any_answer:
-        return Shift(math.inf, -math.inf)
-    return Shift(float(influence.up), float(influence.down))
+        return InfluenceRange(math.inf, -math.inf)
+    return InfluenceRange(float(influence.up), float(influence.down))
 
 
 def _plain(parameters: Mapping[str, float]) -> dict[str, float]:

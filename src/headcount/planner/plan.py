@@ -24,7 +24,14 @@ from headcount.core.writing import write_file
 from headcount.planner.cache import cached, digest
 from headcount.planner.candidate import Candidate, Refusal
 from headcount.planner.margin import Margin
-from headcount.planner.wishes import Limiting, Purpose, Wishes, margin_miss, missed, purpose_of
+from headcount.planner.wishes import (
+    LimitArguments,
+    Purpose,
+    Wishes,
+    margin_miss,
+    missed,
+    purpose_of,
+)
 from headcount.planner.within import assess_within
 from headcount.protocols.registry import outside_names, own_names, protocol, protocol_class
 from headcount.theory import Bound, bounds
@@ -294,7 +301,7 @@ def plan(
     confidence: float = 0.95,
     progress: Callable[[str, float], None] = lambda name, share: None,
     keep: Callable[[Protocol], None] = lambda built: None,
-    **limits: Unpack[Limiting],
+    **limits: Unpack[LimitArguments],
 ) -> Plan:
     """Rank every protocol for a task, a budget and a crowd by its expected error.
 
@@ -399,7 +406,7 @@ def best_protocol(
     trust: Trust | str | None,
     *,
     purpose: Purpose | str = Purpose.ACCURACY,
-    **limits: Unpack[Limiting],
+    **limits: Unpack[LimitArguments],
 ) -> Protocol:
     """The best protocol of one trust model. `Plan` defines "best", and `plan` lists the limits.
 

@@ -30,7 +30,7 @@ class Purpose(StrEnum):
     COLLECTION = "collection"
 
 
-class Limiting(TypedDict, total=False):
+class LimitArguments(TypedDict, total=False):
     """The limits of a plan, as keyword arguments. None means no limit."""
 
     max_messages: float | None

@@ -39,6 +39,7 @@ from headcount.core.lattice import LatticeLaw
 from headcount.core.source import Source
 from headcount.core.table import short
 from headcount.protocols.fixed_total import FixedTotalError
+from headcount.protocols.geometric_error import CenteredError
 from headcount.protocols.known_total import bounded_margins
 from headcount.randomness.table import FINE, ThresholdTable
 from headcount.randomness.totals import multinomial
@@ -65,7 +66,7 @@ _QUICK = (1e-3, 6e-3)  # about the relative error of `quick_delta`
 
 
 @dataclass(frozen=True)
-class CappedError:
+class CappedError(CenteredError):
     """The error in a cell: the sum of all people's jumps, minus its mean."""
 
     noise: CappedNoise
@@ -77,13 +78,13 @@ class CappedError:
         mean = self.noise.mean * self.share
         return math.sqrt(self.users * (self.noise.square * self.share - mean**2))
 
-    def margins(self, confidence: float) -> tuple[float, float]:
-        low, high = _total(self).central_interval(confidence)
-        mean = float(self.users * self.noise.mean * self.share)
-        return mean - low, high - mean
+    @property
+    def mean(self) -> Fraction:
+        return self.users * self.noise.mean * self.share
 
-    def lattice(self) -> LatticeLaw:
-        return _total(self).lattice(self.users * self.noise.mean * self.share)
+    @property
+    def law(self) -> Law:
+        return _total(self)
 
 
 @dataclass(frozen=True)

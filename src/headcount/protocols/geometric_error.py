@@ -8,6 +8,7 @@ the shares of h people has t = 1, and the sum of the shares of all n people has 
 """
 
 import math
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
@@ -90,8 +91,30 @@ class GeometricError:
         return _law(self)
 
 
+class CenteredError(ABC):
+    """The error of noise whose mean is subtracted. A subclass states the law of the noise."""
+
+    @property
+    @abstractmethod
+    def mean(self) -> Fraction | float:
+        """The mean of the noise."""
+
+    @property
+    @abstractmethod
+    def law(self) -> Law:
+        """The law of the noise, before the mean is subtracted."""
+
+    def margins(self, confidence: float) -> tuple[float, float]:
+        low, high = self.law.central_interval(confidence)
+        mean = float(self.mean)
+        return mean - low, high - mean
+
+    def lattice(self) -> LatticeLaw:
+        return self.law.lattice(self.mean)
+
+
 @dataclass(frozen=True)
-class UnequalError:
+class UnequalError(CenteredError):
     """The difference between NB(t, e^−plus_rate) and NB(t, e^−minus_rate), minus its mean."""
 
     plus_rate: float
@@ -114,15 +137,7 @@ class UnequalError:
 
     @property
     def law(self) -> Law:
-        """The law of the difference."""
         return _difference(self)
-
-    def margins(self, confidence: float) -> tuple[float, float]:
-        low, high = self.law.central_interval(confidence)
-        return self.mean - low, high - self.mean
-
-    def lattice(self) -> LatticeLaw:
-        return _difference(self).lattice(self.mean)
 
     def weighted(self, weights: Weights) -> list[Part]:
         return independent_parts(lattice_of(self), weights)

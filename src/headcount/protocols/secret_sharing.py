@@ -113,6 +113,11 @@ def modulus_for(room: int) -> int:
     return 1 << (2 * room - 1).bit_length()
 
 
+def sigma_for(epsilon: float, delta: float) -> float:
+    """A number slightly above the least σ with (1 + e^ε)·2^−σ ≤ δ."""
+    return (math.log2(1 + math.exp(epsilon)) - math.log2(delta)) * (1 + 2.0**-40)
+
+
 def shares_needed(honest: int, group_bits: float, sigma: float) -> int:
     """The smallest m for which messages depend only on the sum, up to total variation 2^−σ.
 
@@ -290,8 +295,7 @@ class SecretSharing(Protocol):
         bits = self._group_bits  # raises `Infeasible` if there is no modulus
         # Each changed secret costs (1 + e^ε)·2^−σ of δ. A part of δ is reserved for rounded tables.
         allowed = self.budget.delta * (1 - RESERVED) / self.changed_secrets
-        sigma = math.log2(1 + math.exp(self.budget.epsilon)) - math.log2(allowed)
-        return shares_needed(self.crowd.honest, bits, sigma)
+        return shares_needed(self.crowd.honest, bits, sigma_for(self.budget.epsilon, allowed))
 
     @property
     def sigma(self) -> float:

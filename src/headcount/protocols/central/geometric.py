@@ -26,7 +26,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from headcount.accounting.geometric import listed_law, moved_curve
+from headcount.accounting.geometric import listed_law, moved_steps_curve
 from headcount.core.budget import Trust
 from headcount.core.cached import cached_property
 from headcount.core.guarantee import Guarantee, PrivacyCurve
@@ -135,7 +135,7 @@ class Geometric(Protocol):
 
     @cached_property
     def curve(self) -> PrivacyCurve:
-        return moved_curve(float(self.rate), self.grid.levels)
+        return moved_steps_curve(float(self.rate), self.grid.levels)
 
     @property
     def guarantee(self) -> Guarantee:

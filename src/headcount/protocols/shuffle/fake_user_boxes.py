@@ -48,7 +48,7 @@ from headcount.core.table import short
 from headcount.core.tally import Tally
 from headcount.core.task import Holding, Task
 from headcount.core.tasks.boxes import Boxes, box_counts, ticks_of
-from headcount.protocols.shuffle.fake_users import PoissonError, PoissonNoise
+from headcount.protocols.shuffle.fake_users import PoissonError, PoissonRandomizer
 from headcount.randomness.draws import uniform
 from headcount.randomness.totals import poisson
 
@@ -61,7 +61,7 @@ _MOST_MESSAGES = 2.0**20  # the largest expected number of noise messages per pe
 
 
 @dataclass(frozen=True)
-class TickRandomizer(PoissonNoise):
+class TickRandomizer(PoissonRandomizer):
     """Sends the ticked boxes, and noise messages, each a uniform box."""
 
     ticks: int  # k

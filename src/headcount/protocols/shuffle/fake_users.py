@@ -69,7 +69,7 @@ _MOST_MESSAGES = 2.0**20  # the largest expected number of noise messages per pe
 
 
 @dataclass(frozen=True)
-class PoissonNoise(Randomizer):
+class PoissonRandomizer(Randomizer):
     """Sends the value and a Poisson number of noise messages, each with a uniform cell.
 
     A subclass defines the messages.
@@ -97,7 +97,7 @@ class PoissonNoise(Randomizer):
 
 
 @dataclass(frozen=True)
-class BucketRandomizer(PoissonNoise):
+class BucketRandomizer(PoissonRandomizer):
     """Sends x and noise messages, each a uniform bucket. The cells are the buckets."""
 
     @property
@@ -316,7 +316,7 @@ class FakeUsers(Protocol):
         return self.task.domain
 
     @cached_property
-    def randomizer(self) -> PoissonNoise:
+    def randomizer(self) -> PoissonRandomizer:
         return BucketRandomizer(self.task.domain, self.noise / self.crowd.honest)
 
     @cached_property

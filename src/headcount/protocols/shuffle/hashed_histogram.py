@@ -81,7 +81,7 @@ from headcount.core.tasks.histogram import Histogram
 from headcount.protocols.seeds import words_of
 from headcount.protocols.shuffle.fake_users import (
     FakeUsers,
-    PoissonNoise,
+    PoissonRandomizer,
     least_noise,
 )
 from headcount.randomness.totals import binomial, groups, poisson
@@ -114,7 +114,7 @@ def spread(numbers: NDArray[np.integer], bits: int) -> NDArray[np.uint64]:
 
 
 @dataclass(frozen=True)
-class HashRandomizer(PoissonNoise):
+class HashRandomizer(PoissonRandomizer):
     """Sends (seed, H(x)) with a new seed, and uniform dummies."""
 
     open: bool  # whether values are numbers of 64 bits; otherwise they are the numbers of buckets

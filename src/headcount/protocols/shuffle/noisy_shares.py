@@ -88,11 +88,6 @@ def noise_room(rate: Fraction) -> int:
     return 2 * math.ceil(RARE_BITS * math.log(2) / float(rate) + 1) + 1
 
 
-def sigma_for(epsilon: float, delta: float) -> float:
-    """A number slightly above the least σ with (1 + e^ε)·2^−σ ≤ δ."""
-    return (math.log2(1 + math.exp(epsilon)) - math.log2(delta)) * (1 + 2.0**-40)
-
-
 def dummies_for(shares: int, modulus: int, sigma: float) -> int | None:
     """The least k for this number m of shares, or None if k would exceed `MOST_DUMMIES`."""
     digits = (2 * sigma + math.log2(modulus)) / (shares - 2) + math.log2(math.e)

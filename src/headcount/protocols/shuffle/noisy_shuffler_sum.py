@@ -32,7 +32,7 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any, ClassVar, Literal, TypeAlias
 
-from headcount.accounting.geometric import moved_curve
+from headcount.accounting.geometric import moved_steps_curve
 from headcount.accounting.truncated_geometric import (
     MOST,
     ShiftCurve,
@@ -60,6 +60,7 @@ from headcount.protocols.secret_sharing import (
     modulus_for,
     security,
     shares_needed,
+    sigma_for,
 )
 from headcount.protocols.shuffle.noisy_bits import (
     BitRandomizer,
@@ -78,7 +79,6 @@ from headcount.protocols.shuffle.noisy_shares import (
     dummies_for,
     fewest_messages,
     noise_room,
-    sigma_for,
 )
 from headcount.protocols.shuffle.noisy_shuffler import SHUFFLER_KNOWS
 
@@ -303,7 +303,7 @@ class NoisyShufflerSum(Protocol):
                 return DigitCurve(self.places)
             case "shares":
                 # The largest loss is exactly ε, although the float of the rate is rounded.
-                moved = moved_curve(float(self.rate), self.grid.levels)
+                moved = moved_steps_curve(float(self.rate), self.grid.levels)
                 noise = replace(moved, pure_epsilon=self.budget.epsilon)
                 return NearCurve(noise, distance(self.sharers, self.modulus, self.sharing.shares))
 

@@ -30,7 +30,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headcount.accounting.divergence import SymmetricCurve
-from headcount.accounting.geometric import moved_curve
+from headcount.accounting.geometric import moved_steps_curve
 from headcount.core.budget import Budget, Crowd
 from headcount.core.cached import cached_property
 from headcount.core.errors import Infeasible
@@ -173,5 +173,5 @@ class SplitAndMix(SecretSharing):
     @property
     def sum_curve(self) -> SymmetricCurve:
         # The largest loss is exactly ε, although the float of the rate is rounded.
-        noise = moved_curve(float(self.rate), self.levels)
+        noise = moved_steps_curve(float(self.rate), self.levels)
         return replace(noise, pure_epsilon=self.budget.epsilon)
