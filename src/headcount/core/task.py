@@ -53,6 +53,7 @@ class Task(ABC):
     name: ClassVar[str]
     postprocessing: ClassVar[tuple[str, ...]] = ("clip",)
     smoothness: float | None = None
+    error_unit: ClassVar[str] = ""  # where and in which unit errors are shown, for axes of figures
 
     # Values that people may hold ----------------------------------------------------------------
 

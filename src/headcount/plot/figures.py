@@ -121,12 +121,7 @@ def error_figure(comparison: Comparison) -> Figure:
             f"; points: {comparison.runs} simulated runs, 95 % intervals" if comparison.runs else ""
         ),
         x_title=AXIS_TITLES[comparison.axis],
-        y_title=f"standard error of the {comparison.task.name}"
-        + {
-            "histogram": ", in a bucket (people)",
-            "boxes": ", in a box (people)",
-            "count": " (people)",
-        }.get(comparison.task.name, ""),
+        y_title=f"standard error of the {comparison.task.name}{comparison.task.error_unit}",
         lines=lines,
         measured={label: points for label, points in measured.items() if points},
         bounds=bounds,

@@ -39,6 +39,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from headcount.core import checks
+from headcount.core.bucket_sums import KnownVariances
 from headcount.core.budget import Trust
 from headcount.core.cached import cached_property
 from headcount.core.errors import Infeasible, InvalidParameter
@@ -55,9 +56,6 @@ from headcount.core.tally import Tally
 from headcount.core.task import Holding, Task
 from headcount.core.tasks.density import Density
 from headcount.core.tasks.histogram import Histogram
-from headcount.protocols.dummy_counts import DummyError
-from headcount.protocols.fixed_total import FixedTotalError
-from headcount.protocols.frequency_oracle import SupportError
 from headcount.protocols.registry import own_names
 
 MOST_BINS = 4096
@@ -164,7 +162,7 @@ class Reconstruction:
 
 def spread(law: ErrorLaw, weights: Any) -> NDArray[np.float64]:
     """The standard errors of weighted sums of all counts. Each row of `weights` is one sum."""
-    if isinstance(law, SupportError | DummyError | FixedTotalError):
+    if isinstance(law, KnownVariances):
         return law.combined(weights)
     squares = np.broadcast_to(law.standard_error, weights.shape[1]) ** 2
     independent: NDArray[np.float64] = np.sqrt(weights**2 @ squares)

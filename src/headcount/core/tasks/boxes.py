@@ -35,6 +35,7 @@ class Boxes(Task):
     at_most: int
 
     name = "boxes"
+    error_unit = ", in a box (people)"
     whole_answers = True
     example_words = "everybody ticks one box, and people are spread evenly over the boxes"
 

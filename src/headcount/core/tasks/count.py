@@ -17,6 +17,7 @@ class Count(Task):
     """How many people say yes? Values are 0 and 1, or False and True."""
 
     name = "count"
+    error_unit = " (people)"
     whole_answers = True
     numbered = True
     allowed = "0 or 1"

@@ -32,6 +32,7 @@ class Histogram(Task):
     open: bool
 
     name = "histogram"
+    error_unit = ", in a bucket (people)"
     postprocessing = ("clip", "norm-sub", "simplex")
     whole_answers = True
     example_words = "people are spread evenly over the buckets"

@@ -31,6 +31,7 @@ class Table(Histogram):
     columns: tuple[int | str, ...] | int
 
     name = "table"
+    error_unit = ", in a cell (people)"
     example_words = "people are spread evenly over the cells"
 
     def __init__(self, rows: int | Iterable[int | str], columns: int | Iterable[int | str]) -> None:
