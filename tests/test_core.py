@@ -132,7 +132,7 @@ def test_tasks_of_other_kinds_are_refused() -> None:
     with pytest.raises(hc.InvalidParameter, match="must be a count or sum or mean or histogram"):
         hc.protocol("central.geometric", Elsewhere(), hc.Budget(1), hc.Crowd(5))
     assert hc.protocol_names(Elsewhere()) == []
-    with pytest.raises(hc.InvalidParameter, match="no protocol answers this task in this trust"):
+    with pytest.raises(hc.InvalidParameter, match="no protocol of this plan answers the task"):
         hc.best_protocol(Elsewhere(), hc.Budget(1), hc.Crowd(5), hc.Trust.LOCAL)
 
 

@@ -106,7 +106,7 @@ def test_a_new_task_is_planned_and_no_protocol_answers_yet(tmp_path: Path) -> No
     found = hc.plan(TASK, BUDGET, CROWD)
     assert (found.candidates, found.refused, found.bounds) == ((), (), ())
     assert "Multiples of 3: 1,000 people" in str(found)
-    with pytest.raises(hc.InvalidParameter, match="no protocol answers this task"):
+    with pytest.raises(hc.InvalidParameter, match="no protocol of this plan answers the task"):
         _ = found.best
     found.save(tmp_path / "plan.json")
     loaded = hc.Plan.load(tmp_path / "plan.json")
@@ -114,7 +114,7 @@ def test_a_new_task_is_planned_and_no_protocol_answers_yet(tmp_path: Path) -> No
     assert loaded.task == TASK
     with pytest.raises(hc.InvalidParameter, match=r"`task` must be a count or .*, got Multiples"):
         hc.protocol("central.geometric", TASK, BUDGET, CROWD)
-    with pytest.raises(hc.InvalidParameter, match="no protocol answers this task"):
+    with pytest.raises(hc.InvalidParameter, match="no protocol of this plan answers the task"):
         hc.estimate(COLUMN, TASK, budget=BUDGET)
 
 

@@ -78,9 +78,7 @@ class Plan:
         if self.chosen is not None:
             return self[self.chosen]
         if not self.refused:
-            collects = self.purpose is Purpose.COLLECTION
-            where = "a collection" if collects else "this trust model"
-            raise InvalidParameter(f"no protocol answers this task in {where}: {self.task}")
+            raise InvalidParameter(f"no protocol of this plan answers the task: {self.task}")
         # Protocols that could run but miss a requirement come last. The nearest of them is at the
         # very end. If there are none, take the first protocol that other settings make feasible.
         nearest = self.refused[-1]
