@@ -8,6 +8,7 @@ import csv
 import json
 import logging
 from collections.abc import Callable
+from datetime import date, datetime
 from pathlib import Path
 from typing import Any
 
@@ -213,3 +214,77 @@ def test_fewer_people_than_planned() -> None:
     plan = hc.plan(hc.Count(), hc.Budget(1, 1e-6), hc.Crowd(2000))
     assert plan.to_dict()["least_users"] == {"central": 1, "local": 1, "shuffle": 2000}
     assert "with shuffle trust, at least 2,000 people must take part" in str(plan.table())
+
+
+VISITS = [
+    date(2024, 1, 1), date(2024, 1, 31), date(2024, 2, 29), date(2024, 3, 31), date(2023, 12, 31)
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("period", "ends", "labels", "counts"),
+    [
+        ("year", ("2023-05-01", "2024-12-31"), ["2023", "2024"], [1, 4]),
+        ("quarter", ("2023-10-01", "2024-03-31"), ["2023-Q4", "2024-Q1"], [1, 4]),
+        ("month", ("2023-12-01", "2024-03-31"), ["2023-12", "2024-01", "2024-02", "2024-03"],
+         [1, 2, 1, 1]),
+        ("week", ("2023-12-31", "2024-01-07"), ["2023-W52", "2024-W01"], [1, 1]),
+        ("day", ("2023-12-31", "2024-01-01"), ["2023-12-31", "2024-01-01"], [1, 1]),
+        ("weekday", None, ["Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday",
+                           "Sunday"], [1, 0, 1, 1, 0, 0, 2]),
+    ],
+)  # fmt: skip
+def test_dates_by_period(
+    period: str, ends: tuple[str, str] | None, labels: list[str], counts: list[int]
+) -> None:
+    """The same dates as dates, as times and as text."""
+    texts = [day.isoformat() for day in VISITS]
+    times = [datetime(day.year, day.month, day.day, 23, 59) for day in VISITS]
+    for values in (VISITS, texts, times):
+        found = hc.estimate(
+            pl.DataFrame({"v": values}), period=period, bins=ends, outside="other", column="v",
+            budget=EXACT, source=hc.SeededSource(1),
+        )  # fmt: skip
+        assert list(found.buckets or ()) == [*labels, "other"]
+        assert found.value.tolist() == [*counts, len(VISITS) - sum(counts)]
+
+
+def test_hours_and_dates_of_files(headcount: Headcount, tmp_path: Path) -> None:
+    (tmp_path / "v.csv").write_text("v\n2024-01-31 08:15\n2024-02-01 23:59\n2024-02-01T08:00\n")
+    asked = ["estimate", "v.csv", "--column", "v", "--epsilon", "40", "--json"]
+    hours = json.loads(headcount(*asked, "--period", "hour").out)["value"]
+    assert [at for at, people in enumerate(hours) if people] == [8, 23]
+    months = [*asked, "--period", "month", "--bins"]
+    found = json.loads(headcount(*months, "2024-01-01,2024-03-31").out)
+    assert (found["buckets"], found["value"]) == (["2024-01", "2024-02", "2024-03"], [1, 2, 0])
+    late = headcount(*months, "2024-02-01,2024-03-31")
+    assert "a date from 2024-02-01 to 2024-03-31, got '2024-01-31 08:15' from person 1" in late.err
+
+
+@pytest.mark.parametrize(
+    ("settings", "says"),
+    [
+        ({"period": "month"}, "first and the last day"),
+        ({"period": "month", "bins": ["2024-01-01", "soon"]}, "first and the last day"),
+        ({"period": "month", "bins": ["today", "2924-01-01"]}, "first and the last day"),
+        ({"period": "month", "bins": ["2024-02-01", "2024-01-01"]}, "first and the last day"),
+        ({"period": "month", "bins": ["2024-02-01", "2024-02-29"]}, "2 to 100,000 periods, got 1"),
+        ({"period": "day", "bins": ["0001-01-01", "9000-01-01"]}, "2 to 100,000 periods"),
+        ({"period": "hour", "bins": [0, 12]}, "must not come with"),
+        ({"period": "fortnight"}, "`period` must be"),
+        ({"period": "hour", "task": hc.Count()}, "must come without a task"),
+    ],
+)
+def test_wrong_periods_are_refused(settings: dict[str, Any], says: str) -> None:
+    with pytest.raises(hc.InvalidParameter, match=says):
+        hc.estimate({"v": np.array(["2024-01-01"], "M8[D]")}, budget=EXACT, **settings)
+
+
+def test_what_is_no_date_is_refused() -> None:
+    ends = ["2024-01-01", "2024-12-31"]
+    for values, says in (
+        (["2024-01-01", "31.12.2024", "now"], "got '31.12.2024' from person 2, and 1 more"),
+        ([1, 2], "must hold dates, times or their texts, got int64"),
+    ):
+        with pytest.raises(hc.InvalidValue, match=says):
+            hc.estimate(values, period="month", bins=ends, budget=EXACT)

@@ -125,7 +125,7 @@ def estimate(
         planned = planned.choose(name) if name else planned
         wanted = planned.task
     else:
-        if data.bins is None:
+        if data.bins is None and written.period is None:
             meant = task or (only_task(name) if name else None)
             meant = meant or (None if data.table is None else "table")
             labels = data.labels(question, meant)

@@ -25,7 +25,7 @@ _NOT_OF_BINS = (
     "--whole", "--clamp", "--smoothness", "--at", "--cells",
 )  # fmt: skip
 _IN_PLAN = (
-    "--task", "--epsilon", "--delta", *_NOT_OF_BINS, "--bins", "--trust", "--honest",
+    "--task", "--epsilon", "--delta", *_NOT_OF_BINS, "--bins", "--period", "--trust", "--honest",
     "--calibration", "--option",
 )  # fmt: skip
 
@@ -165,9 +165,11 @@ class DataOptions:
         return listed(self._column)
 
     def _cleaning(self, given: Task | None, reading: Reading) -> dict[str, Any]:
-        edges = None
+        edges: list[Any] | None = None
         if self.bins is not None:
-            edges = [number_of("bins", edge) for edge in listed(self.bins)]
+            edges = listed(self.bins)
+            if reading.period is None:
+                edges = [number_of("bins", edge) for edge in edges]
         return {"missing": self._fill(given, reading), "outside": self.outside, "bins": edges}
 
     def _fill(self, given: Task | None, reading: Reading) -> str | float:
@@ -205,7 +207,8 @@ def check_usage(given: dict[str, Any]) -> None:
             "--seed and --not-private must come together: anyone who knows the seed can remove "
             "the noise"
         )
-    bins, task = "--bins" in given, given.get("--task", "histogram")
+    bins = "--bins" in given or "--period" in given
+    task = given.get("--task", "histogram")
     paired = "--table" in given
     check_matters(
         given,
@@ -213,7 +216,7 @@ def check_usage(given: dict[str, Any]) -> None:
             ("--plan" not in given, _IN_PLAN, "come without --plan"),
             (not bins, _NOT_OF_BINS, "come without --bins"),
             (not bins or task == "histogram", ["--task"], "be a histogram with --bins"),
-            (not paired, ["--column", "--bins"], "come without --table"),
+            (not paired, ["--column", "--bins", "--period"], "come without --table"),
             (
                 not bins and "--plan" not in given,
                 ["--dictionary"],

@@ -13,6 +13,14 @@ from headcount.data.reading import Reading, reading
 class ReadingOptions:
     """How files are written, and which words mean yes, no or a missing value."""
 
+    period: Annotated[
+        str | None,
+        typer.Option(
+            help="Buckets of dates, for a histogram: year, quarter, month, week or day, with "
+            "--bins for the first and the last day, such as 2024-01-01,2024-12-31; or weekday or "
+            "hour."
+        ),
+    ] = None
     yes: Annotated[
         str | None,
         typer.Option(
@@ -58,11 +66,14 @@ class ReadingOptions:
 
     def rules(self) -> Reading:
         """How columns are read."""
-        return reading(_words(self.yes), _words(self.no), _words(self.na), self.decimal)
+        return reading(
+            _words(self.yes), _words(self.no), _words(self.na), self.decimal, self.period
+        )
 
     def arguments(self) -> dict[str, Any]:
         """The arguments of `estimate` that say how the table is written."""
         return {
+            "period": self.period,
             "yes": _words(self.yes),
             "no": _words(self.no),
             "na": _words(self.na),

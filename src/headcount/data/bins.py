@@ -13,7 +13,7 @@ from headcount.core import checks
 from headcount.core.errors import InvalidParameter
 
 
-def edges_of(bins: Sequence[float]) -> tuple[float, ...]:
+def edges_of(bins: Sequence[float | str]) -> tuple[float, ...]:
     given = list(bins) if isinstance(bins, Iterable) and not isinstance(bins, str) else [bins]
     whole = all(isinstance(edge, int | np.integer) for edge in given)
     edges = tuple(int(edge) if whole else checks.real("bins", edge) for edge in given)

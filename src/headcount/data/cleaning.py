@@ -31,6 +31,7 @@ from headcount.data.columns import (
     plain,
     present,
 )
+from headcount.data.periods import Periods, periods
 from headcount.data.problems import Problems, value_text
 from headcount.data.reading import Reading, hint_for
 from headcount.data.rows import Kind
@@ -71,6 +72,7 @@ class Cleaning:
     outside: str
     edges: tuple[float, ...] | None = None
     reading: Reading = _AS_IT_IS
+    periods: Periods | None = None
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -91,7 +93,7 @@ class Cleaning:
     def kind(self) -> Kind | None:
         """The kind of column to expect in a file without types. None means any kind."""
         # Arrow would guess dates from the first rows alone.
-        if self._of_text or self._of_dates or self.reading.yes:
+        if self._of_text or self._of_dates or self.periods or self.reading.yes:
             return "text"
         return "real" if self.edges or self.task.value_kind == "real numbers" else None
 
@@ -128,6 +130,8 @@ class Cleaning:
         """A description of the values that fit."""
         if self.reading.yes:
             return self.reading.allowed
+        if self.periods:
+            return self.periods.allowed
         if self.edges:
             return f"a number from {self.edges[0]} to {self.edges[-1]}"
         return self.declared.allowed
@@ -135,7 +139,8 @@ class Cleaning:
     @property
     def _of_text(self) -> bool:
         """Whether values are text."""
-        return not self.edges and self.declared.value_kind == "words"
+        named = self.declared.value_kind == "words"
+        return named and self.edges is None and self.periods is None
 
     @property
     def _of_collections(self) -> bool:
@@ -189,9 +194,9 @@ class Cleaning:
             codes, wrong = self._codes(array.dictionary)
             indices = array.indices.to_numpy()
             return codes[indices], None if wrong is None else wrong[indices]
-        if self._of_dates:
+        if self._of_dates or self.periods:
             self._check_dates(array)
-            return self._numbers(moments(array))
+            return self._dated(moments(array))
         if not is_text(kind) and not is_number(kind):
             raise InvalidValue(
                 f"column {self.column!r} must hold numbers, true/false or text, got {kind}"
@@ -236,6 +241,12 @@ class Cleaning:
             except InvalidValue:
                 wrong[at] = True
         return codes[indices], wrong[indices] if wrong.any() else None
+
+    def _dated(self, dates: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.bool_] | None]:
+        if self.periods is None:
+            return self._numbers(dates)
+        codes, wrong = self.periods.codes(dates, clamp=self.outside == "clamp")
+        return codes.astype(self.dtype), wrong if wrong.any() else None
 
     def _check_dates(self, array: "pyarrow.Array") -> None:
         """Refuse a column that holds neither dates nor times."""
@@ -310,7 +321,7 @@ def cleaning(
     *,
     missing: Fill = "error",
     outside: str = "error",
-    bins: Sequence[float] | None = None,
+    bins: Sequence[float | str] | None = None,
     reading: Reading = _AS_IT_IS,
 ) -> Cleaning:
     """The rules for cleaning a column, for a task or for bins. Invalid settings are refused.
@@ -321,12 +332,19 @@ def cleaning(
     outside   "error" refuses values that do not fit. "clamp" moves numbers to the nearest bound or
               bin. "other" adds a bucket to a histogram, for values that are in no other bucket.
     bins      the edges in increasing order. [0, 18, 65] gives the buckets "[0, 18)" and "[18, 65]".
+              With a period, they are the first and the last day.
     reading   which words mean yes, no or a missing value, and how fractions are written.
     """
     checks.choice("outside", outside, OUTSIDE)
     if reading.yes and (task is None or task.name != "count"):
         given = "bins" if task is None else f"a {task.name}"
         raise InvalidParameter(f"`yes` must come with a count, got {given}")
+    if reading.period is not None:
+        if task is not None:
+            raise InvalidParameter(f"`period` must come without a task, got a {task.name}")
+        found = periods(reading.period, bins)
+        task = Histogram([*found.labels, *_more_buckets(missing, outside)])
+        return _checked(Cleaning(column, task, task, missing, outside, None, reading, found))
     if bins is not None:
         if task is not None:
             raise InvalidParameter(f"`bins` must come without a task, got a {task.name}")

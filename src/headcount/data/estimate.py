@@ -90,6 +90,8 @@ def estimate(
               people have no value), "bucket" (adds a bucket for them), or a value to fill in.
     outside   how to treat values that do not fit: "error", "clamp" (for numbers and bins), or
               "other" (adds a bucket for them).
+    period    puts dates and times into buckets: "year", "quarter", "month", "week" or "day", from
+              the first to the last day in `bins`. "weekday" and "hour" need no `bins`.
     yes, no   the answers that a count counts and those that it does not: words or lists of words.
               Case does not matter. Without `no`, it is the opposite of a word such as "yes".
     na        words that mean a missing value, such as ["NA", "-"].

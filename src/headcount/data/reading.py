@@ -29,13 +29,15 @@ class Reading:
     """The rules for reading a column. The function `reading` makes and checks them.
 
     `yes` and `no` are the words for both answers of a count, in lower case. `na` has the words that
-    mean a missing value. `decimal` is the sign before the digits of a fraction.
+    mean a missing value. `decimal` is the sign before the digits of a fraction. If there is a
+    `period`, dates are put into buckets of this length.
     """
 
     yes: tuple[str, ...] = ()
     no: tuple[str, ...] = ()
     na: tuple[str, ...] = ()
     decimal: str = "."
+    period: str | None = None
 
     @property
     def allowed(self) -> str:
@@ -97,7 +99,13 @@ class Reading:
             return text.cast(pyarrow.float64())
 
 
-def reading(yes: Any = None, no: Any = None, na: Any = None, decimal: str = ".") -> Reading:
+def reading(
+    yes: Any = None,
+    no: Any = None,
+    na: Any = None,
+    decimal: str = ".",
+    period: str | None = None,
+) -> Reading:
     """The rules for reading a column. Each of the first three is a word or a list of words."""
     checks.choice("decimal", decimal, [".", ","])
     meant, denied = (
@@ -115,7 +123,7 @@ def reading(yes: Any = None, no: Any = None, na: Any = None, decimal: str = ".")
         denied = tuple(_OPPOSITES[word] for word in meant)
     if shared := set(meant) & set(denied):
         raise InvalidParameter(f"`yes` and `no` must differ, got {min(shared)!r} in both")
-    return Reading(meant, denied, _listed("na", na), decimal)
+    return Reading(meant, denied, _listed("na", na), decimal, period)
 
 
 def hint_for(word: str, *, counting: bool) -> str:

@@ -53,7 +53,7 @@ class Settings(TypedDict, total=False):
     query: str | None
     missing: Fill
     outside: str
-    bins: Sequence[float] | None
+    bins: Sequence[float | str] | None
     separator: str | None
     quote: str
     encoding: str | None
@@ -62,6 +62,7 @@ class Settings(TypedDict, total=False):
     na: str | Sequence[str] | None
     yes: str | Sequence[str] | None
     no: str | Sequence[str] | None
+    period: str | None
     person: str | None
     rows_per_person: int
     groups: Sequence[Group | Sequence[Group]] | None
@@ -85,7 +86,7 @@ class Request:
     query: str | None = None
     missing: Fill = "error"
     outside: str = "error"
-    bins: Sequence[float] | None = None
+    bins: Sequence[float | str] | None = None
     separator: str | None = None
     quote: str = '"'
     encoding: str | None = None
@@ -94,6 +95,7 @@ class Request:
     na: str | Sequence[str] | None = None
     yes: str | Sequence[str] | None = None
     no: str | Sequence[str] | None = None
+    period: str | None = None
     person: str | None = None
     rows_per_person: int = 1
     group: str | Sequence[str] | None = None
@@ -173,7 +175,7 @@ class Request:
     @cached_property
     def reading(self) -> Reading:
         """How the column is read."""
-        return reading(self.yes, self.no, self.na, self.decimal)
+        return reading(self.yes, self.no, self.na, self.decimal, self.period)
 
     @cached_property
     def dialect(self) -> Dialect:
@@ -229,7 +231,8 @@ class Request:
 
     def _cleaning(self, column: str | Sequence[str]) -> Cleaning:
         task = self.task
-        if self.built is not None and task is None and self.bins is None:
+        named = self.bins is not None or self.period is not None
+        if self.built is not None and task is None and not named:
             task = self.built.task
         return cleaning_of(
             column,

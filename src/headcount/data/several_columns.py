@@ -110,7 +110,7 @@ def cleaning_of(
     *,
     missing: Fill = "error",
     outside: str = "error",
-    bins: Sequence[float] | None = None,
+    bins: Sequence[float | str] | None = None,
     reading: Reading = _AS_IT_IS,
 ) -> Cleaning:
     """How to clean a column (see `cleaning`), a table's columns of rows and of columns, or columns
