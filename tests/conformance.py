@@ -76,6 +76,7 @@ SMALL_OPTIONS: dict[str, list[dict[str, Any]]] = {
     "local.density-series": [{"terms": 3}, {"terms": 1}],
     "shuffle.density-histogram": [{"bins": 2}],
     "local.tree": [{"fanouts": "3"}, {"fanouts": "2,2"}],
+    "local.some-boxes": [{"boxes_each": 1}, {"boxes_each": 2}],
     "shuffle.tree": [{"fanouts": "3"}, {"fanouts": "2,2"}],
     "shuffle.noisy-shuffler": [
         {"bins": 2, "levels": 2},

@@ -6,8 +6,10 @@ answers one question, or several questions at once. A `Design` has all releases.
 protects everything that one person says.
 """
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from statistics import NormalDist
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
@@ -15,13 +17,21 @@ from numpy.typing import NDArray
 
 from headcount.core import checks
 from headcount.core.budget import Budget, Crowd, Trust
-from headcount.core.errors import InvalidParameter, UnknownName
+from headcount.core.bundles import MOST_SLOTS
+from headcount.core.cached import cached_property
+from headcount.core.errors import Infeasible, InvalidParameter, UnknownName
 from headcount.core.estimate import ErrorLaw, Estimate
-from headcount.core.guarantee import Guarantee, PrivacyCurve
+from headcount.core.estimator import is_average
+from headcount.core.guarantee import Guarantee, PrivacyCurve, fitted_delta
 from headcount.core.influence import Influence
 from headcount.core.protocol import Protocol
+from headcount.core.sealing import sealed_size
 from headcount.core.task import Task
+from headcount.core.tasks.table import Table
+from headcount.core.two_way import BETWEEN
+from headcount.survey.sampled import largest_spread, of_crowd
 
+LINE = 1 << 32  # shares of people are integers divided by this
 Noise: TypeAlias = Literal["people", "shuffler"]  # who adds the noise in shuffle trust
 NOISES: tuple[Noise, ...] = ("people", "shuffler")
 
@@ -51,16 +61,56 @@ class Ask:
 
 
 @dataclass(frozen=True)
+class AskedTable:
+    """A two-way table of two questions. It is one more release."""
+
+    rows: Ask
+    columns: Ask
+
+    @property
+    def id(self) -> str:
+        return f"{self.rows.id}{BETWEEN}{self.columns.id}"
+
+    @property
+    def ask(self) -> Ask:
+        """The table as a question. It may have the larger error of the two."""
+        sides = (_labels(self.rows), _labels(self.columns))
+        return Ask(self.id, Table(*sides), max(self.rows.weight, self.columns.weight))
+
+    def cells(self, columns: Mapping[str, NDArray[Any]]) -> NDArray[Any]:
+        """The number of each person's cell, from the encoded answers to both questions."""
+        table = self.ask.task
+        width = len(_labels(self.columns))
+        rows, others = (columns[one.id].astype(np.int64) for one in (self.rows, self.columns))
+        return (rows * width + others).astype(table.encoded_dtype)
+
+
+def _labels(ask: Ask) -> list[int | str]:
+    if ask.task.name == "count":
+        return ["no", "yes"]
+    if ask.task.name != "histogram" or ask.task.buckets is None:
+        raise InvalidParameter(
+            f"a table must be of questions with one choice each, got {ask.id!r}, which is a "
+            f"{ask.task.name}"
+        )
+    return [label if isinstance(label, str) else int(label) for label in ask.task.buckets]
+
+
+@dataclass(frozen=True)
 class Release:
     """One release. It answers the questions with these ids.
 
-    At least `asked` people answer it. In local trust, these are only some of the people.
+    At least `asked` people answer it. In local trust, these are only some of the people: a share
+    of them, whom their devices choose at random.
     """
 
     ids: tuple[str, ...]
     protocol: Protocol
     asked: int
     asks: tuple[Ask, ...] = field(repr=False)
+    share: int = LINE  # the share of people who answer it, over `LINE`
+    expected: int = 0  # how many people answer it on average
+    users: int = 0  # how many people are in the crowd
 
     @property
     def _joined(self) -> bool:
@@ -81,21 +131,48 @@ class Release:
             codes |= columns[name].astype(codes.dtype) << codes.dtype.type(place)
         return codes
 
-    def separate(self, estimate: Estimate) -> dict[str, Estimate]:
-        """The estimates of its questions, each with the law of its own error."""
+    def separate(self, estimate: Estimate, users: int | None = None) -> dict[str, Estimate]:
+        """The estimates of its questions, each with the law of its own error.
+
+        `users` is the number of people in the crowd, if only some of them answered the release.
+        """
+        whole = estimate if users is None else of_crowd(estimate, self.protocol.task, users)
         if self._joined:
-            return {ask.id: _one_number(estimate, ask.task, at) for at, ask in enumerate(self.asks)}
+            return {ask.id: _one_number(whole, ask.task, at) for at, ask in enumerate(self.asks)}
         if self._split:
-            return {self.ids[0]: _one_number(estimate, self.asks[0].task, 1)}
-        return {self.ids[0]: estimate}
+            return {self.ids[0]: _one_number(whole, self.asks[0].task, 1)}
+        return {self.ids[0]: whole}
+
+    @property
+    def for_some(self) -> bool:
+        """Whether only some people answer this release."""
+        return self.share < LINE
 
     def standard_error(self, question: str) -> float:
         """The standard error of a question, for the worst data."""
-        return self.protocol.standard_error()
+        if not self.for_some:
+            return self.protocol.standard_error()
+        noise = self.protocol.estimator.standard_error(self.expected, None)
+        return math.hypot(noise * self._scale, self._spread)
 
     def margin(self, question: str, confidence: float) -> float:
         """The "plus or minus" of a question, for the worst data."""
-        return self.protocol.margin(confidence)
+        if not self.for_some:
+            return self.protocol.margin(confidence)
+        expected = replace(self.protocol, crowd=Crowd(self.expected))
+        deviations = -NormalDist().inv_cdf((1 - checks.confidence(confidence)) / 2)
+        low, high = self.protocol.task.answer_range(self.users)
+        margin = math.hypot(expected.margin(confidence) * self._scale, deviations * self._spread)
+        return min(margin, (high - low) / 2)
+
+    @property
+    def _scale(self) -> float:
+        """By which number an error about those asked is multiplied for the whole crowd."""
+        return 1.0 if is_average(self.protocol.task) else self.users / self.expected
+
+    @property
+    def _spread(self) -> float:
+        return largest_spread(self.protocol.task, self.expected, self.users)
 
 
 @dataclass(frozen=True)
@@ -149,6 +226,12 @@ class Design:
     curve: PrivacyCurve = field(repr=False)
     questions_each: int
     waves: int = 1
+    releases_each: int | None = None  # how many releases a person answers; None means all
+    tables: tuple["AskedTable", ...] = ()
+
+    def with_tables(self, columns: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
+        """The encoded answers to all questions, and the cells of all tables."""
+        return {**columns, **{one.id: one.cells(columns) for one in self.tables}}
 
     def release(self, question: str) -> Release:
         """The release that answers a question."""
@@ -175,14 +258,70 @@ class Design:
     @property
     def messages_per_user(self) -> float:
         """The expected number of messages in one person's whole response."""
-        return float(np.sum([one.protocol.messages_per_user for one in self.releases]))
+        shares = ((one.share / LINE, one.protocol.messages_per_user) for one in self.releases)
+        return math.fsum(share * number for share, number in shares)
+
+    @cached_property
+    def slots_of(self) -> tuple[int, ...]:
+        """The number of messages of each release in everybody's response, with the dummies.
+
+        Noise that does not fit is drawn again (see `core.bundles`). The probability of this must be
+        so small that the joint δ stays within the budget.
+        """
+        left = self.budget.delta - self.guarantee.delta
+        each = left / (4 * len(self.releases) * self.waves * math.exp(self.budget.epsilon))
+        return tuple(_slots(one.protocol, each / self.crowd.honest) for one in self.releases)
+
+    @cached_property
+    def bundled_guarantee(self) -> Guarantee:
+        """The guarantee if everybody sends a whole response of the same number of messages."""
+        if not self.redrawn:
+            return self.guarantee
+        fitted = fitted_delta(self.guarantee.delta, self.guarantee.epsilon, self.redrawn)
+        return replace(
+            self.guarantee,
+            delta=float(fitted),
+            exact=False,
+            method=f"{self.guarantee.method}; {self.slots:,} messages each, noise drawn until it "
+            "fits",
+        )
+
+    @property
+    def redrawn(self) -> float:
+        """A bound on the probability that anybody's noise does not fit, in all waves."""
+        overflow = math.fsum(
+            one.protocol.randomizer.overflow(slots)
+            for one, slots in zip(self.releases, self.slots_of, strict=True)
+        )
+        return self.waves * self.crowd.honest * overflow * (1 + 1e-12)
 
     @property
     def slots(self) -> int:
         """The number of messages in everybody's whole response, with the dummies."""
-        return sum(one.protocol.slots for one in self.releases)
+        if self.releases_each is None:
+            return sum(self.slots_of)
+        return sum(sorted(self.slots_of, reverse=True)[: self.releases_each])
 
     @property
     def sealed_bytes(self) -> int:
-        """The number of bytes of a whole response if each message is sealed."""
-        return sum(one.protocol.sealed_bytes for one in self.releases)
+        """The number of bytes of a whole response if each message is sealed.
+
+        All messages have the size of the longest one, so that nobody can tell the questions apart.
+        """
+        return self.slots * max(sealed_size(one.protocol.alphabet) for one in self.releases)
+
+
+def _slots(protocol: Protocol, allowed: float) -> int:
+    """The smallest bundle whose noise does not fit with at most this probability."""
+    randomizer = protocol.randomizer
+    if randomizer.fixed_messages is not None:
+        return randomizer.fixed_messages
+    few, enough = 0, 1
+    while randomizer.overflow(enough) > allowed:
+        if enough >= MOST_SLOTS:
+            raise Infeasible(f"{protocol.name} needs bundles of more than {MOST_SLOTS} messages")
+        few, enough = enough, 2 * enough
+    while enough - few > 1:
+        middle = (few + enough) // 2
+        few, enough = (middle, enough) if randomizer.overflow(middle) > allowed else (few, middle)
+    return enough

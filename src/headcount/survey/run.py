@@ -21,6 +21,7 @@ from headcount.road.people import Group, People, Progress
 from headcount.road.pieces import Piece, collected, workers_for
 from headcount.road.road import Bits, Route, walk
 from headcount.survey.design import Design
+from headcount.survey.local import dealt, drawn_releases
 
 _MOST_COUNTED = 2**16  # people are counted by value if a task has at most this many values
 
@@ -70,22 +71,25 @@ def released(
     """
     source = SecureSource() if source is None else source
     checks.instance("source", source, Source)
-    people_of(design, columns)
+    columns = design.with_tables(columns)
+    users = people_of(design, columns)
     bits = Bits.of(source, 1)
-    protocols: dict[Group, Protocol] = {
-        place: one.protocol for place, one in enumerate(design.releases)
-    }
-    encoded: dict[Group, NDArray[Any]] = {
-        place: one.join(columns) for place, one in enumerate(design.releases)
-    }
+    places = range(len(design.releases))
+    protocols: dict[Group, Protocol] = {at: design.releases[at].protocol for at in places}
+    encoded: dict[Group, NDArray[Any]] = {at: design.releases[at].join(columns) for at in places}
+    some = design.releases_each is not None
+    if some:
+        answering = drawn_releases(design, dealt(users, source.part(0)))
+        encoded = {at: encoded[at][answering[at]] for at in places}
     people = Respondents(encoded, protocols)
     check_memory(protocols, people.users)
     routes: dict[Group, Route] = {place: Route(one) for place, one in protocols.items()}
+    estimates = walk(people, routes, bits)
     found: dict[str, Estimate] = {}
-    for place, estimate in walk(people, routes, bits).items():
-        promise = replace(design.guarantee, secure=estimate.guarantee.secure)
-        for name, one in design.releases[int(str(place))].separate(estimate).items():
-            found[name] = replace(one, guarantee=promise)
+    for at in places:
+        promise = replace(design.guarantee, secure=estimates[at].guarantee.secure)
+        separate = design.releases[at].separate(estimates[at], users if some else None)
+        found |= {name: replace(one, guarantee=promise) for name, one in separate.items()}
     return {ask.id: found[ask.id] for ask in design.asks}
 
 

@@ -8,6 +8,7 @@ t. Errors are shares of the possible range.
 
 import math
 from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import replace
 from itertools import groupby
 
 from scipy.optimize import brentq
@@ -19,7 +20,7 @@ from headcount.accounting.product_curve import COARSE
 from headcount.core import checks
 from headcount.core.budget import Budget, Crowd, Trust
 from headcount.core.bundles import RESERVED
-from headcount.core.errors import Infeasible, InvalidParameter
+from headcount.core.errors import Infeasible, InvalidParameter, UnknownName
 from headcount.core.guarantee import PrivacyCurve
 from headcount.core.protocol import Protocol
 from headcount.core.table import short
@@ -27,8 +28,9 @@ from headcount.core.task import Task
 from headcount.core.tasks.boxes import MOST_BOXES, Boxes
 from headcount.core.tasks.histogram import Histogram
 from headcount.protocols.registry import protocol_class
-from headcount.survey.design import Ask, Design, Noise, Release
+from headcount.survey.design import Ask, AskedTable, Design, Noise, Release
 from headcount.survey.joint import joint
+from headcount.survey.local import local_design
 from headcount.survey.offers import Offer, PoissonOffer, ScaledOffer, least_split
 
 # The protocols for each task, by trust model and by who adds the noise. The first one is the best.
@@ -58,13 +60,6 @@ _SHUFFLER = {
     "mean": "shuffle.noisy-shuffler",
     "distribution": "shuffle.tree",
 }
-_LOCAL = {
-    "count": "local.randomized-response",
-    "histogram": "local.subset",
-    "table": "local.subset",
-    "mean": "local.hybrid-mean",
-    "distribution": "local.tree",
-}
 _POISSON = ("shuffle.fake-users", "shuffle.fake-user-boxes", "shuffle.tree", "shuffle.margins")
 # With fewer releases, composition gains at most 1 % over adding up the ε of geometric noise.
 _MANY = 15
@@ -88,6 +83,10 @@ def design(
     checks.choice("noise", noise, ("people", "shuffler"))
     if not asks:
         raise InvalidParameter("a survey must have at least one question, got none")
+    asked_tables = _tables(asks, tables)
+    asks = [*asks, *(one.ask for one in asked_tables)]
+    if trust is Trust.LOCAL:
+        return replace(local_design(asks, budget, crowd, waves), tables=asked_tables)
     groups = _groups(asks, trust)
     sharing = len(groups) * waves
     offers = [_offer(group, budget, crowd, trust, noise, sharing) for group in groups]
@@ -97,7 +96,19 @@ def design(
         for offer, built in zip(offers, protocols, strict=True)
     )
     guarantee, curve = joint(protocols, budget, crowd, trust, waves)
-    return Design(trust, budget, crowd, tuple(asks), releases, guarantee, curve, len(asks), waves)
+    return Design(
+        trust, budget, crowd, tuple(asks), releases, guarantee, curve, len(asks), waves,
+        tables=asked_tables,
+    )  # fmt: skip
+
+
+def _tables(asks: Sequence[Ask], tables: Sequence[tuple[str, str]]) -> tuple[AskedTable, ...]:
+    """The tables of these pairs of questions."""
+    known = {ask.id: ask for ask in asks}
+    for name in (name for pair in tables for name in pair):
+        if name not in known:
+            raise UnknownName(f"a table must be of {', '.join(known)}, got {name!r}")
+    return tuple(AskedTable(known[rows], known[columns]) for rows, columns in tables)
 
 
 def _groups(asks: Sequence[Ask], trust: Trust) -> list[tuple[Ask, ...]]:
@@ -128,7 +139,7 @@ def _offer(
         task = Boxes([one.id for one in asks])
     name = ask.protocol
     if name is None:
-        names = {Trust.CENTRAL: _CENTRAL, Trust.SHUFFLE: _PEOPLE, Trust.LOCAL: _LOCAL}[trust]
+        names = {Trust.CENTRAL: _CENTRAL, Trust.SHUFFLE: _PEOPLE}[trust]
         names = _SHUFFLER if noise == "shuffler" and trust is Trust.SHUFFLE else names
         if task.name not in names:
             raise Infeasible(
@@ -180,7 +191,7 @@ def _split(
 ) -> list[Protocol]:
     """The protocols of all offers, with equal relative errors within the budget."""
     scaled = [offer for offer in offers if isinstance(offer, ScaledOffer)]
-    few = trust is not Trust.SHUFFLE and len(offers) * waves < _MANY
+    few = trust is Trust.CENTRAL and len(offers) * waves < _MANY
     if len(scaled) == len(offers) and (not budget.delta or added or few):
         # A single ε each, and δ = 1 − ∏(1 − δ_q) ≤ Σδ_q.
         error = least_split(scaled, budget.epsilon / waves * (1 - 1e-13))

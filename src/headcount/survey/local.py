@@ -1,0 +1,209 @@
+"""Surveys in local trust: everybody answers some of the releases.
+
+Each person answers s of R releases, each with ε/s. Release r is answered by a share π_r of the
+people, with Σπ_r = s. A device draws its releases without regard to any value: it draws a number u
+below 2^32, and answers all releases in whose part of the line from 0 to s·2^32 one of the numbers
+u, u + 2^32, u + 2·2^32, … lies. Which releases a person answers is public, so no amplification by
+sampling is claimed.
+
+If a person asked has the variance v for a share, and the share is f, the error about the crowd of n
+people has the variance v/(nπ) + f(1−f)·(1/(nπ) − 1/n)·n/(n−1). The second part comes from who was
+asked. It belongs to every interval, also without sampling from a population. Shares π_r and s are
+chosen so that the largest error relative to its weight is the smallest.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from itertools import accumulate, pairwise
+
+import numpy as np
+from numpy.typing import NDArray
+
+from headcount.accounting.divergence import PointCurve
+from headcount.accounting.joint_curve import joint_curve
+from headcount.core.budget import Budget, Crowd, Trust
+from headcount.core.errors import Infeasible, InvalidParameter
+from headcount.core.guarantee import Guarantee, PrivacyCurve
+from headcount.core.protocol import Protocol
+from headcount.core.source import Source
+from headcount.core.task import Task
+from headcount.core.tasks.boxes import Boxes
+from headcount.protocols.registry import protocol, protocol_class, protocol_names
+from headcount.survey.design import LINE, Ask, Design, Release
+from headcount.survey.joint import NEIGHBORS
+
+_DEVIATIONS = 6.0  # a release is answered by fewer people than `asked` with probability 1e-9
+_NAMES = {
+    "count": ("local.randomized-response",),
+    "boxes": ("local.some-boxes",),
+    "distribution": ("local.tree",),
+}
+
+
+@dataclass(frozen=True)
+class _Choice:
+    """A protocol for a release, if everybody answered it with this ε."""
+
+    asks: tuple[Ask, ...]
+    built: Protocol
+    noise: float  # the variance that each person asked adds to the relative error
+    spread: float  # the largest variance of one person's answer, in the same unit
+
+
+def local_design(asks: Sequence[Ask], budget: Budget, crowd: Crowd, waves: int) -> Design:
+    """The design with the smallest error. Each wave has the same design."""
+    spent = _of_wave(budget, waves)
+    groups = _groups(asks)
+    best: tuple[float, int, list[_Choice]] | None = None
+    for each in range(1, len(groups) + 1):
+        choices = [_chosen(group, Budget(spent / each), crowd) for group in groups]
+        error = _error(choices, each, crowd.users)
+        if best is None or error < best[0] * (1 - 1e-9):
+            best = error, each, choices
+    if best is None:
+        raise InvalidParameter("a survey must have at least one question, got none")
+    error, each, choices = best
+    shares = _whole_shares([_share(one, error, crowd.users) for one in choices], each)
+    releases = tuple(
+        _release(choice, share, crowd) for choice, share in zip(choices, shares, strict=True)
+    )
+    guarantee, curve = _promise(releases, each, budget, waves)
+    answered = min(len(asks), sum(sorted((len(one.ids) for one in releases), reverse=True)[:each]))
+    return Design(
+        Trust.LOCAL, budget, crowd, tuple(asks), releases, guarantee, curve, answered, waves, each
+    )
+
+
+def _of_wave(budget: Budget, waves: int) -> float:
+    """The ε that each wave may spend."""
+    if waves == 1:
+        return budget.epsilon
+    low, high = budget.epsilon / waves, budget.epsilon
+    if not budget.delta:
+        return low * (1 - 1e-13)
+    for _ in range(40):
+        middle = (low + high) / 2
+        within = joint_curve([PointCurve(middle, 0.0)], waves).delta(budget.epsilon) <= budget.delta
+        low, high = (middle, high) if within else (low, middle)
+    return low
+
+
+def _promise(
+    releases: Sequence[Release], each: int, budget: Budget, waves: int
+) -> tuple[Guarantee, PrivacyCurve]:
+    """A person answers any `each` of the releases. So the largest ε are added."""
+    local = sorted((one.protocol.local_epsilon for one in releases), reverse=True)[:each]
+    epsilon = min(math.fsum(local) * (1 + 1e-12), budget.epsilon)
+    curve: PrivacyCurve = PointCurve(epsilon, 0.0)
+    delta = 0.0
+    method = "the largest epsilons of the questions that one person answers are added"
+    neighbors = NEIGHBORS + "; which questions a person answers is public"
+    if waves > 1:
+        curve = joint_curve([curve], waves)
+        method += f"; composition of {waves} waves"
+        neighbors = NEIGHBORS + " in all waves; which questions a person answers is public"
+        if waves * epsilon <= budget.epsilon:
+            epsilon = waves * epsilon
+        else:
+            epsilon, delta = budget.epsilon, curve.delta(budget.epsilon)
+    promise = Guarantee(
+        epsilon=epsilon, delta=delta, trust=Trust.LOCAL, exact=waves == 1, method=method,
+        honest=1, neighbors=neighbors,
+    )  # fmt: skip
+    return promise, curve
+
+
+def _groups(asks: Sequence[Ask]) -> list[tuple[Ask, ...]]:
+    """Yes-no questions of one weight are the boxes of one release."""
+    groups: dict[object, list[Ask]] = {}
+    for at, ask in enumerate(asks):
+        alone = ask.task.name != "count" or ask.protocol is not None
+        groups.setdefault(at if alone else ("count", ask.weight), []).append(ask)
+    return [tuple(group) for group in groups.values()]
+
+
+def _chosen(asks: tuple[Ask, ...], budget: Budget, crowd: Crowd) -> _Choice:
+    """The protocol with the smallest error, or the one that the question asks for."""
+    ask = asks[0]
+    task: Task = ask.task if len(asks) == 1 else Boxes([one.id for one in asks])
+    if ask.protocol is not None and protocol_class(ask.protocol, task).trust is not Trust.LOCAL:
+        raise InvalidParameter(
+            f"`protocol` of {ask.id!r} must be in local trust, got {ask.protocol}"
+        )
+    names = _NAMES.get(task.name) or tuple(protocol_names(task, Trust.LOCAL))
+    names = (ask.protocol,) if ask.protocol is not None else names
+    found, refusal = [], Infeasible(f"no protocol in local trust answers {ask.id!r}")
+    for name in names:
+        try:
+            found.append(protocol(name, task, budget, crowd, **ask.options))
+        except Infeasible as error:
+            refusal = error
+    if not found:
+        raise refusal
+    built = min(found, key=lambda one: one.estimator.ranking_error(crowd.users))
+    unit = ask.task.answer_size(crowd.users) * ask.weight
+    noise = (built.estimator.ranking_error(crowd.users) / unit) ** 2 * crowd.users
+    return _Choice(asks, built, noise, 0.25 / ask.weight**2)
+
+
+def _share(choice: _Choice, error: float, users: int) -> float:
+    """The share of people whose answers are needed for this relative error."""
+    needed = (choice.noise + choice.spread) / (users * error**2 + choice.spread)
+    return min(1.0, needed)
+
+
+def _error(choices: Sequence[_Choice], each: int, users: int) -> float:
+    """The smallest relative error of all releases if everybody answers `each` of them."""
+    # The error cannot be smaller than if everybody answered.
+    least = max(math.sqrt(one.noise / users) for one in choices)
+    low, high = least, 1e6 * least
+    for _ in range(100):
+        middle = math.sqrt(low * high)
+        enough = math.fsum(_share(one, middle, users) for one in choices) <= each
+        low, high = (low, middle) if enough else (middle, high)
+    return high
+
+
+def _whole_shares(shares: Sequence[float], each: int) -> list[int]:
+    """The shares as parts of the line, which add up to each·2^32. None exceeds 2^32."""
+    scale = each / math.fsum(shares)
+    ends = [0, *(round(end * scale * LINE) for end in accumulate(shares))]
+    parts = [min(LINE, high - low) for low, high in pairwise(ends)]
+    left = each * LINE - sum(parts)
+    for at, part in enumerate(parts):
+        more = min(LINE - part, left)
+        parts[at], left = part + more, left - more
+    return parts
+
+
+def _release(choice: _Choice, share: int, crowd: Crowd) -> Release:
+    """The release for this share of the people. It may be answered by a few people less."""
+    part = share / LINE
+    expected = max(1, round(crowd.users * part))
+    missing = _DEVIATIONS * math.sqrt(crowd.users * part * (1 - part))
+    asked = max(1, min(expected, math.floor(crowd.users * part - missing)))
+    built = replace(choice.built, crowd=Crowd(asked))
+    ids = tuple(ask.id for ask in choice.asks)
+    return Release(ids, built, asked, choice.asks, share, expected, crowd.users)
+
+
+def drawn_releases(design: Design, places: NDArray[np.uint64]) -> list[NDArray[np.bool_]]:
+    """Whether each person answers each release, from the numbers u that their devices drew."""
+    ends = [0, *accumulate(int(one.share) for one in design.releases)]
+    found = []
+    for low, high in pairwise(ends):
+        # A number u + k·2^32 lies between the ends for some k.
+        first = -(-(low - places.astype(np.int64)) // LINE)
+        found.append(places.astype(np.int64) + first * LINE < high)
+    return found
+
+
+def dealt(users: int, source: Source) -> NDArray[np.uint64]:
+    """Numbers u for all people, in random order and evenly spread. So each release is answered by
+    its share of the people, up to one person.
+    """
+    order = np.argsort(source.integers(users, np.uint64), kind="stable").astype(np.uint64)
+    start = int(source.integers(1, np.uint32)[0])
+    spread: NDArray[np.uint64] = (order * np.uint64(LINE)) // np.uint64(users)
+    return (spread + np.uint64(start)) % np.uint64(LINE)

@@ -1,0 +1,107 @@
+"""Estimates about a whole crowd from the answers of some of its people, who were drawn at random.
+
+If n' of n people were asked and a share f of all n holds a value, the share among those asked has
+the variance f(1−f)·(1/n' − 1/n)·n/(n−1). This error is independent of the noise. It is treated as
+normal, and f is estimated. It is an error about the crowd itself.
+"""
+
+import math
+from dataclasses import dataclass, replace
+from statistics import NormalDist
+from typing import Any
+
+import numpy as np
+
+from headcount.core.distribution import Margins
+from headcount.core.estimate import Answer, Estimate
+from headcount.core.estimator import is_average
+from headcount.core.task import Task
+
+
+def share_left_out(asked: int, users: int) -> float:
+    """(1/n' − 1/n)·n/(n−1), by which f(1−f) is multiplied."""
+    return (1 / asked - 1 / users) * users / max(1, users - 1)
+
+
+@dataclass(frozen=True)
+class SampledError:
+    """The noise of those asked, and the error that comes from who was asked.
+
+    `scale` turns the noise into an error of the whole crowd. `spread` is the standard deviation
+    that comes from who was asked. For shares below edges, `left_out` is its factor.
+    """
+
+    noise: Any  # the law of the noise
+    scale: float
+    spread: Answer
+    left_out: float
+
+    @property
+    def standard_error(self) -> Answer:
+        return np.hypot(self.scale * np.asarray(self.noise.standard_error), self.spread)
+
+    def margins(self, confidence: float) -> tuple[Answer, Answer]:
+        below, above = self.noise.margins(confidence)
+        drawn = _deviations(confidence) * self.spread
+        return np.hypot(self.scale * below, drawn), np.hypot(self.scale * above, drawn)
+
+    # Shares below edges -------------------------------------------------------------------------
+
+    def band_margins(self, confidence: float) -> Margins:
+        """The error probability is halved. Who was asked is bounded for all edges at once by the
+        inequality of Dvoretzky, Kiefer, Wolfowitz and Massart, which also holds for people who are
+        drawn without replacement.
+        """
+        half = (1 + confidence) / 2
+        below, above = self.noise.band_margins(half)
+        # −ln(α/2)/(2n'), where n' is at most 1/left_out.
+        drawn = math.sqrt(-math.log((1 - half) / 2) / 2 * self.left_out)
+        return below + drawn, above + drawn
+
+    def range_margins(self, first: int, last: int, confidence: float) -> tuple[float, float]:
+        below, above = self.noise.range_margins(first, last, confidence)
+        drawn = _deviations(confidence) * math.sqrt(0.25 * self.left_out)
+        return math.hypot(below, drawn), math.hypot(above, drawn)
+
+    def population_margins(self, share: float, confidence: float) -> Margins:
+        """Those asked are a sample of the population, too. Nothing has to be added."""
+        found: Margins = self.noise.population_margins(share, confidence)
+        return found
+
+
+def _deviations(confidence: float) -> float:
+    return -NormalDist().inv_cdf((1 - confidence) / 2)
+
+
+def of_crowd(estimate: Estimate, task: Task, users: int) -> Estimate:
+    """The same estimate about all people of a crowd, if only some of them were asked."""
+    asked = estimate.users
+    if asked == users:
+        return estimate
+    scale = 1.0 if is_average(task) else users / asked
+    low, high = task.answer_range(asked)
+    left_out = share_left_out(asked, users)
+    # The share is moved towards one half by a standard error, where people differ the most.
+    error = np.asarray(estimate.error_law.standard_error) / (high - low)
+    share = np.clip((np.asarray(estimate.unbiased_value) - low) / (high - low), 0.0, 1.0)
+    likely = np.where(share < 0.5, np.minimum(share + error, 0.5), np.maximum(share - error, 0.5))
+    spread = _size(task, users) * np.sqrt(likely * (1 - likely) * left_out)
+    return replace(
+        estimate,
+        value=estimate.value * scale,
+        users=users,
+        error_law=SampledError(estimate.error_law, scale, spread, left_out),
+        answer_range=task.answer_range(users),
+        total=task.total(users),
+        whole=False if scale != 1 else estimate.whole,
+    )
+
+
+def largest_spread(task: Task, asked: int, users: int) -> float:
+    """The standard deviation that comes from who was asked, for the worst data."""
+    return _size(task, users) * math.sqrt(0.25 * share_left_out(asked, users))
+
+
+def _size(task: Task, users: int) -> float:
+    low, high = task.answer_range(users)
+    return high - low
