@@ -27,6 +27,7 @@ from numpy.typing import NDArray
 from headcount.accounting.buckets import MovedCurve
 from headcount.accounting.laws import ROUNDING
 from headcount.accounting.losses import (
+    STEEPEST,
     Losses,
     LossLaw,
     MovedLaw,
@@ -211,9 +212,9 @@ class JointAccounts:
             found = Products(plan, self.law).deltas(self.views, [epsilon, beside])
             delta, less = (float(value) for value in found)
             steep = math.log(delta / less) / (beside - epsilon) if less else 0.0
-            if steep < 1.3 * slope or delta < scale / 16:
+            if steep < 1.3 * slope or delta < scale / 16 or slope >= STEEPEST:
                 break
-            slope = 1.2 * steep
+            slope = min(1.2 * steep, STEEPEST)
         return delta
 
 
@@ -244,20 +245,42 @@ class JointCurve(PrivacyCurve):
         variation = self.times * math.fsum(more for _, more in every) * (1 + 1e-12)
         return NearCurve(known, variation) if variation else known
 
+    @cached_property
+    def _end(self) -> float:
+        """From this ε on, the known δ grows, because a total variation counts more for a larger ε.
+        So the δ at this ε is used for larger ones, too.
+        """
+        points = self._known.bends
+        points = points[points >= 0]
+        return float(points[np.argmin(self._known.deltas(points))])
+
     def _delta(self, epsilon: float) -> float:
-        return 0.0 if epsilon >= self.pure_epsilon else self._known.delta(epsilon)
+        if epsilon >= self.pure_epsilon:
+            return 0.0
+        known = self._known.delta(epsilon)
+        # Finding the minimum takes long. It is needed only if the total variation matters.
+        if isinstance(self._known, NearCurve):
+            charged = known - self._known.known.delta(epsilon)
+            if charged > known / 8 and epsilon > self._end:
+                known = self._known.delta(self._end)
+        return known
 
     def _deltas(self, epsilons: NDArray[np.float64]) -> NDArray[np.float64]:
-        return np.where(epsilons >= self.pure_epsilon, 0.0, self._known.deltas(epsilons))
+        known = self._known.deltas(np.minimum(epsilons, self._end))
+        return np.where(epsilons >= self.pure_epsilon, 0.0, known)
 
     def _epsilon(self, delta: float) -> float:
         if not delta:
             return self.pure_epsilon
-        return min(self._known.epsilon(delta), self.pure_epsilon)
+        found = min(self._known.epsilon(delta), self.pure_epsilon)
+        if found > self._end and self._known.delta(self._end) <= delta:
+            return self._end
+        return found
 
     @cached_property
     def bends(self) -> NDArray[np.float64]:
         inner = self._known.bends
+        inner = inner[inner <= self._end]
         if math.isinf(self.pure_epsilon):
             return inner
         inner = inner[np.abs(inner) < self.pure_epsilon]
@@ -265,7 +288,7 @@ class JointCurve(PrivacyCurve):
 
     @property
     def last(self) -> float:
-        return min(self._known.last, self.pure_epsilon)
+        return min(self._end, self.pure_epsilon)
 
 
 def joint_curve(curves: Sequence[PrivacyCurve], times: int = 1) -> PrivacyCurve:

@@ -49,6 +49,7 @@ _ROUGH = 1e-11  # losses out of order by less than this are replaced by their ru
 ACCURACY = 2e-4  # the relative error of δ that the grid may cause
 _NEGLIGIBLE = 1e-4  # the relative error of δ that cutting off masses may cause
 _LEAST_SCALE = 1e-22  # plans do not resolve a smaller δ
+STEEPEST = 1e4  # plans do not resolve a steeper fall of ln δ, as at the largest loss
 _MOST_POINTS = 1 << 20  # the largest number of points of a grid
 _TILTS = np.concatenate([-np.geomspace(1e4, 0.1, 16), np.geomspace(0.1, 1e5, 43)])
 _LEAST_TILT = 0.2
@@ -419,5 +420,7 @@ def products_for(
         if (delta > scale / 4 or scale <= _LEAST_SCALE) and steep < 1.3 * slope:
             break
         scale = max(min(scale, delta / 2), _LEAST_SCALE)
-        slope = max(slope, 1.2 * steep)
+        if slope >= STEEPEST:
+            break
+        slope = min(max(slope, 1.2 * steep), STEEPEST)
     return products, delta, steep

@@ -1,0 +1,284 @@
+"""Surveys: the split of one budget, responses of one size, and answers about the whole crowd."""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pytest
+
+import headcount as hc
+from headcount.survey.design import Ask, Design
+from headcount.survey.response import Response, tally_of_messages
+from headcount.survey.sampled import of_crowd
+from headcount.survey.split import design
+from headcount.survey.survey import Survey
+
+
+@dataclass(frozen=True)
+class Plain:
+    """A question whose answers are values of its task."""
+
+    id: str
+    task: hc.Task
+    weight: float = 1.0
+    protocol: str | None = None
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+    def values(self, answers: Any) -> Any:
+        return answers
+
+
+def counts(number: int) -> list[Ask]:
+    return [Ask(f"q{at}", hc.Count()) for at in range(number)]
+
+
+def made(
+    asks: list[Ask],
+    epsilon: float,
+    delta: float = 0.0,
+    trust: str = "central",
+    users: int = 10_000,
+    **more: Any,
+) -> Design:
+    crowd, budget = hc.Crowd(users), hc.Budget(epsilon, delta)
+    return design(asks, more.pop("tables", ()), budget, crowd, hc.Trust(trust), **more)
+
+
+def sd(rate: float) -> float:
+    """The standard deviation of two-sided geometric noise."""
+    return 1 / (math.sqrt(2) * math.sinh(rate / 2))
+
+
+# The split ---------------------------------------------------------------------------------------
+
+
+def test_the_split_of_pure_noise_makes_relative_errors_equal() -> None:
+    asks = [
+        Ask("count", hc.Count(), protocol="central.geometric"),
+        Ask("two", hc.Boxes(["a", "b"], at_most=1), protocol="central.geometric"),
+        Ask("sum", hc.Sum(0, 4, whole=True), 0.5),  # half of the range 4 is a weight of 2 people
+    ]
+    found = made(asks, 1.0)
+    errors = [found.standard_error(name) for name in ("count", "two", "sum")]
+    assert errors == pytest.approx([7.06283, 7.06283, 2 * 7.06283], rel=1e-5)
+    rates = [found.release("count").protocol.budget.epsilon]
+    rates.append(found.release("two").protocol.budget.epsilon / 2)
+    rates.append(found.release("sum").protocol.budget.epsilon / 4)
+    assert rates == pytest.approx([0.199900, 0.199900, 0.100075], rel=1e-4)
+    assert (found.guarantee.epsilon, found.guarantee.delta) == (1.0, 0.0)
+
+
+@pytest.mark.parametrize(
+    ("number", "error"), [(2, 1.97555), (5, 3.73047), (10, 6.62697), (20, 12.4063)]
+)
+def test_counts_of_one_weight_go_together_in_a_cube(number: int, error: float) -> None:
+    found = made(counts(number), 1.0)
+    assert [len(release.ids) for release in found.releases] == [number]
+    assert found.standard_error("q1") == pytest.approx(error, rel=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("number", "epsilon", "noise"), [(2, 1.0, 75.1434), (5, 2.0, 51.7544), (10, 1.0, 358.096)]
+)
+def test_fake_users_are_accounted_for_together(number: int, epsilon: float, noise: float) -> None:
+    found = made(counts(number), epsilon, 1e-6, "shuffle")
+    for release in found.releases:
+        assert release.protocol.parameters["noise_per_bucket"] == pytest.approx(noise, rel=1e-3)
+    assert found.standard_error("q0") == pytest.approx(math.sqrt(noise / 2), rel=5e-4)
+    assert found.guarantee.exact
+    assert 0.98e-6 <= found.guarantee.delta <= 1e-6
+
+
+def test_weights_divide_the_noise_of_fake_users() -> None:
+    task = hc.Histogram(5)
+    found = made([Ask("a", task), Ask("b", task), Ask("c", task, 3.0)], 1.0, 1e-6, "shuffle")
+    noises = [one.protocol.parameters["noise_per_bucket"] for one in found.releases]
+    assert noises == pytest.approx([78.7707, 78.7707, 708.937], rel=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("epsilon", "number", "variance"),
+    [(1, 5, 5.60337), (1, 10, 11.4567), (2, 5, 1.40257), (2, 10, 3.05513), (4, 5, 0.276921)],
+)
+def test_local_surveys_ask_some_questions_as_one_response(
+    epsilon: float, number: int, variance: float
+) -> None:
+    found = made(counts(number), epsilon, trust="local")
+    assert found.standard_error("q0") ** 2 / 10_000 == pytest.approx(variance, rel=1e-5)
+    assert found.guarantee.epsilon == pytest.approx(epsilon)
+
+
+def test_local_questions_of_several_kinds_have_equal_relative_errors() -> None:
+    asks = [*counts(3), Ask("kind", hc.Histogram(4)), Ask("rare", hc.Count(), 2.0)]
+    found = made(asks, 1.0, trust="local", users=100_000)
+    assert found.releases_each == 1
+    errors = {name: found.standard_error(name) for name in ("q0", "kind", "rare")}
+    assert errors["kind"] == pytest.approx(errors["q0"], rel=0.01)
+    assert errors["rare"] == pytest.approx(2 * errors["q0"], rel=0.01)
+    assert sum(release.share for release in found.releases) == 2**32
+
+
+@pytest.mark.parametrize(("epsilon", "each"), [(1.0, 0.0337416), (2.0, 0.0639882)])
+def test_waves_are_composed(epsilon: float, each: float) -> None:
+    found = made(counts(1), epsilon, 1e-6, "local", waves=52)
+    assert found.releases[0].protocol.budget.epsilon == pytest.approx(each, rel=1e-4)
+    assert found.guarantee.epsilon <= epsilon
+    assert found.guarantee.delta <= 1e-6
+
+
+def test_waves_of_fake_users_are_ranked_by_the_total() -> None:
+    found = made([Ask("kind", hc.Histogram(4))], 1.0, 1e-6, "shuffle", users=100_000, waves=52)
+    noise = found.releases[0].protocol.parameters["noise_per_bucket"]
+    assert noise == pytest.approx(1856.80, rel=2e-3)
+
+
+def test_the_noise_of_the_shuffler_adds_up() -> None:
+    asks = [*counts(3), Ask("kind", hc.Histogram(4))]
+    found = made(asks, 1.0, 1e-6, "shuffle", noise="shuffler")
+    protocols = [release.protocol for release in found.releases]
+    assert {one.name for one in protocols} == {"shuffle.noisy-shuffler"}
+    assert math.fsum(one.guarantee.epsilon for one in protocols) <= 1.0
+    assert math.fsum(one.guarantee.delta for one in protocols) <= found.guarantee.delta <= 1e-6
+    assert found.standard_error("kind") == pytest.approx(found.standard_error("q0"), rel=1e-3)
+
+
+def test_settings_that_cannot_be_met_are_refused() -> None:
+    with pytest.raises(hc.Infeasible, match="delta above 0"):
+        made(counts(2), 1.0, 0.0, "shuffle")
+    boxes = Ask("boxes", hc.Boxes(["a", "b"]))
+    with pytest.raises(hc.Infeasible, match="'boxes' in shuffle trust"):
+        made([boxes], 1.0, 1e-6, "shuffle", noise="shuffler")
+    with pytest.raises(hc.InvalidParameter, match="must be in central trust"):
+        made([Ask("q", hc.Count(), protocol="local.randomized-response")], 1.0)
+    with pytest.raises(hc.UnknownName, match="a table must be of"):
+        made(counts(2), 1.0, tables=[("q0", "q7")])
+    with pytest.raises(hc.InvalidParameter, match="one choice each"):
+        made([*counts(1), Ask("m", hc.Mean(0, 1))], 1.0, tables=[("q0", "m")])
+    with pytest.raises(hc.InvalidParameter, match="`weight` must be positive"):
+        Ask("q", hc.Count(), 0.0)
+
+
+# Runs --------------------------------------------------------------------------------------------
+
+
+def several(trust: str, budget: hc.Budget, users: int, **more: Any) -> Survey:
+    questions = [
+        Plain("yes", hc.Count()),
+        Plain("kind", hc.Histogram(["red", "green", "blue"])),
+        Plain("boxes", hc.Boxes(["a", "b", "c", "d"], at_most=2)),
+        Plain("mean", hc.Mean(0, 10)),
+    ]
+    return Survey(questions, budget, hc.Trust(trust), users, **more)
+
+
+def answers(users: int) -> dict[str, Any]:
+    people = np.arange(users)
+    return {
+        "yes": people % 10 < 3,
+        "kind": [("red", "green", "blue")[at] for at in people % 3],
+        "boxes": np.array([0, 1, 3, 6])[people % 4],
+        "mean": (people % 11).astype(float),
+    }
+
+
+@pytest.mark.parametrize(("trust", "delta"), [("central", 0.0), ("shuffle", 1e-6), ("local", 0.0)])
+def test_a_survey_answers_all_questions(trust: str, delta: float) -> None:
+    users = 6600
+    survey = several(trust, hc.Budget(3, delta), 3000, tables=[("yes", "kind")])
+    found = survey.estimates(answers(users), hc.SeededSource(5))
+    truths: dict[str, Any] = {
+        "yes": 1980,
+        "kind": [2200, 2200, 2200],
+        "boxes": [3300, 3300, 1650, 0],
+        "mean": 5.0,
+        "yes × kind": [1540, 1540, 1540, 660, 660, 660],
+    }
+    assert list(found) == list(truths)
+    for name, truth in truths.items():
+        estimate = found[name]
+        errors = np.abs(np.asarray(estimate.value) - truth)
+        assert np.all(errors <= 6 * np.asarray(estimate.standard_error))
+        interval = estimate.interval(1 - 1e-9)
+        assert np.all(interval.low <= truth)
+        assert np.all(interval.high >= truth)
+        assert estimate.guarantee.epsilon <= 3
+        assert estimate.guarantee.neighbors.startswith("replace all answers of one person")
+        assert estimate.users == users
+
+
+def test_too_few_people_and_unequal_columns_are_refused() -> None:
+    survey = several("central", hc.Budget(1), 100)
+    with pytest.raises(hc.CrowdMismatch, match="at least 100 people"):
+        survey.estimates(answers(99))
+    with pytest.raises(hc.InvalidValue, match="'mean'"):
+        survey.estimates({**answers(200), "mean": [1.0] * 150})
+    with pytest.raises(hc.InvalidValue, match="answers to question 'mean'"):
+        survey.estimates({name: one for name, one in answers(200).items() if name != "mean"})
+
+
+def test_who_was_asked_is_part_of_the_error() -> None:
+    """With a huge ε there is hardly any noise, and the error is that of a sample of the crowd."""
+    task, rng = hc.Count(), np.random.default_rng(1)
+    built = hc.protocol("local.randomized-response", task, hc.Budget(15), hc.Crowd(250))
+    values = (np.arange(1000) % 5 == 0).astype(np.uint8)
+    squares, covered = [], 0
+    for seed in range(400):
+        some = hc.run(built, rng.permutation(values)[:250], hc.SeededSource(seed))
+        estimate = of_crowd(some, task, 1000)
+        squares.append(((estimate.value - 200) / float(estimate.standard_error)) ** 2)
+        covered += 200 in estimate.interval(0.95)
+    assert float(estimate.standard_error) > 10 * float(some.standard_error)
+    assert 0.7 < float(np.mean(squares)) < 1.2
+    assert covered >= 370
+
+
+def test_one_ledger_entry_for_the_whole_survey(tmp_path: Any) -> None:
+    ledger = hc.Ledger.create(tmp_path / "spent.db")
+    ledger.create_dataset("people", hc.Budget(4, 1e-5))
+    survey = several("shuffle", hc.Budget(2, 1e-6), 1000)
+    survey.estimates(answers(1000), ledger=ledger)
+    entries = ledger.spending("people").entries
+    assert [(one.task, one.epsilon) for one in entries] == [("survey", 2.0)]
+    with pytest.raises(hc.InvalidParameter, match="secure source"):
+        survey.estimates(answers(1000), hc.SeededSource(1), ledger)
+
+
+# Responses ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("trust", "delta"), [("shuffle", 1e-6), ("local", 0.0)])
+def test_responses_have_one_size_and_give_the_answers(trust: str, delta: float) -> None:
+    users = 200
+    found = several(trust, hc.Budget(3, delta), users).design
+    given, source = answers(users), hc.SeededSource(3)
+    every = [
+        Response.of(found, {name: given[name][at] for name in given}, source) for at in range(users)
+    ]
+    assert {len(one.messages) for one in every} == {found.slots}
+    assert found.bundled_guarantee.delta <= delta
+    messages = [message for one in every for message in one.messages]
+    for number, release in enumerate(found.releases):
+        own = [message.payload for message in messages if message.release == number]
+        assert len({len(payload) for payload in own}) == 1
+        people = users if found.releases_each is None else len(own)
+        tally = tally_of_messages(found, number, own, people, secure=False)
+        estimate = release.protocol.estimate(tally)
+        crowd = None if found.releases_each is None else users
+        separate = release.separate(estimate, crowd)
+        if "yes" in separate:
+            error = float(separate["yes"].standard_error)
+            assert abs(float(separate["yes"].value) - 60) < 5 * error
+    if trust == "shuffle":  # dummies are spread over the whole response
+        places = [at for one in every for at, message in enumerate(one.messages) if message.dummy]
+        assert abs(np.mean(places) - (found.slots - 1) / 2) < found.slots / 8
+
+
+def test_a_person_without_an_answer_sends_nothing() -> None:
+    found = several("shuffle", hc.Budget(3, 1e-6), 200).design
+    with pytest.raises(hc.InvalidValue, match="question 'kind'"):
+        Response.of(found, {"yes": True}, hc.SeededSource(1))
+    central = several("central", hc.Budget(3), 200).design
+    with pytest.raises(hc.InvalidParameter, match="shuffle or local"):
+        Response.of(central, {"yes": True}, hc.SeededSource(1))
