@@ -187,7 +187,7 @@ def answers(users: int) -> dict[str, Any]:
 def test_a_survey_answers_all_questions(trust: str, delta: float) -> None:
     users = 6600
     survey = several(trust, hc.Budget(3, delta), 3000, tables=[("yes", "kind")])
-    found = survey.estimates(answers(users), hc.SeededSource(5))
+    found = survey.run(answers(users), hc.SeededSource(5)).estimates
     truths: dict[str, Any] = {
         "yes": 1980,
         "kind": [2200, 2200, 2200],
@@ -211,11 +211,11 @@ def test_a_survey_answers_all_questions(trust: str, delta: float) -> None:
 def test_too_few_people_and_unequal_columns_are_refused() -> None:
     survey = several("central", hc.Budget(1), 100)
     with pytest.raises(hc.CrowdMismatch, match="at least 100 people"):
-        survey.estimates(answers(99))
+        survey.run(answers(99))
     with pytest.raises(hc.InvalidValue, match="'mean'"):
-        survey.estimates({**answers(200), "mean": [1.0] * 150})
+        survey.run({**answers(200), "mean": [1.0] * 150})
     with pytest.raises(hc.InvalidValue, match="answers to question 'mean'"):
-        survey.estimates({name: one for name, one in answers(200).items() if name != "mean"})
+        survey.run({name: one for name, one in answers(200).items() if name != "mean"})
 
 
 def test_who_was_asked_is_part_of_the_error() -> None:
@@ -238,11 +238,11 @@ def test_one_ledger_entry_for_the_whole_survey(tmp_path: Any) -> None:
     ledger = hc.Ledger.create(tmp_path / "spent.db")
     ledger.create_dataset("people", hc.Budget(4, 1e-5))
     survey = several("shuffle", hc.Budget(2, 1e-6), 1000)
-    survey.estimates(answers(1000), ledger=ledger)
+    survey.run(answers(1000), ledger=ledger)
     entries = ledger.spending("people").entries
     assert [(one.task, one.epsilon) for one in entries] == [("survey", 2.0)]
     with pytest.raises(hc.InvalidParameter, match="secure source"):
-        survey.estimates(answers(1000), hc.SeededSource(1), ledger)
+        survey.run(answers(1000), hc.SeededSource(1), ledger)
 
 
 # Responses ---------------------------------------------------------------------------------------

@@ -71,8 +71,8 @@ def released(
     """
     source = SecureSource() if source is None else source
     checks.instance("source", source, Source)
-    columns = design.with_tables(columns)
     users = people_of(design, columns)
+    columns = design.with_tables(columns)
     bits = Bits.of(source, 1)
     places = range(len(design.releases))
     protocols: dict[Group, Protocol] = {at: design.releases[at].protocol for at in places}
@@ -95,7 +95,7 @@ def released(
 
 def people_of(design: Design, columns: Mapping[str, NDArray[Any]]) -> int:
     """The number of people. Too few people, or questions with other numbers, are refused."""
-    sizes = {ask.id: len(columns[ask.id]) for ask in design.asks}
+    sizes = {name: len(column) for name, column in columns.items()}
     users = max(sizes.values())
     for name, size in sizes.items():
         if size != users:

@@ -123,7 +123,7 @@ class Survey:
         With a ledger, the whole survey is charged as one entry before anything is released.
         """
         columns = self.columns(answers)
-        users = people_of(self.design, self.design.with_tables(columns))
+        users = people_of(self.design, columns)
         design = self.designed(users)
         if ledger is not None:
             check_charged(source)
