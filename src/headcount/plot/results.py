@@ -130,7 +130,7 @@ def _page(
         forest = drawing(figures.contrast_figure(contrasts, confidence))
         compared = ["<h2>Comparisons</h2>", contrasts.table(confidence).html(), forest]
     title = f"A {result.task} of {counted_people(result.users)}"
-    return page(title, "\n".join([table, *shown, *compared, promised, *drawn]))
+    return page(title, "\n".join([table, *drawn, *shown, *compared, promised]))
 
 
 def _figure(estimate: Estimate, confidence: float, kind: dict[str, bool]) -> figures.Figure:
