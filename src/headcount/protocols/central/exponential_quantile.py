@@ -66,8 +66,9 @@ class UnknownShares:
     def band_margins(self, confidence: float) -> Margins:
         return self._whole, self._whole
 
-    def range_margins(self, first: int, last: int, confidence: float) -> tuple[float, float]:
-        return 1.0, 1.0
+    def query_margins(self, weights: NDArray[np.float64], confidence: float) -> tuple[float, float]:
+        reach = float(np.ptp(weights))  # the shares of all cells add up to 1
+        return reach, reach
 
     def population_margins(self, share: float, confidence: float) -> Margins:
         return self._whole, self._whole
