@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow
 import pytest
 from numpy.typing import NDArray
 from scipy.stats import chisquare
@@ -27,11 +28,9 @@ def chosen(
     choice = RowChoice(rows, source)
     for start in range(0, len(persons), batch):
         piece = slice(start, start + batch)
-        choice.add(EncodedRows(np.arange(len(persons))[piece], persons[piece]))
-    kept_rows = choice.rows()
-    assert kept_rows is not None
+        choice.add(EncodedRows(np.arange(len(persons))[piece], pyarrow.array(persons[piece])))
     by_person: dict[int, list[int]] = {}
-    for row in kept_rows.codes.tolist():
+    for row in (row for part in choice.rows() for row in part.codes.tolist()):
         by_person.setdefault(int(persons[row]), []).append(row)
     return [tuple(sorted(kept)) for _, kept in sorted(by_person.items())]
 
@@ -58,6 +57,7 @@ def test_every_choice_of_rows_is_equally_likely(
     source: hc.Source = hc.SeededSource(8)
     if how == "in batches":
         monkeypatch.setattr("headcount.data.row_choice._SPARE", 5000)
+        monkeypatch.setattr("headcount.data.row_choice._FEW", 1000)
     if how == "equal keys":
         source = Equal(len(persons))
     found = chosen(persons, rows, source, 700 if how == "in batches" else 10**9)
@@ -67,20 +67,53 @@ def test_every_choice_of_rows_is_equally_likely(
     assert chisquare([seen[which] for which in wanted]).pvalue > ALARM
 
 
-def test_batches_do_not_change_the_choice(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("few", [50, 1000, 10**6])
+def test_batches_do_not_change_the_choice(few: int, monkeypatch: pytest.MonkeyPatch) -> None:
     persons = np.random.default_rng(3).integers(0, 300, 4000)
     monkeypatch.setattr("headcount.data.row_choice._SPARE", 100)
+    monkeypatch.setattr("headcount.data.row_choice._FEW", few)
     found = [chosen(persons, 2, hc.SeededSource(5), batch) for batch in (1, 13, 999, 5000)]
     assert all(one == found[0] for one in found[1:])
     rows = Counter(persons.tolist())
     assert [len(kept) for kept in found[0]] == [min(2, rows[p]) for p in sorted(rows)]
 
 
-@pytest.mark.parametrize("kind", ["numbers", "words", "huge"])
-def test_a_person_counts_once(kind: str) -> None:
+def test_equal_keys_are_decided_by_further_keys_that_stay(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every row of a person has the same first key, and rows are dropped after each batch."""
+    people, each = 6000, 3
+    monkeypatch.setattr("headcount.data.row_choice._SPARE", 1)
+    monkeypatch.setattr("headcount.data.row_choice._FEW", people)
+
+    class Repeated(hc.Source):
+        """A source that returns zeros as the keys of rows, but not as further keys."""
+
+        def __init__(self) -> None:
+            self._after = hc.SeededSource(4)
+
+        def fill(self, buffer: NDArray[np.uint8]) -> None:
+            self._after.fill(buffer)
+            if len(buffer) == 8 * people:
+                buffer[:] = 0
+
+    found = chosen(np.tile(np.arange(people), each), 1, Repeated(), people)
+    seen = Counter(row // people for (row,) in found)
+    assert chisquare([seen[place] for place in range(each)]).pvalue > ALARM
+
+
+@pytest.mark.parametrize("few", [64, 10**6])
+@pytest.mark.parametrize("kind", ["numbers", "words", "huge", "long words", "listed words"])
+def test_a_person_counts_once(kind: str, few: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """The number of rows makes no difference. All rows of one person have the same value here."""
+    monkeypatch.setattr("headcount.data.row_choice._FEW", few)
     who = np.random.default_rng(2).integers(0, 50, 1000)
-    names: Any = {"numbers": who, "words": [f"p{i}" for i in who], "huge": who + 2**62}[kind]
+    words = [f"p{i}" for i in who]
+    names: Any = {
+        "numbers": who,
+        "words": words,
+        "huge": who.astype(np.uint64) + np.uint64(2**63 - 25),
+        "long words": [f"{'é' * (i % 7)} {i} {'x' * i * (i % 3)}" for i in who.tolist()],
+        "listed words": pyarrow.array(words).dictionary_encode(),
+    }[kind]
     found = hc.estimate(
         {"smokes": (who % 2), "who": names}, hc.Count(), column="smokes", person="who",
         budget=hc.Budget(500),

@@ -2,6 +2,7 @@
 
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 from numpy.typing import NDArray
 
 from headcount.core.errors import InvalidValue
@@ -9,6 +10,9 @@ from headcount.data.problems import value_text
 
 if TYPE_CHECKING:
     import pyarrow
+
+_WORDS = 8  # the number of 8-byte words of a text that decide its part
+_ODD = np.uint64(0x9E3779B97F4A7C15)  # multiplying by this number spreads numbers evenly
 
 
 BETWEEN_LABELS = ";"  # stands between the labels of one person in a text
@@ -51,6 +55,62 @@ def listed(column: "pyarrow.Array", name: str) -> tuple[list[Any], NDArray[Any]]
         shown = map(value_text, encoded.dictionary)
         wrong = next(text for text in shown if text.startswith("b"))  # bytes that are not UTF-8
         raise InvalidValue(f"column {name!r} must hold text in UTF-8, got {wrong}") from None
+
+
+def names(column: "pyarrow.Array", title: str) -> "pyarrow.Array":
+    """Names of persons as int64 or as large_string, so that equal names are equal values."""
+    import pyarrow
+    from pyarrow import types
+
+    column = plain(column)
+    if types.is_dictionary(column.type):
+        column = column.cast(column.type.value_type)
+    if types.is_uint64(column.type):
+        return column.view(pyarrow.int64())
+    if not is_text(column.type):
+        return column.cast(pyarrow.int64())
+    try:
+        column.validate(full=True)
+    except pyarrow.ArrowInvalid:
+        listed(column, title)  # raises an error that shows the text
+    return column.cast(pyarrow.large_string())
+
+
+def numbered(names: "pyarrow.Array") -> tuple[NDArray[np.int32], int]:
+    """The number of each name, in the order in which names first occur, and how many there are."""
+    found = names.dictionary_encode()
+    return found.indices.to_numpy(), len(found.dictionary)
+
+
+def spread(names: "pyarrow.Array", parts: int) -> NDArray[np.uint8]:
+    """A part for each name, from 0 to parts − 1. `parts` is a power of two, up to 256.
+
+    Equal names get the same part. Different names are usually spread evenly, but nothing relies on
+    this except speed.
+    """
+    mixed = _mixed_text(names) if is_text(names.type) else names.to_numpy().view(np.uint64) * _ODD
+    mixed ^= mixed >> np.uint64(32)
+    mixed *= _ODD
+    return (mixed >> np.uint64(65 - parts.bit_length())).astype(np.uint8)
+
+
+def _mixed_text(names: "pyarrow.Array") -> NDArray[np.uint64]:
+    """A number for each text, which depends on its length and its first words of 8 bytes."""
+    _, places, data = names.buffers()
+    ends = np.frombuffer(places, dtype=np.int64)[names.offset : names.offset + len(names) + 1]
+    first, last = int(ends[0]), int(ends[-1])
+    padded = np.zeros(last - first + 8, dtype=np.uint8)
+    if last > first:
+        padded[:-8] = np.frombuffer(data, dtype=np.uint8)[first:last]
+    words: NDArray[np.uint64] = np.ndarray(last - first + 1, "<u8", padded, strides=(1,))
+    starts, lengths = ends[:-1] - first, np.diff(ends)
+    mixed = lengths.view(np.uint64) * _ODD
+    for word in range(min(_WORDS, -(-int(lengths.max(initial=0)) // 8))):
+        some = np.flatnonzero(lengths > 8 * word)
+        left = np.minimum(lengths[some] - 8 * word, 8).view(np.uint64)
+        found = words[starts[some] + 8 * word] << (np.uint64(64) - np.uint64(8) * left)
+        mixed[some] = (mixed[some] + found) * _ODD
+    return mixed
 
 
 def is_text(kind: "pyarrow.DataType") -> bool:

@@ -1,6 +1,6 @@
 """Encodes rows for a question: values, persons and groups become numbers."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from headcount.core import checks
 from headcount.core.errors import InvalidValue
 from headcount.core.two_way import BETWEEN
-from headcount.data.columns import is_text, listed, plain
+from headcount.data.columns import is_text, listed, names, plain
 from headcount.data.problems import Problems
 from headcount.data.question import Question
 from headcount.data.rows import Batch, Kind, Rows, readable
@@ -25,18 +25,37 @@ MOST_GROUPS = 10_000
 @dataclass(frozen=True, eq=False)
 class EncodedRows:
     """The encoded values of rows. If the question has persons or groups, each row also has the
-    number of its person or group.
+    name of its person or the number of its group. Names are whole numbers or text (see `names`).
     """
 
     codes: NDArray[Any]
-    persons: NDArray[np.int64] | None = None
+    persons: "pyarrow.Array | None" = None
     groups: NDArray[np.int64] | None = None
 
-    def take(self, which: NDArray[Any]) -> "EncodedRows":
-        persons, groups = (
-            None if array is None else array[which] for array in (self.persons, self.groups)
+    @classmethod
+    def joined(cls, pieces: "Sequence[EncodedRows]") -> "EncodedRows":
+        import pyarrow
+
+        persons = [piece.persons for piece in pieces if piece.persons is not None]
+        groups = [piece.groups for piece in pieces if piece.groups is not None]
+        return cls(
+            np.concatenate([piece.codes for piece in pieces]),
+            pyarrow.concat_arrays(persons) if persons else None,
+            np.concatenate(groups) if groups else None,
         )
-        return EncodedRows(self.codes[which], persons, groups)
+
+    def take(self, which: NDArray[np.intp]) -> "EncodedRows":
+        return EncodedRows(
+            self.codes[which],
+            None if self.persons is None else self.persons.take(which),
+            None if self.groups is None else self.groups[which],
+        )
+
+    def cut(self, start: int, stop: int) -> "EncodedRows":
+        persons, groups = (
+            None if array is None else array[start:stop] for array in (self.persons, self.groups)
+        )
+        return EncodedRows(self.codes[start:stop], persons, groups)
 
     @property
     def size(self) -> int:
@@ -53,11 +72,19 @@ class LeftOut:
     """
 
     rows: int = 0
-    persons: list[NDArray[np.int64]] = field(default_factory=list)
+    persons: "list[pyarrow.Array]" = field(default_factory=list)
 
-    def and_persons(self, persons: NDArray[np.int64]) -> int:
-        """The number of people: these persons, and all people whose rows were left out."""
-        return self.rows + len(np.unique(np.concatenate([persons, *self.persons])))
+    def and_persons(self, persons: "Sequence[pyarrow.Array]") -> int:
+        """The number of people: these persons, and all people whose rows were left out. All rows
+        of a person must be in one array of `persons`.
+        """
+        import pyarrow
+        from pyarrow import compute
+
+        if not self.persons:
+            return self.rows + sum(int(compute.count_distinct(some).as_py()) for some in persons)
+        everybody = pyarrow.chunked_array([*persons, *self.persons])
+        return self.rows + int(compute.count_distinct(everybody).as_py())
 
 
 @dataclass(eq=False)
@@ -104,8 +131,8 @@ class EncodedTable:
     rows: Rows
     question: Question
     groups: Numbering
-    persons: Numbering = field(default_factory=Numbering)
     left_out: LeftOut = field(default_factory=LeftOut)
+    _of_names: "pyarrow.DataType | None" = None  # the type of the names of persons
 
     def __iter__(self) -> Iterator[tuple[EncodedRows, float]]:
         """The encoded rows of each batch, and the share of all rows that has been read so far."""
@@ -186,17 +213,15 @@ class EncodedTable:
         column = batch.column(self.question.person)
         self.left_out.rows += column.null_count
         persons = self._persons(column.drop_null(), self.question.person)
-        self.left_out.persons.append(np.unique(persons))
+        self.left_out.persons.append(persons.unique())
 
-    def _persons(self, column: "pyarrow.Array", title: str) -> NDArray[np.int64]:
-        from pyarrow import types
-
-        column = plain(column)
-        if types.is_integer(column.type):
-            numbers: NDArray[Any] = column.to_numpy()
-            return numbers.view(np.int64) if numbers.itemsize == 8 else numbers.astype(np.int64)
-        self._check_names(column, title)
-        return self.persons.of(column, title)[0]
+    def _persons(self, column: "pyarrow.Array", title: str) -> "pyarrow.Array":
+        self._check_names(plain(column), title)
+        found = names(column, title)
+        self._of_names = self._of_names or found.type
+        if found.type != self._of_names:
+            raise InvalidValue(f"column {title!r} must hold text or whole numbers, got both")
+        return found
 
     def _groups(self, columns: "list[pyarrow.Array]", title: str) -> NDArray[np.int64]:
         for name, one in zip(self.question.group_columns, columns, strict=True):

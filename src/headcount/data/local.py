@@ -41,11 +41,11 @@ class LocalEngine(Engine):
             for batch, share in table:
                 choice.add(batch)
                 progress(share)
-            whole = choice.rows()
-            kept: list[EncodedRows] | None = []
-            if whole is not None:
-                counting.add(whole)
-                kept, persons = [replace(whole, persons=None)], whole.persons
+            parts = choice.rows()
+            for part in parts:
+                counting.add(part)
+            persons = [part.persons for part in parts if part.persons is not None]
+            kept: list[EncodedRows] | None = [replace(part, persons=None) for part in parts]
         else:
             kept, size = [], 0
             for batch, share in table:

@@ -76,16 +76,14 @@ class ChoiceStep:
             nobody = pyarrow.nulls(1, pyarrow.string())
             yield pyarrow.RecordBatch.from_arrays([code, nobody, why], columns)
             return
-        whole = choice.rows()
-        if whole is None:
-            return
         names = pyarrow.array([json.dumps(name) for name in groups.numbers], pyarrow.string())
-        for start in range(0, len(whole.codes), _ROWS):
-            some = whole.take(np.arange(start, min(start + _ROWS, len(whole.codes))))
-            none = pyarrow.nulls(len(some.codes), pyarrow.string())
-            group = none if some.groups is None else names.take(pyarrow.array(some.groups))
-            arrays = [pyarrow.array(stored(some.codes)), group, none]
-            yield pyarrow.RecordBatch.from_arrays(arrays, columns)
+        for part in choice.rows():
+            for start in range(0, len(part.codes), _ROWS):
+                some = part.cut(start, start + _ROWS)
+                none = pyarrow.nulls(len(some.codes), pyarrow.string())
+                group = none if some.groups is None else names.take(pyarrow.array(some.groups))
+                arrays = [pyarrow.array(stored(some.codes)), group, none]
+                yield pyarrow.RecordBatch.from_arrays(arrays, columns)
 
 
 @dataclass(frozen=True)
