@@ -18,7 +18,7 @@ from headcount.data.local import LocalEngine
 from headcount.data.question import Question
 from headcount.randomness.sources import Owing
 from headcount.road.people import Group, Progress
-from headcount.road.pieces import collected, counted_pieces, tally_of_part
+from headcount.road.pieces import collected, counted_pieces, joined, tally_of_part
 from headcount.road.ways import Way
 
 ALARM = 1e-7
@@ -82,8 +82,9 @@ def test_people_from_counts_are_all_there(monkeypatch: pytest.MonkeyPatch) -> No
     counts = np.array([0, 5, 0, 16, 1, 0, 8, 0])
     protocol = histogram_protocol("local.k-ary", 8, 30)
     pieces = [*counted_pieces(protocol, counts, hc.SeededSource(1))]
-    assert [len(piece.codes) for piece in pieces] == [7, 7, 7, 7, 2]
-    everyone = np.concatenate([piece.codes for piece in pieces])
+    codes = [joined(piece.codes) for piece in pieces]
+    assert [len(some) for some in codes] == [7, 7, 7, 7, 2]
+    everyone = np.concatenate(codes)
     assert np.array_equal(np.bincount(everyone, minlength=8), counts)
     tally = collected(((0, piece) for piece in pieces), workers=2)[0]
     assert (tally.users, tally.counts.sum()) == (30, 30)

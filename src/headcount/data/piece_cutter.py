@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from headcount.core.protocol import Protocol
 from headcount.data.encoded_rows import EncodedRows, Numbering
 from headcount.road.people import Group, Progress
+from headcount.road.pieces import Arrays
 
 
 def pieces(
@@ -16,11 +17,11 @@ def pieces(
     protocols: Mapping[Group, Protocol],
     groups: Numbering,
     progress: Progress,
-) -> Iterator[tuple[Group, int, NDArray[Any]]]:
+) -> Iterator[tuple[Group, int, Arrays]]:
     """The encoded values of each group in pieces: (group, number of the piece, values).
 
-    The protocol of a group sets the number of values in each piece of the group. The last piece may
-    have fewer values.
+    The values of a piece are those of several arrays. The protocol of a group sets the number of
+    values in each piece of the group. The last piece may have fewer values.
     """
     cutters = {
         group: Cutter(protocol.randomizer.people_at_once) for group, protocol in protocols.items()
@@ -45,14 +46,16 @@ def pieces(
 
 
 class Cutter:
-    """Takes arrays of any length, and yields numbered arrays of equal length."""
+    """Takes arrays of any length, and yields numbered pieces of equal length. A piece is a list of
+    arrays.
+    """
 
     def __init__(self, length: int) -> None:
         self._length = length
         self._arrays: list[NDArray[Any]] = []
         self._size = self._number = 0
 
-    def add(self, array: NDArray[Any]) -> Iterator[tuple[int, NDArray[Any]]]:
+    def add(self, array: NDArray[Any]) -> Iterator[tuple[int, Arrays]]:
         while self._size + len(array) >= self._length:
             cut = self._length - self._size
             self._arrays.append(array[:cut])
@@ -62,10 +65,9 @@ class Cutter:
             self._arrays.append(array)
             self._size += len(array)
 
-    def rest(self) -> Iterator[tuple[int, NDArray[Any]]]:
-        """Yields the values that are left as one more array, or nothing if no values are left."""
+    def rest(self) -> Iterator[tuple[int, Arrays]]:
+        """Yields the values that are left as one more piece, or nothing if no values are left."""
         if self._arrays:
-            whole = self._arrays[0] if len(self._arrays) == 1 else np.concatenate(self._arrays)
-            number, self._arrays, self._size = self._number, [], 0
-            self._number += 1
-            yield number, whole
+            number, arrays = self._number, self._arrays
+            self._number, self._arrays, self._size = number + 1, [], 0
+            yield number, arrays

@@ -59,6 +59,7 @@ from headcount.core.tasks.histogram import Histogram
 from headcount.protocols.registry import own_names
 
 MOST_BINS = 4096
+_CHUNK = 1 << 14  # the number of values whose bins are computed at a time
 
 
 # Randomizer -----------------------------------------------------------------------------------
@@ -73,8 +74,12 @@ class Bins:
 
     def of(self, values: NDArray[Any]) -> NDArray[Any]:
         """The bin of each value, in the encoding of a histogram."""
-        below = np.minimum(self.task.places(values) * self.number, self.number - 1)
-        return below.astype(np.min_scalar_type(self.number - 1))
+        out = np.empty(len(values), dtype=np.min_scalar_type(self.number - 1))
+        for start in range(0, len(values), _CHUNK):  # a chunk stays in the cache
+            below = self.task.places(values[start : start + _CHUNK])
+            below *= self.number
+            out[start : start + _CHUNK] = np.minimum(below, self.number - 1, out=below)
+        return out
 
     def holding(self, held: Holding) -> Holding:
         """The number of people in each bin."""

@@ -5,11 +5,11 @@ randomness. So the same seed gives the same tally for any batches of rows and an
 """
 
 from collections import deque
-from collections.abc import Hashable, Iterable, Iterator, Mapping
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import reduce
 from operator import add
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -19,6 +19,8 @@ from headcount.core.source import Source
 from headcount.core.tally import Tally
 from headcount.road.memory import workers
 
+# Arrays whose values together belong to one piece. A worker joins them.
+Arrays: TypeAlias = Sequence[NDArray[Any]]
 _Key = TypeVar("_Key", bound=Hashable)
 
 
@@ -26,8 +28,13 @@ class Piece(NamedTuple):
     """The encoded values of some people, with the protocol and the source that randomize them."""
 
     protocol: Protocol
-    codes: NDArray[Any]
+    codes: Arrays
     source: Source
+
+
+def joined(arrays: Arrays) -> NDArray[Any]:
+    """One array with the values of all arrays."""
+    return arrays[0] if len(arrays) == 1 else np.concatenate(arrays)
 
 
 def collect(protocol: Protocol, values: ArrayLike, source: Source) -> Tally:
@@ -67,11 +74,15 @@ def collected(pieces: Iterable[tuple[_Key, Piece]], workers: int) -> dict[_Key, 
             out[key] = out[key] + tally if key in out else tally
 
     with ThreadPoolExecutor(workers) as pool:
-        for key, (protocol, codes, source) in pieces:
-            waiting.append((key, pool.submit(tally_of_part, protocol, codes, source)))
+        for key, piece in pieces:
+            waiting.append((key, pool.submit(_tally_of_piece, piece)))
             gather(2 * workers if workers > 1 else 0)
         gather(0)
     return out
+
+
+def _tally_of_piece(piece: Piece) -> Tally:
+    return tally_of_part(piece.protocol, joined(piece.codes), piece.source)
 
 
 def workers_for(source: Source, protocols: Mapping[Any, Protocol], users: int) -> int:
@@ -97,4 +108,4 @@ def counted_pieces(
         first, last = np.searchsorted(ends, [start, stop - 1], side="right")
         values = np.arange(first, last + 1)
         inside = np.minimum(ends[values], stop) - np.maximum(ends[values] - counts[values], start)
-        yield Piece(protocol, np.repeat(values.astype(dtype), inside), source.part(number))
+        yield Piece(protocol, [np.repeat(values.astype(dtype), inside)], source.part(number))

@@ -59,7 +59,7 @@ class Respondents(People):
             size = protocol.randomizer.people_at_once
             for number, start in enumerate(range(0, len(values), size)):
                 piece = values[start : start + size]
-                yield place, Piece(protocol, piece, own.part(number))
+                yield place, Piece(protocol, [piece], own.part(number))
 
 
 def released(

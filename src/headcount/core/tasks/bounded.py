@@ -94,10 +94,19 @@ class Bounded(Task):
     def encode(self, values: ArrayLike, *, first: int = 0) -> NDArray[Any]:
         """The values themselves, as int64 if they are whole numbers, or else as float64."""
         given = self._given(values)
+        if self._all_fit(given):
+            return given
         array, wrong = self._read(given)
         if wrong.any():
             raise bad_value(given, wrong, self.allowed, first)
         return array
+
+    def _all_fit(self, given: NDArray[Any]) -> bool:
+        """Whether all are allowed numbers in the right type. This check is fast, and may say no
+        without need.
+        """
+        right = given.dtype == self.encoded_dtype and len(given) > 0
+        return right and bool(self.low <= given.min() and given.max() <= self.high)
 
     def fits(self, values: NDArray[Any]) -> NDArray[np.bool_]:
         return ~self._read(values)[1]

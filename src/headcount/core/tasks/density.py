@@ -84,7 +84,9 @@ class Density(Bounded):
 
     def places(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
         """The positions of values in the range, from 0 at the low end to 1 at the high end."""
-        return np.clip((values - self.low) / float(self.span), 0.0, 1.0)
+        places = values - self.low
+        places /= float(self.span)
+        return np.clip(places, 0.0, 1.0, out=places)
 
     def example(self, users: int) -> Counts:
         numbers = min(users, _SPREAD)

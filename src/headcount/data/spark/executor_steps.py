@@ -26,7 +26,7 @@ from headcount.data.spark.results import Batches, count_result, refusal_result
 from headcount.data.spark.rows import RawRows, Reader, partition_source, quietly
 from headcount.randomness.sources import SeededSource
 from headcount.road.people import Group
-from headcount.road.pieces import tally_of_part
+from headcount.road.pieces import joined, tally_of_part
 
 _ROWS = 2**16  # the largest number of rows in a batch that is yielded
 
@@ -104,7 +104,7 @@ class TallyStep:
             rows = self.reader.encoded_rows(batches, names)
             for group, number, codes in pieces(rows, self.protocols, names, quietly):
                 bits = sources[group].part(number)
-                tally = tally_of_part(self.protocols[group], codes, bits)
+                tally = tally_of_part(self.protocols[group], joined(codes), bits)
                 tallies[group] = tallies[group] + tally if group in tallies else tally
         except HeadcountError as error:
             yield refusal_result(error, self.reader.question)

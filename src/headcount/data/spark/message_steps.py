@@ -19,6 +19,7 @@ from headcount.data.spark.results import Batches, count_result, result_batch
 from headcount.data.spark.rows import Reader, partition_source, quietly
 from headcount.randomness.sources import SeededSource
 from headcount.road.people import Group
+from headcount.road.pieces import joined
 
 if TYPE_CHECKING:
     import pyarrow
@@ -45,9 +46,9 @@ class SendStep:
         rows = self.reader.encoded_rows(batches, names)
         size = min(_ROWS, self.protocol.randomizer.people_at_once)
         for _, number, codes in pieces(rows, {self.group: self.protocol}, names, quietly):
-            bits = source.part(number)
-            for start in range(0, len(codes), size):
-                sent = self.protocol.randomizer.send(codes[start : start + size], bits)
+            bits, values = source.part(number), joined(codes)
+            for start in range(0, len(values), size):
+                sent = self.protocol.randomizer.send(values[start : start + size], bits)
                 admitted = self.protocol.shuffler.admitted(sent)
                 payload = self.protocol.alphabet.messages(admitted.payload)
                 for at in range(0, len(payload), _ROWS):
@@ -93,5 +94,5 @@ class CountStep:
     def _pieces(self, batches: Batches, cutter: Cutter) -> Iterator[NDArray[Any]]:
         for batch in batches:
             payload = payload_of(batch.column(0), self.protocol.alphabet)
-            yield from (piece for _, piece in cutter.add(payload))
-        yield from (piece for _, piece in cutter.rest())
+            yield from (joined(piece) for _, piece in cutter.add(payload))
+        yield from (joined(piece) for _, piece in cutter.rest())
