@@ -411,7 +411,7 @@ def commands() -> Iterator[tuple[str, Any]]:
             if not below.hidden:
                 yield from walk(f"{name} {word}", below)
 
-    yield from walk("headcount", get_command(app))
+    yield from walk("headcount", get_command(app()))
 
 
 def command_page() -> str:

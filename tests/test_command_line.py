@@ -669,6 +669,25 @@ main()
     assert done.stderr == "headcount: interrupted: stopped before the command was done\n"
 
 
+def test_an_estimate_loads_only_what_it_needs(tmp_path: Path) -> None:
+    """Large packages and other commands would double the time of a small estimate."""
+    (tmp_path / "people.csv").write_text("smoker\n" + "1\n0\n" * 100)
+    program = """
+import sys
+sys.argv = ["headcount", "estimate", "people.csv", "--column", "smoker", "--epsilon", "1"]
+from headcount.cli.main import main
+try:
+    main()
+finally:
+    slow = ("pandas", "scipy.special", "altair", "duckdb", "headcount.auditor")
+    print([name for name in slow if name in sys.modules])
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, cwd=tmp_path, check=False
+    )
+    assert (done.returncode, done.stdout.splitlines()[-1]) == (0, "[]"), done.stderr
+
+
 def test_core_works_without_the_extras(tmp_path: Path) -> None:
     """A missing package is named, with the command that installs it."""
     for extra, module, arguments in (

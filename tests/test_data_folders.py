@@ -7,12 +7,14 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow
 import pytest
 from pyarrow import parquet
 
 import headcount as hc
 from commands import Headcount
+from headcount.data.columns import as_numpy
 from headcount.data.files import file_rows
 
 TEXT = "v,g\n" + "1,a\n" * 6 + "0,b\n" * 4
@@ -181,3 +183,41 @@ def test_nothing_at_a_place(headcount: Headcount) -> None:
         assert (done.status, done.out, done.err.count("\n")) == (2, "", 1)
         if place:
             assert f"there must be a file or folder at '{place}', got none" in done.err
+
+
+@pytest.mark.parametrize("small", [0, 10**6])
+def test_small_row_groups_are_read_like_large_ones(
+    tmp_path: Path, small: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Types follow the first file, columns of folders are there, and small batches are joined."""
+    monkeypatch.setattr("headcount.data.files._SMALL", small)
+    values: dict[str, list[Any]] = {"7": [0, 1] * 50, "a": [1] * 30, "b": [None, 0, 1] * 10}
+    for place, kind in zip(values, ("int64", "int8", "int64"), strict=True):
+        folder = tmp_path / f"g={place}"
+        folder.mkdir()
+        held = pyarrow.array(values[place], kind)
+        table = pyarrow.table({"other": pyarrow.nulls(len(held)), "v": held})
+        parquet.write_table(table, folder / "part.parquet", row_group_size=3)
+    rows = file_rows(tmp_path)
+    batches = [batch for batch, _ in rows.batches(["g", "v"], {})]
+    assert len(batches) == 1
+    assert batches[0].schema.types == [pyarrow.string(), pyarrow.int64()]
+    listed = [(place, value) for place, held in values.items() for value in held]
+    assert sorted(batches[0].to_pylist(), key=str) == sorted(
+        ({"g": place, "v": value} for place, value in listed), key=str
+    )
+    found = hc.estimate(
+        tmp_path, hc.Count(), column="v", group="g", missing="drop", budget=hc.Budget(500)
+    )
+    assert isinstance(found, hc.GroupedEstimate)
+    assert {name: (one.value, one.users) for name, one in found.items()} == {
+        "7": (50, 100), "a": (30, 30), "b": (10, 20),
+    }  # fmt: skip
+
+
+def test_bits_of_any_slice_are_read() -> None:
+    bits = np.random.default_rng(1).integers(0, 2, 100).astype(bool)
+    column = pyarrow.array(bits)
+    for start in (0, 3, 8, 13):
+        for stop in (start + 1, 50, 100):
+            assert np.array_equal(as_numpy(column[start:stop]), bits[start:stop])

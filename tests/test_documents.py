@@ -196,7 +196,7 @@ def test_reference_has_every_command_and_option(pages: dict[str, str]) -> None:
         for word, one in below.items():
             check(f"{name} {word}", one)
 
-    check("headcount", get_command(app))
+    check("headcount", get_command(app()))
 
 
 @pytest.mark.slow
@@ -219,7 +219,7 @@ def test_delta_is_explained_truly_everywhere() -> None:
         "Replacing one person's value by another multiplies the probability of any event by at "
         "most e^epsilon, and then adds at most delta."
     )
-    whole: Any = get_command(app)
+    whole: Any = get_command(app())
     for command in (*whole.commands.values(), *whole.commands["ledger"].commands.values()):
         helps = [option.help for option in command.params if option.name == "delta"]
         assert all(true in text for text in helps), command.name

@@ -529,7 +529,7 @@ def test_missing_packages(package: str, tmp_path: Path, monkeypatch: pytest.Monk
 
 def test_altair_loads_when_a_figure_is_made() -> None:
     program = (
-        "import sys, headcount, headcount.cli.app, headcount.plot.figures;"
+        "import sys, headcount, headcount.plot.figures; from headcount.cli.app import app; app();"
         "print([m for m in ('altair', 'vl_convert', 'narwhals', 'jsonschema') if m in sys.modules])"
     )
     done = subprocess.run(

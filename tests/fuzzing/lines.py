@@ -98,7 +98,7 @@ def _shown(word: str) -> str:
 @cache
 def commands() -> dict[tuple[str, ...], Command]:
     """All commands, as they are built."""
-    return {one.words: one for one in _commands(typer.main.get_command(app), ())}
+    return {one.words: one for one in _commands(typer.main.get_command(app()), ())}
 
 
 def _commands(built: Any, words: tuple[str, ...]) -> Iterator[Command]:

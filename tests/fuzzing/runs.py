@@ -209,9 +209,10 @@ def _load() -> None:
     import scipy.stats  # noqa: F401
     import vl_convert  # noqa: F401
 
-    import headcount.accounting.composition
-    import headcount.cli.app  # noqa: F401
+    import headcount.accounting.composition  # noqa: F401
+    from headcount.cli.app import app
 
+    app()
     # A command reads its environment while it loads.
     for name in [name for name in sys.modules if name.startswith("headcount.cli")]:
         del sys.modules[name]

@@ -13,8 +13,6 @@ from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.fft import next_fast_len
-from scipy.optimize import minimize
 
 from headcount.accounting.capped import CappedNoise, HonestPeople, pair_law
 
@@ -113,6 +111,8 @@ def best_noise(wish: Wish) -> CappedNoise | None:
         "xatol": 3e-3,
         "fatol": 2e-5,
     }
+    from scipy.optimize import minimize  # loaded here, since it is slow to load
+
     minimize(cost, first, method="Nelder-Mead", options=options)
     return best[1]
 
@@ -222,6 +222,8 @@ def _transforms(
     jumped = np.array(
         [by_room[room] * turns ** max(-jump, 0) for room, jump in zip(rooms, jumps, strict=True)]
     )
+    from scipy.fft import next_fast_len  # loaded here, since it is slow to load
+
     return next_fast_len(2 * reach), points, by_room[-1], jumped
 
 

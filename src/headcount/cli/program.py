@@ -14,7 +14,7 @@ from headcount.core.writing import json_text
 
 
 def load() -> Callable[..., Any]:
-    """Import the commands and everything that they need."""
+    """Import the command on the command line and everything that it needs."""
     try:
         from headcount.cli.app import app
     except ImportError as error:
@@ -24,7 +24,7 @@ def load() -> Callable[..., Any]:
             "the command line needs typer and rich", hint="pip install 'headcount[cli]'"
         )
         sys.exit(_explained(missing))
-    return app
+    return app(*sys.argv[1:2])
 
 
 def run(app: Callable[..., Any]) -> NoReturn:

@@ -21,6 +21,7 @@ from headcount.core.tasks.histogram import Histogram
 from headcount.data.bins import bin_names, edges_of
 from headcount.data.columns import (
     BETWEEN_LABELS,
+    as_numpy,
     is_moment,
     is_number,
     is_text,
@@ -171,7 +172,7 @@ class Cleaning:
             wrong = wrong & ~other
         problems, kept = Problems(), None
         if is_present is not None:
-            kept = is_present.to_numpy(zero_copy_only=False)
+            kept = as_numpy(is_present)
             if self.missing == "error":
                 problems += Problems.of_missing(np.flatnonzero(~kept) + first)
         if wrong is not None and wrong.any():
@@ -192,7 +193,7 @@ class Cleaning:
         kind = array.type
         if types.is_dictionary(kind):
             codes, wrong = self._codes(array.dictionary)
-            indices = array.indices.to_numpy()
+            indices = as_numpy(array.indices)
             return codes[indices], None if wrong is None else wrong[indices]
         if self._of_dates or self.periods:
             self._check_dates(array)
@@ -284,11 +285,11 @@ class Cleaning:
         indices = compute.index_in(array, value_set=labels)
         wrong = None
         if indices.null_count:
-            wrong = indices.is_null().to_numpy(zero_copy_only=False)
+            wrong = as_numpy(indices.is_null())
             indices = indices.fill_null(0)
         if not len(labels):
             return np.zeros(len(array), dtype=self.dtype), wrong
-        return places[indices.to_numpy()], wrong
+        return places[as_numpy(indices)], wrong
 
     def _binned(self, values: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.bool_] | None]:
         assert self.edges

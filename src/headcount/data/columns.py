@@ -50,7 +50,7 @@ def listed(column: "pyarrow.Array", name: str) -> tuple[list[Any], NDArray[Any]]
     """
     encoded = plain(column).dictionary_encode()
     try:
-        return encoded.dictionary.to_pylist(), encoded.indices.to_numpy()
+        return encoded.dictionary.to_pylist(), as_numpy(encoded.indices)
     except UnicodeDecodeError:
         shown = map(value_text, encoded.dictionary)
         wrong = next(text for text in shown if text.startswith("b"))  # bytes that are not UTF-8
@@ -79,7 +79,7 @@ def names(column: "pyarrow.Array", title: str) -> "pyarrow.Array":
 def numbered(names: "pyarrow.Array") -> tuple[NDArray[np.int32], int]:
     """The number of each name, in the order in which names first occur, and how many there are."""
     found = names.dictionary_encode()
-    return found.indices.to_numpy(), len(found.dictionary)
+    return as_numpy(found.indices), len(found.dictionary)
 
 
 def spread(names: "pyarrow.Array", parts: int) -> NDArray[np.uint8]:
@@ -88,7 +88,7 @@ def spread(names: "pyarrow.Array", parts: int) -> NDArray[np.uint8]:
     Equal names get the same part. Different names are usually spread evenly, but nothing relies on
     this except speed.
     """
-    mixed = _mixed_text(names) if is_text(names.type) else names.to_numpy().view(np.uint64) * _ODD
+    mixed = _mixed_text(names) if is_text(names.type) else as_numpy(names).view(np.uint64) * _ODD
     mixed ^= mixed >> np.uint64(32)
     mixed *= _ODD
     return (mixed >> np.uint64(65 - parts.bit_length())).astype(np.uint8)
@@ -173,8 +173,27 @@ def numbers(array: "pyarrow.Array") -> NDArray[Any]:
             array = array.cast(pyarrow.int64())
         except pyarrow.ArrowInvalid:
             array = array.cast(pyarrow.float64())
-    values: NDArray[Any] = array.to_numpy(zero_copy_only=False)
-    return values
+    return as_numpy(array)
+
+
+def as_numpy(array: "pyarrow.Array") -> NDArray[Any]:
+    """The values as a NumPy array. Arrow's own conversion first loads pandas, if it is installed.
+    Here numbers and bits without nulls are converted without pandas, since it is slow to load.
+    """
+    from pyarrow import types
+
+    kind = array.type
+    if not array.null_count and len(array):
+        if types.is_boolean(kind):
+            first = array.offset % 8
+            held = np.frombuffer(array.buffers()[1], dtype=np.uint8)[array.offset // 8 :]
+            bits = np.unpackbits(held, count=first + len(array), bitorder="little")
+            return bits[first:].view(np.bool_)
+        if types.is_integer(kind) or types.is_floating(kind):
+            values: NDArray[Any] = np.from_dlpack(array)
+            return values
+    converted: NDArray[Any] = array.to_numpy(zero_copy_only=False)
+    return converted
 
 
 def present(column: "pyarrow.Array", *, nan: bool) -> "pyarrow.Array | None":

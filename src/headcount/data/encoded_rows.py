@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from headcount.core import checks
 from headcount.core.errors import InvalidValue
 from headcount.core.two_way import BETWEEN
-from headcount.data.columns import is_text, listed, names, plain
+from headcount.data.columns import as_numpy, is_text, listed, names, plain
 from headcount.data.problems import Problems
 from headcount.data.question import Question
 from headcount.data.rows import Batch, Kind, Rows, readable
@@ -197,7 +197,7 @@ class EncodedTable:
             column = batch.column(name)
             if not column.null_count:
                 continue
-            there: NDArray[np.bool_] = column.is_valid().to_numpy(zero_copy_only=False)
+            there: NDArray[np.bool_] = as_numpy(column.is_valid())
             if not self.question.cleaning.dropping:
                 at = first + int(np.argmin(there)) + 1
                 raise InvalidValue(

@@ -1,6 +1,6 @@
 """Reads rows of files (CSV, Parquet, Arrow, JSON lines, Excel) at a path, maybe a pattern."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from io import BytesIO
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 Types: TypeAlias = "dict[str, pyarrow.DataType]"
 _BATCH = 2**17  # how many rows of a Parquet file are read at a time
+_SMALL = 2**14  # with fewer rows in a row group, whole files are read without Arrow's datasets
 _BLOCK = 2**22  # how many bytes of a text file are read at a time
 _DEEPEST = 100  # how many levels of nested lists and objects a JSON value may have
 _NO_MARKS = bytes({*range(256)} - {*b'"[]{}'})  # all bytes but quotes, brackets and braces
@@ -109,12 +110,43 @@ class ParquetRows(DatasetRows):
         """
         from pyarrow import dataset
 
+        keyed, groups = [], 0
         for fragment in self.dataset.get_fragments():
             keys = dataset.get_partition_keys(fragment.partition_expression)
             for column in columns:
                 if column not in keys:
                     check_column(column, fragment.physical_schema.names, fragment.path)
-        yield from super()._batches(columns, kinds)
+            keyed.append((fragment, keys))
+            groups += fragment.metadata.num_row_groups
+        if self.count >= _SMALL * groups:
+            yield from super()._batches(columns, kinds)
+            return
+        read = 0
+        for fragment, keys in keyed:
+            for batch in self._of_file(fragment.path, keys, columns):
+                read += batch.num_rows
+                yield batch, read / max(1, self.count)
+
+    def _of_file(
+        self, path: str, keys: Mapping[str, Any], columns: Sequence[str]
+    ) -> "Iterator[pyarrow.RecordBatch]":
+        """The batches of one file. A dataset makes a batch of each row group, but here small row
+        groups are joined. `keys` are the values of columns that only folders name.
+        """
+        import pyarrow
+        from pyarrow import parquet
+
+        schema = pyarrow.schema([self.dataset.schema.field(column) for column in columns])
+        stored = [column for column in columns if column not in keys]
+        with parquet.ParquetFile(path) as file:
+            for batch in file.iter_batches(_BATCH, columns=stored):
+                arrays = [
+                    pyarrow.repeat(pyarrow.scalar(keys[field.name], field.type), batch.num_rows)
+                    if field.name in keys
+                    else batch.column(field.name).cast(field.type)
+                    for field in schema
+                ]
+                yield pyarrow.RecordBatch.from_arrays(arrays, schema=schema)
 
     @property
     def holder(self) -> str:

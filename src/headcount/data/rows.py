@@ -20,6 +20,7 @@ Kinds: TypeAlias = Mapping[str, Kind]
 # A batch, and the share of all rows that has been read so far. The share may be a guess.
 Batch: TypeAlias = "tuple[pyarrow.RecordBatch, float]"
 _OLD_TEXT = "encoding='latin-1' (--encoding latin-1) reads many older files"
+_SMALL = 2**14  # batches are joined until they have at least this many rows
 _LISTED = 12  # the largest number of column names that a message lists
 
 
@@ -53,7 +54,7 @@ class Rows(ABC):
             names = self.columns
             for column in columns:
                 check_column(column, names, self.holder)
-            yield from self._batches(columns, kinds)
+            yield from _merged(self._batches(columns, kinds))
 
     def only_column(self) -> str:
         """The name of the only column. An error is raised if there are several columns."""
@@ -64,6 +65,36 @@ class Rows(ABC):
                 f"`column` must name one of the columns of {self.name} ({_listed(names)}), got none"
             )
         return names[0]
+
+
+def _merged(batches: Iterator[Batch]) -> Iterator[Batch]:
+    """The same rows, but small batches of the same columns are joined, since cleaning a batch takes
+    some time even if the batch is small.
+    """
+    waiting: list[pyarrow.RecordBatch] = []
+    rows, share = 0, 0.0
+    for batch, now in batches:
+        if waiting and batch.schema != waiting[0].schema:
+            yield from ((one, share) for one in _joined(waiting))
+            waiting, rows = [], 0
+        waiting.append(batch)
+        rows, share = rows + batch.num_rows, now
+        if rows >= _SMALL:
+            yield from ((one, share) for one in _joined(waiting))
+            waiting, rows = [], 0
+    yield from ((one, share) for one in _joined(waiting))
+
+
+def _joined(batches: "list[pyarrow.RecordBatch]") -> "list[pyarrow.RecordBatch]":
+    """One batch with all rows, or a few if a column is too long for one."""
+    import pyarrow
+
+    if len(batches) < 2:
+        return batches
+    joined: list[pyarrow.RecordBatch] = (
+        pyarrow.Table.from_batches(batches).combine_chunks().to_batches()
+    )
+    return joined
 
 
 def check_column(column: str, names: Sequence[str], holder: str) -> None:

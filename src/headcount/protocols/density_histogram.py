@@ -36,7 +36,6 @@ from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse
 
 from headcount.core import checks
 from headcount.core.bucket_sums import KnownVariances
@@ -152,6 +151,8 @@ class Reconstruction:
 
     @cached_property
     def matrix(self) -> Any:
+        from scipy import sparse  # loaded here, since it is slow to load
+
         points, order = self.weights.shape
         ends = np.arange(0, points * order + 1, order)
         return sparse.csr_array(

@@ -20,7 +20,6 @@ from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import special
 
 from headcount.core.bucket_sums import Part, Weights, independent_parts, lattice_of
 from headcount.core.cached import cached_property
@@ -180,6 +179,8 @@ class RoundedError:
 
     def _rounding(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
         """An upper bound on P(rounding error > y), or its normal approximation."""
+        from scipy import special  # loaded here, since it is slow to load
+
         if self.people <= _SMALL:
             return np.exp(-2 * np.maximum(values, 0.0) ** 2 / self.people)
         deviations = (values - 0.5) / math.sqrt(self.variance)

@@ -142,12 +142,9 @@ def _chosen(names: Iterable[str], task: Task | None, trust: Trust | None) -> lis
         checks.instance("task", task, Task)
     if trust is not None:
         checks.choice("trust", trust, tuple(Trust))
-    return [
-        name
-        for name in names
-        if (task is None or protocol_class(name, task).answers(task))
-        and (trust is None or protocol_class(name).trust == trust)
-    ]
+    # A name begins with the trust model. So the protocols of other trust models are not loaded.
+    wanted = [name for name in names if trust is None or name.partition(".")[0] == trust]
+    return [name for name in wanted if task is None or protocol_class(name, task).answers(task)]
 
 
 def protocol(name: str, task: Task, budget: Budget, crowd: Crowd, /, **options: Any) -> Protocol:
