@@ -30,7 +30,7 @@ from headcount.collect import keys
 from headcount.collect.analyzer import Analyzer
 from headcount.collect.batch import SealedBatch
 from headcount.collect.client import Respondent, response
-from headcount.collect.document import Document, canonical
+from headcount.collect.document import Addresses, Document, canonical
 from headcount.collect.refusals import (
     Closed,
     Conflict,
@@ -42,6 +42,7 @@ from headcount.collect.refusals import (
 )
 from headcount.collect.sealing import Envelope
 from headcount.collect.shuffler import Sent, Shuffler
+from headcount.survey.survey import Survey
 
 SOURCE = hc.SecureSource()
 
@@ -346,6 +347,54 @@ def test_a_survey_can_be_destroyed(tmp_path: Path) -> None:
     assert isinstance(one.accept(answered(survey, 1))[0], Closed)
     with pytest.raises(Closed):
         one.close(survey.digest)
+
+
+SURVEY = """
+title = "Class"
+
+[privacy]
+trust = "shuffle"
+epsilon = 4
+delta = 1e-3
+least_people = 60
+
+[[question]]
+id = "smoke"
+text = "Do you smoke?"
+kind = "yes-no"
+
+[[question]]
+id = "sleep"
+text = "How well do you sleep?"
+kind = "scale"
+low = 1
+high = 3
+"""
+
+
+@pytest.mark.parametrize("noise", ["people", "shuffler"])
+def test_a_survey_from_its_file_to_its_results(tmp_path: Path, noise: str) -> None:
+    path = tmp_path / "class.toml"
+    path.write_text(SURVEY.replace("epsilon = 4", f'epsilon = 4\nnoise = "{noise}"'))
+    made = Document.of(
+        Survey.load(path), keys.create(tmp_path, None), Addresses("http://s", "http://a")
+    )
+    survey = Document.from_bytes(made.data)
+    assert survey.guarantee.delta <= 1e-3
+    assert survey.guarantee.epsilon <= 4 * (1 + 1e-9)
+    assert "all answers of one person" in survey.guarantee.neighbors
+    with pytest.raises(hc.InvalidValue, match="'smoke' must be answered yes or no"):
+        response(survey, {"smoke": "perhaps", "sleep": 1}, SOURCE)
+    one, other = shuffler(tmp_path), analyzer(tmp_path)
+    one.register(survey)
+    other.register(survey)
+    answers = [{"smoke": "yes" if at % 4 else "no", "sleep": 1 + at % 3} for at in range(60)]
+    one.accept([Sent(survey.digest, response(survey, one, SOURCE)) for one in answers])
+    found = collected(one, other, survey)
+    read = {one["id"]: one for one in found["results"]["questions"]}
+    assert set(read) == {"smoke", "sleep"}
+    assert abs(found["questions"]["smoke"]["value"] - 45) < 30
+    assert found["questions"]["smoke"]["guarantee"]["epsilon"] == survey.guarantee.epsilon
 
 
 # Crashes, in one process --------------------------------------------------------------------------

@@ -8,6 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from headcount.cli.arguments import AsJson
+from headcount.cli.grouping import ungrouped
 from headcount.cli.output import console, deliver, messages, print_table
 from headcount.cli.shuffler import Host, OneSurvey, SettingsFile, token_in
 from headcount.collect import keys
@@ -36,6 +37,7 @@ analyzer = typer.Typer(
 
 
 @analyzer.command(epilog="Example: headcount analyzer init analyzer --passphrase-file secret.txt")
+@ungrouped
 def init(
     folder: Folder,
     passphrase_file: PassphraseFile = None,
@@ -76,6 +78,7 @@ def init(
 
 
 @analyzer.command(epilog="Example: headcount analyzer serve analyzer --survey campus.json")
+@ungrouped
 def serve(
     folder: Folder,
     survey: Annotated[list[Path] | None, typer.Option(help="Document of a survey.")] = None,
@@ -114,6 +117,7 @@ def serve(
 
 
 @analyzer.command(epilog="Example: headcount analyzer results analyzer campus.json --out out.json")
+@ungrouped
 def results(
     folder: Folder,
     survey: OneSurvey,
@@ -137,6 +141,7 @@ def results(
 
 
 @analyzer.command(epilog="Example: headcount analyzer destroy analyzer --yes")
+@ungrouped
 def destroy(
     folder: Folder,
     yes: Annotated[bool, typer.Option("--yes", help="Confirm that the key is lost.")],

@@ -82,11 +82,19 @@ def _survey() -> typer.Typer:
         help="Ask several questions, with one budget for all answers.",
         rich_markup_mode=None,
     )
-    answer = "Example: headcount survey answer campus.json --answer smoke=yes"
-    made.command(epilog=answer)(_loaded("survey_answer", "answer"))
-    made.command(epilog="Example: headcount survey demo --out demo.json")(
-        _loaded("survey_demo", "demo")
-    )
+    for name, file, function, example in (
+        (
+            "open", "survey_open", "open_survey",
+            "headcount survey open campus.toml --key analyzer/key.json --shuffler "
+            "https://mix.example --analyzer https://count.example --out campus.json",
+        ),
+        (
+            "answer", "survey_answer", "answer",
+            "headcount survey answer campus.json --answer smoke=yes",
+        ),
+        ("demo", "survey_demo", "demo", "headcount survey demo --out demo.json"),
+    ):  # fmt: skip
+        made.command(name, epilog=f"Example: {example}")(ungrouped(_loaded(file, function)))
     return made
 
 

@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from headcount.cli.arguments import AsJson
+from headcount.cli.grouping import ungrouped
 from headcount.cli.output import console, deliver, messages, print_table
 from headcount.collect.document import Document
 from headcount.collect.settings import ShufflerSettings
@@ -47,6 +48,7 @@ shuffler = typer.Typer(
     epilog="Example: headcount shuffler serve --survey campus.json --token-file token "
     "--close-at 2027-01-31T18:00"
 )
+@ungrouped
 def serve(
     survey: Annotated[list[Path] | None, typer.Option(help="Document of a survey.")] = None,
     store: Annotated[
@@ -86,6 +88,7 @@ def serve(
 
 
 @shuffler.command(epilog="Example: headcount shuffler close campus.json --store shuffler.db")
+@ungrouped
 def close(survey: OneSurvey, store: Place = STORE, as_json: AsJson = False) -> None:
     """Close a survey. Its messages are mixed once, and the responses are deleted.
 
@@ -102,6 +105,7 @@ def close(survey: OneSurvey, store: Place = STORE, as_json: AsJson = False) -> N
 
 
 @shuffler.command(epilog="Example: headcount shuffler status --store shuffler.db")
+@ungrouped
 def status(store: Place = STORE, as_json: AsJson = False) -> None:
     """Show all surveys, and how many people have answered."""
     made = Shuffler(opened(_existing(store)))
@@ -116,6 +120,7 @@ def status(store: Place = STORE, as_json: AsJson = False) -> None:
 @shuffler.command(
     epilog="Example: headcount shuffler extend campus.json --close-at 2027-02-28T18:00"
 )
+@ungrouped
 def extend(
     survey: OneSurvey,
     close_at: Annotated[
@@ -130,6 +135,7 @@ def extend(
 
 
 @shuffler.command(epilog="Example: headcount shuffler destroy campus.json --yes")
+@ungrouped
 def destroy(
     survey: OneSurvey,
     yes: Annotated[bool, typer.Option("--yes", help="Confirm that all responses are lost.")],
@@ -146,6 +152,7 @@ def destroy(
 @shuffler.command(
     epilog="Example: headcount shuffler codes campus.json --count 300 --out codes.txt"
 )
+@ungrouped
 def codes(
     survey: OneSurvey,
     count: Annotated[int, typer.Option(help="Number of codes.")],

@@ -12,7 +12,7 @@ from headcount.collect.document import Document
 from headcount.core import checks
 from headcount.core.errors import InvalidParameter, InvalidValue
 from headcount.core.table import short
-from headcount.core.task import Task
+from headcount.survey.questions import Question
 
 
 def answer(
@@ -66,37 +66,27 @@ def _given(texts: list[str]) -> dict[str, str]:
 
 def _asked(document: Document, answers: dict[str, str]) -> dict[str, Any]:
     """The answers to all questions. A question without an answer is asked."""
-    texts = {str(one.get("id")): str(one.get("text", "")) for one in _questions(document)}
+    if document.questions is None:
+        raise InvalidParameter("the survey must have questions in words, but this one has none")
     found: dict[str, Any] = {}
-    for release in document.releases:
-        for ask in release.asks:
-            text = answers.pop(ask.id, None)
-            if text is None:
-                choices = ask.task.listed_values or (("no", "yes") if ask.task.domain == 2 else ())
-                shown = f" [{', '.join(map(str, choices))}]" if choices else ""
-                text = typer.prompt(f"{texts.get(ask.id) or ask.id}{shown}")
-            found[ask.id] = value_of(ask.id, ask.task, text)
+    for one in document.questions.questions:
+        text = answers.pop(one.id, None)
+        if text is None:
+            text = typer.prompt(f"{one.text or one.id} [{one.allowed}]")
+        found[one.id] = None if one.optional and not text.strip() else _value(one, text.strip())
     return {**found, **answers}
 
 
-def _questions(document: Document) -> list[Any]:
-    found = document.survey.get("question", [])
-    return [one for one in found if isinstance(one, dict)] if isinstance(found, list) else []
-
-
-def value_of(name: str, task: Task, text: str) -> Any:
-    """The value that a text stands for. Yes and no stand for 1 and 0."""
-    text = text.strip()
-    if task.name == "boxes":
+def _value(question: Question, text: str) -> Any:
+    """The answer that a text stands for. Boxes are separated by commas."""
+    if question.boxes:
         return [box.strip() for box in text.split(",") if box.strip()]
-    if task.value_kind == "words":
+    if not question.of_numbers:
         return text
-    words = {"yes": 1, "no": 0} if task.domain == 2 else {}
-    if text.lower() in words:
-        return words[text.lower()]
     try:
-        return int(text) if task.value_kind == "whole numbers" else float(text)
+        return float(text)
     except ValueError:
         raise InvalidValue(
-            f"question {name!r} must be answered with {task.allowed}, got {checks.shown(text)}"
+            f"question {question.id!r} must be answered with {question.allowed}, "
+            f"got {checks.shown(text)}"
         ) from None

@@ -9,7 +9,7 @@ survey is refused: it could hold fresh noise for the same answers.
 """
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -24,12 +24,14 @@ from headcount.collect.refusals import Conflict, Malformed, NoResults, UnknownSu
 from headcount.collect.store import Run, Store
 from headcount.core import checks
 from headcount.core.errors import HeadcountError, InvalidParameter
+from headcount.core.estimate import Estimate
 from headcount.core.messages import Batch
 from headcount.core.protocol import Protocol, tally_of
 from headcount.core.source import Source
 from headcount.core.table import counted_people
 from headcount.core.tally import Tally
 from headcount.core.writing import json_text
+from headcount.survey.results import SurveyResults
 
 _PART = 2**20
 
@@ -190,6 +192,7 @@ class Analyzer:
         """The tallies and the results, as documents."""
         tallies: dict[str, Any] = {}
         answers: dict[str, Any] = {}
+        estimates: dict[str, Estimate] = {}
         for release, payload in zip(document.releases, opened.payloads, strict=True):
             try:
                 tally = tally_of_people(release.protocol, payload, batch.people)
@@ -200,12 +203,14 @@ class Analyzer:
             tallies[", ".join(release.ids)] = tally.counts.tolist()
             for name, one in release.separate(estimate).items():
                 promise = replace(document.guarantee, secure=one.guarantee.secure)
-                answers[name] = replace(one, guarantee=promise).to_dict()
+                estimates[name] = replace(one, guarantee=promise)
+                answers[name] = estimates[name].to_dict()
         return tallies, {
             "survey": document.digest,
             "title": document.title,
             "people": batch.people,
             "questions": answers,
+            **self._readings(document, estimates, batch.people),
             "guarantee": document.guarantee.to_dict(),
             "local_epsilon": document.local_epsilon,
             "admission": document.admission,
@@ -215,6 +220,15 @@ class Analyzer:
                 "refused": opened.refused,
             },
         }
+
+    def _readings(
+        self, document: Document, estimates: Mapping[str, Estimate], people: int
+    ) -> dict[str, Any]:
+        """What people read from the estimates, if the document has the words of its questions."""
+        survey = document.questions
+        if survey is None or len(estimates) < len(survey.questions):
+            return {}
+        return {"results": SurveyResults(survey, survey.design, estimates, people).to_dict()}
 
     def _row(self, run: Run, digest: str, columns: str) -> tuple[Any, ...]:
         found = run(f"SELECT {columns} FROM analyses WHERE digest = ?", digest)

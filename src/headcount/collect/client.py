@@ -17,7 +17,7 @@ from headcount.collect.document import MOST_BYTES, Document
 from headcount.collect.refusals import Refused, Unavailable
 from headcount.core import checks
 from headcount.core.bundles import filled_bundle
-from headcount.core.errors import InvalidParameter, InvalidValue, MissingPackage, UnreadableData
+from headcount.core.errors import InvalidParameter, MissingPackage, UnreadableData
 from headcount.core.source import Source
 from headcount.core.writing import json_text, write_file
 from headcount.randomness.draws import permutation
@@ -115,15 +115,7 @@ class Respondent:
 def response(document: Document, answers: Mapping[str, Any], source: Source) -> bytes:
     """One person's sealed response: the same number of messages for everybody, in random order."""
     envelope, key = document.envelope, document.key.key
-    asks = [ask for release in document.releases for ask in release.asks]
-    known = {ask.id for ask in asks}
-    if unknown := sorted(set(answers) - known):
-        raise InvalidValue(
-            f"the survey must have the question that is answered, got {unknown[0]!r}"
-        )
-    if missing := sorted(known - set(answers)):
-        raise InvalidValue(f"every question must be answered, but {missing[0]!r} is not")
-    columns = {ask.id: ask.task.encode([answers[ask.id]]) for ask in asks}
+    columns = document.encoded(answers)
     sealed: list[bytes] = []
     for number, (release, slots) in enumerate(zip(document.releases, document.slots, strict=True)):
         made = release.protocol

@@ -21,12 +21,10 @@ from headcount.collect import keys
 from headcount.collect.client import Respondent, results_at
 from headcount.collect.document import Addresses, Document
 from headcount.collect.refusals import NoResults, Unavailable
-from headcount.core.budget import Budget, Crowd, Trust
+from headcount.core.budget import Budget, Trust
 from headcount.core.errors import UnreadableData
-from headcount.core.tasks.count import Count
-from headcount.core.tasks.histogram import Histogram
-from headcount.survey.design import Ask
-from headcount.survey.split import design
+from headcount.survey.questions import Choice, YesNo
+from headcount.survey.survey import Survey
 
 WAYS = ("on foot", "bicycle", "bus", "car")
 _SECONDS = 60.0  # the longest time to wait for a process
@@ -72,34 +70,33 @@ def demonstrate(folder: Path, people: int, said: Callable[[str], None]) -> Demo:
         token = (analyzer / "token").read_text().strip()
         place = f"{document.addresses.analyzer}/surveys/{document.digest}/results"
         found = _until(lambda: results_at(place, token))
-    truth = {"smoke": sum(answers["smoke"]), "drink": sum(answers["drink"]),
+    truth = {"smoke": answers["smoke"].count("yes"), "drink": answers["drink"].count("yes"),
              "commute": [answers["commute"].count(way) for way in WAYS]}  # fmt: skip
     return Demo(document, found, truth)
 
 
 def campus(key: keys.PublicKey, people: int) -> Document:
     """The survey of the made-up campus."""
-    asks = [Ask("smoke", Count()), Ask("drink", Count()), Ask("commute", Histogram(list(WAYS)))]
-    texts = ("Do you smoke?", "Did you drive after drinking?", "How do you come to the campus?")
-    made = design(asks, (), Budget(2, 1e-6), Crowd(people), Trust.SHUFFLE)
-    return Document.of(
-        made,
-        {
-            "title": "A made-up campus",
-            "question": [
-                {"id": ask.id, "text": text} for ask, text in zip(asks, texts, strict=True)
-            ],
-        },
-        key,
-        Addresses(*(f"http://127.0.0.1:{_free_port()}" for _ in range(2))),
+    survey = Survey(
+        (
+            YesNo("smoke", "Do you smoke?"),
+            YesNo("drink", "Did you drive after drinking last month?"),
+            Choice("commute", "How do you come to the campus?", choices=WAYS),
+        ),
+        Budget(2, 1e-6),
+        Trust.SHUFFLE,
+        people,
+        title="A made-up campus",
     )
+    places = (f"http://127.0.0.1:{_free_port()}" for _ in range(2))
+    return Document.of(survey, key, Addresses(*places))
 
 
 def made_up(people: int) -> dict[str, list[Any]]:
     """The answers of the made-up people. They follow from the number of each person."""
     return {
-        "smoke": [int(number * 7 % 20 < 5) for number in range(people)],
-        "drink": [int(number * 13 % 25 < 2) for number in range(people)],
+        "smoke": ["yes" if number * 7 % 20 < 5 else "no" for number in range(people)],
+        "drink": ["yes" if number * 13 % 25 < 2 else "no" for number in range(people)],
         "commute": [WAYS[min(3, number * 11 % 10 // 3)] for number in range(people)],
     }
 

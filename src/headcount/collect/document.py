@@ -14,29 +14,31 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
-from headcount.accounting.joint_curve import joint_curve
+from numpy.typing import NDArray
+
 from headcount.collect.keys import PublicKey
 from headcount.collect.sealing import Envelope
 from headcount.core import checks
 from headcount.core.budget import Budget, Crowd, Trust
-from headcount.core.bundles import bundled, bundled_curve
 from headcount.core.cached import cached_property
-from headcount.core.errors import HeadcountError, InvalidParameter, UnreadableData
-from headcount.core.guarantee import Guarantee
+from headcount.core.errors import HeadcountError, InvalidParameter, InvalidValue, UnreadableData
+from headcount.core.guarantee import Guarantee, fitted_delta
 from headcount.core.protocol import Protocol, option_names
 from headcount.core.sealing import OVERHEAD, sealed_size
 from headcount.core.table import short
 from headcount.core.task import task_from
 from headcount.core.writing import write_file
 from headcount.protocols.registry import protocol
-from headcount.survey.design import Ask, Design, Release
+from headcount.survey.design import Ask, Release
+from headcount.survey.file import survey_from
 from headcount.survey.joint import joint
+from headcount.survey.survey import Survey
 
 VERSION = 1
 MOST_BYTES = 2**20  # the largest document that is read
 MOST_RELEASES = 1000
 MOST_MESSAGES = 10_000  # of one person, in all releases together
-_MOST_EXTRA = 32  # how many slots beyond the least are tried
+_MOST_EXTRA = 256  # how many slots beyond the least are tried
 Admission: TypeAlias = Literal["open", "codes"]
 
 
@@ -155,14 +157,10 @@ class Document:
 
     @classmethod
     def of(
-        cls,
-        design: Design,
-        survey: Mapping[str, Any],
-        key: PublicKey,
-        addresses: Addresses,
-        admission: Admission = "open",
+        cls, survey: Survey, key: PublicKey, addresses: Addresses, admission: Admission = "open"
     ) -> "Document":
-        """The document of a survey with this design."""
+        """The document of a survey."""
+        design = survey.design
         if design.questions_each != len(design.asks):
             raise InvalidParameter(
                 "every person must answer all questions of a survey that is collected, but this "
@@ -171,9 +169,27 @@ class Document:
         protocols = [release.protocol for release in design.releases]
         slots = enough_slots(protocols, design.budget, design.trust, design.waves)
         return cls(
-            survey, design.releases, slots, design.budget, key, addresses, design.crowd.users,
-            admission, design.waves,
+            survey.to_dict(), design.releases, slots, design.budget, key, addresses,
+            design.crowd.users, admission, design.waves,
         )  # fmt: skip
+
+    @cached_property
+    def questions(self) -> Survey | None:
+        """The survey with the words of its questions, or None if the document has no questions."""
+        return survey_from(self.survey) if "question" in self.survey else None
+
+    def encoded(self, answers: Mapping[str, Any]) -> dict[str, NDArray[Any]]:
+        """One person's answers as the protocols take them, by the ids of questions."""
+        tasks = {ask.id: ask.task for release in self.releases for ask in release.asks}
+        if unknown := sorted(set(answers) - set(tasks)):
+            raise InvalidValue(
+                f"the survey must have the question that is answered, got {unknown[0]!r}"
+            )
+        if missing := [name for name in tasks if name not in answers]:
+            raise InvalidValue(f"every question must be answered, but {missing[0]!r} is not")
+        if self.questions is not None:
+            return self.questions.columns({name: [answers[name]] for name in tasks})
+        return {name: task.encode([answers[name]]) for name, task in tasks.items()}
 
     # What follows from the releases ---------------------------------------------------------------
 
@@ -321,42 +337,53 @@ def enough_slots(
     """Bundle sizes with which all releases together stay within the budget.
 
     The bundle size of a protocol is the smallest that its own share of the budget allows. In larger
-    bundles the noise fits more often, which costs less of δ. If no size is enough, the smallest
-    sizes are returned, and the guarantee states a larger δ than the budget.
+    bundles the noise fits more often, which costs less of δ. If the sizes that are tried are not
+    enough, the guarantee of the largest sizes states a δ slightly above the budget.
     """
-    least = tuple(made.slots for made in protocols)
-    for extra in range(_MOST_EXTRA):
-        slots = tuple(
-            one + extra * (made.randomizer.fixed_messages is None)
-            for one, made in zip(least, protocols, strict=True)
-        )
-        if joint_guarantee(protocols, slots, budget, trust, waves).delta <= budget.delta:
-            return slots
-    return least
+    stated = _together(protocols, budget, trust, waves)
+    slots = [made.slots for made in protocols]
+    for _ in range(_MOST_EXTRA):
+        if _fitted(stated, protocols, slots, waves).delta <= budget.delta:
+            break
+        slots = [
+            size + (made.randomizer.overflow(size) > 0)
+            for size, made in zip(slots, protocols, strict=True)
+        ]
+    return tuple(slots)
 
 
 def joint_guarantee(
-    protocols: Sequence[Protocol],
-    slots: Sequence[int],
-    budget: Budget,
-    trust: Trust,
-    waves: int,
+    protocols: Sequence[Protocol], slots: Sequence[int], budget: Budget, trust: Trust, waves: int
 ) -> Guarantee:
     """The guarantee of all releases together, if everybody sends bundles of these sizes."""
+    return _fitted(_together(protocols, budget, trust, waves), protocols, slots, waves)
+
+
+def _together(protocols: Sequence[Protocol], budget: Budget, trust: Trust, waves: int) -> Guarantee:
+    """The guarantee of all releases, if bundles had any size."""
     if len(protocols) == waves == 1:
-        made = protocols[0]
-        return bundled(made.guarantee, made.randomizer, made.curve, slots[0])
+        return protocols[0].guarantee
     crowd = min((made.crowd for made in protocols), key=lambda one: one.honest)
-    stated, _ = joint(protocols, budget, crowd, trust, waves)
-    curves = [
-        bundled_curve(made.randomizer, made.curve, made.guarantee.honest, size)
+    return joint(protocols, budget, crowd, trust, waves)[0]
+
+
+def _fitted(
+    stated: Guarantee, protocols: Sequence[Protocol], slots: Sequence[int], waves: int
+) -> Guarantee:
+    """The guarantee if noise is drawn again until it fits.
+
+    Noise does not depend on values. So the views of all releases are conditioned on one event, that
+    the noise of all people fits everywhere. Its complement has at most the sum of probabilities.
+    """
+    redrawn = waves * math.fsum(
+        made.guarantee.honest * made.randomizer.overflow(size)
         for made, size in zip(protocols, slots, strict=True)
-    ]
-    if all(curve is made.curve for curve, made in zip(curves, protocols, strict=True)):
+    )
+    if not redrawn:
         return stated
     return replace(
         stated,
-        delta=joint_curve(curves, waves).delta(stated.epsilon),
+        delta=min(1.0, float(fitted_delta(stated.delta, stated.epsilon, redrawn))),
         exact=False,
         method=f"{stated.method}; bundles of fixed sizes, noise drawn until it fits",
     )

@@ -1,0 +1,67 @@
+"""`headcount survey open`: from a survey file to the document that everybody gets."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from headcount.cli.arguments import AsJson
+from headcount.cli.output import console, deliver, messages
+from headcount.collect.document import Addresses, Document
+from headcount.collect.keys import PublicKey
+from headcount.core import checks
+from headcount.core.table import short
+from headcount.core.writing import check_apart, check_writable
+from headcount.survey.survey import Survey
+
+
+def open_survey(
+    survey: Annotated[Path, typer.Argument(help="The survey file.", metavar="SURVEY")],
+    key: Annotated[Path, typer.Option(help="The analyzer's key.json.")],
+    shuffler: Annotated[str, typer.Option(help="Address of the shuffler: https://…")],
+    analyzer: Annotated[str, typer.Option(help="Address of the analyzer: https://…")],
+    out: Annotated[Path, typer.Option(help="File for the document: .json.")],
+    admission: Annotated[
+        str,
+        typer.Option(help="Who may answer: open (anybody), or codes (one-time invitations)."),
+    ] = "codes",
+    as_json: AsJson = False,
+) -> None:
+    """Write the document of a survey. Its digest is the survey's name.
+
+    The document has everything that respondents, the shuffler and the analyzer must agree on: the
+    questions, the calibrated protocols, the guarantee, the analyzer's public key and the addresses.
+    """
+    check_apart(out, {"the survey file": [survey], "the key": [key]})
+    check_writable(out)
+    checks.choice("admission", admission, ("open", "codes"))
+    places = Addresses(shuffler, analyzer)
+    made = Document.of(
+        Survey.load(survey),
+        PublicKey.load(key),
+        places,
+        "codes" if admission == "codes" else "open",
+    )
+    if made.admission == "open":
+        messages.print(
+            "WARNING: anybody can answer this survey any number of times. Use invitation codes "
+            "if results matter.",
+            soft_wrap=True,
+        )
+    promise = made.guarantee
+    deliver(
+        lambda: {
+            "survey": made.digest,
+            "document": str(out),
+            "response_bytes": made.response_bytes,
+        },
+        lambda saved: console.print(
+            f"survey: {made.digest}\none person's response: epsilon {short(promise.epsilon)}, "
+            f"delta {short(promise.delta)}, {made.messages:,} sealed messages, "
+            f"{made.response_bytes:,} bytes\ndocument: {saved}",
+            soft_wrap=True,
+        ),
+        as_json=as_json,
+        out=out,
+        save=made.save,
+    )
