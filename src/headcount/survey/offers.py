@@ -77,6 +77,11 @@ class Offer(ABC):
     def errors(self) -> tuple[float, float]:
         """The smallest and the largest relative error that may be asked for."""
 
+    @property
+    @abstractmethod
+    def guess(self) -> float:
+        """An error with which a search begins. Any error will do."""
+
     def _built(self, budget: Budget) -> Protocol:
         return protocol(self.name, self.task, budget, self.crowd, **self.options)
 
@@ -135,6 +140,10 @@ class PoissonOffer(Offer):
     def errors(self) -> tuple[float, float]:
         return self._unit, 1e4 * self._unit
 
+    @property
+    def guess(self) -> float:
+        return self.relative(self._reference)
+
 
 @dataclass(frozen=True, eq=False)
 class ScaledOffer(Offer):
@@ -191,6 +200,10 @@ class ScaledOffer(Offer):
     def errors(self) -> tuple[float, float]:
         errors, _ = self._table
         return math.exp(float(errors[0])), math.exp(float(errors[-1])) * 1e4
+
+    @property
+    def guess(self) -> float:
+        return self.errors[0]
 
 
 def poisson_noise(built: Protocol) -> float:
