@@ -70,13 +70,9 @@ def test_clamped_values_and_populations(headcount: Headcount) -> None:
     assert json.loads(plain.out)["task"] == "mean"  # bounds mean a mean
     assert broad["high"] - broad["low"] > 3 * (narrow["high"] - narrow["low"])
     assert "for the population" in headcount(*arguments, "--clamp", "--sampling").out
-    count = headcount(
-        "estimate", "people.csv", "--column", "smoker", "--epsilon", "1", "--sampling"
-    )
-    assert count.status == 2
-    assert (
-        "--sampling must come with a mean or density or distribution or quantiles or" in count.err
-    )
+    total = headcount(*arguments, "--clamp", "--task", "sum", "--sampling")
+    assert total.status == 2
+    assert "--sampling must come with a count or histogram or table or mean or" in total.err
 
 
 @pytest.mark.usefixtures("people")
@@ -427,6 +423,7 @@ def test_options_are_declared_once() -> None:
     assert {flag for flag, known in texts.items() if len(known) > 1} == {
         "--epsilon", "--delta", "--users", "--trust", "--dishonest", "--calibration", "--protocol",
         "--dataset", "--exact", "--values", "--runs", "--seed", "--confidence", "--out",
+        "--sampling", "--yes", "--store", "--port", "--close-at",
     }  # fmt: skip
 
 

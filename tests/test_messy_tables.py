@@ -162,6 +162,22 @@ def test_quiet_and_verbose(headcount: Headcount, tmp_path: Path) -> None:
     assert any("headcount.ledger.ledger INFO: charged (40, 0)-DP" in line for line in said)
 
 
+def test_every_command_can_be_quiet_and_verbose() -> None:
+    from typer.main import get_command
+
+    from headcount.cli.app import app
+
+    def leaves(command: Any) -> list[Any]:
+        below = getattr(command, "commands", {}).values()
+        return [leaf for one in below for leaf in leaves(one)] if below else [command]
+
+    commands = leaves(get_command(app()))
+    assert len(commands) > 10
+    for command in commands:
+        options = {flag for parameter in command.params for flag in parameter.opts}
+        assert {"--quiet", "--verbose"} <= options, command.name
+
+
 def test_python_logs_in_the_standard_way(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.INFO, logger="headcount"):
         asked(hc.Count(), column="v")

@@ -20,7 +20,6 @@ def ungrouped(command: Callable[..., None]) -> Callable[..., None]:
     for parameter in signature(command).parameters.values():
         group = groups.get(parameter.name)
         parameters += [parameter] if group is None else _options(group)
-
     for name, kind in (("quiet", Quiet), ("verbose", Verbose)):
         parameters.append(Parameter(name, Parameter.KEYWORD_ONLY, default=False, annotation=kind))
 
