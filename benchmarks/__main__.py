@@ -35,6 +35,15 @@ include the price of both. Whatever Headcount is compared with is called the pee
 - *memory*: the peak memory of a process, compared with a limit.
 - *rows of Parquet*: `hc.estimate` on a file of whole numbers, including reading and checking. The
   peer is a plain count of each value in the same file, by the faster of polars and DuckDB.
+- *real numbers in Parquet*: `hc.estimate` on a file of real numbers. The peer is DuckDB's plain
+  `avg` of the same file. "First call" is the first answer of a new process, which loads packages
+  and compares protocols.
+- *persons*: a count with one randomly chosen row of each person. The peer is DuckDB's plain
+  `count(DISTINCT person)`.
+- *row groups*: a count of a folder of 100 Parquet files with very small row groups. The peer is
+  DuckDB's plain `sum`.
+- *two-sided geometric noise*: exact noise of scale 1. OpenDP was timed on fewer values, and its
+  time was scaled up.
 - *randomize shuffle.correlated*: a protocol in which few people send noise. Its time is compared
   with that of a protocol in which everybody sends one message, and with the time to randomize each
   person's value in a separate call.
@@ -53,7 +62,8 @@ times are the best of several calls, which alternated with those of the peer. Th
 counted. Some times are those of a single call: calibrations, plans with an empty cache, the
 messages in *simulate*, and separate calls for each person. "Times faster" is the peer's time, or
 the limit, divided by Headcount's time or memory. "Wanted" is the target for this ratio, and – means
-that there is none.
+that there is none. Lines were measured at different times, and other programs may have slowed down
+both sides. So compare the ratios, not the times of different lines.
 """
 
 

@@ -14,7 +14,7 @@ from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 from numpy.typing import NDArray
 
 import headcount as hc
-from benchmarks import oracles, peers, tables
+from benchmarks import oracles, peers, real_data, tables
 from benchmarks.comparison import Comparison
 from benchmarks.stopwatch import race, seconds
 from headcount.randomness.draws import bernoulli
@@ -219,6 +219,12 @@ SECTIONS: dict[str, Callable[[], Iterator[Comparison]]] = {
     "oracles": oracles.oracle_comparisons,
     "memory": oracles.memory_comparisons,
     "tables": tables.table_comparisons,
+    "reals": real_data.reals,
+    "persons": real_data.persons,
+    "folders": real_data.folders,
+    "curator": real_data.curator_noise,
+    "start": real_data.command_line,
+    "large": real_data.memory,
     "noise": sparse_noise,
     "shares": shares,
     "calibrations": calibrations,

@@ -1,0 +1,230 @@
+"""Tables as people have them: real numbers, persons with several rows, and small row groups.
+
+The peer is DuckDB, which answers a plain question about the same files.
+"""
+
+import json
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from fractions import Fraction
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import headcount as hc
+from benchmarks.comparison import Comparison
+from benchmarks.stopwatch import race, seconds
+from headcount.randomness.discrete_laplace import discrete_laplace
+
+_ROWS = 2 * 10**7
+_PERSONS = 6_700_000
+_HIVE_ROWS, _GROUP = 5 * 10**6, 217  # the rows of a folder, and those of each row group
+_MANY = 10**8
+_BUDGET = hc.Budget(1.0, 1e-6)
+_MEAN, _DENSITY = hc.Mean(0, 120), hc.Density(0, 120)
+# The task, the trust model, and the maximum ratio of the time to that of the plain answer.
+_REALS = (
+    (_MEAN, "central", 3),
+    (_MEAN, "shuffle", 12),
+    (_MEAN, "local", 8),
+    (_DENSITY, "central", 3),
+    (_DENSITY, "shuffle", 3),
+    (_DENSITY, "local", 12),
+)
+
+
+def reals() -> Iterator[Comparison]:
+    """Means and densities of real numbers, compared with a plain mean."""
+    with tempfile.TemporaryDirectory() as folder:
+        file = _write_reals(Path(folder), _ROWS)
+        ours = [partial(_answer, file, task, trust) for task, trust, _ in _REALS]
+        *times, plain = race(*ours, partial(_plain, f"SELECT avg(value) FROM '{file}'"), rounds=5)
+        for (task, trust, most), time in zip(_REALS, times, strict=True):
+            subject = f"{task.name} of {_ROWS:.0e} real numbers in Parquet, {trust}"
+            yield Comparison.of_times(subject, time, "avg in duckdb", plain, f"≥ 1/{most}")
+        first = _in_new_process("first_plain", str(file))
+        for trust in ("central", "shuffle", "local"):
+            subject = f"mean of {_ROWS:.0e} real numbers in Parquet, {trust}, first call"
+            time = _in_new_process("first_mean", str(file), trust)
+            yield Comparison.of_times(subject, time, "avg in duckdb, first call", first, "–")
+
+
+def persons() -> Iterator[Comparison]:
+    """One row of each person, compared with a count of distinct persons."""
+    with tempfile.TemporaryDirectory() as folder:
+        for kind, most in (("whole numbers", 4), ("text", 8)):
+            file = _write_persons(Path(folder), kind, _ROWS, _PERSONS)
+            query = f"SELECT count(DISTINCT person) FROM '{file}'"
+            ours = partial(_answer, file, hc.Count(), "central", person="person")
+            time, plain = race(ours, partial(_plain, query), rounds=3)
+            subject = f"count of {_PERSONS:.1e} persons in {_ROWS:.0e} rows, named by {kind}"
+            peer = "count distinct in duckdb"
+            yield Comparison.of_times(subject, time, peer, plain, f"≥ 1/{most}")
+
+
+def folders() -> Iterator[Comparison]:
+    """A folder whose files have many small row groups, compared with a plain sum."""
+    with tempfile.TemporaryDirectory() as folder:
+        _write_folder(Path(folder))
+        query = f"SELECT sum(value) FROM '{folder}/*/*.parquet'"
+        cases: list[tuple[str, dict[str, Any]]] = [("", {}), (", by group", {"group": "region"})]
+        ours = [partial(_answer, folder, hc.Count(), "central", **how) for _, how in cases]
+        *times, plain = race(*ours, partial(_plain, query), rounds=3)
+        for (more, _), time in zip(cases, times, strict=True):
+            subject = f"count of {_HIVE_ROWS:.0e} rows in row groups of {_GROUP}{more}"
+            yield Comparison.of_times(subject, time, "sum in duckdb", plain, "≥ 1/2")
+
+
+def curator_noise() -> Iterator[Comparison]:
+    """Exact two-sided geometric noise, and a histogram with a million buckets."""
+    import opendp.prelude
+
+    dp: Any = opendp.prelude
+    dp.enable_features("contrib")
+    few, many = 2000, 10**6
+    space = dp.vector_domain(dp.atom_domain(T=int)), dp.l1_distance(T=int)
+    theirs = dp.m.make_laplace(*space, scale=1.0)
+    zeros, source = [0] * few, hc.SecureSource()
+    ours, one_each = race(
+        lambda: discrete_laplace(source, Fraction(1), many), lambda: theirs(zeros), rounds=5
+    )
+    yield Comparison.of_times(
+        "two-sided geometric noise, 10⁶ values", ours,
+        f"opendp for {few:,} values, times {many // few}", one_each * many / few, "≥ 100",
+    )  # fmt: skip
+    protocol = hc.protocol(
+        "central.geometric", hc.Histogram(many), hc.Budget(1.0), hc.Crowd(10 * many)
+    )
+    values = np.arange(10 * many) % many
+    (time,) = race(lambda: hc.run(protocol, values), rounds=3)
+    subject = "central histogram of 10⁶ buckets, 10⁷ people"
+    yield Comparison.of_times(subject, time, "time allowed", 1.0, "≥ 1")
+
+
+def command_line() -> Iterator[Comparison]:
+    """The command line from its start to the answer, with a small file."""
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / "people.csv"
+        file.write_text("smoker\n" + "1\n0\n0\n" * 500)
+        line = [sys.executable, "-m", "headcount", "estimate", str(file), "--column", "smoker"]
+        run = partial(subprocess.run, [*line, "--epsilon", "1"], check=True, capture_output=True)
+        (time,) = race(run, rounds=5)
+        subject = "headcount estimate of a small file, from start to answer"
+        yield Comparison.of_times(subject, time, "time allowed", 0.4, "≥ 1")
+
+
+def memory() -> Iterator[Comparison]:
+    """The peak memory of processes that answer large questions."""
+    with tempfile.TemporaryDirectory() as folder:
+        file = _write_reals(Path(folder), _MANY)
+        for number, (task, trust, _) in enumerate(_REALS):
+            used = _in_new_process("memory_of_reals", str(file), number)
+            yield _memory(f"{task.name} of {_MANY:.0e} real numbers, {trust}", used, 1)
+        file.unlink()
+        named = _write_persons(Path(folder), "text", 10**7, 0)
+        used = _in_new_process("memory_of_persons", str(named))
+        yield _memory("count of 10⁷ persons, named by text", used, 2)
+        used = _in_new_process("memory_of_buckets")
+        yield _memory("local histogram of 10⁶ buckets, 2,000 people", used, 1)
+
+
+def _memory(subject: str, used: float, most: int) -> Comparison:
+    mebibytes = used / 2**20
+    ours, theirs = f"{mebibytes:.0f} MiB", f"{1024 * most} MiB"
+    ratio = 1024 * most / mebibytes
+    return Comparison(f"memory of a {subject}", ours, f"{most} GiB", theirs, ratio, "≥ 1")
+
+
+# What runs in a process of its own ------------------------------------------------------------
+
+
+def first_plain(file: str) -> float:
+    return seconds(partial(_plain, f"SELECT avg(value) FROM '{file}'"))
+
+
+def first_mean(file: str, trust: str) -> float:
+    return seconds(partial(_answer, Path(file), _MEAN, trust))
+
+
+def memory_of_reals(file: str, number: int) -> int:
+    task, trust, _ = _REALS[number]
+    _answer(Path(file), task, trust)
+    return _peak()
+
+
+def memory_of_persons(file: str) -> int:
+    _answer(Path(file), hc.Count(), "central", person="person")
+    return _peak()
+
+
+def memory_of_buckets() -> int:
+    _answer({"value": np.arange(2000)}, hc.Histogram(10**6), "local")
+    return _peak()
+
+
+def _in_new_process(function: str, *arguments: str | int) -> float:
+    called = f"{function}({', '.join(map(repr, arguments))})"
+    code = f"from benchmarks.real_data import {function}; print({called})"
+    found = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
+    return float(json.loads(found.stdout))
+
+
+def _peak() -> int:
+    """The peak memory of this process in bytes."""
+    lines = Path("/proc/self/status").read_text(encoding="utf-8").splitlines()
+    return 1024 * next(int(line.split()[1]) for line in lines if line.startswith("VmHWM"))
+
+
+# Questions and files --------------------------------------------------------------------------
+
+
+def _answer(data: Any, task: hc.Task, trust: str, **settings: Any) -> object:
+    return hc.estimate(data, task, column="value", budget=_BUDGET, trust=trust, **settings)
+
+
+def _plain(query: str) -> object:
+    import duckdb
+
+    return duckdb.connect().sql(query).fetchall()
+
+
+def _write_reals(folder: Path, rows: int) -> Path:
+    import pyarrow
+    from pyarrow import parquet
+
+    random, file, part = np.random.default_rng(1), folder / "reals.parquet", 10**7
+    with parquet.ParquetWriter(file, pyarrow.schema({"value": pyarrow.float64()})) as writer:
+        for start in range(0, rows, part):
+            values = 120 * random.random(min(part, rows - start))
+            writer.write_table(pyarrow.table({"value": values}))
+    return file
+
+
+def _write_persons(folder: Path, kind: str, rows: int, persons: int) -> Path:
+    """Rows of random persons. If `persons` is 0, every row is another person."""
+    import pyarrow
+    from pyarrow import parquet
+
+    random, file = np.random.default_rng(1), folder / "persons.parquet"
+    names = pyarrow.array(random.integers(0, persons, rows) if persons else np.arange(rows))
+    if kind == "text":
+        names = names.cast(pyarrow.string())
+    table = pyarrow.table({"person": names, "value": random.integers(0, 2, rows)})
+    parquet.write_table(table, file)
+    return file
+
+
+def _write_folder(folder: Path) -> None:
+    import pyarrow
+    from pyarrow import parquet
+
+    random, files = np.random.default_rng(1), 100
+    for number in range(files):
+        place = folder / f"region={number}"
+        place.mkdir()
+        table = pyarrow.table({"value": random.integers(0, 2, _HIVE_ROWS // files)})
+        parquet.write_table(table, place / "part.parquet", row_group_size=_GROUP)
