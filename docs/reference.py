@@ -27,6 +27,14 @@ PAGES = {
         "plan Plan Candidate Refusal best_protocol Margin needed_crowd needed_epsilon Needs "
         "needed_groups GroupNeeds dishonest_plans price_of_trust compare Comparison",
     ),
+    "surveys": (
+        "Surveys",
+        "Several questions to the same people, with one budget for everything that a person says.",
+        "Survey YesNo Choice Several Scale Number SurveyPlan SurveyResults "
+        "headcount.survey.plan.PlannedAnswer headcount.survey.plan.needed_epsilon "
+        "headcount.survey.plan.needed_people headcount.survey.results.Answered "
+        "headcount.survey.results.Crossed headcount.survey.readings.Reading",
+    ),
     "protocols": (
         "Protocols and their roles",
         "A protocol calibrates a randomizer, which each person runs, and an estimator, which the "

@@ -423,7 +423,7 @@ def test_options_are_declared_once() -> None:
     assert {flag for flag, known in texts.items() if len(known) > 1} == {
         "--epsilon", "--delta", "--users", "--trust", "--dishonest", "--calibration", "--protocol",
         "--dataset", "--exact", "--values", "--runs", "--seed", "--confidence", "--out",
-        "--sampling", "--yes", "--store", "--port", "--close-at",
+        "--sampling", "--yes", "--store", "--port", "--close-at", "--margin",
     }  # fmt: skip
 
 

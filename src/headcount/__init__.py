@@ -69,6 +69,10 @@ if TYPE_CHECKING:
     from headcount.randomness.sources import SecureSource, SeededSource
     from headcount.road.road import run
     from headcount.road.shuffler import shuffle
+    from headcount.survey.plan import SurveyPlan
+    from headcount.survey.questions import Choice, Number, Scale, Several, YesNo
+    from headcount.survey.results import SurveyResults
+    from headcount.survey.survey import Survey
     from headcount.theory import Bound, bounds, survey_worth
 
 __version__ = "0.1.0"
@@ -82,6 +86,7 @@ __all__ = [
     "Budget",
     "BudgetExhausted",
     "Candidate",
+    "Choice",
     "Comparison",
     "Contrast",
     "Contrasts",
@@ -111,6 +116,7 @@ __all__ = [
     "Messages",
     "MissingPackage",
     "Needs",
+    "Number",
     "Plan",
     "Prepared",
     "PrivacyCurve",
@@ -119,10 +125,15 @@ __all__ = [
     "Quantiles",
     "Refusal",
     "Respondent",
+    "Scale",
     "SecureSource",
     "SeededSource",
+    "Several",
     "Source",
     "Sum",
+    "Survey",
+    "SurveyPlan",
+    "SurveyResults",
     "Table",
     "TableEstimate",
     "Tally",
@@ -131,6 +142,7 @@ __all__ = [
     "Trust",
     "UnknownName",
     "UnreadableData",
+    "YesNo",
     "audit",
     "best_protocol",
     "bounds",
@@ -168,6 +180,7 @@ _MODULES = {
     "Budget": "headcount.core.budget",
     "BudgetExhausted": "headcount.core.errors",
     "Candidate": "headcount.planner.candidate",
+    "Choice": "headcount.survey.questions",
     "Comparison": "headcount.planner.comparison",
     "Contrast": "headcount.core.contrasts.contrast",
     "Contrasts": "headcount.core.contrasts.many",
@@ -190,6 +203,7 @@ _MODULES = {
     "Messages": "headcount.core.messages",
     "MissingPackage": "headcount.core.errors",
     "Needs": "headcount.planner.needs",
+    "Number": "headcount.survey.questions",
     "Plan": "headcount.planner.plan",
     "Prepared": "headcount.data.estimate",
     "PrivacyCurve": "headcount.core.guarantee",
@@ -197,9 +211,14 @@ _MODULES = {
     "Protocol": "headcount.core.protocol",
     "Refusal": "headcount.planner.candidate",
     "Respondent": "headcount.collect.client",
+    "Scale": "headcount.survey.questions",
     "SecureSource": "headcount.randomness.sources",
     "SeededSource": "headcount.randomness.sources",
+    "Several": "headcount.survey.questions",
     "Source": "headcount.core.source",
+    "Survey": "headcount.survey.survey",
+    "SurveyPlan": "headcount.survey.plan",
+    "SurveyResults": "headcount.survey.results",
     "TableEstimate": "headcount.core.two_way",
     "Tally": "headcount.core.tally",
     "Task": "headcount.core.task",
@@ -207,6 +226,7 @@ _MODULES = {
     "Trust": "headcount.core.budget",
     "UnknownName": "headcount.core.errors",
     "UnreadableData": "headcount.core.errors",
+    "YesNo": "headcount.survey.questions",
     "audit": "headcount.auditor.audit",
     "best_protocol": "headcount.planner.plan",
     "bounds": "headcount.theory",

@@ -38,10 +38,11 @@ _COMMANDS: dict[str, tuple[str, ...]] = {
         "--out report.html",
         "headcount audit mine.py:lie --epsilon 1.2 --dataset 0 --neighbor 1",
     ),
+    "report": ("headcount report questions.toml town.csv --out report.html",),
     "demo": ("headcount demo --out demo.svg",),
 }
 # Groups of commands.
-_GROUPS = ("ledger", "survey", "shuffler", "analyzer")
+_GROUPS = ("survey", "ledger", "shuffler", "analyzer")
 _STATUSES = (
     "Exit status: 0 for success; 1 if an audit refutes a claim, or a report exceeds a "
     "threshold; 2 if the usage or the input is wrong, or if the answer could not be saved or "
@@ -79,10 +80,17 @@ def app(command: str = "") -> typer.Typer:
 def _survey() -> typer.Typer:
     made = typer.Typer(
         name="survey",
-        help="Ask several questions, with one budget for all answers.",
+        help="Ask several questions with one budget: write a survey file, plan it, and run it.",
         rich_markup_mode=None,
     )
     for name, file, function, example in (
+        ("new", "survey", "new", "headcount survey new --out survey.toml"),
+        ("check", "survey", "check", "headcount survey check survey.toml"),
+        ("plan", "survey", "plan", "headcount survey plan survey.toml --out board.html"),
+        (
+            "run", "survey", "run",
+            "headcount survey run survey.toml answers.csv --out results.html",
+        ),
         (
             "open", "survey_open", "open_survey",
             "headcount survey open campus.toml --key analyzer/key.json --shuffler "

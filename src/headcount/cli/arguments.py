@@ -31,6 +31,14 @@ Honest = Annotated[
         "guarantee relies on these people alone. [default: all]",
     ),
 ]
+OptionalLedger = Annotated[
+    str | None,
+    typer.Option(
+        help="Ledger that records the spent budget before the answer is released: a file, or "
+        "postgresql://… for a database. A release that would exceed the dataset's limit is "
+        "refused."
+    ),
+]
 Confidence = Annotated[float, typer.Option(help="Confidence level, in (0, 1).")]
 Figure = Annotated[Path, _figure]
 OptionalFigure = Annotated[Path | None, _figure]

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import typer
 
 from headcount.cli.answers import Answer, AnswerOptions
-from headcount.cli.arguments import AsJson, Delta, OptionalEpsilon
+from headcount.cli.arguments import AsJson, Delta, OptionalEpsilon, OptionalLedger
 from headcount.cli.estimate_options import DataOptions, check_usage
 from headcount.cli.interrupts import unbroken
 from headcount.cli.output import messages, progress
@@ -62,14 +62,7 @@ def estimate(
     ] = None,
     question: TaskOptions,
     clamp: Clamp = False,
-    ledger: Annotated[
-        str | None,
-        typer.Option(
-            help="Ledger that records the spent budget before the answer is released: a file, or "
-            "postgresql://… for a database. A release that would exceed the dataset's limit is "
-            "refused."
-        ),
-    ] = None,
+    ledger: OptionalLedger = None,
     dataset: Annotated[
         str | None,
         typer.Option(help="Dataset of the ledger to charge. [default: the only dataset]"),

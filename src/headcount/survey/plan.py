@@ -56,6 +56,7 @@ class PlannedAnswer:
         return f"±{_points(margin)} points"
 
     def to_dict(self) -> dict[str, Any]:
+        """The margins for JSON."""
         return {
             "id": self.id,
             "text": self.text,
@@ -83,6 +84,7 @@ class SurveyPlan:
 
     @cached_property
     def design(self) -> Design:
+        """The releases of the survey, and what they promise together."""
         return self.survey.designed(self.users)
 
     @property
@@ -92,6 +94,7 @@ class SurveyPlan:
 
     @cached_property
     def odds(self) -> words.Odds:
+        """How many of 100 people guess right about somebody."""
         return words.Odds.of(self.design)
 
     @cached_property
@@ -130,11 +133,8 @@ class SurveyPlan:
 
     @property
     def worst_margin(self) -> float:
-        """The largest margin of all questions in relation to their weights, from privacy alone."""
-        return max(
-            answer.margin / question.weight
-            for answer, question in zip(self.answers, self.survey.questions, strict=True)
-        )
+        """The largest margin of all questions, from privacy alone."""
+        return max(answer.margin for answer in self.answers)
 
     @property
     def collusion(self) -> float:
@@ -249,9 +249,7 @@ class SurveyPlan:
 def needed_epsilon(
     survey: "Survey", margin: float, *, users: int | None = None, confidence: float = 0.95
 ) -> float:
-    """The smallest ε with which all margins from privacy alone are within `margin`, a share. For a
-    question with a weight, `margin` is multiplied by the weight.
-    """
+    """The smallest ε with which all margins from privacy alone are within `margin`, a share."""
     target, people = checks.share("margin", margin), users or survey.least_people
 
     def worst(epsilon: float) -> float:
@@ -269,16 +267,13 @@ def needed_epsilon(
 
 def needed_people(survey: "Survey", margin: float, *, confidence: float = 0.95) -> int:
     """The least number of people with whom all margins are within `margin`, a share, with privacy
-    and sampling together. For a question with a weight, `margin` is multiplied by the weight.
+    and sampling together.
     """
     target = checks.share("margin", margin)
 
     def worst(users: float) -> float:
         plan = SurveyPlan(replace(survey, least_people=round(users)), round(users), confidence)
-        return max(
-            answer.with_sampling / question.weight
-            for answer, question in zip(plan.answers, survey.questions, strict=True)
-        )
+        return max(answer.with_sampling for answer in plan.answers)
 
     found = _least(worst, target, float(survey.least_people), 2.0, 1e10)
     if found is None:

@@ -137,10 +137,12 @@ class _Listed(Question):
 
     @property
     def buckets(self) -> tuple[str, ...]:
+        """The labels of all possible answers."""
         return (*self.labels, NO_ANSWER) if self.optional else self.labels
 
     @cached_property
     def task(self) -> Task:
+        """The one release that answers the question."""
         return Histogram(self.buckets)
 
     @cached_property
@@ -149,6 +151,7 @@ class _Listed(Question):
         return {label: at for at, label in enumerate(self.labels)}
 
     def values(self, answers: Any) -> Any:
+        """People's answers as values of the task."""
         found = Given.of(answers).numbered(self, self._words)
         return np.array(self.buckets, dtype=object)[found]
 
@@ -170,6 +173,7 @@ class YesNo(_Listed):
 
     @cached_property
     def task(self) -> Task:
+        """The one release that answers the question."""
         return Histogram(self.buckets) if self.optional else Count()
 
     @cached_property
@@ -182,6 +186,7 @@ class YesNo(_Listed):
         }
 
     def values(self, answers: Any) -> Any:
+        """People's answers as values of the task."""
         if self.optional:
             return super().values(answers)
         return Given.of(answers).numbered(self, self._words).astype(np.uint8)
@@ -303,6 +308,7 @@ class Several(Question):
 
     @cached_property
     def task(self) -> Task:
+        """The one release that answers the question."""
         if not self.optional:
             return Boxes(self.choices, self.most)
         return Boxes((*self.choices, NO_ANSWER), self.most)
@@ -435,6 +441,7 @@ class Number(Question):
 
     @cached_property
     def task(self) -> Task:
+        """The one release that answers the question."""
         if self.only_mean:
             return Mean(self.low, self.high, whole=self.whole)
         width, cells = self.grid
@@ -446,6 +453,7 @@ class Number(Question):
         return f"with a {'whole ' * self.whole}number from {self.low:g} to {self.high:g}"
 
     def values(self, answers: Any) -> NDArray[Any]:
+        """People's answers as values of the task."""
         numbers, skipped = numbers_given(self, answers, self.low, self.high, whole=self.whole)
         if self.only_mean:
             return numbers.astype(np.int64) if self.whole else numbers

@@ -30,6 +30,7 @@ class Answered:
     readings: tuple[Reading, ...]
 
     def to_dict(self, confidence: float) -> dict[str, Any]:
+        """The answers for JSON."""
         return {
             "id": self.question.id,
             "text": self.question.text,
@@ -50,6 +51,7 @@ class Crossed:
     shares: ShareTable
 
     def to_dict(self, confidence: float) -> dict[str, Any]:
+        """The table for JSON."""
         return {
             "of": [self.rows.id, self.columns.id],
             "estimate": self.estimate.to_dict(confidence),
@@ -84,6 +86,7 @@ class SurveyResults:
 
     @cached_property
     def odds(self) -> Odds:
+        """How many of 100 people guess right about somebody."""
         return Odds.of(self.design)
 
     @cached_property

@@ -72,7 +72,7 @@ def who_sees(trust: Trust, noise: Noise, collusion: float) -> tuple[tuple[str, s
     """Who could see what. `collusion` is the ε that is left if shuffler and analyzer work together.
     It may be infinite.
     """
-    everybody = ("Whoever reads the results", "The published numbers. They protect each person.")
+    everybody = ("Whoever reads the results", "The published numbers, which protect each person.")
     if trust == Trust.CENTRAL:
         return (
             ("Those who run the survey", "All answers, with everything that they know of people."),
