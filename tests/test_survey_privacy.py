@@ -278,3 +278,12 @@ def test_boxes_with_fake_users_keep_their_guarantee(boxes: int, ticks: int) -> N
         truth = max(worst(pairs, epsilon) for pairs in choices)
         assert truth * (1 - 1e-9) <= found.curve.delta(epsilon) <= truth * 1.001
     assert found.guarantee.delta <= 0.1
+
+
+def test_a_person_who_answers_several_releases_spends_their_sum() -> None:
+    asks = [Ask("a", hc.Histogram(3)), Ask("b", hc.Histogram(3)), Ask("c", hc.Histogram(2))]
+    found = design(asks, (), hc.Budget(9.0), hc.Crowd(1000), hc.Trust.LOCAL)
+    assert found.releases_each is not None
+    assert found.releases_each > 1
+    assert found.guarantee.epsilon == pytest.approx(9.0, rel=1e-9)
+    check(found)
