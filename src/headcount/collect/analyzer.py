@@ -51,7 +51,7 @@ class Analyzer:
         source: Source | None = None,
         reached: Callable[[str], None] = lambda step: None,
     ) -> None:
-        self._store, self._key, self._processes = store, key, processes
+        self.store, self._key, self._processes = store, key, processes
         self._source, self._reached = source, reached
         self._public = PublicKey(key.public_key().public_bytes_raw())
         self._documents: dict[str, Document] = {}
@@ -73,7 +73,7 @@ class Analyzer:
                 f"the survey must be sealed for this analyzer's key {self._public.id}, "
                 f"got a survey for key {document.key.id}"
             )
-        with self._store.writing() as run:
+        with self.store.writing() as run:
             if not run("SELECT 1 FROM analyses WHERE digest = ?", document.digest):
                 run(
                     "INSERT INTO analyses (number, digest, document) "
@@ -85,13 +85,13 @@ class Analyzer:
 
     def surveys(self) -> list[str]:
         """The digests of all surveys."""
-        with self._store.reading() as run:
+        with self.store.reading() as run:
             return [digest for (digest,) in run("SELECT digest FROM analyses ORDER BY digest")]
 
     def document(self, digest: str) -> Document:
         """The document of a survey."""
         if digest not in self._documents:
-            with self._store.reading() as run:
+            with self.store.reading() as run:
                 data = self._row(run, digest, "document")[0]
             self._documents[digest] = Document.from_bytes(bytes(data))
         return self._documents[digest]
@@ -112,7 +112,7 @@ class Analyzer:
                 f"got {batch.people:,}"
             )
         self._reached("receiving")
-        with self._store.writing() as run:
+        with self.store.writing() as run:
             number, known, known_digest = self._row(run, digest, "number, batch, batch_digest")
             if known is not None:
                 if (known, known_digest) != (name, batch.digest):
@@ -136,7 +136,7 @@ class Analyzer:
 
     def pending(self) -> list[str]:
         """The surveys whose batch was received, but not counted yet."""
-        with self._store.reading() as run:
+        with self.store.reading() as run:
             return [
                 digest
                 for (digest,) in run(
@@ -148,7 +148,7 @@ class Analyzer:
     def count(self, digest: str) -> None:
         """Open the batch, count its messages and estimate. The results are stored once."""
         document = self.document(digest)
-        with self._store.reading() as run:
+        with self.store.reading() as run:
             number, results = self._row(run, digest, "number, results")
             parts = run("SELECT body FROM parts WHERE number = ? ORDER BY part", number)
         if results is not None or not parts:
@@ -165,7 +165,7 @@ class Analyzer:
         self._reached("opened")
         tallies, found = self._results(document, batch, opened)
         self._reached("estimated")
-        with self._store.writing() as run:
+        with self.store.writing() as run:
             done = self._row(run, digest, "results")[0]
             if done is not None:  # another process was faster, and its noise is published
                 return
@@ -174,11 +174,11 @@ class Analyzer:
             run("DELETE FROM parts WHERE number = ?", number)
             self._reached("counted, not committed")
         self._reached("counted")
-        self._store.scrub(("parts",))
+        self.store.scrub(("parts",))
 
     def results(self, digest: str) -> dict[str, Any]:
         """The results of a survey. They are computed once."""
-        with self._store.reading() as run:
+        with self.store.reading() as run:
             batch, found = self._row(run, digest, "batch, results")
         if found is None:
             waiting = "no batch has arrived" if batch is None else "its batch is being opened"
