@@ -13,6 +13,7 @@ import httpx
 import numpy as np
 import pytest
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
+from starlette.routing import Route
 
 import headcount as hc
 from collection import (
@@ -28,6 +29,7 @@ from collection import (
 )
 from headcount.collect import keys
 from headcount.collect.analyzer import Analyzer
+from headcount.collect.analyzer_app import analyzer_app
 from headcount.collect.batch import SealedBatch
 from headcount.collect.client import Respondent, response
 from headcount.collect.document import Addresses, Document, canonical
@@ -36,12 +38,15 @@ from headcount.collect.refusals import (
     Conflict,
     Malformed,
     NoResults,
+    Refused,
     TooFewPeople,
     Unauthorized,
     Unavailable,
 )
 from headcount.collect.sealing import Envelope
+from headcount.collect.settings import AnalyzerSettings, ShufflerSettings
 from headcount.collect.shuffler import Sent, Shuffler
+from headcount.collect.shuffler_app import shuffler_app
 from headcount.survey.survey import Survey
 
 SOURCE = hc.SecureSource()
@@ -598,3 +603,31 @@ def test_a_whole_survey_over_the_network(running: tuple[Path, Document]) -> None
     with pytest.raises(Closed):
         last.send()
     assert post(survey, b"x").status_code == 400
+
+
+@pytest.mark.parametrize("role", ["shuffler", "analyzer"])
+def test_every_endpoint_is_described(tmp_path: Path, role: str) -> None:
+    """The OpenAPI description has exactly the endpoints of the service, and all its statuses."""
+    keys.create(tmp_path, None)
+    app = (
+        shuffler_app(shuffler(tmp_path), ShufflerSettings(), clock=lambda: 0.0)
+        if role == "shuffler"
+        else analyzer_app(analyzer(tmp_path), AnalyzerSettings())
+    )
+    path = Path(__file__).parents[1] / "docs" / f"openapi-{role}.json"
+    described = json.loads(path.read_text())["paths"]
+    served = {
+        route.path: {method.lower() for method in route.methods or ()} - {"head"}
+        for route in app.routes
+        if isinstance(route, Route)
+    }
+    assert served == {path: set(methods) for path, methods in described.items()}
+    statuses = {
+        int(status)
+        for methods in described.values()
+        for one in methods.values()
+        for status in one["responses"]
+    }
+    stated = {kind.http_status for kind in Refused.__subclasses__()}
+    assert statuses - {200, 201} <= stated
+    assert stated - statuses <= {410, 429}  # these two concern responses alone
