@@ -174,12 +174,20 @@ def test_wrong_shares_are_refused() -> None:
         with pytest.raises(hc.InvalidParameter):
             hc.share(answer, of, among)
     count = hc.run(hc.protocol("central.geometric", hc.Count(), hc.Budget(1), hc.Crowd(3)), [0] * 3)
-    with pytest.raises(hc.InvalidParameter, match="buckets of a histogram or table, got a count"):
+    with pytest.raises(hc.InvalidParameter, match="buckets of a histogram or table, or boxes, got"):
         hc.share(count, 0)
-    # A person may tick several boxes, so boxes are no parts of a whole.
+    # A person may tick several boxes, so boxes cannot be added up.
     boxes = hc.protocol("central.cube", hc.Boxes(["a", "b"]), hc.Budget(1), hc.Crowd(3))
-    with pytest.raises(hc.InvalidParameter, match="got a boxes"):
-        hc.share(hc.run(boxes, [["a"], [], ["a", "b"]]), "a")
+    ticked = hc.run(boxes, [["a"], [], ["a", "b"]])
+    for wrong in (
+        {"of": ["a", "b"]},
+        {"of": "a", "among": ["a", "b"]},
+        {"of": "a", "without": "a"},
+    ):
+        with pytest.raises(hc.InvalidParameter, match="the share of a box must have one box"):
+            hc.share(ticked, **wrong)
+    with pytest.raises(hc.InvalidParameter, match="`without` must come with boxes"):
+        hc.share(answer, 0, without=1)
 
 
 # Populations -------------------------------------------------------------------------------------
@@ -745,7 +753,7 @@ def test_command_shows_shares_among_buckets(headcount: Headcount, file: Path) ->
     result = headcount(*asking, "--buckets", "yes,no,none", "--among", "yes,no", "--sampling")
     assert result.status == 0, result.out
     assert "shares among yes, no, of the population" in result.out
-    for wrong in (["--among", "yes,maybe"], ["--within", "rows"], ["--sampling"]):
+    for wrong in (["--among", "yes,maybe"], ["--within", "rows"]):
         result = headcount(*asking, "--buckets", "yes,no,none", *wrong)
         assert result.status == 2, wrong
 

@@ -139,7 +139,7 @@ def test_a_column_is_cleaned_for_a_new_task() -> None:
     wrong: list[tuple[Any, dict[str, Any], str]] = [
         ([3, 0.5, 6], {}, "every value must be a whole number, got 0.5 from person 2"),
         (["x", "y"], {}, "must hold numbers or true/false, got text like 'x'"),
-        ([3], {"missing": 0.5}, "`missing` must be error, drop, or a whole number, got 0.5"),
+        ([3], {"missing": 0.5}, "must be error, drop, bucket, or a whole number, got 0.5"),
         ([3], {"outside": "clamp"}, "clamp only with numbers within bounds or with bins"),
         ([3], {"outside": "other"}, "other only with a histogram that is not open, got a mul"),
     ]
