@@ -49,10 +49,13 @@ footer {{ margin: 3em 0 1em; font-size: 0.85em; }}
 .right {{ fill: var(--mark); }} .wrong {{ fill: var(--line); }}
 .warning {{ background: #fdecea; color: #7a1c12; border-radius: 8px; padding: 0.8em 1em; }}
 @media (max-width: 32em) {{
-  .bars td:first-child {{ width: 30%; }}
-  .bars td:last-child {{ width: 5.5em; white-space: normal; }}
+  .bars tr {{ display: flex; flex-wrap: wrap; padding: 0.25em 0; }}
+  .bars td:first-child {{ order: 1; flex: 1; padding-right: 0.5em; }}
+  .bars td:last-child {{ order: 2; width: auto; }}
+  .bars td:nth-child(2) {{ order: 3; width: 100%; padding-right: 0; }}
   .stack thead {{ display: none; }} .stack tr {{ display: block; padding: 0.5em 0; }}
-  .stack td, .wide.stack .number {{ display: block; text-align: left; padding: 0.1em 0; }}
+  .stack td, .wide.stack .number {{ display: block; width: auto; text-align: left;
+    padding: 0.1em 0; }}
   .stack td[data-name]::before {{ content: attr(data-name) ": "; color: var(--soft); }}
 }}
 @media print {{

@@ -103,7 +103,7 @@ def _cards(plan: SurveyPlan) -> str:
         (f"{survey.least_people:,}", "people at least; with fewer, nothing is analyzed"),
         (str(len(survey.questions)), "questions, with one budget for all answers of a person"),
         (worst.shown[1], "largest margin of error, privacy and sampling together"),
-        (f"{plan.odds.within} of 100", "guess right about a person, instead of 50"),
+        (f"{plan.odds.within} of 100", "at most guess right about a person, instead of 50"),
     )
     boxes = "".join(f"<div><strong>{escape(a)}</strong>{escape(b)}</div>" for a, b in facts)
     return f'<div class="cards">{boxes}</div>'

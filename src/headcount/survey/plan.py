@@ -106,8 +106,17 @@ class SurveyPlan:
 
     @cached_property
     def tables(self) -> tuple[PlannedAnswer, ...]:
-        """How exact the tables of two questions will be."""
-        return ()
+        """How exact the cells of the tables of two questions will be."""
+        texts = {one.id: one.text for one in self.survey.questions}
+        return tuple(
+            self._answer(
+                one.id,
+                f"{texts[one.rows.id]} × {texts[one.columns.id]}",
+                "table",
+                one.ask.task,
+            )
+            for one in self.design.tables
+        )
 
     def _answer(self, name: str, text: str, kind: str, task: Task) -> PlannedAnswer:
         release = self.design.release(name)
