@@ -97,9 +97,11 @@ class ParquetRows(DatasetRows):
         from pyarrow import dataset
 
         folder = str(self._folder) if self._folder else None
+        # With `pre_buffer`, Arrow would hold the bytes of a whole file in memory.
+        parquet = dataset.ParquetFileFormat(pre_buffer=False)
         return dataset.dataset(
             [str(file) for file in self._files],
-            format=self._kind,
+            format=parquet if self._kind == "parquet" else self._kind,
             partitioning=dataset.HivePartitioning.discover(infer_dictionary=False),
             partition_base_dir=folder,
         )
@@ -117,7 +119,7 @@ class ParquetRows(DatasetRows):
                 if column not in keys:
                     check_column(column, fragment.physical_schema.names, fragment.path)
             keyed.append((fragment, keys))
-            groups += fragment.metadata.num_row_groups
+            groups += fragment.metadata.num_row_groups if self._kind == "parquet" else 0
         if self.count >= _SMALL * groups:
             yield from super()._batches(columns, kinds)
             return

@@ -24,7 +24,7 @@ from headcount.data.sources import rows_of
 from headcount.road.people import Group, Progress
 from headcount.road.pieces import Piece, collected, workers_for
 
-_KEPT = 2**28  # if the encoded rows take more bytes than this, they are not kept but read again
+_KEPT = 5 * 2**25  # if the encoded rows take more bytes than this, they are not kept but read again
 
 
 class LocalEngine(Engine):
