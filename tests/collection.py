@@ -158,7 +158,7 @@ def post(survey: Document, body: bytes, **settings: Any) -> httpx.Response:
     )
 
 
-def results(survey: Document, *, seconds: float = 60) -> dict[str, Any]:
+def results(survey: Document, *, seconds: float = 180) -> dict[str, Any]:
     """The results, when they are there."""
     url = f"{survey.addresses.analyzer}/surveys/{survey.digest}/results"
     deadline = time.monotonic() + seconds

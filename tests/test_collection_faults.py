@@ -68,7 +68,7 @@ def send_all(survey: Document, people: int, *, copies: float = 0.1, seed: int = 
     def person(number: int) -> None:
         body = response(survey, {"who": str(number)}, SOURCE)
         left = 1 + again[number]
-        deadline = time.monotonic() + 300
+        deadline = time.monotonic() + 1800
         with httpx.Client(timeout=5) as client:
             while left:
                 assert time.monotonic() < deadline
@@ -92,7 +92,8 @@ def kept_running(*services: Service, pauses: Iterator[float] | None = None) -> I
     def watch(one: Service) -> None:
         while not done.is_set():
             if not one.running:
-                one.start()
+                with suppress(AssertionError):  # it was killed while it started
+                    one.start()
             time.sleep(0.05)
 
     def harm() -> None:
@@ -134,10 +135,13 @@ def test_killed_at_every_step(tmp_path: Path, server: str, kind: str, step: str)
 
 
 @pytest.mark.parametrize("kind", ["sqlite", "postgres"])
-def test_killed_at_random_moments(tmp_path: Path, server: str, kind: str) -> None:
-    people, chosen = 3000, random.Random(7)
+@pytest.mark.parametrize(("people", "kills"), [(200, 5), (3000, 50)])
+def test_killed_at_random_moments(
+    tmp_path: Path, server: str, kind: str, people: int, kills: int
+) -> None:
+    chosen = random.Random(7)
     survey = distinct(tmp_path, people)
-    pauses = (chosen.uniform(0.3, 1.5) for _ in range(50))
+    pauses = (chosen.uniform(0.3, 1.5) for _ in range(kills))
     with (
         stores(kind, server, "random") as settings,
         pair(tmp_path, survey, CLOSES_WITH=str(people), **settings) as (one, other),
@@ -146,7 +150,7 @@ def test_killed_at_random_moments(tmp_path: Path, server: str, kind: str) -> Non
         other.start()
         with kept_running(one, other, pauses=pauses):
             send_all(survey, people)
-            results(survey, seconds=300)
+            results(survey, seconds=600)
         assert counted(tmp_path, settings) == [1] * people
 
 

@@ -23,6 +23,7 @@ from headcount.collect.shuffler import Clock, Outcome, Sent, Shuffler, Status
 
 _MOST_TOGETHER = 512  # responses in one transaction
 _TICK = 1.0  # seconds between two looks at what is due
+_LONGEST = 15.0  # the same, if the analyzer cannot be reached
 
 
 class Writer:
@@ -72,7 +73,7 @@ class Keeper:
     async def run(self) -> None:
         while True:
             await asyncio.to_thread(self.tick)
-            await asyncio.sleep(min(60.0, _TICK * 2 ** min(self._failures, 6)))
+            await asyncio.sleep(min(_LONGEST, _TICK * 2**self._failures))
 
     def tick(self) -> None:
         """Do what is due now. Failures are logged and tried again."""
@@ -84,7 +85,7 @@ class Keeper:
                 log("forwarded", survey=digest)
             self._failures = 0
         except Refused as refused:
-            self._failures += 1
+            self._failures = min(self._failures + 1, 10)
             log("not forwarded", code=refused.code, message=refused.message)
 
     def _close(self, digest: str) -> None:
