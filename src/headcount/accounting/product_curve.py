@@ -9,7 +9,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headcount.accounting.laws import ROUNDING
-from headcount.accounting.losses import LossLaw, Products, View, plan_for, products_for
+from headcount.accounting.losses import (
+    STEEPEST,
+    LossLaw,
+    Products,
+    View,
+    plan_for,
+    products_for,
+)
 from headcount.core.cached import cached_property
 from headcount.core.guarantee import PrivacyCurve
 
@@ -97,6 +104,7 @@ class ProductCurve(PrivacyCurve):
             _, delta, slope = products_for(
                 accounts.usual, accounts.law, start, scale=known[-1], accuracy=COARSE
             )
+            slope = min(slope, STEEPEST)
             for _ in range(8):
                 ahead = start + np.arange(_AT_ONCE + 1) * (0.3 / slope)
                 plan = plan_for(
@@ -112,9 +120,9 @@ class ProductCurve(PrivacyCurve):
                 falls = -np.diff(np.log(deltas))
                 # Where δ falls faster than expected, the points must be closer.
                 fine = int(np.argmax(np.append(falls, np.inf) > 0.6))
-                if fine:
+                if fine or slope >= STEEPEST:
                     break
-                slope *= 2
+                slope = min(2 * slope, STEEPEST)
             fine = max(fine, 1)
             known[-1] = min(known[-1], float(deltas[0]))
             points += [float(point) for point in ahead[1 : fine + 1]]

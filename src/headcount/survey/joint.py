@@ -23,6 +23,7 @@ _SYMMETRIC = (
     "shuffle.fake-users", "shuffle.tree", "shuffle.margins",
 )  # fmt: skip
 _SAFE = 1 + 1e-12
+_NEARLY = 1 - 1e-10  # a larger part of the budget is stated as the whole budget
 
 
 def pure_sum(protocols: Sequence[Protocol], waves: int) -> float:
@@ -52,7 +53,9 @@ def joint(
     curve = joint_curve([one.curve for one in protocols], waves)
     pure, sums = pure_sum(protocols, waves), added_up(protocols, budget, waves)
     if pure <= budget.epsilon * _SAFE**2:
-        epsilon, delta, exact = min(pure, budget.epsilon), 0.0, True
+        # The curve is rounded up, and the guarantee must be a point of it.
+        epsilon, delta, exact = max(pure, curve.epsilon(0.0)), 0.0, True
+        epsilon = budget.epsilon if epsilon > budget.epsilon * _NEARLY else epsilon
         method = "the epsilons of all questions are added"
     elif sums is not None:
         epsilon, delta, exact = *sums, False
@@ -79,10 +82,17 @@ def joint(
 
 def reliance(protocols: Sequence[Protocol]) -> str:
     """Whom people must trust. It is empty if this is the same as usual in the trust model."""
-    unusual = [one.guarantee for one in protocols if not one.guarantee.relies_as_usual]
-    return "; and on ".join(dict.fromkeys(one.relies_on for one in unusual))
+    promises = [one.guarantee for one in protocols]
+    if all(one.relies_as_usual for one in promises):
+        return ""
+    return "; and on ".join(dict.fromkeys(one.relies_on for one in promises))
 
 
 def _is_symmetric(protocol: Protocol) -> bool:
-    """Whether the largest divergence is that of one pair of views, in both directions."""
-    return protocol.guarantee.exact and protocol.name in _SYMMETRIC
+    """Whether the largest divergence is that of one pair of views, in both directions.
+
+    A curve of which only one point is known, as that of boxes with a limit on ticks, is no pair of
+    views.
+    """
+    known = protocol.guarantee.exact and not isinstance(protocol.curve, PointCurve)
+    return known and protocol.name in _SYMMETRIC

@@ -53,7 +53,7 @@ class _Choice:
 
 def local_design(asks: Sequence[Ask], budget: Budget, crowd: Crowd, waves: int) -> Design:
     """The design with the smallest error. Each wave has the same design."""
-    spent = _of_wave(budget, waves)
+    spent = of_wave(budget, waves)
     groups = _groups(asks)
     best: tuple[float, int, list[_Choice]] | None = None
     for each in range(1, len(groups) + 1):
@@ -68,14 +68,14 @@ def local_design(asks: Sequence[Ask], budget: Budget, crowd: Crowd, waves: int) 
     releases = tuple(
         _release(choice, share, crowd) for choice, share in zip(choices, shares, strict=True)
     )
-    guarantee, curve = _promise(releases, each, budget, waves)
+    guarantee, curve = promised(releases, each, budget, waves)
     answered = min(len(asks), sum(sorted((len(one.ids) for one in releases), reverse=True)[:each]))
     return Design(
         Trust.LOCAL, budget, crowd, tuple(asks), releases, guarantee, curve, answered, waves, each
     )
 
 
-def _of_wave(budget: Budget, waves: int) -> float:
+def of_wave(budget: Budget, waves: int) -> float:
     """The ε that each wave may spend."""
     if waves == 1:
         return budget.epsilon
@@ -89,7 +89,7 @@ def _of_wave(budget: Budget, waves: int) -> float:
     return low
 
 
-def _promise(
+def promised(
     releases: Sequence[Release], each: int, budget: Budget, waves: int
 ) -> tuple[Guarantee, PrivacyCurve]:
     """A person answers any `each` of the releases. So the largest ε are added."""

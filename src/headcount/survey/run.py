@@ -8,8 +8,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headcount.core import checks
+from headcount.core.budget import Budget
 from headcount.core.errors import CrowdMismatch, InvalidParameter, InvalidValue
 from headcount.core.estimate import Estimate
+from headcount.core.guarantee import Guarantee, PrivacyCurve
 from headcount.core.protocol import Protocol
 from headcount.core.source import Source
 from headcount.core.table import counted_people
@@ -21,7 +23,8 @@ from headcount.road.people import Group, People, Progress
 from headcount.road.pieces import Piece, collected, workers_for
 from headcount.road.road import Bits, Route, walk
 from headcount.survey.design import Design
-from headcount.survey.local import dealt, drawn_releases
+from headcount.survey.joint import joint
+from headcount.survey.local import dealt, drawn_releases, of_wave, promised
 
 _MOST_COUNTED = 2**16  # people are counted by value if a task has at most this many values
 
@@ -62,35 +65,44 @@ class Respondents(People):
                 yield place, Piece(protocol, [piece], own.part(number))
 
 
-def released(
-    design: Design, columns: Mapping[str, NDArray[Any]], source: Source | None = None
-) -> dict[str, Estimate]:
-    """The estimate of each question, from the encoded answers of all people to each question.
+@dataclass(frozen=True, eq=False)
+class Ready:
+    """Releases that have been checked and not been made. Nothing has been released."""
 
-    Each estimate states the guarantee of the whole survey.
-    """
+    design: Design
+    people: Respondents
+    bits: Bits
+    users: int
+
+    def released(self) -> dict[str, Estimate]:
+        """Make all releases. Each estimate states the guarantee of the whole survey."""
+        design, protocols = self.design, self.people.protocols
+        routes: dict[Group, Route] = {place: Route(one) for place, one in protocols.items()}
+        estimates = walk(self.people, routes, self.bits)
+        crowd = None if design.releases_each is None else self.users
+        found: dict[str, Estimate] = {}
+        for at, release in enumerate(design.releases):
+            promise = replace(design.guarantee, secure=estimates[at].guarantee.secure)
+            separate = release.separate(estimates[at], crowd)
+            found |= {name: replace(one, guarantee=promise) for name, one in separate.items()}
+        return {ask.id: found[ask.id] for ask in design.asks}
+
+
+def ready(design: Design, columns: Mapping[str, NDArray[Any]], source: Source | None) -> Ready:
+    """Check everything that may be refused, before a ledger is charged."""
     source = SecureSource() if source is None else source
     checks.instance("source", source, Source)
     users = people_of(design, columns)
     columns = design.with_tables(columns)
-    bits = Bits.of(source, 1)
     places = range(len(design.releases))
     protocols: dict[Group, Protocol] = {at: design.releases[at].protocol for at in places}
     encoded: dict[Group, NDArray[Any]] = {at: design.releases[at].join(columns) for at in places}
-    some = design.releases_each is not None
-    if some:
+    if design.releases_each is not None:
         answering = drawn_releases(design, dealt(users, source.part(0)))
         encoded = {at: encoded[at][answering[at]] for at in places}
     people = Respondents(encoded, protocols)
     check_memory(protocols, people.users)
-    routes: dict[Group, Route] = {place: Route(one) for place, one in protocols.items()}
-    estimates = walk(people, routes, bits)
-    found: dict[str, Estimate] = {}
-    for at in places:
-        promise = replace(design.guarantee, secure=estimates[at].guarantee.secure)
-        separate = design.releases[at].separate(estimates[at], users if some else None)
-        found |= {name: replace(one, guarantee=promise) for name, one in separate.items()}
-    return {ask.id: found[ask.id] for ask in design.asks}
+    return Ready(design, people, Bits.of(source, 1), users)
 
 
 def people_of(design: Design, columns: Mapping[str, NDArray[Any]]) -> int:
@@ -112,13 +124,31 @@ def people_of(design: Design, columns: Mapping[str, NDArray[Any]]) -> int:
 
 
 def charged(design: Design, ledger: Ledger, dataset: str | None, users: int) -> None:
-    """Charge the whole survey to a ledger, as one entry."""
+    """Charge all releases to a ledger, as one entry. Each wave is charged when it is made."""
     names = dict.fromkeys(one.protocol.name for one in design.releases)
+    promise, curve = of_one_wave(design)
     ledger.charge(
-        dataset, design.guarantee, design.curve,
-        {"questions": [ask.id for ask in design.asks], "protected": design.guarantee.neighbors},
+        dataset, promise, curve,
+        {"questions": [ask.id for ask in design.asks], "protected": promise.neighbors},
         protocol=", ".join(names)[:200], task="survey", users=users,
     )  # fmt: skip
+
+
+def of_one_wave(design: Design) -> tuple[Guarantee, PrivacyCurve]:
+    """What one wave spends. The guarantee of a design is that of all waves together."""
+    budget, waves = design.budget, design.waves
+    if waves == 1:
+        return design.guarantee, design.curve
+    if design.releases_each is not None:
+        part = Budget(of_wave(budget, waves))
+        return promised(design.releases, design.releases_each, part, 1)
+    part = Budget(budget.epsilon / waves, budget.delta)
+    protocols = [one.protocol for one in design.releases]
+    promise, curve = joint(protocols, part, design.crowd, design.trust)
+    if promise.delta > budget.delta / waves:
+        delta = budget.delta / waves
+        promise = replace(promise, epsilon=curve.epsilon(delta), delta=delta, exact=False)
+    return promise, curve
 
 
 def check_charged(source: Source | None) -> None:

@@ -198,7 +198,8 @@ def _split(
     few = trust is Trust.CENTRAL and len(offers) * waves < _MANY
     if len(scaled) == len(offers) and (not budget.delta or added or few):
         # A single ε each, and δ = 1 − ∏(1 − δ_q) ≤ Σδ_q.
-        error = least_split(scaled, budget.epsilon / waves * (1 - 1e-13))
+        # The sum of the curves' ε is rounded up, and must stay within the budget.
+        error = least_split(scaled, budget.epsilon / waves * (1 - 1e-11))
         return [offer.build(error) for offer in offers]
     return _joint_split(offers, budget, crowd, trust, waves)
 

@@ -19,7 +19,7 @@ from headcount.survey.design import Ask, Design, Noise
 from headcount.survey.plan import SurveyPlan
 from headcount.survey.questions import Question
 from headcount.survey.results import SurveyResults
-from headcount.survey.run import charged, check_charged, people_of, released
+from headcount.survey.run import charged, check_charged, people_of, ready
 from headcount.survey.split import design
 
 
@@ -120,12 +120,14 @@ class Survey:
     ) -> SurveyResults:
         """Make all releases. The design is made for the number of people who answered.
 
-        With a ledger, the whole survey is charged as one entry before anything is released.
+        With a ledger, the whole survey is charged as one entry before anything is released. Each
+        run is a wave of its own.
         """
         columns = self.columns(answers)
         users = people_of(self.design, columns)
         design = self.designed(users)
+        prepared = ready(design, columns, source)
         if ledger is not None:
             check_charged(source)
             charged(design, ledger, dataset, users)
-        return SurveyResults(self, design, released(design, columns, source), users)
+        return SurveyResults(self, design, prepared.released(), users)
