@@ -185,3 +185,30 @@ def test_results_do_not_contain_true_counts() -> None:
     document = json.dumps(made.run(answers_to(made), source=hc.SeededSource(3)).to_dict())
     for word in ("tally", "counts", "true", "raw"):
         assert f'"{word}"' not in document
+
+
+# Who was asked --------------------------------------------------------------------------------
+
+
+def test_intervals_hold_if_few_people_are_asked_a_question() -> None:
+    """With a large epsilon, who was asked is the main error of a question of a large weight."""
+    weights = {"b": 5.0, "c": 0.2}
+    questions = [Choice(name, "?", ("x", "y", "z"), weight=w) for name, w in weights.items()]
+    made = Survey(questions, hc.Budget(8), hc.Trust.LOCAL, 1000)
+    said = ["x"] * 50 + ["y"] * 950
+    held = 0
+    for seed in range(100):
+        found = made.run({"b": said, "c": said}, source=hc.SeededSource(seed))["b"].interval()
+        held += bool(np.asarray(found.low)[0] <= 50 <= np.asarray(found.high)[0])
+    assert held >= 94
+
+
+def test_somebody_answers_every_question() -> None:
+    questions = [YesNo("a", "?", weight=5.0), Choice("b", "?", ("x", "y", "z"), weight=0.2)]
+    made = Survey(questions, hc.Budget(1), hc.Trust.LOCAL, 3)
+    for seed in range(20):
+        answers = {"a": ["yes", "no", "no"], "b": ["x", "y", "z"]}
+        found = made.run(answers, source=hc.SeededSource(seed))
+        assert np.isfinite(found["a"].value)
+    with pytest.raises(hc.Infeasible, match="at least 2 people"):
+        _ = Survey(questions, hc.Budget(1), hc.Trust.LOCAL, 1).design

@@ -33,6 +33,7 @@ from headcount.protocols.registry import protocol, protocol_class, protocol_name
 from headcount.survey.design import LINE, Ask, Design, Release
 from headcount.survey.joint import NEIGHBORS
 
+_FEWEST = 2  # a release is answered by about this many people or more, if there are enough
 _DEVIATIONS = 6.0  # a release is answered by fewer people than `asked` with probability 1e-9
 _NAMES = {
     "count": ("local.randomized-response",),
@@ -58,13 +59,15 @@ def local_design(asks: Sequence[Ask], budget: Budget, crowd: Crowd, waves: int) 
     best: tuple[float, int, list[_Choice]] | None = None
     for each in range(1, len(groups) + 1):
         choices = [_chosen(group, Budget(spent / each), crowd) for group in groups]
-        error = _error(choices, each, crowd.users)
+        least = _least_share(len(choices), each, crowd.users)
+        error = _error(choices, each, crowd.users, least)
         if best is None or error < best[0] * (1 - 1e-9):
             best = error, each, choices
     if best is None:
         raise InvalidParameter("a survey must have at least one question, got none")
     error, each, choices = best
-    shares = _whole_shares([_share(one, error, crowd.users) for one in choices], each)
+    least = _least_share(len(choices), each, crowd.users)
+    shares = _whole_shares([_share(one, error, crowd.users, least) for one in choices], each)
     releases = tuple(
         _release(choice, share, crowd) for choice, share in zip(choices, shares, strict=True)
     )
@@ -147,20 +150,31 @@ def _chosen(asks: tuple[Ask, ...], budget: Budget, crowd: Crowd) -> _Choice:
     return _Choice(asks, built, noise, 0.25 / ask.weight**2)
 
 
-def _share(choice: _Choice, error: float, users: int) -> float:
+def _least_share(releases: int, each: int, users: int) -> float:
+    """The smallest share of people who answer a release, so that somebody answers it."""
+    if users * each < releases:
+        raise Infeasible(
+            f"{releases} releases need at least {releases} people, got {users}",
+            nearest={"users": releases},
+        )
+    return min(_FEWEST / users, each / releases)
+
+
+def _share(choice: _Choice, error: float, users: int, least: float) -> float:
     """The share of people whose answers are needed for this relative error."""
     needed = (choice.noise + choice.spread) / (users * error**2 + choice.spread)
-    return min(1.0, needed)
+    return min(1.0, max(needed, least))
 
 
-def _error(choices: Sequence[_Choice], each: int, users: int) -> float:
+def _error(choices: Sequence[_Choice], each: int, users: int, least: float) -> float:
     """The smallest relative error of all releases if everybody answers `each` of them."""
     # The error cannot be smaller than if everybody answered.
-    least = max(math.sqrt(one.noise / users) for one in choices)
-    low, high = least, 1e6 * least
+    low = max(math.sqrt(one.noise / users) for one in choices)
+    high = 1e6 * low
     for _ in range(100):
         middle = math.sqrt(low * high)
-        enough = math.fsum(_share(one, middle, users) for one in choices) <= each
+        needed = math.fsum(_share(one, middle, users, least) for one in choices)
+        enough = needed <= each * (1 + 1e-12)
         low, high = (low, middle) if enough else (middle, high)
     return high
 

@@ -17,6 +17,8 @@ from headcount.core.estimate import Answer, Estimate
 from headcount.core.estimator import is_average
 from headcount.core.task import Task
 
+_ROUNDS = 60  # the ends of intervals are found by this many rounds
+
 
 def share_left_out(asked: int, users: int) -> float:
     """(1/n' − 1/n)·n/(n−1), by which f(1−f) is multiplied."""
@@ -28,22 +30,40 @@ class SampledError:
     """The noise of those asked, and the error that comes from who was asked.
 
     `scale` turns the noise into an error of the whole crowd. `spread` is the standard deviation
-    that comes from who was asked. For shares below edges, `left_out` is its factor.
+    that comes from who was asked, and `left_out` is its factor. `share` is the estimated share of
+    the range `size`.
     """
 
     noise: Any  # the law of the noise
     scale: float
     spread: Answer
     left_out: float
+    share: Answer
+    size: float
 
     @property
     def standard_error(self) -> Answer:
         return np.hypot(self.scale * np.asarray(self.noise.standard_error), self.spread)
 
     def margins(self, confidence: float) -> tuple[Answer, Answer]:
+        """An end of the interval is a share that would just explain the estimate (Wilson 1927).
+
+        With few people asked, the spread at the estimated share may be far too small.
+        """
         below, above = self.noise.margins(confidence)
-        drawn = _deviations(confidence) * self.spread
-        return np.hypot(self.scale * below, drawn), np.hypot(self.scale * above, drawn)
+        # If the estimate is too small, the truth is above it.
+        return self._reach(below, 1, confidence), self._reach(above, -1, confidence)
+
+    def _reach(self, noise: Answer, sign: int, confidence: float) -> Answer:
+        own = np.asarray(noise) * self.scale / self.size
+        end, reach = np.full(np.shape(self.share), 0.5), np.zeros(np.shape(self.share))
+        for _ in range(_ROUNDS):
+            drawn = _deviations(confidence) * np.sqrt(end * (1 - end) * self.left_out)
+            # One person asked shifts the share by about `left_out`.
+            reach = np.hypot(own, drawn + self.left_out / 2)
+            end = (end + np.clip(self.share + sign * reach, 0.0, 1.0)) / 2
+        found = reach * self.size
+        return found if np.ndim(found) else float(found)
 
     # Shares below edges -------------------------------------------------------------------------
 
@@ -90,7 +110,9 @@ def of_crowd(estimate: Estimate, task: Task, users: int) -> Estimate:
         estimate,
         value=estimate.value * scale,
         users=users,
-        error_law=SampledError(estimate.error_law, scale, spread, left_out),
+        error_law=SampledError(
+            estimate.error_law, scale, spread, left_out, share, _size(task, users)
+        ),
         answer_range=task.answer_range(users),
         total=task.total(users),
         whole=False if scale != 1 else estimate.whole,
