@@ -118,7 +118,7 @@ def _asked(plan: SurveyPlan) -> str:
         )
         for question, one in zip(plan.survey.questions, plan.answers, strict=True)
     ]
-    rows += [_row(heads, (one.text, "", *one.shown)) for one in plan.tables]
+    rows += [_row(heads, (one.text, "both answers together", *one.shown)) for one in plan.tables]
     return _wide(heads, rows)
 
 
