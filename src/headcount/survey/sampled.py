@@ -17,8 +17,6 @@ from headcount.core.estimate import Answer, Estimate
 from headcount.core.estimator import is_average
 from headcount.core.task import Task
 
-_ROUNDS = 60  # the ends of intervals are found by this many rounds
-
 
 def share_left_out(asked: int, users: int) -> float:
     """(1/n' − 1/n)·n/(n−1), by which f(1−f) is multiplied."""
@@ -55,13 +53,14 @@ class SampledError:
         return self._reach(below, 1, confidence), self._reach(above, -1, confidence)
 
     def _reach(self, noise: Answer, sign: int, confidence: float) -> Answer:
+        """The end f of the interval solves (f − share)² = noise² + z²·f(1−f)·left_out."""
         own = np.asarray(noise) * self.scale / self.size
-        end, reach = np.full(np.shape(self.share), 0.5), np.zeros(np.shape(self.share))
-        for _ in range(_ROUNDS):
-            drawn = _deviations(confidence) * np.sqrt(end * (1 - end) * self.left_out)
-            # One person asked shifts the share by about `left_out`.
-            reach = np.hypot(own, drawn + self.left_out / 2)
-            end = (end + np.clip(self.share + sign * reach, 0.0, 1.0)) / 2
+        drawn = _deviations(confidence) ** 2 * self.left_out
+        middle = 2 * self.share + drawn
+        root = np.sqrt(middle**2 - 4 * (1 + drawn) * (self.share**2 - own**2))
+        end = (middle + sign * root) / (2 * (1 + drawn))
+        # One person asked shifts the share by about `left_out`.
+        reach = np.maximum(np.abs(end - self.share), own) + self.left_out / 2
         found = reach * self.size
         return found if np.ndim(found) else float(found)
 
