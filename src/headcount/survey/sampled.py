@@ -6,7 +6,7 @@ normal, and f is estimated. It is an error about the crowd itself.
 """
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from statistics import NormalDist
 from typing import Any
 
@@ -38,6 +38,7 @@ class SampledError:
     left_out: float
     share: Answer
     size: float
+    _known: dict[float, tuple[Answer, Answer]] = field(default_factory=dict, repr=False)
 
     @property
     def standard_error(self) -> Answer:
@@ -48,9 +49,12 @@ class SampledError:
 
         With few people asked, the spread at the estimated share may be far too small.
         """
-        below, above = self.noise.margins(confidence)
-        # If the estimate is too small, the truth is above it.
-        return self._reach(below, 1, confidence), self._reach(above, -1, confidence)
+        if confidence not in self._known:  # shares among some people ask thousands of times
+            below, above = self.noise.margins(confidence)
+            # If the estimate is too small, the truth is above it.
+            ends = self._reach(below, 1, confidence), self._reach(above, -1, confidence)
+            self._known[confidence] = ends
+        return self._known[confidence]
 
     def _reach(self, noise: Answer, sign: int, confidence: float) -> Answer:
         """The end f of the interval solves (f − share)² = noise² + z²·f(1−f)·left_out."""
