@@ -21,7 +21,13 @@ from headcount.collect.sealing import Envelope
 from headcount.core import checks
 from headcount.core.budget import Budget, Crowd, Trust
 from headcount.core.cached import cached_property
-from headcount.core.errors import HeadcountError, InvalidParameter, InvalidValue, UnreadableData
+from headcount.core.errors import (
+    HeadcountError,
+    Infeasible,
+    InvalidParameter,
+    InvalidValue,
+    UnreadableData,
+)
 from headcount.core.guarantee import Guarantee, fitted_delta
 from headcount.core.protocol import Protocol, option_names
 from headcount.core.sealing import OVERHEAD, sealed_size
@@ -337,19 +343,21 @@ def enough_slots(
     """Bundle sizes with which all releases together stay within the budget.
 
     The bundle size of a protocol is the smallest that its own share of the budget allows. In larger
-    bundles the noise fits more often, which costs less of δ. If the sizes that are tried are not
-    enough, the guarantee of the largest sizes states a δ slightly above the budget.
+    bundles the noise fits more often, which costs less of δ.
     """
     stated = _together(protocols, budget, trust, waves)
     slots = [made.slots for made in protocols]
     for _ in range(_MOST_EXTRA):
         if _fitted(stated, protocols, slots, waves).delta <= budget.delta:
-            break
+            return tuple(slots)
         slots = [
             size + (made.randomizer.overflow(size) > 0)
             for size, made in zip(slots, protocols, strict=True)
         ]
-    return tuple(slots)
+    raise Infeasible(
+        f"bundles of up to {sum(slots):,} messages exceed delta={short(budget.delta)}",
+        nearest={"delta": 10 * budget.delta},
+    )
 
 
 def joint_guarantee(
