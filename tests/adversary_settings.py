@@ -648,10 +648,11 @@ def collected(made: Gathering, slots: int) -> list[hc.Guarantee]:
         (r"^p = hc\.protocol\(.*\)$", ""),
         (r"p\.bundle\([^,()]+, source\)", "p.bundle(people[i], source, slots=slots)"),
         (r"range\(2000\)", "range(len(people))"),
+        (r"p\.alphabet, p\.slots\)", "p.alphabet, slots)"),
     ):
         text, found = re.subn(old, new, text, flags=re.MULTILINE)
         changes += found
-    assert changes == 3, block
+    assert changes == 4, block
     shown: list[Any] = []
     names = {"hc": hc, "p": made.protocol, "people": made.people, "slots": slots}
     try:

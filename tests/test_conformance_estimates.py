@@ -19,7 +19,6 @@ import enumeration
 import headcount as hc
 from conformance import (
     ALARM,
-    large,
     mixed,
     numeric,
     small,
@@ -243,7 +242,7 @@ def shuffled(protocol: hc.Protocol, values: np.ndarray[Any, Any], source: hc.Sou
     return mixed(protocol, protocol.randomize(values, source), source)
 
 
-@large
+@sparing_large
 def test_parts_order_and_journey_do_not_matter(protocol: hc.Protocol) -> None:
     source = hc.SeededSource(8)
     held = np.array(enumeration.asked(protocol))

@@ -83,7 +83,8 @@ def test_every_command_and_option_is_known() -> None:
     places = ["people.csv", "people.parquet", "people.jsonl", "spent.db", "plan.json"]
     made = [line.typed for line in lines.lines("options", 6000, places)]
     flags = {word.partition("=")[0] for words in made for word in words}
-    assert flags >= {one.flag for command in known.values() for one in command.options}
+    fuzzed = [command for command in known.values() if not command.serves]
+    assert flags >= {one.flag for command in fuzzed for one in command.options}
     assert made == [line.typed for line in lines.lines("options", 6000, places)]
 
 

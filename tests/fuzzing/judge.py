@@ -187,6 +187,8 @@ def may_change(line: Line, zoo: Zoo) -> set[str]:
         may |= _names(book, zoo)
     if line.words == ("demo",) and not line.has("--out"):
         may.add("headcount-demo.png")
+    if line.words == ("survey", "new") and not line.has("--out"):
+        may.add("survey.toml")
     return may
 
 

@@ -18,8 +18,12 @@ from headcount.survey.survey import Survey
 def open_survey(
     survey: Annotated[Path, typer.Argument(help="The survey file.", metavar="SURVEY")],
     key: Annotated[Path, typer.Option(help="The analyzer's key.json.")],
-    shuffler: Annotated[str, typer.Option(help="Address of the shuffler: https://…")],
-    analyzer: Annotated[str, typer.Option(help="Address of the analyzer: https://…")],
+    shuffler: Annotated[
+        str, typer.Option(help="Address of the shuffler, such as https://mix.example.")
+    ],
+    analyzer: Annotated[
+        str, typer.Option(help="Address of the analyzer, such as https://count.example.")
+    ],
     out: Annotated[Path, typer.Option(help="File for the document: .json.")],
     admission: Annotated[
         str,
