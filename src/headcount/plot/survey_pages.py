@@ -24,7 +24,7 @@ PLAN_FORMATS = (".html", ".pdf", ".json")
 RESULT_FORMATS = (".html", ".pdf", ".json", ".parquet")
 _NOT_PROMISED = (
     "Facts about people in general are not hidden. If the survey finds that most smokers sleep "
-    "badly, everybody learns that, about people who did not take part, too.",
+    "badly, everybody learns this about all smokers, even about those who did not take part.",
     "Answering the same questions again elsewhere adds to what can be learned about a person.",
     "Whoever sees a person's screen or device sees the answers.",
 )
@@ -74,8 +74,8 @@ def board_page(plan: SurveyPlan) -> str:
         "<h2>What is asked, and how exact the answers will be</h2>",
         paragraphs(
             f"Margins hold with {100 * plan.confidence:.10g} % confidence, for "
-            f"{counted_people(plan.users)}. If 30 % say yes and the margin is ±2 points, then the "
-            "truth is between 28 % and 32 %."
+            f"{counted_people(plan.users)}. If a share is estimated at 30 % ±2 points, the true "
+            "share is between 28 % and 32 %."
         ),
         _asked(plan),
         "<h2>What leaves a person’s device</h2>",
@@ -163,8 +163,8 @@ def _seen(seen: tuple[tuple[str, str], ...]) -> str:
 
 def _odds(odds: Odds) -> str:
     crowds = (
-        (odds.without, f"Without your answers, {odds.without} of 100 guess right."),
-        (odds.within, f"With your answers, at most {odds.within} of 100 guess right."),
+        (odds.without, f"Without your answers, on average {odds.without} of 100 guess right."),
+        (odds.within, f"With your answers, on average at most {odds.within} of 100 guess right."),
     )
     drawn = "".join(f"<div>{hundred(right)}<p>{escape(words)}</p></div>" for right, words in crowds)
     said = paragraphs(

@@ -166,7 +166,7 @@ class SurveyPlan:
     @property
     def relies_on(self) -> str:
         """What people have to rely on."""
-        return words.relies_on(self.survey.trust, self.survey.least_people)
+        return words.relies_on(self.survey.trust, self.survey.noise, self.survey.least_people)
 
     @property
     def consent(self) -> tuple[str, ...]:
@@ -206,9 +206,9 @@ class SurveyPlan:
             title=f"{self.survey.title or 'Survey'}: {counted_people(self.users)}, "
             f"{counted(len(self.survey.questions), 'question')}, {self.survey.trust} trust",
             notes=(
-                f"Margins hold with {shown:.10g} % confidence. “±2 points” means that a share of "
-                "30 % is between 28 % and 32 %. The second margin is for the population from which "
-                "people are drawn at random.",
+                f"Margins hold with {shown:.10g} % confidence. If a share is estimated at 30 % "
+                "±2 points, the true share is between 28 % and 32 %. The second margin is for the "
+                "population from which people are drawn at random.",
                 f"Promised: {self.promised}.",
                 f"{self.odds.sentence} {self.odds.explanation}",
                 self.odds.delta,

@@ -1,4 +1,4 @@
-"""What a survey promises, in words that people understand who do not program."""
+"""What a survey promises, in words for people who do not program."""
 
 import math
 from collections.abc import Sequence
@@ -13,9 +13,11 @@ from headcount.survey.design import Design, Noise
 
 @dataclass(frozen=True)
 class Odds:
-    """How many of 100 people guess right about somebody, without and with that person's answers.
+    """How many of 100 people guess right about somebody on average, without and with that person's
+    answers.
 
-    They guess which of two equally likely statements about the person is true.
+    They guess which of two statements about the person is true. From everything else that they
+    know, both statements are equally likely.
     """
 
     without: int
@@ -33,15 +35,16 @@ class Odds:
     @property
     def sentence(self) -> str:
         return (
-            f"Of 100 people who guess about you, {self.without} are right without your answers, "
-            f"and at most {self.within} with them."
+            f"Of 100 people who guess about you, on average {self.without} are right without your "
+            f"answers, and at most {self.within} with them."
         )
 
     @property
     def explanation(self) -> str:
         return (
-            "They guess which of two equally likely statements about you is true. All of your "
-            "answers are protected together, and it does not matter what else these people know."
+            "They guess which of two statements about you is true. From everything else that they "
+            "know, both statements are equally likely. The numbers hold for all of your answers "
+            "together."
         )
 
     @property
@@ -72,33 +75,40 @@ def who_sees(trust: Trust, noise: Noise, collusion: float) -> tuple[tuple[str, s
     """Who could see what. `collusion` is the ε that is left if shuffler and analyzer work together.
     It may be infinite.
     """
-    everybody = ("Whoever reads the results", "The published numbers, which protect each person.")
+    everybody = (
+        "Whoever reads the results",
+        "The published numbers. Their noise protects each person.",
+    )
     if trust == Trust.CENTRAL:
         return (
-            ("Those who run the survey", "All answers, with everything that they know of people."),
+            ("Those who run the survey", "All answers. They may also know who gave them."),
             everybody,
         )
     if trust == Trust.LOCAL:
         return (
             (
                 "Those who run the survey",
-                "Randomized answers. A single one says little about the person who sent it.",
+                "Randomized answers. The promise limits what these say about the person who sent "
+                "them.",
             ),
             ("Whoever listens on the way", "The same randomized answers, if they are not sealed."),
             everybody,
         )
     adds = (
-        " It also adds the noise, and has to be relied on for that." if noise == "shuffler" else ""
+        " It also adds the noise. Since it knows the noise, it can compute the exact results once "
+        "the noisy results are published."
+        if noise == "shuffler"
+        else ""
     )
     together = (
-        "Everybody's answers. Nothing is left of the protection."
+        "Everybody's answers. Then nothing protects people."
         if math.isinf(collusion)
-        else f"Randomized answers. What is left is local privacy with ε = {rounded_up(collusion)}."
+        else f"Randomized answers. Only local privacy with ε = {rounded_up(collusion)} is left."
     )
     return (
         (
             "The shuffler, who mixes the answers",
-            f"That somebody answered, but never what: all messages are sealed.{adds}",
+            f"Who answered and when, but not the answers: all messages are sealed.{adds}",
         ),
         (
             "The analyzer, who opens the messages",
@@ -110,15 +120,16 @@ def who_sees(trust: Trust, noise: Noise, collusion: float) -> tuple[tuple[str, s
     )
 
 
-def relies_on(trust: Trust, least_people: int) -> str:
+def relies_on(trust: Trust, noise: Noise, least_people: int) -> str:
     """What people have to rely on, in one sentence."""
     if trust == Trust.CENTRAL:
         return "People rely on those who run the survey: they see all answers."
     if trust == Trust.LOCAL:
         return "People rely on nobody but their own device."
+    duties = "mix the messages" + (" and to add the noise" if noise == "shuffler" else "")
     return (
-        "People rely on the shuffler and the analyzer not to work together, and on "
-        f"{counted_people(least_people)} to take part honestly."
+        f"People rely on the shuffler to {duties}, on the shuffler and the analyzer not to work "
+        f"together, and on {counted_people(least_people)} to take part honestly."
     )
 
 
@@ -127,25 +138,24 @@ def consent(
 ) -> tuple[str, ...]:
     """A text that people can agree to, in paragraphs. It is a draft to be changed."""
     who = {
-        Trust.CENTRAL: "We will see your answers. We publish only numbers that are blurred at "
-        "random, so that they do not reveal what any single person answered.",
+        Trust.CENTRAL: "We will see your answers. We add random noise to the numbers that we "
+        "publish. The noise limits what these numbers reveal about any single person.",
         Trust.SHUFFLE: "Your answers leave your device in sealed messages. A first party mixes "
         "the messages of all people and cannot open them. A second party opens the mixed messages "
         "and cannot tell who sent them. The two parties have promised not to work together.",
-        Trust.LOCAL: "Your device changes your answers at random before it sends them. Nobody but "
-        "you ever sees your true answers.",
+        Trust.LOCAL: "Your device changes your answers at random before it sends them. Nobody who "
+        "sees what it sends can be certain of your true answers.",
     }[trust]
     asked = f"“{title}” asks" if title else "This survey asks"
     return (
         f"{asked} {counted(questions, 'question')}. Taking part is voluntary. You may stop at any "
-        "time before you send your answers. Afterwards nobody can take them back, since nobody "
-        "knows which answers are yours."
+        "time before you send your answers. You cannot take them back afterwards."
         if trust != Trust.CENTRAL
         else f"{asked} {counted(questions, 'question')}. Taking part is voluntary.",
         who,
         f"{odds.sentence} {odds.explanation} {odds.delta}",
         *seen,
         "Results about all people together are published. They can say something about people "
-        "like you, even if you do not take part.",
+        "like you, whether or not you take part.",
         *([f"Questions: {contact}"] if contact else []),
     )
